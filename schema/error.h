@@ -2,7 +2,7 @@
 // expected, got, and what to do; it gains context on the way up. A broken invariant of ours is GENESIS_ASSERT.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <exception>
 #include <string>

@@ -1,0 +1,58 @@
+#include "backends/cpu/kernels.h"
+
+#include <map>
+
+#include "schema/error.h"
+
+namespace genesis::cpu {
+
+// One function per file in backends/cpu/kernels, named after it: the build's list of files is the list of kernels.
+#define GENESIS_KERNEL_FILE(file) std::span<const OpKernels> file##_kernels();
+#include "backends/cpu/kernel_files.inc"
+#undef GENESIS_KERNEL_FILE
+
+namespace {
+
+using Table = std::map<std::string_view, std::span<const KernelImpl>>;
+
+Table make_table() {
+  Table table;
+  [[maybe_unused]] const auto add = [&](std::span<const OpKernels> rows) {
+    for (const OpKernels& row : rows) GENESIS_ASSERT(table.emplace(row.op, row.implementations).second);
+  };
+#define GENESIS_KERNEL_FILE(file) add(file##_kernels());
+#include "backends/cpu/kernel_files.inc"
+#undef GENESIS_KERNEL_FILE
+  return table;
+}
+
+std::optional<std::string> can_run(const KernelQuery& query) {
+  try {
+    select_kernel(kernels_for(query.op.name()), query);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+int64_t scratch_bytes(const KernelQuery& query) {
+  const KernelImpl& kernel = select_kernel(kernels_for(query.op.name()), query);
+  return kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0;
+}
+
+}  // namespace
+
+std::span<const KernelImpl> kernels_for(std::string_view op) {
+  static const Table table = make_table();
+  const auto at = table.find(op);
+  return at == table.end() ? std::span<const KernelImpl>{} : at->second;
+}
+
+Target cpu_target() {
+  Target target;
+  target.can_run = can_run;
+  target.scratch_bytes = scratch_bytes;
+  return target;
+}
+
+}  // namespace genesis::cpu

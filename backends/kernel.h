@@ -1,0 +1,75 @@
+// What a kernel is, on any device: a plain function over typed memory, found through an ordered list of
+// implementations per op. A kernel never allocates, never throws and never sees the graph; whatever can fail is
+// checked when the plan is made.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schema/dtype.h"
+#include "schema/target.h"
+
+namespace genesis {
+
+// Dense row-major memory with known sizes.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  int rank = 0;
+  std::array<int64_t, kMaxRank> dims{};  // outermost first
+
+  int64_t dim(int axis) const { return dims[static_cast<size_t>(axis < 0 ? axis + rank : axis)]; }
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dims[static_cast<size_t>(i)];
+    return n;
+  }
+  int64_t bytes() const { return numel() * static_cast<int64_t>(size_of(dtype)); }
+  std::span<const int64_t> sizes() const { return {dims.data(), static_cast<size_t>(rank)}; }
+  template <class T>
+  T* as() const { return static_cast<T*>(data); }
+};
+
+TensorView view_of(const TensorType& type, void* data);
+
+struct KernelContext {
+  std::span<const TensorView> inputs, outputs;
+  const void* attributes_ptr = nullptr;  // the op's typed struct
+  const void* prepared_ptr = nullptr;    // what the implementation's prepare() made, or null
+  std::byte* scratch = nullptr;          // scratch_bytes() of the implementation, aligned to 64
+  void* stream = nullptr;                // of a device that has streams
+
+  const TensorView& input(int i) const { return inputs[static_cast<size_t>(i)]; }
+  const TensorView& output(int i = 0) const { return outputs[static_cast<size_t>(i)]; }
+  int num_inputs() const { return static_cast<int>(inputs.size()); }
+  template <class Op>
+  const Op& attributes() const { return *static_cast<const Op*>(attributes_ptr); }
+  template <class T>
+  const T& prepared() const { return *static_cast<const T*>(prepared_ptr); }
+};
+
+struct KernelImpl {
+  std::string_view name;
+  void (*run)(const KernelContext&);
+  // Empty: can run. Null function: always can.
+  std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
+  int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
+  // Whatever is worth making once per step of a plan (matmul primitives, parsed programs, strides).
+  std::shared_ptr<const void> (*prepare)(const KernelQuery&) = nullptr;
+};
+
+// Implementations of one op, best first, the reference last.
+struct OpKernels {
+  std::string_view op;
+  std::span<const KernelImpl> implementations;
+};
+
+// The first implementation that can run, or an Error that lists why each cannot.
+const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
+
+}  // namespace genesis

@@ -1,0 +1,148 @@
+#include "schema/graph.h"
+
+#include "schema/model.h"
+
+namespace genesis {
+
+const TensorType& Value::type() const { return graph->type(id); }
+const std::string& Value::name() const { return graph->value(id).name; }
+const Dim& Value::dim(int64_t axis) const { return shape()[normalize_axis(axis, rank())]; }
+
+std::string Graph::scoped(std::string_view name) const {
+  std::string text;
+  for (const std::string& scope : scopes_) text += scope + ".";
+  return text += name;
+}
+
+std::string Graph::unique_name(const std::string& wanted) {
+  const auto [at, fresh] = names_.try_emplace(wanted, 1);
+  if (fresh) return wanted;
+  while (true) {
+    std::string candidate = wanted + "_" + std::to_string(at->second++);
+    if (names_.try_emplace(candidate, 1).second) return candidate;
+  }
+}
+
+ValueId Graph::new_value(ValueInfo info) {
+  values_.push_back(std::move(info));
+  return {static_cast<int32_t>(values_.size()) - 1};
+}
+
+Value Graph::add_input(const std::string& name, TensorType type) {
+  if (names_.contains(name)) fail("entry point '{}' already has a value named '{}'", name_, name);
+  const auto number = static_cast<int32_t>(inputs_.size());
+  inputs_.push_back(new_value({std::move(type), ValueKind::kInput, number, {}, unique_name(name)}));
+  return handle(inputs_.back());
+}
+
+Value Graph::state(int32_t index) {
+  const auto [at, fresh] = table_values_.try_emplace(2 * int64_t{index});
+  if (fresh) {
+    const State& state = model_->state(index);
+    at->second = new_value({state.type, ValueKind::kState, index, {}, unique_name(state.name)});
+  }
+  return handle(at->second);
+}
+
+Value Graph::constant(int32_t tensor) {
+  const auto [at, fresh] = table_values_.try_emplace(2 * int64_t{tensor} + 1);
+  if (fresh) {
+    const NamedTensor& row = model_->tensors()[static_cast<size_t>(tensor)];
+    at->second = new_value({row.tensor.type(), ValueKind::kConstant, tensor, {}, unique_name(row.name)});
+  }
+  return handle(at->second);
+}
+
+void Graph::append_outputs(NodeId id, const std::vector<TensorType>& types) {
+  Node& node = nodes_[static_cast<size_t>(id.index)];
+  for (size_t i = node.outputs.size(); i < types.size(); ++i) {
+    const std::string name = i == 0 ? node.name : node.name + ":" + std::to_string(i);
+    node.outputs.push_back(new_value({types[i], ValueKind::kNode, static_cast<int32_t>(i), id, name}));
+  }
+}
+
+std::vector<Value> Graph::add_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs,
+                                   std::string name) {
+  if (name.empty()) name = scoped(op.name());
+  Node node{.op = &op, .attributes = {}, .inputs = {}, .outputs = {}, .name = {}, .origins = origins_};
+  std::vector<TensorType> input_types, types;
+  with_context(
+      [&] {
+        for (const Value& input : inputs) {
+          if (!input) fail("an input of '{}' is an empty value", op.name());
+          if (input.graph != this) fail("an input of '{}' belongs to another graph", op.name());
+          node.inputs.push_back(input.id);
+          input_types.push_back(input.type());
+        }
+        node.attributes = op.canonical(attributes);
+        types = infer_types(op, node.attributes, input_types);
+      },
+      [&] { return fmt::format("while adding node '{}' ({})", name, op.name()); });
+  node.name = unique_name(name);
+  const NodeId id{static_cast<int32_t>(nodes_.size())};
+  nodes_.push_back(std::move(node));
+  append_outputs(id, types);
+  std::vector<Value> outputs;
+  for (ValueId output : nodes_.back().outputs) outputs.push_back(handle(output));
+  return outputs;
+}
+
+void Graph::set_attributes(NodeId id, const Attributes& attributes) {
+  Node& node = nodes_[static_cast<size_t>(id.index)];
+  const Attributes canonical = node.op->canonical(attributes);
+  const std::vector<TensorType> types = infer_types(*node.op, canonical, input_types(node));
+  GENESIS_ASSERT(types.size() >= node.outputs.size());
+  for (size_t i = 0; i < node.outputs.size(); ++i) GENESIS_ASSERT(type(node.outputs[i]) == types[i]);
+  node.attributes = canonical;
+  append_outputs(id, types);
+}
+
+void Graph::add_output(const std::string& name, Value value) {
+  GENESIS_ASSERT(value.graph == this);
+  for (const NamedValue& output : outputs_)
+    if (output.name == name) fail("entry point '{}' already has an output named '{}'", name_, name);
+  outputs_.push_back({name, value.id});
+}
+
+void Graph::add_update(int32_t state, Value value) {
+  GENESIS_ASSERT(value.graph == this);
+  const State& target = model_->state(state);
+  if (!(value.type() == target.type))
+    fail("state '{}' is {}, its new value '{}' is {}", target.name, target.type.to_string(), value.name(),
+         value.type().to_string());
+  for (const StateUpdate& update : updates_)
+    if (update.state == state) fail("entry point '{}' updates state '{}' twice", name_, target.name);
+  updates_.push_back({state, value.id});
+}
+
+Value Graph::input(std::string_view name) {
+  std::string known;
+  for (ValueId id : inputs_) {
+    if (value(id).name == name) return handle(id);
+    known += (known.empty() ? "" : ", ") + value(id).name;
+  }
+  fail("entry point '{}' has no input '{}'; it has: {}", name_, name, known);
+}
+
+Value Graph::output(std::string_view name) {
+  std::string known;
+  for (const NamedValue& output : outputs_) {
+    if (output.name == name) return handle(output.value);
+    known += (known.empty() ? "" : ", ") + output.name;
+  }
+  fail("entry point '{}' has no output '{}'; it has: {}", name_, name, known);
+}
+
+std::vector<TensorType> Graph::input_types(const Node& node) const {
+  std::vector<TensorType> types;
+  for (ValueId id : node.inputs) types.push_back(type(id));
+  return types;
+}
+
+std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs) {
+  for (const Value& input : inputs)
+    if (input) return input.graph->add_node(op, attributes, inputs);
+  fail("op '{}' was given no value to work on", op.name());
+}
+
+}  // namespace genesis

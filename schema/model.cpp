@@ -1,0 +1,115 @@
+#include "schema/model.h"
+
+#include <algorithm>
+
+namespace genesis {
+
+std::string_view name_of(StateRole role) {
+  static constexpr std::string_view kNames[] = {"parameter", "buffer", "optimizer", "cache", "random", "step"};
+  return kNames[static_cast<size_t>(role)];
+}
+
+Model::Model(const Model& other) { *this = other; }
+
+Model& Model::operator=(const Model& other) {
+  if (this == &other) return *this;
+  metadata = other.metadata;
+  tensors_ = other.tensors_;
+  states_ = other.states_;
+  state_index_ = other.state_index_;
+  entries_.clear();
+  for (const auto& entry : other.entries_) entries_.push_back(std::make_unique<Graph>(copy_graph(*entry, *this)));
+  return *this;
+}
+
+int32_t Model::add_tensor(const std::string& name, Tensor tensor) {
+  const auto taken = [&](const std::string& candidate) {
+    return std::any_of(tensors_.begin(), tensors_.end(), [&](const NamedTensor& t) { return t.name == candidate; });
+  };
+  std::string unique = name;
+  for (int i = 1; taken(unique); ++i) unique = name + "_" + std::to_string(i);
+  tensors_.push_back({std::move(unique), std::move(tensor)});
+  return static_cast<int32_t>(tensors_.size()) - 1;
+}
+
+int32_t Model::add_state(State state) {
+  if (!state.type.shape.is_constant())
+    fail("state '{}' has the symbolic shape {}: states need known sizes", state.name, state.type.shape.to_string());
+  const auto index = static_cast<int32_t>(states_.size());
+  if (!state_index_.try_emplace(state.name, index).second) fail("the model already has a state named '{}'", state.name);
+  states_.push_back(std::move(state));
+  return index;
+}
+
+void Model::set_initial(int32_t index, Tensor tensor) {
+  State& state = states_[static_cast<size_t>(index)];
+  if (!(tensor.type() == state.type))
+    fail("state '{}' is {}, the tensor given for it is {}", state.name, state.type.to_string(), tensor.type().to_string());
+  state.initial = std::move(tensor);
+}
+
+void Model::set_trainable(int32_t index, bool trainable) { states_[static_cast<size_t>(index)].trainable = trainable; }
+
+Graph& Model::add_entry(const std::string& name) {
+  if (find_entry(name)) fail("the model already has an entry point named '{}'", name);
+  entries_.push_back(std::make_unique<Graph>(*this, name));
+  return *entries_.back();
+}
+
+void Model::replace_entry(Graph graph) {
+  GENESIS_ASSERT(&graph.model() == this);
+  for (auto& entry : entries_)
+    if (entry->name() == graph.name()) return void(*entry = std::move(graph));
+  entries_.push_back(std::make_unique<Graph>(std::move(graph)));
+}
+
+void Model::remove_entry(const std::string& name) {
+  std::erase_if(entries_, [&](const auto& entry) { return entry->name() == name; });
+}
+
+int32_t Model::find_state(std::string_view name) const {
+  const auto at = state_index_.find(name);
+  return at == state_index_.end() ? -1 : at->second;
+}
+
+const Graph* Model::find_entry(std::string_view name) const {
+  for (const auto& entry : entries_)
+    if (entry->name() == name) return entry.get();
+  return nullptr;
+}
+
+const Graph& Model::entry(std::string_view name) const {
+  if (const Graph* graph = find_entry(name)) return *graph;
+  std::string known;
+  for (const auto& entry : entries_) known += (known.empty() ? "" : ", ") + entry->name();
+  fail("the model has no entry point '{}'; it has: {}", name, known);
+}
+
+Graph& Model::entry(std::string_view name) { return const_cast<Graph&>(std::as_const(*this).entry(name)); }
+
+Graph copy_graph(const Graph& graph, Model& model) {
+  Graph copy(model, graph.name());
+  // Ids are kept because values are created in the same order: walk the values and add what each belongs to.
+  for (const ValueInfo& info : graph.values()) {
+    switch (info.kind) {
+      case ValueKind::kInput: copy.add_input(info.name, info.type); break;
+      case ValueKind::kState: copy.state(info.index); break;
+      case ValueKind::kConstant: copy.constant(info.index); break;
+      case ValueKind::kNode: {
+        if (info.index != 0) break;  // came with output 0
+        const Node& node = graph.node(info.producer);
+        std::vector<Value> inputs;
+        for (ValueId id : node.inputs) inputs.push_back(copy.handle(id));
+        copy.set_origins(node.origins);
+        copy.add_node(*node.op, node.attributes, inputs, node.name);
+        break;
+      }
+    }
+  }
+  copy.set_origins({});
+  for (const NamedValue& output : graph.outputs()) copy.add_output(output.name, copy.handle(output.value));
+  for (const StateUpdate& update : graph.updates()) copy.add_update(update.state, copy.handle(update.value));
+  return copy;
+}
+
+}  // namespace genesis

@@ -1,0 +1,53 @@
+#include "schema/op.h"
+
+#include <algorithm>
+#include <map>
+
+namespace genesis {
+
+// One function per file in schema/ops, named after it: the build's list of op files is the list of ops.
+#define GENESIS_OP_FILE(file) std::span<const OpDef* const> file##_ops();
+#include "schema/op_files.inc"
+#undef GENESIS_OP_FILE
+
+std::span<const OpDef* const> all_ops() {
+  static const std::vector<const OpDef*> table = [] {
+    std::vector<const OpDef*> ops;
+    const auto append = [&](std::span<const OpDef* const> more) { ops.insert(ops.end(), more.begin(), more.end()); };
+#define GENESIS_OP_FILE(file) append(file##_ops());
+#include "schema/op_files.inc"
+#undef GENESIS_OP_FILE
+    return ops;
+  }();
+  return table;
+}
+
+const OpDef* find_op(std::string_view name) {
+  static const std::map<std::string_view, const OpDef*> by_name = [] {
+    std::map<std::string_view, const OpDef*> map;
+    for (const OpDef* op : all_ops()) GENESIS_ASSERT(map.emplace(op->name(), op).second);
+    return map;
+  }();
+  const auto at = by_name.find(name);
+  return at == by_name.end() ? nullptr : at->second;
+}
+
+std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attributes, Types inputs) {
+  const auto count = static_cast<int>(inputs.size());
+  const auto [min, max] = op.info.inputs;
+  if (count < min || count > max) {
+    if (min == max) fail("op '{}' takes {} inputs, {} were given", op.name(), min, count);
+    if (max >= kVariadic) fail("op '{}' takes at least {} inputs, {} were given", op.name(), min, count);
+    fail("op '{}' takes {} to {} inputs, {} were given", op.name(), min, max, count);
+  }
+  std::vector<TensorType> types = op.infer(attributes, inputs);
+  for (const TensorType& type : types) {
+    if (type.shape.rank() > kMaxRank) fail("the result would have rank {}, the limit is {}", type.shape.rank(), kMaxRank);
+    for (const Dim& dim : type.shape)
+      if (dim.is_constant() && dim.value() < 0) fail("the result would have the negative size in {}", type.to_string());
+    if (type.shape.is_constant()) type.bytes();  // throws when the size overflows
+  }
+  return types;
+}
+
+}  // namespace genesis

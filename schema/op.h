@@ -1,0 +1,102 @@
+// What an op is: a row of facts and plain functions that every floor reads. An op's home is one file in schema/ops/,
+// where a small struct of rules is turned into a row by make_op<>; see docs/adding-an-op.md.
+//
+//   struct Softmax {
+//     static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.", .inputs = {1, 1},
+//                                  .precision = Precision::kWide};
+//     int64_t axis = -1;
+//     static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
+//     std::vector<TensorType> infer(Types in) const;       // throws Error
+//     void grad(GradientContext& g) const;                 // leave out where no gradient exists
+//     std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is bytes of input 0
+//   };
+//
+// Optional inputs are trailing. Where more than one may be left out, a `has_...` attribute says which are there.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "schema/attributes.h"
+#include "schema/shape.h"
+
+namespace genesis {
+
+class GradientContext;
+
+using Types = std::span<const TensorType>;
+
+// How the mixed-precision pass treats an op.
+enum class Precision : uint8_t {
+  kMatmul,  // low precision in and out, f32 accumulation inside: matrix products, attention
+  kFollow,  // computes in the precision of its inputs: moves of data and cheap arithmetic
+  kWide,    // f32 inside whatever comes in; the result may be low: norms, softmax, transcendental functions
+  kF32,     // f32 in and out: losses, long sums, optimizer state
+  kExact,   // never touched: integers, indices, random numbers
+};
+
+struct InputCount {
+  int min, max;
+};
+inline constexpr int kVariadic = 1 << 20;
+
+// `output` may be written over the memory of `input` when sizes agree and nobody reads the input later.
+struct InPlace {
+  int output, input;
+};
+
+struct OpInfo {
+  std::string_view name;
+  std::string_view doc;  // one line for docs/ops.md
+  InputCount inputs = {1, 1};
+  Precision precision = Precision::kFollow;
+  bool elementwise = false;  // every output element depends on the broadcast input elements at its index only
+  bool commutative = false;  // of its first two inputs
+  bool random = false;       // reads the RNG state: two equal nodes are still one value, since it is counter-based
+  std::span<const InPlace> in_place = {};
+  int version = 1;
+};
+
+struct OpDef {
+  OpInfo info;
+  std::vector<TensorType> (*infer)(const Attributes&, Types);
+  Attributes (*canonical)(const Attributes&);                   // checked, with every default written out
+  std::shared_ptr<const void> (*parse)(const Attributes&);      // the typed struct, for kernels
+  void (*grad)(GradientContext&, const Attributes&);            // null: no gradient
+  std::optional<int64_t> (*view_offset)(const Attributes&, Types);  // null: never a view. Bytes into input 0.
+
+  std::string_view name() const { return info.name; }
+};
+
+// For ops without attributes.
+struct NoAttributes {
+  static void fields(auto&, auto&&) {}
+};
+
+template <class Op>
+constexpr OpDef make_op() {
+  OpDef def{};
+  def.info = Op::info;
+  def.infer = [](const Attributes& a, Types in) { return from_attributes<Op>(a).infer(in); };
+  def.canonical = [](const Attributes& a) { return to_attributes(from_attributes<Op>(a)); };
+  def.parse = [](const Attributes& a) -> std::shared_ptr<const void> {
+    return std::make_shared<const Op>(from_attributes<Op>(a));
+  };
+  if constexpr (requires(const Op& op, GradientContext& g) { op.grad(g); })
+    def.grad = [](GradientContext& g, const Attributes& a) { from_attributes<Op>(a).grad(g); };
+  if constexpr (requires(const Op& op, Types in) { op.view_offset(in); })
+    def.view_offset = [](const Attributes& a, Types in) { return from_attributes<Op>(a).view_offset(in); };
+  return def;
+}
+
+// All ops, in the order of the build's list; the table is made from meson.build's list of op files.
+std::span<const OpDef* const> all_ops();
+const OpDef* find_op(std::string_view name);  // null when there is none
+
+// Checks the number of inputs, then runs the op's rule.
+std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attributes, Types inputs);
+
+}  // namespace genesis

@@ -1,0 +1,29 @@
+// All that passes know about hardware: plain data and plain functions a backend fills in.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "schema/op.h"
+
+namespace genesis {
+
+// One node, with known sizes, as a backend is asked about it.
+struct KernelQuery {
+  const OpDef& op;
+  const Attributes& attributes;
+  Types inputs, outputs;
+};
+
+struct Target {
+  std::string device = "cpu";   // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;       // of every buffer in the arena, bytes
+  int64_t tile_bytes = 16384;   // what a fused region may keep live per tile (fast memory of one core)
+  // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
+  std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
+  // Scratch memory the chosen kernel wants for this node, bytes.
+  int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
+};
+
+}  // namespace genesis
