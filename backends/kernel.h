@@ -1,9 +1,10 @@
 // What a kernel is, on any device: a plain function over typed memory, found through an ordered list of
-// implementations per op. A kernel never allocates, never throws and never sees the graph; whatever can fail is
-// checked when the plan is made.
+// implementations per op. A kernel never allocates, never throws and never sees the graph; whatever can fail
+// is checked when the plan is made.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -32,25 +33,45 @@ struct TensorView {
   int64_t bytes() const { return numel() * static_cast<int64_t>(size_of(dtype)); }
   std::span<const int64_t> sizes() const { return {dims.data(), static_cast<size_t>(rank)}; }
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 TensorView view_of(const TensorType& type, void* data);
+
+// Set by a kernel when data it was given cannot be used (an index out of range); the runner turns it into an
+// Error that names the node. The first report wins; the kernel skips the element and goes on.
+struct Fault {
+  std::atomic<bool> set{false};
+  int64_t value = 0, limit = 0;  // value is outside [0, limit)
+
+  void report(int64_t bad_value, int64_t bad_limit) {
+    if (set.exchange(true)) return;
+    value = bad_value;
+    limit = bad_limit;
+  }
+};
 
 struct KernelContext {
   std::span<const TensorView> inputs, outputs;
   const void* attributes_ptr = nullptr;  // the op's typed struct
   const void* prepared_ptr = nullptr;    // what the implementation's prepare() made, or null
   std::byte* scratch = nullptr;          // scratch_bytes() of the implementation, aligned to 64
+  Fault* fault = nullptr;                // never null in a run
   void* stream = nullptr;                // of a device that has streams
 
   const TensorView& input(int i) const { return inputs[static_cast<size_t>(i)]; }
   const TensorView& output(int i = 0) const { return outputs[static_cast<size_t>(i)]; }
   int num_inputs() const { return static_cast<int>(inputs.size()); }
   template <class Op>
-  const Op& attributes() const { return *static_cast<const Op*>(attributes_ptr); }
+  const Op& attributes() const {
+    return *static_cast<const Op*>(attributes_ptr);
+  }
   template <class T>
-  const T& prepared() const { return *static_cast<const T*>(prepared_ptr); }
+  const T& prepared() const {
+    return *static_cast<const T*>(prepared_ptr);
+  }
 };
 
 struct KernelImpl {

@@ -20,8 +20,10 @@ std::string quoted(const std::string& s) {
   std::string text = "\"";
   for (char c : s) {
     if (c == '"' || c == '\\') text += '\\';
-    if (c == '\n') text += "\\n";
-    else text += c;
+    if (c == '\n')
+      text += "\\n";
+    else
+      text += c;
   }
   return text + "\"";
 }
@@ -47,7 +49,9 @@ struct Printer {
   std::string operator()(const std::vector<std::string>& v) const { return list_of(v, quoted); }
 };
 
-bool same(double a, double b) { return a == b ? std::signbit(a) == std::signbit(b) : std::isnan(a) && std::isnan(b); }
+bool same(double a, double b) {
+  return a == b ? std::signbit(a) == std::signbit(b) : std::isnan(a) && std::isnan(b);
+}
 
 bool same_value(const AttrValue& a, const AttrValue& b) {
   if (a.index() != b.index()) return false;
@@ -64,16 +68,19 @@ bool same_value(const AttrValue& a, const AttrValue& b) {
 std::string to_string(const AttrValue& value) { return std::visit(Printer{}, value); }
 
 std::string_view kind_name(const AttrValue& value) {
-  static constexpr std::string_view kNames[] = {"boolean", "integer",          "real",          "string",         "dtype",
-                                                "shape",   "list of integers", "list of reals", "list of strings"};
+  static constexpr std::string_view kNames[] = {"boolean",          "integer",       "real",
+                                                "string",           "dtype",         "shape",
+                                                "list of integers", "list of reals", "list of strings"};
   return kNames[value.index()];
 }
 
 void Attributes::set(std::string name, AttrValue value) {
   auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
                              [](const auto& entry, const std::string& key) { return entry.first < key; });
-  if (at != entries_.end() && at->first == name) at->second = std::move(value);
-  else entries_.emplace(at, std::move(name), std::move(value));
+  if (at != entries_.end() && at->first == name)
+    at->second = std::move(value);
+  else
+    entries_.emplace(at, std::move(name), std::move(value));
 }
 
 const AttrValue* Attributes::find(std::string_view name) const {
@@ -85,7 +92,8 @@ const AttrValue* Attributes::find(std::string_view name) const {
 std::string Attributes::to_string() const {
   if (entries_.empty()) return "";
   std::string text = "{";
-  for (const auto& [name, value] : entries_) text += (text.size() > 1 ? ", " : "") + name + "=" + genesis::to_string(value);
+  for (const auto& [name, value] : entries_)
+    text += (text.size() > 1 ? ", " : "") + name + "=" + genesis::to_string(value);
   return text + "}";
 }
 
@@ -98,7 +106,8 @@ bool Attributes::operator==(const Attributes& other) const {
 namespace detail {
 
 void wrong_kind(std::string_view name, const AttrValue& got, const AttrValue& expected) {
-  fail("attribute '{}' is {} ({}), expected {}", name, genesis::to_string(got), kind_name(got), kind_name(expected));
+  fail("attribute '{}' is {} ({}), expected {}", name, genesis::to_string(got), kind_name(got),
+       kind_name(expected));
 }
 
 void unknown_attribute(const Attributes& attributes, const std::vector<std::string_view>& known) {

@@ -1,5 +1,5 @@
-// Attributes of a node: generic named values, so a new op never changes the file schema. An op names each of its
-// attributes once, in a `fields()` visitor, and is read and written through it:
+// Attributes of a node: generic named values, so a new op never changes the file schema. An op names each of
+// its attributes once, in a `fields()` visitor, and is read and written through it:
 //
 //   struct Softmax {
 //     int64_t axis = -1;
@@ -21,10 +21,11 @@ namespace genesis {
 using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>,
                                std::vector<double>, std::vector<std::string>>;
 
-std::string to_string(const AttrValue& value);                // the text form: 1, 0.5, "x", f32, [2,3]
-std::string_view kind_name(const AttrValue& value);           // "integer", "list of strings", ...
+std::string to_string(const AttrValue& value);       // the text form: 1, 0.5, "x", f32, [2,3]
+std::string_view kind_name(const AttrValue& value);  // "integer", "list of strings", ...
 
-// Enumerations are stored by name: specialise with `static constexpr std::string_view names[] = {...}` in order.
+// Enumerations are stored by name: specialise with `static constexpr std::string_view names[] = {...}` in
+// order.
 template <class E>
 struct EnumNames;
 
@@ -36,8 +37,12 @@ struct Scalar {
   Scalar(int64_t v) : value(v) {}
   Scalar(int v) : value(int64_t{v}) {}
   bool is_integer() const { return value.index() == 0; }
-  double as_double() const { return is_integer() ? static_cast<double>(std::get<0>(value)) : std::get<1>(value); }
-  int64_t as_integer() const { return is_integer() ? std::get<0>(value) : static_cast<int64_t>(std::get<1>(value)); }
+  double as_double() const {
+    return is_integer() ? static_cast<double>(std::get<0>(value)) : std::get<1>(value);
+  }
+  int64_t as_integer() const {
+    return is_integer() ? std::get<0>(value) : static_cast<int64_t>(std::get<1>(value));
+  }
 };
 
 // Sorted by name.

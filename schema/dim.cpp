@@ -24,8 +24,11 @@ Dim::Dim(int64_t value) : constant_(value) {}
 
 Dim Dim::symbol(std::string name) {
   const auto valid = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || !std::all_of(name.begin(), name.end(), valid))
-    fail("'{}' is not a name for a symbolic dimension: use letters, digits and '_', not starting with a digit", name);
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ||
+      !std::all_of(name.begin(), name.end(), valid))
+    fail(
+        "'{}' is not a name for a symbolic dimension: use letters, digits and '_', not starting with a digit",
+        name);
   Dim dim;
   dim.terms_.push_back({{std::move(name)}, 1});
   return dim;
@@ -36,7 +39,8 @@ std::optional<int64_t> Dim::constant() const {
 }
 
 int64_t Dim::value() const {
-  if (!is_constant()) fail("dimension '{}' is symbolic where a known size is needed: bind its symbols", to_string());
+  if (!is_constant())
+    fail("dimension '{}' is symbolic where a known size is needed: bind its symbols", to_string());
   return constant_;
 }
 
@@ -80,17 +84,21 @@ std::optional<Dim> Dim::divide_exact(const Dim& divisor) const {
   const bool single = divisor.terms_.size() + (divisor.constant_ != 0) == 1;
   if (!single) return std::nullopt;
   const int64_t coefficient = divisor.is_constant() ? divisor.constant_ : divisor.terms_[0].coefficient;
-  const std::vector<std::string> symbols = divisor.is_constant() ? std::vector<std::string>{} : divisor.terms_[0].symbols;
+  const std::vector<std::string> symbols =
+      divisor.is_constant() ? std::vector<std::string>{} : divisor.terms_[0].symbols;
   if (constant_ % coefficient != 0 || (constant_ != 0 && !symbols.empty())) return std::nullopt;
   Dim quotient(constant_ / coefficient);
   for (const Term& term : terms_) {
     if (term.coefficient % coefficient != 0) return std::nullopt;
-    if (!std::includes(term.symbols.begin(), term.symbols.end(), symbols.begin(), symbols.end())) return std::nullopt;
+    if (!std::includes(term.symbols.begin(), term.symbols.end(), symbols.begin(), symbols.end()))
+      return std::nullopt;
     std::vector<std::string> rest;
     std::set_difference(term.symbols.begin(), term.symbols.end(), symbols.begin(), symbols.end(),
                         std::back_inserter(rest));
-    if (rest.empty()) quotient.constant_ = checked_add(quotient.constant_, term.coefficient / coefficient);
-    else quotient.add_term({rest, term.coefficient / coefficient});
+    if (rest.empty())
+      quotient.constant_ = checked_add(quotient.constant_, term.coefficient / coefficient);
+    else
+      quotient.add_term({rest, term.coefficient / coefficient});
   }
   return quotient;
 }
@@ -110,7 +118,8 @@ Dim Dim::substitute(const Bindings& bindings) const {
 
 int64_t Dim::evaluate(const Bindings& bindings) const {
   const Dim result = substitute(bindings);
-  if (!result.is_constant()) fail("dimension '{}' has unbound symbols: give sizes for them", result.to_string());
+  if (!result.is_constant())
+    fail("dimension '{}' has unbound symbols: give sizes for them", result.to_string());
   return result.constant_;
 }
 

@@ -11,8 +11,16 @@ struct Row {
   std::string_view name;
   size_t size;
 };
-constexpr std::array<Row, kNumDTypes> kRows = {{{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i8", 1},
-                                                {"u8", 1}, {"i16", 2}, {"i32", 4}, {"i64", 8}, {"bool", 1}}};
+constexpr std::array<Row, kNumDTypes> kRows = {{{"f32", 4},
+                                                {"f64", 8},
+                                                {"f16", 2},
+                                                {"bf16", 2},
+                                                {"i8", 1},
+                                                {"u8", 1},
+                                                {"i16", 2},
+                                                {"i32", 4},
+                                                {"i64", 8},
+                                                {"bool", 1}}};
 
 const Row& row(DType dtype) {
   GENESIS_ASSERT(static_cast<int>(dtype) < kNumDTypes);

@@ -1,5 +1,6 @@
-// Errors. A user's mistake (a wrong file, shape, name, flag) throws genesis::Error, whose message says what, where,
-// expected, got, and what to do; it gains context on the way up. A broken invariant of ours is GENESIS_ASSERT.
+// Errors. A user's mistake (a wrong file, shape, name, flag) throws genesis::Error, whose message says what,
+// where, expected, got, and what to do; it gains context on the way up. A broken invariant of ours is
+// GENESIS_ASSERT.
 #pragma once
 
 #include <fmt/core.h>

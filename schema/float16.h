@@ -1,5 +1,5 @@
-// The two 16-bit floating-point types as storage: bf16 (8 exponent bits) and f16 (IEEE binary16). Conversions round
-// to nearest even and keep infinities and NaN; arithmetic is done in float.
+// The two 16-bit floating-point types as storage: bf16 (8 exponent bits) and f16 (IEEE binary16). Conversions
+// round to nearest even and keep infinities and NaN; arithmetic is done in float.
 #pragma once
 
 #include <bit>
@@ -40,11 +40,13 @@ struct f16 {
     const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;
     const uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), half = 1u << (shift - 1);
     const uint32_t rounded = kept + (rest > half || (rest == half && (kept & 1)));
-    const uint32_t base = exponent < -14 ? 0 : static_cast<uint32_t>(exponent + 14) << 10;  // implicit bit adds 1
+    const uint32_t base =
+        exponent < -14 ? 0 : static_cast<uint32_t>(exponent + 14) << 10;  // implicit bit adds 1
     return static_cast<uint16_t>(sign | (base + rounded));
   }
   static constexpr float to_float(uint16_t h) {
-    const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, exponent = (h >> 10) & 31, mantissa = h & 0x3ffu;
+    const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, exponent = (h >> 10) & 31,
+                   mantissa = h & 0x3ffu;
     if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
     if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
     const float tiny = static_cast<float>(mantissa) * 0x1p-24f;

@@ -1,5 +1,5 @@
-// What a gradient rule sees. A rule is written with the same functions an author calls, and gives the gradient of each
-// input that is wanted:
+// What a gradient rule sees. A rule is written with the same functions an author calls, and gives the
+// gradient of each input that is wanted:
 //
 //   void Exp::grad(GradientContext& g) const { g.set(0, g.dy() * g.output()); }
 #pragma once
@@ -23,8 +23,8 @@ class GradientContext {
   Value dy(int i = 0) const { return dy_[static_cast<size_t>(i)]; }
   bool wants(int i) const { return wants_[static_cast<size_t>(i)]; }
 
-  // Gives the gradient of input i. Broadcasting is undone here, once for all rules: a `dx` of the broadcast shape is
-  // summed to the input's shape. Ignored when not wanted.
+  // Gives the gradient of input i. Broadcasting is undone here, once for all rules: a `dx` of the broadcast
+  // shape is summed to the input's shape. Ignored when not wanted.
   void set(int i, Value dx);
 
   // Asks the forward node for another output by changing its attributes ("with_lse"); returns output `index`.

@@ -61,8 +61,8 @@ void Graph::append_outputs(NodeId id, const std::vector<TensorType>& types) {
   }
 }
 
-std::vector<Value> Graph::add_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs,
-                                   std::string name) {
+std::vector<Value> Graph::add_node(const OpDef& op, const Attributes& attributes,
+                                   const std::vector<Value>& inputs, std::string name) {
   if (name.empty()) name = scoped(op.name());
   Node node{.op = &op, .attributes = {}, .inputs = {}, .outputs = {}, .name = {}, .origins = origins_};
   std::vector<TensorType> input_types, types;
@@ -139,7 +139,8 @@ std::vector<TensorType> Graph::input_types(const Node& node) const {
   return types;
 }
 
-std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs) {
+std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes,
+                             const std::vector<Value>& inputs) {
   for (const Value& input : inputs)
     if (input) return input.graph->add_node(op, attributes, inputs);
   fail("op '{}' was given no value to work on", op.name());

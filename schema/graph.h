@@ -1,8 +1,9 @@
-// The graph of one entry point, in SSA form: nodes stand in topological order, values never change, nothing is ever
-// removed. A pass writes a new graph (passes/rewriter.h); only the author's builder and passes add to one.
+// The graph of one entry point, in SSA form: nodes stand in topological order, values never change, nothing
+// is ever removed. A pass writes a new graph (passes/rewriter.h); only the author's builder and passes add to
+// one.
 //
-// A state is read as a value and written as an update pair (state, new value) declared beside the outputs: there are no
-// side effects, and whether an update happens in place is the memory planner's decision.
+// A state is read as a value and written as an update pair (state, new value) declared beside the outputs:
+// there are no side effects, and whether an update happens in place is the memory planner's decision.
 #pragma once
 
 #include <cstdint>
@@ -47,17 +48,19 @@ enum class ValueKind : uint8_t { kInput, kState, kConstant, kNode };
 struct ValueInfo {
   TensorType type;
   ValueKind kind = ValueKind::kInput;
-  int32_t index = 0;   // input number, state index or tensor index in the model, or the output number of `producer`
-  NodeId producer;     // kNode only
-  std::string name;    // unique in the graph; output k > 0 of a node is "<node>:k"
+  int32_t index =
+      0;  // input number, state index or tensor index in the model, or the output number of `producer`
+  NodeId producer;   // kNode only
+  std::string name;  // unique in the graph; output k > 0 of a node is "<node>:k"
 };
 
 struct Node {
   const OpDef* op = nullptr;
   Attributes attributes;  // canonical: every attribute is there
   std::vector<ValueId> inputs, outputs;
-  std::string name;                  // unique in the graph, '.'-separated scopes: "layers.3.mlp.gate_proj"
-  std::vector<std::string> origins;  // names of the author's nodes this one came from, newest last; empty: itself
+  std::string name;  // unique in the graph, '.'-separated scopes: "layers.3.mlp.gate_proj"
+  std::vector<std::string>
+      origins;  // names of the author's nodes this one came from, newest last; empty: itself
 
   // The author's name for errors, profiles and pictures.
   const std::string& authored_name() const { return origins.empty() ? name : origins.front(); }
@@ -80,23 +83,24 @@ class Graph {
   Graph(Model& model, std::string name) : model_(&model), name_(std::move(name)) {}
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  Graph(Graph&&) = default;             // invalidates Value handles into it
+  Graph(Graph&&) = default;  // invalidates Value handles into it
   Graph& operator=(Graph&&) = default;
 
   Model& model() const { return *model_; }
   const std::string& name() const { return name_; }
 
-  // --- building -------------------------------------------------------------------------------------------------
+  // --- building
+  // -------------------------------------------------------------------------------------------------
   Value add_input(const std::string& name, TensorType type);
-  Value state(int32_t index);     // the state's value at the start of a run; one value per state
-  Value constant(int32_t tensor); // a tensor of the model's table; one value per tensor
+  Value state(int32_t index);      // the state's value at the start of a run; one value per state
+  Value constant(int32_t tensor);  // a tensor of the model's table; one value per tensor
   // Infers the types at once; throws Error naming the node. `name` is made unique; empty: scope + op name.
   std::vector<Value> add_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs,
                               std::string name = "");
   void add_output(const std::string& name, Value value);
   void add_update(int32_t state, Value value);
-  // Replaces a node's attributes and infers again: existing outputs keep their types, new ones may appear at the end
-  // (an attention node starts to give its row statistics when a gradient wants them).
+  // Replaces a node's attributes and infers again: existing outputs keep their types, new ones may appear at
+  // the end (an attention node starts to give its row statistics when a gradient wants them).
   void set_attributes(NodeId node, const Attributes& attributes);
 
   // Name scope of nodes added from now on.
@@ -106,7 +110,8 @@ class Graph {
   // Origins of nodes added from now on: a pass sets them to those of the node it rewrites.
   void set_origins(std::vector<std::string> origins) { origins_ = std::move(origins); }
 
-  // --- reading --------------------------------------------------------------------------------------------------
+  // --- reading
+  // --------------------------------------------------------------------------------------------------
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<ValueInfo>& values() const { return values_; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
@@ -134,7 +139,7 @@ class Graph {
   std::vector<StateUpdate> updates_;
   std::vector<std::string> scopes_;
   std::vector<std::string> origins_;
-  std::unordered_map<std::string, int> names_;  // name -> next suffix to try
+  std::unordered_map<std::string, int> names_;         // name -> next suffix to try
   std::unordered_map<int64_t, ValueId> table_values_;  // states and constants already read
 };
 

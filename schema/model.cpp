@@ -5,7 +5,8 @@
 namespace genesis {
 
 std::string_view name_of(StateRole role) {
-  static constexpr std::string_view kNames[] = {"parameter", "buffer", "optimizer", "cache", "random", "step"};
+  static constexpr std::string_view kNames[] = {"parameter", "buffer", "optimizer",
+                                                "cache",     "random", "step"};
   return kNames[static_cast<size_t>(role)];
 }
 
@@ -18,13 +19,15 @@ Model& Model::operator=(const Model& other) {
   states_ = other.states_;
   state_index_ = other.state_index_;
   entries_.clear();
-  for (const auto& entry : other.entries_) entries_.push_back(std::make_unique<Graph>(copy_graph(*entry, *this)));
+  for (const auto& entry : other.entries_)
+    entries_.push_back(std::make_unique<Graph>(copy_graph(*entry, *this)));
   return *this;
 }
 
 int32_t Model::add_tensor(const std::string& name, Tensor tensor) {
   const auto taken = [&](const std::string& candidate) {
-    return std::any_of(tensors_.begin(), tensors_.end(), [&](const NamedTensor& t) { return t.name == candidate; });
+    return std::any_of(tensors_.begin(), tensors_.end(),
+                       [&](const NamedTensor& t) { return t.name == candidate; });
   };
   std::string unique = name;
   for (int i = 1; taken(unique); ++i) unique = name + "_" + std::to_string(i);
@@ -34,9 +37,11 @@ int32_t Model::add_tensor(const std::string& name, Tensor tensor) {
 
 int32_t Model::add_state(State state) {
   if (!state.type.shape.is_constant())
-    fail("state '{}' has the symbolic shape {}: states need known sizes", state.name, state.type.shape.to_string());
+    fail("state '{}' has the symbolic shape {}: states need known sizes", state.name,
+         state.type.shape.to_string());
   const auto index = static_cast<int32_t>(states_.size());
-  if (!state_index_.try_emplace(state.name, index).second) fail("the model already has a state named '{}'", state.name);
+  if (!state_index_.try_emplace(state.name, index).second)
+    fail("the model already has a state named '{}'", state.name);
   states_.push_back(std::move(state));
   return index;
 }
@@ -44,11 +49,14 @@ int32_t Model::add_state(State state) {
 void Model::set_initial(int32_t index, Tensor tensor) {
   State& state = states_[static_cast<size_t>(index)];
   if (!(tensor.type() == state.type))
-    fail("state '{}' is {}, the tensor given for it is {}", state.name, state.type.to_string(), tensor.type().to_string());
+    fail("state '{}' is {}, the tensor given for it is {}", state.name, state.type.to_string(),
+         tensor.type().to_string());
   state.initial = std::move(tensor);
 }
 
-void Model::set_trainable(int32_t index, bool trainable) { states_[static_cast<size_t>(index)].trainable = trainable; }
+void Model::set_trainable(int32_t index, bool trainable) {
+  states_[static_cast<size_t>(index)].trainable = trainable;
+}
 
 Graph& Model::add_entry(const std::string& name) {
   if (find_entry(name)) fail("the model already has an entry point named '{}'", name);
@@ -92,9 +100,15 @@ Graph copy_graph(const Graph& graph, Model& model) {
   // Ids are kept because values are created in the same order: walk the values and add what each belongs to.
   for (const ValueInfo& info : graph.values()) {
     switch (info.kind) {
-      case ValueKind::kInput: copy.add_input(info.name, info.type); break;
-      case ValueKind::kState: copy.state(info.index); break;
-      case ValueKind::kConstant: copy.constant(info.index); break;
+      case ValueKind::kInput:
+        copy.add_input(info.name, info.type);
+        break;
+      case ValueKind::kState:
+        copy.state(info.index);
+        break;
+      case ValueKind::kConstant:
+        copy.constant(info.index);
+        break;
       case ValueKind::kNode: {
         if (info.index != 0) break;  // came with output 0
         const Node& node = graph.node(info.producer);

@@ -1,5 +1,5 @@
-// A Model: one table of tensors, one table of states, and the entry points (graphs) that share them. Copying a model
-// copies its graphs and shares its bytes.
+// A Model: one table of tensors, one table of states, and the entry points (graphs) that share them. Copying
+// a model copies its graphs and shares its bytes.
 #pragma once
 
 #include <map>
@@ -13,7 +13,14 @@
 namespace genesis {
 
 // Numbers are written in files: append only.
-enum class StateRole : uint8_t { kParameter = 0, kBuffer = 1, kOptimizer = 2, kCache = 3, kRandom = 4, kStep = 5 };
+enum class StateRole : uint8_t {
+  kParameter = 0,
+  kBuffer = 1,
+  kOptimizer = 2,
+  kCache = 3,
+  kRandom = 4,
+  kStep = 5
+};
 std::string_view name_of(StateRole role);
 
 struct NamedTensor {
@@ -27,7 +34,7 @@ struct State {
   TensorType type;   // known sizes
   StateRole role = StateRole::kParameter;
   bool trainable = false;
-  Tensor initial;    // empty_handle(): zeros
+  Tensor initial;  // empty_handle(): zeros
 };
 
 class Model {
@@ -41,8 +48,8 @@ class Model {
   int32_t add_state(State state);                              // throws Error when the name is taken
   void set_initial(int32_t state, Tensor tensor);              // throws Error when the type differs
   void set_trainable(int32_t state, bool trainable);
-  Graph& add_entry(const std::string& name);                   // throws Error when the name is taken
-  void replace_entry(Graph graph);                             // by the graph's name; adds it when new
+  Graph& add_entry(const std::string& name);  // throws Error when the name is taken
+  void replace_entry(Graph graph);            // by the graph's name; adds it when new
   void remove_entry(const std::string& name);
 
   const std::vector<NamedTensor>& tensors() const { return tensors_; }

@@ -13,7 +13,9 @@ namespace genesis {
 std::span<const OpDef* const> all_ops() {
   static const std::vector<const OpDef*> table = [] {
     std::vector<const OpDef*> ops;
-    const auto append = [&](std::span<const OpDef* const> more) { ops.insert(ops.end(), more.begin(), more.end()); };
+    const auto append = [&](std::span<const OpDef* const> more) {
+      ops.insert(ops.end(), more.begin(), more.end());
+    };
 #define GENESIS_OP_FILE(file) append(file##_ops());
 #include "schema/op_files.inc"
 #undef GENESIS_OP_FILE
@@ -42,9 +44,11 @@ std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attribute
   }
   std::vector<TensorType> types = op.infer(attributes, inputs);
   for (const TensorType& type : types) {
-    if (type.shape.rank() > kMaxRank) fail("the result would have rank {}, the limit is {}", type.shape.rank(), kMaxRank);
+    if (type.shape.rank() > kMaxRank)
+      fail("the result would have rank {}, the limit is {}", type.shape.rank(), kMaxRank);
     for (const Dim& dim : type.shape)
-      if (dim.is_constant() && dim.value() < 0) fail("the result would have the negative size in {}", type.to_string());
+      if (dim.is_constant() && dim.value() < 0)
+        fail("the result would have the negative size in {}", type.to_string());
     if (type.shape.is_constant()) type.bytes();  // throws when the size overflows
   }
   return types;

@@ -1,8 +1,9 @@
-// What an op is: a row of facts and plain functions that every floor reads. An op's home is one file in schema/ops/,
-// where a small struct of rules is turned into a row by make_op<>; see docs/adding-an-op.md.
+// What an op is: a row of facts and plain functions that every floor reads. An op's home is one file in
+// schema/ops/, where a small struct of rules is turned into a row by make_op<>; see docs/adding-an-op.md.
 //
 //   struct Softmax {
-//     static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.", .inputs = {1, 1},
+//     static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.", .inputs =
+//     {1, 1},
 //                                  .precision = Precision::kWide};
 //     int64_t axis = -1;
 //     static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
@@ -11,7 +12,11 @@
 //     std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is bytes of input 0
 //   };
 //
-// Optional inputs are trailing. Where more than one may be left out, a `has_...` attribute says which are there.
+// The struct stands in the family's header, in namespace genesis::ops, so that kernels can read it; infer,
+// grad and view_offset are defined in the family's .cpp, beside the function an author calls.
+//
+// Optional inputs are trailing. Where more than one may be left out, a `has_...` attribute says which are
+// there.
 #pragma once
 
 #include <memory>
@@ -55,7 +60,7 @@ struct OpInfo {
   Precision precision = Precision::kFollow;
   bool elementwise = false;  // every output element depends on the broadcast input elements at its index only
   bool commutative = false;  // of its first two inputs
-  bool random = false;       // reads the RNG state: two equal nodes are still one value, since it is counter-based
+  bool random = false;  // reads the RNG state: two equal nodes are still one value, since it is counter-based
   std::span<const InPlace> in_place = {};
   int version = 1;
 };
@@ -63,9 +68,9 @@ struct OpInfo {
 struct OpDef {
   OpInfo info;
   std::vector<TensorType> (*infer)(const Attributes&, Types);
-  Attributes (*canonical)(const Attributes&);                   // checked, with every default written out
-  std::shared_ptr<const void> (*parse)(const Attributes&);      // the typed struct, for kernels
-  void (*grad)(GradientContext&, const Attributes&);            // null: no gradient
+  Attributes (*canonical)(const Attributes&);                       // checked, with every default written out
+  std::shared_ptr<const void> (*parse)(const Attributes&);          // the typed struct, for kernels
+  void (*grad)(GradientContext&, const Attributes&);                // null: no gradient
   std::optional<int64_t> (*view_offset)(const Attributes&, Types);  // null: never a view. Bytes into input 0.
 
   std::string_view name() const { return info.name; }

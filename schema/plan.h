@@ -1,5 +1,5 @@
-// A Plan: what a runner executes, as plain data. Made by passes/ for one entry point, one target and one binding of
-// symbols; needs no compiler to run, and a file can carry one.
+// A Plan: what a runner executes, as plain data. Made by passes/ for one entry point, one target and one
+// binding of symbols; needs no compiler to run, and a file can carry one.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ enum class Space : uint8_t {
 
 struct BufferRef {
   Space space = Space::kArena;
-  int32_t index = 0;    // of the state, constant, input or output
-  int64_t offset = 0;   // bytes from the start of that space (a view may start inside a state)
+  int32_t index = 0;   // of the state, constant, input or output
+  int64_t offset = 0;  // bytes from the start of that space (a view may start inside a state)
   int64_t bytes = 0;
   bool operator==(const BufferRef&) const = default;
 };
@@ -29,8 +29,8 @@ struct BufferRef {
 struct Step {
   const OpDef* op = nullptr;
   Attributes attributes;
-  std::string name;      // of the node
-  std::string authored;  // the author's name for it
+  std::string name;                                   // of the node
+  std::string authored;                               // the author's name for it
   std::vector<TensorType> input_types, output_types;  // known sizes
   std::vector<BufferRef> inputs, outputs;
   int64_t scratch_offset = 0, scratch_bytes = 0;  // in the arena, alive during this step only
@@ -56,14 +56,14 @@ struct PeakTensor {
 struct Plan {
   std::string entry;
   Bindings bindings;
-  std::vector<Step> steps;      // in an order that respects all dependencies
+  std::vector<Step> steps;        // in an order that respects all dependencies
   std::vector<PlanPort> inputs;   // space kInput
   std::vector<PlanPort> outputs;  // anywhere: an output may be a state, an input or a view
   std::vector<StateCopy> state_copies;
   std::vector<int32_t> written_states;  // sorted; in place or by copy
   int64_t arena_bytes = 0;
-  int64_t lower_bound_bytes = 0;       // maximum over steps of live bytes
-  std::vector<PeakTensor> peak;        // alive at the peak, largest first
+  int64_t lower_bound_bytes = 0;  // maximum over steps of live bytes
+  std::vector<PeakTensor> peak;   // alive at the peak, largest first
 };
 
 }  // namespace genesis

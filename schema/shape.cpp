@@ -7,7 +7,8 @@
 namespace genesis {
 
 Shape Shape::parse(std::string_view text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') fail("'{}' is not a shape: expected [4,batch]", text);
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']')
+    fail("'{}' is not a shape: expected [4,batch]", text);
   text = text.substr(1, text.size() - 2);
   Shape shape;
   while (!text.empty()) {
@@ -61,8 +62,8 @@ Shape broadcast(const Shape& a, const Shape& b) {
   for (int i = 1; i <= rank; ++i) {
     const Dim x = i <= a.rank() ? a[a.rank() - i] : Dim(1), y = i <= b.rank() ? b[b.rank() - i] : Dim(1);
     if (!(x == y) && !(x == Dim(1)) && !(y == Dim(1)))
-      fail("shapes {} and {} do not broadcast: sizes {} and {} differ and neither is 1", a.to_string(), b.to_string(),
-           x.to_string(), y.to_string());
+      fail("shapes {} and {} do not broadcast: sizes {} and {} differ and neither is 1", a.to_string(),
+           b.to_string(), x.to_string(), y.to_string());
     dims[static_cast<size_t>(rank - i)] = x == Dim(1) ? y : x;
   }
   return Shape(std::move(dims));

@@ -17,7 +17,9 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<Dim> dims) : dims_(dims) {}
   explicit Shape(std::vector<Dim> dims) : dims_(std::move(dims)) {}
-  static Shape of(const std::vector<int64_t>& sizes) { return Shape(std::vector<Dim>(sizes.begin(), sizes.end())); }
+  static Shape of(const std::vector<int64_t>& sizes) {
+    return Shape(std::vector<Dim>(sizes.begin(), sizes.end()));
+  }
   static Shape parse(std::string_view text);  // "[batch,4]"
 
   int rank() const { return static_cast<int>(dims_.size()); }
@@ -52,7 +54,8 @@ struct TensorType {
 // -1 is the last axis. Throws Error that names `what` when out of range.
 int normalize_axis(int64_t axis, int rank, std::string_view what = "axis");
 
-// The shape both operands expand to, by the usual rule (align right; 1 expands). Throws Error naming both shapes.
+// The shape both operands expand to, by the usual rule (align right; 1 expands). Throws Error naming both
+// shapes.
 Shape broadcast(const Shape& a, const Shape& b);
 
 }  // namespace genesis

@@ -17,9 +17,9 @@ struct KernelQuery {
 };
 
 struct Target {
-  std::string device = "cpu";   // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;       // of every buffer in the arena, bytes
-  int64_t tile_bytes = 16384;   // what a fused region may keep live per tile (fast memory of one core)
+  std::string device = "cpu";  // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;      // of every buffer in the arena, bytes
+  int64_t tile_bytes = 16384;  // what a fused region may keep live per tile (fast memory of one core)
   // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
   // Scratch memory the chosen kernel wants for this node, bytes.

@@ -1,5 +1,5 @@
-// A tensor on the host: a type with known sizes and shared, immutable bytes. The bytes may be memory of our own or a
-// view into a mapped file; either way copies of a Tensor share them.
+// A tensor on the host: a type with known sizes and shared, immutable bytes. The bytes may be memory of our
+// own or a view into a mapped file; either way copies of a Tensor share them.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,9 @@ class Tensor {
     }
   }
   template <class T>
-  static Tensor scalar(T value) { return of<T>({}, std::vector<T>{value}); }
+  static Tensor scalar(T value) {
+    return of<T>({}, std::vector<T>{value});
+  }
 
   const TensorType& type() const { return type_; }
   int64_t numel() const { return type_.numel(); }

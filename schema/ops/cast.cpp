@@ -3,19 +3,19 @@
 #include "schema/gradient.h"
 
 namespace genesis {
+namespace ops {
+
+std::vector<TensorType> Cast::infer(Types in) const { return {{dtype, in[0].shape}}; }
+
+void Cast::grad(GradientContext& g) const {
+  if (is_float(dtype)) g.set(0, g.dy());  // set() casts back
+}
+
+}  // namespace ops
+
 namespace {
 
-struct Cast {
-  static constexpr OpInfo info{.name = "cast", .doc = "x converted to `dtype`.", .elementwise = true};
-  DType dtype = DType::f32;
-  static void fields(auto& self, auto&& visit) { visit("dtype", self.dtype); }
-  std::vector<TensorType> infer(Types in) const { return {{dtype, in[0].shape}}; }
-  void grad(GradientContext& g) const {
-    if (is_float(dtype)) g.set(0, g.dy());  // set() casts back
-  }
-};
-
-constexpr OpDef kCast = make_op<Cast>();
+constexpr OpDef kCast = make_op<ops::Cast>();
 constexpr const OpDef* kOps[] = {&kCast};
 
 }  // namespace
@@ -24,7 +24,7 @@ std::span<const OpDef* const> cast_ops() { return kOps; }
 
 Value cast(Value x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  return emit_node(kCast, to_attributes(Cast{dtype}), {x})[0];
+  return emit_node(kCast, to_attributes(ops::Cast{dtype}), {x})[0];
 }
 
 }  // namespace genesis

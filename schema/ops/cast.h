@@ -5,6 +5,18 @@
 
 namespace genesis {
 
+namespace ops {
+
+struct Cast {
+  static constexpr OpInfo info{.name = "cast", .doc = "x converted to `dtype`.", .elementwise = true};
+  DType dtype = DType::f32;
+  static void fields(auto& self, auto&& visit) { visit("dtype", self.dtype); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
 Value cast(Value x, DType dtype);  // x itself when it already has that dtype
 
 }  // namespace genesis

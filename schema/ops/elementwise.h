@@ -1,5 +1,6 @@
-// Elementwise ops with PyTorch's semantics: operands broadcast and promote. A Scalar operand takes the tensor's dtype
-// (a real scalar with an integer tensor gives f32). Each op's formula is written once, in schema/ops/formulas.h.
+// Elementwise ops with PyTorch's semantics: operands broadcast and promote. A Scalar operand takes the
+// tensor's dtype (a real scalar with an integer tensor gives f32). Each op's formula is written once, in
+// schema/ops/formulas.h.
 #pragma once
 
 #include "schema/graph.h"
@@ -40,7 +41,7 @@ Value mish(Value x);
 Value sign(Value x);
 Value floor(Value x);
 Value ceil(Value x);
-Value round(Value x);  // half to even
+Value round(Value x);                          // half to even
 Value clamp(Value x, double min, double max);  // NaN stays NaN; an infinite bound does nothing
 Value isnan(Value x);
 Value isinf(Value x);

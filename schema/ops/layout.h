@@ -5,6 +5,18 @@
 
 namespace genesis {
 
+namespace ops {
+
+struct Expand {
+  static constexpr OpInfo info{.name = "expand", .doc = "x broadcast to `shape`, aligned right."};
+  Shape shape;
+  static void fields(auto& self, auto&& visit) { visit("shape", self.shape); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
 Value permute(Value x, std::vector<int64_t> axes);
 Value transpose(Value x, int64_t axis_a = -2, int64_t axis_b = -1);
 Value expand(Value x, Shape shape);  // broadcast to `shape`, aligned right

@@ -10,11 +10,14 @@ namespace genesis {
 enum class Reduction : uint8_t { kNone, kMean, kSum };
 
 struct CrossEntropyOptions {
-  int64_t ignore_index = -100;  // targets with this value count neither in the sum nor in the mean; any value works
+  int64_t ignore_index =
+      -100;  // targets with this value count neither in the sum nor in the mean; any value works
   double label_smoothing = 0;
-  Reduction reduction = Reduction::kMean;  // the mean divides by the sum of the weights of the targets that count
+  Reduction reduction =
+      Reduction::kMean;  // the mean divides by the sum of the weights of the targets that count
 };
-// logits [..., classes] (classes last), target i32/i64 [...] or probabilities [..., classes]; weight [classes] or empty.
+// logits [..., classes] (classes last), target i32/i64 [...] or probabilities [..., classes]; weight
+// [classes] or empty.
 Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options = {}, Value weight = {});
 Value nll_loss(Value log_probabilities, Value target, Value weight = {}, int64_t ignore_index = -100,
                Reduction reduction = Reduction::kMean);

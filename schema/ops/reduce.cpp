@@ -25,8 +25,10 @@ Shape reduced_shape(const Shape& shape, const Axes& axes, bool keep_dims) {
   Shape result;
   for (int i = 0; i < shape.rank(); ++i) {
     const bool gone = std::binary_search(reduced.begin(), reduced.end(), i);
-    if (!gone) result.push_back(shape[i]);
-    else if (keep_dims) result.push_back(1);
+    if (!gone)
+      result.push_back(shape[i]);
+    else if (keep_dims)
+      result.push_back(1);
   }
   return result;
 }
@@ -36,22 +38,22 @@ Value spread(Value dy, const Shape& shape, const Axes& axes) {
   return expand(reshape(dy, reduced_shape(shape, axes, true)), shape);
 }
 
-struct Sum {
-  static constexpr OpInfo info{.name = "sum", .doc = "Sum over `axes` (all when empty).", .precision = Precision::kWide};
-  std::vector<int64_t> axes;
-  bool keep_dims = false;
-  static void fields(auto& self, auto&& visit) {
-    visit("axes", self.axes);
-    visit("keep_dims", self.keep_dims);
-  }
-  std::vector<TensorType> infer(Types in) const {
-    const DType dtype = is_float(in[0].dtype) ? in[0].dtype : DType::i64;
-    return {{dtype, reduced_shape(in[0].shape, axes, keep_dims)}};
-  }
-  void grad(GradientContext& g) const { g.set(0, spread(g.dy(), g.input(0).shape(), axes)); }
-};
+}  // namespace
 
-constexpr OpDef kSum = make_op<Sum>();
+namespace ops {
+
+std::vector<TensorType> Sum::infer(Types in) const {
+  const DType dtype = is_float(in[0].dtype) ? in[0].dtype : DType::i64;
+  return {{dtype, reduced_shape(in[0].shape, axes, keep_dims)}};
+}
+
+void Sum::grad(GradientContext& g) const { g.set(0, spread(g.dy(), g.input(0).shape(), axes)); }
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kSum = make_op<ops::Sum>();
 constexpr const OpDef* kOps[] = {&kSum};
 
 }  // namespace
@@ -59,7 +61,7 @@ constexpr const OpDef* kOps[] = {&kSum};
 std::span<const OpDef* const> reduce_ops() { return kOps; }
 
 Value sum(Value x, Axes axes, bool keep_dims) {
-  return emit_node(kSum, to_attributes(Sum{std::move(axes), keep_dims}), {x})[0];
+  return emit_node(kSum, to_attributes(ops::Sum{std::move(axes), keep_dims}), {x})[0];
 }
 
 Value sum_to(Value x, const Shape& shape) {

@@ -3,27 +3,24 @@
 #include "schema/gradient.h"
 
 namespace genesis {
+namespace ops {
+
+std::vector<TensorType> Reshape::infer(Types in) const {
+  if (!(in[0].shape.numel() == shape.numel()))
+    fail("cannot reshape {} to {}: {} elements against {}", in[0].shape.to_string(), shape.to_string(),
+         in[0].shape.numel().to_string(), shape.numel().to_string());
+  return {{in[0].dtype, shape}};
+}
+
+void Reshape::grad(GradientContext& g) const { g.set(0, reshape(g.dy(), g.input(0).shape())); }
+
+std::optional<int64_t> Reshape::view_offset(Types) const { return 0; }
+
+}  // namespace ops
+
 namespace {
 
-constexpr InPlace kSameBytes[] = {{0, 0}};
-
-struct Reshape {
-  static constexpr OpInfo info{.name = "reshape", .doc = "The same elements in row-major order under another `shape`.",
-                               .in_place = kSameBytes};
-  Shape shape;  // resolved: no -1
-  static void fields(auto& self, auto&& visit) { visit("shape", self.shape); }
-
-  std::vector<TensorType> infer(Types in) const {
-    if (!(in[0].shape.numel() == shape.numel()))
-      fail("cannot reshape {} to {}: {} elements against {}", in[0].shape.to_string(), shape.to_string(),
-           in[0].shape.numel().to_string(), shape.numel().to_string());
-    return {{in[0].dtype, shape}};
-  }
-  void grad(GradientContext& g) const { g.set(0, reshape(g.dy(), g.input(0).shape())); }
-  std::optional<int64_t> view_offset(Types) const { return 0; }
-};
-
-constexpr OpDef kReshape = make_op<Reshape>();
+constexpr OpDef kReshape = make_op<ops::Reshape>();
 constexpr const OpDef* kOps[] = {&kReshape};
 
 // Replaces the one -1 in `shape` by what the number of elements leaves for it.
@@ -31,14 +28,18 @@ Shape resolve(const Shape& from, Shape shape) {
   int unknown = -1;
   Dim known(1);
   for (int i = 0; i < shape.rank(); ++i) {
-    if (!(shape[i] == Dim(-1))) known = known * shape[i];
-    else if (unknown >= 0) fail("reshape to {} leaves two sizes open: only one may be -1", shape.to_string());
-    else unknown = i;
+    if (!(shape[i] == Dim(-1)))
+      known = known * shape[i];
+    else if (unknown >= 0)
+      fail("reshape to {} leaves two sizes open: only one may be -1", shape.to_string());
+    else
+      unknown = i;
   }
   if (unknown < 0) return shape;
   const auto rest = from.numel().divide_exact(known);
-  if (!rest) fail("cannot reshape {} to {}: {} elements are not a multiple of {}", from.to_string(), shape.to_string(),
-                  from.numel().to_string(), known.to_string());
+  if (!rest)
+    fail("cannot reshape {} to {}: {} elements are not a multiple of {}", from.to_string(), shape.to_string(),
+         from.numel().to_string(), known.to_string());
   shape[unknown] = *rest;
   return shape;
 }
@@ -50,7 +51,7 @@ std::span<const OpDef* const> reshape_ops() { return kOps; }
 Value reshape(Value x, Shape shape) {
   shape = resolve(x.shape(), std::move(shape));
   if (shape == x.shape()) return x;
-  return emit_node(kReshape, to_attributes(Reshape{shape}), {x})[0];
+  return emit_node(kReshape, to_attributes(ops::Reshape{shape}), {x})[0];
 }
 
 Value flatten(Value x, int64_t start_axis, int64_t end_axis) {

@@ -9,8 +9,8 @@ namespace genesis {
 
 inline constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
 
-// x[start:end:step] along `axis` with Python's rules for negative and out-of-range bounds; step may be negative
-// (kToEnd then means "past the first element").
+// x[start:end:step] along `axis` with Python's rules for negative and out-of-range bounds; step may be
+// negative (kToEnd then means "past the first element").
 Value slice(Value x, int64_t axis, int64_t start, int64_t end = kToEnd, int64_t step = 1);
 // `length` elements along `axis` from `start`, where sizes may be symbolic: narrow(x, 0, 0, batch).
 Value narrow(Value x, int64_t axis, Dim start, Dim length);
@@ -25,7 +25,8 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, doub
 
 // Start positions are data: `starts` is i64[rank], or a scalar with `axis`. Clamped so that the slice fits.
 Value dynamic_slice(Value x, Value start, int64_t axis, Dim length);
-// x with `update` written at position `start` along `axis` (a KV cache append). In place where the planner can.
+// x with `update` written at position `start` along `axis` (a KV cache append). In place where the planner
+// can.
 Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis);
 
 }  // namespace genesis

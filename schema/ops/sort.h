@@ -1,4 +1,5 @@
-// Order of elements along an axis. All are stable: equal elements keep their order; NaN counts as the greatest.
+// Order of elements along an axis. All are stable: equal elements keep their order; NaN counts as the
+// greatest.
 #pragma once
 
 #include "schema/graph.h"
