@@ -6,6 +6,7 @@
 #include <string>
 
 #include "schema/op.h"
+#include "schema/tensor.h"
 
 namespace genesis {
 
@@ -24,6 +25,8 @@ struct Target {
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
   // Scratch memory the chosen kernel wants for this node, bytes.
   int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
+  // Runs a node on tensors of the host, for constant folding. Empty when it cannot.
+  std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&, std::span<const Tensor> inputs) = nullptr;
 };
 
 }  // namespace genesis

@@ -41,6 +41,33 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0;
 }
 
+std::optional<std::vector<Tensor>> evaluate(const KernelQuery& query, std::span<const Tensor> inputs) {
+  if (can_run(query)) return std::nullopt;
+  const KernelImpl& kernel = select_kernel(kernels_for(query.op.name()), query);
+  std::vector<TensorView> in, out;
+  std::vector<Tensor> results;
+  for (const Tensor& tensor : inputs)
+    in.push_back(view_of(tensor.type(), const_cast<std::byte*>(tensor.data())));
+  for (const TensorType& type : query.outputs) {
+    std::byte* data;
+    results.push_back(Tensor::uninitialized(type, &data));
+    out.push_back(view_of(type, data));
+  }
+  std::byte* scratch;
+  const Tensor scratch_owner = Tensor::uninitialized({DType::u8, {scratch_bytes(query)}}, &scratch);
+  const auto attributes = query.op.parse(query.attributes);
+  const auto prepared = kernel.prepare ? kernel.prepare(query) : nullptr;
+  Fault fault;
+  kernel.run({.inputs = in,
+              .outputs = out,
+              .attributes_ptr = attributes.get(),
+              .prepared_ptr = prepared.get(),
+              .scratch = scratch,
+              .fault = &fault});
+  if (fault.set) return std::nullopt;
+  return results;
+}
+
 }  // namespace
 
 std::span<const KernelImpl> kernels_for(std::string_view op) {
@@ -53,6 +80,7 @@ Target cpu_target() {
   Target target;
   target.can_run = can_run;
   target.scratch_bytes = scratch_bytes;
+  target.evaluate = evaluate;
   return target;
 }
 
