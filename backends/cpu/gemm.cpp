@@ -1,0 +1,55 @@
+// The ordered list of matrix product implementations, and the choice among them. Used through Gemm::create.
+#include "backends/cpu/gemm.h"
+
+#include "backends/cpu/gemm_packed.h"
+#include "backends/cpu/gemm_reference.h"
+#include "backends/cpu/gemm_util.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr GemmImplementation kImplementations[] = {
+    {"packed bf16", decline_packed_bf16, create_packed_bf16},
+    {"packed", decline_packed, create_packed},
+    {"reference", decline_reference, create_reference},
+};
+
+// A batch that only stacks rows of A and C is one taller product.
+GemmProblem fold_batch(GemmProblem p) {
+  const bool stacked =
+      p.stride_b == 0 && !p.transpose_a && p.stride_a == p.m * p.lda && p.stride_c == p.m * p.ldc;
+  if (p.batch > 1 && stacked && p.m > 0) {
+    p.m *= p.batch;
+    p.batch = 1;
+  }
+  return p;
+}
+
+template <class From, class To>
+void convert(const From* from, int64_t n, To* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
+}
+
+}  // namespace
+
+std::span<const GemmImplementation> gemm_implementations() { return kImplementations; }
+
+std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
+  const GemmProblem folded = fold_batch(problem);
+  const GemmImplementation* chosen = kImplementations;
+  while (!chosen->decline(folded).empty()) ++chosen;  // the last takes everything
+  return chosen->create(folded);
+}
+
+void convert_bias(const void* bias, DType dtype, int64_t first, int64_t n, DType accumulator,
+                  void* converted) {
+  dispatch(dtype, [&](auto tag) {
+    const auto* from = static_cast<const typename decltype(tag)::type*>(bias) + first;
+    if (accumulator == DType::f64)
+      convert(from, n, static_cast<double*>(converted));
+    else
+      convert(from, n, static_cast<float*>(converted));
+  });
+}
+
+}  // namespace genesis::cpu

@@ -1,0 +1,52 @@
+// What the packed matrix product is made of: register-tile kernels, packing into panels, and the epilogue,
+// each a plain function chosen once per problem for the CPU at hand. Used by gemm_packed.cpp only. Panels:
+// `width` rows of op(A) (or columns of op(B)) side by side, depth outermost: element (i, p) lies at p * width
+// + i.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/gemm.h"
+#include "schema/dtype.h"
+
+namespace genesis::cpu {
+
+// c[mr][nr] = (add ? c : 0) + sum over p < depth of a[p][mr] * b[p][nr]. For `packed` bf16 a step of p holds
+// two neighbours along k, so that depth = ceil(k / 2) and an element takes 4 bytes.
+struct MicroKernel {
+  const char* name = "";
+  DType packed = DType::f32;
+  int mr = 0, nr = 0;  // 0: this CPU has no such kernel
+  void (*run)(int64_t depth, const void* a, const void* b, void* c, int64_t ldc, bool add) = nullptr;
+
+  int64_t element_bytes() const { return packed == DType::f64 ? 8 : 4; }
+  int64_t depth(int64_t k) const { return packed == DType::bf16 ? (k + 1) / 2 : k; }
+};
+
+MicroKernel micro_kernel_f32();
+MicroKernel micro_kernel_f64();
+MicroKernel micro_kernel_bf16();  // AVX512_BF16
+
+// Packs `count` lines (rows of op(A) or columns of op(B)) times `k` into ceil(count / width) panels that lie
+// `panel_stride` packed elements apart. `stride` counts source elements from one line (k_contiguous) or one p
+// to the next. What a last panel lacks is filled with values that are never used.
+using PackFunction = void (*)(const void* source, int64_t stride, int64_t count, int64_t k, int width,
+                              void* panels, int64_t panel_stride);
+
+PackFunction pack_function(DType source, DType packed, bool k_contiguous);  // nullptr: no such pair
+
+// One row of the result: c = act(alpha * sum + bias) (+ c). `bias` has the accumulator's type or is null.
+struct EpilogueRow {
+  const void* sum;
+  const void* bias;
+  void* c;
+  int64_t n;
+  double alpha;
+  Activation activation;
+  bool accumulate;
+};
+using EpilogueFunction = void (*)(const EpilogueRow&);
+
+EpilogueFunction epilogue_function(DType accumulator, DType c);  // nullptr: no such pair
+
+}  // namespace genesis::cpu

@@ -1,0 +1,190 @@
+// Measures the limits that benches print ratios to. Each figure is the best of several short runs, since what
+// disturbs a run only ever makes it slower.
+#include "bench/peaks.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+
+#include <memory>
+#include <vector>
+
+#include <hwy/aligned_allocator.h>
+
+#include "backends/cpu/highway_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/peaks.cpp"
+#include <hwy/foreach_target.h>  // must precede highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::bench::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// `steps` rounds of 12 independent chains; returns the floating-point operations done. 12 chains hide a
+// latency of 4 cycles at 2 a cycle with room to spare, and fit 16 registers.
+double fma_chains(int64_t steps, float* sink) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int kChains = 12;
+  V sum[kChains];
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains; ++i) sum[i] = hn::Set(d, sink[0] + static_cast<float>(i));
+  const V x = hn::Set(d, sink[1]), y = hn::Set(d, sink[2]);
+  for (int64_t s = 0; s < steps; ++s) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sum[i] = hn::MulAdd(x, y, sum[i]);
+  }
+  V all = sum[0];
+  for (int i = 1; i < kChains; ++i) all = hn::Add(all, sum[i]);
+  sink[3] = hn::GetLane(all);
+  return 2.0 * static_cast<double>(steps) * kChains * static_cast<double>(hn::Lanes(d));
+}
+
+// The sum of n floats, n a multiple of 8 vectors.
+float sum_of(const float* p, int64_t n) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V a = hn::Zero(d), b = a, c = a, e = a;
+  for (int64_t i = 0; i < n; i += 4 * lanes) {
+    a = hn::Add(a, hn::LoadU(d, p + i));
+    b = hn::Add(b, hn::LoadU(d, p + i + lanes));
+    c = hn::Add(c, hn::LoadU(d, p + i + 2 * lanes));
+    e = hn::Add(e, hn::LoadU(d, p + i + 3 * lanes));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+}
+
+void copy_streaming(const float* from, float* to, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, to + i);
+}
+
+}  // namespace genesis::bench::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace genesis::bench {
+namespace {
+
+HWY_EXPORT(fma_chains);
+HWY_EXPORT(sum_of);
+HWY_EXPORT(copy_streaming);
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) double bf16_chains(int64_t steps,
+                                                                                            float* sink) {
+  constexpr int kChains = 12;
+  __m512 sum[kChains];
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_ps(sink[0] + static_cast<float>(i));
+  const __m512bh x = (__m512bh)_mm512_set1_ps(sink[1]), y = (__m512bh)_mm512_set1_ps(sink[2]);
+  for (int64_t s = 0; s < steps; ++s) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], x, y);
+  }
+  __m512 all = sum[0];
+  for (int i = 1; i < kChains; ++i) all = _mm512_add_ps(all, sum[i]);
+  sink[3] = _mm512_reduce_add_ps(all);
+  return 4.0 * static_cast<double>(steps) * kChains * 16;
+}
+bool has_bf16() { return __builtin_cpu_supports("avx512bf16"); }
+#else
+double bf16_chains(int64_t, float*) { return 0; }
+bool has_bf16() { return false; }
+#endif
+
+double seconds_of(const auto& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// GFLOP/s of all threads together: more pieces than threads, so that a thread disturbed does not hold up the
+// rest.
+double parallel_chains(double (*chains)(int64_t, float*)) {
+  const int pieces = 16 * tbb::this_task_arena::max_concurrency();
+  std::atomic<int64_t> flops{0};
+  const double seconds = seconds_of([&] {
+    tbb::parallel_for(
+        0, pieces,
+        [&](int) {
+          float sink[4] = {1, 1e-9f, 1e-9f, 0};
+          flops += static_cast<int64_t>(chains(20000, sink));
+        },
+        tbb::simple_partitioner());
+  });
+  return static_cast<double>(flops) / seconds * 1e-9;
+}
+
+template <class Measure>
+double best_of(int times, const Measure& measure) {
+  double best = 0;
+  for (int i = 0; i < times; ++i) best = std::max(best, measure());
+  return best;
+}
+
+constexpr int64_t kFloats = int64_t{64} << 20;  // 256 MiB
+constexpr int64_t kPiece = 256 << 10;
+
+double read_once(const float* data) {
+  std::atomic<int> positive{0};
+  const double seconds = seconds_of([&] {
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, kFloats / kPiece), [&](const auto& range) {
+      for (int64_t i = range.begin(); i < range.end(); ++i)
+        positive += HWY_DYNAMIC_DISPATCH(sum_of)(data + i * kPiece, kPiece) > 0;
+    });
+  });
+  return positive > 0 ? kFloats * 4 / seconds * 1e-9 : 0;
+}
+
+double copy_once(const float* from, float* to) {
+  const int64_t half = kFloats / 2;
+  const double seconds = seconds_of([&] {
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, half / kPiece), [&](const auto& range) {
+      for (int64_t i = range.begin(); i < range.end(); ++i)
+        HWY_DYNAMIC_DISPATCH(copy_streaming)(from + i * kPiece, to + i * kPiece, kPiece);
+    });
+  });
+  return kFloats * 4 / seconds * 1e-9;
+}
+
+}  // namespace
+
+double measure_fma_f32() {
+  return parallel_chains(
+      [](int64_t steps, float* sink) { return HWY_DYNAMIC_DISPATCH(fma_chains)(steps, sink); });
+}
+
+double measure_fma_bf16() { return has_bf16() ? parallel_chains(bf16_chains) : 0; }
+
+Peaks measure_peaks() {
+  const auto data = hwy::AllocateAligned<float>(kFloats);
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, kFloats / kPiece), [&](const auto& range) {
+    std::fill(data.get() + range.begin() * kPiece, data.get() + range.end() * kPiece, 1.0f);
+  });
+  Peaks peaks;
+  peaks.fma_f32_gflops = best_of(10, measure_fma_f32);
+  peaks.fma_bf16_gflops = best_of(10, measure_fma_bf16);
+  peaks.read_gbps = best_of(8, [&] { return read_once(data.get()); });
+  peaks.copy_gbps = best_of(8, [&] { return copy_once(data.get(), data.get() + kFloats / 2); });
+  return peaks;
+}
+
+}  // namespace genesis::bench
+#endif

@@ -1,0 +1,391 @@
+// Every implementation of the matrix product against a plain sum in double. Inputs are small multiples of
+// 1/4, so that every sum is exact in f32 and results must agree to the bit; only activations and f16/bf16
+// results round.
+#include "backends/cpu/gemm.h"
+
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "schema/dtype.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr double kUntouched = 77;  // what lies between the rows of C
+
+// `count` elements of `dtype` with `lead` bytes before the first, so that any alignment can be asked for.
+class Buffer {
+ public:
+  Buffer(DType dtype, int64_t count, int lead = 0)
+      : dtype_(dtype), count_(count), lead_(lead), bytes_(static_cast<size_t>(count) * size_of(dtype) + 64) {}
+
+  void* data() { return bytes_.data() + lead_; }
+  const void* data() const { return bytes_.data() + lead_; }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+  int64_t count() const { return count_; }
+
+  double at(int64_t i) const {
+    return dispatch(dtype_, [&](auto tag) {
+      typename decltype(tag)::type x;
+      std::memcpy(&x, static_cast<const std::byte*>(data()) + static_cast<size_t>(i) * sizeof x, sizeof x);
+      return static_cast<double>(x);
+    });
+  }
+  void set(int64_t i, double value) {
+    dispatch(dtype_, [&](auto tag) {
+      const auto x = static_cast<typename decltype(tag)::type>(value);
+      std::memcpy(static_cast<std::byte*>(data()) + static_cast<size_t>(i) * sizeof x, &x, sizeof x);
+    });
+  }
+  std::vector<double> values() const {
+    std::vector<double> all(static_cast<size_t>(count_));
+    for (int64_t i = 0; i < count_; ++i) all[static_cast<size_t>(i)] = at(i);
+    return all;
+  }
+  void fill_random(uint32_t seed) {
+    std::minstd_rand random(seed);
+    const double unit = is_float(dtype_) ? 0.25 : 1;
+    for (int64_t i = 0; i < count_; ++i) set(i, unit * (static_cast<int>(random() >> 8) % 9 - 4));
+  }
+  void fill(double value) {
+    for (int64_t i = 0; i < count_; ++i) set(i, value);
+  }
+
+ private:
+  DType dtype_;
+  int64_t count_;
+  int lead_;
+  std::vector<std::byte> bytes_;
+};
+
+double activate(double x, Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
+    case Activation::kGelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+// The strides of dense operands, plus `pad` elements after each row and batch.
+GemmProblem dense(GemmProblem p, int64_t pad = 0) {
+  p.lda = (p.transpose_a ? p.m : p.k) + pad;
+  p.ldb = (p.transpose_b ? p.k : p.n) + pad;
+  p.ldc = p.n + pad;
+  p.stride_a = (p.transpose_a ? p.k : p.m) * p.lda + pad;
+  p.stride_b = (p.transpose_b ? p.n : p.k) * p.ldb + pad;
+  p.stride_c = p.m * p.ldc + pad;
+  return p;
+}
+
+struct Operands {
+  Buffer a, b, c, bias;
+
+  explicit Operands(const GemmProblem& p, int lead = 0)
+      : a(p.a, p.batch * p.stride_a + (p.transpose_a ? p.k : p.m) * p.lda, lead),
+        b(p.b, p.batch * p.stride_b + (p.transpose_b ? p.n : p.k) * p.ldb, lead),
+        c(p.c, p.batch * p.stride_c + p.m * p.ldc, lead),
+        bias(p.bias, p.n, lead) {
+    a.fill_random(1);
+    b.fill_random(2);
+    bias.fill_random(3);
+    if (p.accumulate)
+      c.fill_random(4);
+    else
+      c.fill(kUntouched);
+  }
+};
+
+Buffer expected(const GemmProblem& p, const Operands& o) {
+  const std::vector<double> a = o.a.values(), b = o.b.values();
+  Buffer c = o.c;
+  for (int64_t batch = 0; batch < p.batch; ++batch) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        const double* row = a.data() + batch * p.stride_a + i * (p.transpose_a ? 1 : p.lda);
+        const double* column = b.data() + batch * p.stride_b + j * (p.transpose_b ? p.ldb : 1);
+        const int64_t step_a = p.transpose_a ? p.lda : 1, step_b = p.transpose_b ? 1 : p.ldb;
+        double sum = 0;
+        for (int64_t k = 0; k < p.k; ++k) sum += row[k * step_a] * column[k * step_b];
+        const int64_t at = batch * p.stride_c + i * p.ldc + j;
+        const double x = activate(p.alpha * sum + (p.has_bias ? o.bias.at(j) : 0), p.activation);
+        c.set(at, x + (p.accumulate ? o.c.at(at) : 0));
+      }
+    }
+  }
+  return c;
+}
+
+std::string describe(const GemmProblem& p) {
+  return std::string(name_of(p.a)) + " x " + std::string(name_of(p.b)) + " -> " + std::string(name_of(p.c)) +
+         " batch " + std::to_string(p.batch) + " " + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
+         std::to_string(p.k) + (p.transpose_a ? " A^T" : "") + (p.transpose_b ? " B^T" : "") +
+         (p.has_bias ? " bias" : "") + (p.accumulate ? " accumulate" : "") + " activation " +
+         std::to_string(static_cast<int>(p.activation));
+}
+
+struct Scratch {
+  explicit Scratch(const Gemm& gemm)
+      : bytes(static_cast<size_t>(gemm.scratch_bytes()) + 64, std::byte{0xff}) {}
+  std::byte* data() {  // 0xff: whoever reads what it did not write gets NaN
+    return reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(bytes.data()) + 63) / 64 * 64);
+  }
+  std::vector<std::byte> bytes;
+};
+
+void run(const Gemm& gemm, Operands& o) {
+  Scratch scratch(gemm);
+  gemm.run(o.a.data(), o.b.data(), o.c.data(), o.bias.data(), scratch.data());
+}
+
+// Activations are compared to 3 units of f32 or one of the result's type; all else to the bit.
+void expect_close(const Buffer& got, const Buffer& want, const GemmProblem& p) {
+  const double relative = p.c == DType::bf16  ? 0x1p-8
+                          : p.c == DType::f16 ? 0x1p-11
+                          : p.c == DType::f64 ? 1e-14
+                                              : 4e-7;
+  const bool exact = p.activation == Activation::kNone || p.activation == Activation::kRelu;
+  for (int64_t i = 0; i < want.count(); ++i) {
+    const double tolerance = exact ? 0 : relative * std::max(1.0, std::abs(want.at(i)));
+    ASSERT_NEAR(got.at(i), want.at(i), tolerance) << "element " << i << " of " << describe(p);
+  }
+}
+
+void check(const GemmProblem& p, int lead = 0) {
+  const Operands inputs(p, lead);
+  const Buffer want = expected(p, inputs);
+  for (const GemmImplementation& implementation : gemm_implementations()) {
+    if (!implementation.decline(p).empty()) continue;
+    SCOPED_TRACE(implementation.name);
+    Operands o = inputs;
+    run(*implementation.create(p), o);
+    expect_close(o.c, want, p);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  Operands o = inputs;
+  run(*Gemm::create(p), o);
+  expect_close(o.c, want, p);
+}
+
+GemmProblem problem(DType type, int64_t m, int64_t n, int64_t k, int64_t batch = 1) {
+  GemmProblem p;
+  p.a = p.b = p.c = type;
+  p.batch = batch;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  return p;
+}
+
+void check_forms(GemmProblem p, int64_t pad = 0, int lead = 0) {
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      p.transpose_a = transpose_a;
+      p.transpose_b = transpose_b;
+      check(dense(p, pad), lead);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+struct Size {
+  int64_t m, n, k;
+};
+constexpr Size kSizes[] = {{1, 1, 1},    {1, 40, 33},  {2, 65, 128},   {3, 7, 5},      {5, 130, 64},
+                           {8, 33, 17},  {14, 32, 8},  {15, 31, 9},    {17, 16, 100},  {29, 97, 31},
+                           {40, 8, 257}, {64, 64, 64}, {113, 129, 66}, {200, 70, 1100}};
+
+class GemmTypes : public testing::TestWithParam<DType> {};
+
+TEST_P(GemmTypes, AllFormsAndOddSizes) {
+  for (const Size& s : kSizes) check_forms(problem(GetParam(), s.m, s.n, s.k));
+}
+
+TEST_P(GemmTypes, PaddedRowsAndUnalignedPointers) {
+  const int lead = static_cast<int>(size_of(GetParam()));
+  for (const Size& s : {Size{3, 35, 19}, Size{1, 70, 65}, Size{30, 47, 21}})
+    check_forms(problem(GetParam(), s.m, s.n, s.k), 5, lead);
+}
+
+TEST_P(GemmTypes, EmptyDimensions) {
+  for (const Size& s : {Size{0, 3, 4}, Size{3, 0, 4}, Size{3, 4, 0}, Size{0, 0, 0}, Size{40, 50, 0}}) {
+    GemmProblem p = problem(GetParam(), s.m, s.n, s.k);
+    check_forms(p);
+    p.has_bias = true;
+    p.bias = GetParam();
+    check_forms(p);
+    p.batch = 0;
+    check_forms(p);
+  }
+}
+
+TEST_P(GemmTypes, BatchesAndBroadcast) {
+  for (const Size& s : {Size{17, 40, 12}, Size{1, 40, 70}, Size{50, 33, 64}}) {
+    for (const bool transpose_b : {false, true}) {
+      GemmProblem p = problem(GetParam(), s.m, s.n, s.k, 5);
+      p.transpose_b = transpose_b;
+      p = dense(p);
+      check(p);
+      GemmProblem shared_a = p, shared_b = p;
+      shared_a.stride_a = 0;
+      shared_b.stride_b = 0;
+      check(shared_a);
+      check(shared_b);
+    }
+  }
+}
+
+TEST_P(GemmTypes, BiasScaleAndAccumulate) {
+  for (const Size& s : {Size{1, 50, 40}, Size{6, 33, 40}, Size{45, 70, 40}}) {
+    GemmProblem p = problem(GetParam(), s.m, s.n, s.k);
+    p.alpha = is_float(GetParam()) ? 0.5 : 3;
+    p.has_bias = true;
+    p.bias = is_low_precision(GetParam()) ? DType::f32 : GetParam();
+    check_forms(p);
+    p.accumulate = true;
+    check_forms(p);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GemmTypes,
+                         testing::Values(DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32,
+                                         DType::i64),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST(Gemm, Activations) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f64}) {
+    for (int i = 0; i <= static_cast<int>(Activation::kSilu); ++i) {
+      for (const Size& s : {Size{2, 37, 20}, Size{30, 70, 20}}) {
+        GemmProblem p = problem(type, s.m, s.n, s.k);
+        p.transpose_b = true;
+        p.has_bias = true;
+        p.bias = type;
+        p.activation = static_cast<Activation>(i);
+        check(dense(p));
+        p.accumulate = true;
+        check(dense(p));
+      }
+    }
+  }
+}
+
+TEST(Gemm, MixedTypes) {
+  const DType types[][3] = {{DType::bf16, DType::bf16, DType::f32}, {DType::f16, DType::f16, DType::f32},
+                            {DType::f32, DType::bf16, DType::f32},  {DType::f32, DType::f16, DType::f32},
+                            {DType::bf16, DType::f32, DType::bf16}, {DType::f32, DType::f64, DType::f64}};
+  for (const auto& [a, b, c] : types) {
+    for (const Size& s : {Size{1, 70, 66}, Size{20, 33, 47}}) {
+      GemmProblem p = problem(a, s.m, s.n, s.k);
+      p.b = b;
+      p.c = c;
+      check_forms(p);
+    }
+  }
+}
+
+TEST(Gemm, LongSums) {  // more than one slice of k, with a low-precision result
+  for (const DType type : {DType::f32, DType::bf16}) {
+    GemmProblem p = problem(type, 20, 30, 130001);
+    p.transpose_a = true;
+    p.accumulate = true;
+    const GemmProblem q = dense(p);
+    Operands o(q);
+    const Buffer want = expected(q, o);
+    run(*Gemm::create(q), o);
+    expect_close(o.c, want, q);
+  }
+}
+
+TEST(Gemm, InfinitiesAndNanStayInTheirRowAndColumn) {
+  for (const int64_t m : {2, 40}) {
+    GemmProblem p = problem(DType::f32, m, 50, 30);
+    p.transpose_b = true;
+    p = dense(p);
+    Operands o(p);
+    o.a.set(1 * p.lda + 29, NAN);
+    o.b.set(7 * p.ldb + 3, INFINITY);
+    run(*Gemm::create(p), o);
+    for (int64_t j = 0; j < p.n; ++j) EXPECT_TRUE(std::isnan(o.c.at(p.ldc + j)));
+    EXPECT_FALSE(std::isfinite(o.c.at(7)));
+    EXPECT_TRUE(std::isfinite(o.c.at(8)));
+  }
+}
+
+// Every narrower instruction set that this machine can pretend to have.
+TEST(Gemm, EachInstructionSet) {
+  const int64_t all = hwy::SupportedTargets();
+  for (const int64_t disabled :
+       std::vector<int64_t>{HWY_AVX3, HWY_AVX3 | HWY_AVX2, HWY_AVX3 | HWY_AVX2 | HWY_SSE4}) {
+    hwy::SetSupportedTargetsForTest(all & ~disabled);
+    for (const DType type : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+      for (const Size& s : {Size{1, 70, 66}, Size{6, 70, 66}, Size{29, 53, 31}})
+        check_forms(problem(type, s.m, s.n, s.k));
+    }
+    hwy::SetSupportedTargetsForTest(0);
+  }
+}
+
+std::vector<std::byte> result_of(const Gemm& gemm, const Operands& inputs) {
+  Operands o = inputs;
+  run(gemm, o);
+  return o.c.bytes();
+}
+
+void fill_uneven(Buffer& buffer) {  // sums that round, so that any change of order shows
+  std::minstd_rand random(5);
+  for (int64_t i = 0; i < buffer.count(); ++i) buffer.set(i, static_cast<double>(random()) * 0x1p-31 - 0.3);
+}
+
+TEST(Gemm, SameBitsForAnyNumberOfThreads) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    for (const Size& s : {Size{1, 500, 700}, Size{4, 300, 900}, Size{150, 170, 1500}, Size{20, 30, 130001}}) {
+      for (const bool transpose_b : {false, true}) {
+        GemmProblem p = problem(type, s.m, s.n, s.k);
+        p.transpose_b = transpose_b;
+        p = dense(p);
+        Operands o(p);
+        fill_uneven(o.a);
+        fill_uneven(o.b);
+        const auto gemm = Gemm::create(p);
+        std::vector<std::byte> one;
+        tbb::task_arena(1).execute([&] { one = result_of(*gemm, o); });
+        for (const int threads : {2, 4}) {
+          std::vector<std::byte> many;
+          tbb::task_arena(threads).execute([&] { many = result_of(*gemm, o); });
+          EXPECT_EQ(one, many) << threads << " threads, " << describe(p);
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, EnteredConcurrentlyAndNested) {
+  const GemmProblem p = dense(problem(DType::f32, 60, 90, 200));
+  const auto gemm = Gemm::create(p);
+  const Operands inputs(p);
+  const std::vector<std::byte> want = result_of(*gemm, inputs);
+  std::vector<int> wrong(16);
+  const auto body = [&](int i) { wrong[static_cast<size_t>(i)] = result_of(*gemm, inputs) != want; };
+  std::thread other([&] { tbb::parallel_for(0, 8, body); });
+  tbb::parallel_for(8, 16, body);
+  other.join();
+  EXPECT_EQ(wrong, std::vector<int>(16));
+}
+
+}  // namespace
+}  // namespace genesis::cpu
