@@ -34,6 +34,20 @@ const OpDef* find_op(std::string_view name) {
   return at == by_name.end() ? nullptr : at->second;
 }
 
+std::vector<InPlace> in_place_pairs(const OpDef& op, const Attributes& attributes, Types inputs,
+                                    Types outputs) {
+  std::vector<InPlace> allowed(op.info.in_place.begin(), op.info.in_place.end());
+  if (op.in_place) allowed = op.in_place(attributes, inputs, outputs);
+  std::erase_if(allowed, [&](const InPlace& pair) {
+    if (pair.input >= static_cast<int>(inputs.size()) || pair.output >= static_cast<int>(outputs.size()))
+      return true;
+    const TensorType& in = inputs[static_cast<size_t>(pair.input)];
+    const TensorType& out = outputs[static_cast<size_t>(pair.output)];
+    return size_of(in.dtype) != size_of(out.dtype) || !(in.shape.numel() == out.shape.numel());
+  });
+  return allowed;
+}
+
 std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attributes, Types inputs) {
   const auto count = static_cast<int>(inputs.size());
   const auto [min, max] = op.info.inputs;

@@ -72,6 +72,8 @@ struct OpDef {
   std::shared_ptr<const void> (*parse)(const Attributes&);          // the typed struct, for kernels
   void (*grad)(GradientContext&, const Attributes&);                // null: no gradient
   std::optional<int64_t> (*view_offset)(const Attributes&, Types);  // null: never a view. Bytes into input 0.
+  // Where it depends on the node which outputs may overwrite which inputs; null: info.in_place says it.
+  std::vector<InPlace> (*in_place)(const Attributes&, Types inputs, Types outputs);
 
   std::string_view name() const { return info.name; }
 };
@@ -94,12 +96,22 @@ constexpr OpDef make_op() {
     def.grad = [](GradientContext& g, const Attributes& a) { from_attributes<Op>(a).grad(g); };
   if constexpr (requires(const Op& op, Types in) { op.view_offset(in); })
     def.view_offset = [](const Attributes& a, Types in) { return from_attributes<Op>(a).view_offset(in); };
+  if constexpr (requires(const Op& op, Types t) { op.in_place(t, t); })
+    def.in_place = [](const Attributes& a, Types in, Types out) {
+      return from_attributes<Op>(a).in_place(in, out);
+    };
   return def;
 }
 
 // All ops, in the order of the build's list; the table is made from meson.build's list of op files.
 std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view name);  // null when there is none
+
+// Which outputs may be written over which inputs of this node: same number of elements of the same size, and
+// the op allows it. An input whose bytes also reach the node as another input of a different type is not
+// safe.
+std::vector<InPlace> in_place_pairs(const OpDef& op, const Attributes& attributes, Types inputs,
+                                    Types outputs);
 
 // Checks the number of inputs, then runs the op's rule.
 std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attributes, Types inputs);

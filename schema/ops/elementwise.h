@@ -7,6 +7,85 @@
 
 namespace genesis {
 
+enum class GeluKind : uint8_t { kErf, kTanh };  // attribute `approximate`: "none", "tanh"
+template <>
+struct EnumNames<GeluKind> {
+  static constexpr std::string_view names[] = {"none", "tanh"};
+};
+
+// The ops with attributes; the others are rows of the tables in unary.cpp, activation.cpp, binary.cpp and
+// compare.cpp.
+namespace ops {
+
+inline constexpr InPlace kOverInput[] = {{0, 0}};
+
+struct LeakyRelu {
+  static constexpr OpInfo info{.name = "leaky_relu",
+                               .doc = "x where x > 0, else negative_slope * x.",
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double negative_slope = 0.01;
+  static void fields(auto& self, auto&& visit) { visit("negative_slope", self.negative_slope); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Elu {
+  static constexpr OpInfo info{.name = "elu",
+                               .doc = "x where x > 0, else alpha * (exp(x) - 1).",
+                               .precision = Precision::kWide,
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double alpha = 1.0;
+  static void fields(auto& self, auto&& visit) { visit("alpha", self.alpha); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Gelu {
+  static constexpr OpInfo info{
+      .name = "gelu",
+      .doc = "x times the normal distribution function of x, exact (none) or by tanh.",
+      .precision = Precision::kWide,
+      .elementwise = true,
+      .in_place = kOverInput};
+  GeluKind approximate = GeluKind::kErf;
+  static void fields(auto& self, auto&& visit) { visit("approximate", self.approximate); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Softplus {
+  static constexpr OpInfo info{.name = "softplus",
+                               .doc = "log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold.",
+                               .precision = Precision::kWide,
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double beta = 1.0, threshold = 20.0;
+  static void fields(auto& self, auto&& visit) {
+    visit("beta", self.beta);
+    visit("threshold", self.threshold);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Clamp {
+  static constexpr OpInfo info{.name = "clamp",
+                               .doc = "x limited to [min, max]; NaN stays NaN.",
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double min = 0, max = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("min", self.min);
+    visit("max", self.max);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
 // One operand; transcendental functions of integers give f32.
 Value neg(Value x);
 Value abs(Value x);
@@ -33,7 +112,6 @@ Value relu(Value x);
 Value leaky_relu(Value x, double negative_slope = 0.01);
 Value elu(Value x, double alpha = 1.0);
 Value silu(Value x);
-enum class GeluKind : uint8_t { kErf, kTanh };  // attribute `approximate`: "none", "tanh"
 Value gelu(Value x, GeluKind approximate = GeluKind::kErf);
 Value softplus(Value x, double beta = 1.0, double threshold = 20.0);
 Value hardswish(Value x);
