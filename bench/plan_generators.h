@@ -1,0 +1,28 @@
+// Makers of hard offset-planning instances for plan_instances: a kind, a number of buffers and a seed give
+// one instance. Perfect packings have a known optimum: their lower bound can be reached.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "passes/offset_planner.h"
+
+namespace genesis::bench {
+
+struct PlanInstance {
+  std::string kind;
+  uint64_t seed = 0;
+  std::vector<passes::PlanBuffer> buffers;
+};
+
+// All kinds of hard instances that make_instance knows.
+std::vector<std::string> hard_kinds();
+
+PlanInstance make_instance(const std::string& kind, int buffers, uint64_t seed);
+
+// A training step of a transformer: activations live from the forward to the backward pass, temporaries for a
+// step.
+PlanInstance make_train_step(int buffers, uint64_t seed);
+
+}  // namespace genesis::bench

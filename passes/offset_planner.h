@@ -1,0 +1,37 @@
+// Gives every buffer an offset in one arena so that no two buffers alive at the same time overlap, and keeps
+// the arena low (dynamic storage allocation). Used by the memory planner and by `genesis-opt --plan-csv`. The
+// same input gives the same offsets, byte for byte, on any machine that does not hit `max_seconds`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace genesis::passes {
+
+struct PlanBuffer {
+  int64_t lower = 0;  // alive in [lower, upper); lower == upper means never
+  int64_t upper = 0;
+  int64_t size = 0;  // bytes
+};
+
+struct OffsetOptions {
+  int64_t alignment = 1;  // every offset is a multiple of this
+  // Bounds the search in units of work, not of time, so that a busy machine plans the same as an idle one. A
+  // unit is about a nanosecond of one core. 0 leaves the greedy orders only.
+  int64_t search_budget = 6'000'000'000;
+  double max_seconds = 8;  // safety cap for slow machines; a plan cut short by it is valid but may differ
+};
+
+struct OffsetPlan {
+  std::vector<int64_t> offsets;  // one for each buffer, in input order
+  int64_t height = 0;            // max of offset + size: the bytes the arena needs
+  int64_t lower_bound = 0;       // no plan can be lower: max of live bytes, or the largest buffer
+  double ratio() const;          // height / lower_bound; 1 where there is nothing to place
+};
+
+// Throws Error for negative sizes, lower > upper, alignment < 1, or sizes whose sum leaves int64.
+OffsetPlan plan_offsets(std::span<const PlanBuffer> buffers, const OffsetOptions& options = {});
+
+}  // namespace genesis::passes

@@ -1,0 +1,20 @@
+// The search that follows the greedy orders where those do not meet the lower bound. Used by offset_planner
+// only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "passes/offset_problem.h"
+
+namespace genesis::passes {
+
+struct SearchLimits {
+  int64_t budget = 0;  // units of work of each thread, about a nanosecond each
+  std::chrono::steady_clock::time_point deadline;
+};
+
+// Lowers `best` as far as the limits allow, and no further than `target` (>= problem.bound).
+void improve_by_search(const Problem& problem, int64_t target, const SearchLimits& limits, Solution& best);
+
+}  // namespace genesis::passes

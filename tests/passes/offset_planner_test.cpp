@@ -1,0 +1,156 @@
+// The planner on edge cases, on instances whose optimum is known, and its promises: valid, aligned,
+// repeatable.
+#include "passes/offset_planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "passes/offset_greedy.h"
+#include "passes/offset_problem.h"
+#include "passes/overlap_check.h"
+#include "schema/error.h"
+
+namespace genesis::passes {
+namespace {
+
+using Buffers = std::vector<PlanBuffer>;
+
+void expect_valid(const Buffers& buffers, const OffsetPlan& plan, int64_t alignment = 1) {
+  ASSERT_EQ(plan.offsets.size(), buffers.size());
+  EXPECT_FALSE(find_overlap(buffers, plan.offsets));
+  int64_t height = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_GE(plan.offsets[i], 0);
+    EXPECT_EQ(plan.offsets[i] % alignment, 0);
+    height = std::max(height, plan.offsets[i] + buffers[i].size);
+  }
+  EXPECT_EQ(plan.height, height);
+  EXPECT_GE(plan.height, plan.lower_bound);
+}
+
+// Cuts a rectangle of `width` steps and `height` bytes into buffers: the optimum is `height`.
+Buffers cut_rectangle(int count, int64_t width, int64_t height, unsigned seed) {
+  struct Box {
+    int64_t x0, x1, y0, y1;
+  };
+  std::mt19937 random(seed);
+  std::vector<Box> boxes = {{0, width, 0, height}};
+  while (static_cast<int>(boxes.size()) < count) {
+    Box& box = boxes[random() % boxes.size()];
+    Box other = box;
+    if (random() % 2 == 0) {
+      if (box.x1 - box.x0 < 2) continue;
+      box.x1 = other.x0 =
+          box.x0 + 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(box.x1 - box.x0 - 1));
+    } else {
+      if (box.y1 - box.y0 < 2) continue;
+      box.y1 = other.y0 =
+          box.y0 + 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(box.y1 - box.y0 - 1));
+    }
+    boxes.push_back(other);
+  }
+  Buffers buffers;
+  for (const Box& box : boxes) buffers.push_back({box.x0, box.x1, box.y1 - box.y0});
+  std::shuffle(buffers.begin(), buffers.end(), random);
+  return buffers;
+}
+
+TEST(OffsetPlanner, NothingToPlace) {
+  const OffsetPlan plan = plan_offsets({});
+  EXPECT_EQ(plan.height, 0);
+  EXPECT_EQ(plan.lower_bound, 0);
+  EXPECT_EQ(plan.ratio(), 1.0);
+}
+
+TEST(OffsetPlanner, BuffersWithoutBytesOrTime) {
+  const Buffers buffers = {{0, 5, 0}, {3, 3, 64}, {0, 2, 10}};
+  const OffsetPlan plan = plan_offsets(buffers);
+  expect_valid(buffers, plan);
+  EXPECT_EQ(plan.height, 64);  // even a buffer that never lives lies inside the arena
+  EXPECT_EQ(plan.ratio(), 1.0);
+}
+
+TEST(OffsetPlanner, SharesBytesBetweenLifetimesThatTouch) {
+  const Buffers buffers = {{0, 5, 100}, {5, 9, 100}};
+  EXPECT_EQ(plan_offsets(buffers).height, 100);
+}
+
+TEST(OffsetPlanner, ExtremeTimes) {
+  const Buffers buffers = {{INT64_MIN, INT64_MAX, 7}, {INT64_MAX - 1, INT64_MAX, 5}};
+  const OffsetPlan plan = plan_offsets(buffers);
+  expect_valid(buffers, plan);
+  EXPECT_EQ(plan.height, 12);
+}
+
+TEST(OffsetPlanner, AlignsOffsetsAndCountsNoPaddingOnTop) {
+  const Buffers buffers = {{0, 2, 10}, {0, 2, 65}, {0, 1, 1}};
+  const OffsetPlan plan = plan_offsets(buffers, {.alignment = 64});
+  expect_valid(buffers, plan, 64);
+  EXPECT_EQ(plan.lower_bound, 64 + 128 + 64 - 63);
+}
+
+TEST(OffsetPlanner, RefusesBadInput) {
+  const auto complaint = [](const Buffers& buffers, OffsetOptions options = {}) -> std::string {
+    try {
+      plan_offsets(buffers, options);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "no complaint";
+  };
+  EXPECT_EQ(complaint({{0, 1, -1}}), "plan_offsets: buffer 0 has size -1, expected 0 or more");
+  EXPECT_EQ(complaint({{0, 1, 1}, {2, 1, 1}}),
+            "plan_offsets: buffer 1 lives in [2, 1), expected lower <= upper");
+  EXPECT_EQ(complaint({{0, 1, 1}}, {.alignment = 0}), "plan_offsets: alignment is 0, expected at least 1");
+  EXPECT_NE(complaint({{0, 1, INT64_MAX / 2}, {0, 1, INT64_MAX / 2}, {0, 1, 5}}).find("2^63"),
+            std::string::npos);
+}
+
+TEST(OffsetPlanner, StretchesOfTimeAreIndependent) {
+  const Buffers buffers = {{0, 2, 8}, {1, 3, 8}, {10, 12, 5}, {11, 13, 11}, {10, 13, 1}, {20, 21, 3}};
+  const OffsetPlan plan = plan_offsets(buffers);
+  expect_valid(buffers, plan);
+  EXPECT_EQ(plan.height, 17);
+}
+
+// What backpropagation does: the first activation made is the last one freed.
+TEST(OffsetPlanner, NestedLifetimesMeetTheBoundByGreedyOrdersAlone) {
+  Buffers buffers;
+  for (int64_t i = 0; i < 3000; ++i) {
+    buffers.push_back({i, 6000 - i, 100 + i % 7});
+    buffers.push_back({6000 - i, 6002 - i, 40});
+  }
+  const OffsetPlan plan = plan_offsets(buffers, {.search_budget = 0});
+  expect_valid(buffers, plan);
+  EXPECT_EQ(plan.height, plan.lower_bound);
+}
+
+TEST(OffsetPlanner, EveryFitAndOrderIsValid) {
+  const Buffers buffers = cut_rectangle(700, 300, 5000, 3);
+  std::vector<Lifetime> lifetimes;
+  for (const PlanBuffer& b : buffers) lifetimes.push_back({b.lower, b.upper, b.size});
+  const Problem problem = make_problem(lifetimes);
+  EXPECT_EQ(problem.bound, 5000);
+  std::vector<int32_t> order(buffers.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
+  std::mt19937 random(5);
+  for (const Fit fit : {Fit::kOnTop, Fit::kFirst, Fit::kBest}) {
+    std::shuffle(order.begin(), order.end(), random);
+    const Solution solution = place_in_order(problem, order, fit);
+    EXPECT_FALSE(find_overlap(buffers, solution.offsets));
+    EXPECT_EQ(solution.height, height_of(problem, solution.offsets));
+  }
+}
+
+TEST(OffsetPlanner, SameInputSameOffsets) {
+  const Buffers buffers = cut_rectangle(120, 60, 9000, 11);
+  const OffsetOptions options{.search_budget = 100'000'000};
+  const OffsetPlan plan = plan_offsets(buffers, options);
+  expect_valid(buffers, plan);
+  EXPECT_EQ(plan.offsets, plan_offsets(buffers, options).offsets);
+}
+
+}  // namespace
+}  // namespace genesis::passes
