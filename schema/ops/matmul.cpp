@@ -1,0 +1,160 @@
+#include "schema/ops/matmul.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "schema/gradient.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/elementwise.h"
+#include "schema/ops/reduce.h"
+#include "schema/ops/reshape.h"
+
+namespace genesis {
+namespace {
+
+void check_dtypes(std::string_view what, DType a, DType b) {
+  if (a == DType::boolean || b == DType::boolean)
+    fail("{} of bool operands: cast them to a number first", what);
+  if (a != b)
+    fail("{} of {} and {}: operands must have the same dtype, cast one", what, name_of(a), name_of(b));
+}
+
+Shape leading_axes(const Shape& shape, int kept_out) {
+  return Shape(std::vector<Dim>(shape.begin(), shape.end() - kept_out));
+}
+
+// [..., n] as [rows, n].
+Value as_rows(Value x) { return reshape(x, {leading_axes(x.shape(), 1).numel(), x.dim(-1)}); }
+
+bool is_all_ones(const Shape& shape) { return shape.numel() == Dim(1); }
+
+}  // namespace
+
+namespace ops {
+
+std::vector<TensorType> Matmul::infer(Types in) const {
+  const Shape &a = in[0].shape, &b = in[1].shape;
+  check_dtypes("matmul", in[0].dtype, in[1].dtype);
+  if (a.rank() < 2 || b.rank() < 2)
+    fail("matmul of {} and {}: operands must have at least two axes", in[0].to_string(), in[1].to_string());
+  const Dim m = a[a.rank() - (transpose_a ? 1 : 2)], ka = a[a.rank() - (transpose_a ? 2 : 1)];
+  const Dim n = b[b.rank() - (transpose_b ? 2 : 1)], kb = b[b.rank() - (transpose_b ? 1 : 2)];
+  if (!(ka == kb))
+    fail("matmul of {}{} and {}{}: inner sizes {} and {} differ", in[0].to_string(),
+         transpose_a ? " transposed" : "", in[1].to_string(), transpose_b ? " transposed" : "",
+         ka.to_string(), kb.to_string());
+  Shape shape = broadcast(leading_axes(a, 2), leading_axes(b, 2));
+  shape.push_back(m);
+  shape.push_back(n);
+  return {{in[0].dtype, shape}};
+}
+
+// y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, each asked for in the orientation it is
+// stored in.
+void Matmul::grad(GradientContext& g) const {
+  const Value a = g.input(0), b = g.input(1), dy = g.dy();
+  if (g.wants(0))
+    g.set(0, transpose_a ? matmul(b, dy, transpose_b, true) : matmul(dy, b, false, !transpose_b));
+  if (!g.wants(1)) return;
+  const bool one_matrix = !transpose_a && is_all_ones(leading_axes(b.shape(), 2));
+  if (!one_matrix)
+    return g.set(1, transpose_b ? matmul(dy, a, true, transpose_a) : matmul(a, dy, !transpose_a, false));
+  // One b for the whole batch: the sum over the batch is part of one long product over all rows.
+  const Value rows = as_rows(a), dy_rows = as_rows(dy);
+  const Value db = transpose_b ? matmul(dy_rows, rows, true) : matmul(rows, dy_rows, true);
+  g.set(1, reshape(db, b.shape()));
+}
+
+std::vector<TensorType> Linear::infer(Types in) const {
+  const TensorType &x = in[0], &weight = in[1];
+  check_dtypes("linear", x.dtype, weight.dtype);
+  if (weight.shape.rank() != 2) fail("linear: weight must be [out, in], got {}", weight.to_string());
+  if (x.shape.rank() < 1 || !(x.shape[x.shape.rank() - 1] == weight.shape[1]))
+    fail("linear: x {} does not fit weight {}: its last size must be {}", x.to_string(), weight.to_string(),
+         weight.shape[1].to_string());
+  if (in.size() > 2 && !(in[2] == TensorType{x.dtype, {weight.shape[0]}}))
+    fail("linear: bias must be {}[{}], got {}", name_of(x.dtype), weight.shape[0].to_string(),
+         in[2].to_string());
+  if (activation != Activation::kNone && !is_float(x.dtype))
+    fail("linear with an activation needs a floating-point dtype, got {}", name_of(x.dtype));
+  Shape shape = leading_axes(x.shape, 1);
+  shape.push_back(weight.shape[0]);
+  return {{x.dtype, shape}};
+}
+
+namespace {
+
+// Phi(x) + x phi(x), with phi the standard normal density and Phi its integral.
+Value gelu_slope(Value x) {
+  const Value density = exp(square(x) * -0.5) * (0.5 * std::numbers::inv_sqrtpi * std::numbers::sqrt2);
+  return (erf(x * (1 / std::numbers::sqrt2)) + 1) * 0.5 + x * density;
+}
+
+// gelu_tanh = x/2 (1 + t), t = tanh(u), u = c (x + 0.044715 x^3).
+Value gelu_tanh_slope(Value x) {
+  const double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  const Value x2 = square(x), t = tanh(x * (x2 * 0.044715 + 1) * c);
+  return (t + 1) * 0.5 + x * (1 - square(t)) * (x2 * (3 * 0.044715) + 1) * (0.5 * c);
+}
+
+Value silu_slope(Value x) {
+  const Value s = sigmoid(x);
+  return s * (x * (1 - s) + 1);
+}
+
+// dy times the slope of the activation; the forward pass keeps no pre-activation, so it is computed again.
+Value through_activation(GradientContext& g, Activation activation) {
+  if (activation == Activation::kNone) return g.dy();
+  const Value pre = linear(g.input(0), g.input(1), g.num_inputs() > 2 ? g.input(2) : Value{});
+  if (activation == Activation::kRelu) return where(pre > scalar_like(pre, 0), g.dy(), scalar_like(pre, 0));
+  if (activation == Activation::kSilu) return g.dy() * silu_slope(pre);
+  return g.dy() * (activation == Activation::kGelu ? gelu_slope(pre) : gelu_tanh_slope(pre));
+}
+
+}  // namespace
+
+void Linear::grad(GradientContext& g) const {
+  const Value x = g.input(0), weight = g.input(1), dy = through_activation(g, activation);
+  if (g.wants(0)) g.set(0, matmul(dy, weight));
+  if (g.wants(1)) g.set(1, matmul(as_rows(dy), as_rows(x), true));
+  if (g.num_inputs() > 2 && g.wants(2)) g.set(2, sum(as_rows(dy), {0}));
+}
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kMatmul = make_op<ops::Matmul>();
+constexpr OpDef kLinear = make_op<ops::Linear>();
+constexpr const OpDef* kOps[] = {&kMatmul, &kLinear};
+
+}  // namespace
+
+std::span<const OpDef* const> matmul_ops() { return kOps; }
+
+Value matmul(Value a, Value b, bool transpose_a, bool transpose_b) {
+  if (a.rank() == 0 || b.rank() == 0)
+    fail("matmul of {} and {}: operands must have at least one axis", a.type().to_string(),
+         b.type().to_string());
+  if ((transpose_a && a.rank() == 1) || (transpose_b && b.rank() == 1))
+    fail("matmul: an operand with one axis cannot be transposed");
+  const DType dtype = promote(a.dtype(), b.dtype());
+  a = cast(a, dtype);
+  b = cast(b, dtype);
+  const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
+  if (vector_a) a = unsqueeze(a, 0);
+  if (vector_b) b = unsqueeze(b, 1);
+  Value y = emit_node(kMatmul, to_attributes(ops::Matmul{transpose_a, transpose_b}), {a, b})[0];
+  if (vector_b) y = squeeze(y, -1);
+  if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
+  return y;
+}
+
+Value linear(Value x, Value weight, Value bias, Activation activation) {
+  const DType dtype = promote(x.dtype(), weight.dtype());
+  std::vector<Value> inputs = {cast(x, dtype), cast(weight, dtype)};
+  if (bias) inputs.push_back(cast(bias, dtype));
+  return emit_node(kLinear, to_attributes(ops::Linear{activation}), inputs)[0];
+}
+
+}  // namespace genesis
