@@ -14,14 +14,24 @@ Model::Model(const Model& other) { *this = other; }
 
 Model& Model::operator=(const Model& other) {
   if (this == &other) return *this;
-  metadata = other.metadata;
-  tensors_ = other.tensors_;
-  states_ = other.states_;
-  state_index_ = other.state_index_;
+  copy_tables(other);
   entries_.clear();
   for (const auto& entry : other.entries_)
     entries_.push_back(std::make_unique<Graph>(copy_graph(*entry, *this)));
   return *this;
+}
+
+std::unique_ptr<Model> Model::with_tables_of(const Model& other) {
+  auto model = std::make_unique<Model>();
+  model->copy_tables(other);
+  return model;
+}
+
+void Model::copy_tables(const Model& other) {
+  metadata = other.metadata;
+  tensors_ = other.tensors_;
+  states_ = other.states_;
+  state_index_ = other.state_index_;
 }
 
 int32_t Model::add_tensor(const std::string& name, Tensor tensor) {

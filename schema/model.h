@@ -42,6 +42,8 @@ class Model {
   Model() = default;
   Model(const Model& other);
   Model& operator=(const Model& other);
+  // A model with the tables and metadata of `other` and no entry points: what a pass pipeline works in.
+  static std::unique_ptr<Model> with_tables_of(const Model& other);
   // Graphs point at their model, so a model does not move: hold it by unique_ptr or shared_ptr, or copy it.
 
   int32_t add_tensor(const std::string& name, Tensor tensor);  // name made unique
@@ -65,6 +67,8 @@ class Model {
   std::map<std::string, std::string> metadata;
 
  private:
+  void copy_tables(const Model& other);
+
   std::vector<NamedTensor> tensors_;
   std::vector<State> states_;
   std::map<std::string, int32_t, std::less<>> state_index_;

@@ -15,7 +15,7 @@ enum class Space : uint8_t {
   kState,     // index into the model's states
   kConstant,  // index into the model's tensors
   kInput,     // index into Plan::inputs; the caller's memory
-  kOutput,    // index into Plan::outputs; the session's memory
+
 };
 
 struct BufferRef {

@@ -1,0 +1,74 @@
+#include "executor/inputs.h"
+
+namespace genesis {
+namespace {
+
+std::string known_names(const Graph& graph) {
+  std::string names;
+  for (ValueId id : graph.inputs()) names += (names.empty() ? "" : ", ") + graph.value(id).name;
+  return names.empty() ? "none" : names;
+}
+
+[[noreturn]] void wrong_type(const Graph& graph, const ValueInfo& input, const TensorType& got,
+                             const std::string& why) {
+  fail("input '{}' of entry point '{}' is {}, expected {}{}", input.name, graph.name(), got.to_string(),
+       input.type.to_string(), why);
+}
+
+// A dimension that is a symbol alone gives it a size, or must agree with the size it already has.
+void bind_symbols(const Graph& graph, const ValueInfo& input, const TensorType& got, Bindings& bindings) {
+  if (got.dtype != input.type.dtype || got.shape.rank() != input.type.shape.rank())
+    wrong_type(graph, input, got, "");
+  for (int i = 0; i < got.shape.rank(); ++i) {
+    std::vector<std::string> symbols;
+    input.type.shape[i].collect_symbols(symbols);
+    if (symbols.size() != 1 || !(input.type.shape[i] == Dim::symbol(symbols[0]))) continue;
+    const int64_t size = got.shape[i].value();
+    const auto [at, fresh] = bindings.try_emplace(symbols[0], size);
+    if (!fresh && at->second != size)
+      wrong_type(graph, input, got,
+                 fmt::format(": '{}' is already {} by another input", symbols[0], at->second));
+  }
+}
+
+void check_sizes(const Graph& graph, const ValueInfo& input, const TensorType& got,
+                 const Bindings& bindings) {
+  const Shape expected = input.type.shape.substitute(bindings);
+  if (!expected.is_constant())
+    fail(
+        "the size of '{}' in input '{}' of entry point '{}' does not follow from the inputs: give it by name",
+        expected.to_string(), input.name, graph.name());
+  if (!(expected == got.shape))
+    wrong_type(graph, input, got, fmt::format(", that is {}", expected.to_string()));
+}
+
+}  // namespace
+
+Bindings bind_input_types(const Graph& graph, const std::map<std::string, TensorType>& types) {
+  for (const auto& [name, type] : types) {
+    bool known = false;
+    for (ValueId id : graph.inputs()) known = known || graph.value(id).name == name;
+    if (!known)
+      fail("entry point '{}' has no input '{}'; it takes: {}", graph.name(), name, known_names(graph));
+  }
+  Bindings bindings;
+  for (ValueId id : graph.inputs()) {
+    const ValueInfo& input = graph.value(id);
+    const auto given = types.find(input.name);
+    if (given == types.end())
+      fail("input '{}' ({}) of entry point '{}' is missing", input.name, input.type.to_string(),
+           graph.name());
+    bind_symbols(graph, input, given->second, bindings);
+  }
+  for (ValueId id : graph.inputs())
+    check_sizes(graph, graph.value(id), types.at(graph.value(id).name), bindings);
+  return bindings;
+}
+
+Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs) {
+  std::map<std::string, TensorType> types;
+  for (const auto& [name, tensor] : inputs) types.emplace(name, tensor.type());
+  return bind_input_types(graph, types);
+}
+
+}  // namespace genesis

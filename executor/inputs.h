@@ -1,0 +1,21 @@
+// Holds the tensors a caller gives against the inputs an entry point declares: names, dtypes, shapes, and the
+// sizes they give to symbols. Every mistake is an Error that names the input and says what was expected.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "schema/graph.h"
+#include "schema/tensor.h"
+
+namespace genesis {
+
+using NamedTensors = std::map<std::string, Tensor>;
+
+// The sizes of all symbols in `graph`'s inputs.
+Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs);
+
+// The same from types alone (to plan before there is data).
+Bindings bind_input_types(const Graph& graph, const std::map<std::string, TensorType>& types);
+
+}  // namespace genesis

@@ -1,0 +1,28 @@
+// Finds the first NaN or infinity in a tensor: the answer to "which node made my loss NaN".
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include "backends/kernel.h"
+
+namespace genesis {
+
+struct Nonfinite {
+  int64_t index;
+  bool is_nan;
+};
+
+inline std::optional<Nonfinite> first_nonfinite(const TensorView& view) {
+  if (!is_float(view.dtype)) return std::nullopt;
+  return dispatch(view.dtype, [&](auto tag) -> std::optional<Nonfinite> {
+    const auto* data = view.as<const typename decltype(tag)::type>();
+    for (int64_t i = 0, n = view.numel(); i < n; ++i) {
+      const double x = static_cast<double>(data[i]);
+      if (!std::isfinite(x)) return Nonfinite{i, std::isnan(x)};
+    }
+    return std::nullopt;
+  });
+}
+
+}  // namespace genesis

@@ -1,0 +1,44 @@
+// A Runner executes one Plan on one device. Loading resolves everything once; run() is a loop. Used by
+// Session.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "schema/plan.h"
+
+namespace genesis {
+
+// Where a plan's spaces lie in memory. Pointers may change between runs; sizes may not.
+struct PlanMemory {
+  std::byte* arena = nullptr;
+  std::vector<std::byte*> states;     // by state index; null for states the plan does not touch
+  std::vector<std::byte*> constants;  // by tensor index; never written
+  std::vector<std::byte*> inputs;     // by Plan::inputs; never written
+
+  std::byte* resolve(const BufferRef& ref) const;
+};
+
+// What one step took, in a run with profiling on.
+struct StepTiming {
+  double start_us = 0, end_us = 0;  // since the run began
+};
+
+struct RunOptions {
+  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity, with an Error
+  std::vector<StepTiming>* timings = nullptr;  // filled by step when not null
+};
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // Points the plan's buffers at memory. Must be called before the first run(), and when any address changed;
+  // bind_inputs() is enough when only the inputs' did.
+  virtual void bind(const PlanMemory& memory) = 0;
+  virtual void bind_inputs(const PlanMemory& memory) = 0;
+  // Throws Error that names the node when the data cannot be used. States may then be half updated.
+  virtual void run(const RunOptions& options) = 0;
+};
+
+}  // namespace genesis

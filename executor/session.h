@@ -1,0 +1,65 @@
+// A Session runs the entry points of a model on one device and holds its states between runs.
+//
+//   Session session(load_model("gpt.genesis"));
+//   auto outputs = session.run("loss", {{"tokens", tokens}, {"targets", targets}});
+//
+// An entry point is compiled at its first run with a new set of sizes, and the plan is kept. All entry points
+// share one arena. Weights that no compiled entry point writes are read where the file is mapped; the others
+// are copied once. A Session is for one thread at a time; sessions are independent of each other and may
+// share a model.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "executor/inputs.h"
+#include "executor/runner.h"
+#include "schema/model.h"
+
+namespace genesis {
+
+struct SessionOptions {
+  std::string device = "cpu";
+  int threads = 0;       // 0: all cores
+  bool optimise = true;  // run the pass pipeline
+  std::set<std::string> disabled_passes;
+  bool in_place = true, reuse_memory = true;  // memory planning; off to compare
+  bool find_nonfinite = false;                // stop at the first node that makes a NaN or an infinity
+};
+
+struct MemoryStatistics {
+  int64_t arena_bytes = 0;   // one arena for all entry points
+  int64_t state_bytes = 0;   // states with memory of their own
+  int64_t mapped_bytes = 0;  // states and constants read where the model keeps them
+};
+
+class Session {
+ public:
+  explicit Session(std::shared_ptr<const Model> model, SessionOptions options = {});
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  const Model& model() const;
+
+  // Runs an entry point. The outputs are copies, valid for good.
+  NamedTensors run(const std::string& entry, const NamedTensors& inputs = {});
+
+  // Compiles without running; the plan stays valid as long as the session.
+  const Plan& plan(const std::string& entry, const Bindings& bindings);
+  // Runs with a timing per step of plan(entry, the inputs' sizes).
+  std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
+
+  Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
+  void set_state(const std::string& name, const Tensor& value);
+  void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
+  MemoryStatistics memory() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace genesis

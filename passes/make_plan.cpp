@@ -1,0 +1,195 @@
+#include "passes/make_plan.h"
+
+#include <algorithm>
+
+#include "passes/offset_planner.h"
+#include "passes/storage.h"
+
+namespace genesis::passes {
+namespace {
+
+int64_t align_up(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+
+class PlanMaker {
+ public:
+  PlanMaker(const Graph& graph, const Target& target, const PlanOptions& options)
+      : graph_(graph), target_(target), options_(options) {}
+
+  Plan make() {
+    plan_.entry = graph_.name();
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) order_.push_back({static_cast<int32_t>(i)});
+    storage_ = assign_storage(graph_, order_, options_.in_place);
+    for (size_t i = 0; i < order_.size(); ++i) add_step(order_[i]);
+    add_ports();
+    add_state_updates();
+    assign_offsets();
+    return std::move(plan_);
+  }
+
+ private:
+  void add_step(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (is_view(node)) return;
+    Step step{
+        .op = node.op, .attributes = node.attributes, .name = node.name, .authored = node.authored_name()};
+    for (ValueId input : node.inputs) {
+      step.input_types.push_back(graph_.type(input));
+      step.inputs.push_back(reference(input));
+    }
+    for (ValueId output : node.outputs) {
+      step.output_types.push_back(graph_.type(output));
+      step.outputs.push_back(reference(output));
+    }
+    ask_target(step);
+    step_positions_.push_back(id.index);
+    plan_.steps.push_back(std::move(step));
+  }
+
+  bool is_view(const Node& node) const {
+    return !node.inputs.empty() && location(node.outputs[0]).root == location(node.inputs[0]).root &&
+           node.op->view_offset != nullptr && node.op->view_offset(node.attributes, graph_.input_types(node));
+  }
+
+  void ask_target(Step& step) {
+    const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types};
+    if (const auto why_not = target_.can_run ? target_.can_run(query) : std::nullopt)
+      fail("node '{}' cannot run on {}: {}", step.authored, target_.device, *why_not);
+    if (target_.scratch_bytes) step.scratch_bytes = target_.scratch_bytes(query);
+  }
+
+  const Location& location(ValueId id) const { return storage_.locations[static_cast<size_t>(id.index)]; }
+
+  // Arena references hold the root's number in `index` until assign_offsets() knows its offset.
+  BufferRef reference(ValueId id) const {
+    const Location& at = location(id);
+    const Root& root = storage_.roots[static_cast<size_t>(at.root)];
+    return {root.space, root.space == Space::kArena ? at.root : root.index, at.offset,
+            graph_.type(id).bytes()};
+  }
+
+  void add_ports() {
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const ValueInfo& input = graph_.value(graph_.inputs()[i]);
+      plan_.inputs.push_back(
+          {input.name, input.type, {Space::kInput, static_cast<int32_t>(i), 0, input.type.bytes()}});
+    }
+    for (const NamedValue& output : graph_.outputs())
+      plan_.outputs.push_back({output.name, graph_.type(output.value), reference(output.value)});
+  }
+
+  void add_state_updates() {
+    for (const StateUpdate& update : graph_.updates()) {
+      const BufferRef source = reference(update.value);
+      const BufferRef home{Space::kState, update.state, 0, source.bytes};
+      plan_.written_states.push_back(update.state);
+      if (!(source == home)) plan_.state_copies.push_back({update.state, stage(update, source)});
+    }
+    std::sort(plan_.written_states.begin(), plan_.written_states.end());
+  }
+
+  // A new value that stands in another state is first moved to the arena: that state may be written too.
+  BufferRef stage(const StateUpdate& update, const BufferRef& source) {
+    if (source.space != Space::kState) return source;
+    const TensorType& type = graph_.type(update.value);
+    const int position = static_cast<int>(order_.size());
+    storage_.roots.push_back(
+        {.bytes = source.bytes, .first = position, .last = position, .value = update.value});
+    const BufferRef copy{Space::kArena, static_cast<int32_t>(storage_.roots.size()) - 1, 0, source.bytes};
+    Attributes attributes;
+    attributes.set("shape", type.shape);
+    const std::string& name = graph_.value(update.value).name;
+    Step step{.op = find_op("reshape"), .attributes = attributes, .name = name + ".copy", .authored = name};
+    step.input_types = step.output_types = {type};
+    step.inputs = {source};
+    step.outputs = {copy};
+    ask_target(step);
+    step_positions_.push_back(position);
+    plan_.steps.push_back(std::move(step));
+    return copy;
+  }
+
+  void assign_offsets() {
+    std::vector<int32_t> arena_roots;
+    std::vector<PlanBuffer> buffers;
+    const int end = static_cast<int>(order_.size()) + 1;
+    const auto add = [&](int first, int last, int64_t bytes) {
+      const PlanBuffer whole_run{0, end, align_up(bytes, target_.alignment)};
+      buffers.push_back(options_.reuse ? PlanBuffer{first, last + 1, whole_run.size} : whole_run);
+    };
+    for (size_t i = 0; i < storage_.roots.size(); ++i) {
+      const Root& root = storage_.roots[i];
+      if (root.space != Space::kArena) continue;
+      arena_roots.push_back(static_cast<int32_t>(i));
+      add(root.first, root.last, root.bytes);
+    }
+    for (size_t i = 0; i < plan_.steps.size(); ++i)
+      add(step_positions_[i], step_positions_[i], plan_.steps[i].scratch_bytes);
+    const OffsetPlan offsets = plan_offsets(buffers, {.alignment = target_.alignment});
+    plan_.arena_bytes = offsets.height;
+    plan_.lower_bound_bytes = offsets.lower_bound;
+    std::vector<int64_t> root_offsets(storage_.roots.size(), 0);
+    for (size_t i = 0; i < arena_roots.size(); ++i)
+      root_offsets[static_cast<size_t>(arena_roots[i])] = offsets.offsets[i];
+    for (size_t i = 0; i < plan_.steps.size(); ++i)
+      plan_.steps[i].scratch_offset = offsets.offsets[arena_roots.size() + i];
+    place_references(root_offsets);
+    report_peak(buffers, arena_roots);
+  }
+
+  void place_references(const std::vector<int64_t>& root_offsets) {
+    const auto place = [&](BufferRef& ref) {
+      if (ref.space != Space::kArena) return;
+      ref.offset += root_offsets[static_cast<size_t>(ref.index)];
+      ref.index = 0;
+    };
+    for (Step& step : plan_.steps) {
+      for (BufferRef& ref : step.inputs) place(ref);
+      for (BufferRef& ref : step.outputs) place(ref);
+    }
+    for (PlanPort& port : plan_.outputs) place(port.buffer);
+    for (StateCopy& copy : plan_.state_copies) place(copy.source);
+  }
+
+  // The position with the most live bytes, and what lives there.
+  void report_peak(const std::vector<PlanBuffer>& buffers, const std::vector<int32_t>& arena_roots) {
+    std::vector<int64_t> change(order_.size() + 3, 0);
+    for (const PlanBuffer& buffer : buffers) {
+      change[static_cast<size_t>(buffer.lower)] += buffer.size;
+      change[static_cast<size_t>(buffer.upper)] -= buffer.size;
+    }
+    int64_t live = 0, most = -1;
+    int64_t peak = 0;
+    for (size_t i = 0; i < change.size(); ++i)
+      if ((live += change[i]) > most) most = live, peak = static_cast<int64_t>(i);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (buffers[i].lower > peak || buffers[i].upper <= peak || buffers[i].size == 0) continue;
+      plan_.peak.push_back({i < arena_roots.size()
+                                ? name_of_root(arena_roots[i])
+                                : plan_.steps[i - arena_roots.size()].authored + " (scratch)",
+                            buffers[i].size});
+    }
+    std::stable_sort(plan_.peak.begin(), plan_.peak.end(),
+                     [](const PeakTensor& a, const PeakTensor& b) { return a.bytes > b.bytes; });
+  }
+
+  std::string name_of_root(int32_t index) const {
+    const ValueInfo& info = graph_.value(storage_.roots[static_cast<size_t>(index)].value);
+    return info.kind == ValueKind::kNode ? graph_.node(info.producer).authored_name() : info.name;
+  }
+
+  const Graph& graph_;
+  const Target& target_;
+  const PlanOptions options_;
+  Plan plan_;
+  std::vector<NodeId> order_;
+  std::vector<int> step_positions_;  // by step: its position in the order
+  Storage storage_;
+};
+
+}  // namespace
+
+Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options) {
+  return PlanMaker(graph, target, options).make();
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,23 @@
+// Graph with known sizes + Target -> Plan: where every value lives and in which order the nodes run. Used by
+// Session.
+//
+// Views and in-place results are aliases of another value's memory; a state's update is written straight into
+// the state where nobody reads the old value afterwards, and copied at the end of the run otherwise.
+// Everything else gets an offset in one arena (passes/offset_planner.h).
+#pragma once
+
+#include "schema/graph.h"
+#include "schema/plan.h"
+#include "schema/target.h"
+
+namespace genesis::passes {
+
+struct PlanOptions {
+  bool in_place = true;  // off: every result gets memory of its own (to show that in-place changes nothing)
+  bool reuse = true;     // off: no two buffers share memory
+};
+
+// Throws Error when a node has no kernel on the target, naming the node and each implementation's reason.
+Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options = {});
+
+}  // namespace genesis::passes

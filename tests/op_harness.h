@@ -1,0 +1,92 @@
+// One description of a case gives every check an op needs. Used by tests/ops/*.
+//
+//   check({.name = "softmax_axis0",
+//          .inputs = {real({3, 5}, -3, 3)},
+//          .build = [](const Inputs& x) { return Outputs{softmax(x[0], 0)}; },
+//          .reference = [](const Refs& x) { return Refs{softmax_reference(x[0], 0)}; }});
+//
+// runs the op through a Session and holds it against the reference (plain loops in double precision) in f64
+// and f32, its gradients against finite differences of the reference, bf16 and f16 against their tolerance,
+// 1, 2 and 4 threads and plain against optimised graphs bit for bit, and a saved and loaded model against the
+// one it was made from.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "executor/session.h"
+
+namespace genesis::testing {
+
+// A tensor as the reference sees it: doubles, whatever the dtype.
+struct Ref {
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+
+  int64_t numel() const;
+  int64_t dim(int64_t axis) const { return shape[static_cast<size_t>(axis < 0 ? axis + rank() : axis)]; }
+  int64_t rank() const { return static_cast<int64_t>(shape.size()); }
+  double& operator[](int64_t i) { return data[static_cast<size_t>(i)]; }
+  double operator[](int64_t i) const { return data[static_cast<size_t>(i)]; }
+};
+using Refs = std::vector<Ref>;
+Ref ref_zeros(std::vector<int64_t> shape);
+std::vector<int64_t> unravel(int64_t flat, const std::vector<int64_t>& shape);
+int64_t ravel(const std::vector<int64_t>& index, const std::vector<int64_t>& shape);
+
+struct CaseInput {
+  DType dtype = DType::f32;  // f32 stands for "real": the checks run it as f64, f32, bf16 and f16
+  std::vector<int64_t> shape;
+  double low = -1, high = 1;   // values are drawn from here ...
+  std::vector<double> values;  // ... or given
+  bool differentiable = true;  // reals only
+  bool keep_dtype = false;     // a real that stays f32 in every variant
+};
+CaseInput real(std::vector<int64_t> shape, double low = -1, double high = 1);
+CaseInput real_data(std::vector<int64_t> shape, std::vector<double> values);
+CaseInput constant_real(std::vector<int64_t> shape, double low = -1, double high = 1);  // no gradient wanted
+CaseInput integers(std::vector<int64_t> shape, int64_t low, int64_t high,
+                   DType dtype = DType::i64);  // [low, high)
+CaseInput integer_data(std::vector<int64_t> shape, std::vector<double> values, DType dtype = DType::i64);
+CaseInput booleans(std::vector<int64_t> shape);
+
+struct Inputs {
+  Graph& graph;
+  std::vector<Value> values;
+  Value operator[](size_t i) const { return values[i]; }
+};
+using Outputs = std::vector<Value>;
+
+struct OpCase {
+  std::string name;
+  std::vector<CaseInput> inputs;
+  std::function<Outputs(const Inputs&)> build;
+  std::function<Refs(const Refs&)> reference;
+  bool gradient = true;       // off where the op has none
+  bool low_precision = true;  // off for ops without bf16 and f16
+  bool f64 = true;            // off for ops that compute in f32 only
+  // Errors are |got - expected| <= tolerance * max(1, |expected|). Give a reason where one is loosened.
+  double tolerance = 4e-6;  // f32
+  double tolerance_f64 = 1e-11;
+  double tolerance_low = 0.02;       // bf16 carries 8 bits
+  double tolerance_gradient = 2e-6;  // finite differences of the reference, against f64
+};
+
+void check(const OpCase& op_case);
+
+// Builds and runs one graph in one go: for cases that are not numbers against numbers.
+NamedTensors run_graph(const std::vector<std::pair<std::string, Tensor>>& inputs,
+                       const std::function<std::vector<std::pair<std::string, Value>>(const Inputs&)>& build,
+                       const SessionOptions& options = {});
+
+// Asserts that `body` throws genesis::Error whose message contains every one of `parts`.
+void expect_error(const std::function<void()>& body, const std::vector<std::string>& parts);
+
+// Types only: the result types of building with these inputs, symbols allowed. For shape rules.
+std::vector<TensorType> infer_case(const std::vector<TensorType>& inputs,
+                                   const std::function<Outputs(const Inputs&)>& build);
+
+}  // namespace genesis::testing
