@@ -107,6 +107,9 @@ class Graph {
   void push_scope(const std::string& name) { scopes_.push_back(name); }
   void pop_scope() { scopes_.pop_back(); }
   std::string scoped(std::string_view name) const;  // "layers.3." + name
+  // What layers with two behaviours (dropout, batch norm) do while an author builds this graph. Not stored.
+  void set_training(bool training) { training_ = training; }
+  bool training() const { return training_; }
   // Origins of nodes added from now on: a pass sets them to those of the node it rewrites.
   void set_origins(std::vector<std::string> origins) { origins_ = std::move(origins); }
 
@@ -138,6 +141,7 @@ class Graph {
   std::vector<NamedValue> outputs_;
   std::vector<StateUpdate> updates_;
   std::vector<std::string> scopes_;
+  bool training_ = false;
   std::vector<std::string> origins_;
   std::unordered_map<std::string, int> names_;         // name -> next suffix to try
   std::unordered_map<int64_t, ValueId> table_values_;  // states and constants already read

@@ -1,0 +1,19 @@
+#include "builder/graph_builder.h"
+
+namespace genesis {
+
+GraphBuilder::GraphBuilder(Model& model, const std::string& entry, Mode mode) : graph_(&model.add_entry(entry)) {
+  graph_->set_training(mode == Mode::kTrain);
+}
+
+Value GraphBuilder::constant(const std::string& name, const Tensor& tensor) {
+  return graph_->constant(model().add_tensor(name, tensor));
+}
+
+Value GraphBuilder::state(const std::string& name) {
+  const int32_t index = model().find_state(name);
+  if (index < 0) fail("the model has no state '{}'", name);
+  return graph_->state(index);
+}
+
+}  // namespace genesis

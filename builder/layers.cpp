@@ -1,0 +1,95 @@
+#include "builder/layers.h"
+
+#include <cmath>
+
+#include "schema/ops/index.h"
+#include "schema/ops/matmul.h"
+#include "schema/ops/norm.h"
+#include "schema/ops/random.h"
+#include "schema/ops/softmax.h"
+
+namespace genesis::nn {
+namespace {
+
+Value optional(Parameter parameter, Value like) { return parameter ? parameter.in(*like.graph) : Value{}; }
+
+}  // namespace
+
+Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options) : path_(scope.path()) {
+  const double bound = in_features > 0 ? 1 / std::sqrt(static_cast<double>(in_features)) : 0;
+  const init::Init standard = init::uniform(-bound, bound);
+  weight = options.weight ? options.weight
+                          : scope.parameter("weight", {out_features, in_features}, options.init ? *options.init : standard);
+  const Shape expected{out_features, in_features};
+  if (!(weight.state().type.shape == expected))
+    fail("layer '{}' shares the weight '{}' of shape {}, expected {}", path_, weight.state().name,
+         weight.state().type.shape.to_string(), expected.to_string());
+  if (options.bias) bias = scope.parameter("bias", {out_features}, options.init ? init::zeros() : standard);
+}
+
+Value Linear::operator()(Value x) const {
+  const LayerScope names(x, path_);
+  return linear(x, weight.in(*x.graph), optional(bias, x));
+}
+
+Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
+                     const init::Init& init)
+    : weight(scope.parameter("weight", {num_embeddings, embedding_dim}, init)), padding_idx_(padding_idx), path_(scope.path()) {}
+
+Value Embedding::operator()(Value indices) const {
+  const LayerScope names(indices, path_);
+  return embedding(indices, weight.in(*indices.graph), padding_idx_);
+}
+
+LayerNorm::LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps, bool elementwise_affine, bool with_bias)
+    : normalized_shape_(std::move(normalized_shape)), eps_(eps), path_(scope.path()) {
+  if (!elementwise_affine) return;
+  weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
+  if (with_bias) bias = scope.parameter("bias", Shape::of(normalized_shape_), init::zeros());
+}
+
+Value LayerNorm::operator()(Value x) const {
+  const LayerScope names(x, path_);
+  return layer_norm(x, optional(weight, x), optional(bias, x), eps_);
+}
+
+RMSNorm::RMSNorm(const Scope& scope, int64_t normalized_size, double eps)
+    : weight(scope.parameter("weight", {normalized_size}, init::ones())), eps_(eps), path_(scope.path()) {}
+
+Value RMSNorm::operator()(Value x) const {
+  const LayerScope names(x, path_);
+  return rms_norm(x, weight.in(*x.graph), eps_);
+}
+
+BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, double momentum)
+    : weight(scope.parameter("weight", {num_features}, init::ones())),
+      bias(scope.parameter("bias", {num_features}, init::zeros())),
+      running_mean(scope.buffer("running_mean", {num_features})),
+      running_var(scope.buffer("running_var", {num_features}, init::ones())),
+      eps_(eps), momentum_(momentum), path_(scope.path()) {}
+
+Value BatchNorm1d::operator()(Value x) const {
+  const LayerScope names(x, path_);
+  Graph& graph = *x.graph;
+  const BatchNormResult result = batch_norm(x, weight.in(graph), bias.in(graph), running_mean.in(graph),
+                                            running_var.in(graph), graph.training(), momentum_, eps_);
+  if (graph.training()) {
+    graph.add_update(running_mean.index, result.running_mean);
+    graph.add_update(running_var.index, result.running_var);
+  }
+  return result.y;
+}
+
+Dropout::Dropout(const Scope& scope, double p) : p_(p), rng_(p > 0 ? scope.rng() : Parameter{}), path_(scope.path()) {
+  if (!(p >= 0 && p <= 1)) fail("layer '{}': dropout probability {} is not between 0 and 1", path_, p);
+}
+
+Value Dropout::operator()(Value x) const {
+  if (!x.graph->training() || p_ == 0) return x;
+  const LayerScope names(x, path_);
+  return dropout(rng_.in(*x.graph), x, p_);
+}
+
+Value Softmax::operator()(Value x) const { return softmax(x, dim); }
+
+}  // namespace genesis::nn

@@ -1,0 +1,117 @@
+// Layers with PyTorch's names, parameters and defaults (torch.nn). A layer creates its parameters where a Scope says and
+// is called like a function: Linear fc(scope / "fc", 784, 128); Value y = fc(x);
+#pragma once
+
+#include "builder/scope.h"
+#include "schema/ops/attention.h"
+#include "schema/ops/elementwise.h"
+#include "schema/ops/reshape.h"
+
+namespace genesis::nn {
+
+// y = x weight^T + bias. weight [out_features, in_features].
+class Linear {
+ public:
+  struct Options {
+    bool bias = true;
+    Parameter weight = {};                 // given: shared instead of made (tied embeddings)
+    const init::Init* init = nullptr;      // null: PyTorch's default, uniform within 1 / sqrt(in_features)
+  };
+  Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options);
+  Linear(const Scope& scope, int64_t in_features, int64_t out_features) : Linear(scope, in_features, out_features, Options{}) {}
+  Value operator()(Value x) const;  // [..., in_features] -> [..., out_features]
+  Parameter weight, bias;
+
+ private:
+  std::string path_;
+};
+
+// Rows of weight [num_embeddings, embedding_dim], standard normal at first.
+class Embedding {
+ public:
+  Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
+            const init::Init& init = init::normal());
+  Value operator()(Value indices) const;  // i32/i64 [...] -> [..., embedding_dim]
+  Parameter weight;
+
+ private:
+  int64_t padding_idx_;
+  std::string path_;
+};
+
+// Over the trailing axes `normalized_shape`.
+class LayerNorm {
+ public:
+  LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps = 1e-5, bool elementwise_affine = true,
+            bool bias = true);
+  Value operator()(Value x) const;
+  Parameter weight, bias;
+
+ private:
+  std::vector<int64_t> normalized_shape_;
+  double eps_;
+  std::string path_;
+};
+
+class RMSNorm {
+ public:
+  RMSNorm(const Scope& scope, int64_t normalized_size, double eps = 1e-6);
+  Value operator()(Value x) const;  // over the last axis
+  Parameter weight;
+
+ private:
+  double eps_;
+  std::string path_;
+};
+
+// x [N, C] or [N, C, L]. In training the running statistics become updates of the entry point.
+class BatchNorm1d {
+ public:
+  BatchNorm1d(const Scope& scope, int64_t num_features, double eps = 1e-5, double momentum = 0.1);
+  Value operator()(Value x) const;
+  Parameter weight, bias, running_mean, running_var;
+
+ private:
+  double eps_, momentum_;
+  std::string path_;
+};
+
+// Zeroes elements with probability p while training; the identity otherwise.
+class Dropout {
+ public:
+  explicit Dropout(const Scope& scope, double p = 0.5);
+  Value operator()(Value x) const;
+
+ private:
+  double p_;
+  Parameter rng_;
+  std::string path_;
+};
+
+// Layers without parameters, for use in Sequential.
+struct Flatten {
+  int64_t start_dim = 1, end_dim = -1;
+  Value operator()(Value x) const { return flatten(x, start_dim, end_dim); }
+};
+struct ReLU {
+  Value operator()(Value x) const { return relu(x); }
+};
+struct GELU {
+  GeluKind approximate = GeluKind::kErf;
+  Value operator()(Value x) const { return gelu(x, approximate); }
+};
+struct SiLU {
+  Value operator()(Value x) const { return silu(x); }
+};
+struct Tanh {
+  Value operator()(Value x) const { return tanh(x); }
+};
+struct Sigmoid {
+  Value operator()(Value x) const { return sigmoid(x); }
+};
+struct Softmax {
+  int64_t dim = -1;
+  Value operator()(Value x) const;
+};
+
+}  // namespace genesis::nn

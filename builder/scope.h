@@ -1,0 +1,69 @@
+// A place in a model's tree of names, where layers create their parameters: Scope(model) / "layers" / 0 / "q_proj".
+// Layers are plain values that remember state indices, so there is nothing to register and nothing to keep alive.
+#pragma once
+
+#include <string>
+
+#include "builder/init.h"
+#include "schema/model.h"
+
+namespace genesis {
+
+// A state of the model as a layer holds it.
+struct Parameter {
+  Model* model = nullptr;
+  int32_t index = -1;
+
+  explicit operator bool() const { return index >= 0; }
+  Value in(Graph& graph) const { return graph.state(index); }  // its value in a graph
+  const State& state() const { return model->state(index); }
+};
+
+class Scope {
+ public:
+  // `seed` decides every initial value; `dtype` is that of the parameters.
+  explicit Scope(Model& model, uint64_t seed = 0, DType dtype = DType::f32) : model_(&model), seed_(seed), dtype_(dtype) {}
+
+  Scope operator/(const std::string& name) const;
+  Scope operator/(int64_t index) const { return *this / std::to_string(index); }
+
+  Model& model() const { return *model_; }
+  DType dtype() const { return dtype_; }
+  const std::string& path() const { return path_; }  // "layers.0.q_proj", empty at the root
+
+  // A trainable state "<path>.<name>". Throws Error when it is there already.
+  Parameter parameter(const std::string& name, Shape shape, const init::Init& init) const;
+  // A state that is saved but not trained (running statistics): zeros, or as `init` says.
+  Parameter buffer(const std::string& name, Shape shape, const init::Init& init = init::zeros()) const;
+  // A state that belongs to a running session only (a KV cache): zeros.
+  Parameter cache(const std::string& name, Shape shape, DType dtype) const;
+  // The model's random number state, one for all layers, made when first asked for.
+  Parameter rng() const;
+
+ private:
+  Parameter add(State state) const;
+
+  Model* model_;
+  uint64_t seed_;
+  DType dtype_;
+  std::string path_;
+};
+
+// Adds a layer's nodes under the layer's path in the graph of `x`.
+class LayerScope {
+ public:
+  LayerScope(Value x, const std::string& path) : graph_(*x.graph), pushed_(!path.empty()) {
+    if (pushed_) graph_.push_scope(path);
+  }
+  ~LayerScope() {
+    if (pushed_) graph_.pop_scope();
+  }
+  LayerScope(const LayerScope&) = delete;
+  LayerScope& operator=(const LayerScope&) = delete;
+
+ private:
+  Graph& graph_;
+  bool pushed_;
+};
+
+}  // namespace genesis
