@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -115,8 +116,9 @@ class Graph {
 
   // --- reading
   // --------------------------------------------------------------------------------------------------
-  const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<ValueInfo>& values() const { return values_; }
+  // Deques: what an author holds by reference stays where it is while the graph grows.
+  const std::deque<Node>& nodes() const { return nodes_; }
+  const std::deque<ValueInfo>& values() const { return values_; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
   const ValueInfo& value(ValueId id) const { return values_[static_cast<size_t>(id.index)]; }
   const TensorType& type(ValueId id) const { return value(id).type; }
@@ -135,8 +137,8 @@ class Graph {
 
   Model* model_;
   std::string name_;
-  std::vector<Node> nodes_;
-  std::vector<ValueInfo> values_;
+  std::deque<Node> nodes_;
+  std::deque<ValueInfo> values_;
   std::vector<ValueId> inputs_;
   std::vector<NamedValue> outputs_;
   std::vector<StateUpdate> updates_;
