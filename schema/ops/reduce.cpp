@@ -256,7 +256,7 @@ Value var(Value x, Axes axes, int64_t correction, bool keep_dims) {
   return emit_node(kVar, to_attributes(op), {x})[0];
 }
 
-Value std(Value x, Axes axes, int64_t correction, bool keep_dims) {
+Value stddev(Value x, Axes axes, int64_t correction, bool keep_dims) {
   const ops::Std op{{over(x, axes, keep_dims), correction}};
   return emit_node(kStd, to_attributes(op), {x})[0];
 }

@@ -146,7 +146,7 @@ Value min(Value x, Axes axes = {}, bool keep_dims = false);
 Value argmax(Value x, int64_t axis = -1, bool keep_dims = false);  // i64; first of equals
 Value argmin(Value x, int64_t axis = -1, bool keep_dims = false);
 Value var(Value x, Axes axes = {}, int64_t correction = 1, bool keep_dims = false);
-Value std(Value x, Axes axes = {}, int64_t correction = 1, bool keep_dims = false);
+Value stddev(Value x, Axes axes = {}, int64_t correction = 1, bool keep_dims = false);
 Value logsumexp(Value x, Axes axes = {}, bool keep_dims = false);
 Value any(Value x, Axes axes = {}, bool keep_dims = false);
 Value all(Value x, Axes axes = {}, bool keep_dims = false);
