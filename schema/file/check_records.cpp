@@ -1,0 +1,204 @@
+#include "schema/file/check_records.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schema/file/format.h"
+
+namespace genesis::file {
+namespace {
+
+// Far above any real model; they keep quadratic steps behind them short.
+constexpr size_t kMaxEntries = 1024, kMaxOutputs = 1 << 16, kMaxUpdates = 1 << 16, kMaxName = 4096;
+
+void check_limit(const char* what, size_t count, size_t limit) {
+  if (count > limit) fail("{} {}, the limit is {}", count, what, limit);
+}
+
+void check_name(const char* what, const std::string& name) {
+  if (name.empty()) fail("the name of {} is empty", what);
+  check_limit("characters in a name", name.size(), kMaxName);
+  const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (std::any_of(name.begin(), name.end(), control)) fail("the name of {} holds control characters", what);
+}
+
+template <class Rows>
+void check_unique_names(const char* what, const Rows& rows) {
+  std::set<std::string_view> seen;
+  for (const auto& row : rows) {
+    check_name(what, row.name);
+    if (!seen.insert(row.name).second) fail("two of the file's {}s are named '{}'", what, row.name);
+  }
+}
+
+void check_type(const TensorType& type) {
+  if (type.shape.rank() > kMaxRank) fail("rank {}, the limit is {}", type.shape.rank(), kMaxRank);
+  for (const Dim& dim : type.shape)
+    if (dim.is_constant() && dim.value() < 0) fail("negative size in {}", type.to_string());
+  if (type.shape.is_constant()) type.bytes();  // throws when the size overflows
+}
+
+// Segments follow one another at the next aligned place, and end with the data.
+void check_segments(const ModelRecord& record, uint64_t data_bytes) {
+  uint64_t end = 0;
+  for (const SegmentRecord& segment : record.segments) {
+    const uint64_t start = align_up(end, kSegmentAlignment);
+    if (segment.offset != start || start > data_bytes || segment.bytes == 0 ||
+        segment.bytes > data_bytes - start)
+      fail("segment of {} bytes at {}: expected it at {} in data of {} bytes", segment.bytes, segment.offset,
+           start, data_bytes);
+    end = start + segment.bytes;
+  }
+  if (end != data_bytes) fail("segments end at {}, the data at {}", end, data_bytes);
+}
+
+void check_tensor(const TensorRecord& tensor, const ModelRecord& record) {
+  check_name("a tensor", tensor.name);
+  check_type(tensor.type);
+  const auto expected = static_cast<uint64_t>(tensor.type.bytes());
+  if (tensor.bytes != expected)
+    fail("{} bytes given for {}, which takes {}", tensor.bytes, tensor.type.to_string(), expected);
+  if (tensor.bytes == 0) return;
+  if (tensor.segment >= record.segments.size())
+    fail("it is in segment {}, the file has {}", tensor.segment, record.segments.size());
+  const uint64_t room = record.segments[tensor.segment].bytes;
+  if (tensor.offset % kTensorAlignment != 0)
+    fail("its offset {} is not a multiple of {}", tensor.offset, kTensorAlignment);
+  if (tensor.offset > room || tensor.bytes > room - tensor.offset)
+    fail("{} bytes at {} lie outside its segment of {} bytes", tensor.bytes, tensor.offset, room);
+}
+
+// Two tensors have the same bytes or none in common.
+void check_overlap(const ModelRecord& record) {
+  std::vector<const TensorRecord*> order;
+  for (const TensorRecord& tensor : record.tensors)
+    if (tensor.bytes != 0) order.push_back(&tensor);
+  const auto place = [](const TensorRecord* t) { return std::tuple(t->segment, t->offset, t->bytes); };
+  std::sort(order.begin(), order.end(), [&](auto* a, auto* b) { return place(a) < place(b); });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const TensorRecord &a = *order[i - 1], &b = *order[i];
+    if (a.segment == b.segment && place(&a) != place(&b) && b.offset < a.offset + a.bytes)
+      fail("tensors '{}' and '{}' overlap in the file", a.name, b.name);
+  }
+}
+
+void check_tensors(const ModelRecord& record) {
+  for (const TensorRecord& tensor : record.tensors)
+    with_context([&] { check_tensor(tensor, record); }, [&] { return "in tensor '" + tensor.name + "'"; });
+  check_overlap(record);
+  check_unique_names("constant", record.constants);
+  for (const ConstantRecord& constant : record.constants)
+    if (constant.tensor >= record.tensors.size())
+      fail("constant '{}' is tensor {}, the file has {}", constant.name, constant.tensor,
+           record.tensors.size());
+}
+
+void check_state(const StateRecord& state, const ModelRecord& record) {
+  check_type(state.type);
+  if (!state.type.shape.is_constant()) fail("its shape {} is symbolic", state.type.shape.to_string());
+  if (state.initial == -1) return;
+  if (state.initial < 0 || static_cast<size_t>(state.initial) >= record.tensors.size())
+    fail("it starts as tensor {}, the file has {}", state.initial, record.tensors.size());
+  const TensorType& given = record.tensors[static_cast<size_t>(state.initial)].type;
+  if (!(given == state.type))
+    fail("it is {}, its initial tensor {}", state.type.to_string(), given.to_string());
+}
+
+void check_states(const ModelRecord& record) {
+  check_unique_names("state", record.states);
+  for (const StateRecord& state : record.states)
+    with_context([&] { check_state(state, record); }, [&] { return "in state '" + state.name + "'"; });
+}
+
+// One entry point: values stand in the order of their making, so every reference points back.
+class EntryCheck {
+ public:
+  EntryCheck(const EntryRecord& entry, const ModelRecord& record) : entry_(entry), record_(record) {}
+
+  void run() {
+    check_limit("outputs", entry_.outputs.size(), kMaxOutputs);
+    check_limit("updates", entry_.updates.size(), kMaxUpdates);
+    check_unique_names("node", entry_.nodes);
+    check_unique_names("output", entry_.outputs);
+    check_values();
+    for (const OutputRecord& output : entry_.outputs)
+      check_value_exists("output '" + output.name + "'", output.value);
+    for (const UpdateRecord& update : entry_.updates) {
+      check_index("an update's state", update.state, record_.states.size());
+      check_value_exists("an update", update.value);
+    }
+  }
+
+ private:
+  static void check_index(const char* what, int32_t index, size_t count) {
+    if (index < 0 || static_cast<size_t>(index) >= count) fail("{} is number {} of {}", what, index, count);
+  }
+
+  void check_value_exists(const std::string& what, int32_t value) const {
+    if (value < 0 || static_cast<size_t>(value) >= entry_.values.size())
+      fail("{} is value {}, there are {}", what, value, entry_.values.size());
+  }
+
+  void check_values() {
+    size_t next_node = 0;
+    int32_t inputs = 0;
+    for (size_t at = 0; at < entry_.values.size();) {
+      const ValueRecord& value = entry_.values[at];
+      check_type(value.type);
+      if (value.kind != ValueKind::kInput && !value.name.empty()) fail("value {} has a name of its own", at);
+      if (value.kind == ValueKind::kNode) {
+        if (next_node == entry_.nodes.size()) fail("value {} belongs to no node", at);
+        const NodeRecord& node = entry_.nodes[next_node++];
+        with_context([&] { check_node(node, at); }, [&] { return "in node '" + node.name + "'"; });
+        at += node.outputs.size();
+        continue;
+      }
+      if (value.kind == ValueKind::kInput) {
+        check_name("an input", value.name);
+        if (value.index != inputs++)
+          fail("input '{}' has number {}, expected {}", value.name, value.index, inputs - 1);
+      } else if (value.kind == ValueKind::kState) {
+        check_index("a state's value", value.index, record_.states.size());
+      } else {
+        check_index("a constant's value", value.index, record_.constants.size());
+      }
+      ++at;
+    }
+    if (next_node != entry_.nodes.size()) fail("node '{}' has no values", entry_.nodes[next_node].name);
+  }
+
+  void check_node(const NodeRecord& node, size_t first) const {
+    check_name("an op", node.op);
+    for (const std::string& origin : node.origins) check_name("an origin", origin);
+    if (node.op_version < 1) fail("op '{}' has version {}", node.op, node.op_version);
+    for (int32_t input : node.inputs)
+      if (input < 0 || static_cast<size_t>(input) >= first)
+        fail("it reads value {}, which is not made before it (value {})", input, first);
+    if (node.outputs.empty() || node.outputs.size() > entry_.values.size() - first)
+      fail("its outputs are missing");
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const ValueRecord& value = entry_.values[first + k];
+      if (node.outputs[k] != static_cast<int32_t>(first + k) || value.kind != ValueKind::kNode ||
+          value.index != static_cast<int32_t>(k))
+        fail("its output {} is value {}, expected {}", k, node.outputs[k], first + k);
+    }
+  }
+
+  const EntryRecord& entry_;
+  const ModelRecord& record_;
+};
+
+}  // namespace
+
+void check_records(const ModelRecord& record, uint64_t data_bytes) {
+  check_segments(record, data_bytes);
+  check_tensors(record);
+  check_states(record);
+  check_limit("entry points", record.entries.size(), kMaxEntries);
+  check_unique_names("entry point", record.entries);
+  for (const EntryRecord& entry : record.entries)
+    with_context([&] { EntryCheck(entry, record).run(); },
+                 [&] { return "in entry point '" + entry.name + "'"; });
+}
+
+}  // namespace genesis::file

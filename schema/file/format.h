@@ -1,0 +1,54 @@
+// The fixed part of a .genesis file: its 64-byte header, its alignments and limits. Layout of the whole:
+//
+//   0                   header
+//   64                  graph section: one FlatBuffer (genesis.fbs), at most 64 MiB
+//   data_offset (4096)  segments, each 4096-aligned; in them tensors, each 256-aligned
+//
+// All numbers are little-endian. There are no gaps but zero padding to the alignments, and the last segment
+// ends the file, so the layout follows from the sizes and leaves nothing to overlap.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "schema/file/hash.h"
+
+namespace genesis::file {
+
+inline constexpr uint16_t kMajor = 1;  // a reader refuses a larger one
+inline constexpr uint16_t kMinor = 0;  // grows with additions that older readers may ignore
+inline constexpr uint64_t kHeaderBytes = 64;
+inline constexpr uint64_t kSegmentAlignment = 4096;
+inline constexpr uint64_t kTensorAlignment = 256;
+inline constexpr uint64_t kMaxGraphBytes = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 62;
+
+struct Header {
+  uint16_t major = kMajor;
+  uint16_t minor = kMinor;
+  uint64_t graph_bytes = 0;
+  uint64_t data_offset = 0;  // where segments begin; the end of the file when there are none
+  uint64_t file_bytes = 0;
+  Hash128 hash;  // of the header before this field, and the graph section
+};
+
+inline constexpr uint64_t align_up(uint64_t x, uint64_t alignment) {
+  return (x + alignment - 1) / alignment * alignment;
+}
+
+// Where data begins behind a graph section of this size.
+inline constexpr uint64_t data_offset_for(uint64_t graph_bytes, bool has_data) {
+  const uint64_t end = kHeaderBytes + graph_bytes;
+  return has_data ? align_up(end, kSegmentAlignment) : end;
+}
+
+// The header's bytes, hash included, for this graph section.
+std::array<std::byte, kHeaderBytes> encode_header(const Header& header, std::span<const std::byte> graph);
+
+// Checks the magic, the version, every size and the hash; `file` is the whole file. Throws Error.
+Header decode_header(std::span<const std::byte> file);
+
+}  // namespace genesis::file

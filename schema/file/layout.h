@@ -1,0 +1,26 @@
+// From a Model to the records of its file and the order of its bytes: which tensor lies where. Used by the
+// writer.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "schema/file/records.h"
+
+namespace genesis::file {
+
+struct Piece {  // bytes at a place of the data
+  uint64_t offset = 0;
+  std::span<const std::byte> bytes;
+};
+
+struct Layout {
+  ModelRecord record;
+  std::vector<Piece> pieces;  // by offset; what lies between them is zero
+  uint64_t data_bytes = 0;
+};
+
+// Throws Error for a model that a file cannot hold. Pieces point into the model's tensors.
+Layout lay_out(const Model& model, uint64_t segment_bytes);
+
+}  // namespace genesis::file

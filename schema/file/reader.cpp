@@ -1,0 +1,187 @@
+#include "schema/file/reader.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schema/file/check_records.h"
+#include "schema/file/flat.h"
+#include "schema/file/format.h"
+#include "schema/file/mapped_file.h"
+#include "schema/file/upgrade.h"
+
+namespace genesis {
+namespace {
+
+using namespace file;
+using Bytes = std::span<const std::byte>;
+
+struct Opened {
+  Header header;
+  ModelRecord record;
+  Bytes data;  // behind the graph section
+
+  Bytes bytes_of(const SegmentRecord& segment) const { return data.subspan(segment.offset, segment.bytes); }
+};
+
+void check_segment_hashes(const Opened& opened) {
+  for (size_t i = 0; i < opened.record.segments.size(); ++i) {
+    const SegmentRecord& segment = opened.record.segments[i];
+    const Hash128 real = hash_of(opened.bytes_of(segment));
+    if (real != segment.hash)
+      fail("segment {} is damaged: its hash is {}, the file says {}", i, real.to_string(),
+           segment.hash.to_string());
+  }
+}
+
+Opened open_bytes(Bytes bytes, const LoadOptions& options) {
+  Opened opened;
+  opened.header = decode_header(bytes);
+  opened.record = decode_graph(bytes.subspan(kHeaderBytes, opened.header.graph_bytes));
+  opened.data = bytes.subspan(opened.header.data_offset);
+  check_records(opened.record, opened.data.size());
+  if (options.verify == Verify::kFull) check_segment_hashes(opened);
+  return opened;
+}
+
+// Any byte but 0 and 1 is no bool to C++. Tensors of bools are masks: small, so reading them here is cheap.
+void check_bools(const TensorRecord& row, Bytes bytes) {
+  if (row.type.dtype == DType::boolean &&
+      std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
+    fail("tensor '{}' holds bytes other than 0 and 1 for bools", row.name);
+}
+
+class ModelBuilder {
+ public:
+  ModelBuilder(const Opened& opened, std::shared_ptr<const void> owner)
+      : opened_(opened), owner_(std::move(owner)), model_(std::make_unique<Model>()) {}
+
+  std::unique_ptr<Model> build() {
+    const ModelRecord& record = opened_.record;
+    for (const TensorRecord& row : record.tensors) tensors_.push_back(view(row));
+    for (const ConstantRecord& row : record.constants) model_->add_tensor(row.name, tensors_[row.tensor]);
+    for (const StateRecord& row : record.states) {
+      const Tensor initial = row.initial < 0 ? Tensor() : tensors_[static_cast<size_t>(row.initial)];
+      model_->add_state({row.name, row.type, row.role, row.trainable, initial});
+    }
+    for (const EntryRecord& entry : record.entries)
+      with_context([&] { add_entry(entry); }, [&] { return "in entry point '" + entry.name + "'"; });
+    model_->metadata = record.metadata;
+    return std::move(model_);
+  }
+
+ private:
+  Tensor view(const TensorRecord& row) const {
+    // A tensor without elements still needs an address.
+    if (row.bytes == 0) return Tensor::zeros(row.type);
+    const Bytes bytes = opened_.bytes_of(opened_.record.segments[row.segment]).subspan(row.offset, row.bytes);
+    check_bools(row, bytes);
+    return Tensor(row.type, owner_, bytes.data());
+  }
+
+  void add_entry(const EntryRecord& entry) {
+    Graph& graph = model_->add_entry(entry.name);
+    size_t next_node = 0;
+    for (size_t at = 0; at < entry.values.size();) at += add_value(graph, entry, at, next_node);
+    graph.set_origins({});
+    for (const OutputRecord& output : entry.outputs)
+      graph.add_output(output.name, graph.handle({output.value}));
+    for (const UpdateRecord& update : entry.updates)
+      graph.add_update(update.state, graph.handle({update.value}));
+  }
+
+  // Makes the values that begin at `at`; returns how many.
+  size_t add_value(Graph& graph, const EntryRecord& entry, size_t at, size_t& next_node) const {
+    const ValueRecord& row = entry.values[at];
+    if (row.kind == ValueKind::kNode) return add_node(graph, entry, entry.nodes[next_node++]);
+    const Value value = row.kind == ValueKind::kInput   ? graph.add_input(row.name, row.type)
+                        : row.kind == ValueKind::kState ? graph.state(row.index)
+                                                        : graph.constant(row.index);
+    if (value.id.index != static_cast<int32_t>(at)) fail("value {} repeats value {}", at, value.id.index);
+    check_type(graph, entry, at);
+    return 1;
+  }
+
+  size_t add_node(Graph& graph, const EntryRecord& entry, const NodeRecord& row) const {
+    std::vector<Value> inputs;
+    for (int32_t input : row.inputs) inputs.push_back(graph.handle({input}));
+    graph.set_origins(row.origins);
+    const size_t outputs = graph.add_node(*find_op(row.op), row.attributes, inputs, row.name).size();
+    if (outputs != row.outputs.size())
+      fail("node '{}' ({}) has {} outputs in the file, it should have {}", row.name, row.op,
+           row.outputs.size(), outputs);
+    for (int32_t output : row.outputs) check_type(graph, entry, static_cast<size_t>(output));
+    return outputs;
+  }
+
+  static void check_type(const Graph& graph, const EntryRecord& entry, size_t at) {
+    const ValueInfo& made = graph.values()[at];
+    const TensorType& written = entry.values[at].type;
+    if (!(made.type == written))
+      fail("value '{}' is {} in the file, it should be {}", made.name, written.to_string(),
+           made.type.to_string());
+  }
+
+  const Opened& opened_;
+  std::shared_ptr<const void> owner_;
+  std::unique_ptr<Model> model_;
+  std::vector<Tensor> tensors_;
+};
+
+std::vector<OpUse> ops_of(const ModelRecord& record) {
+  std::map<std::pair<std::string, int32_t>, size_t> counts;
+  for (const EntryRecord& entry : record.entries)
+    for (const NodeRecord& node : entry.nodes) ++counts[{node.op, node.op_version}];
+  std::vector<OpUse> ops;
+  for (const auto& [op, nodes] : counts) ops.push_back({op.first, op.second, nodes});
+  return ops;
+}
+
+std::vector<SegmentInfo> segments_of(const Opened& opened) {
+  std::set<std::pair<uint32_t, uint64_t>> places;
+  for (const TensorRecord& row : opened.record.tensors)
+    if (row.bytes > 0) places.insert({row.segment, row.offset});
+  std::vector<SegmentInfo> segments;
+  for (const SegmentRecord& row : opened.record.segments)
+    segments.push_back({opened.header.data_offset + row.offset, row.bytes, row.hash.to_string(), 0});
+  for (const auto& place : places) ++segments[place.first].tensors;
+  return segments;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, Bytes bytes,
+                                       const LoadOptions& options) {
+  Opened opened = open_bytes(bytes, options);
+  upgrade(opened.record);
+  return ModelBuilder(opened, std::move(owner)).build();
+}
+
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {
+  const auto mapping = MappedFile::open(path);
+  return with_context([&] { return load_model_from(mapping, mapping->bytes(), options); },
+                      [&] { return "while loading '" + path.string() + "'"; });
+}
+
+FileInfo inspect_file(const std::filesystem::path& path, const LoadOptions& options) {
+  const auto mapping = MappedFile::open(path);
+  const Opened opened = with_context([&] { return open_bytes(mapping->bytes(), options); },
+                                     [&] { return "while reading '" + path.string() + "'"; });
+  FileInfo info{.major = opened.header.major,
+                .minor = opened.header.minor,
+                .producer = opened.record.producer,
+                .hash = opened.header.hash.to_string(),
+                .file_bytes = opened.header.file_bytes,
+                .graph_bytes = opened.header.graph_bytes,
+                .data_offset = opened.header.data_offset,
+                .data_bytes = opened.data.size(),
+                .tensors = opened.record.tensors.size(),
+                .constants = opened.record.constants.size(),
+                .states = opened.record.states.size(),
+                .entries = {},
+                .ops = ops_of(opened.record),
+                .segments = segments_of(opened)};
+  for (const EntryRecord& entry : opened.record.entries) info.entries.push_back(entry.name);
+  return info;
+}
+
+}  // namespace genesis

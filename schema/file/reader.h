@@ -1,0 +1,56 @@
+// Reads .genesis files, which are not trusted: a damaged or malicious one gives an Error, never a crash or
+// memory beyond a small multiple of its graph section.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "schema/model.h"
+
+namespace genesis {
+
+enum class Verify : uint8_t {
+  kHeader,  // hash of header and graph: reads no weights, so opening takes no longer for large ones
+  kFull,    // the hash of every segment too: reads the whole file
+};
+
+struct LoadOptions {
+  Verify verify = Verify::kHeader;
+};
+
+// Tensors are views into the mapped file and keep it mapped. Throws Error naming the path and the reason; ops
+// that are missing or newer are all listed in one.
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options = {});
+
+struct SegmentInfo {
+  uint64_t offset, bytes;  // in the file
+  std::string hash;
+  size_t tensors;  // distinct ones
+};
+
+struct OpUse {
+  std::string name;
+  int32_t version;
+  size_t nodes;
+};
+
+// What can be said of a file without knowing its ops.
+struct FileInfo {
+  int major = 0, minor = 0;
+  std::string producer, hash;  // of header and graph
+  uint64_t file_bytes = 0, graph_bytes = 0, data_offset = 0, data_bytes = 0;
+  size_t tensors = 0, constants = 0, states = 0;
+  std::vector<std::string> entries;
+  std::vector<OpUse> ops;  // by name
+  std::vector<SegmentInfo> segments;
+};
+
+FileInfo inspect_file(const std::filesystem::path& path, const LoadOptions& options = {});
+
+// The same from bytes in memory (`owner` keeps them alive), aligned to 64: for tests and fuzzing.
+std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                                       const LoadOptions& options = {});
+
+}  // namespace genesis

@@ -1,0 +1,96 @@
+// What the graph section of a file says, as plain data: the meeting point of the FlatBuffers code (flat.h),
+// the checks (check_records.h), the upgraders (upgrade.h) and the Model (writer.h, reader.h). Records that
+// were read are not to be trusted until check_records() has passed.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "schema/file/hash.h"
+#include "schema/model.h"
+
+namespace genesis::file {
+
+struct SegmentRecord {
+  uint64_t offset = 0;  // from the start of the data
+  uint64_t bytes = 0;
+  Hash128 hash;
+  bool operator==(const SegmentRecord&) const = default;
+};
+
+struct TensorRecord {
+  std::string name;  // of its first user
+  TensorType type;
+  uint32_t segment = 0;
+  uint64_t offset = 0;  // from the start of the segment
+  uint64_t bytes = 0;
+  bool operator==(const TensorRecord&) const = default;
+};
+
+struct ConstantRecord {
+  std::string name;
+  uint32_t tensor = 0;
+  bool operator==(const ConstantRecord&) const = default;
+};
+
+struct StateRecord {
+  std::string name;
+  TensorType type;
+  StateRole role = StateRole::kParameter;
+  bool trainable = false;
+  int32_t initial = -1;  // tensor, or -1 for zeros
+  bool operator==(const StateRecord&) const = default;
+};
+
+struct ValueRecord {
+  ValueKind kind = ValueKind::kInput;
+  int32_t index = 0;
+  TensorType type;
+  std::string name;  // of an input; the others take theirs from what they stand for
+  bool operator==(const ValueRecord&) const = default;
+};
+
+struct NodeRecord {
+  std::string name, op;
+  int32_t op_version = 1;
+  Attributes attributes;
+  std::vector<int32_t> inputs, outputs;  // numbers of values
+  std::vector<std::string> origins;
+  bool operator==(const NodeRecord&) const = default;
+};
+
+struct OutputRecord {
+  std::string name;
+  int32_t value = 0;
+  bool operator==(const OutputRecord&) const = default;
+};
+
+struct UpdateRecord {
+  int32_t state = 0;
+  int32_t value = 0;
+  bool operator==(const UpdateRecord&) const = default;
+};
+
+struct EntryRecord {
+  std::string name;
+  std::vector<ValueRecord> values;  // in the order of their making
+  std::vector<NodeRecord> nodes;
+  std::vector<OutputRecord> outputs;
+  std::vector<UpdateRecord> updates;
+  bool operator==(const EntryRecord&) const = default;
+};
+
+struct ModelRecord {
+  std::string producer;
+  std::vector<SegmentRecord> segments;
+  std::vector<TensorRecord> tensors;
+  std::vector<ConstantRecord> constants;
+  std::vector<StateRecord> states;
+  std::vector<EntryRecord> entries;
+  std::map<std::string, std::string> metadata;
+  bool operator==(const ModelRecord&) const = default;
+};
+
+}  // namespace genesis::file

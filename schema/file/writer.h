@@ -1,0 +1,20 @@
+// Writes a model as a .genesis file (docs/file-format.md). The same model gives the same bytes.
+#pragma once
+
+#include <filesystem>
+
+#include "schema/model.h"
+
+namespace genesis {
+
+struct SaveOptions {
+  // A segment is closed once it holds this much; each has a hash of its own.
+  uint64_t segment_bytes = uint64_t{64} << 20;
+};
+
+// Atomic: on any error the file that was there is untouched and nothing is left beside it. Throws Error
+// naming the path and the reason. Tensors with equal bytes are stored once; a state without an initial tensor
+// takes no space.
+void save_model(const Model& model, const std::filesystem::path& path, const SaveOptions& options = {});
+
+}  // namespace genesis

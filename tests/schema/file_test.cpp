@@ -1,0 +1,130 @@
+// Saving and loading models: everything comes back, equal models give equal bytes, weights stay where they
+// are.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "schema/file/layout.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+// All there is to know of a model but its weights' bytes, which the hashes in it stand for.
+file::ModelRecord facts(const Model& model) { return file::lay_out(model, 1 << 20).record; }
+
+TEST(File, EverythingComesBack) {
+  const TemporaryFolder folder;
+  const auto model = rich_model();
+  save_model(*model, folder / "m.genesis");
+  const auto loaded = load_model(folder / "m.genesis", {.verify = Verify::kFull});
+  EXPECT_EQ(facts(*loaded), facts(*model));
+  EXPECT_EQ(loaded->metadata, model->metadata);
+  const Graph &a = model->entry("forward"), &b = loaded->entry("forward");
+  ASSERT_EQ(a.values().size(), b.values().size());
+  for (size_t i = 0; i < a.values().size(); ++i) {
+    EXPECT_EQ(a.values()[i].name, b.values()[i].name);
+    EXPECT_EQ(a.values()[i].type, b.values()[i].type);
+  }
+  for (size_t i = 0; i < a.nodes().size(); ++i) EXPECT_EQ(a.nodes()[i].origins, b.nodes()[i].origins);
+}
+
+TEST(File, TheSameModelGivesTheSameBytes) {
+  const TemporaryFolder folder;
+  save_model(*rich_model(), folder / "a.genesis");
+  save_model(*rich_model(), folder / "b.genesis");
+  save_model(*load_model(folder / "a.genesis"), folder / "c.genesis");
+  EXPECT_EQ(read_bytes(folder / "a.genesis"), read_bytes(folder / "b.genesis"));
+  EXPECT_EQ(read_bytes(folder / "a.genesis"), read_bytes(folder / "c.genesis"));
+}
+
+TEST(File, WeightsAreStoredOnceAlignedAndNotCopied) {
+  const TemporaryFolder folder;
+  save_model(*rich_model(), folder / "m.genesis");
+  const auto loaded = load_model(folder / "m.genesis");
+  const auto& states = loaded->states();
+  EXPECT_EQ(states[0].initial.data(), states[1].initial.data());
+  EXPECT_TRUE(loaded->state(loaded->find_state("cache")).initial.empty_handle());
+  EXPECT_FALSE(loaded->state(loaded->find_state("nothing")).initial.empty_handle());
+  for (const State& state : states) {
+    if (state.initial.empty_handle() || state.initial.bytes() == 0) continue;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(state.initial.data()) % 256, 0U) << state.name;
+  }
+  // The 8 MiB of the cache, which starts as zeros, take no space.
+  EXPECT_LT(std::filesystem::file_size(folder / "m.genesis"), 16384U);
+}
+
+TEST(File, TensorsOutliveTheModelAndAReplacementOfTheFile) {
+  const TemporaryFolder folder;
+  save_model(*rich_model(), folder / "m.genesis");
+  auto loaded = load_model(folder / "m.genesis");
+  const Tensor weight = loaded->state(0).initial;
+  loaded->set_initial(0, Tensor::of<float>({2, 3}, {0, 0, 0, 0, 0, 0}));
+  save_model(*loaded, folder / "m.genesis");  // over the file it is mapped from
+  loaded.reset();
+  EXPECT_EQ(weight.as<float>()[5], 6.0F);
+  EXPECT_EQ(load_model(folder / "m.genesis")->state(0).initial.as<float>()[5], 0.0F);
+}
+
+TEST(File, ManySegmentsEachWithItsHash) {
+  const TemporaryFolder folder;
+  Model model;
+  for (int i = 0; i < 10; ++i) {
+    const std::vector<float> values(1000, static_cast<float>(i));
+    model.add_state({"w" + std::to_string(i),
+                     {DType::f32, {1000}},
+                     StateRole::kParameter,
+                     true,
+                     Tensor::of<float>({1000}, values)});
+  }
+  save_model(model, folder / "m.genesis", {.segment_bytes = 8000});
+  const FileInfo info = inspect_file(folder / "m.genesis", {.verify = Verify::kFull});
+  ASSERT_EQ(info.segments.size(), 5U);
+  for (const SegmentInfo& segment : info.segments) {
+    EXPECT_EQ(segment.offset % 4096, 0U);
+    EXPECT_EQ(segment.tensors, 2U);
+  }
+  const auto loaded = load_model(folder / "m.genesis");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(loaded->state(i).initial.as<float>()[999], static_cast<float>(i));
+
+  // One flipped bit in the third segment: seen by the full check only, and named.
+  std::string bytes = read_bytes(folder / "m.genesis");
+  bytes[info.segments[2].offset + 17] ^= 4;
+  write_bytes(folder / "m.genesis", bytes);
+  EXPECT_EQ(load_error(folder / "m.genesis"), "");
+  try {
+    load_model(folder / "m.genesis", {.verify = Verify::kFull});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("segment 2 is damaged"), std::string::npos) << error.message();
+  }
+}
+
+TEST(File, InspectTellsWhatIsInside) {
+  const TemporaryFolder folder;
+  save_model(*rich_model(), folder / "m.genesis");
+  const FileInfo info = inspect_file(folder / "m.genesis");
+  EXPECT_EQ(info.major, 1);
+  EXPECT_EQ(info.file_bytes, std::filesystem::file_size(folder / "m.genesis"));
+  EXPECT_EQ(info.entries, (std::vector<std::string>{"forward", "train_step"}));
+  EXPECT_EQ(info.states, 6U);
+  EXPECT_EQ(info.constants, 4U);
+  EXPECT_EQ(info.producer.substr(0, 8), "genesis ");
+  EXPECT_EQ(info.ops.front().name, "add");
+  EXPECT_EQ(info.ops.front().nodes, 2U);
+}
+
+TEST(File, AnEmptyModelIsAFileToo) {
+  const TemporaryFolder folder;
+  save_model(Model(), folder / "m.genesis");
+  const auto loaded = load_model(folder / "m.genesis", {.verify = Verify::kFull});
+  EXPECT_TRUE(loaded->entries().empty());
+  EXPECT_TRUE(loaded->states().empty());
+}
+
+}  // namespace
+}  // namespace genesis
