@@ -1,5 +1,7 @@
 #include "executor/inputs.h"
 
+#include "passes/bind.h"
+
 namespace genesis {
 namespace {
 
@@ -15,19 +17,17 @@ std::string known_names(const Graph& graph) {
        input.type.to_string(), why);
 }
 
-// A dimension that is a symbol alone gives it a size, or must agree with the size it already has.
+// A dimension with one symbol (batch, 4*batch) gives it a size, or must agree with the size it already has.
 void bind_symbols(const Graph& graph, const ValueInfo& input, const TensorType& got, Bindings& bindings) {
   if (got.dtype != input.type.dtype || got.shape.rank() != input.type.shape.rank())
     wrong_type(graph, input, got, "");
   for (int i = 0; i < got.shape.rank(); ++i) {
-    std::vector<std::string> symbols;
-    input.type.shape[i].collect_symbols(symbols);
-    if (symbols.size() != 1 || !(input.type.shape[i] == Dim::symbol(symbols[0]))) continue;
-    const int64_t size = got.shape[i].value();
-    const auto [at, fresh] = bindings.try_emplace(symbols[0], size);
-    if (!fresh && at->second != size)
+    const auto solved = passes::solve_symbol(input.type.shape[i], got.shape[i].value());
+    if (!solved) continue;
+    const auto [at, fresh] = bindings.try_emplace(solved->symbol, solved->size);
+    if (!fresh && at->second != solved->size)
       wrong_type(graph, input, got,
-                 fmt::format(": '{}' is already {} by another input", symbols[0], at->second));
+                 fmt::format(": '{}' is already {} by another input", solved->symbol, at->second));
   }
 }
 

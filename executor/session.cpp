@@ -8,6 +8,7 @@
 #include "executor/aligned_memory.h"
 #include "executor/cpu_runner.h"
 #include "executor/state_memory.h"
+#include "passes/bind.h"
 #include "passes/make_plan.h"
 
 namespace genesis {
@@ -80,8 +81,8 @@ class Session::Impl {
   std::unique_ptr<Compiled> make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_unique<Compiled>();
     compiled->work = Model::with_tables_of(*model_);
-    GENESIS_ASSERT(bindings.empty());
-    const Graph graph = copy_graph(model_->entry(entry), *compiled->work);
+    const Graph authored = copy_graph(model_->entry(entry), *compiled->work);
+    const Graph graph = passes::bind(authored, bindings);
     compiled->plan = passes::make_plan(graph, cpu::cpu_target(),
                                        {.in_place = options_.in_place, .reuse = options_.reuse_memory});
     compiled->plan.bindings = bindings;

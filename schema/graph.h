@@ -108,6 +108,7 @@ class Graph {
   void push_scope(const std::string& name) { scopes_.push_back(name); }
   void pop_scope() { scopes_.pop_back(); }
   std::string scoped(std::string_view name) const;  // "layers.3." + name
+  bool has_name(const std::string& name) const { return names_.contains(name); }  // of an input or a node
   // What layers with two behaviours (dropout, batch norm) do while an author builds this graph. Not stored.
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }

@@ -107,32 +107,36 @@ Graph& Model::entry(std::string_view name) { return const_cast<Graph&>(std::as_c
 
 Graph copy_graph(const Graph& graph, Model& model) {
   Graph copy(model, graph.name());
-  // Ids are kept because values are created in the same order: walk the values and add what each belongs to.
-  for (const ValueInfo& info : graph.values()) {
+  // Values are made in the order they were; only those that set_attributes appended to a node may change ids.
+  std::vector<Value> copies(graph.values().size());
+  const auto at = [&](ValueId id) -> Value& { return copies[static_cast<size_t>(id.index)]; };
+  for (size_t i = 0; i < graph.values().size(); ++i) {
+    const ValueInfo& info = graph.values()[i];
     switch (info.kind) {
       case ValueKind::kInput:
-        copy.add_input(info.name, info.type);
+        copies[i] = copy.add_input(info.name, info.type);
         break;
       case ValueKind::kState:
-        copy.state(info.index);
+        copies[i] = copy.state(info.index);
         break;
       case ValueKind::kConstant:
-        copy.constant(info.index);
+        copies[i] = copy.constant(info.index);
         break;
       case ValueKind::kNode: {
         if (info.index != 0) break;  // came with output 0
         const Node& node = graph.node(info.producer);
         std::vector<Value> inputs;
-        for (ValueId id : node.inputs) inputs.push_back(copy.handle(id));
+        for (ValueId id : node.inputs) inputs.push_back(at(id));
         copy.set_origins(node.origins);
-        copy.add_node(*node.op, node.attributes, inputs, node.name);
+        const std::vector<Value> outputs = copy.add_node(*node.op, node.attributes, inputs, node.name);
+        for (size_t k = 0; k < outputs.size(); ++k) at(node.outputs[k]) = outputs[k];
         break;
       }
     }
   }
   copy.set_origins({});
-  for (const NamedValue& output : graph.outputs()) copy.add_output(output.name, copy.handle(output.value));
-  for (const StateUpdate& update : graph.updates()) copy.add_update(update.state, copy.handle(update.value));
+  for (const NamedValue& output : graph.outputs()) copy.add_output(output.name, at(output.value));
+  for (const StateUpdate& update : graph.updates()) copy.add_update(update.state, at(update.value));
   return copy;
 }
 

@@ -75,7 +75,7 @@ class Model {
   std::vector<std::unique_ptr<Graph>> entries_;  // in the order they were added
 };
 
-// A copy of `graph` in `model` with the same nodes, ids and names.
+// A copy of `graph` in `model` with the same nodes in the same order and the same names.
 Graph copy_graph(const Graph& graph, Model& model);
 
 }  // namespace genesis
