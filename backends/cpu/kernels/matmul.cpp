@@ -1,5 +1,5 @@
-// matmul and linear on the CPU: both describe their products to Gemm once, when a plan is made. Batch axes that lie
-// evenly in both operands become the product's own batch; what is left is a list of offsets.
+// matmul and linear on the CPU: both describe their products to Gemm once, when a plan is made. Batch axes
+// that lie evenly in both operands become the product's own batch; what is left is a list of offsets.
 #include <algorithm>
 #include <vector>
 
@@ -30,11 +30,12 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
   return strides;
 }
 
-// Leading axes of the result, with stride 0 where an operand is broadcast; neighbours that can be walked with one step
-// are one axis.
+// Leading axes of the result, with stride 0 where an operand is broadcast; neighbours that can be walked with
+// one step are one axis.
 std::vector<BatchAxis> batch_axes(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
                                   const std::vector<int64_t>& c) {
-  const auto stride = [&](const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, size_t axis) {
+  const auto stride = [&](const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                          size_t axis) {
     if (axis + sizes.size() < c.size()) return int64_t{0};
     const size_t at = axis + sizes.size() - c.size();
     return sizes[at] == 1 ? 0 : strides[at];
@@ -58,8 +59,8 @@ std::vector<Offsets> all_offsets(const std::vector<BatchAxis>& axes, int64_t ele
     std::vector<Offsets> longer;
     for (const Offsets& start : offsets)
       for (int64_t i = 0; i < axis.size; ++i)
-        longer.push_back({start.a + i * axis.a * element, start.b + i * axis.b * element,
-                          start.c + i * axis.c * element});
+        longer.push_back(
+            {start.a + i * axis.a * element, start.b + i * axis.b * element, start.c + i * axis.c * element});
     offsets = std::move(longer);
   }
   return offsets;
