@@ -44,11 +44,18 @@ int64_t Dim::value() const {
   return constant_;
 }
 
+// Files are not trusted, and products grow exponentially: no real dimension comes near these.
+constexpr size_t kMaxTerms = 64, kMaxDegree = 32;
+
 void Dim::add_term(const Term& term) {
+  if (term.symbols.size() > kMaxDegree)
+    fail("a dimension is a product of {} symbols, the limit is {}", term.symbols.size(), kMaxDegree);
   auto at = std::lower_bound(terms_.begin(), terms_.end(), term,
                              [](const Term& a, const Term& b) { return a.symbols < b.symbols; });
   if (at == terms_.end() || at->symbols != term.symbols) {
-    if (term.coefficient != 0) terms_.insert(at, term);
+    if (term.coefficient == 0) return;
+    if (terms_.size() == kMaxTerms) fail("a dimension has more than {} terms", kMaxTerms);
+    terms_.insert(at, term);
     return;
   }
   at->coefficient = checked_add(at->coefficient, term.coefficient);

@@ -30,19 +30,17 @@ std::unique_ptr<Model> Model::with_tables_of(const Model& other) {
 void Model::copy_tables(const Model& other) {
   metadata = other.metadata;
   tensors_ = other.tensors_;
+  tensor_names_ = other.tensor_names_;
   states_ = other.states_;
   state_index_ = other.state_index_;
 }
 
 int32_t Model::add_tensor(const std::string& name, Tensor tensor) {
-  const auto taken = [&](const std::string& candidate) {
-    return std::any_of(tensors_.begin(), tensors_.end(),
-                       [&](const NamedTensor& t) { return t.name == candidate; });
-  };
+  const auto index = static_cast<int32_t>(tensors_.size());
   std::string unique = name;
-  for (int i = 1; taken(unique); ++i) unique = name + "_" + std::to_string(i);
+  for (int i = 1; !tensor_names_.insert(unique).second; ++i) unique = name + "_" + std::to_string(i);
   tensors_.push_back({std::move(unique), std::move(tensor)});
-  return static_cast<int32_t>(tensors_.size()) - 1;
+  return index;
 }
 
 int32_t Model::add_state(State state) {

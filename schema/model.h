@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,7 @@ class Model {
   void copy_tables(const Model& other);
 
   std::vector<NamedTensor> tensors_;
+  std::set<std::string> tensor_names_;
   std::vector<State> states_;
   std::map<std::string, int32_t, std::less<>> state_index_;
   std::vector<std::unique_ptr<Graph>> entries_;  // in the order they were added

@@ -1,10 +1,11 @@
 #include "schema/file/reader.h"
 
-#include <algorithm>
+#include <map>
 #include <set>
 
 #include "schema/file/check_records.h"
 #include "schema/file/flat.h"
+#include "schema/file/foreign_tensor.h"
 #include "schema/file/format.h"
 #include "schema/file/mapped_file.h"
 #include "schema/file/upgrade.h"
@@ -43,13 +44,6 @@ Opened open_bytes(Bytes bytes, const LoadOptions& options) {
   return opened;
 }
 
-// Any byte but 0 and 1 is no bool to C++. Tensors of bools are masks: small, so reading them here is cheap.
-void check_bools(const TensorRecord& row, Bytes bytes) {
-  if (row.type.dtype == DType::boolean &&
-      std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
-    fail("tensor '{}' holds bytes other than 0 and 1 for bools", row.name);
-}
-
 class ModelBuilder {
  public:
   ModelBuilder(const Opened& opened, std::shared_ptr<const void> owner)
@@ -74,7 +68,7 @@ class ModelBuilder {
     // A tensor without elements still needs an address.
     if (row.bytes == 0) return Tensor::zeros(row.type);
     const Bytes bytes = opened_.bytes_of(opened_.record.segments[row.segment]).subspan(row.offset, row.bytes);
-    check_bools(row, bytes);
+    with_context([&] { check_bools(row.type.dtype, bytes); }, [&] { return "in tensor '" + row.name + "'"; });
     return Tensor(row.type, owner_, bytes.data());
   }
 

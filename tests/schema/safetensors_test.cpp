@@ -1,0 +1,110 @@
+// .safetensors files: round trips, views without a copy, and refusals in words.
+#include "schema/file/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+std::string safetensors(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+SafeTensors read(const std::string& bytes) {
+  const auto owner = std::make_shared<const std::string>(bytes);
+  return read_safetensors_from(owner, std::as_bytes(std::span(*owner)));
+}
+
+std::string error_of(const std::string& bytes) {
+  try {
+    read(bytes);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+TEST(Safetensors, RoundTripsEveryDtype) {
+  const TemporaryFolder folder;
+  SafeTensors contents;
+  contents.metadata = {{"format", "pt"}};
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    const std::vector<std::byte> bytes(6 * size_of(dtype), std::byte{1});
+    contents.tensors[std::string("t.") + std::string(name_of(dtype))] =
+        Tensor::copy_of({dtype, {2, 3}}, bytes.data());
+  }
+  contents.tensors["none"] = Tensor::zeros({DType::f32, {0, 3}});
+  contents.tensors["scalar"] = Tensor::scalar(2.5F);
+  write_safetensors(folder / "a.safetensors", contents);
+  const SafeTensors back = read_safetensors(folder / "a.safetensors");
+  EXPECT_EQ(back.metadata, contents.metadata);
+  ASSERT_EQ(back.tensors.size(), contents.tensors.size());
+  for (const auto& [name, tensor] : contents.tensors) {
+    const Tensor& other = back.tensors.at(name);
+    EXPECT_EQ(other.type(), tensor.type()) << name;
+    EXPECT_EQ(std::memcmp(other.data(), tensor.data(), static_cast<size_t>(tensor.bytes())), 0) << name;
+  }
+  write_safetensors(folder / "b.safetensors", back);
+  EXPECT_EQ(read_bytes(folder / "a.safetensors"), read_bytes(folder / "b.safetensors"));
+}
+
+TEST(Safetensors, ViewsAlignedDataAndCopiesTheRest) {
+  const std::string data(8, '\1');
+  for (const bool aligned : {true, false}) {
+    std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+    while ((header.size() % 4 == 0) != aligned) header += ' ';
+    const auto owner = std::make_shared<const std::string>(safetensors(header, data));
+    const Tensor tensor = read_safetensors_from(owner, std::as_bytes(std::span(*owner))).tensors.at("a");
+    const auto* end = reinterpret_cast<const std::byte*>(owner->data() + owner->size());
+    EXPECT_EQ(tensor.data() == end - 8, aligned);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data()) % 4, 0U);
+  }
+}
+
+TEST(Safetensors, RefusesInWords) {
+  const std::string eight(8, '\1');
+  const auto one = [&](const std::string& row) { return safetensors("{\"a\":{" + row + "}}", eight); };
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "not a .safetensors file"},
+      {safetensors("", ""), "not valid JSON"},
+      {safetensors("[]", ""), "not a JSON object"},
+      {safetensors("{\"a\":1}", ""), "'dtype' is missing"},
+      {std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10), "over the limit"},
+      {std::string("\x10\0\0\0\0\0\0\0{}", 10), "cut short"},
+      {one(R"("dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8])"), "'F8_E4M3' is not supported"},
+      {one(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), "something else than sizes"},
+      {one(R"("dtype":"F32","shape":[2.5],"data_offsets":[0,8])"), "something else than sizes"},
+      {one(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,8])"), "list of at most 8"},
+      {one(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), "not a begin and an end"},
+      {one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "take 4 bytes, it holds 8"},
+      {one(R"("dtype":"F32","shape":[2],"data_offsets":[4,8])"), "begins at 4"},
+      {one(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"), "takes 12"},
+      {one(R"("dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8])"), "overflows"},
+      {one(R"("dtype":"F32","shape":[[[[2]]]],"data_offsets":[0,8])"), "nests deeper"},
+      {safetensors(R"({"a":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}})", "\2"), "other than 0 and 1"},
+      {safetensors(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                   R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
+                   "123456"),
+       "tensor 'b' begins at 2"},
+      {safetensors(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+                   R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                   ""),
+       "names 'a' twice"},
+      {safetensors(R"({"__metadata__":{"k":3}})", ""), "not an object of texts"},
+  };
+  for (const auto& [bytes, expected] : cases)
+    EXPECT_NE(error_of(bytes).find(expected), std::string::npos) << expected << " / " << error_of(bytes);
+}
+
+}  // namespace
+}  // namespace genesis
