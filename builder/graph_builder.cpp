@@ -2,7 +2,8 @@
 
 namespace genesis {
 
-GraphBuilder::GraphBuilder(Model& model, const std::string& entry, Mode mode) : graph_(&model.add_entry(entry)) {
+GraphBuilder::GraphBuilder(Model& model, const std::string& entry, Mode mode)
+    : graph_(&model.add_entry(entry)) {
   graph_->set_training(mode == Mode::kTrain);
 }
 

@@ -20,7 +20,9 @@ class GraphBuilder {
 
   Graph& graph() const { return *graph_; }
   Model& model() const { return graph_->model(); }
-  Value input(const std::string& name, DType dtype, Shape shape) { return graph_->add_input(name, {dtype, std::move(shape)}); }
+  Value input(const std::string& name, DType dtype, Shape shape) {
+    return graph_->add_input(name, {dtype, std::move(shape)});
+  }
   Value constant(const std::string& name, const Tensor& tensor);
   Value state(const std::string& name);  // by its full name; throws Error when there is none
   Value value(Parameter parameter) { return parameter.in(*graph_); }

@@ -30,17 +30,27 @@ Init resolve(const Init& init, const Shape& shape) {
       const double bound = std::sqrt(6.0 / ((1 + init.a * init.a) * fans_of(shape).in));
       return uniform(-bound, bound);
     }
-    case Kind::kKaimingNormal: return normal(0, std::sqrt(2.0 / ((1 + init.a * init.a) * fans_of(shape).in)));
-    default: return init;
+    case Kind::kKaimingNormal:
+      return normal(0, std::sqrt(2.0 / ((1 + init.a * init.a) * fans_of(shape).in)));
+    default:
+      return init;
   }
 }
 
 void fill(const Init& init, std::span<float> values, uint64_t seed, uint64_t stream) {
   switch (init.kind) {
-    case Kind::kConstant: std::fill(values.begin(), values.end(), static_cast<float>(init.a)); return;
-    case Kind::kUniform: fill_uniform(values, seed, stream, init.a, init.b); return;
-    case Kind::kNormal: fill_normal(values, seed, stream, init.a, init.b); return;
-    default: fill_trunc_normal(values, seed, stream, init.a, init.b, init.low, init.high); return;
+    case Kind::kConstant:
+      std::fill(values.begin(), values.end(), static_cast<float>(init.a));
+      return;
+    case Kind::kUniform:
+      fill_uniform(values, seed, stream, init.a, init.b);
+      return;
+    case Kind::kNormal:
+      fill_normal(values, seed, stream, init.a, init.b);
+      return;
+    default:
+      fill_trunc_normal(values, seed, stream, init.a, init.b, init.low, init.high);
+      return;
   }
 }
 
@@ -48,18 +58,22 @@ void fill(const Init& init, std::span<float> values, uint64_t seed, uint64_t str
 
 Fans fans_of(const Shape& shape) {
   if (shape.rank() < 2)
-    fail("fan in and fan out need a weight of rank 2 or more, this one is {}: choose another initialiser", shape.to_string());
+    fail("fan in and fan out need a weight of rank 2 or more, this one is {}: choose another initialiser",
+         shape.to_string());
   double receptive = 1;
   for (int i = 2; i < shape.rank(); ++i) receptive *= static_cast<double>(shape[i].value());
-  return {static_cast<double>(shape[1].value()) * receptive, static_cast<double>(shape[0].value()) * receptive};
+  return {static_cast<double>(shape[1].value()) * receptive,
+          static_cast<double>(shape[0].value()) * receptive};
 }
 
 Tensor make(const Init& init, const TensorType& type, uint64_t seed, const std::string& name) {
-  if (!is_float(type.dtype)) fail("parameter '{}' is {}: initialisers make real numbers", name, name_of(type.dtype));
+  if (!is_float(type.dtype))
+    fail("parameter '{}' is {}: initialisers make real numbers", name, name_of(type.dtype));
   const Init resolved = resolve(init, type.shape);
   std::byte* data;
   Tensor values = Tensor::uninitialized({DType::f32, type.shape}, &data);
-  fill(resolved, {reinterpret_cast<float*>(data), static_cast<size_t>(values.numel())}, seed, stream_of(name));
+  fill(resolved, {reinterpret_cast<float*>(data), static_cast<size_t>(values.numel())}, seed,
+       stream_of(name));
   if (type.dtype == DType::f32) return values;
   const auto source = values.as<float>();
   Tensor converted = Tensor::uninitialized(type, &data);

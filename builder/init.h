@@ -1,5 +1,5 @@
-// Initialisers of parameters, with PyTorch's names and formulas (torch.nn.init). A parameter's values depend on the
-// seed and its name alone, never on the order in which a model is built.
+// Initialisers of parameters, with PyTorch's names and formulas (torch.nn.init). A parameter's values depend
+// on the seed and its name alone, never on the order in which a model is built.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,23 @@
 
 namespace genesis::init {
 
-enum class Kind : uint8_t { kConstant, kUniform, kNormal, kTruncNormal, kXavierUniform, kXavierNormal, kKaimingUniform, kKaimingNormal };
+enum class Kind : uint8_t {
+  kConstant,
+  kUniform,
+  kNormal,
+  kTruncNormal,
+  kXavierUniform,
+  kXavierNormal,
+  kKaimingUniform,
+  kKaimingNormal
+};
 
 // What to fill a tensor with; turned into numbers by make().
 struct Init {
   Kind kind = Kind::kConstant;
-  double a = 0, b = 0;             // constant: value · uniform: low, high · normal: mean, std · xavier: gain · kaiming: negative slope
-  double low = 0, high = 0;        // trunc_normal: bounds
+  double a = 0, b = 0;  // constant: value · uniform: low, high · normal: mean, std · xavier: gain · kaiming:
+                        // negative slope
+  double low = 0, high = 0;  // trunc_normal: bounds
 };
 
 inline Init constant(double value) { return {Kind::kConstant, value}; }

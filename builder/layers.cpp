@@ -15,11 +15,13 @@ Value optional(Parameter parameter, Value like) { return parameter ? parameter.i
 
 }  // namespace
 
-Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options) : path_(scope.path()) {
+Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options)
+    : path_(scope.path()) {
   const double bound = in_features > 0 ? 1 / std::sqrt(static_cast<double>(in_features)) : 0;
   const init::Init standard = init::uniform(-bound, bound);
   weight = options.weight ? options.weight
-                          : scope.parameter("weight", {out_features, in_features}, options.init ? *options.init : standard);
+                          : scope.parameter("weight", {out_features, in_features},
+                                            options.init ? *options.init : standard);
   const Shape expected{out_features, in_features};
   if (!(weight.state().type.shape == expected))
     fail("layer '{}' shares the weight '{}' of shape {}, expected {}", path_, weight.state().name,
@@ -34,14 +36,17 @@ Value Linear::operator()(Value x) const {
 
 Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
                      const init::Init& init)
-    : weight(scope.parameter("weight", {num_embeddings, embedding_dim}, init)), padding_idx_(padding_idx), path_(scope.path()) {}
+    : weight(scope.parameter("weight", {num_embeddings, embedding_dim}, init)),
+      padding_idx_(padding_idx),
+      path_(scope.path()) {}
 
 Value Embedding::operator()(Value indices) const {
   const LayerScope names(indices, path_);
   return embedding(indices, weight.in(*indices.graph), padding_idx_);
 }
 
-LayerNorm::LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps, bool elementwise_affine, bool with_bias)
+LayerNorm::LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps,
+                     bool elementwise_affine, bool with_bias)
     : normalized_shape_(std::move(normalized_shape)), eps_(eps), path_(scope.path()) {
   if (!elementwise_affine) return;
   weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
@@ -66,7 +71,9 @@ BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, d
       bias(scope.parameter("bias", {num_features}, init::zeros())),
       running_mean(scope.buffer("running_mean", {num_features})),
       running_var(scope.buffer("running_var", {num_features}, init::ones())),
-      eps_(eps), momentum_(momentum), path_(scope.path()) {}
+      eps_(eps),
+      momentum_(momentum),
+      path_(scope.path()) {}
 
 Value BatchNorm1d::operator()(Value x) const {
   const LayerScope names(x, path_);
@@ -80,7 +87,8 @@ Value BatchNorm1d::operator()(Value x) const {
   return result.y;
 }
 
-Dropout::Dropout(const Scope& scope, double p) : p_(p), rng_(p > 0 ? scope.rng() : Parameter{}), path_(scope.path()) {
+Dropout::Dropout(const Scope& scope, double p)
+    : p_(p), rng_(p > 0 ? scope.rng() : Parameter{}), path_(scope.path()) {
   if (!(p >= 0 && p <= 1)) fail("layer '{}': dropout probability {} is not between 0 and 1", path_, p);
 }
 

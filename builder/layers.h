@@ -1,5 +1,5 @@
-// Layers with PyTorch's names, parameters and defaults (torch.nn). A layer creates its parameters where a Scope says and
-// is called like a function: Linear fc(scope / "fc", 784, 128); Value y = fc(x);
+// Layers with PyTorch's names, parameters and defaults (torch.nn). A layer creates its parameters where a
+// Scope says and is called like a function: Linear fc(scope / "fc", 784, 128); Value y = fc(x);
 #pragma once
 
 #include "builder/scope.h"
@@ -14,11 +14,12 @@ class Linear {
  public:
   struct Options {
     bool bias = true;
-    Parameter weight = {};                 // given: shared instead of made (tied embeddings)
-    const init::Init* init = nullptr;      // null: PyTorch's default, uniform within 1 / sqrt(in_features)
+    Parameter weight = {};             // given: shared instead of made (tied embeddings)
+    const init::Init* init = nullptr;  // null: PyTorch's default, uniform within 1 / sqrt(in_features)
   };
   Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options);
-  Linear(const Scope& scope, int64_t in_features, int64_t out_features) : Linear(scope, in_features, out_features, Options{}) {}
+  Linear(const Scope& scope, int64_t in_features, int64_t out_features)
+      : Linear(scope, in_features, out_features, Options{}) {}
   Value operator()(Value x) const;  // [..., in_features] -> [..., out_features]
   Parameter weight, bias;
 
@@ -42,8 +43,8 @@ class Embedding {
 // Over the trailing axes `normalized_shape`.
 class LayerNorm {
  public:
-  LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps = 1e-5, bool elementwise_affine = true,
-            bool bias = true);
+  LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps = 1e-5,
+            bool elementwise_affine = true, bool bias = true);
   Value operator()(Value x) const;
   Parameter weight, bias;
 

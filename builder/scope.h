@@ -1,5 +1,6 @@
-// A place in a model's tree of names, where layers create their parameters: Scope(model) / "layers" / 0 / "q_proj".
-// Layers are plain values that remember state indices, so there is nothing to register and nothing to keep alive.
+// A place in a model's tree of names, where layers create their parameters: Scope(model) / "layers" / 0 /
+// "q_proj". Layers are plain values that remember state indices, so there is nothing to register and nothing
+// to keep alive.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ struct Parameter {
 class Scope {
  public:
   // `seed` decides every initial value; `dtype` is that of the parameters.
-  explicit Scope(Model& model, uint64_t seed = 0, DType dtype = DType::f32) : model_(&model), seed_(seed), dtype_(dtype) {}
+  explicit Scope(Model& model, uint64_t seed = 0, DType dtype = DType::f32)
+      : model_(&model), seed_(seed), dtype_(dtype) {}
 
   Scope operator/(const std::string& name) const;
   Scope operator/(int64_t index) const { return *this / std::to_string(index); }

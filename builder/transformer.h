@@ -1,0 +1,46 @@
+// Layers of transformers. Activations are [batch, time, features]; heads are [batch, time, heads, head_size].
+#pragma once
+
+#include <optional>
+
+#include "builder/layers.h"
+
+namespace genesis::nn {
+
+// torch.nn.MultiheadAttention with batch_first=True: in_proj_weight [3 embed_dim, embed_dim], in_proj_bias,
+// out_proj.
+class MultiheadAttention {
+ public:
+  MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, bool bias = true);
+  // mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time].
+  Value operator()(Value query, Value key, Value value, bool causal = false, Value mask = {}) const;
+  Value operator()(Value x, bool causal = false) const { return (*this)(x, x, x, causal); }
+  Parameter in_proj_weight, in_proj_bias;
+
+ private:
+  int64_t embed_dim_, num_heads_;
+  std::string path_;
+  std::optional<Linear> out_proj_;
+};
+
+// down_proj(silu(gate_proj(x)) * up_proj(x)): the feed-forward layer of Llama and Qwen.
+class FeedForwardSwiGLU {
+ public:
+  FeedForwardSwiGLU(const Scope& scope, int64_t hidden_size, int64_t intermediate_size, bool bias = false,
+                    const init::Init* init = nullptr);
+  Value operator()(Value x) const;
+
+ private:
+  std::string path_;
+  Linear gate_proj_, up_proj_, down_proj_;
+};
+
+// Rotary position embedding without parameters.
+struct RotaryEmbedding {
+  double theta = 10000;
+  RopeKind kind = RopeKind::kHalf;
+  int64_t rotary_size = 0;  // 0: the whole head
+  Value operator()(Value x, Value positions) const { return rope(x, positions, theta, kind, rotary_size); }
+};
+
+}  // namespace genesis::nn

@@ -1,0 +1,164 @@
+#include "models/gpt2.h"
+
+#include <cmath>
+
+#include "builder/genesis.h"
+
+namespace genesis::models {
+namespace {
+
+struct Positions {
+  Value ids;    // i64[seq]
+  Value start;  // i64[]: where the KV cache is appended; empty without a cache
+};
+
+class SelfAttention {
+ public:
+  SelfAttention(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
+      : path_(s.path()),
+        heads_(c.n_head),
+        head_size_(c.n_embd / c.n_head),
+        c_attn_(s / "c_attn", c.n_embd, 3 * c.n_embd, {.init = &init}),
+        c_proj_(s / "c_proj", c.n_embd, c.n_embd, {.init = &out_init}),
+        resid_dropout_(s / "resid_dropout", c.dropout),
+        k_cache_(s.cache("k_cache", {1, c.n_positions, heads_, head_size_}, c.dtype)),
+        v_cache_(s.cache("v_cache", {1, c.n_positions, heads_, head_size_}, c.dtype)) {}
+
+  Value operator()(Value x, const Positions& positions) const {
+    const Value projected = c_attn_(x);
+    Value attended;
+    {
+      const LayerScope names(x, path_);
+      std::vector<Value> qkv = chunk(projected, 3, -1);
+      for (Value& part : qkv) part = reshape(part, {x.dim(0), x.dim(1), heads_, head_size_});
+      attended = reshape(attend(qkv[0], qkv[1], qkv[2], positions), x.shape());
+    }
+    return resid_dropout_(c_proj_(attended));
+  }
+
+ private:
+  Value attend(Value q, Value k, Value v, const Positions& positions) const {
+    if (!positions.start) return attention(q, k, v, {.causal = true});
+    Graph& graph = *q.graph;
+    const Value keys = dynamic_update_slice(k_cache_.in(graph), k, positions.start, 1);
+    const Value values = dynamic_update_slice(v_cache_.in(graph), v, positions.start, 1);
+    graph.add_update(k_cache_.index, keys);
+    graph.add_update(v_cache_.index, values);
+    return attention(q, keys, values, {.causal = true}, {}, positions.start + dim_value(graph, q.dim(1)));
+  }
+
+  std::string path_;
+  int64_t heads_, head_size_;
+  nn::Linear c_attn_, c_proj_;
+  nn::Dropout resid_dropout_;
+  Parameter k_cache_, v_cache_;
+};
+
+class Block {
+ public:
+  Block(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
+      : path_(s.path()),
+        ln_1_(s / "ln_1", {c.n_embd}, c.layer_norm_epsilon),
+        attn_(s / "attn", c, init, out_init),
+        ln_2_(s / "ln_2", {c.n_embd}, c.layer_norm_epsilon),
+        c_fc_(s / "mlp" / "c_fc", c.n_embd, 4 * c.n_embd, {.init = &init}),
+        c_proj_(s / "mlp" / "c_proj", 4 * c.n_embd, c.n_embd, {.init = &out_init}),
+        dropout_(s / "mlp" / "dropout", c.dropout) {}
+
+  Value operator()(Value x, const Positions& positions) const {
+    x = residual(x, attn_(ln_1_(x), positions));
+    return residual(x, dropout_(c_proj_(activate(c_fc_(ln_2_(x))))));
+  }
+
+ private:
+  Value activate(Value x) const {
+    const LayerScope names(x, path_ + ".mlp");
+    return gelu(x, GeluKind::kTanh);
+  }
+  Value residual(Value x, Value y) const {
+    const LayerScope names(x, path_);
+    return x + y;
+  }
+
+  std::string path_;
+  nn::LayerNorm ln_1_;
+  SelfAttention attn_;
+  nn::LayerNorm ln_2_;
+  nn::Linear c_fc_, c_proj_;
+  nn::Dropout dropout_;
+};
+
+class Gpt2 {
+ public:
+  Gpt2(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
+      : wte_(s / "transformer" / "wte", c.vocab_size, c.n_embd, -1, init),
+        wpe_(s / "transformer" / "wpe", c.n_positions, c.n_embd, -1, init),
+        drop_(s / "transformer" / "drop", c.dropout),
+        h_(s / "transformer" / "h", c.n_layer,
+           [&](const Scope& scope) { return Block(scope, c, init, out_init); }),
+        ln_f_(s / "transformer" / "ln_f", {c.n_embd}, c.layer_norm_epsilon),
+        lm_head_(s / "lm_head", c.n_embd, c.vocab_size, {.bias = false, .weight = wte_.weight}) {}
+
+  Value hidden(Value tokens, const Positions& positions) const {
+    Value x = drop_(wte_(tokens) + wpe_(positions.ids));
+    for (const Block& block : h_) x = block(x, positions);
+    return ln_f_(x);
+  }
+  Value logits(Value hidden) const { return lm_head_(hidden); }
+
+ private:
+  nn::Embedding wte_, wpe_;
+  nn::Dropout drop_;
+  nn::ModuleList<Block> h_;
+  nn::LayerNorm ln_f_;
+  nn::Linear lm_head_;
+};
+
+void check(const Gpt2Config& c) {
+  const auto positive = [](const char* name, int64_t value) {
+    if (value <= 0) fail("gpt2: {} is {}, it must be positive", name, value);
+  };
+  positive("vocab_size", c.vocab_size);
+  positive("n_positions", c.n_positions);
+  positive("n_embd", c.n_embd);
+  positive("n_layer", c.n_layer);
+  positive("n_head", c.n_head);
+  if (c.n_embd % c.n_head != 0) fail("gpt2: n_embd {} is not a multiple of n_head {}", c.n_embd, c.n_head);
+}
+
+void add_cached(Model& model, const Gpt2& net, const std::string& entry, const Dim& length) {
+  GraphBuilder g(model, entry);
+  const Value tokens = g.input("tokens", DType::i64, {1, length}),
+              position = g.input("position", DType::i64, {});
+  const Value x = net.hidden(tokens, {.ids = arange(g.graph(), length) + position, .start = position});
+  g.output("logits", net.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)})));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed) {
+  check(config);
+  auto model = std::make_unique<Model>();
+  // Projections back into the residual stream start smaller, by the number of them (Radford et al., 2019).
+  const init::Init out_init =
+      init::normal(0, config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.n_layer)));
+  const Gpt2 net(Scope(*model, seed, config.dtype), config, init::normal(0, config.initializer_range),
+                 out_init);
+  const Dim batch = symbol("batch"), seq = symbol("seq");
+  {
+    GraphBuilder g(*model, "loss", Mode::kTrain);
+    const Value tokens = g.input("tokens", DType::i64, {batch, seq}),
+                targets = g.input("targets", DType::i64, {batch, seq});
+    g.output("loss", cross_entropy(net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)})), targets));
+  }
+  {
+    GraphBuilder g(*model, "forward");
+    const Value tokens = g.input("tokens", DType::i64, {batch, seq});
+    g.output("logits", net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)})));
+  }
+  add_cached(*model, net, "prefill", seq);
+  add_cached(*model, net, "decode", 1);
+  return model;
+}
+
+}  // namespace genesis::models

@@ -1,0 +1,38 @@
+// GPT-2 as a configurable graph. Parameter names as in transformers ("transformer.h.0.attn.c_attn.weight"),
+// weights as [out_features, in_features]. Entry points as in models/qwen.h: loss, forward, prefill, decode.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "schema/model.h"
+
+namespace genesis::models {
+
+struct Gpt2Config {
+  int64_t vocab_size = 256;
+  int64_t n_positions = 1024;  // longest text; also the length of the KV cache
+  int64_t n_embd = 256;
+  int64_t n_layer = 4;
+  int64_t n_head = 4;
+  double dropout = 0;
+  double layer_norm_epsilon = 1e-5;
+  double initializer_range = 0.02;
+  DType dtype = DType::f32;
+
+  static void fields(auto& self, auto&& visit) {
+    visit("vocab_size", self.vocab_size);
+    visit("n_positions", self.n_positions);
+    visit("n_embd", self.n_embd);
+    visit("n_layer", self.n_layer);
+    visit("n_head", self.n_head);
+    visit("dropout", self.dropout);
+    visit("layer_norm_epsilon", self.layer_norm_epsilon);
+    visit("initializer_range", self.initializer_range);
+    visit("dtype", self.dtype);
+  }
+};
+
+std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed = 0);
+
+}  // namespace genesis::models

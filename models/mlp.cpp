@@ -1,0 +1,52 @@
+#include "models/mlp.h"
+
+#include "builder/genesis.h"
+
+namespace genesis::models {
+namespace {
+
+nn::Layer activation(const std::string& name) {
+  if (name == "relu") return nn::ReLU();
+  if (name == "gelu") return nn::GELU();
+  if (name == "silu") return nn::SiLU();
+  if (name == "tanh") return nn::Tanh();
+  fail("mlp: activation is '{}', expected one of: relu, gelu, silu, tanh", name);
+}
+
+nn::Sequential make_network(const Scope& scope, const MlpConfig& c) {
+  nn::Sequential network({});
+  int64_t number = 0, features = c.in_features;
+  for (int64_t i = 0; i < c.num_hidden_layers; ++i, features = c.hidden_features) {
+    network.append(nn::Linear(scope / "layers" / number++, features, c.hidden_features));
+    network.append(activation(c.activation));
+    ++number;
+    if (c.dropout > 0) network.append(nn::Dropout(scope / "layers" / number++, c.dropout));
+  }
+  network.append(nn::Linear(scope / "layers" / number, features, c.num_classes));
+  return network;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_mlp(const MlpConfig& config, uint64_t seed) {
+  if (config.in_features <= 0 || config.hidden_features <= 0 || config.num_classes <= 0 ||
+      config.num_hidden_layers < 0)
+    fail(
+        "mlp: in_features, hidden_features and num_classes must be positive, num_hidden_layers not negative");
+  auto model = std::make_unique<Model>();
+  const nn::Sequential network = make_network(Scope(*model, seed), config);
+  const Dim batch = symbol("batch");
+  {
+    GraphBuilder g(*model, "forward");
+    g.output("logits", network(g.input("x", DType::f32, {batch, config.in_features})));
+  }
+  {
+    GraphBuilder g(*model, "loss", Mode::kTrain);
+    const Value x = g.input("x", DType::f32, {batch, config.in_features}),
+                target = g.input("target", DType::i64, {batch});
+    g.output("loss", cross_entropy(network(x), target));
+  }
+  return model;
+}
+
+}  // namespace genesis::models

@@ -1,0 +1,191 @@
+#include "models/qwen.h"
+
+#include "builder/genesis.h"
+
+namespace genesis::models {
+namespace {
+
+// What a run of the network needs besides the tokens.
+struct Positions {
+  Value ids;    // i64[seq]: position of each token
+  Value start;  // i64[]: where the KV cache is appended; empty without a cache
+};
+
+class SelfAttention {
+ public:
+  SelfAttention(const Scope& s, const QwenConfig& c, const init::Init& init)
+      : path_(s.path()),
+        config_(c),
+        q_proj_(s / "q_proj", c.hidden_size, c.num_attention_heads * c.head_size(),
+                {.bias = !c.qwen3, .init = &init}),
+        k_proj_(s / "k_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
+                {.bias = !c.qwen3, .init = &init}),
+        v_proj_(s / "v_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
+                {.bias = !c.qwen3, .init = &init}),
+        o_proj_(s / "o_proj", c.num_attention_heads * c.head_size(), c.hidden_size,
+                {.bias = false, .init = &init}),
+        k_cache_(s.cache("k_cache", cache_shape(c), c.dtype)),
+        v_cache_(s.cache("v_cache", cache_shape(c), c.dtype)) {
+    if (!c.qwen3) return;
+    q_norm_.emplace(s / "q_norm", c.head_size(), c.rms_norm_eps);
+    k_norm_.emplace(s / "k_norm", c.head_size(), c.rms_norm_eps);
+  }
+
+  Value operator()(Value x, const Positions& positions) const {
+    Value q = split_heads(q_proj_(x), config_.num_attention_heads),
+          k = split_heads(k_proj_(x), config_.num_key_value_heads);
+    const Value v = split_heads(v_proj_(x), config_.num_key_value_heads);
+    if (q_norm_) q = (*q_norm_)(q), k = (*k_norm_)(k);
+    Value attended;
+    {
+      const LayerScope names(x, path_);
+      const nn::RotaryEmbedding rotary{config_.rope_theta};
+      attended = attend(rotary(q, positions.ids), rotary(k, positions.ids), v, positions);
+      attended = reshape(attended, {x.dim(0), x.dim(1), config_.num_attention_heads * config_.head_size()});
+    }
+    return o_proj_(attended);
+  }
+
+ private:
+  static Shape cache_shape(const QwenConfig& c) {
+    return {1, c.max_position_embeddings, c.num_key_value_heads, c.head_size()};
+  }
+
+  Value split_heads(Value x, int64_t heads) const {
+    const LayerScope names(x, path_);
+    return reshape(x, {x.dim(0), x.dim(1), heads, config_.head_size()});
+  }
+
+  Value attend(Value q, Value k, Value v, const Positions& positions) const {
+    if (!positions.start) return attention(q, k, v, {.causal = true});
+    const Value keys = append(k_cache_, k, positions), values = append(v_cache_, v, positions);
+    const Value length = positions.start + dim_value(*q.graph, q.dim(1));
+    return attention(q, keys, values, {.causal = true}, {}, length);
+  }
+
+  static Value append(Parameter cache, Value update, const Positions& positions) {
+    Graph& graph = *update.graph;
+    const Value appended = dynamic_update_slice(cache.in(graph), update, positions.start, 1);
+    graph.add_update(cache.index, appended);
+    return appended;
+  }
+
+  std::string path_;
+  QwenConfig config_;
+  nn::Linear q_proj_, k_proj_, v_proj_, o_proj_;
+  std::optional<nn::RMSNorm> q_norm_, k_norm_;
+  Parameter k_cache_, v_cache_;
+};
+
+class DecoderLayer {
+ public:
+  DecoderLayer(const Scope& s, const QwenConfig& c, const init::Init& init)
+      : input_layernorm_(s / "input_layernorm", c.hidden_size, c.rms_norm_eps),
+        self_attn_(s / "self_attn", c, init),
+        post_attention_layernorm_(s / "post_attention_layernorm", c.hidden_size, c.rms_norm_eps),
+        mlp_(s / "mlp", c.hidden_size, c.intermediate_size, false, &init),
+        path_(s.path()) {}
+
+  Value operator()(Value x, const Positions& positions) const {
+    x = residual(x, self_attn_(input_layernorm_(x), positions));
+    return residual(x, mlp_(post_attention_layernorm_(x)));
+  }
+
+ private:
+  Value residual(Value x, Value y) const {
+    const LayerScope names(x, path_);
+    return x + y;
+  }
+
+  nn::RMSNorm input_layernorm_;
+  SelfAttention self_attn_;
+  nn::RMSNorm post_attention_layernorm_;
+  nn::FeedForwardSwiGLU mlp_;
+  std::string path_;
+};
+
+class Qwen {
+ public:
+  Qwen(const Scope& s, const QwenConfig& c, const init::Init& init)
+      : embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, -1, init),
+        layers_(s / "model" / "layers", c.num_hidden_layers,
+                [&](const Scope& scope) { return DecoderLayer(scope, c, init); }),
+        norm_(s / "model" / "norm", c.hidden_size, c.rms_norm_eps),
+        lm_head_(s / "lm_head", c.hidden_size, c.vocab_size,
+                 {.bias = false,
+                  .weight = c.tie_word_embeddings ? embed_tokens_.weight : Parameter{},
+                  .init = &init}) {}
+
+  Value hidden(Value tokens, const Positions& positions) const {
+    Value x = embed_tokens_(tokens);
+    for (const DecoderLayer& layer : layers_) x = layer(x, positions);
+    return norm_(x);
+  }
+  Value logits(Value hidden) const { return lm_head_(hidden); }
+
+ private:
+  nn::Embedding embed_tokens_;
+  nn::ModuleList<DecoderLayer> layers_;
+  nn::RMSNorm norm_;
+  nn::Linear lm_head_;
+};
+
+void check(const QwenConfig& c) {
+  const auto positive = [](const char* name, int64_t value) {
+    if (value <= 0) fail("qwen: {} is {}, it must be positive", name, value);
+  };
+  positive("vocab_size", c.vocab_size);
+  positive("hidden_size", c.hidden_size);
+  positive("intermediate_size", c.intermediate_size);
+  positive("num_hidden_layers", c.num_hidden_layers);
+  positive("num_attention_heads", c.num_attention_heads);
+  positive("num_key_value_heads", c.num_key_value_heads);
+  positive("max_position_embeddings", c.max_position_embeddings);
+  if (c.num_attention_heads % c.num_key_value_heads != 0)
+    fail("qwen: num_attention_heads {} is not a multiple of num_key_value_heads {}", c.num_attention_heads,
+         c.num_key_value_heads);
+  if (c.head_dim == 0 && c.hidden_size % c.num_attention_heads != 0)
+    fail("qwen: hidden_size {} is not a multiple of num_attention_heads {}: set head_dim", c.hidden_size,
+         c.num_attention_heads);
+  if (c.head_size() % 2 != 0)
+    fail("qwen: the head size {} is odd; rotary embedding turns pairs", c.head_size());
+}
+
+void add_loss(Model& model, const Qwen& net, const Dim& batch, const Dim& seq) {
+  GraphBuilder g(model, "loss", Mode::kTrain);
+  const Value tokens = g.input("tokens", DType::i64, {batch, seq}),
+              targets = g.input("targets", DType::i64, {batch, seq});
+  const Value logits = net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)}));
+  g.output("loss", cross_entropy(logits, targets));
+}
+
+void add_forward(Model& model, const Qwen& net, const Dim& batch, const Dim& seq) {
+  GraphBuilder g(model, "forward");
+  const Value tokens = g.input("tokens", DType::i64, {batch, seq});
+  g.output("logits", net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)})));
+}
+
+// Prefill and decode are one graph over a number of new tokens: many, or one.
+void add_cached(Model& model, const Qwen& net, const std::string& entry, const Dim& length) {
+  GraphBuilder g(model, entry);
+  const Value tokens = g.input("tokens", DType::i64, {1, length}),
+              position = g.input("position", DType::i64, {});
+  const Value x = net.hidden(tokens, {.ids = arange(g.graph(), length) + position, .start = position});
+  g.output("logits", net.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)})));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_qwen(const QwenConfig& config, uint64_t seed) {
+  check(config);
+  auto model = std::make_unique<Model>();
+  const Qwen net(Scope(*model, seed, config.dtype), config, init::normal(0, config.initializer_range));
+  const Dim batch = symbol("batch"), seq = symbol("seq");
+  add_loss(*model, net, batch, seq);
+  add_forward(*model, net, batch, seq);
+  add_cached(*model, net, "prefill", seq);
+  add_cached(*model, net, "decode", 1);
+  return model;
+}
+
+}  // namespace genesis::models

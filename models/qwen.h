@@ -1,0 +1,56 @@
+// Qwen2 and Qwen3 as configurable graphs, parameter names as in transformers
+// ("model.layers.0.self_attn.q_proj.weight").
+//
+// Entry points of a model made here:
+//   loss     tokens i64[batch,seq], targets i64[batch,seq]  -> loss f32[]              (-100 targets do not
+//   count) forward  tokens i64[batch,seq]                          -> logits [batch,seq,vocab] prefill tokens
+//   i64[1,seq], position i64[]              -> logits [1,vocab] of the last token; fills the KV cache decode
+//   token i64[1,1], position i64[]                 -> logits [1,vocab]; appends to the KV cache
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "schema/model.h"
+
+namespace genesis::models {
+
+struct QwenConfig {
+  bool qwen3 = false;  // q/k norms instead of q/k/v biases
+  int64_t vocab_size = 256;
+  int64_t hidden_size = 256;
+  int64_t intermediate_size = 704;
+  int64_t num_hidden_layers = 4;
+  int64_t num_attention_heads = 4;
+  int64_t num_key_value_heads = 2;
+  int64_t head_dim = 0;                    // 0: hidden_size / num_attention_heads
+  int64_t max_position_embeddings = 1024;  // length of the KV cache
+  double rope_theta = 1e6;
+  double rms_norm_eps = 1e-6;
+  bool tie_word_embeddings = true;
+  double initializer_range = 0.02;  // standard deviation of every weight
+  DType dtype = DType::f32;
+
+  static void fields(auto& self, auto&& visit) {
+    visit("vocab_size", self.vocab_size);
+    visit("hidden_size", self.hidden_size);
+    visit("intermediate_size", self.intermediate_size);
+    visit("num_hidden_layers", self.num_hidden_layers);
+    visit("num_attention_heads", self.num_attention_heads);
+    visit("num_key_value_heads", self.num_key_value_heads);
+    visit("head_dim", self.head_dim);
+    visit("max_position_embeddings", self.max_position_embeddings);
+    visit("rope_theta", self.rope_theta);
+    visit("rms_norm_eps", self.rms_norm_eps);
+    visit("tie_word_embeddings", self.tie_word_embeddings);
+    visit("initializer_range", self.initializer_range);
+    visit("dtype", self.dtype);
+  }
+  int64_t head_size() const { return head_dim ? head_dim : hidden_size / num_attention_heads; }
+};
+
+// Throws Error that names the setting when the numbers do not go together.
+std::unique_ptr<Model> make_qwen(const QwenConfig& config, uint64_t seed = 0);
+
+}  // namespace genesis::models

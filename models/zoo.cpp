@@ -1,0 +1,113 @@
+#include "models/zoo.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "models/gpt2.h"
+#include "models/mlp.h"
+#include "models/qwen.h"
+
+namespace genesis::models {
+namespace {
+
+[[noreturn]] void wrong_value(const std::string& key, const std::string& text, const char* expected) {
+  fail("setting {}={}: expected {}", key, text, expected);
+}
+
+void parse(const std::string& key, const std::string& text, int64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) wrong_value(key, text, "an integer");
+}
+void parse(const std::string& key, const std::string& text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) wrong_value(key, text, "a number");
+}
+void parse(const std::string& key, const std::string& text, bool& value) {
+  if (text != "true" && text != "false") wrong_value(key, text, "true or false");
+  value = text == "true";
+}
+void parse(const std::string&, const std::string& text, std::string& value) { value = text; }
+void parse(const std::string& key, const std::string& text, DType& value) {
+  const auto dtype = parse_dtype(text);
+  if (!dtype || !is_float(*dtype)) wrong_value(key, text, "f32, f64, f16 or bf16");
+  value = *dtype;
+}
+
+template <class T>
+nlohmann::json to_json(const T& value) {
+  if constexpr (std::is_same_v<T, DType>)
+    return std::string(name_of(value));
+  else
+    return value;
+}
+
+template <class Config>
+nlohmann::ordered_json config_json(const Config& config) {
+  nlohmann::ordered_json json;
+  Config::fields(config, [&](const char* name, const auto& field) { json[name] = to_json(field); });
+  return json;
+}
+
+template <class Config>
+void apply(const std::string& model, const Settings& settings, Config& config) {
+  std::string known;
+  Settings left = settings;
+  Config::fields(config, [&](const char* name, auto& field) {
+    known += (known.empty() ? "" : ", ") + std::string(name);
+    const auto at = left.find(name);
+    if (at == left.end()) return;
+    parse(name, at->second, field);
+    left.erase(at);
+  });
+  if (!left.empty()) fail("model '{}' has no setting '{}'; it has: {}", model, left.begin()->first, known);
+}
+
+template <class Config, class Make>
+std::unique_ptr<Model> build(const std::string& name, Config config, const Settings& settings, Make&& make) {
+  apply(name, settings, config);
+  std::unique_ptr<Model> model = make(config);
+  model->metadata["architecture"] = name;
+  model->metadata["config"] = config_json(config).dump();
+  return model;
+}
+
+template <class Config>
+ZooModel describe(const char* name, const char* summary, const Config& config) {
+  ZooModel row{name, summary, {}};
+  for (const auto& [key, value] : config_json(config).items()) row.settings.emplace_back(key, value.dump());
+  return row;
+}
+
+QwenConfig qwen_config(bool qwen3) {
+  QwenConfig config;
+  config.qwen3 = qwen3;
+  return config;
+}
+
+}  // namespace
+
+std::vector<ZooModel> list_models() {
+  return {
+      describe("mlp", "multilayer perceptron for classification", MlpConfig{}),
+      describe("gpt2", "GPT-2 language model", Gpt2Config{}),
+      describe("qwen2", "Qwen2 language model: grouped-query attention, q/k/v biases, SwiGLU, RMSNorm",
+               qwen_config(false)),
+      describe("qwen3", "Qwen3 language model: as qwen2, with q/k norms instead of biases",
+               qwen_config(true)),
+  };
+}
+
+std::unique_ptr<Model> make_model(const std::string& name, const Settings& settings, uint64_t seed) {
+  if (name == "mlp")
+    return build(name, MlpConfig{}, settings, [&](const auto& c) { return make_mlp(c, seed); });
+  if (name == "gpt2")
+    return build(name, Gpt2Config{}, settings, [&](const auto& c) { return make_gpt2(c, seed); });
+  if (name == "qwen2" || name == "qwen3")
+    return build(name, qwen_config(name == "qwen3"), settings,
+                 [&](const auto& c) { return make_qwen(c, seed); });
+  std::string known;
+  for (const ZooModel& model : list_models()) known += (known.empty() ? "" : ", ") + model.name;
+  fail("no model '{}' in the zoo; there are: {}", name, known);
+}
+
+}  // namespace genesis::models
