@@ -1,0 +1,33 @@
+// Where training batches come from. A source is a pure function of its position, so a run that stops and
+// resumes sees the very same batches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "executor/inputs.h"
+
+namespace genesis {
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Batch number `position`, counted from the start of training across epochs. Called from a background
+  // thread.
+  virtual NamedTensors batch(int64_t position) = 0;
+  virtual int64_t items_per_batch() const = 0;  // samples or tokens, for the speed shown
+};
+
+// Prepares batches ahead of their use in a thread of its own. Errors of the source are thrown by next().
+class Prefetcher {
+ public:
+  Prefetcher(BatchSource& source, int64_t first_position, int depth = 2);
+  ~Prefetcher();
+  NamedTensors next();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace genesis

@@ -1,0 +1,113 @@
+#include "executor/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "executor/checkpoint.h"
+
+namespace genesis {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double scalar_or_nan(const NamedTensors& outputs, const std::string& name) {
+  const auto at = outputs.find(name);
+  return at == outputs.end() || at->second.numel() != 1 ? std::nan("") : at->second.to_doubles()[0];
+}
+
+int64_t steps_done(const Session& session) {
+  const auto at = session.model().metadata.find("checkpoint.step");
+  return at == session.model().metadata.end() ? 0 : std::stoll(at->second);
+}
+
+class MetricsFile {
+ public:
+  explicit MetricsFile(const std::filesystem::path& path) {
+    if (path.empty()) return;
+    file_.open(path, std::ios::app);
+    if (!file_) fail("cannot write metrics to {}", path.string());
+  }
+  void write(const TrainMetrics& m) {
+    if (!file_.is_open()) return;
+    nlohmann::ordered_json row{{"step", m.step}, {"loss", m.loss}};
+    if (!std::isnan(m.grad_norm)) row["grad_norm"] = m.grad_norm;
+    if (!std::isnan(m.learning_rate)) row["lr"] = m.learning_rate;
+    row["seconds"] = m.seconds;
+    row["items_per_second"] = m.items_per_second;
+    file_ << row.dump() << std::endl;  // flushed: a killed run keeps its curve
+  }
+
+ private:
+  std::ofstream file_;
+};
+
+// Speed over the latest steps, not over the whole run: the first step compiles.
+class SpeedMeter {
+ public:
+  double update(double seconds, int64_t items) {
+    const double elapsed = seconds - last_;
+    last_ = seconds;
+    if (steps_++ == 0) return elapsed > 0 ? static_cast<double>(items) / elapsed : 0;
+    smooth_ = smooth_ == 0 ? elapsed : 0.8 * smooth_ + 0.2 * elapsed;
+    return smooth_ > 0 ? static_cast<double>(items) / smooth_ : 0;
+  }
+
+ private:
+  double last_ = 0, smooth_ = 0;
+  int64_t steps_ = 0;
+};
+
+TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
+  TrainMetrics metrics{.step = step};
+  metrics.loss = scalar_or_nan(outputs, "loss");
+  metrics.grad_norm = scalar_or_nan(outputs, "grad_norm");
+  metrics.learning_rate = scalar_or_nan(outputs, "lr");
+  return metrics;
+}
+
+void check_loss(const TrainMetrics& metrics) {
+  if (std::isfinite(metrics.loss)) return;
+  fail(
+      "the loss is {} at step {}: run that step with --find-nonfinite to see which node made it first, lower "
+      "the "
+      "learning rate, or clip gradients",
+      metrics.loss, metrics.step);
+}
+
+}  // namespace
+
+TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options) {
+  const int64_t first = steps_done(session);
+  TrainMetrics metrics{.step = first};
+  if (first >= options.steps) return metrics;
+  Prefetcher batches(source, first);
+  MetricsFile file(options.metrics);
+  SpeedMeter speed;
+  const auto start = Clock::now();
+  int64_t saved = first;
+  for (int64_t step = first + 1; step <= options.steps; ++step) {
+    metrics = read_metrics(session.run(options.entry, batches.next()), step);
+    metrics.seconds = seconds_since(start);
+    metrics.items_per_second = speed.update(metrics.seconds, source.items_per_batch());
+    file.write(metrics);
+    check_loss(metrics);
+    if (options.on_step) options.on_step(metrics);
+    const bool stop = options.should_stop && options.should_stop();
+    const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;
+    if (!options.checkpoint.empty() && (due || stop || step == options.steps)) {
+      save_checkpoint(session, options.checkpoint, step, options.keep_checkpoints);
+      saved = step;
+    }
+    if (stop) break;
+  }
+  GENESIS_ASSERT(options.checkpoint.empty() || saved == metrics.step);
+  return metrics;
+}
+
+}  // namespace genesis

@@ -1,0 +1,37 @@
+// The training loop: batches in, train_step after train_step, metrics out, checkpoints on the way.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "executor/batch_source.h"
+#include "executor/session.h"
+
+namespace genesis {
+
+struct TrainMetrics {
+  int64_t step = 0;  // steps done, this one included
+  double loss = 0;
+  double grad_norm = 0;         // NaN when the step does not give it
+  double learning_rate = 0;     // likewise
+  double seconds = 0;           // since the run began
+  double items_per_second = 0;  // of the latest steps
+};
+
+struct TrainerOptions {
+  std::string entry = "train_step";
+  int64_t steps = 0;                 // total, those before a resume included
+  std::filesystem::path checkpoint;  // folder; empty: none
+  int64_t checkpoint_every = 0;      // steps; 0: only at the end
+  int keep_checkpoints = 2;
+  std::filesystem::path metrics;                     // a JSON object a line is appended per step; empty: none
+  std::function<void(const TrainMetrics&)> on_step;  // after each step
+  std::function<bool()> should_stop;                 // asked after each step: ends early, with a checkpoint
+};
+
+// Runs from the step that the session's model says it has reached (checkpoint.step) to options.steps. Throws
+// Error when the loss is no longer finite, naming the step and how to find the node.
+TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options);
+
+}  // namespace genesis
