@@ -1,0 +1,38 @@
+// The harness on a product of matrices; and that it can fail: a wrong reference is found.
+#include <gtest/gtest-spi.h>
+
+#include "schema/ops/matmul.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+OpCase product_case(double factor) {
+  return {.name = "harness_product",
+          .inputs = {real({2, 3}), real({3, 2})},
+          .build = [](const Inputs& x) { return Outputs{matmul(x[0], x[1])}; },
+          .reference =
+              [factor](const Refs& x) {
+                Ref y = ref_zeros({2, 2});
+                for (int64_t i = 0; i < 2; ++i)
+                  for (int64_t j = 0; j < 2; ++j)
+                    for (int64_t k = 0; k < 3; ++k)
+                      y[i * 2 + j] += factor * x[0][i * 3 + k] * x[1][k * 2 + j];
+                return Refs{y};
+              }};
+}
+
+TEST(OpHarness, PassesARightReference) { check(product_case(1)); }
+
+TEST(OpHarness, FindsAWrongReference) {
+  ::testing::TestPartResultArray failures;
+  {
+    ::testing::ScopedFakeTestPartResultReporter reporter(
+        ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+    check(product_case(1.001));
+  }
+  EXPECT_GT(failures.size(), 0);
+}
+
+}  // namespace
+}  // namespace genesis::testing
