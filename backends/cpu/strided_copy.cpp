@@ -1,0 +1,217 @@
+#include "backends/cpu/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/transpose.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kPieceBytes = 256 << 10;  // of one task
+
+struct Word16 {
+  uint64_t low, high;
+};
+
+template <class F>
+void with_element(int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    default:
+      return f(Word16{});
+  }
+}
+
+template <class T>
+void copy_row(T* to, int64_t to_stride, const T* from, int64_t stride, int64_t n) {
+  if (to_stride != 1) {
+    for (int64_t i = 0; i < n; ++i) to[i * to_stride] = from[i * stride];
+  } else if (stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+  } else if (stride == 0) {
+    std::fill_n(to, n, *from);
+  } else if (stride == -1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+  }
+}
+
+// Walks the outer axes as an odometer, from a flat index on.
+struct Walker {
+  const StridedCopy& copy;
+  int axes;  // how many leading axes are walked
+  std::array<int64_t, kMaxRank> at{};
+  int64_t to = 0, from = 0;
+
+  Walker(const StridedCopy& c, int count, int64_t flat) : copy(c), axes(count) {
+    for (int i = axes - 1; i >= 0; --i) {
+      const auto k = static_cast<size_t>(i);
+      at[k] = flat % copy.dims[k];
+      flat /= copy.dims[k];
+      to += at[k] * copy.to[k];
+      from += at[k] * copy.from[k];
+    }
+  }
+  void next() {
+    for (int i = axes - 1; i >= 0; --i) {
+      const auto k = static_cast<size_t>(i);
+      to += copy.to[k];
+      from += copy.from[k];
+      if (++at[k] < copy.dims[k]) return;
+      to -= at[k] * copy.to[k];
+      from -= at[k] * copy.from[k];
+      at[k] = 0;
+    }
+  }
+};
+
+int64_t product(const StridedCopy& copy, int axes) {
+  int64_t n = 1;
+  for (int i = 0; i < axes; ++i) n *= copy.dims[static_cast<size_t>(i)];
+  return n;
+}
+
+template <class T>
+void copy_rows(const StridedCopy& c, T* to, const T* from) {
+  if (c.rank == 0) return void(*to = *from);
+  const auto last = static_cast<size_t>(c.rank - 1);
+  const int64_t rows = product(c, c.rank - 1), n = c.dims[last], stride = c.from[last];
+  const auto elements = static_cast<int64_t>(kPieceBytes / sizeof(T));
+  const int64_t pieces = n > 2 * elements ? (n + elements - 1) / elements : 1;  // of one row
+  const int64_t piece = pieces == 1 ? n : elements;
+  parallel_rows(rows * pieces, piece * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
+    Walker walker(c, c.rank - 1, first / pieces);
+    for (int64_t i = first; i < end; ++i) {
+      const int64_t start = i % pieces * piece, length = std::min(piece, n - start);
+      copy_row(to + walker.to + start * c.to[last], c.to[last], from + walker.from + start * stride, stride,
+               length);
+      if (i % pieces == pieces - 1) walker.next();
+    }
+  });
+}
+
+// The last axis of the target against the contiguous axis of the source, by square tiles.
+template <class T>
+void copy_transposed(const StridedCopy& c, T* to, const T* from) {
+  StridedCopy outer = c;  // the axes besides those two
+  const auto wide = static_cast<size_t>(c.transposed), last = static_cast<size_t>(c.rank - 1);
+  for (size_t i = wide; i + 1 < last; ++i) {
+    outer.dims[i] = c.dims[i + 1], outer.to[i] = c.to[i + 1], outer.from[i] = c.from[i + 1];
+  }
+  const int64_t columns = c.dims[wide], rows = c.dims[last];  // of the source, seen as a matrix
+  const int64_t row_tiles = (rows + kTransposeTile - 1) / kTransposeTile;
+  const int64_t column_tiles = (columns + kTransposeTile - 1) / kTransposeTile,
+                tiles = row_tiles * column_tiles;
+  const int64_t tile_bytes =
+      std::min(rows, kTransposeTile) * std::min(columns, kTransposeTile) * int64_t{sizeof(T)};
+  parallel_rows(product(outer, c.rank - 2) * tiles, tile_bytes, [&](int64_t first, int64_t end) {
+    Walker walker(outer, c.rank - 2, first / tiles);
+    for (int64_t i = first; i < end; ++i) {
+      const int64_t row = i % tiles % row_tiles * kTransposeTile,
+                    column = i % tiles / row_tiles * kTransposeTile;
+      transpose_tile(to + walker.to + column * c.to[wide] + row, c.to[wide],
+                     from + walker.from + row * c.from[last] + column, c.from[last],
+                     std::min(kTransposeTile, rows - row), std::min(kTransposeTile, columns - column));
+      if (i % tiles == tiles - 1) walker.next();
+    }
+  });
+}
+
+void remove_axis(StridedCopy& c, int axis) {
+  for (auto i = static_cast<size_t>(axis); i + 1 < static_cast<size_t>(c.rank); ++i) {
+    c.dims[i] = c.dims[i + 1], c.to[i] = c.to[i + 1], c.from[i] = c.from[i + 1];
+  }
+  --c.rank;
+}
+
+// Axes of size 1 go; neighbours that both sides walk as one become one.
+void merge_axes(StridedCopy& c) {
+  for (int i = c.rank - 1; i >= 0; --i)
+    if (c.dims[static_cast<size_t>(i)] == 1) remove_axis(c, i);
+  for (int i = c.rank - 2; i >= 0; --i) {
+    const auto k = static_cast<size_t>(i);
+    if (c.to[k] != c.to[k + 1] * c.dims[k + 1] || c.from[k] != c.from[k + 1] * c.dims[k + 1]) continue;
+    c.dims[k + 1] *= c.dims[k];
+    remove_axis(c, i);
+  }
+}
+
+// A short contiguous last axis becomes one wider element: pairs, complex numbers, heads of a few channels.
+void widen_element(StridedCopy& c) {
+  if (c.rank < 2) return;
+  const auto last = static_cast<size_t>(c.rank - 1);
+  const int64_t bytes = c.dims[last] * c.element, n = c.dims[last];
+  if (c.to[last] != 1 || c.from[last] != 1 || (bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16)) return;
+  for (size_t i = 0; i < last; ++i)
+    if (c.to[i] % n != 0 || c.from[i] % n != 0) return;
+  if (c.to_offset % bytes != 0 || c.from_offset % bytes != 0) return;
+  for (size_t i = 0; i < last; ++i) c.to[i] /= n, c.from[i] /= n;
+  c.element = bytes;
+  remove_axis(c, c.rank - 1);
+}
+
+void find_transposed(StridedCopy& c) {
+  const auto last = static_cast<size_t>(c.rank - 1);
+  if (c.rank < 2 || c.to[last] != 1 || c.from[last] == 1 || c.from[last] <= 0) return;
+  for (int i = 0; i < c.rank - 1; ++i)
+    if (c.from[static_cast<size_t>(i)] == 1 && c.dims[static_cast<size_t>(i)] > 2) c.transposed = i;
+}
+
+}  // namespace
+
+std::vector<int64_t> dense_strides(std::span<const int64_t> dims) {
+  std::vector<int64_t> strides(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  return strides;
+}
+
+StridedCopy make_strided_copy(std::span<const int64_t> dims, std::span<const int64_t> to,
+                              std::span<const int64_t> from, int64_t element, int64_t to_offset,
+                              int64_t from_offset, bool widen) {
+  StridedCopy c;
+  c.rank = static_cast<int>(dims.size());
+  c.element = element;
+  c.to_offset = to_offset * element, c.from_offset = from_offset * element;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    c.dims[i] = dims[i], c.to[i] = to[i], c.from[i] = from[i];
+    c.empty |= dims[i] == 0;
+  }
+  if (c.empty) return c;
+  merge_axes(c);
+  if (widen) widen_element(c);
+  find_transposed(c);
+  return c;
+}
+
+void run_strided_copy(const StridedCopy& c, void* to, const void* from) {
+  if (c.empty) return;
+  with_element(c.element, [&]<class T>(T) {
+    T* target = reinterpret_cast<T*>(static_cast<std::byte*>(to) + c.to_offset);
+    const T* source = reinterpret_cast<const T*>(static_cast<const std::byte*>(from) + c.from_offset);
+    if constexpr (sizeof(T) <= 8)
+      if (c.transposed >= 0) return copy_transposed(c, target, source);
+    copy_rows(c, target, source);
+  });
+}
+
+void fill_elements(void* to, const void* value, int64_t element, int64_t count) {
+  with_element(element, [&]<class T>(T) {
+    T pattern;
+    std::memcpy(&pattern, value, sizeof(T));
+    parallel_ranges(count, static_cast<int64_t>(kInlineBytes / sizeof(T)), [&](int64_t first, int64_t end) {
+      std::fill(static_cast<T*>(to) + first, static_cast<T*>(to) + end, pattern);
+    });
+  });
+}
+
+}  // namespace genesis::cpu
