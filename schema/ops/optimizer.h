@@ -1,11 +1,84 @@
-// Optimizer updates as ops, with PyTorch's formulas: a whole training step is one graph. All state is f32;
-// results may be written over their inputs. `lr` and `step` are scalars computed in the graph (step: i64, 1
-// in the first run).
+// Optimizer updates as ops, with PyTorch's formulas: a whole training step is one graph. Results may be
+// written over their inputs. Momentum and second moments are f32 (f64 for an f64 parameter) whatever the
+// parameter is; arithmetic is f32 too. `lr` (f32 or f64) and `step` (i64 or i32, 1 in the first run) are
+// scalars computed in the graph. `scale` (f32 or f64 scalar) multiplies the gradient first: clipping folded
+// in.
 #pragma once
 
 #include "schema/graph.h"
 
 namespace genesis {
+
+namespace ops {
+
+inline constexpr InPlace kSgdInPlace[] = {{0, 0}, {1, 4}};
+inline constexpr InPlace kAdamInPlace[] = {{0, 0}, {1, 2}, {2, 3}};
+inline constexpr InPlace kLionInPlace[] = {{0, 0}, {1, 2}};
+
+// parameter, gradient, lr, step, [momentum buffer if momentum is not 0], [scale] -> parameter, [buffer].
+struct SgdUpdate {
+  static constexpr OpInfo info{.name = "sgd_update",
+                               .doc = "One step of SGD with momentum, dampening, weight decay, Nesterov.",
+                               .inputs = {4, 6},
+                               .precision = Precision::kF32,
+                               .in_place = kSgdInPlace};
+  double momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false, has_scale = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("momentum", self.momentum);
+    visit("dampening", self.dampening);
+    visit("weight_decay", self.weight_decay);
+    visit("nesterov", self.nesterov);
+    visit("has_scale", self.has_scale);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+// parameter, gradient, m, v, lr, step, [scale] -> parameter, m, v.
+struct AdamUpdate {
+  static constexpr OpInfo info{.name = "adam_update",
+                               .doc = "One step of Adam, or of AdamW when `decoupled`.",
+                               .inputs = {6, 7},
+                               .precision = Precision::kF32,
+                               .in_place = kAdamInPlace};
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = true;
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("eps", self.eps);
+    visit("weight_decay", self.weight_decay);
+    visit("decoupled", self.decoupled);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+// parameter, gradient, momentum, lr, [scale] -> parameter, momentum.
+struct LionUpdate {
+  static constexpr OpInfo info{.name = "lion_update",
+                               .doc = "One step of Lion (arXiv:2302.06675, algorithm 2).",
+                               .inputs = {4, 5},
+                               .precision = Precision::kF32,
+                               .in_place = kLionInPlace};
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("weight_decay", self.weight_decay);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+struct SumSquares {
+  static constexpr OpInfo info{.name = "sum_squares",
+                               .doc = "The sum of the squares of all elements, an f32 scalar (f64 of f64).",
+                               .precision = Precision::kWide};
+  static void fields(auto&, auto&&) {}
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
 
 struct SgdOptions {
   double momentum = 0, dampening = 0, weight_decay = 0;
@@ -17,7 +90,7 @@ struct ParameterAndMomentum {
 // momentum_buffer is empty when options.momentum is 0. In step 1 the buffer becomes the gradient itself, as
 // in PyTorch.
 ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_buffer, Value lr, Value step,
-                                const SgdOptions& options);
+                                const SgdOptions& options, Value scale = {});
 
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -26,7 +99,6 @@ struct AdamOptions {
 struct AdamResult {
   Value parameter, m, v;
 };
-// scale multiplies the gradient first (clipping folded in); may be empty.
 AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
                        const AdamOptions& options, Value scale = {});
 

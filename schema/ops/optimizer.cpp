@@ -1,0 +1,147 @@
+// Rules of the optimizer ops: what they take, and that state keeps its type.
+#include "schema/ops/optimizer.h"
+
+#include "schema/gradient.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/elementwise.h"
+#include "schema/ops/reduce.h"
+#include "schema/ops/slice.h"
+
+namespace genesis {
+namespace {
+
+DType state_dtype(DType parameter) { return parameter == DType::f64 ? DType::f64 : DType::f32; }
+
+void check_parameter(const TensorType& parameter, const TensorType& gradient) {
+  if (!is_float(parameter.dtype)) fail("the parameter must be floating-point, got {}", parameter.to_string());
+  if (!is_float(gradient.dtype) || !(gradient.shape == parameter.shape))
+    fail("the gradient must be floating-point and have the parameter's shape {}, got {}",
+         parameter.shape.to_string(), gradient.to_string());
+}
+
+void check_state(const TensorType& parameter, const TensorType& state, const char* what) {
+  const TensorType expected{state_dtype(parameter.dtype), parameter.shape};
+  if (!(state == expected))
+    fail("{} must be {} to go with parameter {}, got {}", what, expected.to_string(), parameter.to_string(),
+         state.to_string());
+}
+
+void check_real_scalar(const TensorType& type, const char* what) {
+  if (type.shape.rank() != 0 || !(type.dtype == DType::f32 || type.dtype == DType::f64))
+    fail("{} must be an f32 or f64 scalar, got {}", what, type.to_string());
+}
+
+void check_step(const TensorType& type) {
+  if (type.shape.rank() != 0 || !(type.dtype == DType::i64 || type.dtype == DType::i32))
+    fail("step must be an i64 or i32 scalar, got {}", type.to_string());
+}
+
+}  // namespace
+
+namespace ops {
+
+std::vector<TensorType> SgdUpdate::infer(Types in) const {
+  check_parameter(in[0], in[1]);
+  check_real_scalar(in[2], "lr");
+  check_step(in[3]);
+  const bool buffer = momentum != 0;
+  if (nesterov && (momentum <= 0 || dampening != 0))
+    fail("Nesterov momentum needs a momentum and no dampening, got momentum {} and dampening {}", momentum,
+         dampening);
+  const size_t expected = 4u + buffer + has_scale;
+  if (in.size() != expected) fail("the attributes ask for {} inputs, {} were given", expected, in.size());
+  if (buffer) check_state(in[0], in[4], "the momentum buffer");
+  if (has_scale) check_real_scalar(in.back(), "scale");
+  if (!buffer) return {in[0]};
+  return {in[0], in[4]};
+}
+
+std::vector<TensorType> AdamUpdate::infer(Types in) const {
+  check_parameter(in[0], in[1]);
+  check_state(in[0], in[2], "m");
+  check_state(in[0], in[3], "v");
+  check_real_scalar(in[4], "lr");
+  check_step(in[5]);
+  if (in.size() > 6) check_real_scalar(in[6], "scale");
+  return {in[0], in[2], in[3]};
+}
+
+std::vector<TensorType> LionUpdate::infer(Types in) const {
+  check_parameter(in[0], in[1]);
+  check_state(in[0], in[2], "the momentum");
+  check_real_scalar(in[3], "lr");
+  if (in.size() > 4) check_real_scalar(in[4], "scale");
+  return {in[0], in[2]};
+}
+
+std::vector<TensorType> SumSquares::infer(Types in) const {
+  if (!is_float(in[0].dtype)) fail("sum_squares needs a floating-point tensor, got {}", in[0].to_string());
+  return {{state_dtype(in[0].dtype), {}}};
+}
+
+void SumSquares::grad(GradientContext& g) const {
+  g.set(0, cast(g.input(0), g.dy().dtype()) * (g.dy() * 2.0));
+}
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kSgdUpdate = make_op<ops::SgdUpdate>();
+constexpr OpDef kAdamUpdate = make_op<ops::AdamUpdate>();
+constexpr OpDef kLionUpdate = make_op<ops::LionUpdate>();
+constexpr OpDef kSumSquares = make_op<ops::SumSquares>();
+constexpr const OpDef* kOps[] = {&kSgdUpdate, &kAdamUpdate, &kLionUpdate, &kSumSquares};
+
+void append(std::vector<Value>& inputs, Value optional) {
+  if (optional) inputs.push_back(optional);
+}
+
+}  // namespace
+
+std::span<const OpDef* const> optimizer_ops() { return kOps; }
+
+ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_buffer, Value lr, Value step,
+                                const SgdOptions& options, Value scale) {
+  const ops::SgdUpdate op{options.momentum, options.dampening, options.weight_decay, options.nesterov,
+                          bool(scale)};
+  if (options.momentum != 0 && !momentum_buffer) fail("sgd_update with momentum needs a momentum buffer");
+  std::vector<Value> inputs = {parameter, gradient, lr, step};
+  if (options.momentum != 0) inputs.push_back(momentum_buffer);
+  append(inputs, scale);
+  const auto out = emit_node(kSgdUpdate, to_attributes(op), inputs);
+  return {out[0], out.size() > 1 ? out[1] : Value{}};
+}
+
+AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
+                       const AdamOptions& options, Value scale) {
+  const ops::AdamUpdate op{options.beta1, options.beta2, options.eps, options.weight_decay,
+                           options.decoupled};
+  std::vector<Value> inputs = {parameter, gradient, m, v, lr, step};
+  append(inputs, scale);
+  const auto out = emit_node(kAdamUpdate, to_attributes(op), inputs);
+  return {out[0], out[1], out[2]};
+}
+
+ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
+                                 const LionOptions& options, Value scale) {
+  const ops::LionUpdate op{options.beta1, options.beta2, options.weight_decay};
+  std::vector<Value> inputs = {parameter, gradient, momentum, lr};
+  append(inputs, scale);
+  const auto out = emit_node(kLionUpdate, to_attributes(op), inputs);
+  return {out[0], out[1]};
+}
+
+Value global_norm(const std::vector<Value>& gradients) {
+  if (gradients.empty()) fail("global_norm was given no gradients");
+  std::vector<Value> squares;
+  for (Value gradient : gradients)
+    squares.push_back(cast(emit_node(kSumSquares, {}, {gradient})[0], DType::f32));
+  return sqrt(squares.size() == 1 ? squares[0] : sum(stack(squares)));
+}
+
+Value clip_scale(Value norm, double max_norm) { return minimum(max_norm / (norm + 1e-6), 1.0); }
+
+Value clip_by_value(Value gradient, double limit) { return clamp(gradient, -limit, limit); }
+
+}  // namespace genesis
