@@ -36,6 +36,7 @@ std::vector<TensorType> LogSoftmaxGrad::infer(Types in) const { return infer_sof
 std::vector<TensorType> CausalSoftmax::infer(Types in) const {
   if (in[0].shape.rank() < 2)
     fail("causal_softmax needs [..., queries, keys], got {}", in[0].shape.to_string());
+  if (!(scale > 0)) fail("causal_softmax: scale is {}, expected more than 0", scale);
   return infer_softmax(in, -1);
 }
 

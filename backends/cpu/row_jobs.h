@@ -1,0 +1,37 @@
+// What the row kernels of several files share outside their SIMD code: a tensor seen as rows along one axis,
+// and when results go past the caches.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernel.h"
+
+namespace genesis::cpu {
+
+// A tensor as [outer, n, inner]: `n` is the size of `axis`. A scalar is one row of one element.
+struct AxisSplit {
+  int64_t outer = 1, n = 1, inner = 1;
+};
+
+inline AxisSplit split_at(const TensorView& x, int64_t axis) {
+  AxisSplit split;
+  if (x.rank == 0) return split;
+  const auto at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
+  for (int i = 0; i < at; ++i) split.outer *= x.dim(i);
+  split.n = x.dim(at);
+  for (int i = at + 1; i < x.rank; ++i) split.inner *= x.dim(i);
+  return split;
+}
+
+// Larger results than this do not stay in the caches until they are read.
+inline constexpr int64_t kStreamBytes = 32 << 20;
+
+// Whether rows of `n` elements of `out` are written with non-temporal stores, which need whole aligned
+// vectors (of 64 bytes in f32). Memory that was just read (in-place results) is better written through the
+// caches.
+inline bool streams(const TensorView& out, int64_t n, const void* read) {
+  return out.bytes() >= kStreamBytes && n % 32 == 0 && reinterpret_cast<uintptr_t>(out.data) % 64 == 0 &&
+         out.data != read;
+}
+
+}  // namespace genesis::cpu
