@@ -1,0 +1,157 @@
+#include "passes/train_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <type_traits>
+
+namespace genesis::passes {
+namespace {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t at = text.find(separator);
+    parts.emplace_back(text.substr(0, at));
+    text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
+  }
+  return parts;
+}
+
+template <class T>
+T parse_number(const std::string& key, const std::string& text) {
+  T number{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || text.empty())
+    fail("training option '{}' is '{}', expected {}", key, text,
+         std::is_integral_v<T> ? "an integer" : "a number");
+  return number;
+}
+
+template <class T>
+void parse_field(const std::string& key, const std::string& text, T& field) {
+  if constexpr (std::is_enum_v<T>) {
+    with_context([&] { detail::enum_from_attr(key, text, field); }, [] { return "in the training options"; });
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (text != "true" && text != "false")
+      fail("training option '{}' is '{}', expected true or false", key, text);
+    field = text == "true";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    field = text;
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    field = split(text, ';');
+  } else {
+    field = parse_number<T>(key, text);
+  }
+}
+
+template <class T>
+std::string field_text(const T& field) {
+  if constexpr (std::is_enum_v<T>)
+    return std::string(EnumNames<T>::names[static_cast<size_t>(field)]);
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return fmt::format("{}", fmt::join(field, ";"));
+  else
+    return fmt::format("{}", field);
+}
+
+void set_field(TrainOptions& options, const std::string& key, const std::string& text) {
+  bool found = false;
+  std::string known;
+  TrainOptions::fields(options, [&](std::string_view name, auto& field) {
+    known += (known.empty() ? "" : ", ") + std::string(name);
+    if (name != key) return;
+    parse_field(key, text, field);
+    found = true;
+  });
+  if (!found) fail("there is no training option '{}'; the options are: {}", key, known);
+}
+
+void check_range(bool good, std::string_view key, double value, std::string_view expected) {
+  if (!good) fail("training option '{}' is {}, expected {}", key, value, expected);
+}
+
+void check_options(const TrainOptions& o) {
+  check_range(o.lr >= 0, "lr", o.lr, "0 or more");
+  check_range(o.weight_decay >= 0, "weight_decay", o.weight_decay, "0 or more");
+  check_range(o.beta1 >= 0 && o.beta1 < 1, "beta1", o.beta1, "at least 0 and less than 1");
+  check_range(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "at least 0 and less than 1");
+  check_range(o.eps >= 0, "eps", o.eps, "0 or more");
+  check_range(o.clip >= 0, "clip", o.clip, "0 or more");
+  check_range(o.clip_value >= 0, "clip_value", o.clip_value, "0 or more");
+  check_range(o.accumulate >= 1, "accumulate", double(o.accumulate), "1 or more");
+  if (o.nesterov && (o.momentum <= 0 || o.dampening != 0))
+    fail("training option 'nesterov' needs a momentum above 0 and no dampening");
+  check_schedule(o.schedule);
+}
+
+// '*' matches any text, '?' one character.
+bool matches(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.substr(p).find_first_not_of('*') == std::string_view::npos;
+}
+
+}  // namespace
+
+TrainOptions default_options(OptimizerKind optimizer) {
+  TrainOptions options;
+  options.optimizer = optimizer;
+  if (optimizer != OptimizerKind::kAdamw) options.weight_decay = 0;
+  if (optimizer == OptimizerKind::kLion) {
+    options.lr = 1e-4;
+    options.beta2 = 0.99;
+  }
+  return options;
+}
+
+TrainOptions parse_train_options(const std::string& text) {
+  std::vector<std::string> items = split(text, ',');
+  OptimizerKind optimizer = OptimizerKind::kAdamw;
+  if (!items.empty() && items[0].find('=') == std::string::npos) items[0] = "optimizer=" + items[0];
+  for (const std::string& item : items)  // first, since it decides the defaults of the others
+    if (item.starts_with("optimizer=")) parse_field("optimizer", item.substr(10), optimizer);
+  TrainOptions options = default_options(optimizer);
+  for (const std::string& item : items) {
+    const size_t equals = item.find('=');
+    if (equals == std::string::npos) fail("training option '{}' has no value: expected {}=VALUE", item, item);
+    set_field(options, item.substr(0, equals), item.substr(equals + 1));
+  }
+  check_options(options);
+  return options;
+}
+
+std::string to_string(const TrainOptions& options) {
+  const TrainOptions standard = default_options(options.optimizer);
+  std::vector<std::string> standard_texts;
+  TrainOptions::fields(standard,
+                       [&](std::string_view, const auto& f) { standard_texts.push_back(field_text(f)); });
+  std::string text = field_text(options.optimizer);
+  size_t i = 0;
+  TrainOptions::fields(options, [&](std::string_view name, const auto& field) {
+    const std::string value = field_text(field);
+    if (value != standard_texts[i++]) text += "," + std::string(name) + "=" + value;
+  });
+  return text;
+}
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& p) { return matches(p, name); });
+}
+
+}  // namespace genesis::passes
