@@ -9,6 +9,7 @@
 #include "schema/file/format.h"
 #include "schema/file/mapped_file.h"
 #include "schema/file/upgrade.h"
+#include "schema/verify.h"
 
 namespace genesis {
 namespace {
@@ -147,7 +148,9 @@ std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, Bytes 
                                        const LoadOptions& options) {
   Opened opened = open_bytes(bytes, options);
   upgrade(opened.record);
-  return ModelBuilder(opened, std::move(owner)).build();
+  std::unique_ptr<Model> model = ModelBuilder(opened, std::move(owner)).build();
+  genesis::verify(*model);
+  return model;
 }
 
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {

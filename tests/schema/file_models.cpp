@@ -1,11 +1,15 @@
 #include "tests/schema/file_models.h"
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <random>
 
-#include "schema/file/reader.h"
+#include "schema/file/flat.h"
+#include "schema/file/format.h"
+#include "schema/file/layout.h"
 #include "schema/ops/cast.h"
 #include "schema/ops/elementwise.h"
 #include "schema/ops/reduce.h"
@@ -80,6 +84,52 @@ size_t TemporaryFolder::count_files() const {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
+std::string file_of(const file::ModelRecord& record, const std::string& data) {
+  const std::vector<std::byte> graph = file::encode_graph(record);
+  file::Header header;
+  header.graph_bytes = graph.size();
+  header.data_offset = file::data_offset_for(graph.size(), !data.empty());
+  header.file_bytes = header.data_offset + data.size();
+  const auto start = file::encode_header(header, graph);
+  std::string bytes(reinterpret_cast<const char*>(start.data()), start.size());
+  bytes.append(reinterpret_cast<const char*>(graph.data()), graph.size());
+  bytes.resize(header.data_offset);
+  return bytes + data;
+}
+
+std::string file_of(const Model& model) {
+  const file::Layout layout = file::lay_out(model, 1 << 20);
+  std::string data(layout.data_bytes, '\0');
+  for (const file::Piece& piece : layout.pieces)
+    std::memcpy(data.data() + piece.offset, piece.bytes.data(), piece.bytes.size());
+  return file_of(layout.record, data);
+}
+
+void fix_header(std::string& bytes) {
+  if (bytes.size() < file::kHeaderBytes) return;
+  file::Header header;
+  std::memcpy(&header.graph_bytes, bytes.data() + 24, 8);
+  header.graph_bytes = std::min<uint64_t>(header.graph_bytes, bytes.size() - file::kHeaderBytes);
+  header.file_bytes = bytes.size();
+  header.data_offset = file::data_offset_for(header.graph_bytes, true);
+  if (header.data_offset >= bytes.size()) {
+    header.data_offset = file::kHeaderBytes + header.graph_bytes;
+    header.file_bytes = header.data_offset;
+    bytes.resize(header.file_bytes);
+  }
+  const auto start = file::encode_header(
+      header, std::as_bytes(std::span(bytes)).subspan(file::kHeaderBytes, header.graph_bytes));
+  std::memcpy(bytes.data(), start.data(), start.size());
+}
+
+std::unique_ptr<Model> load_bytes(const std::string& bytes, const LoadOptions& options) {
+  std::byte* copy = nullptr;  // aligned as a mapping is
+  const auto size = static_cast<int64_t>(bytes.size());
+  const auto memory = std::make_shared<Tensor>(Tensor::uninitialized({DType::u8, {size}}, &copy));
+  if (size > 0) std::memcpy(copy, bytes.data(), bytes.size());
+  return load_model_from(memory, {copy, bytes.size()}, options);
+}
+
 std::string read_bytes(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -89,9 +139,9 @@ void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-std::string load_error(const std::filesystem::path& path) {
+std::string load_error(const std::filesystem::path& path, const LoadOptions& options) {
   try {
-    load_model(path);
+    load_model(path, options);
     return "";
   } catch (const Error& error) {
     return error.message();

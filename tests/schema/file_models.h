@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "schema/file/reader.h"
+#include "schema/file/records.h"
 #include "schema/model.h"
 
 namespace genesis::testing {
@@ -26,10 +28,20 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
+// A whole file from its parts; `data` is what stands behind the graph section.
+std::string file_of(const file::ModelRecord& record, const std::string& data);
+std::string file_of(const Model& model);
+
+// Makes sizes and hash of a damaged file agree with what it holds, so that deeper checks are reached.
+void fix_header(std::string& bytes);
+
+// Loads from memory as load_model does from a file.
+std::unique_ptr<Model> load_bytes(const std::string& bytes, const LoadOptions& options = {});
+
 std::string read_bytes(const std::filesystem::path& path);
 void write_bytes(const std::filesystem::path& path, const std::string& bytes);
 
 // What a load says: "" when it worked, else the error's message.
-std::string load_error(const std::filesystem::path& path);
+std::string load_error(const std::filesystem::path& path, const LoadOptions& options = {});
 
 }  // namespace genesis::testing
