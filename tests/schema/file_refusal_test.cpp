@@ -1,0 +1,265 @@
+// Files that are refused, each with words that say why, and the upgraders that keep old ones readable.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+
+#include "schema/file/flat.h"
+#include "schema/file/format.h"
+#include "schema/file/layout.h"
+#include "schema/file/upgrade.h"
+#include "schema/file/writer.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+using file::ModelRecord;
+
+std::string error_of(const std::string& bytes, const LoadOptions& options = {}) {
+  try {
+    load_bytes(bytes, options);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+void expect_says(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << part << " / " << message;
+}
+
+TEST(FileRefusal, WhatIsNoGenesisFile) {
+  expect_says(error_of(""), "not a .genesis file");
+  expect_says(error_of("GGUF and more"), "not a .genesis file");
+  expect_says(load_error("/nowhere/m.genesis"), "cannot open '/nowhere/m.genesis': No such file");
+  expect_says(load_error("/tmp"), "it is a folder");
+  expect_says(load_error("/dev/null"), "not a regular file");
+}
+
+TEST(FileRefusal, EveryTruncationAndAnythingBehindTheEnd) {
+  const std::string bytes = file_of(*rich_model());
+  EXPECT_EQ(error_of(bytes), "");
+  for (size_t size = 1; size < 64; ++size)
+    expect_says(error_of(bytes.substr(0, size)), size < 8 ? "" : "cut short");
+  for (size_t size = 64; size < bytes.size(); size += 61)
+    expect_says(error_of(bytes.substr(0, size)), "cut short");
+  expect_says(error_of(bytes + '\0'), "longer than it should be");
+}
+
+TEST(FileRefusal, EveryFlippedBitOfHeaderAndGraph) {
+  const std::string bytes = file_of(*rich_model());
+  const auto graph_bytes = file::decode_header(std::as_bytes(std::span(bytes))).graph_bytes;
+  for (size_t at = 0; at < file::kHeaderBytes + graph_bytes; ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
+    EXPECT_NE(error_of(damaged), "") << at;
+  }
+}
+
+TEST(FileRefusal, ANewerFormat) {
+  std::string bytes = file_of(*rich_model());
+  bytes[8] = 2;
+  expect_says(error_of(bytes),
+              "format version 2.0, this version of Genesis reads up to 1.x: use a newer Genesis");
+}
+
+// A rich model's file with its records changed by `change`, and the hash right.
+std::string changed(const std::function<void(ModelRecord&)>& change) {
+  const auto model = rich_model();
+  const file::Layout layout = file::lay_out(*model, 1 << 20);
+  ModelRecord record = layout.record;
+  change(record);
+  return file_of(record, std::string(layout.data_bytes, '\0'));
+}
+
+TEST(FileRefusal, MissingAndNewerOpsAreListedInOneError) {
+  const std::string message = error_of(changed([](ModelRecord& record) {
+    record.entries[0].nodes[0].op = "warp";
+    record.entries[0].nodes[1].op_version = 7;
+    record.entries[1].nodes[0].op = "warp";
+    record.entries[1].nodes[1].op = "weave";
+    record.producer = "genesis 9.9";
+  }));
+  expect_says(message, "written by 'genesis 9.9'");
+  expect_says(message, "warp version 1 (not here), 2 nodes, first 'layers.add'");
+  expect_says(message, "weave version 1 (not here), 1 node,");
+  expect_says(message, "gelu version 7 (here: version 1), 1 node,");
+}
+
+TEST(FileRefusal, RecordsThatSayTheImpossible) {
+  const std::pair<std::function<void(ModelRecord&)>, const char*> cases[] = {
+      {[](auto& r) { r.segments[0].offset = 4096; }, "segment of"},
+      {[](auto& r) { r.segments[0].bytes += 1; }, "segment of"},
+      {[](auto& r) { r.segments[0].bytes -= 1; }, "segments end at"},
+      {[](auto& r) { r.segments.clear(); }, "segments end at 0"},
+      {[](auto& r) { r.tensors[0].segment = 9; }, "it is in segment 9"},
+      {[](auto& r) { r.tensors[0].offset = uint64_t{1} << 63; }, "lie outside its segment"},
+      {[](auto& r) { r.tensors[1].offset = 1 << 20; }, "lie outside its segment"},
+      {[](auto& r) { r.tensors[0].offset = 4; }, "not a multiple of 256"},
+      {[](auto& r) { r.tensors[0].bytes -= 4; }, "20 bytes given for f32[2,3], which takes 24"},
+      {[](auto& r) {
+         r.tensors[1].type = {DType::f32, {INT64_MAX / 2, 8}};
+       },
+       "overflows"},
+      {[](auto& r) {
+         r.tensors[1].type = {DType::f32, {-3}};
+       },
+       "negative size"},
+      {[](auto& r) { r.tensors[1].offset = 0; }, "overlap in the file"},
+      {[](auto& r) { r.constants[0].tensor = 99; }, "constant 'mask' is tensor 99"},
+      {[](auto& r) { r.constants[1].name = "mask"; }, "two of the file's constants are named 'mask'"},
+      {[](auto& r) { r.states[1].name = "embed.weight"; }, "two of the file's states"},
+      {[](auto& r) { r.states[0].name = ""; }, "is empty"},
+      {[](auto& r) { r.states[0].name = "a\nb"; }, "control characters"},
+      {[](auto& r) { r.states[0].name = std::string(5000, 'a'); }, "5000 characters in a name"},
+      {[](auto& r) { r.states[0].initial = 50; }, "it starts as tensor 50"},
+      {[](auto& r) { r.states[0].initial = -2; }, "it starts as tensor -2"},
+      {[](auto& r) {
+         r.states[0].type = {DType::f32, {6}};
+       },
+       "it is f32[6], its initial tensor f32[2,3]"},
+      {[](auto& r) { r.entries[0].values[0].type.shape = {1, 1, 1, 1, 1, 1, 1, 1, 1}; }, "rank 9"},
+      {[](auto& r) { r.entries[0].values[0].index = 1; }, "input 'x' has number 1"},
+      {[](auto& r) { r.entries[0].values[0].name = ""; }, "the name of an input is empty"},
+      {[](auto& r) { r.entries[0].values[1].index = 40; }, "a state's value is number 40 of 6"},
+      {[](auto& r) { r.entries[0].nodes[0].inputs[0] = 2; }, "reads value 2, which is not made before it"},
+      {[](auto& r) { r.entries[0].nodes[0].inputs[0] = -1; }, "reads value -1"},
+      {[](auto& r) { r.entries[0].nodes[0].outputs.clear(); }, "its outputs are missing"},
+      {[](auto& r) { r.entries[0].nodes[0].outputs = {3}; }, "its output 0 is value 3"},
+      {[](auto& r) { r.entries[0].nodes.pop_back(); }, "belongs to no node"},
+      {[](auto& r) { r.entries[0].nodes.push_back(r.entries[0].nodes[0]); }, "two of the file's nodes"},
+      {[](auto& r) { r.entries[0].outputs[0].value = 1000; }, "output 'y' is value 1000"},
+      {[](auto& r) { r.entries[1].updates[0].state = 6; }, "an update's state is number 6 of 6"},
+      {[](auto& r) { r.entries[1].updates[1].state = 0; }, "state 'embed.weight' is f32[2,3], its new value"},
+      {[](auto& r) { r.entries[1].name = "forward"; }, "two of the file's entry points"},
+      {[](auto& r) { r.entries[0].nodes[0].inputs.push_back(0); }, "'add' takes 2 inputs, 3 were given"},
+      {[](auto& r) { r.entries[0].nodes[1].attributes.set("warmth", AttrValue(true)); },
+       "unknown attribute 'warmth'"},
+      {[](auto& r) { r.entries[0].nodes[1].attributes.set("approximate", AttrValue(true)); },
+       "expected string"},
+      {[](auto& r) { r.entries[0].values[2].type.dtype = DType::f64; }, "it should be f32["},
+  };
+  for (const auto& [change, expected] : cases) expect_says(error_of(changed(change)), expected);
+}
+
+TEST(FileRefusal, BytesThatAreNoBools) {
+  const auto model = rich_model();
+  const file::Layout layout = file::lay_out(*model, 1 << 20);
+  expect_says(error_of(file_of(layout.record, std::string(layout.data_bytes, '\2'))),
+              "other than 0 and 1 as bools (in tensor 'mask')");
+}
+
+TEST(FileRefusal, DimensionsThatExplode) {
+  // Each node would square the degree of the size before it.
+  Model model;
+  const std::string product = "a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a";
+  EXPECT_NO_THROW(Dim::parse(product));
+  EXPECT_THROW(Dim::parse(product + "*a"), Error);
+  std::string sum = "x0";
+  for (int i = 1; i < 64; ++i) sum += "+x" + std::to_string(i);
+  EXPECT_NO_THROW(Dim::parse(sum));
+  EXPECT_THROW(Dim::parse(sum + "+y"), Error);
+}
+
+TEST(FileRefusal, SavingAModelNoFileCanHold) {
+  const TemporaryFolder folder;
+  Model model;
+  model.metadata["text"] = std::string(size_t{65} << 20, 'a');
+  try {
+    save_model(model, folder / "m.genesis");
+    FAIL();
+  } catch (const Error& error) {
+    expect_says(error.message(), "the limit is 67108864");
+  }
+  model.metadata.clear();
+  model.add_state({"bad\nname", {DType::f32, {}}, StateRole::kParameter, false, {}});
+  EXPECT_THROW(save_model(model, folder / "m.genesis"), Error);
+  EXPECT_EQ(folder.count_files(), 0U);
+}
+
+TEST(FileUpgrade, ChainsOverVersionsAndNames) {
+  const file::OpUpgrade rows[] = {
+      {"squash", 1, [](file::NodeRecord& node) { node.attributes.set("axis", AttrValue(int64_t{-1})); }},
+      {"squash", 2, [](file::NodeRecord& node) { node.op = "softmax"; }},
+      {"softmax", 1, [](file::NodeRecord& node) { node.attributes.set("wide", AttrValue(true)); }},
+  };
+  file::NodeRecord node;
+  node.op = "squash";
+  file::upgrade_node(node, rows);
+  EXPECT_EQ(node.op, "softmax");
+  EXPECT_EQ(node.op_version, 2);
+  EXPECT_EQ(node.attributes.to_string(), "{axis=-1, wide=true}");
+  node.op = "other";
+  file::upgrade_node(node, rows);
+  EXPECT_EQ(node.op_version, 2);
+}
+
+TEST(FileUpgrade, EveryRaisedOpVersionHasItsRows) {
+  for (const OpDef* op : all_ops())
+    for (int version = 1; version < op->info.version; ++version) {
+      file::NodeRecord node;
+      node.op = std::string(op->name());
+      node.op_version = version;
+      bool found = false;
+      for (const file::OpUpgrade& row : file::op_upgrades())
+        found |= row.op == op->name() && row.from_version == version;
+      EXPECT_TRUE(found) << op->name() << " version " << version << ": add a row to schema/file/upgrade.cpp";
+    }
+}
+
+int64_t resident_bytes() {
+  long pages = 0, resident = 0;
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr || std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
+  if (file != nullptr) std::fclose(file);
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST(FileLarge, FiveGigabytesOpenAtOnceWithoutMemory) {
+  const TemporaryFolder folder;
+  const int64_t rows = 5, columns = int64_t{1} << 28;  // 5 GiB of f32 as five tensors, and one beyond 32 bits
+  ModelRecord record;
+  record.producer = "test";
+  uint64_t at = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const TensorType type{DType::f32, {columns}};
+    const auto bytes = static_cast<uint64_t>(type.bytes());
+    record.tensors.push_back({"w" + std::to_string(i), type, 0, at, bytes});
+    record.states.push_back(
+        {"w" + std::to_string(i), type, StateRole::kParameter, true, static_cast<int32_t>(i)});
+    at += bytes;
+  }
+  const TensorType last{DType::i64, {3}};
+  record.tensors.push_back({"last", last, 0, at, 24});
+  record.states.push_back({"last", last, StateRole::kBuffer, false, static_cast<int32_t>(rows)});
+  record.segments.push_back({0, at + 24, {}});
+
+  // The header as for the whole file, of which only the first and the last bytes are written.
+  const std::vector<std::byte> graph = file::encode_graph(record);
+  file::Header header;
+  header.graph_bytes = graph.size();
+  header.data_offset = file::data_offset_for(graph.size(), true);
+  header.file_bytes = header.data_offset + at + 24;
+  const auto start = file::encode_header(header, graph);
+  std::string bytes(reinterpret_cast<const char*>(start.data()), start.size());
+  bytes.append(reinterpret_cast<const char*>(graph.data()), graph.size());
+  write_bytes(folder / "m.genesis", bytes);
+  std::filesystem::resize_file(folder / "m.genesis", header.file_bytes);
+
+  const int64_t resident_before = resident_bytes();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto model = load_model(folder / "m.genesis");
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(seconds.count(), 0.5);
+  EXPECT_EQ(model->state(5).initial.as<int64_t>()[2], 0);
+  EXPECT_EQ(model->state(4).initial.as<float>()[columns - 1], 0.0F);
+  EXPECT_LT(resident_bytes() - resident_before, 16 << 20);
+}
+
+}  // namespace
+}  // namespace genesis
