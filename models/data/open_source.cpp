@@ -1,0 +1,149 @@
+// Chooses a reader by the names of the files.
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "models/data/sources.h"
+#include "schema/file/npy.h"
+#include "schema/file/safetensors.h"
+
+namespace genesis::data {
+namespace fs = std::filesystem;
+namespace {
+
+// "name=path" or "path".
+std::pair<std::string, fs::path> split_name(const std::string& file) {
+  const size_t equals = file.find('=');
+  if (equals == std::string::npos || fs::exists(file)) return {"", file};
+  return {file.substr(0, equals), file.substr(equals + 1)};
+}
+
+// Lines of JSON objects: either all have a string "text", joined by blank lines, or all have the same numeric
+// fields.
+class JsonLines {
+ public:
+  void read(const fs::path& path) {
+    std::istringstream in(read_file(path));
+    int64_t number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      with_context([&] { add(line); }, [&] { return fmt::format("at {}:{}", path.string(), number); });
+    }
+  }
+
+  bool is_text() const { return !text_.empty(); }
+  std::string text() const { return text_; }
+  NamedTensors arrays() const {
+    NamedTensors arrays;
+    for (const auto& [name, column] : columns_) arrays.emplace(name, column.tensor(rows_));
+    return arrays;
+  }
+
+ private:
+  struct Column {
+    std::vector<int64_t> shape;  // of one row
+    std::vector<double> values;
+    bool integers = true;
+    Tensor tensor(int64_t rows) const {
+      std::vector<int64_t> sizes = shape;
+      sizes.insert(sizes.begin(), rows);
+      if (integers) return Tensor::of<int64_t>(sizes, std::vector<int64_t>(values.begin(), values.end()));
+      return Tensor::of<float>(sizes, std::vector<float>(values.begin(), values.end()));
+    }
+  };
+
+  void add(const std::string& line) {
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object()) fail("expected a JSON object");
+    if (object.contains("text")) return add_text(object["text"]);
+    if (is_text()) fail("earlier lines have a field 'text', this one has none");
+    for (const auto& [name, value] : object.items()) add_value(name, value);
+    ++rows_;
+    for (const auto& [name, column] : columns_)
+      if (!object.contains(name)) fail("field '{}' is missing", name);
+  }
+
+  void add_text(const nlohmann::json& text) {
+    if (!text.is_string()) fail("field 'text' is not a string");
+    if (rows_ > 0) fail("earlier lines have no field 'text'");
+    text_ += text.get<std::string>() + "\n\n";
+  }
+
+  void add_value(const std::string& name, const nlohmann::json& value) {
+    if (rows_ > 0 && !columns_.contains(name)) fail("field '{}' is not in the earlier lines", name);
+    Column& column = columns_[name];
+    std::vector<int64_t> shape;
+    append(name, value, 0, shape, column);
+    if (rows_ == 0) column.shape = shape;
+    if (column.shape != shape) fail("field '{}' has another shape than in the first line", name);
+  }
+
+  static void append(const std::string& name, const nlohmann::json& value, size_t depth,
+                     std::vector<int64_t>& shape, Column& column) {
+    if (value.is_number()) {
+      if (depth != shape.size()) fail("field '{}' is a ragged list", name);
+      column.integers = column.integers && value.is_number_integer();
+      return column.values.push_back(value.get<double>());
+    }
+    if (!value.is_array() || depth >= kMaxRank - 1)
+      fail("field '{}' is not a number or a list of numbers", name);
+    const auto size = static_cast<int64_t>(value.size());
+    if (shape.size() == depth) shape.push_back(size);
+    if (shape[depth] != size) fail("field '{}' is a ragged list", name);
+    for (const auto& item : value) append(name, item, depth + 1, shape, column);
+  }
+
+  std::string text_;
+  std::map<std::string, Column> columns_;
+  int64_t rows_ = 0;
+};
+
+void add_arrays(NamedTensors& all, const NamedTensors& more, const fs::path& path) {
+  for (const auto& [name, tensor] : more)
+    if (!all.emplace(name, tensor).second) fail("array '{}' of {} was given already", name, path.string());
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) fail("cannot read {}: it is a folder", path.string());
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail("cannot read {}: {}", path.string(), std::strerror(errno));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+
+std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files,
+                                         const SourceOptions& options) {
+  if (files.empty()) fail("no data was given: name a file with --data");
+  std::string text;
+  NamedTensors arrays;
+  for (const std::string& file : files) {
+    const auto [name, path] = split_name(file);
+    const std::string kind = path.extension().string();
+    if (kind == ".npy") {
+      if (name.empty()) fail("which input is {} for? write --data NAME={}", path.string(), path.string());
+      add_arrays(arrays, {{name, read_npy(path)}}, path);
+    } else if (kind == ".safetensors") {
+      add_arrays(arrays, read_safetensors(path).tensors, path);
+    } else if (kind == ".jsonl") {
+      JsonLines lines;
+      lines.read(path);
+      if (lines.is_text())
+        text += lines.text();
+      else
+        add_arrays(arrays, lines.arrays(), path);
+    } else {
+      text += read_file(path);
+    }
+  }
+  if (!text.empty() && !arrays.empty()) fail("the data files mix text and arrays: give one kind");
+  return arrays.empty() ? text_source(std::move(text), options) : array_source(std::move(arrays), options);
+}
+
+}  // namespace genesis::data

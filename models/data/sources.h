@@ -1,0 +1,35 @@
+// Batch sources over files. All shuffle by seed, a new order every epoch, and give the same batch for the
+// same position. The last samples of an epoch that do not fill a batch are left out.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/batch_source.h"
+
+namespace genesis::data {
+
+struct SourceOptions {
+  int64_t batch_size = 8;
+  int64_t sequence_length = 256;  // text only
+  uint64_t seed = 0;
+  bool shuffle = true;
+};
+
+// Bytes as tokens: inputs `tokens` and `targets` (the next byte), i64[batch, sequence_length], from windows
+// that do not overlap. Throws Error when the text is shorter than one batch.
+std::unique_ptr<BatchSource> text_source(std::string text, const SourceOptions& options);
+
+// Rows of arrays with one leading size: input name -> tensor.
+std::unique_ptr<BatchSource> array_source(NamedTensors arrays, const SourceOptions& options);
+
+// Reads what the file names say: .txt and anything unknown is text, .jsonl text from the field "text" (or
+// numbers from the other fields), .npy an array (written name=FILE.npy), .safetensors named arrays.
+std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files, const SourceOptions& options);
+
+std::string read_file(const std::filesystem::path& path);  // throws Error naming the path and the reason
+
+}  // namespace genesis::data
