@@ -1,0 +1,98 @@
+// Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror & Shaw, "Parallel random numbers: as
+// easy as 1, 2, 3", SC 2011). Free of dependencies, so that kernels of every device and host initialisers
+// share it.
+//
+// The layout is a promise; it gives the same bits on every device, in every version:
+//   key     = {low 32 bits of seed, high 32 bits of seed}
+//   counter = {low 32 bits of b, high 32 bits of b, stream, low 32 bits of step},  b = i / 4 for element i
+//   element i takes word i % 4 of the block; a normal number takes the pair of words it stands in.
+// Every operation on floats below rounds once: compile with floating-point contraction off.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#ifdef __CUDACC__
+#define GENESIS_HOST_DEVICE __host__ __device__
+#else
+#define GENESIS_HOST_DEVICE
+#endif
+
+namespace genesis {
+
+struct PhiloxBlock {
+  uint32_t word[4];
+};
+
+GENESIS_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint32_t stream, uint32_t step, uint64_t block) {
+  uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
+  PhiloxBlock c{{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream, step}};
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53u} * c.word[0], b = uint64_t{0xCD9E8D57u} * c.word[2];
+    c = PhiloxBlock{{static_cast<uint32_t>(b >> 32) ^ c.word[1] ^ key0, static_cast<uint32_t>(b),
+                     static_cast<uint32_t>(a >> 32) ^ c.word[3] ^ key1, static_cast<uint32_t>(a)}};
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return c;
+}
+
+// In [0, 1), a multiple of 2^-24.
+GENESIS_HOST_DEVICE inline float uniform_from(uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
+
+// ln(u) for u = n * 2^-24, n in [1, 2^24]: exponent and a polynomial on [sqrt(1/2), sqrt(2)), written out so
+// that every device rounds alike. Absolute error below 1e-7.
+GENESIS_HOST_DEVICE inline float log_of_uniform(float u) {
+  int exponent = 0;
+  while (u < 0.70710678f) {
+    u = u + u;  // exact
+    --exponent;
+  }
+  const float f = u - 1.0f, s = f / (2.0f + f), z = s * s;
+  // 2 atanh(s) = 2 s (1 + z/3 + z^2/5 + ...), |s| <= 0.1716
+  const float series =
+      1.0f + z * (0.33333333f + z * (0.2f + z * (0.14285714f + z * (0.11111111f + z * 0.09090909f))));
+  return static_cast<float>(exponent) * 0.69314718f + 2.0f * s * series;
+}
+
+struct SinCos {
+  float sin, cos;
+};
+// sin and cos of t turns, t in [0, 1).
+GENESIS_HOST_DEVICE inline SinCos sincos_turns(float t) {
+  const int quadrant = static_cast<int>(t * 4.0f + 0.5f);
+  const float x = (t - static_cast<float>(quadrant) * 0.25f) * 6.2831853f, z = x * x;  // |x| <= pi/4
+  const float s = x * (1.0f - z * (0.16666667f - z * (0.0083333333f - z * 0.00019841270f)));
+  const float c = 1.0f - z * (0.5f - z * (0.041666667f - z * (0.0013888889f - z * 0.000024801587f)));
+  switch (quadrant & 3) {
+    case 0:
+      return {s, c};
+    case 1:
+      return {c, -s};
+    case 2:
+      return {-s, -c};
+    default:
+      return {-c, s};
+  }
+}
+
+// Two standard normal numbers from two words (Box & Muller, 1958).
+GENESIS_HOST_DEVICE inline SinCos normals_from(uint32_t word0, uint32_t word1) {
+  const float u = static_cast<float>((word0 >> 8) + 1) * 0x1p-24f;  // in (0, 1]
+  const float radius = sqrtf(-2.0f * log_of_uniform(u));
+  const SinCos angle = sincos_turns(uniform_from(word1));
+  return {radius * angle.cos, radius * angle.sin};
+}
+
+// Host side: fills `values` from the 64-bit stream name `stream` (its halves stand for stream and step
+// above).
+void fill_uniform(std::span<float> values, uint64_t seed, uint64_t stream, double low, double high);
+void fill_normal(std::span<float> values, uint64_t seed, uint64_t stream, double mean, double std);
+// Normal numbers cut to [low, high], by the inverse of the distribution function.
+void fill_trunc_normal(std::span<float> values, uint64_t seed, uint64_t stream, double mean, double std,
+                       double low, double high);
+
+}  // namespace genesis
