@@ -19,6 +19,8 @@ namespace genesis::passes {
 struct PassContext {
   const Target* target = nullptr;               // null: rewrites that suit every device
   int64_t max_folded_bytes = int64_t{1} << 20;  // constant folding makes no tensor larger than this
+  // Called for every hit of a named rewrite with the node that came out, to trace what a pass does.
+  std::function<void(std::string_view rewrite, const std::string& node)> on_rewrite;
 };
 
 struct Pass {

@@ -1,0 +1,74 @@
+// Transposes absorbed into the ops that read transposed operands at no cost: matmul's flags, attention's
+// layout.
+#include <algorithm>
+#include <numeric>
+
+#include "passes/analysis.h"
+#include "passes/simplify.h"
+#include "schema/ops/attention.h"
+#include "schema/ops/layout.h"
+#include "schema/ops/matmul.h"
+
+namespace genesis::passes {
+namespace {
+
+// The value whose last two axes `x` swaps; empty when x is anything else.
+Value under_transpose(Value x) {
+  const Node* node = producer(*x.graph, x.id, "permute");
+  const int rank = x.rank();
+  if (!node || rank < 2) return {};
+  std::vector<int64_t> axes = from_attributes<ops::Permute>(node->attributes).axes;
+  for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
+  std::swap(axes[static_cast<size_t>(rank) - 1], axes[static_cast<size_t>(rank) - 2]);
+  return std::is_sorted(axes.begin(), axes.end()) ? x.graph->handle(node->inputs[0]) : Value();
+}
+
+// matmul(a^T, b) -> matmul(a, b, transpose_a), and so for b
+Value transpose_into_matmul(const Candidate& c) {
+  if (!c.is("matmul")) return {};
+  auto op = from_attributes<ops::Matmul>(c.attributes);
+  std::vector<Value> operands = c.inputs;
+  bool* const flags[] = {&op.transpose_a, &op.transpose_b};
+  bool found = false;
+  for (size_t i = 0; i < 2; ++i) {
+    if (operands[0].rank() < 2 || operands[1].rank() < 2) return {};
+    const Value x = under_transpose(operands[i]);
+    if (!x) continue;
+    operands[i] = x;
+    *flags[i] = !*flags[i];
+    found = true;
+  }
+  return found ? c.graph.add_node(c.op, to_attributes(op), operands)[0] : Value();
+}
+
+const std::vector<int64_t> kSwapTimeAndHeads = {0, 2, 1, 3};
+
+Value under_heads_permute(Value x) {
+  const Node* node = producer(*x.graph, x.id, "permute");
+  const bool swaps = node && from_attributes<ops::Permute>(node->attributes).axes == kSwapTimeAndHeads;
+  return swaps ? x.graph->handle(node->inputs[0]) : Value();
+}
+
+// attention(permute(q), permute(k), permute(v)) by [batch, heads, time, size] -> permute(attention(q, k, v))
+// by [batch, time, heads, size]; the last permute meets its inverse in every model
+Value permute_into_attention(const Candidate& c) {
+  if (!c.is("attention")) return {};
+  auto op = from_attributes<ops::Attention>(c.attributes);
+  if (op.layout != AttentionLayout::kBHTD || op.with_lse) return {};
+  std::vector<Value> operands = c.inputs;
+  for (size_t i = 0; i < 3; ++i)
+    if (!(operands[i] = under_heads_permute(operands[i]))) return {};
+  op.layout = AttentionLayout::kBTHD;
+  return permute(c.graph.add_node(c.op, to_attributes(op), operands)[0], kSwapTimeAndHeads);
+}
+
+constexpr SimplifyRule kRules[] = {
+    {"transpose_into_matmul", transpose_into_matmul},
+    {"permute_into_attention", permute_into_attention},
+};
+
+}  // namespace
+
+std::span<const SimplifyRule> product_rules() { return kRules; }
+
+}  // namespace genesis::passes
