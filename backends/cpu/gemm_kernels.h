@@ -20,7 +20,8 @@ struct MicroKernel {
   void (*run)(int64_t depth, const void* a, const void* b, void* c, int64_t ldc, bool add) = nullptr;
 
   int64_t element_bytes() const { return packed == DType::f64 ? 8 : 4; }
-  int64_t depth(int64_t k) const { return packed == DType::bf16 ? (k + 1) / 2 : k; }
+  int64_t k_per_step() const { return packed == DType::bf16 ? 2 : 1; }
+  int64_t depth(int64_t k) const { return (k + k_per_step() - 1) / k_per_step(); }
 };
 
 MicroKernel micro_kernel_f32();
@@ -30,10 +31,12 @@ MicroKernel micro_kernel_bf16();  // AVX512_BF16
 // Packs `count` lines (rows of op(A) or columns of op(B)) times `k` into ceil(count / width) panels that lie
 // `panel_stride` packed elements apart. `stride` counts source elements from one line (k_contiguous) or one p
 // to the next. What a last panel lacks is filled with values that are never used.
-using PackFunction = void (*)(const void* source, int64_t stride, int64_t count, int64_t k, int width,
-                              void* panels, int64_t panel_stride);
+using PackFunction = void (*)(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
+                              int64_t panel_stride);
 
-PackFunction pack_function(DType source, DType packed, bool k_contiguous);  // nullptr: no such pair
+// The width of a panel is that of the micro kernel for the same `packed` type. nullptr: no such pair of
+// types.
+PackFunction pack_function(DType source, DType packed, bool k_contiguous, bool rows_of_a);
 
 // One row of the result: c = act(alpha * sum + bias) (+ c). `bias` has the accumulator's type or is null.
 struct EpilogueRow {

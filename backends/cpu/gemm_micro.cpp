@@ -5,28 +5,25 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm_micro.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // must precede highway.h
 #include <hwy/highway.h>
+//
+#include "backends/cpu/gemm_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 28 of 32 registers, or 12 of 16.
-constexpr int kMr = HWY_TARGET <= HWY_AVX3 ? 14 : 6;
-
-// Packing wants panels of at least 4 lines, also where a vector is a scalar.
-template <class T>
-constexpr int vectors() {
-  return hn::MaxLanes(hn::ScalableTag<T>()) == 1 ? 4 : 2;
-}
+constexpr int kAhead =
+    32;  // steps of depth that are on their way to L1: the latency of L3 with room to spare
 
 template <class T>
 void micro(int64_t depth, const void* a_panel, const void* b_panel, void* c_tile, int64_t ldc, bool add) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
-  constexpr int kLanes = hn::MaxLanes(d), kVectors = vectors<T>(), kNr = kVectors * kLanes;
+  constexpr int kLanes = hn::MaxLanes(d), kVectors = tile_vectors<T>();
   const T* HWY_RESTRICT a = static_cast<const T*>(a_panel);
   const T* HWY_RESTRICT b = static_cast<const T*>(b_panel);
   T* HWY_RESTRICT c = static_cast<T*>(c_tile);
@@ -37,7 +34,10 @@ void micro(int64_t depth, const void* a_panel, const void* b_panel, void* c_tile
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(d);
   }
-  for (int64_t p = 0; p < depth; ++p, a += kMr, b += kNr) {
+  for (int64_t p = 0; p < depth; ++p, a += kMr, b += kNr<T>) {
+    hwy::Prefetch(a + kAhead * kMr);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + kAhead * kNr<T> + v * kLanes);
     V row[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * kLanes);
@@ -60,8 +60,7 @@ void micro(int64_t depth, const void* a_panel, const void* b_panel, void* c_tile
 
 template <class T>
 MicroKernel kernel_for() {
-  const int nr = vectors<T>() * static_cast<int>(hn::MaxLanes(hn::ScalableTag<T>()));
-  return {hwy::TargetName(HWY_TARGET), dtype_of<T>(), kMr, nr, micro<T>};
+  return {hwy::TargetName(HWY_TARGET), dtype_of<T>(), kMr, kNr<T>, micro<T>};
 }
 
 MicroKernel kernel_f32() { return kernel_for<float>(); }

@@ -9,7 +9,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int kMr = 14, kNr = 32;
+constexpr int kMr = 14, kNr = 32, kAhead = 32;  // as gemm_micro.cpp on AVX-512
 
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void micro(
     int64_t depth, const void* a_panel, const void* b_panel, void* c_tile, int64_t ldc, bool add) {
@@ -21,6 +21,9 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void mi
 #pragma GCC unroll 14
   for (int i = 0; i < kMr; ++i) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
   for (int64_t p = 0; p < depth; ++p, a += kMr, b += kNr) {
+    _mm_prefetch(a + kAhead * kMr, _MM_HINT_T0);
+    _mm_prefetch(b + kAhead * kNr, _MM_HINT_T0);
+    _mm_prefetch(b + kAhead * kNr + 16, _MM_HINT_T0);
     const __m512bh b0 = (__m512bh)_mm512_load_ps(b), b1 = (__m512bh)_mm512_load_ps(b + 16);
 #pragma GCC unroll 14
     for (int i = 0; i < kMr; ++i) {

@@ -1,159 +1,205 @@
 // Packing of operands into panels, with conversion to the kernel's element type. Used by gemm_packed.cpp
-// through pack_function. Bound by memory, so plain 16-byte vectors of the baseline do: no dispatch by
-// instruction set. A packed element of 4 bytes is one f32 or one pair of bf16 neighbours along k; both travel
-// as "words" here.
+// through pack_function. A packed element of 4 bytes is one f32 or one pair of bf16 neighbours along k; both
+// are "words" here.
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "backends/cpu/gemm_kernels.h"
+#include "backends/cpu/highway_targets.h"
 
-namespace genesis::cpu {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/gemm_pack.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // must precede highway.h
+#include <hwy/highway.h>
+//
+#include "backends/cpu/gemm_tile-inl.h"
 
-using Words = uint32_t __attribute__((vector_size(16)));
-using Halves = uint16_t __attribute__((vector_size(8)));
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE {
 
-Words widen(const uint16_t* p) {
-  Halves h;
-  std::memcpy(&h, p, sizeof h);
-  return __builtin_convertvector(h, Words);
-}
+namespace hn = hwy::HWY_NAMESPACE;
+using Float = hn::ScalableTag<float>;  // words travel as floats and are never computed with
+constexpr int kLanes = hn::MaxLanes(Float());
 
-// IEEE binary16 to binary32 by exponent arithmetic: the multiplication renormalises subnormals exactly.
-Words f16_to_f32(Words h) {
-  using Floats = float __attribute__((vector_size(16)));
-  const Words magnitude = (h & 0x7fff) << 13;
-  const Words scaled = (Words)((Floats)magnitude * 0x1p112f);
-  const Words special = (Words)((h & 0x7c00) == 0x7c00) & 0x7f800000u;
-  return scaled | special | (h & 0x8000) << 16;
-}
-
-// A source: how to read 4 words that lie one after another along a line (k contiguous), or side by side (one
-// p).
+// A source says how to read one vector of words that lie one after another along a line, or side by side;
+// `next` is the distance from an element to its neighbour along k.
 struct FromF32 {
-  using Element = uint32_t;
+  using Element = float;
   static constexpr int kPerWord = 1;
-  static Words load(const Element* p, int64_t) {
-    Words w;
-    std::memcpy(&w, p, sizeof w);
-    return w;
+  template <class D>
+  static hn::Vec<D> load(D d, const float* p, int64_t) {
+    return hn::LoadU(d, p);
   }
-  static uint32_t word(const Element* p, int64_t, bool) { return *p; }
+  static float word(const float* p, int64_t, bool) { return *p; }
 };
 
-struct FromBf16 {
-  using Element = uint16_t;
+template <class Half>
+struct FromHalf {
+  using Element = Half;
   static constexpr int kPerWord = 1;
-  static Words load(const Element* p, int64_t) { return widen(p) << 16; }
-  static uint32_t word(const Element* p, int64_t, bool) { return static_cast<uint32_t>(*p) << 16; }
+  template <class D>
+  static hn::Vec<D> load(D d, const Half* p, int64_t) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Half, D>(), p));
+  }
+  static float word(const Half* p, int64_t, bool) {
+    const hn::CappedTag<float, 1> one;
+    return hn::GetLane(load(one, p, 0));
+  }
 };
+using FromBf16 = FromHalf<hwy::bfloat16_t>;
+using FromF16 = FromHalf<hwy::float16_t>;
 
-struct FromF16 {
-  using Element = uint16_t;
-  static constexpr int kPerWord = 1;
-  static Words load(const Element* p, int64_t) { return f16_to_f32(widen(p)); }
-  static uint32_t word(const Element* p, int64_t, bool) { return f16_to_f32(Words{*p, 0, 0, 0})[0]; }
-};
-
-// Pairs of bf16: `next` is the distance from an element to its neighbour along k.
 struct PairsOfBf16 {
   using Element = uint16_t;
   static constexpr int kPerWord = 2;
-  static Words load(const Element* p, int64_t next) {
-    if (next == 1) return FromF32::load(reinterpret_cast<const uint32_t*>(p), 0);
-    return widen(p) | widen(p + next) << 16;
+  template <class D>
+  static hn::Vec<D> load(D d, const uint16_t* p, int64_t next) {
+    if (next == 1) return hn::LoadU(d, reinterpret_cast<const float*>(p));
+    const hn::RebindToUnsigned<D> du;
+    const hn::Rebind<uint16_t, D> half;
+    const auto low = hn::PromoteTo(du, hn::LoadU(half, p)),
+               high = hn::PromoteTo(du, hn::LoadU(half, p + next));
+    return hn::BitCast(d, hn::Or(low, hn::ShiftLeft<16>(high)));
   }
-  static uint32_t word(const Element* p, int64_t next, bool alone) {
-    return p[0] | (alone ? 0u : static_cast<uint32_t>(p[next]) << 16);
+  static float word(const uint16_t* p, int64_t next, bool alone) {
+    const uint32_t bits = p[0] | (alone ? 0u : static_cast<uint32_t>(p[next]) << 16);
+    float word;
+    hwy::CopySameSize(&bits, &word);
+    return word;
   }
 };
 
-void store(uint32_t* p, Words w) { std::memcpy(p, &w, sizeof w); }
+// Lines that are transposed together. 8 rather than 16 also with AVX-512: half as many shuffles per word.
+template <int width>
+constexpr int kGroup = kLanes == 1                 ? 1
+                       : kLanes >= 8 && width >= 8 ? 8
+                                                   : 4;
 
-// Four lines of four words each -> four steps of depth of four lines each.
-void transpose_4x4(const Words (&r)[4], uint32_t* to, int width) {
-  const Words a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
-              b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-  const Words c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7),
-              d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-  store(to, __builtin_shufflevector(a, b, 0, 1, 4, 5));
-  store(to + width, __builtin_shufflevector(a, b, 2, 3, 6, 7));
-  store(to + 2 * width, __builtin_shufflevector(c, d, 0, 1, 4, 5));
-  store(to + 3 * width, __builtin_shufflevector(c, d, 2, 3, 6, 7));
+#if HWY_TARGET != HWY_SCALAR
+// 4 x 4 in every 128-bit block: line r of v becomes the 4 lines at word r of each block.
+template <class D>
+HWY_INLINE void transpose_blocks(D d, hn::Vec<D>* v) {
+  const hn::RepartitionToWide<D> wide;
+  const auto ab0 = hn::BitCast(wide, hn::InterleaveLower(d, v[0], v[1]));
+  const auto ab2 = hn::BitCast(wide, hn::InterleaveUpper(d, v[0], v[1]));
+  const auto ce0 = hn::BitCast(wide, hn::InterleaveLower(d, v[2], v[3]));
+  const auto ce2 = hn::BitCast(wide, hn::InterleaveUpper(d, v[2], v[3]));
+  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, ab0, ce0));
+  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, ab0, ce0));
+  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, ab2, ce2));
+  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, ab2, ce2));
+}
+#endif
+
+// A group of lines, as many words of each: word p of line i goes to to[p * width + i].
+template <class Source, int width>
+HWY_INLINE void transpose_group(const typename Source::Element* const* line, int64_t p, float* to) {
+  constexpr int group = kGroup<width>;
+  const hn::CappedTag<float, group> d;
+  hn::Vec<decltype(d)> v[group];
+#pragma GCC unroll 8
+  for (int i = 0; i < group; ++i) v[i] = Source::load(d, line[i] + p, 1);
+#if HWY_TARGET != HWY_SCALAR
+  transpose_blocks(d, v);
+#endif
+#if HWY_TARGET <= HWY_AVX2
+  if constexpr (group == 8) {
+    transpose_blocks(d, v + 4);
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      hn::StoreU(hn::ConcatLowerLower(d, v[r + 4], v[r]), d, to + r * width);
+      hn::StoreU(hn::ConcatUpperUpper(d, v[r + 4], v[r]), d, to + (r + 4) * width);
+    }
+    return;
+  }
+#endif
+#pragma GCC unroll 8
+  for (int i = 0; i < group; ++i) hn::StoreU(v[i], d, to + i * width);
 }
 
-// Four lines at once; a line that does not exist is given as a copy of one that does. What will be read next
-// lies `ahead` elements away.
-template <class Source>
-void pack_four_lines(const typename Source::Element* const (&line)[4], int64_t k, int width, int64_t ahead,
-                     uint32_t* to) {
-  constexpr int per = Source::kPerWord;
-  constexpr int64_t kLine = 64 / sizeof(typename Source::Element);
-  const int64_t depth = (k + per - 1) / per, whole = k / per / 4 * 4;
-  for (int64_t p = 0; p < k; p += kLine) {
-    for (int i = 0; i < 4; ++i) __builtin_prefetch(line[i] + p + ahead);
+// A line that does not exist is given as a copy of one that does. What will be read next lies `ahead`
+// elements away.
+template <class Source, int width>
+void pack_group(const typename Source::Element* const* line, int64_t k, int64_t ahead, float* to) {
+  constexpr int per = Source::kPerWord, group = kGroup<width>;
+  for (int64_t p = 0; p < k; p += 64 / sizeof(typename Source::Element)) {
+    for (int i = 0; i < group; ++i) hwy::Prefetch(line[i] + p + ahead);
   }
-  for (int64_t p = 0; p < whole; p += 4) {
-    const Words rows[4] = {Source::load(line[0] + p * per, 1), Source::load(line[1] + p * per, 1),
-                           Source::load(line[2] + p * per, 1), Source::load(line[3] + p * per, 1)};
-    transpose_4x4(rows, to + p * width, width);
-  }
-  for (int64_t p = whole; p < depth; ++p) {
-    for (int i = 0; i < 4; ++i) to[p * width + i] = Source::word(line[i] + p * per, 1, p * per + 1 == k);
+  int64_t p = 0;
+  for (; p + group * per <= k; p += group * per)
+    transpose_group<Source, width>(line, p, to + p / per * width);
+  for (; p < k; p += per) {
+    for (int i = 0; i < group; ++i) to[p / per * width + i] = Source::word(line[i] + p, 1, p + 1 == k);
   }
 }
 
-// Blocks of k keep what is written in L1 while the groups of four lines take their turns.
-template <class Source>
-void pack_along_k(const void* source, int64_t stride, int64_t count, int64_t k, int width, void* panels,
+// Blocks of k keep what is written in L1 while the groups of lines take their turns.
+template <class Source, int width>
+void pack_along_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                   int64_t panel_stride) {
   constexpr int64_t kBlock = 64 * Source::kPerWord;
+  constexpr int group = kGroup<width>;
   const auto* from = static_cast<const typename Source::Element*>(source);
   for (int64_t first = 0; first < count; first += width) {
-    auto* panel = static_cast<uint32_t*>(panels) + first / width * panel_stride;
+    auto* panel = static_cast<float*>(panels) + first / width * panel_stride;
     for (int64_t p = 0; p < k; p += kBlock) {
-      uint32_t* to = panel + p / Source::kPerWord * width;
-      const int64_t ahead = p + kBlock < k ? kBlock : width * stride - p;
-      for (int group = 0; group < width; group += 4) {
-        const int base = std::min(group, width - 4);  // the last group may overlap the one before
-        const auto line = [&](int i) { return from + std::min(first + base + i, count - 1) * stride + p; };
-        pack_four_lines<Source>({line(0), line(1), line(2), line(3)}, std::min(kBlock, k - p), width, ahead,
-                                to + base);
+      float* to = panel + p / Source::kPerWord * width;
+      const bool next_panel = p + kBlock >= k && first + width < count;
+      const int64_t ahead = next_panel ? width * stride - p : kBlock;
+      for (int start = 0; start < width; start += group) {
+        const int base = std::min(start, width - group);  // the last group may overlap the one before
+        const typename Source::Element* line[group];
+        for (int i = 0; i < group; ++i) line[i] = from + std::min(first + base + i, count - 1) * stride + p;
+        pack_group<Source, width>(line, std::min(kBlock, k - p), ahead, to + base);
       }
     }
   }
 }
 
-// One step of depth of one panel: `valid` words side by side.
-template <class Source>
-void pack_words(const typename Source::Element* from, int64_t next, bool alone, int valid, uint32_t* to) {
-  if (valid >= 4 && !alone) {
-    for (int i = 0; i < valid; i += 4) {
-      const int at = std::min(i, valid - 4);
-      store(to + at, Source::load(from + at, next));
+// One step of depth of a whole panel.
+template <class Source, int width>
+HWY_INLINE void pack_step(const typename Source::Element* from, int64_t next, float* to) {
+  if constexpr (width >= kLanes) {
+    const Float d;
+#pragma GCC unroll 8
+    for (int i = 0; i < width; i += kLanes) {
+      const int at = std::min(i, width - kLanes);
+      hn::StoreU(Source::load(d, from + at, next), d, to + at);
     }
-    return;
+  } else {  // 14 lines in vectors of 16: two overlapping halves
+    const hn::Half<Float> d;
+    constexpr int at = width - kLanes / 2;
+    hn::StoreU(Source::load(d, from, next), d, to);
+    hn::StoreU(Source::load(d, from + at, next), d, to + at);
   }
+}
+
+template <class Source>
+void pack_words(const typename Source::Element* from, int64_t next, bool alone, int valid, int width,
+                float* to) {
   for (int i = 0; i < valid; ++i) to[i] = Source::word(from + i, next, alone);
+  std::fill(to + valid, to + width, 0.0f);
 }
 
 // A few steps of depth at a time: whole cache lines are read and written, and few lines are open at once.
-template <class Source>
-void pack_across_k(const void* source, int64_t stride, int64_t count, int64_t k, int width, void* panels,
+template <class Source, int width>
+void pack_across_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                    int64_t panel_stride) {
   constexpr int per = Source::kPerWord;
-  constexpr int64_t kBlock = 8 * per, kLine = 64 / sizeof(typename Source::Element);
+  constexpr int64_t kBlock = 8 * per;
   const auto* from = static_cast<const typename Source::Element*>(source);
   for (int64_t block = 0; block < k; block += kBlock) {
     for (int64_t first = 0; first < count; first += width) {
       const int valid = static_cast<int>(std::min<int64_t>(width, count - first));
-      auto* to = static_cast<uint32_t*>(panels) + first / width * panel_stride + block / per * width;
+      auto* to = static_cast<float*>(panels) + first / width * panel_stride + block / per * width;
       for (int64_t p = block; p < std::min(block + kBlock, k); p += per, to += width) {
-        for (int64_t i = 0; i < valid; i += kLine)
-          __builtin_prefetch(from + (p + kBlock) * stride + first + i);
-        pack_words<Source>(from + p * stride + first, stride, per == 2 && p + 1 == k, valid, to);
-        std::fill(to + valid, to + width, 0u);
+        const auto* at = from + p * stride + first;
+        const bool alone = per == 2 && p + 1 == k;
+        hwy::Prefetch(at + kBlock * stride);
+        if (valid == width && !alone)
+          pack_step<Source, width>(at, stride, to);
+        else
+          pack_words<Source>(at, stride, alone, valid, width, to);
       }
     }
   }
@@ -171,32 +217,61 @@ void pack_f64(const void* source, int64_t line_stride, int64_t k_stride, int64_t
   }
 }
 
-void pack_f64_along_k(const void* source, int64_t stride, int64_t count, int64_t k, int width, void* panels,
+template <int width>
+void pack_f64_along_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                       int64_t panel_stride) {
   pack_f64(source, stride, 1, count, k, width, panels, panel_stride);
 }
 
-void pack_f64_across_k(const void* source, int64_t stride, int64_t count, int64_t k, int width, void* panels,
+template <int width>
+void pack_f64_across_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                        int64_t panel_stride) {
   pack_f64(source, 1, stride, count, k, width, panels, panel_stride);
 }
 
-template <class Source>
+template <class Source, int width>
 PackFunction words_from(bool k_contiguous) {
-  return k_contiguous ? pack_along_k<Source> : pack_across_k<Source>;
+  return k_contiguous ? pack_along_k<Source, width> : pack_across_k<Source, width>;
 }
 
-}  // namespace
+template <int width>
+PackFunction words_of(DType source, DType packed, bool k_contiguous) {
+  if (packed == DType::bf16)
+    return source == DType::bf16 ? words_from<PairsOfBf16, width>(k_contiguous) : nullptr;
+  switch (source) {
+    case DType::f32:
+      return words_from<FromF32, width>(k_contiguous);
+    case DType::bf16:
+      return words_from<FromBf16, width>(k_contiguous);
+    case DType::f16:
+      return words_from<FromF16, width>(k_contiguous);
+    default:
+      return nullptr;
+  }
+}
 
-PackFunction pack_function(DType source, DType packed, bool k_contiguous) {
-  if (packed == DType::bf16) return source == DType::bf16 ? words_from<PairsOfBf16>(k_contiguous) : nullptr;
-  if (packed == DType::f64 && source == DType::f64)
-    return k_contiguous ? pack_f64_along_k : pack_f64_across_k;
-  if (packed != DType::f32) return nullptr;
-  if (source == DType::f32) return words_from<FromF32>(k_contiguous);
-  if (source == DType::bf16) return words_from<FromBf16>(k_contiguous);
-  if (source == DType::f16) return words_from<FromF16>(k_contiguous);
-  return nullptr;
+PackFunction pack_for(DType source, DType packed, bool k_contiguous, bool rows_of_a) {
+  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // that kernel's tile is AVX-512's
+  if (packed != DType::f64) {
+    return rows_of_a ? words_of<kMr>(source, packed, k_contiguous)
+                     : words_of<kNr<float>>(source, packed, k_contiguous);
+  }
+  if (source != DType::f64) return nullptr;
+  if (rows_of_a) return k_contiguous ? pack_f64_along_k<kMr> : pack_f64_across_k<kMr>;
+  return k_contiguous ? pack_f64_along_k<kNr<double>> : pack_f64_across_k<kNr<double>>;
+}
+
+}  // namespace genesis::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace genesis::cpu {
+
+HWY_EXPORT(pack_for);
+
+PackFunction pack_function(DType source, DType packed, bool k_contiguous, bool rows_of_a) {
+  return HWY_DYNAMIC_DISPATCH(pack_for)(source, packed, k_contiguous, rows_of_a);
 }
 
 }  // namespace genesis::cpu
+#endif

@@ -1,11 +1,8 @@
 // The packed matrix product (after Goto and van de Geijn, "Anatomy of high-performance matrix
-// multiplication", 2008). For each chunk of C: pack the lines of A and B that it needs, then compute its
-// tiles, both by tbb::parallel_for. Invariant: chunks, tiles and the order of sums over k follow from the
-// problem alone.
+// multiplication", 2008). B is packed into scratch, a chunk at a time, by all threads; then each tile of C is
+// one task, which packs the rows of A that it needs for itself, where they stay in L2. Invariant: chunks,
+// tiles and the order of sums over k follow from the problem alone.
 #include "backends/cpu/gemm_packed.h"
-
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 
@@ -15,23 +12,22 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kMaxChunkRows = 4096;       // more would only cost scratch
-constexpr int64_t kScratchTarget = 24 << 20;  // packed bytes at a time, about what a last-level cache holds
-constexpr int64_t kMinChunkDepth = 512;       // k of one slice, when the scratch target forces slices
-constexpr int64_t kDepthInCache = 1024;  // steps of depth whose panels stay in L2 while a tile is computed
-constexpr int64_t kMaxTile =
-    16 * 1024;  // accumulators of one tile, on the stack of the task that computes it
-constexpr int64_t kMinTileFlops = 2 << 20;  // below, tasks cost too much
-constexpr int64_t kPieceBytes = 64 << 10;   // packed by one task
+constexpr int64_t kScratchTarget = 16 << 20;  // bytes of B packed at a time: what a last-level cache holds
+constexpr int64_t kMinChunkColumns = 1024;    // below, packing A again for each chunk of B costs too much
+constexpr int64_t kMinChunkDepth = 512;
+constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait in scratch
+constexpr int64_t kBlockDepth = 512;     // steps of depth of A that a task packs at a time
+constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
+constexpr int64_t kMaxTile = 32 << 10;     // sums of one tile
+constexpr int64_t kPieceBytes = 64 << 10;  // of B, packed by one task
 
-// One operand as the packing sees it: `lines` rows of op(A) or columns of op(B), each k long.
+// One operand as the packing sees it: lines are rows of op(A) or columns of op(B), each k long.
 struct Operand {
   PackFunction pack = nullptr;
   int64_t element_bytes = 0;  // of the source
   int64_t stride = 0;         // from one line, or one p, to the next
   int64_t batch_stride = 0;
   bool k_contiguous = true;
-  int width = 0;
 
   const std::byte* at(const void* base, int64_t batch, int64_t line, int64_t p) const {
     const int64_t offset = k_contiguous ? line * stride + p : p * stride + line;
@@ -43,7 +39,7 @@ struct Range {
   int64_t begin = 0, size = 0;
 };
 
-// What is packed and computed between two barriers.
+// What is computed between two barriers.
 struct Chunk {
   Range batch, rows, columns, depth;
 };
@@ -65,11 +61,11 @@ class PackedGemm final : public Gemm {
   void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const override;
 
  private:
-  // Part of C that one task computes, and the task's buffer for sums.
+  // Part of C that one task computes.
   struct Tile {
-    int64_t batch;
-    Range rows, columns;
-    std::byte* sums;
+    int64_t entry;  // of the chunk's batch
+    Range batch, rows, columns;
+    std::byte* sums;  // buffer of tile_m_ x tile_n_
   };
   struct Sums {
     std::byte* data;
@@ -78,78 +74,47 @@ class PackedGemm final : public Gemm {
 
   void choose_tile();
   void choose_chunk();
-  Operand operand_a() const;
-  Operand operand_b() const;
+  double cost_of_tile(int64_t tile_m, int64_t tile_n) const;
   int64_t panel_stride(int width, int64_t k) const;                 // packed elements
   int64_t packed_bytes(int64_t lines, int width, int64_t k) const;  // a multiple of 64
 
-  void run_chunk(const Call& call, const Chunk& chunk, bool pack_a) const;
-  void pack(const Operand& operand, const void* source, const Range& batch, const Range& lines,
-            const Range& depth, std::byte* panels) const;
+  void run_chunk(const Call& call, const Chunk& chunk) const;
+  void pack_b(const Call& call, const Chunk& chunk) const;
   void compute_tile(const Call& call, const Chunk& chunk, int64_t index) const;
-  void multiply_tile(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
-                     const Range& depth) const;
+  void multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const;
+  void multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
+                      int64_t stride_b, int64_t k, bool add) const;
   Sums sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
   void prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
   void finish_tile(const Call& call, const Tile& tile) const;
 
   std::byte* c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
   DType accumulator() const { return kernel_.packed == DType::f64 ? DType::f64 : DType::f32; }
-  int64_t sum_bytes() const { return static_cast<int64_t>(size_of(accumulator())); }
-  int64_t c_bytes() const { return static_cast<int64_t>(size_of(problem_.c)); }
 
   GemmProblem problem_;
   MicroKernel kernel_;
   Operand a_, b_;
   EpilogueFunction epilogue_ = nullptr;
+  int64_t sum_bytes_ = 4, c_bytes_ = 4;
   bool in_place_ = false;  // C serves as its own accumulators
   int64_t tile_m_ = 0, tile_n_ = 0;
   int64_t chunk_batch_ = 1, chunk_m_ = 0, chunk_n_ = 0, chunk_k_ = 0;
-  int64_t b_offset_ = 0, plane_offset_ = 0, plane_bytes_ = 0;  // in scratch; A's panels come first
+  int64_t plane_offset_ = 0,
+          plane_bytes_ = 0;  // in scratch: sums between slices of k; the panels of B come first
 };
 
-PackedGemm::PackedGemm(const char* name, const GemmProblem& problem, const MicroKernel& kernel)
-    : Gemm(name), problem_(problem), kernel_(kernel), a_(operand_a()), b_(operand_b()) {
-  epilogue_ = epilogue_function(accumulator(), problem.c);
+PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel& kernel)
+    : Gemm(name), problem_(p), kernel_(kernel) {
+  const auto bytes = [](DType type) { return static_cast<int64_t>(size_of(type)); };
+  a_ = {pack_function(p.a, kernel.packed, !p.transpose_a, true), bytes(p.a), p.lda, p.stride_a,
+        !p.transpose_a};
+  b_ = {pack_function(p.b, kernel.packed, p.transpose_b, false), bytes(p.b), p.ldb, p.stride_b,
+        p.transpose_b};
+  epilogue_ = epilogue_function(accumulator(), p.c);
+  sum_bytes_ = bytes(accumulator());
+  c_bytes_ = bytes(p.c);
   choose_tile();
   choose_chunk();
-}
-
-Operand PackedGemm::operand_a() const {
-  const GemmProblem& p = problem_;
-  const bool along = !p.transpose_a;
-  return {pack_function(p.a, kernel_.packed, along),
-          static_cast<int64_t>(size_of(p.a)),
-          p.lda,
-          p.stride_a,
-          along,
-          kernel_.mr};
-}
-
-Operand PackedGemm::operand_b() const {
-  const GemmProblem& p = problem_;
-  const bool along = p.transpose_b;
-  return {pack_function(p.b, kernel_.packed, along),
-          static_cast<int64_t>(size_of(p.b)),
-          p.ldb,
-          p.stride_b,
-          along,
-          kernel_.nr};
-}
-
-// Large tiles reuse the cache, small ones share the work evenly: aim at 256 tiles.
-void PackedGemm::choose_tile() {
-  const GemmProblem& p = problem_;
-  tile_m_ = std::min<int64_t>(8, ceil_div(p.m, kernel_.mr)) * kernel_.mr;
-  tile_n_ = std::min<int64_t>(4, ceil_div(p.n, kernel_.nr)) * kernel_.nr;
-  const double flops = 2.0 * p.batch * p.m * p.n * p.k;
-  const double target = std::max<double>(kMinTileFlops, flops / 256);
-  while (2.0 * tile_m_ * tile_n_ * p.k > target && (tile_m_ > 2 * kernel_.mr || tile_n_ > kernel_.nr)) {
-    if (tile_m_ > tile_n_ || tile_n_ == kernel_.nr)
-      tile_m_ = round_up(tile_m_ / 2, kernel_.mr);
-    else
-      tile_n_ = round_up(tile_n_ / 2, kernel_.nr);
-  }
 }
 
 // The padding keeps panels of 2^n steps from falling into the same cache sets.
@@ -161,21 +126,43 @@ int64_t PackedGemm::packed_bytes(int64_t lines, int width, int64_t k) const {
   return ceil_div(lines, width) * panel_stride(width, k) * kernel_.element_bytes();
 }
 
+// Relative time: wide tiles pack A less often, high ones fetch B less often, many share the work evenly.
+double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
+  const GemmProblem& p = problem_;
+  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n);
+  const double traffic = 1 + 5.0 / static_cast<double>(tile_n) + 1.5 / static_cast<double>(tile_m);
+  return traffic * (1 + 3.0 / static_cast<double>(tiles));
+}
+
+void PackedGemm::choose_tile() {
+  double best = 0;
+  for (int64_t tile_m = kernel_.mr; tile_m <= kMaxTileRows; tile_m *= 2) {
+    for (int64_t tile_n = kernel_.nr; tile_n <= kMaxTileColumns; tile_n *= 2) {
+      const double cost = cost_of_tile(tile_m, tile_n);
+      if (tile_m * tile_n > kMaxTile || (best != 0 && cost >= best)) continue;
+      best = cost;
+      tile_m_ = tile_m;
+      tile_n_ = tile_n;
+    }
+  }
+}
+
 void PackedGemm::choose_chunk() {
   const GemmProblem& p = problem_;
-  chunk_m_ = std::min(round_up(p.m, tile_m_), round_up(kMaxChunkRows, tile_m_));
-  chunk_n_ = std::min(round_up(p.n, tile_n_), round_up(kMaxChunkRows, tile_n_));
-  const int64_t per_k = (chunk_m_ + chunk_n_) * kernel_.element_bytes() * kernel_.depth(1024) / 1024;
-  const int64_t slices =
-      ceil_div(std::max<int64_t>(p.k, 1), std::max(kMinChunkDepth, kScratchTarget / per_k));
-  chunk_k_ = round_up(ceil_div(p.k, slices), 2);
-  const int64_t bytes_a = packed_bytes(chunk_m_, kernel_.mr, chunk_k_);
-  const int64_t bytes_b = packed_bytes(chunk_n_, kernel_.nr, chunk_k_);
-  chunk_batch_ = std::clamp<int64_t>(kScratchTarget / std::max<int64_t>(1, bytes_a + bytes_b), 1, p.batch);
-  b_offset_ = (p.stride_a == 0 ? 1 : chunk_batch_) * bytes_a;
-  plane_offset_ = b_offset_ + (p.stride_b == 0 ? 1 : chunk_batch_) * bytes_b;
-  plane_bytes_ = slices > 1 ? chunk_batch_ * chunk_m_ * chunk_n_ * sum_bytes() : 0;
-  in_place_ = problem_.c == accumulator() && !problem_.accumulate && slices == 1;
+  const int64_t line_bytes = std::max<int64_t>(1, kernel_.depth(p.k) * kernel_.element_bytes());
+  const int64_t columns = std::max(kMinChunkColumns, kScratchTarget / line_bytes);
+  chunk_n_ = round_up(ceil_div(p.n, ceil_div(p.n, columns)), tile_n_);
+  const int64_t slices = ceil_div(std::min(chunk_n_, p.n) * line_bytes, 2 * kScratchTarget);
+  chunk_k_ = round_up(std::max(kMinChunkDepth, ceil_div(p.k, slices)), 2);
+  const bool sliced = chunk_k_ < p.k;
+  chunk_m_ = round_up(sliced ? std::min(p.m, kMaxChunkRows) : p.m, tile_m_);
+
+  const int64_t bytes_b = packed_bytes(std::min(chunk_n_, p.n), kernel_.nr, std::min(chunk_k_, p.k));
+  chunk_batch_ =
+      p.stride_b == 0 && !sliced ? p.batch : std::clamp<int64_t>(kScratchTarget / bytes_b, 1, p.batch);
+  plane_offset_ = (p.stride_b == 0 ? 1 : chunk_batch_) * bytes_b;
+  plane_bytes_ = sliced ? chunk_batch_ * chunk_m_ * chunk_n_ * sum_bytes_ : 0;
+  in_place_ = p.c == accumulator() && !p.accumulate && !sliced;
 }
 
 void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const {
@@ -189,9 +176,8 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
       for (int64_t j = 0; j < p.n; j += chunk_n_) {
         int64_t k = 0;
         do {
-          const Chunk chunk{range(batch, chunk_batch_, p.batch), range(i, chunk_m_, p.m),
-                            range(j, chunk_n_, p.n), range(k, chunk_k_, p.k)};
-          run_chunk(call, chunk, j == 0 || chunk_k_ < p.k);
+          run_chunk(call, {range(batch, chunk_batch_, p.batch), range(i, chunk_m_, p.m),
+                           range(j, chunk_n_, p.n), range(k, chunk_k_, p.k)});
           k += chunk_k_;
         } while (k < p.k);
       }
@@ -199,29 +185,29 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
   }
 }
 
-void PackedGemm::run_chunk(const Call& call, const Chunk& chunk, bool pack_a) const {
-  const auto packed_batch = [&](const Operand& o) { return o.batch_stride == 0 ? Range{0, 1} : chunk.batch; };
-  if (pack_a) pack(a_, call.a, packed_batch(a_), chunk.rows, chunk.depth, call.scratch);
-  pack(b_, call.b, packed_batch(b_), chunk.columns, chunk.depth, call.scratch + b_offset_);
+void PackedGemm::run_chunk(const Call& call, const Chunk& chunk) const {
+  pack_b(call, chunk);
   const int64_t tiles = ceil_div(chunk.rows.size, tile_m_) * ceil_div(chunk.columns.size, tile_n_);
   parallel_for_each_index(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
 }
 
-void PackedGemm::pack(const Operand& operand, const void* source, const Range& batch, const Range& lines,
-                      const Range& depth, std::byte* panels) const {
-  const int64_t element = kernel_.element_bytes(), stride = panel_stride(operand.width, depth.size);
-  const int64_t per_batch = packed_bytes(lines.size, operand.width, depth.size);
+void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
+  const Range batch = b_.batch_stride == 0 ? Range{0, 1} : chunk.batch;
+  const Range &lines = chunk.columns, &depth = chunk.depth;
+  const int64_t width = kernel_.nr, element = kernel_.element_bytes(),
+                stride = panel_stride(kernel_.nr, depth.size);
+  const int64_t entry_bytes = packed_bytes(lines.size, kernel_.nr, depth.size);
   // Long runs of the source per task: along k if k is contiguous, else across many lines.
-  const int64_t piece_lines = (operand.k_contiguous ? 2 : std::max(1, 512 / operand.width)) * operand.width;
+  const int64_t piece_lines = b_.k_contiguous ? width : std::max<int64_t>(1, 512 / width) * width;
   const int64_t piece_k = std::max<int64_t>(32, round_up(kPieceBytes / (piece_lines * element), 2));
   const int64_t line_pieces = ceil_div(lines.size, piece_lines), k_pieces = ceil_div(depth.size, piece_k);
   parallel_for_each_index(batch.size * line_pieces * k_pieces, [&](int64_t index) {
     const int64_t line = index / k_pieces % line_pieces * piece_lines, k = index % k_pieces * piece_k;
     const int64_t entry = index / k_pieces / line_pieces;
-    const int64_t offset = line / operand.width * stride + kernel_.depth(k) * operand.width;
-    operand.pack(operand.at(source, batch.begin + entry, lines.begin + line, depth.begin + k), operand.stride,
-                 std::min(piece_lines, lines.size - line), std::min(piece_k, depth.size - k), operand.width,
-                 panels + entry * per_batch + offset * element, stride);
+    const int64_t offset = line / width * stride + kernel_.depth(k) * width;
+    b_.pack(b_.at(call.b, batch.begin + entry, lines.begin + line, depth.begin + k), b_.stride,
+            std::min(piece_lines, lines.size - line), std::min(piece_k, depth.size - k),
+            call.scratch + entry * entry_bytes + offset * element, stride);
   });
 }
 
@@ -229,46 +215,48 @@ void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t inde
   const int64_t tiles_m = ceil_div(chunk.rows.size, tile_m_), tiles_n = ceil_div(chunk.columns.size, tile_n_);
   const int64_t i = index % tiles_m * tile_m_, j = index / tiles_m % tiles_n * tile_n_;
   const int64_t entry = index / tiles_m / tiles_n;
-  const Range rows{i, std::min(tile_m_, chunk.rows.size - i)};
-  const Range columns{j, std::min(tile_n_, chunk.columns.size - j)};
-
-  const int64_t k = chunk.depth.size;
-  const int64_t entry_a = a_.batch_stride == 0 ? 0 : packed_bytes(chunk.rows.size, kernel_.mr, k);
-  const int64_t entry_b = b_.batch_stride == 0 ? 0 : packed_bytes(chunk.columns.size, kernel_.nr, k);
-  const std::byte* a = call.scratch + entry * entry_a + packed_bytes(i, kernel_.mr, k);
-  const std::byte* b = call.scratch + b_offset_ + entry * entry_b + packed_bytes(j, kernel_.nr, k);
-
   alignas(kAlignment)
-      std::byte on_stack[kMaxTile * 4];  // this task waits for no other, so nothing can nest here
-  const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes();
-  const Tile tile{chunk.batch.begin + entry,
-                  {chunk.rows.begin + i, rows.size},
-                  {chunk.columns.begin + j, columns.size},
+      std::byte on_stack[kMaxTile * 8];  // this task waits for no other, so nothing can nest here
+  const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes_;
+  const Tile tile{entry,
+                  {chunk.batch.begin + entry, 1},
+                  {chunk.rows.begin + i, std::min(tile_m_, chunk.rows.size - i)},
+                  {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
                   plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
-  multiply_tile(call, tile, a, b, chunk.depth);
-  if (chunk.depth.begin + k == problem_.k) finish_tile(call, tile);
+  multiply_tile(call, chunk, tile);
+  if (chunk.depth.begin + chunk.depth.size == problem_.k) finish_tile(call, tile);
 }
 
-void PackedGemm::multiply_tile(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
-                               const Range& depth) const {
-  const int64_t steps = kernel_.depth(depth.size), element = kernel_.element_bytes();
-  const int64_t stride_a = panel_stride(kernel_.mr, depth.size) * element;
+void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const {
+  const Range& depth = chunk.depth;
+  const int64_t element = kernel_.element_bytes(), block_k = kBlockDepth * kernel_.k_per_step();
+  const int64_t entry_b = b_.batch_stride == 0 ? 0 : packed_bytes(chunk.columns.size, kernel_.nr, depth.size);
+  const std::byte* b = call.scratch + tile.entry * entry_b +
+                       packed_bytes(tile.columns.begin - chunk.columns.begin, kernel_.nr, depth.size);
   const int64_t stride_b = panel_stride(kernel_.nr, depth.size) * element;
-  int64_t p = 0;
+  alignas(kAlignment) std::byte a[kMaxTileRows * (kBlockDepth + 16) * 8];
+  int64_t k = 0;
   do {
-    const std::byte *a_at = a + p * kernel_.mr * element, *b_at = b + p * kernel_.nr * element;
-    const int64_t now = std::min(kDepthInCache, steps - p);
-    const bool add = p > 0 || depth.begin > 0, last = p + now == steps;
-    for (int64_t j = 0; j < tile.columns.size; j += kernel_.nr) {
-      for (int64_t i = 0; i < tile.rows.size; i += kernel_.mr) {
-        const Sums to = sums_at(call, tile, i, j);
-        if (last) prefetch_c(call, tile, i, j);
-        kernel_.run(now, a_at + i / kernel_.mr * stride_a, b_at + j / kernel_.nr * stride_b, to.data,
-                    to.stride, add);
-      }
+    const int64_t now = std::min(block_k, depth.size - k);
+    a_.pack(a_.at(call.a, tile.batch.begin, tile.rows.begin, depth.begin + k), a_.stride, tile.rows.size, now,
+            a, panel_stride(kernel_.mr, now));
+    multiply_block(call, tile, a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now,
+                   depth.begin + k > 0);
+    k += now;
+  } while (k < depth.size);
+}
+
+void PackedGemm::multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
+                                int64_t stride_b, int64_t k, bool add) const {
+  const int64_t stride_a = panel_stride(kernel_.mr, k) * kernel_.element_bytes();
+  for (int64_t j = 0; j < tile.columns.size; j += kernel_.nr) {
+    for (int64_t i = 0; i < tile.rows.size; i += kernel_.mr) {
+      const Sums to = sums_at(call, tile, i, j);
+      prefetch_c(call, tile, i, j);
+      kernel_.run(kernel_.depth(k), a + i / kernel_.mr * stride_a, b + j / kernel_.nr * stride_b, to.data,
+                  to.stride, add);
     }
-    p += now;
-  } while (p < steps);
+  }
 }
 
 // Whole register tiles are summed in C itself where its type allows; what sticks out goes to the tile's own
@@ -276,11 +264,11 @@ void PackedGemm::multiply_tile(const Call& call, const Tile& tile, const std::by
 PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
   const bool whole = i + kernel_.mr <= tile.rows.size && j + kernel_.nr <= tile.columns.size;
   if (in_place_ && whole) return {c_at(call, tile, i, j), problem_.ldc};
-  return {tile.sums + (i * tile_n_ + j) * sum_bytes(), tile_n_};
+  return {tile.sums + (i * tile_n_ + j) * sum_bytes_, tile_n_};
 }
 
 void PackedGemm::prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
-  const int64_t bytes = std::min<int64_t>(kernel_.nr, tile.columns.size - j) * c_bytes();
+  const int64_t bytes = std::min<int64_t>(kernel_.nr, tile.columns.size - j) * c_bytes_;
   for (int64_t r = i; r < std::min(i + kernel_.mr, tile.rows.size); ++r) {
     const std::byte* row = c_at(call, tile, r, j);
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 1);
@@ -289,8 +277,8 @@ void PackedGemm::prefetch_c(const Call& call, const Tile& tile, int64_t i, int64
 }
 
 std::byte* PackedGemm::c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
-  const int64_t row = tile.batch * problem_.stride_c + (tile.rows.begin + i) * problem_.ldc;
-  return static_cast<std::byte*>(call.c) + (row + tile.columns.begin + j) * c_bytes();
+  const int64_t row = tile.batch.begin * problem_.stride_c + (tile.rows.begin + i) * problem_.ldc;
+  return static_cast<std::byte*>(call.c) + (row + tile.columns.begin + j) * c_bytes_;
 }
 
 void PackedGemm::finish_tile(const Call& call, const Tile& tile) const {
@@ -304,18 +292,18 @@ void PackedGemm::finish_tile(const Call& call, const Tile& tile) const {
     const int64_t in_c = i < whole_rows ? whole_columns : 0;  // columns whose sums lie in C
     const auto finish = [&](const std::byte* sums, int64_t j, int64_t n) {
       if (n > 0)
-        epilogue_({sums, p.has_bias ? bias + j * sum_bytes() : nullptr, c_at(call, tile, i, j), n, p.alpha,
+        epilogue_({sums, p.has_bias ? bias + j * sum_bytes_ : nullptr, c_at(call, tile, i, j), n, p.alpha,
                    p.activation, p.accumulate});
     };
     if (!untouched) finish(c_at(call, tile, i, 0), 0, in_c);
-    finish(tile.sums + (i * tile_n_ + in_c) * sum_bytes(), in_c, tile.columns.size - in_c);
+    finish(tile.sums + (i * tile_n_ + in_c) * sum_bytes_, in_c, tile.columns.size - in_c);
   }
 }
 
 std::string decline_kernel(const GemmProblem& p, const MicroKernel& kernel) {
   if (p.batch * p.m * p.n == 0) return "the result is empty";
-  if (!pack_function(p.a, kernel.packed, true)) return "A is " + std::string(name_of(p.a));
-  if (!pack_function(p.b, kernel.packed, true)) return "B is " + std::string(name_of(p.b));
+  if (!pack_function(p.a, kernel.packed, true, true)) return "A is " + std::string(name_of(p.a));
+  if (!pack_function(p.b, kernel.packed, true, false)) return "B is " + std::string(name_of(p.b));
   const DType accumulator = kernel.packed == DType::f64 ? DType::f64 : DType::f32;
   if (!epilogue_function(accumulator, p.c)) return "C is " + std::string(name_of(p.c));
   return {};
