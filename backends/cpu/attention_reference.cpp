@@ -1,0 +1,171 @@
+// attention and attention_grad as their formulas say, in double precision: for f64, and to hold the others
+// against.
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/attention_geometry.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+double read(const std::byte* data, DType dtype, int64_t at) {
+  return dispatch(dtype, [&](auto tag) {
+    return static_cast<double>(reinterpret_cast<const typename decltype(tag)::type*>(data)[at]);
+  });
+}
+
+void write(std::byte* data, DType dtype, int64_t at, double value) {
+  if (dtype == DType::f64)
+    reinterpret_cast<double*>(data)[at] = value;
+  else if (dtype == DType::f32)
+    reinterpret_cast<float*>(data)[at] = static_cast<float>(value);
+  else if (dtype == DType::bf16)
+    reinterpret_cast<bf16*>(data)[at] = bf16(static_cast<float>(value));
+  else
+    reinterpret_cast<f16*>(data)[at] = f16(static_cast<float>(value));
+}
+
+double at(const HeadRows& rows, int64_t i, int64_t d) {
+  return read(rows.data, rows.dtype, i * rows.stride + d);
+}
+
+double dot(const HeadRows& a, int64_t i, const HeadRows& b, int64_t j, int64_t size) {
+  double sum = 0;
+  for (int64_t d = 0; d < size; ++d) sum += at(a, i, d) * at(b, j, d);
+  return sum;
+}
+
+void write_row(const HeadRows& rows, int64_t i, const double* from, int64_t size) {
+  for (int64_t d = 0; d < size; ++d) write(rows.data, rows.dtype, i * rows.stride + d, from[d]);
+}
+
+// One query head with its key head.
+struct Head {
+  HeadRows q, k, v;
+  Sight sight;
+};
+
+Head head_of(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h) {
+  return {head_rows(g, c.input(0), b, h), head_rows(g, c.input(1), b, h / g.group()),
+          head_rows(g, c.input(2), b, h / g.group()), sight_of(g, c, keys, b, h)};
+}
+
+double score(const AttentionGeometry& g, const Head& head, int64_t i, int64_t j) {
+  if (j >= head.sight.end(i)) return kMinusInfinity;
+  const double x = g.scale * dot(head.q, i, head.k, j, g.size);
+  const MaskPlane& mask = head.sight.mask;
+  if (!mask.data) return x;
+  const double m = read(mask.data, mask.dtype, i * mask.row_stride + j * mask.key_stride);
+  return mask.dtype == DType::boolean ? (m != 0 ? x : kMinusInfinity) : x + m;
+}
+
+// Weights of one row; returns its log-sum-exp, -inf if it sees nothing.
+double softmax_row(const AttentionGeometry& g, const Head& head, int64_t i, double* p) {
+  double top = kMinusInfinity, sum = 0;
+  for (int64_t j = 0; j < g.keys; ++j) {
+    p[j] = score(g, head, i, j);
+    if (p[j] > top || p[j] != p[j]) top = p[j];
+  }
+  for (int64_t j = 0; j < g.keys; ++j) sum += p[j] = top == kMinusInfinity ? 0 : std::exp(p[j] - top);
+  if (top == kMinusInfinity) return top;
+  for (int64_t j = 0; j < g.keys; ++j) p[j] /= sum;
+  return top + std::log(sum);
+}
+
+int64_t forward_doubles(const AttentionGeometry& g) { return g.keys + g.v_size; }
+
+void forward_head(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t index,
+                  double* scratch) {
+  const int64_t b = index / g.heads, h = index % g.heads;
+  const Head head = head_of(g, c, keys, b, h);
+  const HeadRows y = head_rows(g, c.output(), b, h);
+  double *p = scratch, *row = scratch + g.keys;
+  for (int64_t i = 0; i < g.queries; ++i) {
+    const double lse = softmax_row(g, head, i, p);
+    std::fill(row, row + g.v_size, 0.0);
+    for (int64_t j = 0; j < head.sight.end(i); ++j)
+      for (int64_t d = 0; d < g.v_size; ++d) row[d] += p[j] * at(head.v, j, d);
+    write_row(y, i, row, g.v_size);
+    if (c.outputs.size() > 1) write(c.output(1).as<std::byte>(), c.output(1).dtype, g.lse_row(b, h) + i, lse);
+  }
+}
+
+int64_t backward_doubles(const AttentionGeometry& g) { return g.keys * (g.size + g.v_size + 1) + g.size; }
+
+// One query's share of the gradients; `dk` and `dv` gather.
+void backward_row(const AttentionGeometry& g, const KernelContext& c, const Head& head, int64_t b, int64_t h,
+                  int64_t i, double* p, double* dk, double* dv, double* dq) {
+  const HeadRows y = head_rows(g, c.input(3), b, h), dy = head_rows(g, c.input(5), b, h);
+  softmax_row(g, head, i, p);
+  const double delta = dot(dy, i, y, i, g.v_size);
+  std::fill(dq, dq + g.size, 0.0);
+  for (int64_t j = 0; j < head.sight.end(i); ++j) {
+    if (p[j] == 0) continue;
+    const double ds = g.scale * p[j] * (dot(dy, i, head.v, j, g.v_size) - delta);
+    for (int64_t d = 0; d < g.v_size; ++d) dv[j * g.v_size + d] += p[j] * at(dy, i, d);
+    for (int64_t d = 0; d < g.size; ++d) dk[j * g.size + d] += ds * at(head.q, i, d);
+    for (int64_t d = 0; d < g.size; ++d) dq[d] += ds * at(head.k, j, d);
+  }
+  write_row(head_rows(g, c.output(0), b, h), i, dq, g.size);
+}
+
+void backward_key_head(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t index,
+                       double* scratch) {
+  const int64_t b = index / g.key_heads, key_head = index % g.key_heads;
+  double *dk = scratch, *dv = dk + g.keys * g.size, *p = dv + g.keys * g.v_size, *dq = p + g.keys;
+  std::fill(dk, p, 0.0);
+  for (int64_t h = key_head * g.group(); h < (key_head + 1) * g.group(); ++h) {
+    const Head head = head_of(g, c, keys, b, h);
+    for (int64_t i = 0; i < g.queries; ++i) backward_row(g, c, head, b, h, i, p, dk, dv, dq);
+  }
+  for (int64_t j = 0; j < g.keys; ++j) {
+    write_row(head_rows(g, c.output(1), b, key_head), j, dk + j * g.size, g.size);
+    write_row(head_rows(g, c.output(2), b, key_head), j, dv + j * g.v_size, g.v_size);
+  }
+}
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  return std::make_shared<AttentionGeometry>(attention_geometry(query));
+}
+
+int64_t forward_scratch(const KernelQuery& query) {
+  const AttentionGeometry g = attention_geometry(query);
+  return g.batch * g.heads * forward_doubles(g) * static_cast<int64_t>(sizeof(double));
+}
+
+int64_t backward_scratch(const KernelQuery& query) {
+  const AttentionGeometry g = attention_geometry(query);
+  return g.batch * g.key_heads * backward_doubles(g) * static_cast<int64_t>(sizeof(double));
+}
+
+void run_forward(const KernelContext& c) {
+  const auto& g = c.prepared<AttentionGeometry>();
+  const int64_t keys = key_count(g, c);
+  auto* scratch = reinterpret_cast<double*>(c.scratch);
+  tbb::parallel_for(int64_t{0}, g.batch * g.heads, [&](int64_t index) {
+    forward_head(g, c, keys, index, scratch + index * forward_doubles(g));
+  });
+}
+
+void run_backward(const KernelContext& c) {
+  const auto& g = c.prepared<AttentionGeometry>();
+  const int64_t keys = key_count(g, c);
+  auto* scratch = reinterpret_cast<double*>(c.scratch);
+  tbb::parallel_for(int64_t{0}, g.batch * g.key_heads, [&](int64_t index) {
+    backward_key_head(g, c, keys, index, scratch + index * backward_doubles(g));
+  });
+}
+
+}  // namespace
+
+const KernelImpl kReferenceAttention{
+    .name = "reference", .run = run_forward, .scratch_bytes = forward_scratch, .prepare = prepare};
+const KernelImpl kReferenceAttentionGrad{
+    .name = "reference", .run = run_backward, .scratch_bytes = backward_scratch, .prepare = prepare};
+
+}  // namespace genesis::cpu
