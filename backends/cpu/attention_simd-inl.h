@@ -19,6 +19,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
+namespace {  // other files of this namespace have a load() of their own
 
 namespace hn = hwy::HWY_NAMESPACE;
 using F = hn::CappedTag<float, 16>;
@@ -254,6 +255,7 @@ inline float exponentials(float* p, int64_t n, float top) {
   return hn::GetLane(hn::SumOfLanes(f, sum));
 }
 
+}  // namespace
 }  // namespace genesis::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -142,7 +142,7 @@ HWY_INLINE Vec exp_nonpositive(Vec d, const ExpScale& scale) {
   p = hn::MulAdd(p, f, hn::Set(kF32, 0.693147004f));
   p = hn::MulAdd(p, f, hn::Set(kF32, 1.0f));
 #if HWY_TARGET <= HWY_AVX3
-  return hn::IfThenZeroElse(tiny, Vec{_mm512_scalef_ps(p.raw, n.raw)});
+  return Vec{_mm512_maskz_scalef_ps(hn::Not(tiny).raw, p.raw, n.raw)};  // 0 where tiny
 #else
   const hn::RebindToSigned<F32> word;
   const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(word, n));
