@@ -8,6 +8,9 @@ namespace genesis {
 
 namespace ops {
 
+inline constexpr InPlace kNormInPlace[] = {{0, 0}};
+inline constexpr InPlace kNormGradInPlace[] = {{0, 0}, {0, 1}};
+
 // Inputs: x, then weight and bias as the has_... attributes say, both of the shape of x's last `num_axes`
 // axes.
 struct LayerNorm {
@@ -16,7 +19,7 @@ struct LayerNorm {
       .doc = "(x - mean) / sqrt(var + eps) * weight + bias over the last `num_axes` axes.",
       .inputs = {1, 3},
       .precision = Precision::kWide,
-      .in_place = {}};
+      .in_place = kNormInPlace};
   double eps = 1e-5;
   int64_t num_axes = 1;
   bool has_weight = false, has_bias = false;
@@ -35,7 +38,7 @@ struct RmsNorm {
                                .doc = "x / sqrt(mean(x^2) + eps) * weight over the last `num_axes` axes.",
                                .inputs = {1, 2},
                                .precision = Precision::kWide,
-                               .in_place = {}};
+                               .in_place = kNormInPlace};
   double eps = 1e-6;
   int64_t num_axes = 1;
   bool has_weight = false;
@@ -53,7 +56,8 @@ struct LayerNormGrad {
   static constexpr OpInfo info{.name = "layer_norm_grad",
                                .doc = "The gradients of layer_norm: dx and, where wanted, dweight and dbias.",
                                .inputs = {2, 3},
-                               .precision = Precision::kWide};
+                               .precision = Precision::kWide,
+                               .in_place = kNormGradInPlace};
   double eps = 1e-5;
   int64_t num_axes = 1;
   bool has_weight = false, want_weight = false, want_bias = false;
@@ -71,7 +75,8 @@ struct RmsNormGrad {
   static constexpr OpInfo info{.name = "rms_norm_grad",
                                .doc = "The gradients of rms_norm: dx and, where wanted, dweight.",
                                .inputs = {2, 3},
-                               .precision = Precision::kWide};
+                               .precision = Precision::kWide,
+                               .in_place = kNormGradInPlace};
   double eps = 1e-6;
   int64_t num_axes = 1;
   bool has_weight = false, want_weight = false;
