@@ -32,6 +32,9 @@ void check_cross_entropy(const TensorType& logits, const TensorType& target, con
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
     fail("label_smoothing is {}, expected 0 to 1", label_smoothing);
   if (is_float(target.dtype)) {
+    if (target.dtype != logits.dtype && target.dtype != loss_dtype(logits.dtype))
+      fail("probability targets must have dtype {} or {}, got {}", name_of(logits.dtype),
+           name_of(loss_dtype(logits.dtype)), name_of(target.dtype));
     if (!(target.shape == logits.shape))
       fail("probability targets must have the shape of the logits, {}, got {}", logits.shape.to_string(),
            target.shape.to_string());
@@ -135,6 +138,8 @@ std::span<const OpDef* const> loss_ops() { return kOps; }
 
 Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options, Value weight) {
   const ops::CrossEntropy op{options.ignore_index, options.label_smoothing, options.reduction};
+  if (is_float(target.dtype()) && target.dtype() != logits.dtype())
+    target = cast(target, loss_dtype(logits.dtype()));
   std::vector<Value> inputs = {logits, target};
   if (weight) inputs.push_back(weight);
   return emit_node(kCrossEntropy, to_attributes(op), inputs)[0];
