@@ -40,7 +40,6 @@ class TrainStep {
     for (int64_t i = 0; i < options_.accumulate; ++i) add_micro_batch(i);
     std::erase_if(parameters_, [](const Parameter& p) { return !p.gradient; });
     if (parameters_.empty()) fail("output '{}' does not depend on any parameter to train", options_.output);
-    const NameScope scope(graph_, "optimizer");
     add_optimizer();
     for (const auto& [state, value] : current_) graph_.add_update(state, value);
     return std::move(graph_);
@@ -145,6 +144,7 @@ class TrainStep {
   }
 
   void add_optimizer() {
+    const NameScope scope(graph_, "optimizer");
     if (options_.clip_value > 0)
       for (Parameter& p : parameters_) p.gradient = clip_by_value(p.gradient, options_.clip_value);
     std::vector<Value> gradients;
@@ -184,9 +184,8 @@ class TrainStep {
 
   void update_sgd(const Parameter& p, Value lr, Value step, Value scale) {
     const SgdOptions sgd{options_.momentum, options_.dampening, decay_of(p), options_.nesterov};
-    const Value gradient = scale ? p.gradient * scale : p.gradient;
     const Value buffer = options_.momentum != 0 ? moment(p, "momentum") : Value();
-    const ParameterAndMomentum next = sgd_update(p.value, gradient, buffer, lr, step, sgd);
+    const ParameterAndMomentum next = sgd_update(p.value, p.gradient, buffer, lr, step, sgd, scale);
     set(p.value, next.parameter);
     if (buffer) set(buffer, next.momentum);
   }

@@ -1,0 +1,133 @@
+#include "passes/train_step.h"
+
+#include "passes/bind.h"
+#include "tests/passes/passes_test_util.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr const char* kText = R"(
+state @w: f32[3] parameter trainable
+state @b: f32[1] parameter trainable
+state @frozen: f32[3] parameter
+state @unused: f32[5] parameter trainable
+state @mean: f32[3] buffer
+entry loss(x: f32[batch,3], scale: f32[]) {
+  %h = mul(x, @w)
+  %g = add(%h, @frozen)
+  %p = add(%g, @b)
+  %q = mul(%p, scale)
+  %next = maximum(@mean, @frozen)
+  %loss = mean(%q)
+  return loss = %loss
+  return q = %q
+  update @mean = %next
+}
+)";
+
+std::string train_text(const std::string& options, const char* text = kText) {
+  const auto model = parse_text(text);
+  add_train_step(*model, parse_train_options(options));
+  verify(*model);
+  return to_text(model->entry("train_step"));
+}
+
+std::vector<std::string> lines_with(const std::string& text, const std::string& part) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    if (line.find(part) != std::string::npos) lines.push_back(line.substr(2));
+    at = end + 1;
+  }
+  return lines;
+}
+
+TEST(TrainStep, UpdatesParametersOptimizerStatesAndWhatTheLossUpdates) {
+  const auto model = parse_text(kText);
+  add_train_step(*model, parse_train_options("adamw,lr=0.5,weight_decay=0.1,clip=1,no_decay=1d"));
+  verify(*model);
+  const Graph& step = model->entry("train_step");
+  std::vector<std::string> updated, outputs;
+  for (const StateUpdate& update : step.updates()) updated.push_back(model->state(update.state).name);
+  for (const NamedValue& output : step.outputs()) outputs.push_back(output.name);
+  EXPECT_EQ(updated, (std::vector<std::string>{"w", "b", "mean", "optimizer.step", "optimizer.w.m",
+                                               "optimizer.w.v", "optimizer.b.m", "optimizer.b.v"}));
+  EXPECT_EQ(outputs, (std::vector<std::string>{"loss", "grad_norm", "lr"}));
+  EXPECT_EQ(model->state(model->find_state("optimizer.step")).role, StateRole::kStep);
+  EXPECT_EQ(model->state(model->find_state("optimizer.w.m")).role, StateRole::kOptimizer);
+  EXPECT_EQ(model->metadata.at("training"), "adamw,lr=0.5,weight_decay=0.1,clip=1,no_decay=1d");
+}
+
+TEST(TrainStep, IsTheSameTwice) {
+  EXPECT_EQ(train_text("lion,accumulate=2"), train_text("lion,accumulate=2"));
+}
+
+TEST(TrainStep, TrainsASubset) {
+  EXPECT_EQ(lines_with(train_text("sgd,freeze=b"), "update @").size(), 3u);  // w, mean, step
+  EXPECT_EQ(lines_with(train_text("sgd,train=b;nothing"), "update @b").size(), 1u);
+  EXPECT_EQ(lines_with(train_text("sgd,momentum=0.9"), "update @").size(), 6u);
+}
+
+TEST(TrainStep, DecayFollowsTheExclusions) {
+  const auto decays = [](const std::string& options) {
+    return lines_with(train_text(options), "weight_decay=0.25").size();
+  };
+  EXPECT_EQ(decays("adamw,weight_decay=0.25"), 2u);
+  EXPECT_EQ(decays("adamw,weight_decay=0.25,no_decay=b"), 1u);
+  EXPECT_EQ(decays("adamw,weight_decay=0.25,no_decay=1d"), 0u);
+}
+
+TEST(TrainStep, AccumulatesOverSlicesOfTheInputs) {
+  const std::string text = train_text("sgd,accumulate=3");
+  EXPECT_EQ(text.substr(0, text.find('\n')), "entry train_step(x: f32[3*batch,3], scale: f32[]) {");
+  EXPECT_EQ(
+      lines_with(text, " = slice(x)"),
+      (std::vector<std::string>{"%x.slice = slice(x) {length=[batch]} : f32[batch,3]",
+                                "%x.slice_1 = slice(x) {length=[batch], start=[batch]} : f32[batch,3]",
+                                "%x.slice_2 = slice(x) {length=[batch], start=[2*batch]} : f32[batch,3]"}));
+  // The running statistic goes through all micro-batches.
+  EXPECT_EQ(lines_with(text, "maximum("),
+            (std::vector<std::string>{"%next = maximum(@mean, @frozen) : f32[3]",
+                                      "%next_1 = maximum(%next, @frozen) : f32[3]",
+                                      "%next_2 = maximum(%next_1, @frozen) : f32[3]"}));
+  EXPECT_EQ(lines_with(text, "update @mean"), std::vector<std::string>{"update @mean = %next_2"});
+}
+
+TEST(TrainStep, BindsToTheSizesOfAllMicroBatches) {
+  const auto model = parse_text(kText);
+  add_train_step(*model, parse_train_options("adam,accumulate=4"));
+  const Graph bound = bind(model->entry("train_step"), {{"batch", 2}});
+  verify(bound);
+  EXPECT_EQ(bound.type(bound.inputs()[0]).to_string(), "f32[8,3]");
+}
+
+void expect_error(const char* text, const std::string& options, const char* part) {
+  try {
+    train_text(options, text);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  }
+}
+
+TEST(TrainStep, ErrorsNameWhatDoesNotFit) {
+  expect_error(kText, "sgd,entry=nonsense", "no entry point 'nonsense'; it has: loss");
+  expect_error(kText, "sgd,output=nonsense", "no output 'nonsense' to minimise; it has: loss, q");
+  expect_error(kText, "sgd,output=q", "'q' of type f32[batch,3]: a loss is one real number");
+  expect_error(kText, "sgd,train=nothing",
+               "there is no parameter to train in entry point 'loss' (train=nothing");
+  expect_error(kText, "sgd,name=loss", "already has an entry point 'loss'");
+  const char* detached = R"(
+state @w: f32[] parameter trainable
+entry loss() {
+  %a = ge(@w, @w)
+  %b = cast(%a)
+  return loss = %b
+}
+)";
+  expect_error(detached, "sgd", "does not depend on any parameter to train");
+}
+
+}  // namespace
+}  // namespace genesis::passes
