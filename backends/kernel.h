@@ -45,11 +45,15 @@ TensorView view_of(const TensorType& type, void* data);
 struct Fault {
   std::atomic<bool> set{false};
   int64_t value = 0, limit = 0;  // value is outside [0, limit)
+  const char* what = nullptr;    // or this happened: a text that lives for ever
 
   void report(int64_t bad_value, int64_t bad_limit) {
     if (set.exchange(true)) return;
     value = bad_value;
     limit = bad_limit;
+  }
+  void report(const char* text) {
+    if (!set.exchange(true)) what = text;
   }
 };
 

@@ -1,4 +1,5 @@
 // Elementwise arithmetic on two operands. Formulas: schema/ops/formulas.h.
+#include "schema/ops/create.h"
 #include "schema/ops/elementwise_rules.h"
 
 namespace genesis {
@@ -97,13 +98,7 @@ Value minimum(Value a, Value b) { return emit(kMinimum, {a, b}); }
 Value atan2(Value a, Value b) { return emit(kAtan2, {a, b}); }
 
 Value scalar_like(Value like, Scalar value) {
-  Attributes attributes;
-  attributes.set("shape", Shape{});
-  attributes.set("value", detail::to_attr(value));
-  attributes.set("dtype", scalar_dtype(like.type(), value));
-  const OpDef* full = find_op("full");
-  GENESIS_ASSERT(full);
-  return like.graph->add_node(*full, attributes, {})[0];
+  return full(*like.graph, {}, value, scalar_dtype(like.type(), value));
 }
 Value pow(Value a, Scalar b) { return pow(a, scalar_like(a, b)); }
 Value maximum(Value a, Scalar b) { return maximum(a, scalar_like(a, b)); }

@@ -1,0 +1,206 @@
+// Transcendental functions of f32 vectors, within a few units in the last place over the whole range, and the
+// formulas of schema/ops/formulas.h for vectors. Included once per Highway target, like simd.h. The
+// polynomials are minimax fits made for this file; the reductions are the classical ones (Cody and Waite).
+#if defined(GENESIS_BACKENDS_CPU_SIMD_MATH_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GENESIS_BACKENDS_CPU_SIMD_MATH_H_
+#undef GENESIS_BACKENDS_CPU_SIMD_MATH_H_
+#else
+#define GENESIS_BACKENDS_CPU_SIMD_MATH_H_
+#endif
+
+#include <cmath>
+
+#include "backends/cpu/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE::simd {
+
+// c0 + x (c1 + x (c2 + ...))
+template <class... C>
+HWY_INLINE VFloat polynomial(VFloat x, double c0, C... rest) {
+  if constexpr (sizeof...(rest) == 0)
+    return VFloat(c0);
+  else
+    return fma(polynomial(x, rest...), x, VFloat(c0));
+}
+
+HWY_INLINE VInt to_int(VFloat x) { return hn::ConvertTo(kInt, x.v); }
+HWY_INLINE VFloat to_float(VInt x) { return hn::ConvertTo(kFloat, x); }
+HWY_INLINE VFloat power_of_two(VInt n) {  // n in [-126, 127]
+  return hn::BitCast(kFloat, hn::ShiftLeft<23>(hn::Add(n, hn::Set(kInt, 127))));
+}
+// x * 2^n for any n in [-252, 254]: in two steps, so that denormal results round once.
+HWY_INLINE VFloat scale(VFloat x, VInt n) {
+  const VInt half = hn::ShiftRight<1>(n);
+  return x * power_of_two(half) * power_of_two(hn::Sub(n, half));
+}
+
+// x = n ln2 + r with |r| <= ln2 / 2.
+struct ExpParts {
+  VFloat r, n;
+};
+HWY_INLINE ExpParts split_exp(VFloat x) {
+  const VFloat n = round(x * VFloat(1.44269504088896341));
+  const VFloat high = fma(n, VFloat(-0.693359375), x);  // few bits: the product is exact
+  return {fma(n, VFloat(2.12194440e-4), high), n};
+}
+// exp(r) - 1 on the reduced range.
+HWY_INLINE VFloat expm1_reduced(VFloat r) {
+  return fma(r * r, polynomial(r, 0.49999994, 0.166665152, 0.041668456, 0.00836941879, 0.00138131424), r);
+}
+HWY_INLINE VFloat limit(VFloat x, double low, double high) {  // NaN passes
+  const VFloat up = select(x < VFloat(low), VFloat(low), x);
+  return select(up > VFloat(high), VFloat(high), up);
+}
+
+HWY_INLINE VFloat exp(VFloat x) {
+  const auto [r, n] = split_exp(limit(x, -105.0, 90.0));
+  return select(x == x, scale(expm1_reduced(r) + VFloat(1), to_int(n)), x);
+}
+
+HWY_INLINE VFloat expm1(VFloat x) {
+  const auto [r, n] = split_exp(limit(x, -30.0, 40.0));
+  const VFloat power = power_of_two(to_int(n));
+  const VFloat near = fma(expm1_reduced(r), power, power - VFloat(1));
+  const VFloat finite = select(x > VFloat(30), exp(x), near);
+  return select(x == x, select(x == VFloat(0), x, finite), x);
+}
+
+HWY_INLINE VFloat log(VFloat x) {
+  const VMask tiny = x < VFloat(1.17549435e-38);
+  const VFloat normal = select(tiny, x * VFloat(8388608.0), x);
+  // The exponent is taken relative to sqrt(1/2), so that the mantissa lies in [sqrt(1/2), sqrt(2)).
+  const VInt bits = hn::BitCast(kInt, normal.v), offset = hn::Sub(bits, hn::Set(kInt, 0x3f3504f3));
+  const VInt exponent = hn::ShiftRight<23>(offset);
+  const VFloat mantissa = hn::BitCast(kFloat, hn::Sub(bits, hn::ShiftLeft<23>(exponent)));
+  const VFloat e = to_float(exponent) - select(tiny, VFloat(23), VFloat(0));
+  const VFloat f = mantissa - VFloat(1), ff = f * f;
+  const VFloat p = polynomial(f, 0.333333313, -0.250008374, 0.200012922, -0.166227639, 0.141996995,
+                              -0.131641984, 0.127790883, -0.0764603764);
+  const VFloat low = fma(f * ff, p, e * VFloat(-2.12194440e-4));
+  const VFloat near = fma(e, VFloat(0.693359375), fma(ff, VFloat(-0.5), low) + f);
+  const VFloat infinity(HUGE_VAL);
+  const VFloat positive = select(x == infinity, infinity, near);
+  return select(x > VFloat(0), positive, select(x == VFloat(0), -infinity, VFloat(NAN)));
+}
+
+// log(u) with u = 1 + x, and what rounding u lost.
+HWY_INLINE VFloat log1p(VFloat x) {
+  const VFloat u = x + VFloat(1), lost = (x - (u - VFloat(1))) / u;
+  const VMask plain = u > VFloat(0), huge = x > VFloat(1e30);
+  const VFloat near = select(huge, log(u), log(u) + lost);
+  return select(x == VFloat(0), x, select(plain, near, log(u)));
+}
+
+// expm1(2|x|) / (expm1(2|x|) + 2)
+HWY_INLINE VFloat tanh(VFloat x) {
+  const VFloat a = abs(x), t = expm1(limit(a + a, 0.0, 20.0));
+  return copysign(select(x == x, t / (t + VFloat(2)), x), x);
+}
+
+HWY_INLINE VFloat erf(VFloat x) {
+  const VFloat a = abs(x), xx = x * x;
+  const VFloat near = fma(x,
+                          polynomial(xx, 0.128379166, -0.37612626, 0.112835854, -0.0268538166, 0.00518833473,
+                                     -0.000801024784, 7.85402663e-05),
+                          x);
+  // log(1 - erf)
+  const VFloat t = limit(a, 0.0, 4.05);
+  const VFloat tail = polynomial(t, 0.000188490623, -1.12958038, -0.633216202, -0.108422302, 0.0252104606,
+                                 -0.00420532795, 0.000441480981, -2.16982899e-05);
+  const VFloat far = copysign(select(a > VFloat(4.0), VFloat(1), VFloat(1) - exp(tail)), x);
+  return select(a >= VFloat(1), far, near);
+}
+
+// The normal distribution function, with relative accuracy in both tails: for a = |x|,
+// cdf(-a) = exp(-a^2 / 2) P(u) / (1 + a), u = (a - 3) / (a + 3).
+HWY_INLINE VFloat normal_cdf(VFloat x) {
+  const VFloat a = limit(abs(x), 0.0, 14.6), one(1);
+  const VFloat inverse = one / ((a + one) * (a + VFloat(3)));
+  const VFloat u = (a - VFloat(3)) * (a + one) * inverse;
+  const VFloat p =
+      polynomial(u, 0.486055791, -0.0965267792, -0.0164323673, 0.0451646373, -0.022726588, 0.00115511217,
+                 0.00299092452, -0.000340372528, -0.000469482708, 1.21641024e-05, 4.64783188e-05);
+  const VFloat aa = a * a, lost = fma(a, a, -aa);  // exp(-(aa + lost) / 2)
+  const VFloat e = exp(aa * VFloat(-0.5));
+  const VFloat lower = fma(e * lost, VFloat(-0.5), e) * p * ((a + VFloat(3)) * inverse);
+  return select(x > VFloat(0), one - lower, lower);
+}
+
+// Calls a function of the C library element by element.
+template <class F>
+HWY_INLINE VFloat each(F f, VFloat a, VFloat b) {
+  alignas(64) float x[lanes()], y[lanes()];
+  store(a, x);
+  store(b, y);
+  for (size_t i = 0; i < lanes(); ++i) x[i] = f(x[i], y[i]);
+  return load(x);
+}
+template <class F>
+HWY_INLINE VFloat each(F f, VFloat a) {
+  return each([f](float x, float) { return f(x); }, a, a);
+}
+HWY_INLINE VFloat tan(VFloat x) {
+  return each([](float v) { return std::tan(v); }, x);
+}
+HWY_INLINE VFloat asin(VFloat x) {
+  return each([](float v) { return std::asin(v); }, x);
+}
+HWY_INLINE VFloat acos(VFloat x) {
+  return each([](float v) { return std::acos(v); }, x);
+}
+HWY_INLINE VFloat atan(VFloat x) {
+  return each([](float v) { return std::atan(v); }, x);
+}
+HWY_INLINE VFloat sinh(VFloat x) {
+  return each([](float v) { return std::sinh(v); }, x);
+}
+HWY_INLINE VFloat cosh(VFloat x) {
+  return each([](float v) { return std::cosh(v); }, x);
+}
+HWY_INLINE VFloat pow(VFloat a, VFloat b) {
+  return each([](float x, float y) { return std::pow(x, y); }, a, b);
+}
+HWY_INLINE VFloat atan2(VFloat a, VFloat b) {
+  return each([](float x, float y) { return std::atan2(x, y); }, a, b);
+}
+HWY_INLINE VFloat fmod(VFloat a, VFloat b) {
+  return each([](float x, float y) { return std::fmod(x, y); }, a, b);
+}
+
+// sin(x + quadrant * pi/2). Beyond the range in which the reduction is exact, the C library takes over,
+// element by element, so that the result does not depend on the neighbours.
+template <class F>
+HWY_INLINE VFloat sine(VFloat x, int quadrant, F exact) {
+  constexpr double kRange = HWY_NATIVE_FMA ? 1e5 : 0;
+  const VFloat n = round(x * VFloat(0.636619772367581343));
+  const VFloat r =
+      fma(n, VFloat(1.7151245e-15), fma(n, VFloat(4.37113900e-8), fma(n, VFloat(-1.57079637), x)));
+  const VFloat rr = r * r;
+  const VFloat sin_r = fma(r * rr, polynomial(rr, -0.166666538, 0.0083321128, -0.000195087414), r);
+  const VFloat cos_r = fma(rr * rr, polynomial(rr, 0.0416666456, -0.00138872513, 2.44256807e-05),
+                           fma(rr, VFloat(-0.5), VFloat(1)));
+  const VInt q = hn::Add(to_int(limit(n, -1e6, 1e6)), hn::Set(kInt, quadrant));
+  const VMask odd{hn::RebindMask(kFloat, hn::TestBit(q, hn::Set(kInt, 1)))};
+  const VMask negative{hn::RebindMask(kFloat, hn::TestBit(q, hn::Set(kInt, 2)))};
+  const VFloat value = select(odd, cos_r, sin_r), result = select(negative, -value, value);
+  const VMask near = abs(x) <= VFloat(kRange);
+  if (HWY_LIKELY(hn::AllTrue(kFloat, near.m))) return result;
+  return select(near, result, each(exact, x));
+}
+HWY_INLINE VFloat sin(VFloat x) {
+  const VFloat y = sine(x, 0, [](float v) { return std::sin(v); });
+  return select(x == VFloat(0), x, y);
+}
+HWY_INLINE VFloat cos(VFloat x) {
+  return sine(x, 1, [](float v) { return std::cos(v); });
+}
+
+#define GENESIS_FORMULA HWY_INLINE
+#include "schema/ops/formulas.h"
+#undef GENESIS_FORMULA
+
+}  // namespace genesis::cpu::HWY_NAMESPACE::simd
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

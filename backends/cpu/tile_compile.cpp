@@ -1,0 +1,391 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "backends/cpu/tile_program.h"
+#include "schema/error.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/formula_call.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kWholeRow = 256;       // shorter rows share a tile
+constexpr int64_t kTileElements = 2048;  // at most, unless a row is longer and may not be cut
+constexpr int64_t kTileBytes = 24 * 1024;
+constexpr int64_t kBlockElements = 16 * 1024;
+constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results go around the cache
+
+size_t index(int i) { return static_cast<size_t>(i); }
+
+// --- the index space
+
+std::vector<int64_t> strides_in(const Shape& shape, const Shape& space) {
+  std::vector<int64_t> strides(index(space.rank()), 0);
+  int64_t stride = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    const int64_t size = shape[i].value();
+    if (size != 1) strides[index(i + space.rank() - shape.rank())] = stride;
+    stride *= size;
+  }
+  return strides;
+}
+
+// Axis a can be merged into the next one when every input steps over both in one stride.
+bool can_merge(const std::vector<std::vector<int64_t>>& strides, size_t a, int64_t next_size) {
+  return std::all_of(strides.begin(), strides.end(),
+                     [&](const auto& s) { return s[a] == s[a + 1] * next_size; });
+}
+
+void drop_axis(std::vector<int64_t>& sizes, std::vector<std::vector<int64_t>>& strides, size_t a) {
+  sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(a));
+  for (auto& s : strides) s.erase(s.begin() + static_cast<ptrdiff_t>(a));
+}
+
+void merge_axes(std::vector<int64_t>& sizes, std::vector<std::vector<int64_t>>& strides, bool keep_last) {
+  const size_t kept = keep_last ? 1 : 0;
+  for (size_t a = sizes.size(); a-- > 0;)
+    if (sizes[a] == 1 && sizes.size() > 1 && a + kept < sizes.size()) drop_axis(sizes, strides, a);
+  for (size_t a = sizes.size() - std::min(sizes.size(), kept); a-- > 1;)
+    if (can_merge(strides, a - 1, sizes[a])) {
+      sizes[a - 1] *= sizes[a];
+      for (auto& s : strides) s[a - 1] = s[a];
+      drop_axis(sizes, strides, a);
+    }
+}
+
+void set_space(TileProgram& tiles, const FusedProgram& program) {
+  std::vector<int64_t> sizes = program.space.sizes();
+  std::vector<std::vector<int64_t>> strides;
+  for (const TensorType& type : program.inputs) strides.push_back(strides_in(type.shape, program.space));
+  if (sizes.empty()) {
+    sizes.push_back(1);
+    for (auto& s : strides) s.push_back(0);
+  }
+  merge_axes(sizes, strides, program.has_rows);
+  tiles.columns = sizes.back();
+  tiles.num_outer = static_cast<int>(sizes.size()) - 1;
+  for (size_t a = 0; a + 1 < sizes.size(); ++a) {
+    tiles.outer[a] = sizes[a];
+    tiles.rows *= sizes[a];
+  }
+  for (size_t i = 0; i < strides.size(); ++i) {
+    Layout layout;
+    std::copy(strides[i].begin(), strides[i].end(), layout.strides.begin());
+    layout.dense = program.inputs[i].numel() == program.space.numel().value();
+    layout.only_columns =
+        std::all_of(strides[i].begin(), strides[i].end() - 1, [](int64_t s) { return s == 0; });
+    layout.element_bytes = static_cast<int>(size_of(program.inputs[i].dtype));
+    tiles.layouts.push_back(layout);
+  }
+  const bool cut = !program.has_rows && tiles.columns >= kWholeRow;
+  tiles.tile_columns = cut ? std::min(kTileElements, tiles.columns) : tiles.columns;
+  tiles.tile_rows = std::max<int64_t>(1, cut ? 1 : kTileElements / 2 / std::max<int64_t>(1, tiles.columns));
+  tiles.tile_rows = std::min(tiles.tile_rows, std::max<int64_t>(1, tiles.rows));
+}
+
+// --- registers and steps
+
+class Compiler {
+ public:
+  explicit Compiler(const FusedProgram& program)
+      : program_(program), tiles_(std::make_shared<TileProgram>()) {
+    set_space(*tiles_, program);
+    one_row_ = tiles_->tile_rows == 1;
+  }
+
+  std::shared_ptr<const TileProgram> compile() {
+    for (int v = 0; v < static_cast<int>(program_.inputs.size()); ++v) values_.push_back(load_input(v));
+    for (const Instruction& line : program_.instructions) values_.push_back(emit(line));
+    for (size_t o = 0; o < program_.outputs.size(); ++o) write_output(static_cast<int>(o));
+    split_prologue();
+    place_slots();
+    set_tiles();
+    return tiles_;
+  }
+
+ private:
+  // A value in the lane of its dtype.
+  struct Held {
+    int reg;
+    Lane lane;
+  };
+
+  Register& reg(int r) { return tiles_->registers[index(r)]; }
+
+  int new_register(Extent extent, int element_bytes, Register::Place place = Register::Place::kSlot,
+                   int port = 0) {
+    if (tiles_->registers.size() == kMaxRegisters)
+      fail("a fused region needs more than {} registers", kMaxRegisters);
+    Register r{
+        .place = place, .extent = extent, .element_bytes = static_cast<uint8_t>(element_bytes), .port = port};
+    tiles_->registers.push_back(r);
+    return static_cast<int>(tiles_->registers.size()) - 1;
+  }
+  int new_register(Extent extent, Lane lane) {
+    return new_register(extent, static_cast<int>(size_of(dtype_of_lane(lane))));
+  }
+
+  // out = run(in...), with operands of smaller extent spread over the result's.
+  int call(TileFunction run, Lane result, std::vector<int> in, const std::vector<Lane>& lanes,
+           const FormulaCall& formula = {}) {
+    Extent extent = Extent::kOne;
+    for (int r : in) extent = std::max(extent, reg(r).extent);
+    const int out = new_register(extent, result);
+    call_into(run, out, std::move(in), lanes, formula);
+    return out;
+  }
+
+  void call_into(TileFunction run, int out, std::vector<int> in, const std::vector<Lane>& lanes,
+                 const FormulaCall& formula = {}) {
+    TileStep step{.extent = reg(out).extent, .run = run, .out = out, .parameters = formula.parameters};
+    for (size_t i = 0; i < in.size(); ++i) {
+      const Extent have = reg(in[i]).extent;
+      const bool scalar = have < step.extent && (have == Extent::kOne || one_row_);
+      step.in[i] = have == step.extent || scalar ? in[i] : spread(in[i], lanes[i]);
+      step.scalar[i] = scalar;
+    }
+    tiles_->body.push_back(step);
+  }
+
+  // One element per row -> the same along each row.
+  int spread(int source, Lane lane) {
+    const auto [at, fresh] = spread_.try_emplace(source, -1);
+    if (!fresh) return at->second;
+    const int out = at->second = new_register(Extent::kTile, lane);
+    TileStep step{
+        .kind = TileStep::Kind::kSpread, .extent = Extent::kTile, .run = find_copy(lane), .out = out};
+    step.in[0] = source;
+    tiles_->body.push_back(step);
+    return out;
+  }
+
+  Held load_input(int v) {
+    const Layout& layout = tiles_->layouts[index(v)];
+    const DType dtype = program_.inputs[index(v)].dtype;
+    const Lane lane = lane_of(dtype);
+    const bool along_row = layout.strides[index(tiles_->num_outer)] != 0;
+    const Extent extent = along_row ? Extent::kTile : layout.only_columns ? Extent::kOne : Extent::kRow;
+    int r = new_register(extent, layout.element_bytes, Register::Place::kInput, v);
+    const bool contiguous = one_row_ || extent == Extent::kOne || row_dense(v, extent);
+    if (!contiguous) r = gather(r, layout, extent);
+    return {find_load(dtype) ? call(find_load(dtype), lane, {r}, {lane}) : r, lane};
+  }
+
+  // Whether the elements of several rows stand one after the other in memory.
+  bool row_dense(int v, Extent extent) const {
+    const int64_t wanted = extent == Extent::kTile ? tiles_->rows * tiles_->columns : tiles_->rows;
+    return program_.inputs[index(v)].numel() == wanted;
+  }
+
+  int gather(int source, const Layout& layout, Extent extent) {
+    const int out = new_register(extent, layout.element_bytes);
+    reg(out).pinned = layout.only_columns;
+    TileStep step{.kind = TileStep::Kind::kGather, .extent = extent, .out = out};
+    step.in[0] = source;
+    (layout.only_columns ? tiles_->prologue : tiles_->body).push_back(step);
+    return out;
+  }
+
+  int convert(Held value, Lane lane) {
+    if (value.lane == lane) return value.reg;
+    const auto [at, fresh] = converted_.try_emplace({value.reg, lane}, -1);
+    if (fresh) at->second = call(find_convert(value.lane, lane), lane, {value.reg}, {value.lane});
+    return at->second;
+  }
+
+  Held emit(const Instruction& line) {
+    const std::string_view name = line.op->name();
+    if (name == "full") return constant(line);
+    if (name == "expand") return values_[index(line.operands[0])];
+    if (name == "cast")
+      return cut(convert(values_[index(line.operands[0])], lane_of(line.type.dtype)), line.type.dtype);
+    if (program_.has_rows && is_row_reduction(*line.op, line.attributes, program_.space.rank()))
+      return reduce(line);
+    return elementwise(line);
+  }
+
+  // The value as an integer of `dtype` holds it.
+  Held cut(int r, DType dtype) {
+    const Lane lane = lane_of(dtype);
+    return {find_wrap(dtype) ? call(find_wrap(dtype), lane, {r}, {lane}) : r, lane};
+  }
+
+  Held elementwise(const Instruction& line) {
+    std::vector<TensorType> types;
+    for (int operand : line.operands) types.push_back(program_.type(operand));
+    const FormulaCall formula = formula_of(*line.op, line.attributes);
+    Lane lane = lane_of(formula_dtype(*line.op, types, line.type));
+    if (lane == Lane::kBool && !find_formula(formula.name, lane).run) lane = Lane::kI64;
+    const Formula found = find_formula(formula.name, lane);
+    if (!found.run) fail("the CPU has no formula for op '{}' on {}", line.op->name(), line.type.to_string());
+    std::vector<int> in;
+    std::vector<Lane> lanes;
+    for (size_t i = 0; i < line.operands.size(); ++i) {
+      lanes.push_back(formula.name == "where" && i == 0 ? Lane::kBool : lane);
+      in.push_back(convert(values_[index(line.operands[i])], lanes.back()));
+    }
+    const Held result{call(found.run, found.result, in, lanes, formula), found.result};
+    return cut(convert(result, lane_of(line.type.dtype)), line.type.dtype);
+  }
+
+  Held constant(const Instruction& line) {
+    const auto* integer = std::get_if<int64_t>(line.attributes.find("value"));
+    const auto* real = std::get_if<double>(line.attributes.find("value"));
+    const Lane lane = lane_of(line.type.dtype);
+    const int out = new_register(Extent::kOne, lane);
+    TileStep step{.extent = Extent::kOne, .run = find_constant(lane), .out = out};
+    if (integer) std::memcpy(step.parameters.data(), integer, sizeof(*integer));
+    if (real) step.parameters[0] = *real;
+    step.parameters[1] = integer ? 1 : 0;
+    tiles_->body.push_back(step);
+    return cut(out, line.type.dtype);
+  }
+
+  Held reduce(const Instruction& line) {
+    const Held value = values_[index(line.operands[0])];
+    const bool sums = line.op->name() == "sum" || line.op->name() == "mean";
+    const Lane lane = sums ? lane_of(line.type.dtype) : value.lane;
+    int source = convert(value, lane);
+    if (reg(source).extent != Extent::kTile) {
+      const int whole = new_register(Extent::kTile, lane);
+      call_into(find_copy(lane), whole, {source}, {lane});
+      source = whole;
+    }
+    TileStep step{.kind = TileStep::Kind::kReduce, .extent = Extent::kRow};
+    step.reduce = find_row_reduction(line.op->name(), lane);
+    if (!step.reduce)
+      fail("the CPU does not reduce rows by '{}' of {}", line.op->name(), line.type.to_string());
+    if (tiles_->columns == 0) fail("rows of no elements are not reduced inside a fused region");
+    step.in[0] = source;
+    step.out = new_register(Extent::kRow, lane);
+    tiles_->body.push_back(step);
+    return {step.out, lane};
+  }
+
+  // Memory takes the place of the register that holds a result where it can; else the result is copied.
+  void write_output(int o) {
+    const int v = program_.outputs[index(o)];
+    const TensorType& type = program_.type(v);
+    const bool whole = type.numel() == program_.space.numel().value() && type.shape == program_.space;
+    const Extent extent = whole ? Extent::kTile : Extent::kRow;
+    const Held value = values_[index(v)];
+    const int bytes = static_cast<int>(size_of(type.dtype));
+    const bool streams = extent == Extent::kTile && type.bytes() >= kStreamBytes;
+    Register& held = reg(value.reg);
+    const bool own = held.place == Register::Place::kSlot && held.extent == extent && !held.pinned;
+    const TileFunction to_memory = find_store(type.dtype);
+    if (!to_memory && own && !streams) {
+      held.place = Register::Place::kOutput;
+      held.port = o;
+      return;
+    }
+    const int memory = new_register(extent, bytes, Register::Place::kOutput, o);
+    int source = value.reg;
+    if (!to_memory && own) return stream(source, memory);
+    const int target = streams ? new_register(extent, bytes) : memory;
+    if (to_memory && reg(source).extent != extent) {
+      const int whole_source = new_register(extent, value.lane);
+      call_into(find_copy(value.lane), whole_source, {source}, {value.lane});
+      source = whole_source;
+    }
+    call_into(to_memory ? to_memory : find_copy(value.lane), target, {source}, {value.lane});
+    if (streams) stream(target, memory);
+  }
+
+  void stream(int source, int memory) {
+    TileStep step{.kind = TileStep::Kind::kStream, .extent = Extent::kTile, .out = memory};
+    step.in[0] = source;
+    tiles_->body.push_back(step);
+  }
+
+  // What is the same for every tile is made before the first one.
+  void split_prologue() {
+    std::vector<TileStep> body;
+    for (const TileStep& step : tiles_->body) {
+      const bool once = step.extent == Extent::kOne && reg(step.out).place == Register::Place::kSlot;
+      if (once) reg(step.out).pinned = true;
+      (once ? tiles_->prologue : body).push_back(step);
+    }
+    tiles_->body = std::move(body);
+  }
+
+  // Slots are given in units of one element and reused after the last step that reads them.
+  void place_slots() {
+    std::vector<int> last_use(tiles_->registers.size(), -1);
+    for (size_t s = 0; s < tiles_->body.size(); ++s)
+      for (int r : tiles_->body[s].in)
+        if (r >= 0) last_use[index(r)] = static_cast<int>(s);
+    std::map<std::pair<Extent, int>, std::vector<int>> free;  // by what a slot can hold
+    const auto give = [&](int r) {
+      Register& me = reg(r);
+      if (me.place != Register::Place::kSlot || slot_of_.contains(r)) return;
+      auto& list = free[{me.extent, me.element_bytes}];
+      if (me.pinned || list.empty()) {
+        slot_of_[r] = static_cast<int>(slots_.size());
+        slots_.push_back({me.extent, me.element_bytes});
+      } else {
+        slot_of_[r] = list.back();
+        list.pop_back();
+      }
+    };
+    for (const TileStep& step : tiles_->prologue) give(step.out);
+    for (size_t s = 0; s < tiles_->body.size(); ++s) {
+      const TileStep& step = tiles_->body[s];
+      give(step.out);
+      for (int r : step.in)
+        if (r >= 0 && last_use[index(r)] == static_cast<int>(s) && slot_of_.contains(r) && !reg(r).pinned) {
+          free[{reg(r).extent, reg(r).element_bytes}].push_back(slot_of_[r]);
+          last_use[index(r)] = -2;
+        }
+    }
+  }
+
+  int64_t slot_bytes(const std::pair<Extent, int>& slot) const {
+    const int64_t count = slot.first == Extent::kOne   ? 1
+                          : slot.first == Extent::kRow ? tiles_->tile_rows
+                                                       : tiles_->tile_rows * tiles_->tile_columns;
+    return (count * slot.second + 63) / 64 * 64;
+  }
+
+  // Narrower tiles when many registers are alive, so that they stay in the first cache together.
+  void set_tiles() {
+    TileProgram& t = *tiles_;
+    int64_t per_element = 0;
+    for (const auto& slot : slots_)
+      if (slot.first == Extent::kTile) per_element += slot.second;
+    if (!program_.has_rows && t.tile_rows == 1 && per_element > 0)
+      t.tile_columns = std::min(t.tile_columns, std::max<int64_t>(128, kTileBytes / per_element / 64 * 64));
+    std::vector<int64_t> offsets;
+    for (const auto& slot : slots_) {
+      offsets.push_back(t.scratch_bytes);
+      t.scratch_bytes += slot_bytes(slot);
+    }
+    for (const auto& [r, slot] : slot_of_) reg(r).offset = offsets[index(slot)];
+    if (t.scratch_bytes > kMaxTileScratch)
+      fail("rows of {} elements need {} bytes at once, the limit is {}", t.columns, t.scratch_bytes,
+           kMaxTileScratch);
+    const int64_t width = std::max<int64_t>(1, t.tile_columns);
+    t.tiles_per_row = (t.columns + width - 1) / width;
+    t.num_tiles = t.tile_rows > 1 ? (t.rows + t.tile_rows - 1) / t.tile_rows : t.rows * t.tiles_per_row;
+    if (t.columns == 0) t.num_tiles = 0;
+    t.tiles_per_block = std::max<int64_t>(1, kBlockElements / (width * t.tile_rows));
+  }
+
+  const FusedProgram& program_;
+  std::shared_ptr<TileProgram> tiles_;
+  bool one_row_ = true;
+  std::vector<Held> values_;
+  std::map<int, int> spread_;
+  std::map<std::pair<int, Lane>, int> converted_;
+  std::vector<std::pair<Extent, int>> slots_;
+  std::map<int, int> slot_of_;
+};
+
+}  // namespace
+
+std::shared_ptr<const TileProgram> compile_tile_program(const FusedProgram& program) {
+  return Compiler(program).compile();
+}
+
+}  // namespace genesis::cpu
