@@ -10,6 +10,7 @@
 #include "executor/state_memory.h"
 #include "passes/bind.h"
 #include "passes/make_plan.h"
+#include "passes/pipelines.h"
 
 namespace genesis {
 namespace {
@@ -37,6 +38,7 @@ class Session::Impl {
         options_(std::move(options)),
         states_(*model_),
         tasks_(checked_threads(options_.threads)) {
+    passes::check_pass_names({options_.disabled_passes.begin(), options_.disabled_passes.end()});
     if (options_.device != "cpu") fail("no device '{}' here: this build knows 'cpu'", options_.device);
   }
 
@@ -82,12 +84,22 @@ class Session::Impl {
     auto compiled = std::make_unique<Compiled>();
     compiled->work = Model::with_tables_of(*model_);
     const Graph authored = copy_graph(model_->entry(entry), *compiled->work);
-    const Graph graph = passes::bind(authored, bindings);
+    const Graph graph = optimise(passes::bind(authored, bindings));
     compiled->plan = passes::make_plan(graph, cpu::cpu_target(),
                                        {.in_place = options_.in_place, .reuse = options_.reuse_memory});
     compiled->plan.bindings = bindings;
     tasks_.execute([&] { compiled->runner = make_cpu_runner(compiled->plan); });
     return compiled;
+  }
+
+  Graph optimise(Graph bound) const {
+    if (!options_.optimise) return bound;
+    const Target target = cpu::cpu_target();
+    passes::PassContext context;
+    context.target = &target;
+    passes::PipelineOptions options;
+    options.disabled.insert(options_.disabled_passes.begin(), options_.disabled_passes.end());
+    return passes::run_passes(bound, passes::pipeline_for(bound), context, options);
   }
 
   void point_at_memory(Compiled& compiled, const NamedTensors& inputs) {
