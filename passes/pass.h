@@ -38,7 +38,7 @@ struct PassReport {
 
 struct PipelineOptions {
   std::set<std::string, std::less<>> disabled;  // names of passes to leave out
-  bool verify = true;                           // schema/verify after every pass that changed something
+  bool verify = true;                           // schema/verify after every pass
   // Called after every pass that changed the graph; `number` is the pass's place in the pipeline, from 1.
   std::function<void(int number, const Pass& pass, const Graph& graph)> on_change;
   std::vector<PassReport>* reports = nullptr;
