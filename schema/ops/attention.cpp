@@ -53,6 +53,14 @@ void check_qkv(Types in, const ops::AttentionRules& rules) {
          k.heads.to_string(), types());
 }
 
+bool expands_to(const Shape& shape, const Shape& wider) {
+  const int extra = wider.rank() - shape.rank();
+  if (extra < 0) return false;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (!(shape[i] == Dim(1)) && !(shape[i] == wider[i + extra])) return false;
+  return true;
+}
+
 // The optional inputs from `first` on.
 void check_rest(Types in, size_t first, const ops::AttentionRules& rules) {
   const size_t expected = first + (rules.has_mask ? 1 : 0) + (rules.has_key_length ? 1 : 0);
@@ -65,7 +73,7 @@ void check_rest(Types in, size_t first, const ops::AttentionRules& rules) {
     const Shape scores{q.batch, q.heads, q.time, k.time};
     if (mask.dtype != DType::boolean && !is_float(mask.dtype))
       fail("attention: mask must be bool or floating-point, got {}", mask.to_string());
-    if (mask.shape.rank() > 4 || !(broadcast(mask.shape, scores) == scores))
+    if (!expands_to(mask.shape, scores))
       fail("attention: mask {} does not broadcast to [batch, heads, query_time, key_time] = {}",
            mask.to_string(), scores.to_string());
   }

@@ -1,0 +1,406 @@
+// attention against its formula, and the kernels that work block by block against the one that does not.
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "backends/cpu/kernels.h"
+#include "schema/ops/attention.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+struct Setting {
+  int64_t batch = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, size = 4, v_size = 0;  // v_size 0: size
+  AttentionOptions options;
+  std::vector<int64_t> mask = {};  // its sizes; empty: none
+  int64_t key_length = -1;         // -1: none
+
+  int64_t value_size() const { return v_size ? v_size : size; }
+  bool heads_first() const { return options.layout == AttentionLayout::kBHTD; }
+  std::vector<int64_t> shape(int64_t h, int64_t t, int64_t d) const {
+    return heads_first() ? std::vector<int64_t>{batch, h, t, d} : std::vector<int64_t>{batch, t, h, d};
+  }
+  int64_t at(int64_t b, int64_t h, int64_t t, int64_t d, const std::vector<int64_t>& sizes) const {
+    return heads_first() ? ravel({b, h, t, d}, sizes) : ravel({b, t, h, d}, sizes);
+  }
+};
+
+double mask_at(const Ref& mask, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const std::vector<int64_t> full = {b, h, i, j};
+  std::vector<int64_t> index;
+  for (int64_t axis = 0; axis < mask.rank(); ++axis)
+    index.push_back(mask.dim(axis) == 1 ? 0 : full[static_cast<size_t>(axis + 4 - mask.rank())]);
+  return mask[ravel(index, mask.shape)];
+}
+
+// One row of weights; all zero where the query sees nothing.
+std::vector<double> weights(const Setting& s, const Refs& x, const Ref* mask, bool mask_is_bool, int64_t b,
+                            int64_t h, int64_t i) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double scale = s.options.scale != 0 ? s.options.scale : 1 / std::sqrt(static_cast<double>(s.size));
+  const int64_t length = s.key_length >= 0 ? s.key_length : s.keys;
+  std::vector<double> p(static_cast<size_t>(s.keys), -infinity);
+  double top = -infinity, sum = 0;
+  for (int64_t j = 0; j < length; ++j) {
+    if (s.options.causal && j > i + length - s.queries) continue;
+    double dot = 0;
+    for (int64_t d = 0; d < s.size; ++d)
+      dot +=
+          x[0][s.at(b, h, i, d, x[0].shape)] * x[1][s.at(b, h / (s.heads / s.key_heads), j, d, x[1].shape)];
+    double score = dot * scale;
+    if (mask)
+      score = mask_is_bool ? (mask_at(*mask, b, h, i, j) != 0 ? score : -infinity)
+                           : score + mask_at(*mask, b, h, i, j);
+    p[static_cast<size_t>(j)] = score;
+    top = std::max(top, score);
+  }
+  for (double& w : p) sum += w = top == -infinity ? 0 : std::exp(w - top);
+  for (double& w : p) w = sum == 0 ? 0 : w / sum;
+  return p;
+}
+
+Ref attention_reference(const Setting& s, const Refs& x, bool mask_is_bool) {
+  Ref y = ref_zeros(s.shape(s.heads, s.queries, s.value_size()));
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t h = 0; h < s.heads; ++h)
+      for (int64_t i = 0; i < s.queries; ++i) {
+        const auto p = weights(s, x, s.mask.empty() ? nullptr : &x[3], mask_is_bool, b, h, i);
+        for (int64_t j = 0; j < s.keys; ++j)
+          for (int64_t d = 0; d < s.value_size(); ++d)
+            y[s.at(b, h, i, d, y.shape)] +=
+                p[static_cast<size_t>(j)] * x[2][s.at(b, h / (s.heads / s.key_heads), j, d, x[2].shape)];
+      }
+  return y;
+}
+
+void check_attention(const std::string& name, const Setting& s, CaseInput mask = {}) {
+  OpCase one{
+      .name = "attention_" + name,
+      .inputs = {real(s.shape(s.heads, s.queries, s.size), -2, 2),
+                 real(s.shape(s.key_heads, s.keys, s.size), -2, 2),
+                 real(s.shape(s.key_heads, s.keys, s.value_size()))},
+      .build =
+          [=](const Inputs& x) {
+            const Value mask_value = s.mask.empty() ? Value{} : x[3];
+            const Value length = s.key_length < 0 ? Value{} : x[s.mask.empty() ? 3 : 4];
+            return Outputs{attention(x[0], x[1], x[2], s.options, mask_value, length)};
+          },
+      .reference =
+          [=](const Refs& x) { return Refs{attention_reference(s, x, mask.dtype == DType::boolean)}; }};
+  if (!s.mask.empty()) one.inputs.push_back(mask);
+  if (s.key_length >= 0) one.inputs.push_back(integer_data({}, {static_cast<double>(s.key_length)}));
+  check(one);
+}
+
+constexpr AttentionOptions kCausal{.causal = true};
+constexpr AttentionOptions kHeadsFirst{.layout = AttentionLayout::kBHTD};
+constexpr AttentionOptions kCausalHeadsFirst{.causal = true, .layout = AttentionLayout::kBHTD};
+
+TEST(Attention, Plain) {
+  check_attention("plain", {.batch = 2, .heads = 2, .key_heads = 2, .queries = 5, .keys = 7});
+  check_attention("heads_first",
+                  {.batch = 2, .heads = 2, .key_heads = 2, .queries = 5, .keys = 7, .options = kHeadsFirst});
+  check_attention("scaled", {.heads = 2, .key_heads = 2, .queries = 6, .keys = 6, .options = {.scale = 0.7}});
+  check_attention("other_value_size",
+                  {.heads = 2, .key_heads = 1, .queries = 6, .keys = 5, .size = 3, .v_size = 6});
+  check_attention("one_of_each", {});
+}
+
+TEST(Attention, Causal) {
+  check_attention("causal",
+                  {.batch = 2, .heads = 2, .key_heads = 2, .queries = 6, .keys = 6, .options = kCausal});
+  check_attention("causal_longer_keys",
+                  {.heads = 2, .key_heads = 2, .queries = 5, .keys = 9, .options = kCausal});
+  check_attention("causal_blind_queries", {.queries = 9, .keys = 5, .options = kCausal});
+  check_attention("causal_heads_first",
+                  {.heads = 2, .key_heads = 1, .queries = 6, .keys = 8, .options = kCausalHeadsFirst});
+}
+
+TEST(Attention, GroupedHeads) {
+  check_attention("grouped",
+                  {.batch = 2, .heads = 4, .key_heads = 2, .queries = 5, .keys = 6, .options = kCausal});
+  check_attention("one_key_head", {.heads = 3, .key_heads = 1, .queries = 5, .keys = 6});
+}
+
+TEST(Attention, Masks) {
+  const Setting base{.batch = 2, .heads = 2, .key_heads = 2, .queries = 5, .keys = 6};
+  Setting s = base;
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{5, 6}, {2, 2, 5, 6}, {2, 1, 1, 6}, {1, 2, 5, 1}, {6}}) {
+    s.mask = sizes;
+    std::string name = "mask";
+    for (int64_t size : sizes) name += "_" + std::to_string(size);
+    check_attention("bool_" + name, s, booleans(sizes));
+    check_attention("float_" + name, s, real(sizes, -2, 2));
+  }
+  s.mask = {5, 6};
+  s.options = kCausal;
+  check_attention("float_mask_causal", s, real({5, 6}, -2, 2));
+  s.options = kHeadsFirst;
+  check_attention("float_mask_heads_first", s, real({5, 6}, -2, 2));
+}
+
+TEST(Attention, MaskThatHidesAWholeRow) {
+  Setting s{.queries = 2, .keys = 3, .mask = {2, 3}};
+  check_attention(
+      "hidden_row", s,
+      {.dtype = DType::boolean, .shape = {2, 3}, .values = {0, 0, 0, 1, 0, 1}, .differentiable = false});
+}
+
+TEST(Attention, KeyLength) {
+  check_attention("key_length", {.heads = 2, .key_heads = 2, .queries = 5, .keys = 9, .key_length = 7});
+  check_attention(
+      "key_length_causal",
+      {.batch = 2, .heads = 4, .key_heads = 2, .queries = 5, .keys = 9, .options = kCausal, .key_length = 6});
+  check_attention("key_length_zero", {.queries = 2, .keys = 4, .key_length = 0});
+}
+
+// Head sizes of 16 and few queries go the way of a decode step.
+TEST(Attention, Decode) {
+  check_attention(
+      "decode",
+      {.batch = 2, .heads = 4, .key_heads = 2, .queries = 1, .keys = 9, .size = 16, .options = kCausal});
+  check_attention(
+      "decode_two_queries",
+      {.heads = 2, .key_heads = 1, .queries = 2, .keys = 9, .size = 16, .options = kCausal, .key_length = 5});
+  check_attention("decode_many_heads",
+                  {.heads = 20, .key_heads = 1, .queries = 1, .keys = 3, .size = 16, .options = kHeadsFirst});
+  check_attention("decode_mask",
+                  {.heads = 4, .key_heads = 2, .queries = 2, .keys = 5, .size = 16, .mask = {4, 2, 5}},
+                  real({4, 2, 5}));
+}
+
+TEST(Attention, EmptySizes) {
+  check_attention("no_queries", {.heads = 2, .key_heads = 2, .queries = 0, .keys = 4});
+  check_attention("no_keys", {.heads = 2, .key_heads = 2, .queries = 3, .keys = 0});
+  check_attention("no_batch", {.batch = 0, .queries = 3, .keys = 3});
+}
+
+TEST(Attention, NanInAQueryShows) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto results = run_graph(
+      {{"q", Tensor::of<float>({1, 2, 1, 1}, {nan, 1})}, {"k", Tensor::of<float>({1, 2, 1, 1}, {1, 2})}},
+      [](const Inputs& x) {
+        return std::vector<std::pair<std::string, Value>>{{"y", attention(x[0], x[1], x[1])}};
+      });
+  EXPECT_TRUE(std::isnan(results.at("y").as<float>()[0]));
+  EXPECT_FALSE(std::isnan(results.at("y").as<float>()[1]));
+}
+
+TEST(Attention, KeyLengthOutOfRangeIsAnError) {
+  expect_error(
+      [] {
+        run_graph({{"q", Tensor::zeros({DType::f32, {1, 1, 1, 4}})},
+                   {"k", Tensor::zeros({DType::f32, {1, 3, 1, 4}})},
+                   {"n", Tensor::scalar<int64_t>(5)}},
+                  [](const Inputs& x) {
+                    return std::vector<std::pair<std::string, Value>>{
+                        {"y", attention(x[0], x[1], x[1], {}, {}, x[2])}};
+                  });
+      },
+      {"attention", "5"});
+}
+
+TEST(Attention, Errors) {
+  const auto build = [](std::vector<TensorType> types, AttentionOptions options = {}) {
+    return [=] {
+      infer_case(types, [=](const Inputs& x) {
+        return Outputs{attention(x[0], x[1], x[2], options, types.size() > 3 ? x[3] : Value{},
+                                 types.size() > 4 ? x[4] : Value{})};
+      });
+    };
+  };
+  const TensorType q{DType::f32, {2, 5, 4, 8}}, k{DType::f32, {2, 6, 2, 8}};
+  expect_error(build({q, {DType::f32, {3, 6, 2, 8}}, k}), {"batch sizes", "f32[2,5,4,8]", "f32[3,6,2,8]"});
+  expect_error(build({q, {DType::f32, {2, 6, 2, 16}}, k}), {"head sizes of q and k"});
+  expect_error(build({q, {DType::f32, {2, 6, 3, 8}}, {DType::f32, {2, 6, 3, 8}}}),
+               {"4 query heads", "3 key heads"});
+  expect_error(build({q, k, {DType::f32, {2, 7, 2, 8}}}), {"k and v differ"});
+  expect_error(build({{DType::f32, {5, 4, 8}}, k, k}), {"[batch, time, heads, head_size]", "f32[5,4,8]"});
+  expect_error(build({q, k, k, {DType::boolean, {5, 5}}}), {"mask bool[5,5]", "[2,4,5,6]"});
+  expect_error(build({q, k, k, {DType::i32, {5, 6}}}), {"mask must be bool or floating-point"});
+  expect_error(build({q, k, k, {DType::boolean, {5, 6}}, {DType::i64, {1}}}),
+               {"key_length must be an i64 scalar"});
+}
+
+TEST(Attention, SymbolicSizes) {
+  const Dim batch = Dim::symbol("batch"), time = Dim::symbol("time");
+  const TensorType q{DType::bf16, {batch, time, 8, 64}}, k{DType::bf16, {batch, time, 2, 64}};
+  const auto types =
+      infer_case({q, k, k}, [](const Inputs& x) { return Outputs{attention(x[0], x[1], x[2], kCausal)}; });
+  EXPECT_EQ(types[0], q);
+}
+
+// --- implementations against each other, at sizes that fill many blocks
+// -----------------------------------------------
+
+using Tensors = std::vector<Tensor>;
+
+Tensor random_tensor(const TensorType& type, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::byte* data;
+  Tensor tensor = Tensor::uninitialized(type, &data);
+  for (int64_t i = 0; i < type.numel(); ++i) {
+    if (type.dtype == DType::f32) reinterpret_cast<float*>(data)[i] = normal(random);
+    if (type.dtype == DType::bf16) reinterpret_cast<bf16*>(data)[i] = bf16(normal(random));
+    if (type.dtype == DType::boolean) reinterpret_cast<bool*>(data)[i] = random() % 4 != 0;
+  }
+  return tensor;
+}
+
+// The results of one implementation; empty if it declines.
+std::optional<Tensors> run_with(std::string_view implementation, std::string_view op, const Attributes& given,
+                                const Tensors& inputs) {
+  const OpDef& def = *find_op(op);
+  const Attributes attributes = def.canonical(given);
+  std::vector<TensorType> in_types;
+  std::vector<TensorView> in, out;
+  for (const Tensor& tensor : inputs) {
+    in_types.push_back(tensor.type());
+    in.push_back(view_of(tensor.type(), const_cast<std::byte*>(tensor.data())));
+  }
+  const std::vector<TensorType> out_types = infer_types(def, attributes, in_types);
+  Tensors results;
+  for (const TensorType& type : out_types) {
+    std::byte* data;
+    results.push_back(Tensor::uninitialized(type, &data));
+    out.push_back(view_of(type, data));
+  }
+  const KernelQuery query{def, attributes, in_types, out_types};
+  for (const KernelImpl& kernel : cpu::kernels_for(op)) {
+    if (kernel.name != implementation) continue;
+    if (kernel.can_run && kernel.can_run(query)) return std::nullopt;
+    std::byte* scratch;
+    const Tensor owner = Tensor::uninitialized({DType::u8, {kernel.scratch_bytes(query) + 64}}, &scratch);
+    scratch += (64 - reinterpret_cast<uintptr_t>(scratch) % 64) % 64;
+    const auto parsed = def.parse(attributes);
+    const auto prepared = kernel.prepare(query);
+    Fault fault;
+    kernel.run({.inputs = in,
+                .outputs = out,
+                .attributes_ptr = parsed.get(),
+                .prepared_ptr = prepared.get(),
+                .scratch = scratch,
+                .fault = &fault});
+  }
+  return results;
+}
+
+void expect_alike(const Tensors& got, const Tensors& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    const auto a = got[i].to_doubles(), b = expected[i].to_doubles();
+    double worst = 0, largest = 1;
+    for (double x : b) largest = std::max(largest, std::isinf(x) ? 0 : std::abs(x));
+    for (size_t k = 0; k < a.size(); ++k) worst = std::max(worst, a[k] == b[k] ? 0 : std::abs(a[k] - b[k]));
+    EXPECT_LE(worst, tolerance * largest) << "output " << i;
+  }
+}
+
+void compare_implementations(const Setting& s, DType dtype, double tolerance) {
+  SCOPED_TRACE(fmt::format("b{} h{}/{} q{} k{} d{}/{} causal={} mask={} key_length={}", s.batch, s.heads,
+                           s.key_heads, s.queries, s.keys, s.size, s.value_size(), s.options.causal,
+                           s.mask.size(), s.key_length));
+  ops::Attention op;
+  op.causal = s.options.causal;
+  op.layout = s.options.layout;
+  op.has_mask = !s.mask.empty();
+  op.has_key_length = s.key_length >= 0;
+  op.with_lse = true;
+  Tensors inputs = {random_tensor({dtype, Shape::of(s.shape(s.heads, s.queries, s.size))}, 1),
+                    random_tensor({dtype, Shape::of(s.shape(s.key_heads, s.keys, s.size))}, 2),
+                    random_tensor({dtype, Shape::of(s.shape(s.key_heads, s.keys, s.value_size()))}, 3)};
+  Tensors rest;
+  if (op.has_mask) rest.push_back(random_tensor({DType::boolean, Shape::of(s.mask)}, 4));
+  if (op.has_key_length) rest.push_back(Tensor::scalar(s.key_length));
+  inputs.insert(inputs.end(), rest.begin(), rest.end());
+  const Tensors expected = *run_with("reference", "attention", to_attributes(op), inputs);
+  expect_alike(*run_with("blocks", "attention", to_attributes(op), inputs), expected, tolerance);
+  if (const auto decoded = run_with("decode", "attention", to_attributes(op), inputs))
+    expect_alike(*decoded, expected, tolerance);
+
+  ops::AttentionGrad grad;
+  static_cast<ops::AttentionRules&>(grad) = op;
+  Tensors grad_inputs = {inputs[0],   inputs[1],   inputs[2],
+                         expected[0], expected[1], random_tensor(expected[0].type(), 5)};
+  grad_inputs.insert(grad_inputs.end(), rest.begin(), rest.end());
+  expect_alike(*run_with("blocks", "attention_grad", to_attributes(grad), grad_inputs),
+               *run_with("reference", "attention_grad", to_attributes(grad), grad_inputs), 2 * tolerance);
+}
+
+TEST(Attention, BlocksAgreeWithTheFormula) {
+  constexpr double kF32 = 1e-5, kBf16 = 8e-3;
+  compare_implementations(
+      {.batch = 2, .heads = 4, .key_heads = 2, .queries = 300, .keys = 300, .size = 64, .options = kCausal},
+      DType::f32, kF32);
+  compare_implementations(
+      {.heads = 2, .key_heads = 2, .queries = 130, .keys = 421, .size = 48, .options = kCausal}, DType::f32,
+      kF32);
+  compare_implementations(
+      {.heads = 2, .key_heads = 1, .queries = 421, .keys = 130, .size = 20, .options = kCausal}, DType::f32,
+      kF32);
+  compare_implementations({.heads = 2, .key_heads = 1, .queries = 65, .keys = 129, .size = 80, .v_size = 33},
+                          DType::f32, kF32);
+  compare_implementations({.batch = 20,
+                           .heads = 2,
+                           .key_heads = 2,
+                           .queries = 140,
+                           .keys = 140,
+                           .size = 32,
+                           .options = kCausalHeadsFirst},
+                          DType::f32, kF32);
+  compare_implementations({.heads = 2,
+                           .key_heads = 1,
+                           .queries = 150,
+                           .keys = 170,
+                           .size = 32,
+                           .options = kCausal,
+                           .mask = {2, 1, 170}},
+                          DType::f32, kF32);
+  compare_implementations({.heads = 2,
+                           .key_heads = 1,
+                           .queries = 70,
+                           .keys = 300,
+                           .size = 32,
+                           .options = kCausal,
+                           .key_length = 260},
+                          DType::f32, kF32);
+  compare_implementations(
+      {.heads = 4, .key_heads = 2, .queries = 100, .keys = 300, .size = 64, .options = kCausal}, DType::bf16,
+      kBf16);
+  compare_implementations({.heads = 4, .key_heads = 2, .queries = 100, .keys = 100, .size = 40}, DType::bf16,
+                          kBf16);
+}
+
+TEST(Attention, DecodeAgreesWithTheFormula) {
+  constexpr double kF32 = 1e-5, kBf16 = 8e-3;
+  compare_implementations(
+      {.heads = 14, .key_heads = 2, .queries = 1, .keys = 700, .size = 64, .options = kCausal}, DType::f32,
+      kF32);
+  compare_implementations({.batch = 2,
+                           .heads = 40,
+                           .key_heads = 2,
+                           .queries = 3,
+                           .keys = 300,
+                           .size = 80,
+                           .v_size = 48,
+                           .options = kCausal,
+                           .key_length = 257},
+                          DType::f32, kF32);
+  compare_implementations({.heads = 6,
+                           .key_heads = 2,
+                           .queries = 2,
+                           .keys = 400,
+                           .size = 32,
+                           .options = kHeadsFirst,
+                           .mask = {6, 2, 400}},
+                          DType::f32, kF32);
+  compare_implementations(
+      {.heads = 8, .key_heads = 8, .queries = 1, .keys = 500, .size = 128, .options = kCausal}, DType::bf16,
+      kBf16);
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,209 @@
+// matmul and linear against plain loops, in every arrangement of operands that torch.matmul takes.
+#include <cmath>
+
+#include "schema/ops/matmul.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+Sizes without_last(Sizes sizes, int64_t count) { return {sizes.begin(), sizes.end() - count}; }
+
+// The index into an operand of sizes `sizes` that broadcasts against `index`, aligned right.
+int64_t broadcast_index(const Sizes& index, const Sizes& sizes) {
+  int64_t flat = 0;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    flat = flat * sizes[i] + (sizes[i] == 1 ? 0 : index[i + index.size() - sizes.size()]);
+  return flat;
+}
+
+Sizes broadcast_sizes(const Sizes& a, const Sizes& b) {
+  Sizes sizes(std::max(a.size(), b.size()));
+  for (size_t i = 1; i <= sizes.size(); ++i) {
+    const int64_t x = i <= a.size() ? a[a.size() - i] : 1, y = i <= b.size() ? b[b.size() - i] : 1;
+    sizes[sizes.size() - i] = x == 1 ? y : x;
+  }
+  return sizes;
+}
+
+Ref matmul_reference(Ref a, Ref b, bool transpose_a = false, bool transpose_b = false) {
+  const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
+  if (vector_a) a.shape = {1, a.dim(0)};
+  if (vector_b) b.shape = {b.dim(0), 1};
+  const int64_t m = a.dim(transpose_a ? -1 : -2), k = a.dim(transpose_a ? -2 : -1),
+                n = b.dim(transpose_b ? -2 : -1);
+  const Sizes batch_a = without_last(a.shape, 2), batch_b = without_last(b.shape, 2);
+  Sizes shape = broadcast_sizes(batch_a, batch_b);
+  const Sizes batch = shape;
+  shape.push_back(m);
+  shape.push_back(n);
+  Ref y = ref_zeros(shape);
+  for (int64_t i = 0; i < y.numel(); ++i) {
+    const Sizes at = unravel(i, shape), outer = without_last(at, 2);
+    const int64_t row = at[at.size() - 2], column = at.back();
+    const int64_t base_a = broadcast_index(outer, batch_a) * m * k,
+                  base_b = broadcast_index(outer, batch_b) * k * n;
+    for (int64_t p = 0; p < k; ++p)
+      y[i] += a[base_a + (transpose_a ? p * m + row : row * k + p)] *
+              b[base_b + (transpose_b ? column * k + p : p * n + column)];
+  }
+  if (vector_b) y.shape.pop_back();
+  if (vector_a) y.shape.erase(y.shape.end() - (vector_b ? 1 : 2));
+  return y;
+}
+
+OpCase matmul_case(const std::string& name, const Sizes& a, const Sizes& b, bool transpose_a = false,
+                   bool transpose_b = false) {
+  return {.name = "matmul_" + name,
+          .inputs = {real(a), real(b)},
+          .build = [=](const Inputs& x) { return Outputs{matmul(x[0], x[1], transpose_a, transpose_b)}; },
+          .reference =
+              [=](const Refs& x) { return Refs{matmul_reference(x[0], x[1], transpose_a, transpose_b)}; }};
+}
+
+TEST(Matmul, Matrices) {
+  check(matmul_case("square", {5, 5}, {5, 5}));
+  check(matmul_case("wide", {3, 17}, {17, 40}));
+  check(matmul_case("row", {1, 33}, {33, 20}));
+  check(matmul_case("column", {20, 33}, {33, 1}));
+  check(matmul_case("outer", {7, 1}, {1, 9}));
+}
+
+TEST(Matmul, TransposedOperands) {
+  check(matmul_case("ta", {6, 4}, {6, 5}, true, false));
+  check(matmul_case("tb", {4, 6}, {5, 6}, false, true));
+  check(matmul_case("tatb", {6, 4}, {5, 6}, true, true));
+  check(matmul_case("batch_ta", {3, 6, 4}, {3, 6, 5}, true, false));
+  check(matmul_case("batch_tb", {3, 4, 6}, {3, 5, 6}, false, true));
+  check(matmul_case("batch_tatb", {3, 6, 4}, {3, 5, 6}, true, true));
+}
+
+TEST(Matmul, Vectors) {
+  check(matmul_case("dot", {7}, {7}));
+  check(matmul_case("vector_matrix", {7}, {7, 3}));
+  check(matmul_case("matrix_vector", {3, 7}, {7}));
+  check(matmul_case("vector_batch", {7}, {2, 7, 3}));
+  check(matmul_case("batch_vector", {2, 3, 7}, {7}));
+}
+
+TEST(Matmul, Batches) {
+  check(matmul_case("batch", {4, 2, 3}, {4, 3, 5}));
+  check(matmul_case("one_b", {4, 2, 3}, {3, 5}));
+  check(matmul_case("one_b_tb", {2, 2, 2, 3}, {5, 3}, false, true));
+  check(matmul_case("one_a", {2, 3}, {4, 3, 5}));
+  check(matmul_case("one_a_ta", {3, 2}, {4, 3, 5}, true, false));
+  check(matmul_case("one_b_ta", {4, 3, 2}, {3, 5}, true, false));
+  check(matmul_case("b_of_ones", {4, 2, 3}, {1, 1, 3, 5}));
+  check(matmul_case("inner_broadcast", {2, 1, 2, 3}, {2, 4, 3, 5}));
+  check(matmul_case("outer_broadcast", {1, 4, 2, 3}, {2, 4, 3, 5}));
+  check(matmul_case("crossed", {2, 1, 3, 2, 3}, {1, 4, 1, 3, 2}));
+  check(matmul_case("crossed_deep", {2, 1, 2, 2, 2}, {1, 3, 2, 2, 2}));
+}
+
+TEST(Matmul, EmptySizes) {
+  check(matmul_case("no_rows", {0, 3}, {3, 4}));
+  check(matmul_case("no_columns", {2, 3}, {3, 0}));
+  check(matmul_case("no_depth", {2, 0}, {0, 4}));
+  check(matmul_case("no_batch", {0, 2, 3}, {0, 3, 4}));
+  check(matmul_case("no_batch_one_b", {0, 2, 3}, {3, 4}));
+}
+
+TEST(Matmul, Integers) {
+  for (DType dtype : {DType::i32, DType::i64, DType::u8})
+    check({.name = "matmul_" + std::string(name_of(dtype)),
+           .inputs = {integers({3, 4}, 0, 5, dtype), integers({4, 2}, 0, 5, dtype)},
+           .build = [](const Inputs& x) { return Outputs{matmul(x[0], x[1])}; },
+           .reference = [](const Refs& x) { return Refs{matmul_reference(x[0], x[1])}; },
+           .gradient = false});
+}
+
+TEST(Matmul, Types) {
+  const auto types = infer_case({{DType::bf16, {Dim::symbol("b"), 3, 4}}, {DType::f32, {4, 5}}},
+                                [](const Inputs& x) { return Outputs{matmul(x[0], x[1])}; });
+  EXPECT_EQ(types[0].to_string(), "f32[b,3,5]");
+}
+
+TEST(Matmul, Errors) {
+  const auto product = [](TensorType a, TensorType b, bool ta = false) {
+    return [=] { infer_case({a, b}, [=](const Inputs& x) { return Outputs{matmul(x[0], x[1], ta)}; }); };
+  };
+  expect_error(product({DType::f32, {2, 3}}, {DType::f32, {4, 5}}),
+               {"f32[2,3]", "f32[4,5]", "inner sizes 3 and 4"});
+  expect_error(product({DType::f32, {2, 3}}, {DType::f32, {3, 5}}, true), {"f32[2,3] transposed", "2 and 3"});
+  expect_error(product({DType::f32, {3, 2, 3}}, {DType::f32, {2, 3, 5}}), {"do not broadcast"});
+  expect_error(product({DType::f32, {}}, {DType::f32, {3}}), {"at least one axis"});
+  expect_error(product({DType::f32, {3}}, {DType::f32, {3}}, true), {"cannot be transposed"});
+  expect_error(product({DType::boolean, {2, 2}}, {DType::boolean, {2, 2}}), {"bool"});
+}
+
+double activate(double x, Activation activation) {
+  const double cubic = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(cubic));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+Ref linear_reference(const Refs& x, Activation activation) {
+  Ref y = matmul_reference(x[0], x[1], false, true);
+  const int64_t out = x[1].dim(0);
+  for (int64_t i = 0; i < y.numel(); ++i)
+    y[i] = activate(y[i] + (x.size() > 2 ? x[2][i % out] : 0), activation);
+  return y;
+}
+
+OpCase linear_case(const std::string& name, const Sizes& x, int64_t out, bool bias, Activation activation) {
+  OpCase result{
+      .name = "linear_" + name,
+      .inputs = {real(x), real({out, x.back()})},
+      .build =
+          [=](const Inputs& v) { return Outputs{linear(v[0], v[1], bias ? v[2] : Value{}, activation)}; },
+      .reference = [=](const Refs& v) { return Refs{linear_reference(v, activation)}; }};
+  if (bias) result.inputs.push_back(real({out}));
+  return result;
+}
+
+TEST(Linear, Shapes) {
+  check(linear_case("matrix", {6, 5}, 7, true, Activation::kNone));
+  check(linear_case("without_bias", {6, 5}, 7, false, Activation::kNone));
+  check(linear_case("batch", {2, 3, 5}, 4, true, Activation::kNone));
+  check(linear_case("vector", {5}, 4, true, Activation::kNone));
+  OpCase wide = linear_case("wide", {9, 70}, 130, true, Activation::kNone);
+  wide.gradient = false;
+  check(wide);
+  check(linear_case("empty", {0, 5}, 4, true, Activation::kNone));
+  check(linear_case("no_features", {3, 0}, 4, true, Activation::kNone));
+}
+
+TEST(Linear, Activations) {
+  check(linear_case("relu", {6, 5}, 7, true, Activation::kRelu));
+  check(linear_case("gelu", {6, 5}, 7, true, Activation::kGelu));
+  check(linear_case("gelu_tanh", {6, 5}, 7, true, Activation::kGeluTanh));
+  check(linear_case("silu", {2, 3, 5}, 7, true, Activation::kSilu));
+  check(linear_case("silu_without_bias", {6, 5}, 7, false, Activation::kSilu));
+}
+
+TEST(Linear, Errors) {
+  const auto build = [](TensorType x, TensorType w, TensorType b) {
+    return [=] { infer_case({x, w, b}, [](const Inputs& v) { return Outputs{linear(v[0], v[1], v[2])}; }); };
+  };
+  expect_error(build({DType::f32, {2, 3}}, {DType::f32, {5, 4}}, {DType::f32, {5}}),
+               {"f32[2,3]", "f32[5,4]", "must be 4"});
+  expect_error(build({DType::f32, {2, 3}}, {DType::f32, {5, 3}}, {DType::f32, {3}}),
+               {"bias must be f32[5]", "f32[3]"});
+  expect_error(build({DType::f32, {2, 3}}, {DType::f32, {3}}, {DType::f32, {3}}), {"[out, in]", "f32[3]"});
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,95 @@
+// rope against sin and cos in long double, near and far positions, both conventions.
+#include <cmath>
+
+#include "schema/ops/attention.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+struct Setting {
+  std::vector<int64_t> shape;      // of x
+  std::vector<int64_t> positions;  // their sizes
+  double theta = 10000;
+  RopeKind kind = RopeKind::kHalf;
+  int64_t rotary_size = 0;
+  std::vector<double> at = {};  // the positions; empty: drawn
+};
+
+Ref rope_reference(const Setting& s, const Ref& x, const Ref& positions) {
+  Ref y = x;
+  const int64_t size = x.dim(3), rotated = s.rotary_size ? s.rotary_size : size;
+  for (int64_t flat = 0; flat < x.numel(); ++flat) {
+    const auto at = unravel(flat, x.shape);
+    if (at[3] >= rotated) continue;
+    const bool halves = s.kind == RopeKind::kHalf;
+    const int64_t pair = halves ? at[3] % (rotated / 2) : at[3] / 2;
+    const bool second = halves ? at[3] >= rotated / 2 : at[3] % 2 == 1;
+    const int64_t partner = flat + (second ? -1 : 1) * (halves ? rotated / 2 : 1);
+    const double position = positions.rank() == 1 ? positions[at[1]] : positions[at[0] * x.dim(1) + at[1]];
+    const long double angle = static_cast<long double>(position) *
+                              std::pow(static_cast<long double>(s.theta), -2.0L * pair / rotated);
+    y[flat] =
+        static_cast<double>(x[flat] * std::cos(angle) + (second ? 1 : -1) * x[partner] * std::sin(angle));
+  }
+  return y;
+}
+
+void check_rope(const std::string& name, const Setting& s) {
+  check({.name = "rope_" + name,
+         .inputs = {real(s.shape),
+                    s.at.empty() ? integers(s.positions, 0, 50) : integer_data(s.positions, s.at)},
+         .build = [=](const Inputs& x) { return Outputs{rope(x[0], x[1], s.theta, s.kind, s.rotary_size)}; },
+         .reference = [=](const Refs& x) { return Refs{rope_reference(s, x[0], x[1])}; },
+         // Frequencies in double carry a relative error of 1e-16 times the position.
+         .tolerance_f64 = s.at.empty() ? 1e-11 : 1e-9});
+}
+
+TEST(Rope, Half) {
+  check_rope("half", {.shape = {2, 3, 2, 8}, .positions = {3}});
+  check_rope("half_rows", {.shape = {2, 3, 2, 8}, .positions = {2, 3}});
+  check_rope("half_long", {.shape = {1, 2, 1, 70}, .positions = {2}});
+  check_rope("half_theta", {.shape = {1, 4, 1, 16}, .positions = {4}, .theta = 1e6});
+}
+
+TEST(Rope, Interleaved) {
+  check_rope("interleaved", {.shape = {2, 3, 2, 8}, .positions = {3}, .kind = RopeKind::kInterleaved});
+  check_rope("interleaved_rows",
+             {.shape = {2, 2, 1, 66}, .positions = {2, 2}, .kind = RopeKind::kInterleaved});
+}
+
+TEST(Rope, Partial) {
+  check_rope("partial", {.shape = {2, 3, 2, 10}, .positions = {3}, .rotary_size = 4});
+  check_rope("partial_interleaved",
+             {.shape = {2, 3, 2, 10}, .positions = {3}, .kind = RopeKind::kInterleaved, .rotary_size = 6});
+}
+
+TEST(Rope, FarPositions) {
+  check_rope("far", {.shape = {1, 4, 1, 32}, .positions = {4}, .at = {0, 1000003, 999999, 131071}});
+  check_rope("negative", {.shape = {1, 3, 1, 16}, .positions = {3}, .at = {-1, -7, -1000}});
+}
+
+TEST(Rope, EmptySizes) {
+  check_rope("no_time", {.shape = {2, 0, 2, 8}, .positions = {0}});
+  check_rope("no_batch", {.shape = {0, 3, 2, 8}, .positions = {3}});
+  check_rope("no_heads", {.shape = {2, 3, 0, 8}, .positions = {3}});
+}
+
+TEST(Rope, Errors) {
+  const auto build = [](TensorType x, TensorType positions, int64_t rotary_size = 0) {
+    return [=] {
+      infer_case({x, positions}, [=](const Inputs& v) {
+        return Outputs{rope(v[0], v[1], 10000, RopeKind::kHalf, rotary_size)};
+      });
+    };
+  };
+  const TensorType x{DType::f32, {2, 3, 4, 8}}, positions{DType::i64, {3}};
+  expect_error(build({DType::f32, {3, 4, 8}}, positions), {"[batch, time, heads, head_size]", "f32[3,4,8]"});
+  expect_error(build(x, {DType::i64, {4}}), {"i64[3]", "i64[2,3]", "i64[4]"});
+  expect_error(build(x, {DType::f32, {3}}), {"f32[3]"});
+  expect_error(build(x, positions, 5), {"even", "5"});
+  expect_error(build(x, positions, 10), {"at most the head size 8", "10"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
