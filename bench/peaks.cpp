@@ -100,7 +100,7 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) double 
   }
   __m512 all = sum[0];
   for (int i = 1; i < kChains; ++i) all = _mm512_add_ps(all, sum[i]);
-  sink[3] = _mm512_reduce_add_ps(all);
+  sink[3] = _mm512_cvtss_f32(all);
   return 4.0 * static_cast<double>(steps) * kChains * 16;
 }
 bool has_bf16() { return __builtin_cpu_supports("avx512bf16"); }

@@ -3,12 +3,14 @@
 
 #include "backends/cpu/gemm_packed.h"
 #include "backends/cpu/gemm_reference.h"
+#include "backends/cpu/gemm_small.h"
 #include "backends/cpu/gemm_util.h"
 
 namespace genesis::cpu {
 namespace {
 
 constexpr GemmImplementation kImplementations[] = {
+    {"few rows", decline_small, create_small},
     {"packed bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},
     {"reference", decline_reference, create_reference},

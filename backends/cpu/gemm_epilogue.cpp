@@ -15,6 +15,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
+namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
@@ -133,6 +134,7 @@ EpilogueFunction epilogue_from_f32(DType c) {
   }
 }
 
+}  // namespace
 }  // namespace genesis::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

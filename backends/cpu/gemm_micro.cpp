@@ -13,6 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
+namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -66,6 +67,7 @@ MicroKernel kernel_for() {
 MicroKernel kernel_f32() { return kernel_for<float>(); }
 MicroKernel kernel_f64() { return kernel_for<double>(); }
 
+}  // namespace
 }  // namespace genesis::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

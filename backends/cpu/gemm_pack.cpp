@@ -16,6 +16,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
+namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Float = hn::ScalableTag<float>;  // words travel as floats and are never computed with
@@ -261,6 +262,7 @@ PackFunction pack_for(DType source, DType packed, bool k_contiguous, bool rows_o
   return k_contiguous ? pack_f64_along_k<kNr<double>> : pack_f64_across_k<kNr<double>>;
 }
 
+}  // namespace
 }  // namespace genesis::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

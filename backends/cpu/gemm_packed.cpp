@@ -8,6 +8,7 @@
 
 #include "backends/cpu/gemm_kernels.h"
 #include "backends/cpu/gemm_util.h"
+#include "backends/cpu/parallel.h"
 
 namespace genesis::cpu {
 namespace {
@@ -188,7 +189,7 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
 void PackedGemm::run_chunk(const Call& call, const Chunk& chunk) const {
   pack_b(call, chunk);
   const int64_t tiles = ceil_div(chunk.rows.size, tile_m_) * ceil_div(chunk.columns.size, tile_n_);
-  parallel_for_each_index(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
+  parallel_pieces(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
 }
 
 void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
@@ -201,7 +202,7 @@ void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
   const int64_t piece_lines = b_.k_contiguous ? width : std::max<int64_t>(1, 512 / width) * width;
   const int64_t piece_k = std::max<int64_t>(32, round_up(kPieceBytes / (piece_lines * element), 2));
   const int64_t line_pieces = ceil_div(lines.size, piece_lines), k_pieces = ceil_div(depth.size, piece_k);
-  parallel_for_each_index(batch.size * line_pieces * k_pieces, [&](int64_t index) {
+  parallel_pieces(batch.size * line_pieces * k_pieces, [&](int64_t index) {
     const int64_t line = index / k_pieces % line_pieces * piece_lines, k = index % k_pieces * piece_k;
     const int64_t entry = index / k_pieces / line_pieces;
     const int64_t offset = line / width * stride + kernel_.depth(k) * width;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backends/cpu/gemm_util.h"
+#include "backends/cpu/parallel.h"
 
 namespace genesis::cpu {
 namespace {
@@ -69,7 +70,7 @@ class ReferenceGemm final : public Gemm {
 
   void run(const void* a, const void* b, void* c, const void* bias, std::byte*) const override {
     const int64_t blocks = ceil_div(p_.n, kColumns);
-    parallel_for_each_index(p_.batch * p_.m * blocks, [&](int64_t index) {
+    parallel_pieces(p_.batch * p_.m * blocks, [&](int64_t index) {
       row(a, b, c, bias, index / blocks / p_.m, index / blocks % p_.m, index % blocks * kColumns);
     });
   }

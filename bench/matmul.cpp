@@ -1,0 +1,266 @@
+// Matrix products of training and decoding as shares of the limits measured in the same run: multiply-adds in
+// registers for the large ones, read bandwidth for those with few rows. `matmul [--json FILE] [--rounds N]`.
+#include <fmt/format.h>
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/gemm.h"
+#include "bench/peaks.h"
+
+namespace genesis::bench {
+namespace {
+
+using cpu::Gemm;
+using cpu::GemmProblem;
+
+struct Shape {
+  const char* what;
+  int64_t batch, m, n, k;
+  bool transpose_a, transpose_b;
+};
+
+constexpr Shape kLarge[] = {
+    {"square", 1, 2048, 2048, 2048, false, false},
+    {"square", 1, 2048, 2048, 2048, false, true},
+    {"mlp", 1, 512, 4864, 896, false, true},
+    {"mlp", 1, 512, 4864, 896, false, false},
+    {"y = x W^T", 1, 2048, 512, 512, false, true},
+    {"dx = dy W", 1, 2048, 512, 512, false, false},
+    {"dW = dy^T x", 1, 512, 512, 2048, true, false},
+    {"y = x W^T", 1, 2048, 1408, 512, false, true},
+    {"dx = dy W", 1, 2048, 512, 1408, false, false},
+    {"dW = dy^T x", 1, 1408, 512, 2048, true, false},
+    {"long sum", 1, 512, 2048, 1408, false, false},
+    {"logits", 1, 2048, 8192, 512, false, true},
+    {"dx of logits", 1, 2048, 512, 8192, false, false},
+    {"dW of logits", 1, 8192, 512, 2048, true, false},
+    {"scores", 64, 256, 256, 64, false, true},
+    {"mix values", 64, 256, 64, 256, false, false},
+    {"dv", 64, 256, 64, 256, true, false},
+};
+
+constexpr int64_t kWeights = int64_t{96} << 20;  // elements: beyond any cache also in bf16
+constexpr int64_t kDepth = 2048;
+
+constexpr Shape kFewRows[] = {
+    {"decode", 1, 1, kWeights / kDepth, kDepth, false, true},
+    {"decode", 1, 2, kWeights / kDepth, kDepth, false, true},
+    {"decode", 1, 4, kWeights / kDepth, kDepth, false, true},
+    {"decode", 1, 8, kWeights / kDepth, kDepth, false, true},
+    {"decode", 1, 1, kDepth, kWeights / kDepth, false, false},
+    {"decode", 1, 4, kDepth, kWeights / kDepth, false, false},
+};
+
+GemmProblem problem_of(const Shape& s, DType type) {
+  GemmProblem p;
+  p.a = p.b = p.c = type;
+  p.batch = s.batch;
+  p.m = s.m;
+  p.n = s.n;
+  p.k = s.k;
+  p.transpose_a = s.transpose_a;
+  p.transpose_b = s.transpose_b;
+  p.lda = s.transpose_a ? s.m : s.k;
+  p.ldb = s.transpose_b ? s.k : s.n;
+  p.ldc = s.n;
+  p.stride_a = s.m * s.k;
+  p.stride_b = s.k * s.n;
+  p.stride_c = s.m * s.n;
+  return p;
+}
+
+// Memory for the largest operand of any case, written by all threads so that pages exist. 0x3f80 is 1.0 in
+// bf16, and pairs of it are close to 1 in f32.
+class Memory {
+ public:
+  explicit Memory(int64_t bytes)
+      : bytes_((bytes + 4095) / 4096 * 4096), data_(new (std::align_val_t(4096)) std::byte[bytes_]) {
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, bytes_ / 4096), [&](const auto& range) {
+      for (int64_t i = range.begin() * 2048; i < range.end() * 2048; ++i)
+        reinterpret_cast<uint16_t*>(data_)[i] = 0x3f80;
+    });
+  }
+  Memory(const Memory&) = delete;
+  ~Memory() { operator delete[](data_, std::align_val_t(4096)); }
+  std::byte* data() const { return data_; }
+
+ private:
+  int64_t bytes_;
+  std::byte* data_;
+};
+
+struct Case {
+  Shape shape;
+  DType type;
+  GemmProblem problem;
+  std::shared_ptr<const Gemm> gemm;
+  double best_seconds = 1e30;
+
+  Case(const Shape& s, DType t) : shape(s), type(t), problem(problem_of(s, t)), gemm(Gemm::create(problem)) {}
+
+  double flops() const {
+    return 2.0 * static_cast<double>(shape.batch * shape.m * shape.n) * static_cast<double>(shape.k);
+  }
+  double weight_bytes() const {
+    return static_cast<double>(shape.n * shape.k) * static_cast<double>(size_of(type));
+  }
+  double gflops() const { return flops() / best_seconds * 1e-9; }
+  double gbps() const { return weight_bytes() / best_seconds * 1e-9; }
+};
+
+struct Buffers {
+  Memory a, b, c, scratch;
+};
+
+Buffers buffers_for(const std::vector<Case>& cases) {
+  int64_t a = 0, b = 0, c = 0, scratch = 0;
+  for (const Case& one : cases) {
+    const auto element = static_cast<int64_t>(size_of(one.type));
+    a = std::max(a, one.shape.batch * one.shape.m * one.shape.k * element);
+    b = std::max(b, one.shape.batch * one.shape.n * one.shape.k * element);
+    c = std::max(c, one.shape.batch * one.shape.m * one.shape.n * element);
+    scratch = std::max(scratch, one.gemm->scratch_bytes());
+  }
+  return {Memory(a), Memory(b), Memory(c), Memory(scratch)};
+}
+
+void run_for(Case& one, const Buffers& memory, double seconds) {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto begin = now();
+  do {
+    const auto start = now();
+    one.gemm->run(memory.a.data(), memory.b.data(), memory.c.data(), nullptr, memory.scratch.data());
+    one.best_seconds = std::min(one.best_seconds, std::chrono::duration<double>(now() - start).count());
+  } while (std::chrono::duration<double>(now() - begin).count() < seconds);
+}
+
+std::vector<Case> cases_of(std::span<const Shape> shapes) {
+  std::vector<Case> cases;
+  for (const Shape& shape : shapes) {
+    for (const DType type : {DType::f32, DType::bf16}) cases.emplace_back(shape, type);
+  }
+  return cases;
+}
+
+// Limits and products take turns, so that what else runs on the machine meets both.
+Peaks run_rounds(int rounds, std::vector<Case>& large, std::vector<Case>& few_rows) {
+  const Buffers for_large = buffers_for(large), for_few = buffers_for(few_rows);
+  Peaks best = measure_peaks();
+  for (int round = 0; round < rounds; ++round) {
+    for (Case& one : large) {
+      run_for(one, for_large, 0.04);
+      if (one.type == DType::f32)
+        best.fma_f32_gflops = std::max(best.fma_f32_gflops, measure_fma_f32());
+      else
+        best.fma_bf16_gflops = std::max(best.fma_bf16_gflops, measure_fma_bf16());
+    }
+    for (Case& one : few_rows) run_for(one, for_few, 0.04);
+    const Peaks again = measure_peaks();
+    best.read_gbps = std::max(best.read_gbps, again.read_gbps);
+    best.copy_gbps = std::max(best.copy_gbps, again.copy_gbps);
+  }
+  return best;
+}
+
+std::string form_of(const Shape& s) {
+  return fmt::format("{}{} x {}", s.batch > 1 ? fmt::format("{} of ", s.batch) : "",
+                     s.transpose_a ? "A^T" : "A", s.transpose_b ? "B^T" : "B");
+}
+
+// Without bf16 dot products, bf16 is computed by f32 multiply-adds.
+double peak_for(const Case& one, const Peaks& peaks) {
+  return one.type == DType::bf16 && peaks.fma_bf16_gflops > 0 ? peaks.fma_bf16_gflops : peaks.fma_f32_gflops;
+}
+
+nlohmann::json print_large(const std::vector<Case>& cases, const Peaks& peaks) {
+  fmt::print("\n{:<14} {:<16} {:<16} {:>9} {:>7} {:>10} {:>7} {:>9}\n", "product", "form", "m x n x k",
+             "f32 GF/s", "of peak", "bf16 GF/s", "of peak", "bf16/f32");
+  nlohmann::json rows = nlohmann::json::array();
+  for (size_t i = 0; i + 1 < cases.size(); i += 2) {
+    const Case &f32 = cases[i], &bf16 = cases[i + 1];
+    const Shape& s = f32.shape;
+    const double share_f32 = f32.gflops() / peak_for(f32, peaks),
+                 share_bf16 = bf16.gflops() / peak_for(bf16, peaks);
+    const double gain = bf16.gflops() / f32.gflops();
+    fmt::print("{:<14} {:<16} {:<16} {:>9.0f} {:>6.1f}% {:>10.0f} {:>6.1f}% {:>8.2f}x\n", s.what, form_of(s),
+               fmt::format("{}x{}x{}", s.m, s.n, s.k), f32.gflops(), 100 * share_f32, bf16.gflops(),
+               100 * share_bf16, gain);
+    rows.push_back({{"product", s.what},
+                    {"form", form_of(s)},
+                    {"batch", s.batch},
+                    {"m", s.m},
+                    {"n", s.n},
+                    {"k", s.k},
+                    {"f32_gflops", f32.gflops()},
+                    {"f32_share_of_peak", share_f32},
+                    {"bf16_gflops", bf16.gflops()},
+                    {"bf16_share_of_peak", share_bf16},
+                    {"bf16_over_f32", gain},
+                    {"f32_implementation", f32.gemm->name()},
+                    {"bf16_implementation", bf16.gemm->name()}});
+  }
+  return rows;
+}
+
+nlohmann::json print_few_rows(const std::vector<Case>& cases, const Peaks& peaks) {
+  fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>8} {:>13}\n", "few rows", "form", "m x n x k", "type", "GB/s",
+             "of read peak");
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Case& one : cases) {
+    const Shape& s = one.shape;
+    const double share = one.gbps() / peaks.read_gbps;
+    fmt::print("{:<14} {:<16} {:<16} {:<6} {:>8.1f} {:>12.1f}%\n", s.what, form_of(s),
+               fmt::format("{}x{}x{}", s.m, s.n, s.k), name_of(one.type), one.gbps(), 100 * share);
+    rows.push_back({{"form", form_of(s)},
+                    {"m", s.m},
+                    {"n", s.n},
+                    {"k", s.k},
+                    {"type", name_of(one.type)},
+                    {"gbps", one.gbps()},
+                    {"share_of_read", share},
+                    {"implementation", one.gemm->name()}});
+  }
+  return rows;
+}
+
+int run(int rounds, const std::string& json_file) {
+  std::vector<Case> large = cases_of(kLarge), few_rows = cases_of(kFewRows);
+  const Peaks peaks = run_rounds(rounds, large, few_rows);
+  fmt::print("limits, all cores: f32 {:.0f} GF/s, bf16 {:.0f} GF/s, read {:.1f} GB/s, copy {:.1f} GB/s\n",
+             peaks.fma_f32_gflops, peaks.fma_bf16_gflops, peaks.read_gbps, peaks.copy_gbps);
+  nlohmann::json report = {{"peaks",
+                            {{"fma_f32_gflops", peaks.fma_f32_gflops},
+                             {"fma_bf16_gflops", peaks.fma_bf16_gflops},
+                             {"read_gbps", peaks.read_gbps},
+                             {"copy_gbps", peaks.copy_gbps}}}};
+  report["products"] = print_large(large, peaks);
+  report["few_rows"] = print_few_rows(few_rows, peaks);
+  if (json_file.empty()) return 0;
+  std::ofstream file(json_file);
+  file << report.dump(2) << '\n';
+  return file.good() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace genesis::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Matrix products as shares of the limits measured in the same run.");
+  std::string json_file;
+  int rounds = 5;
+  app.add_option("--json", json_file, "write the results to this file");
+  app.add_option("--rounds", rounds, "how often each case takes its turn")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  return genesis::bench::run(rounds, json_file);
+}
