@@ -22,7 +22,7 @@ using genesis::bench::PlanInstance;
 struct Arguments {
   std::string kind, dump;
   int seeds = 2;
-  genesis::passes::OffsetOptions options;
+  genesis::passes::OffsetOptions options{.search_budget = genesis::passes::kThoroughSearch};
 };
 
 Arguments parse(int argc, char** argv) {

@@ -12,10 +12,12 @@
 namespace genesis::passes {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Greedy orders may take this much work (about nanoseconds); beyond about 20,000 buffers not all of them fit.
 constexpr int64_t kGreedyBudget = 600'000'000;
 // Larger problems are left to the greedy orders: a search would not get through even one solution many times.
-constexpr size_t kMaxSearchBlocks = 4000;
+constexpr size_t kMaxSearchBlocks = 2000;
 
 bool needs_bytes(const PlanBuffer& buffer) { return buffer.size > 0 && buffer.lower < buffer.upper; }
 
@@ -68,10 +70,29 @@ int64_t lower_bound_of(std::span<const PlanBuffer> buffers, const Normalised& no
   return bound;
 }
 
+// Searches in the components that stand out, the highest first: no other needs to get lower than what it
+// reaches.
+void search(std::span<const Component> components, int64_t target, int64_t budget, Clock::time_point deadline,
+            std::span<Solution> solutions) {
+  std::vector<size_t> order;
+  for (size_t c = 0; c < components.size(); ++c)
+    if (solutions[c].height > target && components[c].problem.blocks.size() <= kMaxSearchBlocks)
+      order.push_back(c);
+    else
+      target = std::max(target, solutions[c].height);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return solutions[a].height > solutions[b].height; });
+  for (size_t i = 0; i < order.size(); ++i) {
+    Solution& solution = solutions[order[i]];
+    const auto share = budget / static_cast<int64_t>(order.size() - i);
+    budget -= improve_by_search(components[order[i]].problem, target, {share, deadline}, solution);
+    target = std::max(target, solution.height);
+  }
+}
+
 // One solution for the whole: components are solved apart, the hardest to lower decides how far the others
 // must go.
 std::vector<int64_t> solve(const Problem& problem, const OffsetOptions& options) {
-  using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(options.max_seconds));
   std::vector<int64_t> offsets(problem.blocks.size(), 0);
@@ -83,14 +104,7 @@ std::vector<int64_t> solve(const Problem& problem, const OffsetOptions& options)
     const auto blocks = static_cast<int64_t>(c.problem.blocks.size());
     solutions.push_back(solve_greedily(c.problem, kGreedyBudget / all_blocks * blocks));
   }
-  std::vector<size_t> unfinished;
-  for (size_t c = 0; c < components.size(); ++c)
-    if (solutions[c].height > problem.bound && components[c].problem.blocks.size() <= kMaxSearchBlocks)
-      unfinished.push_back(c);
-  for (const size_t c : unfinished) {
-    const auto share = options.search_budget / static_cast<int64_t>(unfinished.size());
-    improve_by_search(components[c].problem, problem.bound, {share, deadline}, solutions[c]);
-  }
+  search(components, problem.bound, options.search_budget, deadline, solutions);
   for (size_t c = 0; c < components.size(); ++c)
     for (size_t i = 0; i < components[c].members.size(); ++i)
       offsets[components[c].members[i]] = solutions[c].offsets[i];

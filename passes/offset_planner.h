@@ -16,11 +16,15 @@ struct PlanBuffer {
   int64_t size = 0;  // bytes
 };
 
+inline constexpr int64_t kQuickSearch = 500'000'000;  // a fraction of a second: while a model is being loaded
+inline constexpr int64_t kThoroughSearch = 10'000'000'000;  // seconds: for tools
+
 struct OffsetOptions {
   int64_t alignment = 1;  // every offset is a multiple of this
   // Bounds the search in units of work, not of time, so that a busy machine plans the same as an idle one. A
-  // unit is about a nanosecond of one core. 0 leaves the greedy orders only.
-  int64_t search_budget = 6'000'000'000;
+  // unit is about a nanosecond of one core, and up to four cores share the work. 0 leaves the greedy orders
+  // only.
+  int64_t search_budget = kQuickSearch;
   double max_seconds = 8;  // safety cap for slow machines; a plan cut short by it is valid but may differ
 };
 

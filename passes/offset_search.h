@@ -1,5 +1,6 @@
 // The search that follows the greedy orders where those do not meet the lower bound. Used by offset_planner
-// only.
+// only. A fixed number of lanes work side by side and share the best solution between rounds, so that neither
+// the number of processors nor their speed changes the result.
 #pragma once
 
 #include <chrono>
@@ -10,11 +11,12 @@
 namespace genesis::passes {
 
 struct SearchLimits {
-  int64_t budget = 0;  // units of work of each thread, about a nanosecond each
+  int64_t budget = 0;  // units of work (about nanoseconds), summed over the lanes
   std::chrono::steady_clock::time_point deadline;
 };
 
-// Lowers `best` as far as the limits allow, and no further than `target` (>= problem.bound).
-void improve_by_search(const Problem& problem, int64_t target, const SearchLimits& limits, Solution& best);
+// Lowers `best` as far as the limits allow, and no further than `target` (>= problem.bound). Returns the work
+// used.
+int64_t improve_by_search(const Problem& problem, int64_t target, const SearchLimits& limits, Solution& best);
 
 }  // namespace genesis::passes

@@ -32,6 +32,7 @@ struct PlanCsvReport {
 };
 
 // Reads, plans and checks the result with the independent overlap check.
-PlanCsvReport plan_csv_file(const std::string& path, const OffsetOptions& options = {});
+PlanCsvReport plan_csv_file(const std::string& path,
+                            const OffsetOptions& options = {.search_budget = kThoroughSearch});
 
 }  // namespace genesis::passes
