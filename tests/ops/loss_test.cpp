@@ -1,0 +1,326 @@
+// Cross-entropy in all its variants, and the pointwise losses, against plain loops.
+#include "schema/ops/loss.h"
+
+#include <cmath>
+
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+double log_softmax_at(const Ref& x, int64_t row, int64_t at) {
+  const int64_t n = x.dim(-1);
+  double max = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < n; ++i) max = std::max(max, x[row * n + i]);
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(x[row * n + i] - max);
+  return x[row * n + at] - max - std::log(sum);
+}
+
+Ref reduce(const Ref& rows, Reduction reduction, double denominator) {
+  if (reduction == Reduction::kNone) return rows;
+  Ref result = ref_zeros({});
+  for (double v : rows.data) result[0] += v;
+  if (reduction == Reduction::kMean) result[0] /= denominator;
+  return result;
+}
+
+// PyTorch's formula: (1 - s) w[t] (-log p[t]) + s / C sum_c w[c] (-log p[c]); the mean divides by the sum of
+// w[t].
+Ref class_reference(const Ref& x, const Ref& target, const Ref* weight, const CrossEntropyOptions& o) {
+  const int64_t n = x.dim(-1);
+  Ref rows = ref_zeros(target.shape);
+  double denominator = 0;
+  for (int64_t row = 0; row < rows.numel(); ++row) {
+    const auto t = static_cast<int64_t>(target[row]);
+    if (t == o.ignore_index) continue;
+    const auto w = [&](int64_t c) { return weight ? (*weight)[c] : 1.0; };
+    rows[row] = -(1 - o.label_smoothing) * w(t) * log_softmax_at(x, row, t);
+    for (int64_t c = 0; c < n; ++c)
+      rows[row] -= o.label_smoothing / static_cast<double>(n) * w(c) * log_softmax_at(x, row, c);
+    denominator += w(t);
+  }
+  return reduce(rows, o.reduction, denominator);
+}
+
+Ref probability_reference(const Ref& x, const Ref& target, const Ref* weight, const CrossEntropyOptions& o) {
+  const int64_t n = x.dim(-1);
+  Ref rows = ref_zeros(std::vector<int64_t>(x.shape.begin(), x.shape.end() - 1));
+  for (int64_t row = 0; row < rows.numel(); ++row)
+    for (int64_t c = 0; c < n; ++c) {
+      const double share =
+          target[row * n + c] * (1 - o.label_smoothing) + o.label_smoothing / static_cast<double>(n);
+      rows[row] -= share * (weight ? (*weight)[c] : 1.0) * log_softmax_at(x, row, c);
+    }
+  return reduce(rows, o.reduction, static_cast<double>(rows.numel()));
+}
+
+std::string suffix(const CrossEntropyOptions& o, bool weight) {
+  return std::string(EnumNames<Reduction>::names[static_cast<size_t>(o.reduction)]) +
+         (o.label_smoothing > 0 ? "_smooth" : "") + (weight ? "_weight" : "");
+}
+
+// Every reduction, with and without smoothing and weights.
+template <class Check>
+void each_variant(int64_t ignore_index, const Check& check_variant) {
+  for (Reduction reduction : {Reduction::kNone, Reduction::kMean, Reduction::kSum})
+    for (double smoothing : {0.0, 0.2})
+      for (bool weighted : {false, true}) check_variant({ignore_index, smoothing, reduction}, weighted);
+}
+
+void check_class_targets(const std::string& name, std::vector<int64_t> shape, CaseInput target,
+                         int64_t ignore_index) {
+  each_variant(ignore_index, [&](const CrossEntropyOptions& o, bool weighted) {
+    OpCase op_case{.name = name + "_" + suffix(o, weighted), .inputs = {real(shape, -3, 3), target}};
+    if (weighted) op_case.inputs.push_back(constant_real({shape.back()}, 0.5, 2));
+    op_case.build = [=](const Inputs& x) {
+      return Outputs{cross_entropy(x[0], x[1], o, weighted ? x[2] : Value{})};
+    };
+    op_case.reference = [=](const Refs& x) {
+      return Refs{class_reference(x[0], x[1], weighted ? &x[2] : nullptr, o)};
+    };
+    check(op_case);
+  });
+}
+
+TEST(CrossEntropy, ClassTargets) {
+  check_class_targets("ce_classes", {4, 5}, integer_data({4}, {0, 4, 2, 2}), -100);
+  check_class_targets("ce_i32", {2, 3, 19}, integer_data({2, 3}, {0, 18, 2, 2, 7, 16}, DType::i32), -100);
+}
+
+TEST(CrossEntropy, IgnoredTargets) {
+  check_class_targets("ce_ignore_100", {4, 5}, integer_data({4}, {0, -100, 2, -100}), -100);
+  check_class_targets("ce_ignore_class", {4, 5}, integer_data({4}, {3, 1, 3, 4}), 3);
+  check_class_targets("ce_ignore_beyond", {4, 5}, integer_data({4}, {3, 77, 3, 4}), 77);
+}
+
+TEST(CrossEntropy, ProbabilityTargets) {
+  each_variant(-100, [](const CrossEntropyOptions& o, bool weighted) {
+    OpCase op_case{.name = "ce_probabilities_" + suffix(o, weighted),
+                   .inputs = {real({3, 18}, -3, 3), real({3, 18}, 0, 0.2)}};
+    if (weighted) op_case.inputs.push_back(constant_real({18}, 0.5, 2));
+    op_case.build = [=](const Inputs& x) {
+      return Outputs{cross_entropy(x[0], x[1], o, weighted ? x[2] : Value{})};
+    };
+    op_case.reference = [=](const Refs& x) {
+      return Refs{probability_reference(x[0], x[1], weighted ? &x[2] : nullptr, o)};
+    };
+    check(op_case);
+  });
+}
+
+double loss_of(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
+  return run_graph(
+             {{"x", logits}, {"t", target}},
+             [&](const Inputs& x) {
+               return std::vector<std::pair<std::string, Value>>{{"y", cross_entropy(x[0], x[1], options)}};
+             })
+      .at("y")
+      .to_doubles()[0];
+}
+
+TEST(CrossEntropy, NothingCounts) {
+  const Tensor logits = Tensor::of<float>({2, 2}, {1, 2, 3, 4}),
+               ignored = Tensor::of<int64_t>({2}, {-100, -100});
+  EXPECT_TRUE(std::isnan(loss_of(logits, ignored, {})));
+  EXPECT_EQ(loss_of(logits, ignored, {.reduction = Reduction::kSum}), 0);
+  EXPECT_TRUE(std::isnan(loss_of(Tensor::of<float>({0, 2}, {}), Tensor::of<int64_t>({0}, {}), {})));
+}
+
+TEST(CrossEntropy, InfiniteLogits) {
+  const float inf = INFINITY;
+  const Tensor first = Tensor::of<int64_t>({1}, {0});
+  EXPECT_NEAR(loss_of(Tensor::of<float>({1, 3}, {1, -inf, 1}), first, {}), std::log(2.0), 1e-6);
+  EXPECT_EQ(loss_of(Tensor::of<float>({1, 3}, {-inf, 1, 1}), first, {}), inf);
+  EXPECT_TRUE(std::isnan(loss_of(Tensor::of<float>({1, 3}, {inf, 1, 1}), first, {})));
+  EXPECT_TRUE(std::isnan(loss_of(Tensor::of<float>({1, 3}, {1, NAN, 1}), first, {})));
+  EXPECT_TRUE(std::isnan(loss_of(Tensor::of<float>({1, 2}, {-inf, -inf}), first, {})));
+}
+
+// Longer than one block of the one-pass sums, with the maximum in a late block.
+TEST(CrossEntropy, LongRows) {
+  constexpr int64_t n = 10000;
+  std::vector<float> x(n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    x[static_cast<size_t>(i)] = static_cast<float>(i) * 0.01f - 30;
+    sum += std::exp(static_cast<double>(x[static_cast<size_t>(i)]) - 70);
+  }
+  const double loss = loss_of(Tensor::of<float>({1, n}, x), Tensor::of<int64_t>({1}, {n - 1}), {});
+  EXPECT_NEAR(loss, 70 + std::log(sum) - x[n - 1], 1e-5);
+}
+
+TEST(CrossEntropy, ATargetOutOfRangeNamesTheNode) {
+  expect_error(
+      [] {
+        loss_of(Tensor::of<float>({2, 2}, {1, 2, 3, 4}), Tensor::of<int64_t>({2}, {0, 2}), {});
+      },
+      {"cross_entropy", "2"});
+}
+
+TEST(CrossEntropy, RefusesWhatDoesNotFit) {
+  const TensorType logits{DType::f32, {2, 5}}, two{DType::i64, {2}}, five{DType::i64, {5}},
+      bytes{DType::u8, {2}};
+  const TensorType weight{DType::f32, {2}}, probabilities{DType::f32, {2, 4}};
+  const auto fails = [](const std::vector<TensorType>& types, const CrossEntropyOptions& options,
+                        std::vector<std::string> parts) {
+    expect_error(
+        [&] {
+          infer_case(types, [&](const Inputs& x) {
+            return Outputs{cross_entropy(x[0], x[1], options, x.values.size() > 2 ? x[2] : Value{})};
+          });
+        },
+        parts);
+  };
+  fails({logits, five}, {}, {"classes last", "[2]", "[5]"});
+  fails({logits, bytes}, {}, {"i32 or i64", "u8[2]"});
+  fails({logits, two, weight}, {}, {"weight", "[5]", "f32[2]"});
+  fails({logits, probabilities}, {}, {"[2,5]", "[2,4]"});
+  fails({logits, logits}, {.ignore_index = 3}, {"ignore_index is 3", "probability"});
+  fails({logits, two}, {.label_smoothing = 1.5}, {"label_smoothing is 1.5", "0 to 1"});
+}
+
+TEST(NllLoss, LikeCrossEntropyOfLogProbabilities) {
+  for (Reduction reduction : {Reduction::kNone, Reduction::kMean, Reduction::kSum})
+    for (bool weighted : {false, true}) {
+      OpCase op_case{.name = "nll_" + suffix({.reduction = reduction}, weighted),
+                     .inputs = {real({4, 5}, -3, 0), integer_data({4}, {0, 4, 9, 2})}};
+      if (weighted) op_case.inputs.push_back(constant_real({5}, 0.5, 2));
+      op_case.build = [=](const Inputs& x) {
+        return Outputs{nll_loss(x[0], x[1], weighted ? x[2] : Value{}, 9, reduction)};
+      };
+      op_case.reference = [=](const Refs& x) {
+        Ref rows = ref_zeros({4});
+        double denominator = 0;
+        for (int64_t i = 0; i < 4; ++i) {
+          const auto t = static_cast<int64_t>(x[1][i]);
+          if (t == 9) continue;
+          rows[i] = -x[0][i * 5 + t] * (weighted ? x[2][t] : 1);
+          denominator += weighted ? x[2][t] : 1;
+        }
+        return Refs{reduce(rows, reduction, denominator)};
+      };
+      check(op_case);
+    }
+}
+
+// --- losses of pairs
+
+using Pointwise = std::function<double(double, double)>;
+
+void check_pointwise(const std::string& name, CaseInput x, CaseInput target,
+                     const std::function<Value(Value, Value, Reduction)>& loss, const Pointwise& formula) {
+  for (Reduction reduction : {Reduction::kNone, Reduction::kMean, Reduction::kSum})
+    check({.name = name + "_" + suffix({.reduction = reduction}, false),
+           .inputs = {x, target},
+           .build = [=](const Inputs& in) { return Outputs{loss(in[0], in[1], reduction)}; },
+           .reference =
+               [=](const Refs& in) {
+                 Ref y = ref_zeros(in[0].shape);
+                 for (int64_t i = 0; i < y.numel(); ++i) y[i] = formula(in[0][i], in[1][i]);
+                 return Refs{reduce(y, reduction, static_cast<double>(y.numel()))};
+               },
+           .tolerance = 1e-5});  // sums of a dozen logarithms
+}
+
+TEST(PointwiseLoss, Distances) {
+  const CaseInput x = real({3, 4}, -3, 3), t = real({3, 4}, -3, 3);
+  check_pointwise("mse", x, t, mse_loss, [](double a, double b) { return (a - b) * (a - b); });
+  check_pointwise("l1", x, t, l1_loss, [](double a, double b) { return std::abs(a - b); });
+  check_pointwise(
+      "smooth_l1", x, t, [](Value a, Value b, Reduction r) { return smooth_l1_loss(a, b, 0.5, r); },
+      [](double a, double b) {
+        const double d = std::abs(a - b);
+        return d < 0.5 ? 0.5 * d * d / 0.5 : d - 0.25;
+      });
+  check_pointwise(
+      "huber", x, t, [](Value a, Value b, Reduction r) { return huber_loss(a, b, 1.5, r); },
+      [](double a, double b) {
+        const double d = std::abs(a - b);
+        return d <= 1.5 ? 0.5 * d * d : 1.5 * (d - 0.75);
+      });
+}
+
+TEST(PointwiseLoss, Probabilities) {
+  check_pointwise(
+      "bce", real({3, 4}, 0.1, 0.9), real({3, 4}, 0, 1),
+      [](Value a, Value b, Reduction r) { return bce_loss(a, b, {}, r); },
+      [](double p, double t) { return -(t * std::log(p) + (1 - t) * std::log1p(-p)); });
+  check_pointwise(
+      "bce_with_logits", real({3, 4}, -6, 6), real({3, 4}, 0, 1),
+      [](Value a, Value b, Reduction r) { return bce_with_logits_loss(a, b, {}, {}, r); },
+      [](double x, double t) { return (1 - t) * std::log1p(std::exp(x)) + t * std::log1p(std::exp(-x)); });
+  check_pointwise(
+      "kl_div", real({3, 4}, -3, 0), real({3, 4}, 0.1, 1),
+      [](Value a, Value b, Reduction r) { return kl_div_loss(a, b, false, r); },
+      [](double x, double t) { return t * (std::log(t) - x); });
+  check_pointwise(
+      "kl_div_log", real({3, 4}, -3, 0), real({3, 4}, -3, 0),
+      [](Value a, Value b, Reduction r) { return kl_div_loss(a, b, true, r); },
+      [](double x, double t) { return std::exp(t) * (t - x); });
+}
+
+TEST(PointwiseLoss, WeightsBroadcast) {
+  check({.name = "bce_with_logits_pos_weight",
+         .inputs = {real({3, 4}, -6, 6), real({3, 4}, 0, 1), constant_real({3, 1}, 0.5, 2),
+                    constant_real({4}, 1, 3)},
+         .build = [](const Inputs& x) { return Outputs{bce_with_logits_loss(x[0], x[1], x[2], x[3])}; },
+         .reference =
+             [](const Refs& x) {
+               Ref y = ref_zeros({});
+               for (int64_t i = 0; i < 12; ++i)
+                 y[0] += x[2][i / 4] / 12 *
+                         ((1 - x[1][i]) * std::log1p(std::exp(x[0][i])) +
+                          x[3][i % 4] * x[1][i] * std::log1p(std::exp(-x[0][i])));
+               return Refs{y};
+             }});
+}
+
+std::vector<double> run_pair(const std::vector<float>& x, const std::vector<float>& t,
+                             const std::function<Value(Value, Value)>& loss) {
+  const auto n = static_cast<int64_t>(x.size());
+  return run_graph({{"x", Tensor::of<float>({n}, x)}, {"t", Tensor::of<float>({n}, t)}},
+                   [&](const Inputs& in) {
+                     return std::vector<std::pair<std::string, Value>>{{"y", loss(in[0], in[1])}};
+                   })
+      .at("y")
+      .to_doubles();
+}
+
+TEST(PointwiseLoss, TheEndsOfTheRange) {
+  const auto bce = run_pair({0, 1, 0, 1}, {0, 1, 1, 0},
+                            [](Value x, Value t) { return bce_loss(x, t, {}, Reduction::kNone); });
+  EXPECT_EQ(bce, (std::vector<double>{0, 0, 100, 100}));
+  const auto logits = run_pair({100, -100, 100, -100}, {1, 0, 0, 1}, [](Value x, Value t) {
+    return bce_with_logits_loss(x, t, {}, {}, Reduction::kNone);
+  });
+  EXPECT_LT(logits[0], 1e-40);
+  EXPECT_LT(logits[1], 1e-40);
+  EXPECT_EQ(logits[2], 100);
+  EXPECT_EQ(logits[3], 100);
+  const auto kl =
+      run_pair({-1, -1}, {0, 1}, [](Value x, Value t) { return kl_div_loss(x, t, false, Reduction::kNone); });
+  EXPECT_EQ(kl, (std::vector<double>{0, 1}));
+}
+
+TEST(PointwiseLoss, LowPrecisionGivesF32) {
+  const TensorType x{DType::bf16, {3}};
+  EXPECT_EQ(infer_case({x, x}, [](const Inputs& in) { return Outputs{mse_loss(in[0], in[1])}; })[0],
+            (TensorType{DType::f32, {}}));
+}
+
+TEST(PointwiseLoss, RefusesWhatDoesNotFit) {
+  const TensorType x{DType::f32, {3}}, two{DType::f32, {2}}, integer{DType::i64, {3}};
+  expect_error(
+      [&] {
+        infer_case({x, two}, [](const Inputs& in) { return Outputs{mse_loss(in[0], in[1])}; });
+      },
+      {"[3]", "[2]"});
+  expect_error(
+      [&] {
+        infer_case({x, integer}, [](const Inputs& in) { return Outputs{mse_loss(in[0], in[1])}; });
+      },
+      {"mse_loss", "floating-point", "i64[3]"});
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,203 @@
+// layer_norm, rms_norm and batch_norm against plain loops, with and without weight and bias.
+#include "schema/ops/norm.h"
+
+#include <cmath>
+
+#include "schema/ops/cast.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+// Normalises rows of n elements; weight and bias may be null.
+Ref norm_reference(const Ref& x, int64_t n, bool center, double eps, const Ref* weight, const Ref* bias) {
+  Ref y = ref_zeros(x.shape);
+  for (int64_t row = 0; n > 0 && row < x.numel() / n; ++row) {
+    const int64_t at = row * n;
+    double mean = 0, var = 0;
+    for (int64_t i = 0; center && i < n; ++i) mean += x[at + i] / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) var += (x[at + i] - mean) * (x[at + i] - mean) / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i)
+      y[at + i] =
+          (x[at + i] - mean) / std::sqrt(var + eps) * (weight ? (*weight)[i] : 1) + (bias ? (*bias)[i] : 0);
+  }
+  return y;
+}
+
+void check_layer_norm(const std::string& name, std::vector<int64_t> shape, int64_t axes, bool weight,
+                      bool bias) {
+  const std::vector<int64_t> affine(shape.end() - axes, shape.end());
+  OpCase op_case{.name = name, .inputs = {real(shape, -2, 3)}};
+  if (weight) op_case.inputs.push_back(real(affine, 0.5, 1.5));
+  if (bias) op_case.inputs.push_back(real(affine));
+  op_case.build = [=](const Inputs& x) {
+    return Outputs{layer_norm(x[0], weight ? x[1] : Value{}, bias ? x[weight ? 2 : 1] : Value{}, 1e-3)};
+  };
+  op_case.reference = [=](const Refs& x) {
+    int64_t n = 1;
+    for (int64_t size : affine) n *= size;
+    return Refs{
+        norm_reference(x[0], n, true, 1e-3, weight ? &x[1] : nullptr, bias ? &x[weight ? 2 : 1] : nullptr)};
+  };
+  check(op_case);
+}
+
+void check_rms_norm(const std::string& name, std::vector<int64_t> shape, int64_t axes, bool weight) {
+  const std::vector<int64_t> affine(shape.end() - axes, shape.end());
+  OpCase op_case{.name = name, .inputs = {real(shape, -2, 3)}};
+  if (weight) op_case.inputs.push_back(real(affine, 0.5, 1.5));
+  op_case.build = [=](const Inputs& x) { return Outputs{rms_norm(x[0], weight ? x[1] : Value{}, 1e-3)}; };
+  op_case.reference = [=](const Refs& x) {
+    int64_t n = 1;
+    for (int64_t size : affine) n *= size;
+    return Refs{norm_reference(x[0], n, false, 1e-3, weight ? &x[1] : nullptr, nullptr)};
+  };
+  check(op_case);
+}
+
+TEST(LayerNorm, WithAndWithoutWeightAndBias) {
+  check_layer_norm("layer_norm_plain", {3, 5}, 1, false, false);
+  check_layer_norm("layer_norm_weight", {3, 5}, 1, true, false);
+  check_layer_norm("layer_norm_bias", {3, 5}, 1, false, true);
+  check_layer_norm("layer_norm_both", {2, 3, 5}, 1, true, true);
+}
+
+TEST(LayerNorm, Shapes) {
+  check_layer_norm("layer_norm_two_axes", {3, 4, 5}, 2, true, true);
+  check_layer_norm("layer_norm_vector", {9}, 1, true, true);
+  for (int64_t n : {16, 17, 64, 83})
+    check_layer_norm("layer_norm_n" + std::to_string(n), {2, n}, 1, true, true);
+  check_layer_norm("layer_norm_no_rows", {0, 4}, 1, true, true);
+  check_layer_norm("layer_norm_no_columns", {3, 0}, 1, true, true);
+}
+
+TEST(RmsNorm, WithAndWithoutWeight) {
+  check_rms_norm("rms_norm_plain", {3, 5}, 1, false);
+  check_rms_norm("rms_norm_weight", {2, 3, 5}, 1, true);
+  check_rms_norm("rms_norm_two_axes", {3, 4, 5}, 2, true);
+  check_rms_norm("rms_norm_n33", {4, 33}, 1, true);
+  check_rms_norm("rms_norm_no_rows", {0, 4}, 1, true);
+}
+
+// Many rows: dweight and dbias come from several blocks of rows. Finite differences would take too long, so
+// sums of columns are compared: with weight 1 and dy the projection's weights, dbias is the column sum of dy.
+TEST(LayerNorm, SumsOverManyRowsInAFixedOrder) {
+  constexpr int64_t kRows = 700, kColumns = 100;
+  check({.name = "layer_norm_many_rows",
+         .inputs = {constant_real({kRows, kColumns}), real({kColumns}, 1, 2), real({kColumns})},
+         .build = [](const Inputs& x) { return Outputs{layer_norm(x[0], x[1], x[2])}; },
+         .reference =
+             [](const Refs& x) { return Refs{norm_reference(x[0], kColumns, true, 1e-5, &x[1], &x[2])}; },
+         .tolerance = 2e-5});  // sums of 700 rows in f32
+}
+
+// The variance of a row far from zero: a one-pass formula would lose it.
+TEST(LayerNorm, LargeOffset) {
+  const NamedTensors results =
+      run_graph({{"x", Tensor::of<float>({1, 4}, {10000, 10001, 10002, 10003})}}, [](const Inputs& x) {
+        return std::vector<std::pair<std::string, Value>>{{"y", layer_norm(x[0])}};
+      });
+  const auto y = results.at("y").to_doubles();
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NEAR(y[static_cast<size_t>(i)], (i - 1.5) / std::sqrt(1.25 + 1e-5), 1e-5);
+}
+
+// The weight stays f32 while x is low: what mixed precision makes of a norm.
+TEST(RmsNorm, WeightOfAnotherPrecision) {
+  CaseInput weight = real({6}, 0.5, 1.5);
+  weight.keep_dtype = true;
+  check({.name = "rms_norm_f32_weight",
+         .inputs = {real({3, 6}), weight},
+         .build = [](const Inputs& x) { return Outputs{rms_norm(x[0], x[1], 1e-3)}; },
+         .reference =
+             [](const Refs& x) { return Refs{norm_reference(x[0], 6, false, 1e-3, &x[1], nullptr)}; }});
+}
+
+TEST(LayerNorm, RefusesWhatDoesNotFit) {
+  const TensorType x{DType::f32, {2, 3}}, four{DType::f32, {4}}, integers_type{DType::i64, {2, 3}};
+  const TensorType three_axes{DType::f32, {1, 2, 3}};
+  const auto fails = [](const std::vector<TensorType>& types, std::vector<std::string> parts) {
+    expect_error(
+        [&] {
+          infer_case(types, [](const Inputs& x) {
+            return Outputs{layer_norm(x[0], x.values.size() > 1 ? x[1] : Value{})};
+          });
+        },
+        parts);
+  };
+  fails({x, four}, {"weight", "shape [3]", "f32[4]"});
+  fails({integers_type}, {"floating-point", "i64[2,3]"});
+  fails({x, three_axes}, {"last 3 axes", "[2,3]"});
+}
+
+// --- batch_norm: x [N, C, L]
+
+struct ChannelMoments {
+  double mean = 0, var = 0;
+};
+
+ChannelMoments channel_moments(const Ref& x, int64_t channel) {
+  const int64_t channels = x.shape[1], inner = x.rank() > 2 ? x.shape[2] : 1;
+  const auto count = static_cast<double>(x.shape[0] * inner);
+  ChannelMoments m;
+  const auto each = [&](auto f) {
+    for (int64_t n = 0; n < x.shape[0]; ++n)
+      for (int64_t l = 0; l < inner; ++l) f(x[(n * channels + channel) * inner + l]);
+  };
+  each([&](double v) { m.mean += v / count; });
+  each([&](double v) { m.var += (v - m.mean) * (v - m.mean) / count; });
+  return m;
+}
+
+// x, weight, bias, running mean, running var -> y, new mean, new var
+Refs batch_norm_reference(const Refs& in, bool training, double momentum, double eps) {
+  const Ref& x = in[0];
+  const int64_t channels = x.shape[1], inner = x.rank() > 2 ? x.shape[2] : 1;
+  const auto count = static_cast<double>(x.shape[0] * inner);
+  Refs out = {ref_zeros(x.shape), in[3], in[4]};
+  for (int64_t c = 0; c < channels; ++c) {
+    ChannelMoments m{in[3][c], in[4][c]};
+    if (training) {
+      m = channel_moments(x, c);
+      out[1][c] = (1 - momentum) * in[3][c] + momentum * m.mean;
+      out[2][c] = (1 - momentum) * in[4][c] + momentum * m.var * count / (count - 1);
+    }
+    for (int64_t n = 0; n < x.shape[0]; ++n)
+      for (int64_t l = 0; l < inner; ++l) {
+        const int64_t i = (n * channels + c) * inner + l;
+        out[0][i] = (x[i] - m.mean) / std::sqrt(m.var + eps) * in[1][c] + in[2][c];
+      }
+  }
+  return out;
+}
+
+void check_batch_norm(const std::string& name, std::vector<int64_t> shape, bool training) {
+  const int64_t c = shape[1];
+  check({.name = name,
+         .inputs = {real(shape, -2, 3), real({c}, 0.5, 1.5), real({c}), constant_real({c}),
+                    constant_real({c}, 0.5, 2)},
+         .build =
+             [=](const Inputs& x) {
+               const BatchNormResult r = batch_norm(x[0], x[1], x[2], x[3], x[4], training, 0.2, 1e-3);
+               return Outputs{r.y, r.running_mean, r.running_var};
+             },
+         .reference = [=](const Refs& x) { return batch_norm_reference(x, training, 0.2, 1e-3); }});
+}
+
+TEST(BatchNorm, TrainingAndEvaluation) {
+  check_batch_norm("batch_norm_train", {4, 3}, true);
+  check_batch_norm("batch_norm_eval", {4, 3}, false);
+  check_batch_norm("batch_norm_train_3d", {2, 3, 5}, true);
+  check_batch_norm("batch_norm_eval_3d", {2, 3, 5}, false);
+}
+
+TEST(BatchNorm, RefusesWhatDoesNotFit) {
+  const TensorType x{DType::f32, {2, 3}}, four{DType::f32, {4}}, one{DType::f32, {1, 3}},
+      three{DType::f32, {3}};
+  const auto build = [](const Inputs& x) { return Outputs{batch_norm(x[0], {}, {}, x[1], x[1], true).y}; };
+  expect_error([&] { infer_case({x, four}, build); }, {"running_mean", "[3]", "[4]"});
+  expect_error([&] { infer_case({one, three}, build); }, {"more than one value per channel"});
+}
+
+}  // namespace
+}  // namespace genesis::testing

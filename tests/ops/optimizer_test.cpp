@@ -1,0 +1,261 @@
+// Optimizer updates, run for 20 steps beside a plain double loop of PyTorch's formulas; norms and clipping.
+#include "schema/ops/optimizer.h"
+
+#include <cmath>
+
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+constexpr int64_t kSteps = 20;
+
+// One parameter element; m and v are what the optimizer remembers.
+struct Element {
+  double p = 0, m = 0, v = 0;
+};
+using Update = std::function<void(Element&, double g, double lr, int64_t step)>;
+
+double gradient_at(int64_t i, int64_t step) {
+  return std::sin(static_cast<double>(3 * i + 7 * step)) * (1 + i % 3);
+}
+double lr_at(int64_t step) { return 0.05 / static_cast<double>(step); }
+
+using Build = std::function<std::vector<Value>(const std::vector<Value>& p_g_m_v_lr_step)>;
+
+// Runs `build` step by step on a parameter stored as `dtype` with gradients in `gradient_dtype`, and the
+// formula.
+void check_steps(DType dtype, DType gradient_dtype, int64_t n, const Build& build, const Update& update,
+                 double tolerance) {
+  const DType state = dtype == DType::f64 ? DType::f64 : DType::f32;
+  const auto tensor = [n](DType t, const std::function<double(int64_t)>& f) {
+    std::byte* data;
+    const Tensor result = Tensor::uninitialized({t, {n}}, &data);
+    dispatch(t, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      for (int64_t i = 0; i < n; ++i) {
+        if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
+          reinterpret_cast<T*>(data)[i] = T(static_cast<float>(f(i)));
+        else
+          reinterpret_cast<T*>(data)[i] = static_cast<T>(f(i));
+      }
+    });
+    return result;
+  };
+  std::vector<Element> expected(static_cast<size_t>(n));
+  const auto start = [](int64_t i) { return std::cos(static_cast<double>(i)); };
+  Tensor p = tensor(dtype, start), m = tensor(state, [](int64_t) { return 0.0; }), v = m;
+  for (int64_t i = 0; i < n; ++i) expected[static_cast<size_t>(i)].p = p.to_doubles()[static_cast<size_t>(i)];
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    const Tensor g = tensor(gradient_dtype, [=](int64_t i) { return gradient_at(i, step); });
+    const NamedTensors out =
+        run_graph({{"p", p},
+                   {"g", g},
+                   {"m", m},
+                   {"v", v},
+                   {"lr", Tensor::scalar<float>(static_cast<float>(lr_at(step)))},
+                   {"step", Tensor::scalar<int64_t>(step)}},
+                  [&](const Inputs& in) {
+                    const std::vector<Value> results = build(in.values);
+                    std::vector<std::pair<std::string, Value>> named = {{"p1", results[0]}};
+                    if (results.size() > 1) named.push_back({"m1", results[1]});
+                    if (results.size() > 2) named.push_back({"v1", results[2]});
+                    return named;
+                  });
+    p = out.at("p1");
+    if (out.contains("m1")) m = out.at("m1");
+    if (out.contains("v1")) v = out.at("v1");
+    const auto gradients = g.to_doubles(), got = p.to_doubles();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      update(expected[i], gradients[i], static_cast<float>(lr_at(step)), step);
+      ASSERT_NEAR(got[i], expected[i].p, tolerance) << "element " << i << " after step " << step;
+      // A low-precision parameter is rounded after every step.
+      if (is_low_precision(dtype)) expected[i].p = got[i];
+    }
+  }
+}
+
+void check_dtypes(const Build& build, const Update& update) {
+  check_steps(DType::f32, DType::f32, 37, build, update, 2e-6);
+  check_steps(DType::f32, DType::bf16, 5, build, update, 2e-6);
+  check_steps(DType::f64, DType::f64, 5, build, update, 1e-12);
+  check_steps(DType::bf16, DType::bf16, 600, build, update,
+              0.01);  // one rounding of 8 bits, from the same start
+  check_steps(DType::f16, DType::f32, 33, build, update, 0.002);
+}
+
+void check_sgd(const SgdOptions& o) {
+  check_dtypes(
+      [=](const std::vector<Value>& x) {
+        const auto r = sgd_update(x[0], x[1], o.momentum != 0 ? x[2] : Value{}, x[4], x[5], o);
+        return o.momentum != 0 ? std::vector<Value>{r.parameter, r.momentum}
+                               : std::vector<Value>{r.parameter};
+      },
+      [=](Element& e, double g, double lr, int64_t step) {
+        g += o.weight_decay * e.p;
+        if (o.momentum != 0) {
+          e.m = step == 1 ? g : o.momentum * e.m + (1 - o.dampening) * g;
+          g = o.nesterov ? g + o.momentum * e.m : e.m;
+        }
+        e.p -= lr * g;
+      });
+}
+
+TEST(SgdUpdate, TwentySteps) {
+  check_sgd({});
+  check_sgd({.weight_decay = 0.1});
+  check_sgd({.momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1});
+  check_sgd({.momentum = 0.9, .nesterov = true});
+}
+
+void check_adam(const AdamOptions& o) {
+  check_dtypes(
+      [=](const std::vector<Value>& x) {
+        const auto r = adam_update(x[0], x[1], x[2], x[3], x[4], x[5], o);
+        return std::vector<Value>{r.parameter, r.m, r.v};
+      },
+      [=](Element& e, double g, double lr, int64_t step) {
+        if (o.decoupled)
+          e.p -= lr * o.weight_decay * e.p;
+        else
+          g += o.weight_decay * e.p;
+        e.m = o.beta1 * e.m + (1 - o.beta1) * g;
+        e.v = o.beta2 * e.v + (1 - o.beta2) * g * g;
+        const double m = e.m / (1 - std::pow(o.beta1, step)), v = e.v / (1 - std::pow(o.beta2, step));
+        e.p -= lr * m / (std::sqrt(v) + o.eps);
+      });
+}
+
+TEST(AdamUpdate, TwentySteps) {
+  check_adam({});
+  check_adam({.weight_decay = 0.2});
+  check_adam({.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-3, .weight_decay = 0.2, .decoupled = false});
+}
+
+TEST(LionUpdate, TwentySteps) {
+  const LionOptions o{.weight_decay = 0.1};
+  check_dtypes(
+      [=](const std::vector<Value>& x) {
+        const auto r = lion_update(x[0], x[1], x[2], x[4], o);
+        return std::vector<Value>{r.parameter, r.momentum};
+      },
+      [=](Element& e, double g, double lr, int64_t) {
+        const double u = o.beta1 * e.m + (1 - o.beta1) * g;
+        e.p -= lr * ((u > 0) - (u < 0) + o.weight_decay * e.p);
+        e.m = o.beta2 * e.m + (1 - o.beta2) * g;
+      });
+}
+
+TEST(LionUpdate, ZeroMovesNothing) {
+  const Tensor one = Tensor::of<float>({2}, {1, 1}), zero = Tensor::of<float>({2}, {0, -0.0f});
+  const NamedTensors out = run_graph(
+      {{"p", one}, {"g", zero}, {"m", zero}, {"lr", Tensor::scalar<float>(0.5f)}}, [](const Inputs& x) {
+        return std::vector<std::pair<std::string, Value>>{
+            {"y", lion_update(x[0], x[1], x[2], x[3], {}).parameter}};
+      });
+  EXPECT_EQ(out.at("y").to_doubles(), (std::vector<double>{1, 1}));
+}
+
+// Clipping folded into the update is the update of the scaled gradient.
+TEST(AdamUpdate, ScalesTheGradientFirst) {
+  const Tensor p = Tensor::of<float>({3}, {1, 2, 3}), g = Tensor::of<float>({3}, {4, -8, 16});
+  const Tensor half = Tensor::of<float>({3}, {2, -4, 8}), zero = Tensor::of<float>({3}, {0, 0, 0});
+  const auto step = [&](const Tensor& gradient, float scale) {
+    return run_graph(
+        {{"p", p},
+         {"g", gradient},
+         {"m", zero},
+         {"lr", Tensor::scalar<float>(0.1f)},
+         {"step", Tensor::scalar<int64_t>(1)},
+         {"scale", Tensor::scalar<float>(scale)}},
+        [](const Inputs& x) {
+          const AdamOptions o{.eps = 1};
+          const auto adam = adam_update(x[0], x[1], x[2], x[2], x[3], x[4], o, x[5]);
+          const auto lion = lion_update(x[0], x[1], x[2], x[3], {}, x[5]);
+          const auto sgd = sgd_update(x[0], x[1], {}, x[3], x[4], {}, x[5]);
+          return std::vector<std::pair<std::string, Value>>{
+              {"p1", adam.parameter}, {"v1", adam.v}, {"m1", lion.momentum}, {"s1", sgd.parameter}};
+        });
+  };
+  const NamedTensors scaled = step(g, 0.5f), plain = step(half, 1.0f);
+  for (const auto& [name, tensor] : plain)
+    EXPECT_EQ(scaled.at(name).to_doubles(), tensor.to_doubles()) << name;
+}
+
+TEST(GlobalNorm, OfSeveralGradients) {
+  check({.name = "global_norm",
+         .inputs = {real({3, 5}), real({40}), real({})},
+         .build =
+             [](const Inputs& x) {
+               return Outputs{global_norm({x[0], x[1], x[2]})};
+             },
+         .reference =
+             [](const Refs& x) {
+               Ref y = ref_zeros({});
+               for (const Ref& r : x)
+                 for (double v : r.data) y[0] += v * v;
+               y[0] = std::sqrt(y[0]);
+               return Refs{y};
+             },
+         .f64 = false});  // the norm is f32
+}
+
+// Several pieces of the sum; every element counts once.
+TEST(GlobalNorm, OfAManyElements) {
+  constexpr int64_t n = 700001;
+  const Tensor x = Tensor::of<float>({n}, std::vector<float>(n, 2.0f));
+  const NamedTensors out = run_graph({{"x", x}}, [](const Inputs& in) {
+    return std::vector<std::pair<std::string, Value>>{{"y", global_norm({in[0]})}};
+  });
+  EXPECT_FLOAT_EQ(static_cast<float>(out.at("y").to_doubles()[0]),
+                  static_cast<float>(2 * std::sqrt(double{n})));
+}
+
+TEST(ClipScale, OnlyShrinks) {
+  const auto scale_of = [](float norm) {
+    return run_graph({{"norm", Tensor::scalar<float>(norm)}},
+                     [](const Inputs& x) {
+                       return std::vector<std::pair<std::string, Value>>{{"y", clip_scale(x[0], 2)}};
+                     })
+        .at("y")
+        .to_doubles()[0];
+  };
+  EXPECT_EQ(scale_of(1), 1);
+  EXPECT_EQ(scale_of(0), 1);
+  EXPECT_NEAR(scale_of(8), 0.25, 1e-6);
+  EXPECT_TRUE(std::isnan(scale_of(NAN)));
+}
+
+TEST(ClipByValue, LimitsBothSides) {
+  const NamedTensors out = run_graph({{"x", Tensor::of<float>({3}, {-3, 0.5, 3})}}, [](const Inputs& x) {
+    return std::vector<std::pair<std::string, Value>>{{"y", clip_by_value(x[0], 1)}};
+  });
+  EXPECT_EQ(out.at("y").to_doubles(), (std::vector<double>{-1, 0.5, 1}));
+}
+
+TEST(OptimizerUpdates, RefuseWhatDoesNotFit) {
+  const TensorType p{DType::bf16, {3}}, state{DType::f32, {3}}, other{DType::f32, {4}}, lr{DType::f32, {}};
+  const TensorType step{DType::i64, {}};
+  const auto adam = [](const Inputs& x) {
+    return Outputs{adam_update(x[0], x[1], x[2], x[3], x[4], x[5], {}).parameter};
+  };
+  expect_error([&] { infer_case({p, other, state, state, lr, step}, adam); }, {"gradient", "[3]", "f32[4]"});
+  expect_error([&] { infer_case({p, p, p, state, lr, step}, adam); }, {"m must be f32[3]", "bf16[3]"});
+  expect_error(
+      [&] {
+        infer_case({p, p, state, state, step, step}, adam);
+      },
+      {"lr", "f32 or f64 scalar", "i64[]"});
+  expect_error(
+      [&] {
+        infer_case({p, p, state, state, lr, lr}, adam);
+      },
+      {"step", "i64 or i32 scalar", "f32[]"});
+  const auto nesterov = [](const Inputs& x) {
+    return Outputs{sgd_update(x[0], x[1], x[2], x[3], x[4], {.nesterov = true}).parameter};
+  };
+  expect_error([&] { infer_case({p, p, state, lr, step}, nesterov); }, {"Nesterov", "momentum 0"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
