@@ -44,7 +44,8 @@ HWY_INLINE VFloat operator*(VFloat a, VFloat b) { return hn::Mul(a.v, b.v); }
 HWY_INLINE VFloat operator/(VFloat a, VFloat b) { return hn::Div(a.v, b.v); }
 HWY_INLINE VFloat operator-(VFloat a) { return hn::Neg(a.v); }
 HWY_INLINE VMask operator==(VFloat a, VFloat b) { return {hn::Eq(a.v, b.v)}; }
-HWY_INLINE VMask operator!=(VFloat a, VFloat b) { return {hn::Ne(a.v, b.v)}; }
+// Highway 1.0.3 compares ordered: its Ne(NaN, NaN) is false.
+HWY_INLINE VMask operator!=(VFloat a, VFloat b) { return {hn::Not(hn::Eq(a.v, b.v))}; }
 HWY_INLINE VMask operator<(VFloat a, VFloat b) { return {hn::Lt(a.v, b.v)}; }
 HWY_INLINE VMask operator<=(VFloat a, VFloat b) { return {hn::Le(a.v, b.v)}; }
 HWY_INLINE VMask operator>(VFloat a, VFloat b) { return {hn::Gt(a.v, b.v)}; }
