@@ -51,6 +51,7 @@ struct Fault {
     if (set.exchange(true)) return;
     value = bad_value;
     limit = bad_limit;
+    what = nullptr;
   }
   void report(const char* text) {
     if (!set.exchange(true)) what = text;

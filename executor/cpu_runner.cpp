@@ -128,6 +128,7 @@ class CpuRunner final : public Runner {
   }
 
   [[noreturn]] void report_fault(const Call& call) const {
+    if (fault_.what) fail("node '{}' ({}): {}", call.step->authored, call.step->op->name(), fault_.what);
     fail("node '{}' ({}): index {} is out of range: it must be at least 0 and less than {}",
          call.step->authored, call.step->op->name(), fault_.value, fault_.limit);
   }

@@ -68,7 +68,7 @@ HWY_INLINE void store(VFloat x, Bf16* p) {
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
   const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7fff))));
   const auto nan = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));
-  const auto half = hn::IfThenElse(hn::RebindMask(u, hn::Ne(x.v, x.v)), nan, rounded);
+  const auto half = hn::IfThenElse(hn::RebindMask(u, (x != x).m), nan, rounded);
   hn::StoreU(hn::DemoteTo(HalfTag(), hn::BitCast(kInt, half)), HalfTag(), reinterpret_cast<uint16_t*>(p));
 }
 

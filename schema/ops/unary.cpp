@@ -12,7 +12,7 @@ constexpr OpDef kNeg = cheap("neg", "-x.", [](G& g, A) { g.set(0, -g.dy()); });
 constexpr OpDef kAbs =
     cheap("abs", "The magnitude of x.", [](G& g, A) { g.set(0, g.dy() * sign(g.input(0))); });
 constexpr OpDef kSquare = cheap("square", "x * x.", [](G& g, A) { g.set(0, g.dy() * (g.input(0) * 2.0)); });
-constexpr OpDef kSign = cheap("sign", "-1, 0 or 1 by the sign of x; NaN stays NaN.", kZeroGradient);
+constexpr OpDef kSign = cheap("sign", "-1, 0 or 1 by the sign of x; 0 for NaN.", kZeroGradient);
 constexpr OpDef kFloor = cheap("floor", "The largest integer not above x.", kZeroGradient);
 constexpr OpDef kCeil = cheap("ceil", "The smallest integer not below x.", kZeroGradient);
 constexpr OpDef kRound = cheap("round", "The nearest integer; halves go to the even one.", kZeroGradient);

@@ -1,0 +1,86 @@
+// Conversions between all dtypes, against plain C++ conversions.
+#include "schema/ops/cast.h"
+
+#include <cmath>
+#include <random>
+
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+constexpr DType kAll[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
+                          DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
+
+Tensor converted(const Tensor& x, DType dtype) {
+  const NamedTensors results = run_graph({{"x", x}}, [&](const Inputs& in) {
+    return std::vector<std::pair<std::string, Value>>{{"y", cast(in[0], dtype)}};
+  });
+  return results.begin()->second;
+}
+
+// What the numbers become in the first dtype; small enough for every dtype, with halves and signs.
+TEST(Cast, EveryPairOfDtypes) {
+  std::vector<double> values;
+  for (int i = 0; i < 75; ++i) values.push_back(0.5 * i - 10);
+  for (DType from : kAll)
+    for (DType to : kAll) {
+      const Tensor source = converted(Tensor::of<double>({75}, values), from);
+      const std::vector<double> held = source.to_doubles(), got = converted(source, to).to_doubles();
+      for (size_t i = 0; i < held.size(); ++i) {
+        double expected = is_float(to) ? held[i] : std::trunc(held[i]);
+        if (to == DType::boolean) expected = held[i] != 0;
+        if (to == DType::u8 && expected < 0) expected += 256;
+        if (to == DType::i8 && expected > 127) expected -= 256;
+        EXPECT_EQ(got[i], expected) << name_of(from) << " " << held[i] << " to " << name_of(to);
+      }
+    }
+}
+
+template <class Half>
+void check_rounding() {
+  std::vector<float> values = {0.0f, -0.0f, INFINITY, -INFINITY, 65504, 65519.9f, 65520, 1e-8f, 6e-8f, 3e38f};
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) values.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  const Tensor x = Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
+  const Tensor half = converted(x, dtype_of<Half>()), back = converted(half, DType::f32);
+  const auto stored = half.as<Half>();
+  const auto loaded = back.as<float>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Half expected(values[i]);
+    if (std::isnan(values[i])) {
+      EXPECT_TRUE(std::isnan(loaded[i])) << values[i];
+    } else {
+      EXPECT_EQ(stored[i].bits, expected.bits) << values[i];
+      EXPECT_EQ(loaded[i], static_cast<float>(expected)) << values[i];
+    }
+  }
+}
+
+TEST(Cast, RoundsToBf16LikeTheScalarType) { check_rounding<bf16>(); }
+TEST(Cast, RoundsToF16LikeTheScalarType) { check_rounding<f16>(); }
+
+TEST(Cast, IntegersKeepTheirLowBits) {
+  const Tensor x = Tensor::of<int64_t>({3}, {300, -129, int64_t{1} << 40});
+  EXPECT_EQ(converted(x, DType::i8).to_doubles(), (std::vector<double>{44, 127, 0}));
+  EXPECT_EQ(converted(x, DType::u8).to_doubles(), (std::vector<double>{44, 127, 0}));
+  EXPECT_EQ(converted(x, DType::i32).to_doubles(), (std::vector<double>{300, -129, 0}));
+}
+
+TEST(Cast, GradientIsCastBack) {
+  check({.name = "cast_gradient",
+         .inputs = {real({3, 4})},
+         .build = [](const Inputs& x) { return Outputs{cast(x[0], DType::f64)}; },
+         .reference = [](const Refs& x) { return x; }});
+}
+
+TEST(Cast, ToTheSameDtypeIsTheValueItself) {
+  const auto types = infer_case({{DType::f32, {Dim::symbol("n"), 3}}}, [](const Inputs& x) {
+    EXPECT_EQ(cast(x[0], DType::f32), x[0]);
+    return Outputs{cast(x[0], DType::i8)};
+  });
+  EXPECT_EQ(types[0].to_string(), "i8[n,3]");
+}
+
+}  // namespace
+}  // namespace genesis::testing
