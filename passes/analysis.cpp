@@ -45,6 +45,10 @@ const Node* producer(const Graph& graph, ValueId value, std::string_view op) {
   return node && node->op->name() == op && graph.value(value).index == 0 ? node : nullptr;
 }
 
+const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, std::string_view op) {
+  return uses.single(value) ? producer(graph, value, op) : nullptr;
+}
+
 namespace {
 
 std::optional<double> full_value(const Node& node) {

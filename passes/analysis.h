@@ -28,6 +28,9 @@ class Uses {
   std::vector<std::vector<NodeId>> readers_;
 };
 
+// What patterns are made of: producer(), when nobody but the pattern reads the value.
+const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, std::string_view op);
+
 NodeId id_of(const Graph& graph, const Node& node);
 // The node that makes a value, when it is the first output of a node of that op; null otherwise.
 const Node* producer(const Graph& graph, ValueId value, std::string_view op);

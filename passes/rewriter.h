@@ -34,6 +34,11 @@ class Rewriter {
   // last.
   void begin_nodes_from(const std::vector<const Node*>& nodes);
   void end_nodes_from();
+  // Inside rewrite(): the nodes added from now on for this visit come from `nodes`.
+  void from_nodes(const std::vector<const Node*>& nodes) {
+    end_nodes_from();
+    begin_nodes_from(nodes);
+  }
 
   Graph finish();  // maps outputs and updates
 
@@ -47,7 +52,8 @@ class Rewriter {
 // Nothing: copy the node. Otherwise what replaces its outputs.
 using Replacement = std::optional<std::vector<Value>>;
 
-// Offers every node to `visit`; nodes it adds come from that node. Nodes that nobody needs afterwards are
+// Offers every node to `visit`; nodes it adds come from that node, and from others where `visit` says so with
+// from_nodes. Nodes that nobody needs afterwards are
 // dropped.
 Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit);
 
