@@ -5,6 +5,11 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
+#include "passes/fuse_attention.h"
+#include "passes/fuse_linear.h"
+#include "passes/fuse_linear_cross_entropy.h"
+#include "passes/fuse_norms.h"
+#include "passes/fuse_swiglu.h"
 #include "passes/simplify.h"
 #include "schema/model.h"
 
@@ -13,8 +18,17 @@ namespace {
 
 constexpr Pass kPreparation[] = {
     {"simplify", "first, so that patterns are not hidden by needless reshapes and transposes", simplify},
-    {"cse", "patterns look for values with one reader; equal values computed twice would not match",
+    {"cse", "patterns look for values with one reader: equal values must be one before they are counted",
      eliminate_common_subexpressions},
+    {"fuse_attention", "before fuse_linear, which would take products by a shared matrix apart",
+     fuse_attention},
+    {"fuse_norms", "their gradients by hand read x once; those of the parts many times", fuse_norms},
+    {"fuse_swiglu", "its gradient needs gate and up only, not the activation between them", fuse_swiglu},
+    {"fuse_linear", "the bias's gradient is the same, and the next pass sees one kind of product",
+     fuse_linear},
+    {"fuse_linear_cross_entropy", "before autodiff, which would read the logits a second time",
+     fuse_linear_cross_entropy},
+    {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"dce", "last: nothing unread is differentiated", eliminate_dead_code},
 };
 
@@ -22,6 +36,15 @@ constexpr Pass kInference[] = {
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "layers make the same masks and positions; now they are one", eliminate_common_subexpressions},
+    {"fuse_attention", "before fuse_linear, which would take products by a shared matrix apart",
+     fuse_attention},
+    {"fuse_norms", "one pass over memory instead of seven", fuse_norms},
+    {"fuse_swiglu", "before fuse_activation, so that the gate's silu goes here", fuse_swiglu},
+    {"fuse_linear", "biases are added while the product is in registers", fuse_linear},
+    {"fuse_linear_cross_entropy", "the logits of a large vocabulary are never whole",
+     fuse_linear_cross_entropy},
+    {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
+    {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
     {"dce", "last: nothing unread is run", eliminate_dead_code},
 };
 
@@ -29,6 +52,8 @@ constexpr Pass kTraining[] = {
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "gradient rules compute again what the forward pass has", eliminate_common_subexpressions},
+    {"fuse_linear", "biases are added while the product is in registers", fuse_linear},
+    {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
     {"dce", "last: gradients nobody asked for are not run", eliminate_dead_code},
 };
 

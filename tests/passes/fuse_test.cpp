@@ -1,0 +1,205 @@
+// Pattern fusion: what is found, and what is left alone.
+#include <algorithm>
+
+#include "passes/fuse_attention.h"
+#include "passes/fuse_linear.h"
+#include "passes/fuse_linear_cross_entropy.h"
+#include "passes/fuse_norms.h"
+#include "passes/fuse_swiglu.h"
+#include "tests/passes/passes_test_util.h"
+
+namespace genesis::passes {
+namespace {
+
+using Run = Graph (*)(const Graph&, const PassContext&);
+
+std::string entry(const std::string& inputs, const std::string& body) {
+  return "entry f(" + inputs + ") {\n" + body + "\n}";
+}
+
+void expect_fused(Run pass, const std::string& inputs, const std::string& before, const std::string& after) {
+  EXPECT_EQ(text_after(entry(inputs, before), pass), normal_text(entry(inputs, after))) << before;
+}
+
+void expect_untouched(Run pass, const std::string& inputs, const std::string& body) {
+  EXPECT_EQ(text_after(entry(inputs, body), pass), normal_text(entry(inputs, body)));
+}
+
+TEST(FuseLinear, TakesTheBias) {
+  const char* inputs = "x: f32[2,5,3], w: f32[4,3], b: f32[4]";
+  expect_fused(fuse_linear, inputs, "%m = matmul(x, w) {transpose_b=true}\n %y = add(%m, b)\n return y = %y",
+               "%linear = linear(x, w, b)\n return y = %linear");
+  expect_fused(fuse_linear, inputs, "%m = linear(x, w)\n %y = add(b, %m)\n return y = %y",
+               "%linear = linear(x, w, b)\n return y = %linear");
+}
+
+TEST(FuseLinear, NeedsTheProductForItselfAndAPlainBias) {
+  const char* inputs = "x: f32[2,3], w: f32[4,3], b: f32[4], c: f32[2,4], s: f32[]";
+  expect_untouched(fuse_linear, inputs,
+                   "%m = linear(x, w)\n %y = add(%m, b)\n return y = %y\n return m = %m");
+  expect_untouched(fuse_linear, inputs, "%m = linear(x, w)\n %y = add(%m, c)\n return y = %y");
+  expect_untouched(fuse_linear, inputs, "%m = linear(x, w)\n %y = add(%m, s)\n return y = %y");
+  expect_untouched(fuse_linear, inputs,
+                   "%m = linear(x, w) {activation=\"relu\"}\n %y = add(%m, b)\n return y = %y");
+  expect_untouched(fuse_linear, "x: f32[2,3], w: f32[3,4], b: f32[4]",
+                   "%m = matmul(x, w)\n %y = add(%m, b)\n return y = %y");
+}
+
+TEST(FuseActivation, FollowsTheProduct) {
+  const char* inputs = "x: f32[2,3], w: f32[4,3], b: f32[4]";
+  expect_fused(fuse_activation, inputs,
+               "%m = linear(x, w, b)\n %y = gelu(%m) {approximate=\"tanh\"}\n return y = %y",
+               "%linear = linear(x, w, b) {activation=\"gelu_tanh\"}\n return y = %linear");
+  expect_fused(fuse_activation, inputs, "%m = linear(x, w)\n %y = silu(%m)\n return y = %y",
+               "%linear = linear(x, w) {activation=\"silu\"}\n return y = %linear");
+  expect_untouched(fuse_activation, inputs,
+                   "%m = linear(x, w)\n %y = relu(%m)\n return y = %y\n return m = %m");
+  expect_untouched(fuse_activation, inputs, "%m = linear(x, w)\n %y = tanh(%m)\n return y = %y");
+}
+
+TEST(FuseSwiglu, KnowsBothSpellingsOfSilu) {
+  const char* inputs = "g: f32[2,3], u: f32[2,3], row: f32[3]";
+  expect_fused(fuse_swiglu, inputs, "%a = silu(g)\n %y = mul(u, %a)\n return y = %y",
+               "%swiglu = swiglu(g, u)\n return y = %swiglu");
+  expect_fused(fuse_swiglu, inputs, "%s = sigmoid(g)\n %a = mul(%s, g)\n %y = mul(%a, u)\n return y = %y",
+               "%swiglu = swiglu(g, u)\n return y = %swiglu");
+  expect_fused(fuse_swiglu, inputs, "%s = sigmoid(g)\n %y = mul(g, %s)\n return y = %y",
+               "%silu = silu(g)\n return y = %silu");
+  expect_untouched(fuse_swiglu, inputs, "%a = silu(g)\n %y = mul(row, %a)\n return y = %y");
+  expect_untouched(fuse_swiglu, inputs, "%a = silu(g)\n %y = mul(u, %a)\n return y = %y\n return a = %a");
+  expect_untouched(fuse_swiglu, inputs, "%s = sigmoid(u)\n %y = mul(g, %s)\n return y = %y");
+}
+
+TEST(FuseNorms, RmsNormInItsSpellings) {
+  const char* inputs = "x: f32[2,3], w: f32[3]";
+  const char* after = "%rms_norm_1 = rms_norm(x, w) {eps=1e-05, has_weight=true}\n return y = %rms_norm_1";
+  expect_fused(fuse_norms, inputs, R"(
+    %s = square(x)
+    %m = mean(%s) {axes=(-1), keep_dims=true}
+    %e = full() {value=1e-05}
+    %a = add(%m, %e)
+    %r = rsqrt(%a)
+    %n = mul(x, %r)
+    %y = mul(w, %n)
+    return y = %y)",
+               after);
+  expect_fused(fuse_norms, inputs, R"(
+    %two = full() {value=2.0}
+    %s = pow(x, %two)
+    %m = mean(%s) {axes=(1), keep_dims=true}
+    %e = full() {value=1e-05}
+    %a = add(%e, %m)
+    %r = sqrt(%a)
+    %n = div(x, %r)
+    %y = mul(%n, w)
+    return y = %y)",
+               after);
+}
+
+TEST(FuseNorms, LayerNormInItsSpellings) {
+  const char* inputs = "x: f32[2,3], w: f32[3], b: f32[3]";
+  const char* after =
+      "%layer_norm = layer_norm(x, w, b) {eps=1e-06, has_bias=true, has_weight=true}\n return y = "
+      "%layer_norm";
+  const std::string variances[] = {
+      "%s = mul(%d, %d)\n %v = mean(%s) {axes=(-1), keep_dims=true}",
+      "%v = var(x) {axes=(-1), correction=0, keep_dims=true}",
+  };
+  for (const std::string& variance : variances)
+    expect_fused(fuse_norms, inputs,
+                 "%m = mean(x) {axes=(-1), keep_dims=true}\n %d = sub(x, %m)\n" + variance + R"(
+    %e = full() {value=1e-06}
+    %a = add(%v, %e)
+    %r = rsqrt(%a)
+    %n = mul(%r, %d)
+    %h = mul(%n, w)
+    %y = add(%h, b)
+    return y = %y)",
+                 after);
+}
+
+TEST(FuseNorms, LeavesOtherAxesAndOtherMoments) {
+  const auto body = [](const std::string& moment) {
+    return moment + R"(
+    %e = full() {value=1e-05}
+    %a = add(%m, %e)
+    %r = rsqrt(%a)
+    %n = mul(x, %r)
+    return y = %n)";
+  };
+  const char* inputs = "x: f32[3,3], z: f32[3,3]";
+  expect_untouched(fuse_norms, inputs, body("%s = square(x)\n %m = mean(%s) {axes=(0), keep_dims=true}"));
+  expect_untouched(fuse_norms, inputs, body("%s = square(x)\n %m = mean(%s) {axes=(-1)}"));
+  expect_untouched(fuse_norms, inputs, body("%s = square(z)\n %m = mean(%s) {axes=(-1), keep_dims=true}"));
+  expect_untouched(fuse_norms, inputs, body("%m = var(x) {axes=(-1), correction=0, keep_dims=true}"));
+}
+
+const char* const kHeads = "q: f32[2,4,5,8], k: f32[2,4,5,8], v: f32[2,4,5,8], m: f32[5,5], c: bool[2,1,1,5]";
+
+void expect_attention(const std::string& scores, const std::string& attributes, const std::string& operands,
+                      const std::string& kept = "") {
+  expect_fused(fuse_attention, kHeads, scores + "\n %y = matmul(%p, v)\n return y = %y",
+               kept + "%attention = attention(" + operands + ") {" + attributes +
+                   ", layout=\"bhtd\"}\n return y = %attention");
+}
+
+TEST(FuseAttention, KnowsTheUsualSpellings) {
+  const std::string product = "%s = matmul(q, k) {transpose_b=true}\n";
+  expect_attention(product + "%c8 = full() {value=8.0}\n %t = div(%s, %c8)\n %p = softmax(%t)", "scale=0.125",
+                   "q, k, v");
+  expect_attention(
+      product + "%c2 = full() {value=0.5}\n %t = mul(%s, %c2)\n %u = add(%t, m)\n %p = softmax(%u)",
+      "scale=0.5, has_mask=true", "q, k, v, m");
+  expect_attention(product + "%i = full() {value=-inf}\n %u = where(c, %s, %i)\n %p = softmax(%u) {axis=3}",
+                   "scale=1.0, has_mask=true", "q, k, v, c");
+  expect_attention(product + "%p = causal_softmax(%s) {scale=0.25}", "causal=true, scale=0.25", "q, k, v");
+  const std::string ones = "%o = full() {shape=[5,5], value=1.0}\n", fill = "%i = full() {value=-inf}\n";
+  const std::string lower = "%l = tril(%o)\n";
+  expect_attention(product + ones + lower + "%b = cast(%l) {dtype=bool}\n" + fill +
+                       "%u = where(%b, %s, %i)\n %p = softmax(%u)",
+                   "scale=1.0, has_mask=true", "q, k, v, %b", ones + lower + "%b = cast(%l) {dtype=bool}\n");
+  expect_attention(product + "%o = full() {shape=[5,5], value=1, dtype=bool}\n" + lower + fill +
+                       "%u = where(%l, %s, %i)\n %p = softmax(%u)",
+                   "causal=true, scale=1.0", "q, k, v");
+}
+
+TEST(FuseAttention, LeavesWhatIsNotAttention) {
+  const auto untouched = [](const std::string& body) { expect_untouched(fuse_attention, kHeads, body); };
+  const std::string product = "%s = matmul(q, k) {transpose_b=true}\n",
+                    end = "%y = matmul(%p, v)\n return y = %y";
+  untouched(product + "%p = softmax(%s)\n" + end + "\n return p = %p");  // the weights are wanted
+  untouched(product + "%p = softmax(%s) {axis=2}\n" + end);              // over the queries
+  untouched(product + "%i = full() {value=-1e9}\n %u = where(c, %s, %i)\n %p = softmax(%u)\n" + end);
+  untouched("%s = matmul(q, k) {transpose_a=true}\n %y = matmul(q, %s)\n return y = %y");
+}
+
+TEST(FuseLinearCrossEntropy, NeverMakesTheLogits) {
+  const char* inputs = "x: f32[b,t,8], w: f32[2000,8], target: i64[b,t], flat: i64[b*t]";
+  expect_fused(
+      fuse_linear_cross_entropy, inputs,
+      "%l = linear(x, w)\n %loss = cross_entropy(%l, target) {ignore_index=-1}\n return loss = %loss",
+      "%linear_cross_entropy = linear_cross_entropy(x, w, target) {ignore_index=-1}\n"
+      "return loss = %linear_cross_entropy");
+  expect_fused(fuse_linear_cross_entropy, inputs,
+               "%l = matmul(x, w) {transpose_b=true}\n %r = reshape(%l) {shape=[b*t,2000]}\n"
+               "%loss = cross_entropy(%r, flat)\n return loss = %loss",
+               "%reshape = reshape(x) {shape=[b*t,8]}\n"
+               "%linear_cross_entropy = linear_cross_entropy(%reshape, w, flat)\n"
+               "return loss = %linear_cross_entropy");
+}
+
+TEST(FuseLinearCrossEntropy, LeavesSmallVocabulariesAndLogitsThatAreRead) {
+  const char* inputs = "x: f32[b,8], small: f32[10,8], w: f32[2000,8], target: i64[b], bias: f32[2000]";
+  const auto untouched = [&](const std::string& body) {
+    expect_untouched(fuse_linear_cross_entropy, inputs, body);
+  };
+  untouched("%l = linear(x, small)\n %loss = cross_entropy(%l, target)\n return loss = %loss");
+  untouched(
+      "%l = linear(x, w)\n %loss = cross_entropy(%l, target)\n return loss = %loss\n return logits = %l");
+  untouched("%l = linear(x, w, bias)\n %loss = cross_entropy(%l, target)\n return loss = %loss");
+  untouched(
+      "%l = linear(x, w)\n %loss = cross_entropy(%l, target) {reduction=\"none\"}\n return loss = %loss");
+}
+
+}  // namespace
+}  // namespace genesis::passes
