@@ -135,7 +135,7 @@ std::vector<TensorType> EmbeddingGrad::infer(Types in) const {
   Shape expected = in[0].shape;
   const Shape& dy = in[1].shape;
   if (dy.rank() > 0) expected.push_back(dy[dy.rank() - 1]);
-  if (!(dy == expected))
+  if (dy.rank() == 0 || !(dy == expected))
     fail("embedding_grad expects dy of the shape of the indices {} and one more axis, got {}",
          in[0].shape.to_string(), dy.to_string());
   return {{in[1].dtype, {rows[0], dy[dy.rank() - 1]}}};

@@ -1,0 +1,66 @@
+#include "tests/fuzz/seeds.h"
+
+#include "tests/fuzz/mutate.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis::testing {
+namespace {
+
+const Dim kBatch = Dim::symbol("batch");
+
+const std::vector<Shape> kShapes = {{},        {2},          {4},          {2, 3},
+                                    {4, 4},    {3, 4},       {kBatch, 4},  {2, 0},
+                                    {2, 4, 6}, {1, 2, 4, 6}, {2, 4, 6, 8}, {kBatch, 2, 4, 6},
+                                    {1}};
+
+void add_inputs(Graph& graph) {
+  for (DType dtype : {DType::f32, DType::i64, DType::boolean, DType::u8, DType::f64})
+    for (const Shape& shape : kShapes)
+      graph.add_input("x" + std::to_string(graph.values().size()), {dtype, shape});
+}
+
+// Mostly the defaults, sometimes something else.
+Attributes some_attributes(const OpDef& op, Mutator& mutator) {
+  Attributes attributes;
+  for (const auto& [name, value] : op.canonical({}))
+    if (!mutator.chance(3)) attributes.set(name, mutator.attribute(value));
+  return attributes;
+}
+
+bool try_add(Graph& graph, const OpDef& op, Mutator& mutator) {
+  const auto [min, max] = op.info.inputs;
+  std::vector<Value> inputs(static_cast<size_t>(min) +
+                            mutator.below(static_cast<uint64_t>(std::min(max - min, 3)) + 1));
+  // Most ops want inputs that are alike, and reals among them.
+  const auto any = [&] { return graph.handle(graph.inputs()[mutator.below(graph.inputs().size())]); };
+  const Value first = mutator.chance(2) ? graph.handle(graph.inputs()[mutator.below(kShapes.size())]) : any();
+  for (Value& value : inputs) value = mutator.chance(3) ? any() : first;
+  if (op.info.random) inputs[0] = graph.handle(graph.inputs()[kShapes.size() + 1]);  // i64[2]
+  try {
+    graph.add_node(op, some_attributes(op, mutator), inputs);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Model> op_zoo() {
+  auto model = std::make_unique<Model>();
+  Graph& graph = model->add_entry("zoo");
+  add_inputs(graph);
+  Mutator mutator(7);
+  for (const OpDef* op : all_ops())
+    for (int tries = 0, found = 0; tries < 4000 && found < 2; ++tries) found += try_add(graph, *op, mutator);
+  graph.add_output("y", graph.handle({static_cast<int32_t>(graph.values().size()) - 1}));
+  return model;
+}
+
+const std::vector<Seed>& model_seeds() {
+  static const std::vector<Seed> seeds = {
+      {"rich", file_of(*rich_model())}, {"zoo", file_of(*op_zoo())}, {"empty", file_of(Model())}};
+  return seeds;
+}
+
+}  // namespace genesis::testing
