@@ -5,7 +5,7 @@
 // The layout is a promise; it gives the same bits on every device, in every version:
 //   key     = {low 32 bits of seed, high 32 bits of seed}
 //   counter = {low 32 bits of b, high 32 bits of b, stream, low 32 bits of step},  b = i / 4 for element i
-//   element i takes word i % 4 of the block; a normal number takes the pair of words it stands in.
+//   element i takes word i % 4 of the block; normal numbers 2j and 2j + 1 take words 2j and 2j + 1 together.
 // Every operation on floats below rounds once: compile with floating-point contraction off.
 #pragma once
 
@@ -43,48 +43,52 @@ GENESIS_HOST_DEVICE inline float uniform_from(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
+GENESIS_HOST_DEVICE inline uint32_t bits_of(float x) {
+  union {
+    float value;
+    uint32_t bits;
+  } both = {x};
+  return both.bits;
+}
+GENESIS_HOST_DEVICE inline float float_of(uint32_t x) {
+  union {
+    uint32_t bits;
+    float value;
+  } both = {x};
+  return both.value;
+}
+
 // ln(u) for u = n * 2^-24, n in [1, 2^24]: exponent and a polynomial on [sqrt(1/2), sqrt(2)), written out so
-// that every device rounds alike. Absolute error below 1e-7.
+// that every device rounds alike, and without branches, so that compilers vectorise it. Right to 1e-7 of
+// max(1, |ln u|).
 GENESIS_HOST_DEVICE inline float log_of_uniform(float u) {
-  int exponent = 0;
-  while (u < 0.70710678f) {
-    u = u + u;  // exact
-    --exponent;
-  }
-  const float f = u - 1.0f, s = f / (2.0f + f), z = s * s;
+  const int up = (bits_of(u) & 0x7fffffu) >= 0x3504f3u;  // the mantissa of sqrt(2)
+  const int exponent = static_cast<int>(bits_of(u) >> 23) - 127 + up;
+  const float m = u * float_of(static_cast<uint32_t>(127 - exponent) << 23);  // exact, times 2^-exponent
+  const float f = m - 1.0f, s = f / (2.0f + f), z = s * s;
   // 2 atanh(s) = 2 s (1 + z/3 + z^2/5 + ...), |s| <= 0.1716
   const float series =
       1.0f + z * (0.33333333f + z * (0.2f + z * (0.14285714f + z * (0.11111111f + z * 0.09090909f))));
   return static_cast<float>(exponent) * 0.69314718f + 2.0f * s * series;
 }
 
-struct SinCos {
-  float sin, cos;
+// r times the cosine and the sine of t turns, t in [0, 1).
+struct NormalPair {
+  float first, second;
 };
-// sin and cos of t turns, t in [0, 1).
-GENESIS_HOST_DEVICE inline SinCos sincos_turns(float t) {
+GENESIS_HOST_DEVICE inline NormalPair polar(float r, float t) {
   const int quadrant = static_cast<int>(t * 4.0f + 0.5f);
   const float x = (t - static_cast<float>(quadrant) * 0.25f) * 6.2831853f, z = x * x;  // |x| <= pi/4
   const float s = x * (1.0f - z * (0.16666667f - z * (0.0083333333f - z * 0.00019841270f)));
   const float c = 1.0f - z * (0.5f - z * (0.041666667f - z * (0.0013888889f - z * 0.000024801587f)));
-  switch (quadrant & 3) {
-    case 0:
-      return {s, c};
-    case 1:
-      return {c, -s};
-    case 2:
-      return {-s, -c};
-    default:
-      return {-c, s};
-  }
+  const float a = quadrant & 1 ? s : c, b = quadrant & 1 ? c : s;  // of the angle from the quadrant's axis
+  return {r * ((quadrant + 1) & 2 ? -a : a), r * (quadrant & 2 ? -b : b)};
 }
 
 // Two standard normal numbers from two words (Box & Muller, 1958).
-GENESIS_HOST_DEVICE inline SinCos normals_from(uint32_t word0, uint32_t word1) {
+GENESIS_HOST_DEVICE inline NormalPair normals_from(uint32_t word0, uint32_t word1) {
   const float u = static_cast<float>((word0 >> 8) + 1) * 0x1p-24f;  // in (0, 1]
-  const float radius = sqrtf(-2.0f * log_of_uniform(u));
-  const SinCos angle = sincos_turns(uniform_from(word1));
-  return {radius * angle.cos, radius * angle.sin};
+  return polar(sqrtf(-2.0f * log_of_uniform(u)), uniform_from(word1));
 }
 
 // Host side: fills `values` from the 64-bit stream name `stream` (its halves stand for stream and step

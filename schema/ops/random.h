@@ -15,7 +15,9 @@ namespace genesis {
 namespace ops {
 
 // Element i takes word i % 4 of Philox block i / 4. A normal number takes two words and so stands for a pair:
-// elements 2j and 2j + 1 are the cosine and the sine of words 2j and 2j + 1.
+// elements 2j and 2j + 1 are the cosine and the sine of words 2j and 2j + 1. Uniform f64 and integers from a
+// range above 2^32 take 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. Normal f64 are the f32
+// ones.
 struct Draw {
   Shape shape;
   DType dtype = DType::f32;
