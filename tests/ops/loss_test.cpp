@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "passes/autodiff.h"
+#include "schema/ops/matmul.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -177,6 +179,72 @@ TEST(CrossEntropy, RefusesWhatDoesNotFit) {
   fails({logits, probabilities}, {}, {"[2,5]", "[2,4]"});
   fails({logits, logits}, {.ignore_index = 3}, {"ignore_index is 3", "probability"});
   fails({logits, two}, {.label_smoothing = 1.5}, {"label_smoothing is 1.5", "0 to 1"});
+}
+
+Ref product(const Ref& x, const Ref& weight) {
+  std::vector<int64_t> shape = x.shape;
+  shape.back() = weight.shape[0];
+  Ref y = ref_zeros(shape);
+  const int64_t hidden = weight.shape[1], classes = weight.shape[0];
+  for (int64_t i = 0; i < y.numel(); ++i)
+    for (int64_t k = 0; k < hidden; ++k)
+      y[i] += x[i / classes * hidden + k] * weight[i % classes * hidden + k];
+  return y;
+}
+
+void check_linear(const std::string& name, std::vector<int64_t> shape, int64_t classes, CaseInput target,
+                  CrossEntropyOptions o, double tolerance = 4e-6) {
+  check({.name = name + "_" + suffix(o, false),
+         .inputs = {real(shape), real({classes, shape.back()}), target},
+         .build = [=](const Inputs& x) { return Outputs{linear_cross_entropy(x[0], x[1], x[2], o)}; },
+         .reference =
+             [=](const Refs& x) { return Refs{class_reference(product(x[0], x[1]), x[2], nullptr, o)}; },
+         .tolerance = tolerance});
+}
+
+TEST(LinearCrossEntropy, LikeTheTwoOps) {
+  const CaseInput target = integer_data({2, 3}, {0, 18, -100, 2, 7, 16});
+  for (Reduction reduction : {Reduction::kNone, Reduction::kMean, Reduction::kSum})
+    for (double smoothing : {0.0, 0.2})
+      check_linear("linear_ce", {2, 3, 5}, 19, target, {.label_smoothing = smoothing, .reduction = reduction},
+                   1e-5);
+}
+
+// More rows than a block holds, and a last block that is not full: against the two ops it stands for.
+TEST(LinearCrossEntropy, SeveralBlocks) {
+  constexpr int64_t kRows = 2100, kHidden = 24, kClasses = 30;
+  std::vector<float> x(kRows * kHidden), w(kClasses * kHidden);
+  std::vector<int64_t> t(kRows);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  for (size_t i = 0; i < w.size(); ++i) w[i] = std::cos(static_cast<float>(3 * i));
+  for (size_t i = 0; i < t.size(); ++i) t[i] = i % 11 == 0 ? -100 : static_cast<int64_t>(i * 7 % kClasses);
+  const auto run = [&](bool fused) {
+    return run_graph(
+        {{"x", Tensor::of<float>({kRows, kHidden}, x)},
+         {"w", Tensor::of<float>({kClasses, kHidden}, w)},
+         {"t", Tensor::of<int64_t>({kRows}, t)}},
+        [&](const Inputs& in) {
+          const Value loss =
+              fused ? linear_cross_entropy(in[0], in[1], in[2]) : cross_entropy(linear(in[0], in[1]), in[2]);
+          const auto dx = passes::gradients(in.graph, loss, {in[0], in[1]});
+          return std::vector<std::pair<std::string, Value>>{{"y", loss}, {"dx", dx[0]}, {"dw", dx[1]}};
+        },
+        {.optimise = false});
+  };
+  const NamedTensors fused = run(true), plain = run(false);
+  for (const auto& [name, tensor] : plain) {
+    const auto expected = tensor.to_doubles(), got = fused.at(name).to_doubles();
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-6) << name << " " << i;
+  }
+}
+
+TEST(LinearCrossEntropy, RefusesWhatDoesNotFit) {
+  const TensorType x{DType::f32, {2, 5}}, weight{DType::f32, {7, 4}}, low{DType::bf16, {7, 5}},
+      t{DType::i64, {2}};
+  const auto build = [](const Inputs& in) { return Outputs{linear_cross_entropy(in[0], in[1], in[2])}; };
+  expect_error([&] { infer_case({x, weight, t}, build); }, {"f32[2,5]", "f32[7,4]"});
+  expect_error([&] { infer_case({x, low, t}, build); }, {"one floating-point dtype", "bf16"});
 }
 
 TEST(NllLoss, LikeCrossEntropyOfLogProbabilities) {

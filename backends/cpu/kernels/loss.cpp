@@ -9,6 +9,36 @@
 #include "schema/ops/loss.h"
 
 namespace genesis::cpu {
+
+double mean_denominator(const CrossEntropyJob& job, int64_t rows) {
+  if (job.has_probabilities()) return static_cast<double>(rows);
+  double sum = 0;
+  for (int64_t row = 0; row < rows; ++row)
+    if (const int64_t at = job.class_of(row); at >= 0) sum += job.weight_of(at);
+  return sum;
+}
+
+namespace {
+
+void put_real(const TensorView& out, int64_t i, double value) {
+  if (out.dtype == DType::f64)
+    out.as<double>()[i] = value;
+  else
+    out.as<float>()[i] = static_cast<float>(value);
+}
+
+}  // namespace
+
+void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction reduction, int64_t rows) {
+  if (reduction == Reduction::kNone) {
+    for (int64_t i = 0; i < rows; ++i) put_real(out, i, job.row_loss[i]);
+    return;
+  }
+  double sum = 0;
+  for (int64_t i = 0; i < rows; ++i) sum += job.row_loss[i];
+  put_real(out, 0, reduction == Reduction::kMean ? sum / mean_denominator(job, rows) : sum);
+}
+
 namespace {
 
 DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
@@ -49,15 +79,6 @@ CrossEntropyJob job_of(const KernelContext& c, const Op& op, const TensorView* w
   return job;
 }
 
-// What a mean divides by: the weights of the targets that count, or the number of rows of probabilities.
-double denominator(const CrossEntropyJob& job, int64_t rows) {
-  if (job.has_probabilities()) return static_cast<double>(rows);
-  double sum = 0;
-  for (int64_t row = 0; row < rows; ++row)
-    if (const int64_t at = job.class_of(row); at >= 0) sum += job.weight_of(at);
-  return sum;
-}
-
 int64_t rows_of(const TensorView& logits) {
   int64_t rows = 1;
   for (int i = 0; i + 1 < logits.rank; ++i) rows *= logits.dim(i);
@@ -66,23 +87,6 @@ int64_t rows_of(const TensorView& logits) {
 
 int64_t row_bytes(const CrossEntropyJob& job) {
   return job.classes * static_cast<int64_t>(size_of(job.dtype));
-}
-
-void put_real(const TensorView& out, int64_t i, double value) {
-  if (out.dtype == DType::f64)
-    out.as<double>()[i] = value;
-  else
-    out.as<float>()[i] = static_cast<float>(value);
-}
-
-void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction reduction, int64_t rows) {
-  if (reduction == Reduction::kNone) {
-    for (int64_t i = 0; i < rows; ++i) put_real(out, i, job.row_loss[i]);
-    return;
-  }
-  double sum = 0;
-  for (int64_t i = 0; i < rows; ++i) sum += job.row_loss[i];
-  put_real(out, 0, reduction == Reduction::kMean ? sum / denominator(job, rows) : sum);
 }
 
 void cross_entropy(const KernelContext& c) {
@@ -105,7 +109,7 @@ void cross_entropy_grad(const KernelContext& c) {
   job.lse = c.input(2).data;
   job.dy = c.input(3).data;
   job.dy_per_row = op.reduction == Reduction::kNone;
-  if (op.reduction == Reduction::kMean) job.dy_factor = 1 / denominator(job, rows);
+  if (op.reduction == Reduction::kMean) job.dy_factor = 1 / mean_denominator(job, rows);
   job.dlogits = c.output().data;
   job.stream = streams(c.output(), job.classes, job.logits);
   parallel_rows(rows, 2 * row_bytes(job),

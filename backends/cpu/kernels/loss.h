@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backends/kernel.h"
+#include "schema/ops/loss.h"
 
 namespace genesis::cpu {
 
@@ -15,7 +16,8 @@ struct CrossEntropyJob {
   const void* target = nullptr;  // class indices [rows], or probabilities [rows, classes]
   const void* weight = nullptr;
   void* lse =
-      nullptr;  // written by the forward pass, read by the gradient; null in a forward pass without one
+      nullptr;       // written by the forward pass, read by the gradient; null in a forward pass without one
+  int64_t rows = 0;  // linear_cross_entropy only: in a block
   int64_t classes = 1;
   int64_t ignore_index = -100;
   double smoothing = 0;
@@ -59,7 +61,12 @@ void cross_entropy_rows(const CrossEntropyJob& job, int64_t first, int64_t last)
 // Rows [first, last): dlogits.
 void cross_entropy_gradient_rows(const CrossEntropyJob& job, int64_t first, int64_t last);
 
-// The same in f64, which has no SIMD code.
+// What a mean divides by: the weights of the targets that count, or the number of rows of probabilities.
+double mean_denominator(const CrossEntropyJob& job, int64_t rows);
+// The reduced loss, or all rows of it, from job.row_loss. Rows are added in order.
+void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction reduction, int64_t rows);
+
+// cross_entropy_rows and its gradient in f64, which has no SIMD code.
 void cross_entropy_rows_f64(const CrossEntropyJob& job, int64_t first, int64_t last);
 void cross_entropy_gradient_rows_f64(const CrossEntropyJob& job, int64_t first, int64_t last);
 
