@@ -134,8 +134,8 @@ void query_tile(const BackwardTask& task, const QueryBlock& queries, const Buffe
   row_of_tiles<Stored::kRows>(rows, n, task.head.v_size, b.dy + row * b.v_ld, b.v_ld,
                               transposed(b.v_panels + at * b.v_ld, b.v_ld), ds, kBlock, false);
   for (int64_t i = 0; i < rows; ++i) gradient_row(queries, b, row + i, first, count);
-  row_of_tiles<Stored::kRows>(rows, b.ld, n, ds, kBlock, rows_of(b.k + at * b.ld, b.ld), b.dq + row * b.ld,
-                              b.ld, true);
+  row_of_tiles<Stored::kRows>(rows, task.head.size, n, ds, kBlock, rows_of(b.k + at * b.ld, b.ld),
+                              b.dq + row * b.ld, b.ld, true);
 }
 
 // Up to kMr keys from the task's key `at` + `key`: dk and dv from the queries that see the first of them.
@@ -146,9 +146,9 @@ void key_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers
   const int64_t start =
       sight.causal ? std::clamp<int64_t>(task.first + to - sight.offset - queries.first, 0, queries.rows) : 0;
   const int64_t depth = queries.rows - start;
-  row_of_tiles<Stored::kColumns>(keys, b.v_ld, depth, b.p + start * kBlock + key, kBlock,
+  row_of_tiles<Stored::kColumns>(keys, task.head.v_size, depth, b.p + start * kBlock + key, kBlock,
                                  rows_of(b.dy + start * b.v_ld, b.v_ld), b.dv + to * b.v_ld, b.v_ld, true);
-  row_of_tiles<Stored::kColumns>(keys, b.ld, depth, b.ds + start * kBlock + key, kBlock,
+  row_of_tiles<Stored::kColumns>(keys, task.head.size, depth, b.ds + start * kBlock + key, kBlock,
                                  rows_of(b.q + start * b.ld, b.ld), b.dk + to * b.ld, b.ld, true);
 }
 

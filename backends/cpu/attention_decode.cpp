@@ -81,36 +81,58 @@ void softmax_row(const Sight& sight, int64_t query, int64_t first, int64_t count
   std::fill(scores + (top == kMinusInfinity ? 0 : n), scores + count, 0.0f);
 }
 
+// Calls body(elements, stride) with rows that several query rows will read: low precision is widened once, in
+// `wide`.
+template <class Body>
+void with_keys(const HeadRows& rows, int64_t count, int64_t size, int64_t readers, float* wide,
+               const Body& body) {
+  if (readers == 1 || rows.dtype == DType::f32)
+    return with_elements(rows, [&](const auto* data) { body(data, rows.stride); });
+  load_rows(rows, count, size, 1, wide, size);
+  body(static_cast<const float*>(wide), size);
+}
+
+template <class T>
+void weigh_all(const float* p, int64_t rows, const T* v, int64_t v_stride, int64_t count, int64_t size,
+               float* o, int64_t o_stride) {
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4)
+    weigh_rows<4>(p + row * kDecodeKeys, v, v_stride, count, size, o + row * o_stride, o_stride);
+  for (; row < rows; ++row)
+    weigh_rows<1>(p + row * kDecodeKeys, v, v_stride, count, size, o + row * o_stride, o_stride);
+}
+
+// What query row `row` of the task sees.
+Sight sight_of(const DecodeTask& task, int64_t row) {
+  Sight sight = task.head.sight;
+  const int64_t offset = row / task.queries * task.mask_head_step;
+  if (sight.mask.data) sight.mask.data += offset * static_cast<int64_t>(size_of(sight.mask.dtype));
+  return sight;
+}
+
+void load_queries(const DecodeTask& task, float* q) {
+  const AttentionHead& head = task.head;
+  const int64_t step = task.q_head_step * static_cast<int64_t>(size_of(head.q.dtype));
+  for (int64_t h = 0; h < task.group; ++h)
+    load_rows({head.q.data + h * step, head.q.dtype, head.q.stride}, task.queries, head.size,
+              head.scale * kLog2E, q + h * task.queries * head.size, head.size);
+}
+
 void decode(const DecodeTask& task, float* scratch) {
   const AttentionHead& head = task.head;
-  const int64_t rows = task.group * task.queries;
-  float *q = scratch, *scores = scratch + kDecodeRows * head.size;
-  for (int64_t h = 0; h < task.group; ++h) {
-    const int64_t bytes = static_cast<int64_t>(size_of(head.q.dtype));
-    load_rows({head.q.data + h * task.q_head_step * bytes, head.q.dtype, head.q.stride}, task.queries,
-              head.size, head.scale * kLog2E, q + h * task.queries * head.size, head.size);
-  }
-  with_elements(head.k.from(task.first),
-                [&](const auto* k) { score_keys(q, rows, head.size, k, head.k.stride, task.count, scores); });
-  const int64_t stride = head.v_size + 2;
-  for (int64_t row = 0; row < rows; ++row) {
-    Sight sight = head.sight;
-    if (sight.mask.data)
-      sight.mask.data +=
-          row / task.queries * task.mask_head_step * static_cast<int64_t>(size_of(sight.mask.dtype));
-    softmax_row(sight, row % task.queries, task.first, task.count, scores + row * kDecodeKeys,
-                task.partial + row * stride);
-  }
-  with_elements(head.v.from(task.first), [&](const auto* v) {
-    float* o = task.partial + 2;
-    int64_t row = 0;
-    for (; row + 4 <= rows; row += 4)
-      weigh_rows<4>(scores + row * kDecodeKeys, v, head.v.stride, task.count, head.v_size, o + row * stride,
-                    stride);
-    for (; row < rows; ++row)
-      weigh_rows<1>(scores + row * kDecodeKeys, v, head.v.stride, task.count, head.v_size, o + row * stride,
-                    stride);
+  const int64_t rows = task.group * task.queries, stride = head.v_size + 2;
+  float *q = scratch, *scores = q + kDecodeRows * head.size, *wide = scores + kDecodeRows * kDecodeKeys;
+  load_queries(task, q);
+  with_keys(head.k.from(task.first), task.count, head.size, rows, wide, [&](const auto* k, int64_t k_stride) {
+    score_keys(q, rows, head.size, k, k_stride, task.count, scores);
   });
+  for (int64_t row = 0; row < rows; ++row)
+    softmax_row(sight_of(task, row), row % task.queries, task.first, task.count, scores + row * kDecodeKeys,
+                task.partial + row * stride);
+  with_keys(head.v.from(task.first), task.count, head.v_size, rows, wide,
+            [&](const auto* v, int64_t v_stride) {
+              weigh_all(scores, rows, v, v_stride, task.count, head.v_size, task.partial + 2, stride);
+            });
 }
 
 float merge(float* partials, int64_t parts, int64_t stride, int64_t v_size, const HeadRows& y) {
@@ -161,7 +183,9 @@ float merge_partials(float* partials, int64_t parts, int64_t stride, int64_t v_s
   return HWY_DYNAMIC_DISPATCH(merge_leaf)()(partials, parts, stride, v_size, y);
 }
 
-int64_t decode_floats(int64_t size) { return kDecodeRows * (size + kDecodeKeys); }
+int64_t decode_floats(int64_t size, int64_t v_size) {
+  return kDecodeRows * (size + kDecodeKeys) + kDecodeKeys * std::max(size, v_size);
+}
 
 }  // namespace genesis::cpu
 #endif

@@ -81,7 +81,7 @@ void attend(const ForwardTask& task, const Buffers& b, int64_t row, int64_t rows
   row_of_tiles<Stored::kRows>(rows, n, head.size, b.q + row * b.ld, b.ld, transposed(b.k, b.ld), b.scores,
                               kKeys, false);
   for (int64_t i = 0; i < rows; ++i) softmax_row(task, b, row + i, first, n, b.scores + i * kKeys);
-  row_of_tiles<Stored::kRows>(rows, b.v_ld, n, b.scores, kKeys, rows_of(b.v, b.v_ld), b.o + row * b.v_ld,
+  row_of_tiles<Stored::kRows>(rows, head.v_size, n, b.scores, kKeys, rows_of(b.v, b.v_ld), b.o + row * b.v_ld,
                               b.v_ld, true);
 }
 

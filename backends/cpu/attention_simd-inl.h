@@ -59,32 +59,32 @@ HWY_INLINE float exp2_of(float x) {
 // Where a tile's A lies: row-major (element (i, p) at a[i * ld + p]) or transposed (at a[p * ld + i]).
 enum class Stored : uint8_t { kRows, kColumns };
 
-template <int kRows, Stored kStored>
+// kRows times kVectors vectors of C, in registers for the whole depth.
+template <int kRows, int kVectors, Stored kStored>
 HWY_INLINE void tile(int64_t depth, const float* HWY_RESTRICT a, int64_t lda, const float* HWY_RESTRICT b,
                      int64_t ldb, float* HWY_RESTRICT c, int64_t ldc, bool add) {
   const F f;
-  V sum[kRows][2];
+  V sum[kRows][kVectors];
 #pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i) sum[i][0] = sum[i][1] = hn::Zero(f);
+  for (int i = 0; i < kRows; ++i)
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(f);
   for (int64_t p = 0; p < depth; ++p) {
-    const V b0 = hn::LoadU(f, b), b1 = hn::LoadU(f, b + kLanes);
+    V x[kVectors];
+    for (int v = 0; v < kVectors; ++v) x[v] = hn::LoadU(f, b + v * kLanes);
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
-      const V x = hn::Set(f, kStored == Stored::kRows ? a[i * lda] : a[i]);
-      sum[i][0] = hn::MulAdd(x, b0, sum[i][0]);
-      sum[i][1] = hn::MulAdd(x, b1, sum[i][1]);
+      const V y = hn::Set(f, kStored == Stored::kRows ? a[i * lda] : a[i]);
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(y, x[v], sum[i][v]);
     }
     a += kStored == Stored::kRows ? 1 : lda;
     b += ldb;
   }
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i, c += ldc) {
-    if (add) {
-      sum[i][0] = hn::Add(sum[i][0], hn::LoadU(f, c));
-      sum[i][1] = hn::Add(sum[i][1], hn::LoadU(f, c + kLanes));
+    for (int v = 0; v < kVectors; ++v) {
+      if (add) sum[i][v] = hn::Add(sum[i][v], hn::LoadU(f, c + v * kLanes));
+      hn::StoreU(sum[i][v], f, c + v * kLanes);
     }
-    hn::StoreU(sum[i][0], f, c);
-    hn::StoreU(sum[i][1], f, c + kLanes);
   }
 }
 
@@ -96,14 +96,19 @@ struct Panels {
 inline Panels rows_of(const float* data, int64_t ld) { return {data, ld, kNr}; }
 inline Panels transposed(const float* data, int64_t depth) { return {data, kNr, depth * kNr}; }
 
-// At most kMr rows of C times ceil(n / kNr) tiles.
+// At most kMr rows of C times n columns, rounded up to whole vectors.
 template <Stored kStored>
 HWY_INLINE void row_of_tiles(int64_t rows, int64_t n, int64_t depth, const float* a, int64_t lda,
                              const Panels& b, float* c, int64_t ldc, bool add) {
   const auto across = [&]<int kRows>(std::integral_constant<int, kRows>, int64_t row) {
     const float* from = a + row * (kStored == Stored::kRows ? lda : 1);
-    for (int64_t j = 0; j < n; j += kNr)
-      tile<kRows, kStored>(depth, from, lda, b.data + j / kNr * b.panel, b.ld, c + row * ldc + j, ldc, add);
+    for (int64_t j = 0; j < n; j += kNr) {
+      const float* panel = b.data + j / kNr * b.panel;
+      if (n - j > kLanes)
+        tile<kRows, 2, kStored>(depth, from, lda, panel, b.ld, c + row * ldc + j, ldc, add);
+      else
+        tile<kRows, 1, kStored>(depth, from, lda, panel, b.ld, c + row * ldc + j, ldc, add);
+    }
   };
   int64_t row = 0;
   if (rows == kMr) return across(std::integral_constant<int, kMr>(), 0);

@@ -103,7 +103,7 @@ constexpr int64_t kDecodeRows = 16;     // query rows of a decode task at most
 // Scratch of one leaf, in floats.
 int64_t forward_floats(int64_t size, int64_t v_size);
 int64_t backward_floats(int64_t size, int64_t v_size);
-int64_t decode_floats(int64_t size);
+int64_t decode_floats(int64_t size, int64_t v_size);
 
 // Rows of buffers are padded to a multiple of kRowPad, which every instruction set's register tile divides.
 constexpr int64_t kRowPad = 32;

@@ -132,7 +132,7 @@ std::optional<std::string> needs_few_queries(const KernelQuery& query) {
 
 int64_t decode_tasks(const Geometry& g, const DecodeCut& cut) { return cut.columns(g) * cut.parts; }
 int64_t decode_slots_bytes(const Geometry& g, const DecodeCut& cut) {
-  return Slots::bytes_for(decode_tasks(g, cut), decode_floats(g.size) * kFloat);
+  return Slots::bytes_for(decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
 }
 
 int64_t decode_scratch(const KernelQuery& query) {
@@ -172,7 +172,7 @@ void run_decode(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const DecodeCut cut = cut_decode(g);
   const int64_t keys = key_count(g, c), parts = ceil_div(keys, kDecodeKeys);
-  Slots slots(c.scratch, decode_tasks(g, cut), decode_floats(g.size) * kFloat);
+  Slots slots(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
   auto* partials = reinterpret_cast<float*>(c.scratch + decode_slots_bytes(g, cut));
   const int64_t rows = g.batch * g.heads * g.queries;
   for_each_task(cut.columns(g) * parts, rows * keys * (g.size + g.v_size) * 4, [&](int64_t index) {
