@@ -24,13 +24,6 @@ constexpr int kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 template <int m>
 constexpr int kWeightRows = std::clamp(kAccumulators / m, 1, 4);
 
-// The last elements of a row, followed by zeros.
-template <class T>
-struct Tail {
-  T data[kLanes] = {};
-  Tail(const T* row, int64_t n) { std::memcpy(data, row, static_cast<size_t>(n) * sizeof(T)); }
-};
-
 // `rows` rows of weights against m rows of x.
 template <class T, int m, int rows>
 HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, float* sums) {
@@ -40,29 +33,24 @@ HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, float* s
 #pragma GCC unroll 4
     for (int j = 0; j < rows; ++j) sum[i][j] = hn::Zero(kF32);
   }
-  const auto step = [&](auto&& x_at, auto&& w_at) HWY_ATTR {
+  const auto step = [&](const float* x_at, auto&& w_at) HWY_ATTR {
     Vec weight[rows];
 #pragma GCC unroll 4
     for (int j = 0; j < rows; ++j) weight[j] = load(w_at(j));
 #pragma GCC unroll 8
     for (int i = 0; i < m; ++i) {
-      const Vec value = load(x_at(i));
+      const Vec value = load(x_at + i * kLanes);
 #pragma GCC unroll 4
       for (int j = 0; j < rows; ++j) sum[i][j] = hn::MulAdd(value, weight[j], sum[i][j]);
     }
   };
   int64_t p = 0;
-  for (; p + kLanes <= r.k; p += kLanes) {
-    step([&](int i) { return x + i * r.stride_x + p; }, [&](int j) { return w + j * r.stride_w + p; });
-  }
-  if (const int64_t rest = r.k - p; rest > 0) {
-    for (int j = 0; j < rows; ++j) {
-      const Tail<T> weight(w + j * r.stride_w + p, rest);
-      for (int i = 0; i < m; ++i) {
-        const Tail<float> value(x + i * r.stride_x + p, rest);
-        sum[i][j] = hn::MulAdd(load(value.data), load(weight.data), sum[i][j]);
-      }
-    }
+  for (; p + kLanes <= r.k; p += kLanes) step(x + p * m, [&](int j) { return w + j * r.stride_w + p; });
+  if (p < r.k) {
+    T last[rows][kLanes] = {};
+    for (int j = 0; j < rows; ++j)
+      std::memcpy(last[j], w + j * r.stride_w + p, static_cast<size_t>(r.k - p) * sizeof(T));
+    step(x + p * m, [&](int j) { return last[j]; });
   }
   for (int i = 0; i < m; ++i) {
     for (int j = 0; j < rows; ++j) sums[i * r.stride_sums + j] = hn::GetLane(hn::SumOfLanes(kF32, sum[i][j]));
@@ -85,7 +73,7 @@ HWY_INLINE void add_group(const FewRows& r, const float* x, const T* w, float* s
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
 #pragma GCC unroll 4
-    for (int p = 0; p < rows; ++p) value[i][p] = hn::Set(kF32, x[i * r.stride_x + p]);
+    for (int p = 0; p < rows; ++p) value[i][p] = hn::Set(kF32, x[p * m + i]);
   }
   const auto step = [&](auto&& w_at, float* to, int64_t stride) HWY_ATTR {
     Vec weight[rows];
@@ -115,59 +103,84 @@ HWY_INLINE void add_group(const FewRows& r, const float* x, const T* w, float* s
 
 template <class T, int m>
 void add_block(const FewRows& r, const float* x, float* sums) {
-  constexpr int rows = m <= 4 ? 4 : 2;
+  constexpr int rows = 4;
   const T* w = static_cast<const T*>(r.weights);
   for (int i = 0; i < m; ++i) std::fill_n(sums + i * r.stride_sums, r.n, 0.0f);
   int64_t p = 0;
-  for (; p + rows <= r.k; p += rows) add_group<T, m, rows>(r, x + p, w + p * r.stride_w, sums);
-  for (; p < r.k; ++p) add_group<T, m, 1>(r, x + p, w + p * r.stride_w, sums);
+  for (; p + rows <= r.k; p += rows) add_group<T, m, rows>(r, x + p * m, w + p * r.stride_w, sums);
+  for (; p < r.k; ++p) add_group<T, m, 1>(r, x + p * m, w + p * r.stride_w, sums);
 }
 
-template <class T>
-struct Dot {
-  template <int m>
-  static void block(const FewRows& r, const float* x, float* sums) {
-    dot_block<T, m>(r, x, sums);
-  }
-};
-template <class T>
-struct Add {
-  template <int m>
-  static void block(const FewRows& r, const float* x, float* sums) {
-    add_block<T, m>(r, x, sums);
-  }
-};
-
-// Rows of x in groups of 8, 4, 2 and 1; the weights of one call stay in L2 between groups.
-template <class Kernel>
-void all_rows(const FewRows& r) {
+// f.operator()<m>(i) for the groups of rows [i, i + m).
+template <class F>
+void each_group(int64_t rows, const F& f) {
   int64_t i = 0;
-  const auto groups_of = [&]<int m>() {
-    for (; i + m <= r.m; i += m)
-      Kernel::template block<m>(r, r.x + i * r.stride_x, r.sums + i * r.stride_sums);
-  };
-  groups_of.template operator()<8>();
-  groups_of.template operator()<4>();
-  groups_of.template operator()<2>();
-  groups_of.template operator()<1>();
+  for (; i + 8 <= rows; i += 8) f.template operator()<8>(i);
+  if (rows - i >= 4) f.template operator()<4>(i), i += 4;
+  if (rows - i >= 2) f.template operator()<2>(i), i += 2;
+  if (rows - i >= 1) f.template operator()<1>(i);
 }
 
-template <template <class> class Kernel>
-FewRowsFunction select(DType weights) {
-  switch (weights) {
+// The weights of one call stay in L2 between groups.
+template <class T>
+void dot_rows(const FewRows& r) {
+  each_group(r.m,
+             [&]<int m>(int64_t i) { dot_block<T, m>(r, r.x + i * r.stride_x, r.sums + i * r.stride_sums); });
+}
+template <class T>
+void add_rows(const FewRows& r) {
+  each_group(r.m, [&]<int m>(int64_t i) {
+    add_block<T, m>(r, r.x + i * r.stride_x + r.first_k * m, r.sums + i * r.stride_sums);
+  });
+}
+
+// A group of m rows becomes blocks of `lanes` steps: [block][row][step of the block], zeros after the last
+// step.
+template <class T, int lanes>
+void pack_rows(const RowsOfA& a, float* x) {
+  const T* data = static_cast<const T*>(a.data);
+  const int64_t packed_k = (a.k + lanes - 1) / lanes * lanes;
+  each_group(a.m, [&]<int m>(int64_t first) {
+    float* to = x + first * packed_k;
+    for (int64_t block = 0; block < packed_k; block += lanes) {
+      for (int i = 0; i < m; ++i, to += lanes) {
+        const T* from = data + (first + i) * a.row + block * a.step;
+        const int64_t valid = std::min<int64_t>(lanes, a.k - block);
+        if (lanes == kLanes && a.step == 1 && valid == lanes)
+          store(load(from), to);
+        else
+          for (int64_t p = 0; p < lanes; ++p) to[p] = p < valid ? static_cast<float>(from[p * a.step]) : 0.0f;
+      }
+    }
+  });
+}
+
+int64_t packed_row_dot(int64_t k) { return (k + kLanes - 1) / kLanes * kLanes; }
+int64_t packed_row_add(int64_t k) { return k; }
+
+// f(TypeTag<T>) for the types that rows may have, else nullptr.
+template <class F>
+auto with_type(DType type, const F& f) -> decltype(f(TypeTag<float>())) {
+  switch (type) {
     case DType::f32:
-      return all_rows<Kernel<float>>;
+      return f(TypeTag<float>());
     case DType::bf16:
-      return all_rows<Kernel<bf16>>;
+      return f(TypeTag<bf16>());
     case DType::f16:
-      return all_rows<Kernel<f16>>;
+      return f(TypeTag<f16>());
     default:
       return nullptr;
   }
 }
 
-FewRowsFunction dot_rows(DType weights) { return select<Dot>(weights); }
-FewRowsFunction add_rows(DType weights) { return select<Add>(weights); }
+FewRowsKernel dot_rows_for(DType a, DType weights) {
+  return {with_type(weights, [](auto t) { return dot_rows<typename decltype(t)::type>; }),
+          with_type(a, [](auto t) { return pack_rows<typename decltype(t)::type, kLanes>; }), packed_row_dot};
+}
+FewRowsKernel add_rows_for(DType a, DType weights) {
+  return {with_type(weights, [](auto t) { return add_rows<typename decltype(t)::type>; }),
+          with_type(a, [](auto t) { return pack_rows<typename decltype(t)::type, 1>; }), packed_row_add};
+}
 
 }  // namespace
 }  // namespace genesis::cpu::HWY_NAMESPACE
@@ -176,11 +189,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace genesis::cpu {
 
-HWY_EXPORT(dot_rows);
-HWY_EXPORT(add_rows);
+HWY_EXPORT(dot_rows_for);
+HWY_EXPORT(add_rows_for);
 
-FewRowsFunction dot_rows_function(DType weights) { return HWY_DYNAMIC_DISPATCH(dot_rows)(weights); }
-FewRowsFunction add_rows_function(DType weights) { return HWY_DYNAMIC_DISPATCH(add_rows)(weights); }
+FewRowsKernel dot_rows_kernel(DType a, DType weights) {
+  return HWY_DYNAMIC_DISPATCH(dot_rows_for)(a, weights);
+}
+FewRowsKernel add_rows_kernel(DType a, DType weights) {
+  return HWY_DYNAMIC_DISPATCH(add_rows_for)(a, weights);
+}
 
 }  // namespace genesis::cpu
 #endif

@@ -1,5 +1,7 @@
 // The inner loops of products with few rows, chosen once per problem for the CPU at hand. Used by
-// gemm_small.cpp only. x is [m, k] in f32, `sums` is [m, n] in f32; both have their own row stride.
+// gemm_small.cpp only. Rows of x are packed in groups of 8, 4, 2 and 1, so that what meets in registers lies
+// side by side in memory: rows that lie a power of two apart would otherwise push each other out of the
+// cache.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +11,31 @@
 namespace genesis::cpu {
 
 struct FewRows {
-  const float* x;
-  int64_t stride_x;
+  const float* x;    // [m, k], packed
+  int64_t stride_x;  // packed_row(k), also where only steps [first_k, first_k + k) are taken
+  int64_t first_k;   // only for add_rows
   int64_t m;
-  const void* weights;  // [n, k] for dot_rows, [k, n] for add_rows
+  const void* weights;  // of the first step and column: [n, k] for dot_rows, [k, n] for add_rows
   int64_t stride_w;
   int64_t n, k;
-  float* sums;
+  float* sums;  // [m, n]
   int64_t stride_sums;
 };
-using FewRowsFunction = void (*)(const FewRows&);
 
-FewRowsFunction dot_rows_function(DType weights);  // sums = x weights^T; nullptr: no such type
-FewRowsFunction add_rows_function(DType weights);  // sums = x weights, n <= kMaxAddColumns
+// A as it is given: element (i, p) at i * row + p * step.
+struct RowsOfA {
+  const void* data;
+  int64_t row, step;
+  int64_t m, k;
+};
 
-constexpr int64_t kMaxAddColumns = 512;
+struct FewRowsKernel {
+  void (*run)(const FewRows&) = nullptr;  // nullptr: no such types
+  void (*pack)(const RowsOfA&, float* x) = nullptr;
+  int64_t (*packed_row)(int64_t k) = nullptr;  // elements of x per row
+};
+
+FewRowsKernel dot_rows_kernel(DType a, DType weights);  // sums = x weights^T
+FewRowsKernel add_rows_kernel(DType a, DType weights);  // sums = x weights
 
 }  // namespace genesis::cpu

@@ -12,10 +12,12 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kMaxRows = 24;          // above, packing pays
+// Above so many rows, packing pays: the sooner the fewer bytes a weight has.
+int64_t max_rows(const GemmProblem& p) { return !p.transpose_b ? 12 : p.b == DType::f32 ? 64 : 32; }
+
 constexpr int64_t kTaskBytes = 64 << 10;  // of weights
-constexpr int64_t kMaxDotColumns = 512;   // rows of the weights in one task
-constexpr int64_t kTasksWanted = 32;      // where slices of k are needed to get there
+constexpr int64_t kMaxSums = 4 << 10;     // of one task, on its stack, so that they stay in half of L1
+constexpr int64_t kTasksWanted = 32;      // slices of k are made where blocks alone are fewer
 constexpr int64_t kMinSlice = 128;        // steps of k
 
 class SmallGemm final : public Gemm {
@@ -34,7 +36,8 @@ class SmallGemm final : public Gemm {
     float* partial;
   };
 
-  void convert_a(const void* a, float* x) const;
+  void choose_blocks();
+  void pack_a(const void* a, float* x) const;
   void compute_block(const Call& call, int64_t index) const;
   void add_slices(const Call& call, int64_t index) const;
   void finish(const Call& call, int64_t batch, int64_t column, int64_t n, const float* sums,
@@ -42,76 +45,75 @@ class SmallGemm final : public Gemm {
   float* partial_at(const Call& call, int64_t slice, int64_t batch, int64_t column) const {
     return call.partial + (slice * problem_.batch + batch) * problem_.m * problem_.n + column;
   }
+  int64_t batches_of_x() const { return problem_.stride_a == 0 ? 1 : problem_.batch; }
 
   GemmProblem problem_;
-  FewRowsFunction kernel_;
+  FewRowsKernel kernel_;
   EpilogueFunction epilogue_;
-  bool convert_ = false;                       // A to f32 rows in scratch
-  int64_t stride_x_ = 0, batch_stride_x_ = 0;  // of A as f32 rows
-  int64_t block_n_ = 0, blocks_ = 0;           // columns of C in one task
+  int64_t row_x_ = 0;                 // packed elements of x per row
+  int64_t block_n_ = 0, blocks_ = 0;  // columns of C in one task
   int64_t slice_k_ = 0, slices_ = 1;
   int64_t x_bytes_ = 0, partial_bytes_ = 0;
 };
 
 SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few rows"), problem_(p) {
-  kernel_ = p.transpose_b ? dot_rows_function(p.b) : add_rows_function(p.b);
+  kernel_ = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
   epilogue_ = epilogue_function(DType::f32, p.c);
-  convert_ = p.transpose_a || p.a != DType::f32;
-  stride_x_ = convert_ ? p.k : p.lda;
-  batch_stride_x_ = p.stride_a == 0 ? 0 : convert_ ? p.m * p.k : p.stride_a;
-  if (convert_) x_bytes_ = round_up((p.stride_a == 0 ? 1 : p.batch) * p.m * p.k * 4, kAlignment);
-  slice_k_ = p.k;
-  if (p.transpose_b) {
-    const int64_t row_bytes = std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
-    block_n_ = std::clamp<int64_t>(round_up(kTaskBytes / row_bytes, 4), 4, kMaxDotColumns);
-  } else {
-    block_n_ = kMaxAddColumns;
-    const int64_t wanted = ceil_div(kTasksWanted, p.batch * ceil_div(p.n, block_n_));
-    slices_ = std::clamp<int64_t>(std::min(wanted, p.k / kMinSlice), 1, kTasksWanted);
-    slice_k_ = ceil_div(p.k, slices_);
-  }
-  blocks_ = ceil_div(p.n, block_n_);
+  row_x_ = kernel_.packed_row(p.k);
+  choose_blocks();
+  x_bytes_ = round_up(batches_of_x() * p.m * row_x_ * 4, kAlignment);
   if (slices_ > 1) partial_bytes_ = slices_ * p.batch * p.m * p.n * 4;
+}
+
+void SmallGemm::choose_blocks() {
+  const GemmProblem& p = problem_;
+  const int64_t row_bytes = std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
+  const int64_t most = kMaxSums / 12 / p.m * 12;  // whole groups of 3 and of 4 rows of the weights
+  block_n_ = p.transpose_b ? std::clamp<int64_t>(round_up(kTaskBytes / row_bytes, 12), 12, most) : most;
+  block_n_ = std::min(block_n_, kMaxBias);
+  blocks_ = ceil_div(p.n, block_n_);
+  slice_k_ = p.k;
+  if (p.transpose_b) return;
+  slices_ = std::clamp<int64_t>(std::min(ceil_div(kTasksWanted, p.batch * blocks_), p.k / kMinSlice), 1,
+                                kTasksWanted);
+  slice_k_ = ceil_div(p.k, slices_);
 }
 
 void SmallGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const {
   float* x = reinterpret_cast<float*>(scratch);
-  if (convert_) convert_a(a, x);
-  const Call call{convert_ ? x : static_cast<const float*>(a), static_cast<const std::byte*>(b),
-                  static_cast<std::byte*>(c), bias, reinterpret_cast<float*>(scratch + x_bytes_)};
+  pack_a(a, x);
+  const Call call{x, static_cast<const std::byte*>(b), static_cast<std::byte*>(c), bias,
+                  reinterpret_cast<float*>(scratch + x_bytes_)};
   const int64_t tasks = problem_.batch * blocks_;
   parallel_pieces(tasks * slices_, [&](int64_t index) { compute_block(call, index); });
   if (slices_ > 1) parallel_pieces(tasks, [&](int64_t index) { add_slices(call, index); });
 }
 
-void SmallGemm::convert_a(const void* a, float* x) const {
+void SmallGemm::pack_a(const void* a, float* x) const {
   const GemmProblem& p = problem_;
-  const int64_t step = p.transpose_a ? p.lda : 1, row = p.transpose_a ? 1 : p.lda;
-  dispatch(p.a, [&](auto tag) {
-    const auto* from = static_cast<const typename decltype(tag)::type*>(a);
-    for (int64_t batch = 0; batch < (p.stride_a == 0 ? 1 : p.batch); ++batch) {
-      for (int64_t i = 0; i < p.m; ++i) {
-        for (int64_t k = 0; k < p.k; ++k)
-          *x++ = static_cast<float>(from[batch * p.stride_a + i * row + k * step]);
-      }
-    }
-  });
+  const int64_t batch_bytes = p.stride_a * static_cast<int64_t>(size_of(p.a));
+  parallel_ranges(batches_of_x(), std::max<int64_t>(1, kTaskBytes / std::max<int64_t>(1, p.m * p.k)),
+                  [&](int64_t first, int64_t last) {
+                    for (int64_t batch = first; batch < last; ++batch) {
+                      kernel_.pack({static_cast<const std::byte*>(a) + batch * batch_bytes,
+                                    p.transpose_a ? 1 : p.lda, p.transpose_a ? p.lda : 1, p.m, p.k},
+                                   x + batch * p.m * row_x_);
+                    }
+                  });
 }
 
 void SmallGemm::compute_block(const Call& call, int64_t index) const {
   const GemmProblem& p = problem_;
   const int64_t slice = index % slices_, column = index / slices_ % blocks_ * block_n_,
                 batch = index / slices_ / blocks_;
-  const int64_t n = std::min(block_n_, p.n - column), k0 = slice * slice_k_;
+  const int64_t n = std::min(block_n_, p.n - column), k0 = slice * slice_k_, k = std::min(slice_k_, p.k - k0);
   const int64_t weights = batch * p.stride_b + (p.transpose_b ? column * p.ldb : k0 * p.ldb + column);
-  alignas(kAlignment) float on_stack[kMaxRows * std::max(kMaxDotColumns, kMaxAddColumns)];
-  const bool partial = slices_ > 1;
-  float* sums = partial ? partial_at(call, slice, batch, column) : on_stack;
-  const int64_t stride = partial ? p.n : block_n_;
-  kernel_({call.x + batch * batch_stride_x_ + k0, stride_x_, p.m,
-           call.b + weights * static_cast<int64_t>(size_of(p.b)), p.ldb, n,
-           std::clamp<int64_t>(p.k - k0, 0, slice_k_), sums, stride});
-  if (!partial) finish(call, batch, column, n, sums, stride);
+  alignas(kAlignment) float sums[kMaxSums];
+  kernel_.run({call.x + (p.stride_a == 0 ? 0 : batch) * p.m * row_x_, row_x_, k0, p.m,
+               call.b + weights * static_cast<int64_t>(size_of(p.b)), p.ldb, n, k, sums, block_n_});
+  if (slices_ == 1) return finish(call, batch, column, n, sums, block_n_);
+  float* partial = partial_at(call, slice, batch, column);
+  for (int64_t i = 0; i < p.m; ++i) std::copy_n(sums + i * block_n_, n, partial + i * p.n);
 }
 
 void SmallGemm::add_slices(const Call& call, int64_t index) const {
@@ -145,9 +147,10 @@ void SmallGemm::finish(const Call& call, int64_t batch, int64_t column, int64_t 
 
 std::string decline_small(const GemmProblem& p) {
   if (p.batch * p.m * p.n == 0) return "the result is empty";
-  if (p.m > kMaxRows) return "more than " + std::to_string(kMaxRows) + " rows";
-  if (!is_float(p.a) || p.a == DType::f64) return "A is " + std::string(name_of(p.a));
-  if (!dot_rows_function(p.b)) return "B is " + std::string(name_of(p.b));
+  if (p.m > max_rows(p)) return "more than " + std::to_string(max_rows(p)) + " rows";
+  const FewRowsKernel kernel = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
+  if (!kernel.pack) return "A is " + std::string(name_of(p.a));
+  if (!kernel.run) return "B is " + std::string(name_of(p.b));
   if (!epilogue_function(DType::f32, p.c)) return "C is " + std::string(name_of(p.c));
   return {};
 }
