@@ -1,0 +1,95 @@
+// Schedules run as graphs against PyTorch's formulas, written in the recursive or piecewise form of its
+// sources.
+#include "passes/schedules.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "tests/op_harness.h"
+
+namespace genesis::passes {
+namespace {
+
+std::vector<double> rates(const Schedule& schedule, double lr, int64_t steps) {
+  auto model = std::make_shared<Model>();
+  Graph& graph = model->add_entry("main");
+  const Value step = graph.add_input("step", {DType::i64, {}});
+  graph.add_output("lr", scheduled_lr(schedule, lr, step));
+  Session session(model);
+  std::vector<double> result;
+  for (int64_t i = 0; i < steps; ++i)
+    result.push_back(session.run("main", {{"step", Tensor::scalar<int64_t>(i)}}).at("lr").to_doubles()[0]);
+  return result;
+}
+
+void expect_rates(const Schedule& schedule, double lr, const std::vector<double>& expected) {
+  const std::vector<double> got = rates(schedule, lr, static_cast<int64_t>(expected.size()));
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 1e-7 * lr) << "step " << i << " of schedule " << int(schedule.kind);
+}
+
+TEST(Schedules, Constant) { expect_rates({}, 0.5, {0.5, 0.5, 0.5}); }
+
+TEST(Schedules, StepLR) {
+  expect_rates({.kind = ScheduleKind::kStep, .step_size = 3, .gamma = 0.1}, 1.0,
+               {1, 1, 1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.001});
+}
+
+TEST(Schedules, ExponentialLR) {
+  std::vector<double> expected = {2.0};
+  for (int i = 1; i < 20; ++i) expected.push_back(expected.back() * 0.9);
+  expect_rates({.kind = ScheduleKind::kExponential, .gamma = 0.9}, 2.0, expected);
+}
+
+// LinearLR(start_factor=0.5, total_iters=4) in PyTorch's documentation, lr = 0.05.
+TEST(Schedules, LinearLR) {
+  expect_rates({.kind = ScheduleKind::kLinear, .total = 4, .start_factor = 0.5, .end_factor = 1.0}, 0.05,
+               {0.025, 0.03125, 0.0375, 0.04375, 0.05, 0.05, 0.05});
+}
+
+// The recursion in CosineAnnealingLR.get_lr.
+TEST(Schedules, CosineAnnealingLR) {
+  const double lr = 0.1, min = 0.01;
+  const int total = 10;
+  std::vector<double> expected = {lr};
+  for (int t = 1; t <= total; ++t) {
+    const double now = 1 + std::cos(std::numbers::pi * t / total),
+                 before = 1 + std::cos(std::numbers::pi * (t - 1) / total);
+    expected.push_back(now / before * (expected.back() - min) + min);
+  }
+  expected.push_back(min);  // past the end the rate stays
+  expected.push_back(min);
+  expect_rates({.kind = ScheduleKind::kCosine, .total = total, .min_lr = min}, lr, expected);
+}
+
+// get_cosine_schedule_with_warmup of transformers.
+TEST(Schedules, WarmupCosine) {
+  const int warmup = 4, total = 12;
+  std::vector<double> expected;
+  for (int t = 0; t <= total; ++t) {
+    const double progress = double(t - warmup) / std::max(1, total - warmup);
+    expected.push_back(t < warmup ? double(t) / warmup
+                                  : std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * progress))));
+  }
+  expect_rates({.kind = ScheduleKind::kWarmupCosine, .total = total, .warmup = warmup}, 1.0, expected);
+  expect_rates({.kind = ScheduleKind::kWarmupCosine, .total = 2, .warmup = 2}, 1.0, {0, 0.5, 1, 1});
+}
+
+// OneCycleLR: two phases, anneal_strategy "cos".
+TEST(Schedules, OneCycleLR) {
+  const double max = 0.1, first = max / 25, last = first / 1e4;
+  const int total = 20;
+  const double top = 0.3 * total - 1, end = total - 1;
+  const auto anneal = [](double from, double to, double part) {
+    return to + (from - to) / 2 * (std::cos(std::numbers::pi * part) + 1);
+  };
+  std::vector<double> expected;
+  for (int t = 0; t < total; ++t)
+    expected.push_back(t <= top ? anneal(first, max, t / top) : anneal(max, last, (t - top) / (end - top)));
+  EXPECT_NEAR(expected[5], max, 1e-12);
+  expected.push_back(last);
+  expect_rates({.kind = ScheduleKind::kOneCycle, .total = total}, max, expected);
+}
+
+}  // namespace
+}  // namespace genesis::passes
