@@ -74,7 +74,8 @@ std::unique_ptr<Model> build(const std::string& name, Config config, const Setti
 template <class Config>
 ZooModel describe(const char* name, const char* summary, const Config& config) {
   ZooModel row{name, summary, {}};
-  for (const auto& [key, value] : config_json(config).items()) row.settings.emplace_back(key, value.dump());
+  const auto json = config_json(config);
+  for (const auto& [key, value] : json.items()) row.settings.emplace_back(key, value.dump());
   return row;
 }
 

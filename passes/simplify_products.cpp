@@ -12,18 +12,22 @@
 namespace genesis::passes {
 namespace {
 
-// The value whose last two axes `x` swaps; empty when x is anything else.
-Value under_transpose(Value x) {
+// For x = permute(y) that moves y's last axis to the last but one: x with its last two axes swapped, which
+// keeps rows of y whole, or is y itself. Empty for any other x.
+Value without_transpose(Value x) {
   const Node* node = producer(*x.graph, x.id, "permute");
   const int rank = x.rank();
   if (!node || rank < 2) return {};
   std::vector<int64_t> axes = from_attributes<ops::Permute>(node->attributes).axes;
   for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
+  if (axes[static_cast<size_t>(rank) - 2] != rank - 1) return {};
   std::swap(axes[static_cast<size_t>(rank) - 1], axes[static_cast<size_t>(rank) - 2]);
-  return std::is_sorted(axes.begin(), axes.end()) ? x.graph->handle(node->inputs[0]) : Value();
+  const Value y = x.graph->handle(node->inputs[0]);
+  return std::is_sorted(axes.begin(), axes.end()) ? y : permute(y, axes);
 }
 
-// matmul(a^T, b) -> matmul(a, b, transpose_a), and so for b
+// matmul(a^T, b) -> matmul(a, b, transpose_a), and so for b; also where the transpose is part of a larger
+// permute
 Value transpose_into_matmul(const Candidate& c) {
   if (!c.is("matmul")) return {};
   auto op = from_attributes<ops::Matmul>(c.attributes);
@@ -32,7 +36,7 @@ Value transpose_into_matmul(const Candidate& c) {
   bool found = false;
   for (size_t i = 0; i < 2; ++i) {
     if (operands[0].rank() < 2 || operands[1].rank() < 2) return {};
-    const Value x = under_transpose(operands[i]);
+    const Value x = without_transpose(operands[i]);
     if (!x) continue;
     operands[i] = x;
     *flags[i] = !*flags[i];

@@ -143,6 +143,14 @@ TEST(Simplify, TransposesIntoProducts) {
       "%s = add(%matmul, %matmul_1)\nreturn y = %s\n");
 }
 
+TEST(Simplify, TransposesLeaveLargerPermutes) {
+  expect_simplified("q: f32[2,4,5,8], k: f32[2,6,4,8]",
+                    "%h = permute(k) {axes=(0, 2, 1, 3)}\n %t = permute(%h) {axes=(0, 1, 3, 2)}\n"
+                    "%s = matmul(q, %t)\n return y = %s",
+                    "%permute_1 = permute(k) {axes=(0, 2, 1, 3)}\n"
+                    "%matmul = matmul(q, %permute_1) {transpose_b=true}\nreturn y = %matmul\n");
+}
+
 TEST(Simplify, HeadsStayWhereProjectionsPutThem) {
   expect_simplified("q: f32[2,8,4,16], k: f32[2,8,2,16], v: f32[2,8,2,16]", R"(
     %a = permute(q) {axes=(0, 2, 1, 3)}
