@@ -69,7 +69,7 @@ class CpuRunner final : public Runner {
 
   void run(const RunOptions& options) override {
     fault_.set = false;
-    if (options.timings || options.find_nonfinite)
+    if (options.timings || options.find_nonfinite || options.observer)
       run_observed(options);
     else
       run_plain();
@@ -124,6 +124,7 @@ class CpuRunner final : public Runner {
       if (options.timings) (*options.timings)[i] = {start, now()};
       if (fault_.set) report_fault(calls_[i]);
       if (options.find_nonfinite) check_finite(calls_[i]);
+      if (options.observer) options.observer(*calls_[i].step, calls_[i].inputs, calls_[i].outputs);
     }
   }
 

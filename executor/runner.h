@@ -2,10 +2,13 @@
 // Session.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "backends/kernel.h"
 #include "schema/plan.h"
 
 namespace genesis {
@@ -25,9 +28,13 @@ struct StepTiming {
   double start_us = 0, end_us = 0;  // since the run began
 };
 
+// Called after each step with what it read and wrote; in-place results have overwritten their inputs by then.
+using StepObserver = std::function<void(const Step& step, std::span<const TensorView> inputs, std::span<const TensorView> outputs)>;
+
 struct RunOptions {
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity, with an Error
   std::vector<StepTiming>* timings = nullptr;  // filled by step when not null
+  StepObserver observer;
 };
 
 class Runner {

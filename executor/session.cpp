@@ -178,6 +178,15 @@ std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTe
   return timings;
 }
 
+void Session::observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer) {
+  Compiled& compiled = impl_->compile(entry, bind_inputs(model().entry(entry), inputs));
+  impl_->execute(compiled, inputs, {.observer = observer});
+}
+
+const Plan& Session::plan_for(const std::string& entry, const NamedTensors& inputs) {
+  return impl_->compile(entry, bind_inputs(model().entry(entry), inputs)).plan;
+}
+
 Tensor Session::state(const std::string& name) const {
   return impl_->states().copy(impl_->state_index(name));
 }

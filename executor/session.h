@@ -51,6 +51,10 @@ class Session {
   const Plan& plan(const std::string& entry, const Bindings& bindings);
   // Runs with a timing per step of plan(entry, the inputs' sizes).
   std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
+  // Runs and shows every step's data: for comparing two ways of running.
+  void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
+  // The plan that run(entry, inputs) uses.
+  const Plan& plan_for(const std::string& entry, const NamedTensors& inputs);
 
   Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
   void set_state(const std::string& name, const Tensor& value);

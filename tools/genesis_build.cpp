@@ -1,0 +1,78 @@
+// genesis-build: a model of the zoo as a .genesis file.
+#include <iostream>
+
+#include "models/zoo.h"
+#include "schema/file/writer.h"
+#include "tools/tool.h"
+
+namespace genesis::tools {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  genesis-build --list
+  genesis-build mlp -o mlp.genesis
+  genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
+
+struct Flags {
+  std::string name, output;
+  std::vector<std::string> settings;
+  uint64_t seed = 0;
+  bool list = false;
+  Output out;
+};
+
+models::Settings parse_settings(const std::vector<std::string>& settings) {
+  models::Settings parsed;
+  for (const std::string& setting : settings) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) fail("--set {}: expected key=value", setting);
+    if (!parsed.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
+      fail("--set {}: '{}' is set twice", setting, setting.substr(0, equals));
+  }
+  return parsed;
+}
+
+void list_models(const Output& out) {
+  nlohmann::ordered_json json;
+  for (const auto& model : models::list_models()) {
+    json[model.name]["summary"] = model.summary;
+    for (const auto& [key, value] : model.settings) json[model.name]["settings"][key] = nlohmann::json::parse(value);
+  }
+  out.print(json, [&] {
+    for (const auto& model : models::list_models()) {
+      std::cout << model.name << ": " << model.summary << "\n";
+      for (const auto& [key, value] : model.settings) std::cout << "  " << key << "=" << value << "\n";
+    }
+  });
+}
+
+void build(const Flags& flags) {
+  if (flags.list) return list_models(flags.out);
+  if (flags.name.empty()) throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
+  if (flags.output.empty()) throw CLI::RequiredError("-o FILE.genesis");
+  const auto model = models::make_model(flags.name, parse_settings(flags.settings), flags.seed);
+  save_model(*model, flags.output);
+  int64_t parameters = 0;
+  for (const State& state : model->states())
+    if (state.role == StateRole::kParameter) parameters += state.type.numel();
+  flags.out.print({{"file", flags.output}, {"model", flags.name}, {"parameters", parameters}}, [&] {
+    std::cout << flags.output << ": " << flags.name << ", " << human_count(static_cast<double>(parameters)) << " parameters\n";
+  });
+}
+
+}  // namespace
+}  // namespace genesis::tools
+
+int main(int argc, char** argv) {
+  using namespace genesis::tools;
+  Flags flags;
+  return run_tool(argc, argv, "genesis-build", "Makes a model of the zoo as a .genesis file.", kExamples, [&](CLI::App& app) {
+    app.add_option("model", flags.name, "a model of the zoo (--list)");
+    app.add_option("-o,--output", flags.output, "file to write");
+    app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
+    app.add_option("--seed", flags.seed, "decides every initial value")->capture_default_str();
+    app.add_flag("--list", flags.list, "list the models and their settings");
+    flags.out.add_to(app);
+    app.callback([&] { build(flags); });
+  });
+}

@@ -1,0 +1,22 @@
+// genesis-run: looks into model files and runs them.
+#include "tools/run_commands.h"
+
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  genesis-run info model.genesis
+  genesis-run infer mlp.genesis --entry forward --input x=x.npy --output y.safetensors
+  genesis-run train train.genesis --data text.txt --steps 500 --checkpoint run/
+  genesis-run generate model.genesis --prompt "In the beginning" --max-tokens 200 --temperature 0.8
+  genesis-run profile model.genesis --entry decode --input position=full:5 --trace trace.json
+Each command has its own --help.)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace genesis::tools;
+  return run_tool(argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples, [](CLI::App& app) {
+    app.require_subcommand(1);
+    for (auto add : {add_info, add_infer, add_train, add_generate, add_bench, add_profile, add_compare}) add(app);
+  });
+}

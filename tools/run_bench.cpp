@@ -1,0 +1,79 @@
+// genesis-run bench: how long an entry point takes.
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "schema/file/reader.h"
+#include "tools/run_commands.h"
+#include "tools/run_inputs.h"
+
+namespace genesis::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Flags {
+  std::string file, entry = "forward";
+  int64_t runs = 0;
+  double seconds = 3;
+  InputFlags inputs;
+  RunFlags run;
+  Output out;
+};
+
+double run_once(Session& session, const Flags& flags, const NamedTensors& inputs) {
+  const auto start = Clock::now();
+  session.run(flags.entry, inputs);
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+std::vector<double> measure(Session& session, const Flags& flags, const NamedTensors& inputs) {
+  std::vector<double> times;
+  double total = 0;
+  while (flags.runs > 0 ? static_cast<int64_t>(times.size()) < flags.runs : total < flags.seconds * 1000 || times.size() < 3) {
+    times.push_back(run_once(session, flags, inputs));
+    total += times.back();
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+void bench(const Flags& flags) {
+  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
+  Session session(model, flags.run.session_options());
+  const double first = run_once(session, flags, inputs);
+  const std::vector<double> times = measure(session, flags, inputs);
+  const double median = times[times.size() / 2], p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
+  const auto tokens = inputs.find("tokens");
+  const double rate = tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
+  const MemoryStatistics memory = session.memory();
+  flags.out.print({{"entry", flags.entry}, {"runs", times.size()}, {"first_ms", first}, {"median_ms", median},
+                   {"min_ms", times.front()}, {"p99_ms", p99}, {"tokens_per_second", rate},
+                   {"arena_bytes", memory.arena_bytes}, {"state_bytes", memory.state_bytes}},
+                  [&] {
+                    std::cout << fmt::format("{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs; first run (with compiling) {:.1f} ms\n",
+                                             flags.entry, median, times.front(), p99, times.size(), first);
+                    if (rate > 0) std::cout << fmt::format("{} tokens/s\n", human_count(rate));
+                    std::cout << fmt::format("arena {}, states {}\n", human_bytes(static_cast<double>(memory.arena_bytes)),
+                                             human_bytes(static_cast<double>(memory.state_bytes)));
+                  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("bench", "time an entry point: median, p99, tokens/s");
+  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
+  command->add_option("--runs", flags->runs, "number of runs; 0: as many as fit in --seconds")->capture_default_str();
+  command->add_option("--seconds", flags->seconds, "how long to measure")->capture_default_str();
+  flags->inputs.add_to(*command);
+  flags->run.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer("Example:\n  genesis-run bench qwen2.genesis --entry loss --size batch=8 --size seq=256");
+  command->callback([flags] { bench(*flags); });
+}
+
+}  // namespace genesis::tools

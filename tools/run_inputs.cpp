@@ -1,0 +1,136 @@
+#include "tools/run_inputs.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "schema/file/npy.h"
+#include "schema/file/safetensors.h"
+#include "schema/philox.h"
+
+namespace genesis::tools {
+namespace {
+
+Tensor filled(const TensorType& type, double value) {
+  std::byte* data;
+  Tensor tensor = Tensor::uninitialized(type, &data);
+  dispatch(type.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (int64_t i = 0; i < tensor.numel(); ++i) reinterpret_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
+  });
+  return tensor;
+}
+
+// Reals are uniform in [0, 1); integers are small, so that they can stand for indices.
+Tensor random(const TensorType& type, uint64_t seed, uint64_t stream) {
+  std::vector<float> values(static_cast<size_t>(type.numel()));
+  fill_uniform(values, seed, stream, 0, is_float(type.dtype) ? 1 : 2);
+  std::byte* data;
+  Tensor tensor = Tensor::uninitialized(type, &data);
+  dispatch(type.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(data)[i] = static_cast<T>(values[i]);
+  });
+  return tensor;
+}
+
+double parse_number(const std::string& flag, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) fail("{}: '{}' is not a number", flag, text);
+  return value;
+}
+
+std::pair<std::string, std::string> split(const std::string& flag, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) fail("{} {}: expected NAME=VALUE", flag, text);
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool ends_with(const std::string& text, const std::string& end) { return text.size() >= end.size() && text.ends_with(end); }
+
+const ValueInfo* find_input(const Graph& graph, const std::string& name) {
+  for (ValueId id : graph.inputs())
+    if (graph.value(id).name == name) return &graph.value(id);
+  return nullptr;
+}
+
+class InputMaker {
+ public:
+  InputMaker(const Graph& graph, const InputFlags& flags) : graph_(graph), flags_(flags) {}
+
+  NamedTensors make() {
+    for (const std::string& input : flags_.inputs) read(input);
+    for (const std::string& size : flags_.sizes) {
+      const auto [name, value] = split("--size", size);
+      bindings_[name] = static_cast<int64_t>(parse_number("--size " + size, value));
+    }
+    learn_sizes();
+    for (ValueId id : graph_.inputs()) invent(graph_.value(id), static_cast<uint64_t>(id.index));
+    return std::move(tensors_);
+  }
+
+ private:
+  void read(const std::string& input) {
+    if (ends_with(input, ".safetensors") && input.find('=') == std::string::npos) {
+      for (auto& [name, tensor] : read_safetensors(input).tensors)
+        if (find_input(graph_, name)) tensors_[name] = tensor;
+      return;
+    }
+    const auto [name, value] = split("--input", input);
+    if (!find_input(graph_, name)) {
+      tensors_[name] = Tensor::zeros({DType::f32, {}});  // the session names what there is
+    } else if (ends_with(value, ".npy")) {
+      tensors_[name] = read_npy(value);
+    } else if (ends_with(value, ".safetensors")) {
+      const auto contents = read_safetensors(value);
+      const auto at = contents.tensors.find(name);
+      if (at == contents.tensors.end()) fail("{} has no tensor '{}'", value, name);
+      tensors_[name] = at->second;
+    } else if (value != "random" && value != "zeros" && value.rfind("full:", 0) != 0) {
+      fail("--input {}: expected a .npy or .safetensors file, random, zeros or full:VALUE", input);
+    } else {
+      made_[name] = value;
+    }
+  }
+
+  // Symbols that stand alone in a dimension take the size of the tensor given there.
+  void learn_sizes() {
+    for (const auto& [name, tensor] : tensors_) {
+      const ValueInfo* input = find_input(graph_, name);
+      if (!input || input->type.shape.rank() != tensor.type().shape.rank()) continue;
+      for (int i = 0; i < input->type.shape.rank(); ++i) {
+        const std::string symbol = input->type.shape[i].to_string();
+        if (!input->type.shape[i].is_constant()) bindings_.try_emplace(symbol, tensor.type().shape[i].value());
+      }
+    }
+  }
+
+  void invent(const ValueInfo& input, uint64_t stream) {
+    if (tensors_.contains(input.name)) return;
+    std::vector<std::string> symbols;
+    for (const Dim& dim : input.type.shape) dim.collect_symbols(symbols);
+    for (const std::string& symbol : symbols) bindings_.try_emplace(symbol, 1);
+    const TensorType type{input.type.dtype, input.type.shape.substitute(bindings_)};
+    const std::string how = made_.contains(input.name) ? made_[input.name] : input.type.shape.rank() == 0 ? "zeros" : "random";
+    if (how == "random") tensors_[input.name] = random(type, flags_.seed, stream);
+    else tensors_[input.name] = filled(type, how == "zeros" ? 0 : parse_number("--input " + input.name, how.substr(5)));
+  }
+
+  const Graph& graph_;
+  const InputFlags& flags_;
+  NamedTensors tensors_;
+  std::map<std::string, std::string> made_;
+  Bindings bindings_;
+};
+
+}  // namespace
+
+void InputFlags::add_to(CLI::App& app) {
+  app.add_option("--input", inputs, "NAME=FILE.npy, NAME=FILE.safetensors, FILE.safetensors, NAME=random, NAME=zeros or NAME=full:VALUE")->take_all();
+  app.add_option("--size", sizes, "SYMBOL=SIZE for inputs made here, such as batch=8")->take_all();
+  app.add_option("--seed", seed, "of random inputs")->capture_default_str();
+}
+
+NamedTensors InputFlags::make(const Graph& graph) const { return InputMaker(graph, *this).make(); }
+
+}  // namespace genesis::tools

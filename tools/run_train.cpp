@@ -1,0 +1,127 @@
+// genesis-run train: the training loop with a progress bar, metrics and checkpoints.
+#include <csignal>
+#include <iostream>
+
+#include "executor/checkpoint.h"
+#include "executor/trainer.h"
+#include "models/data/sources.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+#include "tools/progress.h"
+#include "tools/run_commands.h"
+
+namespace genesis::tools {
+namespace {
+
+struct Flags {
+  std::string file, output, checkpoint, metrics;
+  std::vector<std::string> data;
+  int64_t steps = 100, checkpoint_every = 0, keep = 2;
+  double minutes = 0;
+  bool resume = false, quiet = false;
+  data::SourceOptions source;
+  RunFlags run;
+  Output out;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+std::shared_ptr<const Model> load(const Flags& flags) {
+  if (flags.resume) {
+    if (flags.checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
+    if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return load_checkpoint(*checkpoint);
+  } else if (!flags.checkpoint.empty() && find_checkpoint(flags.checkpoint)) {
+    fail("{} holds checkpoints already: go on from them with --resume, or name another folder", flags.checkpoint);
+  }
+  return load_model(flags.file);
+}
+
+void check_trainable(const Model& model, const std::string& file) {
+  if (!model.find_entry("train_step"))
+    fail("{} has no entry point 'train_step': add training with `genesis-opt {} --train adamw -o FILE`", file, file);
+}
+
+// Whether the wall clock is used up, or Ctrl-C was pressed.
+class StopWhen {
+ public:
+  explicit StopWhen(double minutes) : minutes_(minutes), start_(std::chrono::steady_clock::now()) {}
+  bool operator()() const {
+    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    return interrupted || (minutes_ > 0 && elapsed >= minutes_ * 60);
+  }
+
+ private:
+  double minutes_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+bool has_input(const Graph& graph, std::string_view name) {
+  for (ValueId id : graph.inputs())
+    if (graph.value(id).name == name) return true;
+  return false;
+}
+
+TrainMetrics run(const Flags& flags, Session& session, BatchSource& source) {
+  const auto& metadata = session.model().metadata;
+  const int64_t first = metadata.contains("checkpoint.step") ? std::stoll(metadata.at("checkpoint.step")) : 0;
+  Progress progress(first, flags.steps, flags.quiet);
+  const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
+  TrainerOptions options;
+  options.steps = flags.steps;
+  options.checkpoint = flags.checkpoint;
+  options.checkpoint_every = flags.checkpoint_every;
+  options.keep_checkpoints = static_cast<int>(flags.keep);
+  options.metrics = flags.metrics;
+  options.should_stop = StopWhen(flags.minutes);
+  options.on_step = [&](const TrainMetrics& m) {
+    progress.update(m.step, fmt::format("loss {:.4f}  {} {}", m.loss, human_count(m.items_per_second), unit));
+  };
+  return train(session, source, options);
+}
+
+void train_command(const Flags& flags) {
+  const auto model = load(flags);
+  check_trainable(*model, flags.file);
+  Session session(model, flags.run.session_options());
+  const auto source = data::open_source(flags.data, flags.source);
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  const TrainMetrics last = run(flags, session, *source);
+  if (!flags.output.empty()) save_model(*snapshot(session), flags.output);
+  const MemoryStatistics memory = session.memory();
+  flags.out.print({{"step", last.step}, {"loss", last.loss}, {"seconds", last.seconds},
+                   {"items_per_second", last.items_per_second}, {"output", flags.output},
+                   {"arena_bytes", memory.arena_bytes}, {"state_bytes", memory.state_bytes}},
+                  [&] {
+                    std::cout << fmt::format("step {}: loss {:.4f} after {}\n", last.step, last.loss, human_seconds(last.seconds));
+                    if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
+                  });
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("train", "train a model that has an entry point train_step");
+  command->add_option("file", flags->file, "a .genesis file (made by genesis-opt --train)")->required();
+  command->add_option("--data", flags->data, "FILE.txt, FILE.jsonl, FILE.safetensors or NAME=FILE.npy; may be given again")
+      ->required()->take_all();
+  command->add_option("--steps", flags->steps, "steps in total, those before a resume included")->capture_default_str();
+  command->add_option("--minutes", flags->minutes, "stop after this much time; 0: never")->capture_default_str();
+  command->add_option("--batch", flags->source.batch_size, "samples per step")->capture_default_str();
+  command->add_option("--seq", flags->source.sequence_length, "tokens per sample, for text")->capture_default_str();
+  command->add_option("--seed", flags->source.seed, "of the order of the data")->capture_default_str();
+  command->add_flag("!--no-shuffle", flags->source.shuffle, "take the data in its own order");
+  command->add_option("-o,--output", flags->output, "write the trained model here");
+  command->add_option("--checkpoint", flags->checkpoint, "folder for checkpoints");
+  command->add_option("--checkpoint-every", flags->checkpoint_every, "steps between checkpoints; 0: one at the end")->capture_default_str();
+  command->add_option("--keep", flags->keep, "checkpoints to keep")->capture_default_str();
+  command->add_flag("--resume", flags->resume, "go on from the newest checkpoint, or start if there is none");
+  command->add_option("--metrics", flags->metrics, "append a JSON object a step to this file");
+  command->add_flag("--quiet", flags->quiet, "no progress bar");
+  flags->run.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer("Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 --checkpoint run --resume");
+  command->callback([flags] { train_command(*flags); });
+}
+
+}  // namespace genesis::tools

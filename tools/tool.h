@@ -1,0 +1,41 @@
+// What all four tools share: exit codes, errors on one line, --json, progress.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "executor/session.h"
+
+namespace genesis::tools {
+
+// 0: done. 1: could not; one line on stderr says what, where and what to do. 2: wrong usage.
+// `body` adds flags and subcommands to the app; a subcommand's work runs in its callback.
+int run_tool(int argc, char** argv, const std::string& name, const std::string& what, const std::string& examples,
+             const std::function<void(CLI::App&)>& body);
+
+// Flags that every command which runs something takes.
+struct RunFlags {
+  std::string device = "cpu";
+  int threads = 0;
+  bool no_optimise = false;
+  std::vector<std::string> disable;  // names of passes
+  bool find_nonfinite = false;
+
+  void add_to(CLI::App& app);
+  SessionOptions session_options() const;
+};
+
+// One JSON object on stdout, or `text()` when --json was not given.
+struct Output {
+  bool json = false;
+  void add_to(CLI::App& app) { app.add_flag("--json", json, "print one JSON object on stdout"); }
+  void print(const nlohmann::ordered_json& object, const std::function<void()>& text) const;
+};
+
+std::string human_bytes(double bytes);        // "1.5 MiB"
+std::string human_count(double count);        // "1.5 M"
+std::string human_seconds(double seconds);    // "1m05s"
+
+}  // namespace genesis::tools
