@@ -1,19 +1,13 @@
-// The physical limits of this machine, measured now: what every bench divides by. All cores work at once,
-// through TBB.
+// The machine's limits under the name benches use.
 #pragma once
+
+#include "backends/cpu/peaks.h"
 
 namespace genesis::bench {
 
-struct Peaks {
-  double fma_f32_gflops = 0;   // independent fused multiply-adds in registers, widest vectors
-  double fma_bf16_gflops = 0;  // the same with the CPU's bf16 dot product; 0 where it has none
-  double read_gbps = 0;        // summing an array far larger than the caches
-  double copy_gbps = 0;        // copying one, bytes read plus bytes written
-};
-
-Peaks measure_peaks();
-
-double measure_fma_f32();  // one quick measurement, a few milliseconds; take the best of several
-double measure_fma_bf16();
+using cpu::measure_fma_bf16;
+using cpu::measure_fma_f32;
+using cpu::measure_peaks;
+using cpu::Peaks;
 
 }  // namespace genesis::bench

@@ -7,9 +7,9 @@
 namespace genesis {
 
 struct Environment {
-  std::string log_level = "info";     // GENESIS_LOG: trace, debug, info, warn, error, off
-  std::string dump_folder;            // GENESIS_DUMP: folder for the graph after every pass that changed it
-  std::set<std::string> disabled;     // GENESIS_DISABLE: names of passes to leave out, comma-separated
+  std::string log_level = "info";  // GENESIS_LOG: trace, debug, info, warn, error, off
+  std::string dump_folder;         // GENESIS_DUMP: folder for the graph after every pass that changed it
+  std::set<std::string> disabled;  // GENESIS_DISABLE: names of passes to leave out, comma-separated
 };
 
 const Environment& environment();  // read once

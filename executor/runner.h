@@ -29,7 +29,8 @@ struct StepTiming {
 };
 
 // Called after each step with what it read and wrote; in-place results have overwritten their inputs by then.
-using StepObserver = std::function<void(const Step& step, std::span<const TensorView> inputs, std::span<const TensorView> outputs)>;
+using StepObserver = std::function<void(const Step& step, std::span<const TensorView> inputs,
+                                        std::span<const TensorView> outputs)>;
 
 struct RunOptions {
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity, with an Error

@@ -36,7 +36,8 @@ void list_models(const Output& out) {
   nlohmann::ordered_json json;
   for (const auto& model : models::list_models()) {
     json[model.name]["summary"] = model.summary;
-    for (const auto& [key, value] : model.settings) json[model.name]["settings"][key] = nlohmann::json::parse(value);
+    for (const auto& [key, value] : model.settings)
+      json[model.name]["settings"][key] = nlohmann::json::parse(value);
   }
   out.print(json, [&] {
     for (const auto& model : models::list_models()) {
@@ -48,7 +49,8 @@ void list_models(const Output& out) {
 
 void build(const Flags& flags) {
   if (flags.list) return list_models(flags.out);
-  if (flags.name.empty()) throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
+  if (flags.name.empty())
+    throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.genesis");
   const auto model = models::make_model(flags.name, parse_settings(flags.settings), flags.seed);
   save_model(*model, flags.output);
@@ -56,7 +58,8 @@ void build(const Flags& flags) {
   for (const State& state : model->states())
     if (state.role == StateRole::kParameter) parameters += state.type.numel();
   flags.out.print({{"file", flags.output}, {"model", flags.name}, {"parameters", parameters}}, [&] {
-    std::cout << flags.output << ": " << flags.name << ", " << human_count(static_cast<double>(parameters)) << " parameters\n";
+    std::cout << flags.output << ": " << flags.name << ", " << human_count(static_cast<double>(parameters))
+              << " parameters\n";
   });
 }
 
@@ -66,13 +69,15 @@ void build(const Flags& flags) {
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
-  return run_tool(argc, argv, "genesis-build", "Makes a model of the zoo as a .genesis file.", kExamples, [&](CLI::App& app) {
-    app.add_option("model", flags.name, "a model of the zoo (--list)");
-    app.add_option("-o,--output", flags.output, "file to write");
-    app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
-    app.add_option("--seed", flags.seed, "decides every initial value")->capture_default_str();
-    app.add_flag("--list", flags.list, "list the models and their settings");
-    flags.out.add_to(app);
-    app.callback([&] { build(flags); });
-  });
+  return run_tool(
+      argc, argv, "genesis-build", "Makes a model of the zoo as a .genesis file.", kExamples,
+      [&](CLI::App& app) {
+        app.add_option("model", flags.name, "a model of the zoo (--list)");
+        app.add_option("-o,--output", flags.output, "file to write");
+        app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
+        app.add_option("--seed", flags.seed, "decides every initial value")->capture_default_str();
+        app.add_flag("--list", flags.list, "list the models and their settings");
+        flags.out.add_to(app);
+        app.callback([&] { build(flags); });
+      });
 }

@@ -19,7 +19,12 @@ int terminal_width() {
 }  // namespace
 
 Progress::Progress(int64_t first, int64_t total, bool quiet)
-    : first_(first), total_(total), quiet_(quiet), terminal_(isatty(STDERR_FILENO)), done_(first), start_(Clock::now()) {}
+    : first_(first),
+      total_(total),
+      quiet_(quiet),
+      terminal_(isatty(STDERR_FILENO)),
+      done_(first),
+      start_(Clock::now()) {}
 
 Progress::~Progress() { finish(); }
 
@@ -35,8 +40,10 @@ void Progress::update(int64_t done, const std::string& facts) {
 void Progress::draw_bar(const std::string& facts) {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
-  const auto left = static_cast<double>(total_ - done_), made = static_cast<double>(std::max<int64_t>(done_ - first_, 1));
-  const std::string text = fmt::format("{}/{}  {}  ETA {}", done_, total_, facts, human_seconds(elapsed / made * left));
+  const auto left = static_cast<double>(total_ - done_),
+             made = static_cast<double>(std::max<int64_t>(done_ - first_, 1));
+  const std::string text =
+      fmt::format("{}/{}  {}  ETA {}", done_, total_, facts, human_seconds(elapsed / made * left));
   if (!terminal_) {
     std::fprintf(stderr, "%s\n", text.c_str());
     return;

@@ -1,4 +1,5 @@
-// A live progress line on stderr for loops that take a while; plain lines now and then where stderr is not a terminal.
+// A live progress line on stderr for loops that take a while; plain lines now and then where stderr is not a
+// terminal.
 #pragma once
 
 #include <chrono>

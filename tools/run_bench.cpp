@@ -30,7 +30,8 @@ double run_once(Session& session, const Flags& flags, const NamedTensors& inputs
 std::vector<double> measure(Session& session, const Flags& flags, const NamedTensors& inputs) {
   std::vector<double> times;
   double total = 0;
-  while (flags.runs > 0 ? static_cast<int64_t>(times.size()) < flags.runs : total < flags.seconds * 1000 || times.size() < 3) {
+  while (flags.runs > 0 ? static_cast<int64_t>(times.size()) < flags.runs
+                        : total < flags.seconds * 1000 || times.size() < 3) {
     times.push_back(run_once(session, flags, inputs));
     total += times.back();
   }
@@ -44,18 +45,29 @@ void bench(const Flags& flags) {
   Session session(model, flags.run.session_options());
   const double first = run_once(session, flags, inputs);
   const std::vector<double> times = measure(session, flags, inputs);
-  const double median = times[times.size() / 2], p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
+  const double median = times[times.size() / 2],
+               p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
   const auto tokens = inputs.find("tokens");
-  const double rate = tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
+  const double rate =
+      tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
   const MemoryStatistics memory = session.memory();
-  flags.out.print({{"entry", flags.entry}, {"runs", times.size()}, {"first_ms", first}, {"median_ms", median},
-                   {"min_ms", times.front()}, {"p99_ms", p99}, {"tokens_per_second", rate},
-                   {"arena_bytes", memory.arena_bytes}, {"state_bytes", memory.state_bytes}},
+  flags.out.print({{"entry", flags.entry},
+                   {"runs", times.size()},
+                   {"first_ms", first},
+                   {"median_ms", median},
+                   {"min_ms", times.front()},
+                   {"p99_ms", p99},
+                   {"tokens_per_second", rate},
+                   {"arena_bytes", memory.arena_bytes},
+                   {"state_bytes", memory.state_bytes}},
                   [&] {
-                    std::cout << fmt::format("{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs; first run (with compiling) {:.1f} ms\n",
-                                             flags.entry, median, times.front(), p99, times.size(), first);
+                    std::cout << fmt::format(
+                        "{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs; first run (with "
+                        "compiling) {:.1f} ms\n",
+                        flags.entry, median, times.front(), p99, times.size(), first);
                     if (rate > 0) std::cout << fmt::format("{} tokens/s\n", human_count(rate));
-                    std::cout << fmt::format("arena {}, states {}\n", human_bytes(static_cast<double>(memory.arena_bytes)),
+                    std::cout << fmt::format("arena {}, states {}\n",
+                                             human_bytes(static_cast<double>(memory.arena_bytes)),
                                              human_bytes(static_cast<double>(memory.state_bytes)));
                   });
 }
@@ -67,7 +79,8 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "time an entry point: median, p99, tokens/s");
   command->add_option("file", flags->file, "a .genesis file")->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
-  command->add_option("--runs", flags->runs, "number of runs; 0: as many as fit in --seconds")->capture_default_str();
+  command->add_option("--runs", flags->runs, "number of runs; 0: as many as fit in --seconds")
+      ->capture_default_str();
   command->add_option("--seconds", flags->seconds, "how long to measure")->capture_default_str();
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);

@@ -26,19 +26,29 @@ SessionOptions parse_options(const std::string& text) {
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
     const size_t equals = item.find('=');
-    const std::string key = item.substr(0, equals), value = equals == std::string::npos ? "" : item.substr(equals + 1);
+    const std::string key = item.substr(0, equals),
+                      value = equals == std::string::npos ? "" : item.substr(equals + 1);
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
-      fail("option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off, in_place=on|off, reuse=on|off", item);
-    if (key == "device") options.device = value;
-    else if (key == "threads") options.threads = std::atoi(value.c_str());
-    else if (key == "optimise" || key == "optimize") options.optimise = on;
-    else if (key == "in_place") options.in_place = on;
-    else if (key == "reuse") options.reuse_memory = on;
+      fail(
+          "option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off, in_place=on|off, "
+          "reuse=on|off",
+          item);
+    if (key == "device")
+      options.device = value;
+    else if (key == "threads")
+      options.threads = std::atoi(value.c_str());
+    else if (key == "optimise" || key == "optimize")
+      options.optimise = on;
+    else if (key == "in_place")
+      options.in_place = on;
+    else if (key == "reuse")
+      options.reuse_memory = on;
     else if (key == "disable") {
       std::istringstream passes(value);
       for (std::string pass; std::getline(passes, pass, '+');) options.disabled_passes.insert(pass);
-    } else fail("option '{}' is not known: expected device, threads, optimise, disable, in_place or reuse", key);
+    } else
+      fail("option '{}' is not known: expected device, threads, optimise, disable, in_place or reuse", key);
   }
   return options;
 }
@@ -55,14 +65,16 @@ struct Difference {
   double a = 0, b = 0;
 };
 
-std::optional<Difference> compare(const Step& step, const Tensor& expected, const Tensor& got, double tolerance) {
+std::optional<Difference> compare(const Step& step, const Tensor& expected, const Tensor& got,
+                                  double tolerance) {
   const std::vector<double> a = expected.to_doubles(), b = got.to_doubles();
   Difference difference{step.name, std::string(step.op->name())};
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     const double error = std::abs(a[i] - b[i]) / std::max(1.0, std::abs(a[i]));
     if (std::isnan(error) || error > difference.worst)
-      difference = {step.name, difference.op, std::isnan(error) ? INFINITY : error, static_cast<int64_t>(i), a[i], b[i]};
+      difference = {step.name, difference.op, std::isnan(error) ? INFINITY : error, static_cast<int64_t>(i),
+                    a[i],      b[i]};
   }
   return difference.worst > tolerance ? std::optional(difference) : std::nullopt;
 }
@@ -88,20 +100,29 @@ void compare_command(const Flags& flags) {
       first = compare(step, expected->second, got, flags.tolerance);
       if (!first || flags.repro.empty()) continue;
       SafeTensors repro;
-      for (size_t k = 0; k < step_inputs.size(); ++k) repro.tensors["input" + std::to_string(k)] = copy_of(step_inputs[k]);
+      for (size_t k = 0; k < step_inputs.size(); ++k)
+        repro.tensors["input" + std::to_string(k)] = copy_of(step_inputs[k]);
       repro.tensors["expected"] = expected->second;
       repro.tensors["got"] = got;
-      repro.metadata = {{"node", step.name}, {"op", std::string(step.op->name())}, {"attributes", step.attributes.to_string()}};
+      repro.metadata = {{"node", step.name},
+                        {"op", std::string(step.op->name())},
+                        {"attributes", step.attributes.to_string()}};
       write_safetensors(flags.repro, repro);
     }
   });
   nlohmann::ordered_json json{{"compared", compared}, {"differs", first.has_value()}};
-  if (first) json["first"] = {{"node", first->node}, {"op", first->op}, {"error", first->worst}, {"element", first->element}, {"a", first->a}, {"b", first->b}};
+  if (first)
+    json["first"] = {{"node", first->node},       {"op", first->op}, {"error", first->worst},
+                     {"element", first->element}, {"a", first->a},   {"b", first->b}};
   flags.out.print(json, [&] {
-    if (!first) std::cout << fmt::format("{} values compared: none differs by more than {}\n", compared, flags.tolerance);
-    else std::cout << fmt::format("the first node that differs is '{}' ({}): element {} is {} against {}, error {:.3g}{}\n", first->node,
-                                  first->op, first->element, first->a, first->b, first->worst,
-                                  flags.repro.empty() ? "" : "; its data is in " + flags.repro);
+    if (!first)
+      std::cout << fmt::format("{} values compared: none differs by more than {}\n", compared,
+                               flags.tolerance);
+    else
+      std::cout << fmt::format(
+          "the first node that differs is '{}' ({}): element {} is {} against {}, error {:.3g}{}\n",
+          first->node, first->op, first->element, first->a, first->b, first->worst,
+          flags.repro.empty() ? "" : "; its data is in " + flags.repro);
   });
   if (first) throw CLI::RuntimeError(1);
 }
@@ -110,16 +131,25 @@ void compare_command(const Flags& flags) {
 
 void add_compare(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("compare", "find the first node whose values differ between two ways of running");
+  CLI::App* command =
+      app.add_subcommand("compare", "find the first node whose values differ between two ways of running");
   command->add_option("file", flags->file, "a .genesis file")->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
-  command->add_option("--a", flags->a, "options of the first run: device=, threads=, optimise=on|off, disable=PASS+PASS, in_place=, reuse=")->capture_default_str();
+  command
+      ->add_option("--a", flags->a,
+                   "options of the first run: device=, threads=, optimise=on|off, disable=PASS+PASS, "
+                   "in_place=, reuse=")
+      ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
-  command->add_option("--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal")->capture_default_str();
-  command->add_option("--repro", flags->repro, "write the node's inputs and both results to this .safetensors file");
+  command->add_option("--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal")
+      ->capture_default_str();
+  command->add_option("--repro", flags->repro,
+                      "write the node's inputs and both results to this .safetensors file");
   flags->inputs.add_to(*command);
   flags->out.add_to(*command);
-  command->footer("Example:\n  genesis-run compare model.genesis --entry loss --a optimise=off,threads=1 --b threads=4 --tolerance 1e-5");
+  command->footer(
+      "Example:\n  genesis-run compare model.genesis --entry loss --a optimise=off,threads=1 --b threads=4 "
+      "--tolerance 1e-5");
   command->callback([flags] { compare_command(*flags); });
 }
 

@@ -19,7 +19,8 @@ struct Flags {
 
 void write_outputs(const NamedTensors& outputs, const std::string& path) {
   if (path.ends_with(".npy")) {
-    if (outputs.size() != 1) fail("{} holds one array, the entry point gives {}: write a .safetensors file", path, outputs.size());
+    if (outputs.size() != 1)
+      fail("{} holds one array, the entry point gives {}: write a .safetensors file", path, outputs.size());
     return write_npy(path, outputs.begin()->second);
   }
   if (!path.ends_with(".safetensors")) fail("--output {}: expected a .npy or .safetensors file", path);

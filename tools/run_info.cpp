@@ -22,7 +22,8 @@ nlohmann::ordered_json entry_json(const Graph& graph) {
   nlohmann::ordered_json json{{"name", graph.name()}, {"nodes", graph.nodes().size()}};
   json["inputs"] = json["outputs"] = nlohmann::ordered_json::array();
   for (ValueId id : graph.inputs()) json["inputs"].push_back(port(graph.value(id).name, graph.type(id)));
-  for (const NamedValue& output : graph.outputs()) json["outputs"].push_back(port(output.name, graph.type(output.value)));
+  for (const NamedValue& output : graph.outputs())
+    json["outputs"].push_back(port(output.name, graph.type(output.value)));
   json["updates"] = graph.updates().size();
   std::map<std::string, int> ops;
   for (const Node& node : graph.nodes()) ++ops[std::string(node.op->name())];
@@ -61,9 +62,10 @@ nlohmann::ordered_json model_json(const Flags& flags, const Model& model) {
 }
 
 void print_entry(const Graph& graph) {
-  std::cout << "entry point " << graph.name() << ": " << graph.nodes().size() << " nodes, " << graph.updates().size()
-            << " state updates\n";
-  for (ValueId id : graph.inputs()) std::cout << "  in   " << graph.value(id).name << ": " << graph.type(id).to_string() << "\n";
+  std::cout << "entry point " << graph.name() << ": " << graph.nodes().size() << " nodes, "
+            << graph.updates().size() << " state updates\n";
+  for (ValueId id : graph.inputs())
+    std::cout << "  in   " << graph.value(id).name << ": " << graph.type(id).to_string() << "\n";
   for (const NamedValue& output : graph.outputs())
     std::cout << "  out  " << output.name << ": " << graph.type(output.value).to_string() << "\n";
   std::map<std::string_view, int> ops;
@@ -76,8 +78,8 @@ void print_entry(const Graph& graph) {
 void print_text(const Flags& flags, const Model& model) {
   for (const auto& [key, value] : model.metadata) std::cout << key << ": " << value << "\n";
   for (const auto& [role, t] : totals_by_role(model))
-    std::cout << role << " states: " << t.count << ", " << human_count(static_cast<double>(t.elements)) << " elements, "
-              << human_bytes(static_cast<double>(t.bytes)) << "\n";
+    std::cout << role << " states: " << t.count << ", " << human_count(static_cast<double>(t.elements))
+              << " elements, " << human_bytes(static_cast<double>(t.bytes)) << "\n";
   for (const auto& entry : model.entries()) print_entry(*entry);
   if (!flags.states) return;
   for (const State& state : model.states())

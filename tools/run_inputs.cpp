@@ -15,7 +15,8 @@ Tensor filled(const TensorType& type, double value) {
   Tensor tensor = Tensor::uninitialized(type, &data);
   dispatch(type.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for (int64_t i = 0; i < tensor.numel(); ++i) reinterpret_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      reinterpret_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
   });
   return tensor;
 }
@@ -46,7 +47,9 @@ std::pair<std::string, std::string> split(const std::string& flag, const std::st
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-bool ends_with(const std::string& text, const std::string& end) { return text.size() >= end.size() && text.ends_with(end); }
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.ends_with(end);
+}
 
 const ValueInfo* find_input(const Graph& graph, const std::string& name) {
   for (ValueId id : graph.inputs())
@@ -100,7 +103,8 @@ class InputMaker {
       if (!input || input->type.shape.rank() != tensor.type().shape.rank()) continue;
       for (int i = 0; i < input->type.shape.rank(); ++i) {
         const std::string symbol = input->type.shape[i].to_string();
-        if (!input->type.shape[i].is_constant()) bindings_.try_emplace(symbol, tensor.type().shape[i].value());
+        if (!input->type.shape[i].is_constant())
+          bindings_.try_emplace(symbol, tensor.type().shape[i].value());
       }
     }
   }
@@ -111,9 +115,14 @@ class InputMaker {
     for (const Dim& dim : input.type.shape) dim.collect_symbols(symbols);
     for (const std::string& symbol : symbols) bindings_.try_emplace(symbol, 1);
     const TensorType type{input.type.dtype, input.type.shape.substitute(bindings_)};
-    const std::string how = made_.contains(input.name) ? made_[input.name] : input.type.shape.rank() == 0 ? "zeros" : "random";
-    if (how == "random") tensors_[input.name] = random(type, flags_.seed, stream);
-    else tensors_[input.name] = filled(type, how == "zeros" ? 0 : parse_number("--input " + input.name, how.substr(5)));
+    const std::string how = made_.contains(input.name)     ? made_[input.name]
+                            : input.type.shape.rank() == 0 ? "zeros"
+                                                           : "random";
+    if (how == "random")
+      tensors_[input.name] = random(type, flags_.seed, stream);
+    else
+      tensors_[input.name] =
+          filled(type, how == "zeros" ? 0 : parse_number("--input " + input.name, how.substr(5)));
   }
 
   const Graph& graph_;
@@ -126,7 +135,10 @@ class InputMaker {
 }  // namespace
 
 void InputFlags::add_to(CLI::App& app) {
-  app.add_option("--input", inputs, "NAME=FILE.npy, NAME=FILE.safetensors, FILE.safetensors, NAME=random, NAME=zeros or NAME=full:VALUE")->take_all();
+  app.add_option(
+         "--input", inputs,
+         "NAME=FILE.npy, NAME=FILE.safetensors, FILE.safetensors, NAME=random, NAME=zeros or NAME=full:VALUE")
+      ->take_all();
   app.add_option("--size", sizes, "SYMBOL=SIZE for inputs made here, such as batch=8")->take_all();
   app.add_option("--seed", seed, "of random inputs")->capture_default_str();
 }

@@ -1,5 +1,5 @@
-// Inputs of entry points from the command line: NAME=FILE.npy, NAME=FILE.safetensors, a .safetensors with all of them,
-// NAME=random, NAME=zeros, NAME=full:VALUE; sizes of symbols by --size batch=8.
+// Inputs of entry points from the command line: NAME=FILE.npy, NAME=FILE.safetensors, a .safetensors with all
+// of them, NAME=random, NAME=zeros, NAME=full:VALUE; sizes of symbols by --size batch=8.
 #pragma once
 
 #include <string>

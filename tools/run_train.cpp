@@ -31,14 +31,16 @@ std::shared_ptr<const Model> load(const Flags& flags) {
     if (flags.checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
     if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return load_checkpoint(*checkpoint);
   } else if (!flags.checkpoint.empty() && find_checkpoint(flags.checkpoint)) {
-    fail("{} holds checkpoints already: go on from them with --resume, or name another folder", flags.checkpoint);
+    fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
+         flags.checkpoint);
   }
   return load_model(flags.file);
 }
 
 void check_trainable(const Model& model, const std::string& file) {
   if (!model.find_entry("train_step"))
-    fail("{} has no entry point 'train_step': add training with `genesis-opt {} --train adamw -o FILE`", file, file);
+    fail("{} has no entry point 'train_step': add training with `genesis-opt {} --train adamw -o FILE`", file,
+         file);
 }
 
 // Whether the wall clock is used up, or Ctrl-C was pressed.
@@ -88,11 +90,16 @@ void train_command(const Flags& flags) {
   const TrainMetrics last = run(flags, session, *source);
   if (!flags.output.empty()) save_model(*snapshot(session), flags.output);
   const MemoryStatistics memory = session.memory();
-  flags.out.print({{"step", last.step}, {"loss", last.loss}, {"seconds", last.seconds},
-                   {"items_per_second", last.items_per_second}, {"output", flags.output},
-                   {"arena_bytes", memory.arena_bytes}, {"state_bytes", memory.state_bytes}},
+  flags.out.print({{"step", last.step},
+                   {"loss", last.loss},
+                   {"seconds", last.seconds},
+                   {"items_per_second", last.items_per_second},
+                   {"output", flags.output},
+                   {"arena_bytes", memory.arena_bytes},
+                   {"state_bytes", memory.state_bytes}},
                   [&] {
-                    std::cout << fmt::format("step {}: loss {:.4f} after {}\n", last.step, last.loss, human_seconds(last.seconds));
+                    std::cout << fmt::format("step {}: loss {:.4f} after {}\n", last.step, last.loss,
+                                             human_seconds(last.seconds));
                     if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
                   });
 }
@@ -103,24 +110,35 @@ void add_train(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("train", "train a model that has an entry point train_step");
   command->add_option("file", flags->file, "a .genesis file (made by genesis-opt --train)")->required();
-  command->add_option("--data", flags->data, "FILE.txt, FILE.jsonl, FILE.safetensors or NAME=FILE.npy; may be given again")
-      ->required()->take_all();
-  command->add_option("--steps", flags->steps, "steps in total, those before a resume included")->capture_default_str();
-  command->add_option("--minutes", flags->minutes, "stop after this much time; 0: never")->capture_default_str();
+  command
+      ->add_option("--data", flags->data,
+                   "FILE.txt, FILE.jsonl, FILE.safetensors or NAME=FILE.npy; may be given again")
+      ->required()
+      ->take_all();
+  command->add_option("--steps", flags->steps, "steps in total, those before a resume included")
+      ->capture_default_str();
+  command->add_option("--minutes", flags->minutes, "stop after this much time; 0: never")
+      ->capture_default_str();
   command->add_option("--batch", flags->source.batch_size, "samples per step")->capture_default_str();
-  command->add_option("--seq", flags->source.sequence_length, "tokens per sample, for text")->capture_default_str();
+  command->add_option("--seq", flags->source.sequence_length, "tokens per sample, for text")
+      ->capture_default_str();
   command->add_option("--seed", flags->source.seed, "of the order of the data")->capture_default_str();
   command->add_flag("!--no-shuffle", flags->source.shuffle, "take the data in its own order");
   command->add_option("-o,--output", flags->output, "write the trained model here");
   command->add_option("--checkpoint", flags->checkpoint, "folder for checkpoints");
-  command->add_option("--checkpoint-every", flags->checkpoint_every, "steps between checkpoints; 0: one at the end")->capture_default_str();
+  command
+      ->add_option("--checkpoint-every", flags->checkpoint_every,
+                   "steps between checkpoints; 0: one at the end")
+      ->capture_default_str();
   command->add_option("--keep", flags->keep, "checkpoints to keep")->capture_default_str();
   command->add_flag("--resume", flags->resume, "go on from the newest checkpoint, or start if there is none");
   command->add_option("--metrics", flags->metrics, "append a JSON object a step to this file");
   command->add_flag("--quiet", flags->quiet, "no progress bar");
   flags->run.add_to(*command);
   flags->out.add_to(*command);
-  command->footer("Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 --checkpoint run --resume");
+  command->footer(
+      "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "
+      "--checkpoint run --resume");
   command->callback([flags] { train_command(*flags); });
 }
 

@@ -26,8 +26,8 @@ std::string one_line(std::string message) {
 
 }  // namespace
 
-int run_tool(int argc, char** argv, const std::string& name, const std::string& what, const std::string& examples,
-             const std::function<void(CLI::App&)>& body) {
+int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
+             const std::string& examples, const std::function<void(CLI::App&)>& body) {
   std::signal(SIGPIPE, SIG_DFL);  // `genesis-run info f | head` ends quietly
   CLI::App app{what, name};
   app.footer(examples);
@@ -53,8 +53,10 @@ void RunFlags::add_to(CLI::App& app) {
   app.add_option("--device", device, "where to run: cpu")->capture_default_str();
   app.add_option("--threads", threads, "number of threads; 0: all cores")->capture_default_str();
   app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
-  app.add_option("--disable", disable, "passes to leave out, by name (see genesis-opt --list-passes)")->delimiter(',');
-  app.add_flag("--find-nonfinite", find_nonfinite, "stop at the first node that makes a NaN or an infinity, and name it");
+  app.add_option("--disable", disable, "passes to leave out, by name (see genesis-opt --list-passes)")
+      ->delimiter(',');
+  app.add_flag("--find-nonfinite", find_nonfinite,
+               "stop at the first node that makes a NaN or an infinity, and name it");
 }
 
 SessionOptions RunFlags::session_options() const {
@@ -68,22 +70,24 @@ SessionOptions RunFlags::session_options() const {
 }
 
 void Output::print(const nlohmann::ordered_json& object, const std::function<void()>& text) const {
-  if (json) std::cout << object.dump() << std::endl;
-  else text();
+  if (json)
+    std::cout << object.dump() << std::endl;
+  else
+    text();
 }
 
 std::string human_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
   for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
-  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.2f} {}", bytes, kUnits[unit]);
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.2f} {}", bytes, kUnits[unit]);
 }
 
 std::string human_count(double count) {
   static constexpr const char* kUnits[] = {"", " k", " M", " G", " T"};
   int unit = 0;
   for (; count >= 1000 && unit < 4; ++unit) count /= 1000;
-  return fmt::format(unit == 0 ? "{:.0f}{}" : "{:.2f}{}", count, kUnits[unit]);
+  return unit == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.2f}{}", count, kUnits[unit]);
 }
 
 std::string human_seconds(double seconds) {

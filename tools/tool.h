@@ -12,8 +12,8 @@ namespace genesis::tools {
 
 // 0: done. 1: could not; one line on stderr says what, where and what to do. 2: wrong usage.
 // `body` adds flags and subcommands to the app; a subcommand's work runs in its callback.
-int run_tool(int argc, char** argv, const std::string& name, const std::string& what, const std::string& examples,
-             const std::function<void(CLI::App&)>& body);
+int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
+             const std::string& examples, const std::function<void(CLI::App&)>& body);
 
 // Flags that every command which runs something takes.
 struct RunFlags {
@@ -34,8 +34,8 @@ struct Output {
   void print(const nlohmann::ordered_json& object, const std::function<void()>& text) const;
 };
 
-std::string human_bytes(double bytes);        // "1.5 MiB"
-std::string human_count(double count);        // "1.5 M"
-std::string human_seconds(double seconds);    // "1m05s"
+std::string human_bytes(double bytes);      // "1.5 MiB"
+std::string human_count(double count);      // "1.5 M"
+std::string human_seconds(double seconds);  // "1m05s"
 
 }  // namespace genesis::tools

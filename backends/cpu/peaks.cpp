@@ -1,6 +1,6 @@
 // Measures the limits that benches print ratios to. Each figure is the best of several short runs, since what
 // disturbs a run only ever makes it slower.
-#include "bench/peaks.h"
+#include "backends/cpu/peaks.h"
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -20,12 +20,12 @@
 #include "backends/cpu/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "bench/peaks.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/peaks.cpp"
 #include <hwy/foreach_target.h>  // must precede highway.h
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace genesis::bench::HWY_NAMESPACE {
+namespace genesis::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -70,7 +70,7 @@ void copy_streaming(const float* from, float* to, int64_t n) {
   for (int64_t i = 0; i < n; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, to + i);
 }
 
-}  // namespace genesis::bench::HWY_NAMESPACE
+}  // namespace genesis::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -79,7 +79,7 @@ HWY_AFTER_NAMESPACE();
 #include <immintrin.h>
 #endif
 
-namespace genesis::bench {
+namespace genesis::cpu {
 namespace {
 
 HWY_EXPORT(fma_chains);
@@ -186,5 +186,5 @@ Peaks measure_peaks() {
   return peaks;
 }
 
-}  // namespace genesis::bench
+}  // namespace genesis::cpu
 #endif
