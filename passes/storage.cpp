@@ -63,10 +63,10 @@ class Assigner {
 
   std::vector<ValueId> in_place_candidates(const Node& node, int output) const {
     std::vector<ValueId> candidates;
-    for (const InPlace& pair : node.op->info.in_place)
-      if (pair.output == output && pair.input < static_cast<int>(node.inputs.size()))
-        candidates.push_back(node.inputs[static_cast<size_t>(pair.input)]);
-    if (node.op->info.elementwise && output == 0) candidates = node.inputs;
+    std::vector<TensorType> outputs;
+    for (ValueId id : node.outputs) outputs.push_back(graph_.type(id));
+    for (const InPlace& pair : in_place_pairs(*node.op, node.attributes, graph_.input_types(node), outputs))
+      if (pair.output == output) candidates.push_back(node.inputs[static_cast<size_t>(pair.input)]);
     return candidates;
   }
 

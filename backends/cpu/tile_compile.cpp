@@ -86,6 +86,10 @@ void set_space(TileProgram& tiles, const FusedProgram& program) {
 
 // --- registers and steps
 
+Reduce reduction(std::string_view op) {
+  return op == "max" ? Reduce::kMax : op == "min" ? Reduce::kMin : Reduce::kSum;
+}
+
 class Compiler {
  public:
   explicit Compiler(const FusedProgram& program)
@@ -253,9 +257,9 @@ class Compiler {
       source = whole;
     }
     TileStep step{.kind = TileStep::Kind::kReduce, .extent = Extent::kRow};
-    step.reduce = find_row_reduction(line.op->name(), lane);
-    if (!step.reduce)
-      fail("the CPU does not reduce rows by '{}' of {}", line.op->name(), line.type.to_string());
+    const bool mean = line.op->name() == "mean";
+    step.reduce = reduce_functions(reduction(line.op->name()), dtype_of_lane(lane));
+    step.parameters[0] = mean ? static_cast<double>(tiles_->columns) : 1;
     if (tiles_->columns == 0) fail("rows of no elements are not reduced inside a fused region");
     step.in[0] = source;
     step.out = new_register(Extent::kRow, lane);

@@ -6,7 +6,8 @@
 // order, so results do not depend on how tiles are spread over threads.
 #pragma once
 
-#include "backends/cpu/row_reduction.h"
+#include "backends/cpu/reduce_functions.h"
+#include "backends/cpu/tile_functions.h"
 #include "schema/fused_program.h"
 
 namespace genesis::cpu {
@@ -26,11 +27,11 @@ struct TileStep {
   enum class Kind : uint8_t { kCall, kGather, kSpread, kReduce, kStream } kind = Kind::kCall;
   Extent extent = Extent::kTile;  // of the result
   TileFunction run = nullptr;
-  RowReduction reduce = nullptr;
+  ReduceFunctions reduce;
   std::array<int, 3> in{-1, -1, -1};
   std::array<bool, 3> scalar{};
   int out = -1;
-  std::array<double, 2> parameters{};
+  std::array<double, 2> parameters{};  // of a reduction: what its result is divided by
 };
 
 // How an input is laid over the index space: elements from one index to the next along each axis, 0 where it

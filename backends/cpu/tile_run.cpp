@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/reduce_row.h"
 #include "backends/cpu/tile_program.h"
 
 namespace genesis::cpu {
@@ -130,10 +131,13 @@ class Machine {
   }
 
   void reduce(const TileStep& step, const Tile& tile) {
-    const int64_t in_bytes = p_.registers[static_cast<size_t>(step.in[0])].element_bytes * tile.columns;
-    const int64_t out_bytes = p_.registers[static_cast<size_t>(step.out)].element_bytes;
-    for (int64_t i = 0; i < tile.rows; ++i)
-      step.reduce(at(step.in[0]) + i * in_bytes, tile.columns, at(step.out) + i * out_bytes);
+    const int64_t element = p_.registers[static_cast<size_t>(step.in[0])].element_bytes;
+    const int64_t result = p_.registers[static_cast<size_t>(step.out)].element_bytes;
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      const std::byte* row = at(step.in[0]) + i * tile.columns * element;
+      const uint64_t accumulator = reduce_row(step.reduce, element, row, tile.columns);
+      step.reduce.finish(&accumulator, at(step.out) + i * result, 1, step.parameters[0]);
+    }
   }
 
   // Memory that was just read as an input is in the cache already.

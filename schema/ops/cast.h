@@ -7,8 +7,11 @@ namespace genesis {
 
 namespace ops {
 
+inline constexpr InPlace kCastInPlace[] = {{0, 0}};
+
 struct Cast {
-  static constexpr OpInfo info{.name = "cast", .doc = "x converted to `dtype`.", .elementwise = true};
+  static constexpr OpInfo info{
+      .name = "cast", .doc = "x converted to `dtype`.", .elementwise = true, .in_place = kCastInPlace};
   DType dtype = DType::f32;
   static void fields(auto& self, auto&& visit) { visit("dtype", self.dtype); }
   std::vector<TensorType> infer(Types in) const;

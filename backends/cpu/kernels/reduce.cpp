@@ -6,14 +6,13 @@
 #include <cstring>
 
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/reduce_functions.h"
+#include "backends/cpu/reduce_row.h"
 #include "backends/cpu/reduce_shape.h"
 #include "backends/kernel.h"
 
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kSpan = 4096;         // elements summed in one go
 constexpr int64_t kRowPiece = 1 << 16;  // elements of a row that one task reduces
 constexpr int64_t kTile = 1024;         // columns of one task
 constexpr int64_t kRowBlock = 128;      // rows accumulated before they join the rest
@@ -52,53 +51,6 @@ ReducePlan make_plan(const KernelQuery& query, Reduce op, bool mean) {
   return plan;
 }
 
-// Partial results that wait for their neighbours, as the digits of a binary counter: pairwise summation as it
-// goes.
-class Pairwise {
- public:
-  explicit Pairwise(const ReduceFunctions& functions) : f_(functions) {}
-  void add(uint64_t accumulator) {
-    int level = 0;
-    for (uint64_t n = count_++; n & 1; n >>= 1) {
-      f_.merge(&levels_[level], &accumulator, 1);
-      accumulator = levels_[level++];
-    }
-    levels_[level] = accumulator;
-  }
-  uint64_t total() const {
-    uint64_t sum = 0;
-    bool any = false;
-    for (int level = 0; (count_ >> level) != 0; ++level) {
-      if (!(count_ >> level & 1)) continue;
-      uint64_t left = levels_[level];
-      if (any) f_.merge(&left, &sum, 1);
-      sum = left;
-      any = true;
-    }
-    return sum;
-  }
-
- private:
-  const ReduceFunctions& f_;
-  uint64_t count_ = 0;
-  uint64_t levels_[48];
-};
-
-// One accumulator for x[0, n).
-uint64_t reduce_row(const ReducePlan& plan, const std::byte* x, int64_t n) {
-  uint64_t accumulator = 0;
-  if (n <= kSpan) {
-    plan.functions.span(x, n, &accumulator);
-    return accumulator;
-  }
-  Pairwise sum(plan.functions);
-  for (int64_t i = 0; i < n; i += kSpan) {
-    plan.functions.span(x + i * plan.element, std::min(kSpan, n - i), &accumulator);
-    sum.add(accumulator);
-  }
-  return sum.total();
-}
-
 void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byte* scratch) {
   const auto& [outer, count, inner, gather, gather_bytes] = plan.shape;
   const auto row = [&](int64_t i) { return x + i * count * plan.element; };
@@ -107,7 +59,8 @@ void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byt
   };
   if (plan.pieces == 1) {
     parallel_rows(outer, count * plan.element, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) finish(reduce_row(plan, row(i), count), i);
+      for (int64_t i = first; i < last; ++i)
+        finish(reduce_row(plan.functions, plan.element, row(i), count), i);
     });
     return;
   }
@@ -115,7 +68,7 @@ void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byt
   parallel_pieces(outer * plan.pieces, [&](int64_t task) {
     const int64_t start = task % plan.pieces * plan.piece;
     const std::byte* from = row(task / plan.pieces) + start * plan.element;
-    partial[task] = reduce_row(plan, from, std::min(plan.piece, count - start));
+    partial[task] = reduce_row(plan.functions, plan.element, from, std::min(plan.piece, count - start));
   });
   for (int64_t i = 0; i < outer; ++i) {
     Pairwise sum(plan.functions);
