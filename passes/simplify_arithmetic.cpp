@@ -6,6 +6,7 @@
 #include "passes/simplify.h"
 #include "schema/ops/cast.h"
 #include "schema/ops/elementwise.h"
+#include "schema/ops/random.h"
 
 namespace genesis::passes {
 namespace {
@@ -136,6 +137,11 @@ Value open_clamp(const Candidate& c) {
                                                                                           : Value();
 }
 
+// dropout(x, 0) -> x
+Value needless_dropout(const Candidate& c) {
+  return c.is("dropout") && from_attributes<ops::Dropout>(c.attributes).p == 0 ? c.inputs[1] : Value();
+}
+
 // Does `wide` hold every value of `narrow`?
 bool holds(DType wide, DType narrow) {
   if (wide == narrow || narrow == DType::boolean) return true;
@@ -178,6 +184,7 @@ constexpr SimplifyRule kRules[] = {
     {"same_operands", same_operands},
     {"known_condition", known_condition},
     {"open_clamp", open_clamp},
+    {"needless_dropout", needless_dropout},
     {"needless_cast", needless_cast},
     {"cast_of_cast", cast_of_cast},
 };

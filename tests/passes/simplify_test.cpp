@@ -84,6 +84,7 @@ TEST(Simplify, Selection) {
                     "return y = z\n");
   expect_simplified("x: f32[3]", "%y = maximum(x, x)\n return y = %y", "return y = x\n");
   expect_simplified("x: f32[3]", "%y = clamp(x) {min=-inf, max=inf}\n return y = %y", "return y = x\n");
+  expect_simplified("r: i64[2], x: f32[3]", "%y = dropout(r, x) {p=0.0}\n return y = %y", "return y = x\n");
   expect_simplified("x: f32[3]", "%a = relu(x)\n %b = relu(%a)\n return y = %b",
                     "%a = relu(x)\nreturn y = %a\n");
 }

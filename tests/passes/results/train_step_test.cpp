@@ -178,5 +178,31 @@ entry loss(x: f32[batch]) {
   EXPECT_EQ(session.state("sum").to_doubles()[0], 42);
 }
 
+// Every micro-batch draws its own numbers, and the next step others: the RNG state moves on by itself.
+TEST(TrainStepResults, TheRandomStateMovesOn) {
+  std::shared_ptr<Model> model = parse_text(R"(
+state @rng: i64[2] random = (42, 0)
+state @w: f32[] parameter trainable = (1.0)
+entry loss(x: f32[batch]) {
+  %dropped = dropout(@rng, x) {p=0.5}
+  %scaled = mul(%dropped, @w)
+  %loss = sum(%scaled)
+  return loss = %loss
+}
+)");
+  add_train_step(*model, parse_train_options("sgd,lr=0,accumulate=2"));
+  Session session(model);
+  std::vector<float> x(128);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(1 + i % 64);
+  const auto step = [&] {
+    return session.run("train_step", {{"x", Tensor::of<float>({128}, x)}}).at("loss").to_doubles()[0];
+  };
+  const double first = step();
+  EXPECT_EQ(session.state("rng").to_doubles(), (std::vector<double>{42, 2}));
+  EXPECT_NE(step(), first);
+  session.set_state("rng", Tensor::of<int64_t>({2}, std::vector<int64_t>{42, 0}));
+  EXPECT_EQ(step(), first);
+}
+
 }  // namespace
 }  // namespace genesis::passes
