@@ -12,8 +12,11 @@
 #include "schema/file/layout.h"
 #include "schema/ops/cast.h"
 #include "schema/ops/elementwise.h"
+#include "schema/ops/matmul.h"
 #include "schema/ops/reduce.h"
 #include "schema/ops/reshape.h"
+#include "schema/ops/slice.h"
+#include "schema/ops/softmax.h"
 
 namespace genesis::testing {
 namespace {
@@ -66,6 +69,33 @@ std::unique_ptr<Model> rich_model() {
   add_tables(*model);
   add_forward(*model);
   add_train_step(*model);
+  return model;
+}
+
+std::unique_ptr<Model> golden_model() {
+  auto model = std::make_unique<Model>();
+  model->metadata = {{"architecture", "golden"}, {"config", "{}"}};
+  const Tensor weight = Tensor::of<float>({4, 2}, {0.5F, -1, 2, 0.25F, -3, 1.5F, 8, 0});
+  model->add_state({"proj.weight", weight.type(), StateRole::kParameter, true, weight});
+  model->add_state({"tied.weight", weight.type(), StateRole::kParameter, true, weight});
+  model->add_state({"step", {DType::i64, {}}, StateRole::kStep, false, Tensor::scalar<int64_t>(3)});
+  model->add_state({"cache", {DType::bf16, {1, 8}}, StateRole::kCache, false, {}});
+  model->add_tensor("mask", Tensor::of<bool>({2}, {true, false}));
+  model->add_tensor("one", Tensor::scalar<int64_t>(1));
+  Graph& graph = model->add_entry("forward");
+  const Value x = graph.add_input("x", {DType::f32, {kBatch, kSeq, 2}});
+  {
+    const NameScope scope(graph, "layers.0");
+    Value y = linear(x, graph.state(0));
+    const std::vector<Value> halves = split(y, {2, 2}, -1);
+    graph.set_origins({"layers.0.act"});
+    const Value gate = gelu(halves[0], GeluKind::kTanh);
+    y = mul(gate, softmax(halves[1]));
+    graph.set_origins({});
+    y = where(graph.constant(0), clamp(y, -1.5, std::numeric_limits<double>::infinity()), x);
+    graph.add_output("y", cast(reshape(y, Shape{kBatch * kSeq * 2}), DType::bf16));
+  }
+  graph.add_update(2, add(graph.state(2), graph.constant(1)));
   return model;
 }
 

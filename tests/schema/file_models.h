@@ -15,6 +15,9 @@ namespace genesis::testing {
 // origins, several outputs per node, updates, two entry points.
 std::unique_ptr<Model> rich_model();
 
+// What the golden file of today's format holds: ops whose rules are settled, in a shape like a real model's.
+std::unique_ptr<Model> golden_model();
+
 // A folder of its own that is removed at the end.
 class TemporaryFolder {
  public:

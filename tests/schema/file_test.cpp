@@ -2,7 +2,7 @@
 // are.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstdlib>
 
 #include "schema/file/layout.h"
 #include "schema/file/reader.h"
@@ -116,6 +116,17 @@ TEST(File, InspectTellsWhatIsInside) {
   EXPECT_EQ(info.producer.substr(0, 8), "genesis ");
   EXPECT_EQ(info.ops.front().name, "add");
   EXPECT_EQ(info.ops.front().nodes, 2U);
+}
+
+TEST(File, FlatcPrintsTheGraph) {
+  const TemporaryFolder folder;
+  save_model(*rich_model(), folder / "m.genesis");
+  write_bytes(folder / "graph.bin", read_bytes(folder / "m.genesis").substr(64));
+  const std::string command = "flatc --json --raw-binary -o " + folder.path().string() +
+                              " " GENESIS_SOURCE_ROOT "/schema/file/genesis.fbs -- " +
+                              (folder / "graph.bin").string();
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  EXPECT_NE(read_bytes(folder / "graph.json").find("op: \"where\""), std::string::npos);
 }
 
 TEST(File, AnEmptyModelIsAFileToo) {

@@ -1,0 +1,20 @@
+// Writes the golden file of today's format version, and its text form beside it, once per version; both then
+// stay in the tree for good and golden_test holds them together: make_golden tests/schema/golden/v1.genesis
+#include <cstdio>
+
+#include "schema/file/atomic_write.h"
+#include "schema/file/writer.h"
+#include "schema/text.h"
+#include "tests/schema/file_models.h"
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_golden FILE\n");
+    return 2;
+  }
+  const auto model = genesis::testing::golden_model();
+  const std::filesystem::path path = argv[1];
+  genesis::save_model(*model, path);
+  genesis::write_file_atomically(std::filesystem::path(path).replace_extension(".txt"),
+                                 genesis::to_text(*model));
+}

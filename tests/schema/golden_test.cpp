@@ -1,0 +1,22 @@
+// Files that older versions of Genesis wrote keep loading, and mean what they meant. One file per format
+// version stands in golden/, made by golden/make_golden.cpp at its time.
+#include <gtest/gtest.h>
+
+#include "schema/file/reader.h"
+#include "schema/text.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(GENESIS_SOURCE_ROOT) / "tests/schema/golden";
+
+TEST(Golden, VersionOneMeansWhatItMeant) {
+  const auto loaded = load_model(kFolder / "v1.genesis", {.verify = Verify::kFull});
+  EXPECT_EQ(to_text(*loaded), testing::read_bytes(kFolder / "v1.txt"));
+  EXPECT_EQ(loaded->metadata.at("architecture"), "golden");
+  EXPECT_EQ(inspect_file(kFolder / "v1.genesis").major, 1);
+}
+
+}  // namespace
+}  // namespace genesis
