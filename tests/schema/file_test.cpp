@@ -120,7 +120,7 @@ TEST(File, InspectTellsWhatIsInside) {
 
 TEST(File, FlatcPrintsTheGraph) {
   const TemporaryFolder folder;
-  save_model(*rich_model(), folder / "m.genesis");
+  save_model(*golden_model(), folder / "m.genesis");
   write_bytes(folder / "graph.bin", read_bytes(folder / "m.genesis").substr(64));
   const std::string command = "flatc --json --raw-binary -o " + folder.path().string() +
                               " " GENESIS_SOURCE_ROOT "/schema/file/genesis.fbs -- " +
