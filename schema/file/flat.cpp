@@ -137,10 +137,11 @@ std::vector<std::byte> Encoder::encode(const ModelRecord& record) {
 // ------------------------------------------------------------------------------------------
 
 // A malicious buffer lets many tables share one long string or list, so that records would be far larger than
-// the file. Everything copied is charged here first; honest files share names only.
+// the file. Everything made is charged here first; honest files share names and shapes, and stay below 8
+// times.
 class Decoder {
  public:
-  explicit Decoder(size_t section_bytes) : budget_(section_bytes * 8 + 4096) {}
+  explicit Decoder(size_t section_bytes) : budget_(section_bytes * 16 + (1 << 20)) {}
   ModelRecord decode(const fbs::Model& model);
 
  private:
@@ -161,9 +162,11 @@ class Decoder {
   }
   template <class Row, class Read>
   auto list(const Vector<Offset<Row>>* items, Read&& read) {
-    std::vector<decltype(read(std::declval<const Row&>()))> records;
+    using Record = decltype(read(std::declval<const Row&>()));
+    std::vector<Record> records;
     if (items == nullptr) return records;
-    charge(items->size() * sizeof(uint32_t));
+    charge(items->size() * sizeof(Record));
+    records.reserve(items->size());
     for (const Row* row : *items) records.push_back(read(*row));
     return records;
   }
@@ -204,6 +207,7 @@ Shape Decoder::shape(const flatbuffers::String* written) {
   if (written == nullptr) fail("a shape is missing");
   if (written->size() > kLongest) fail("a shape is written with {} characters", written->size());
   Shape shape = Shape::parse(text(written));
+  charge(shape.dims().size() * sizeof(Dim));
   if (shape.rank() > kMaxRank) fail("a shape of rank {}, the limit is {}", shape.rank(), kMaxRank);
   return shape;
 }
@@ -239,6 +243,7 @@ Attributes Decoder::attributes(const Vector<Offset<fbs::Attribute>>* rows) {
   if (rows == nullptr) return attributes;
   constexpr size_t kMost = 256;  // an op has a handful
   if (rows->size() > kMost) fail("{} attributes, the limit is {}", rows->size(), kMost);
+  charge(rows->size() * sizeof(*attributes.begin()));
   for (const fbs::Attribute* row : *rows) {
     const std::string name = text(row->name());
     if (attributes.find(name) != nullptr) fail("attribute '{}' stands twice", name);

@@ -12,12 +12,14 @@
 #include "schema/file/layout.h"
 #include "schema/file/upgrade.h"
 #include "schema/file/writer.h"
+#include "schema/ops/elementwise.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {
 namespace {
 
 using namespace testing;
+using file::EntryRecord;
 using file::ModelRecord;
 
 std::string error_of(const std::string& bytes, const LoadOptions& options = {}) {
@@ -164,6 +166,36 @@ TEST(FileRefusal, DimensionsThatExplode) {
   for (int i = 1; i < 64; ++i) sum += "+x" + std::to_string(i);
   EXPECT_NO_THROW(Dim::parse(sum));
   EXPECT_THROW(Dim::parse(sum + "+y"), Error);
+}
+
+// Tables that share one long text: small in the file, which stores the text once, but not when read.
+TEST(FileRefusal, AGraphThatRepeatsItself) {
+  ModelRecord record;
+  record.producer = "test";
+  EntryRecord entry{.name = "forward", .values = {}, .nodes = {}, .outputs = {}, .updates = {}};
+  for (int i = 0; i < 5000; ++i) entry.outputs.push_back({std::string(20000, 'a'), 0});
+  record.entries.push_back(std::move(entry));
+  const std::string bytes = file_of(record, "");
+  EXPECT_LT(bytes.size(), 1000000U);
+  expect_says(error_of(bytes), "repeats itself beyond any real use");
+}
+
+TEST(FileLarge, ALargeGraphLoadsQuickly) {
+  Model model;
+  Graph& graph = model.add_entry("forward");
+  Value x = graph.add_input("x", {DType::f32, {Dim::symbol("batch"), Dim::symbol("seq"), 512}});
+  for (int i = 0; i < 20000; ++i) {
+    const NameScope scope(graph, "layers." + std::to_string(i) + ".self_attn");
+    x = add(x, x);
+  }
+  graph.add_output("y", x);
+  const std::string bytes = file_of(model);
+  const auto begin = std::chrono::steady_clock::now();
+  load_bytes(bytes);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  RecordProperty("seconds", std::to_string(seconds.count()));
+  RecordProperty("bytes", std::to_string(bytes.size()));
+  EXPECT_LT(seconds.count(), 5.0);
 }
 
 TEST(FileRefusal, SavingAModelNoFileCanHold) {
