@@ -1,6 +1,7 @@
 // The ordered list of matrix product implementations, and the choice among them. Used through Gemm::create.
 #include "backends/cpu/gemm.h"
 
+#include "backends/cpu/gemm_onednn.h"
 #include "backends/cpu/gemm_packed.h"
 #include "backends/cpu/gemm_reference.h"
 #include "backends/cpu/gemm_small.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr GemmImplementation kImplementations[] = {
     {"few rows", decline_small, create_small},
+    {"onednn", decline_onednn, create_onednn},
     {"packed bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},
     {"reference", decline_reference, create_reference},

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cpu/gemm_onednn.h"
 #include "schema/dtype.h"
 
 namespace genesis::cpu {
@@ -323,6 +324,31 @@ TEST(Gemm, InfinitiesAndNanStayInTheirRowAndColumn) {
     for (int64_t j = 0; j < p.n; ++j) EXPECT_TRUE(std::isnan(o.c.at(p.ldc + j)));
     EXPECT_FALSE(std::isfinite(o.c.at(7)));
     EXPECT_TRUE(std::isfinite(o.c.at(8)));
+  }
+}
+
+// Chosen only where the CPU has AMX; what it computes can be checked anywhere.
+TEST(Gemm, OneDnnTiles) {
+  for (const Size& s : {Size{16, 33, 20}, Size{150, 270, 96}, Size{128, 256, 64}, Size{300, 40, 129}}) {
+    for (const int64_t batch : {1, 3}) {
+      for (const bool transpose_a : {false, true}) {
+        for (const bool transpose_b : {false, true}) {
+          GemmProblem p = problem(DType::bf16, s.m, s.n, s.k, batch);
+          p.transpose_a = transpose_a;
+          p.transpose_b = transpose_b;
+          p.has_bias = true;
+          p.bias = DType::f32;
+          p = dense(p);
+          if (const std::string why = decline_onednn_anywhere(p); !why.empty()) {
+            GTEST_SKIP() << "oneDNN declines here: " << why;
+          }
+          Operands o(p);
+          const Buffer want = expected(p, o);
+          run(*create_onednn(p), o);
+          expect_close(o.c, want, p);
+        }
+      }
+    }
   }
 }
 
