@@ -1,4 +1,6 @@
 // attention against its formula, and the kernels that work block by block against the one that does not.
+#include <hwy/targets.h>
+
 #include <cmath>
 #include <limits>
 #include <random>
@@ -400,6 +402,25 @@ TEST(Attention, DecodeAgreesWithTheFormula) {
   compare_implementations(
       {.heads = 8, .key_heads = 8, .queries = 1, .keys = 500, .size = 128, .options = kCausal}, DType::bf16,
       kBf16);
+}
+
+// Every instruction set of this machine that the leaves are compiled for, not only the best.
+TEST(Attention, EveryInstructionSetAgreesWithTheFormula) {
+  const int64_t all = hwy::SupportedTargets();
+  for (int64_t target = 1; target > 0; target <<= 1) {
+    if (!(all & target)) continue;
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    compare_implementations(
+        {.heads = 4, .key_heads = 2, .queries = 80, .keys = 150, .size = 48, .options = kCausal}, DType::f32,
+        1e-5);
+    compare_implementations(
+        {.heads = 4, .key_heads = 2, .queries = 2, .keys = 150, .size = 48, .options = kCausal}, DType::bf16,
+        8e-3);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 }  // namespace

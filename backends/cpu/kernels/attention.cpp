@@ -14,7 +14,7 @@ namespace {
 using Geometry = AttentionGeometry;
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kWantedTasks = 32;      // so that cores share the work evenly
+constexpr int64_t kWantedTasks = 16;      // so that cores share the work evenly
 constexpr int64_t kInlineWork = 1 << 18;  // multiply-adds not worth a parallel loop
 constexpr int64_t kDecodeQueries = 4;     // at most, for decode
 
