@@ -123,33 +123,41 @@ HWY_INLINE Vec only(Vec v, Part part) {
 HWY_INLINE float sum_lanes(Vec v) { return hn::GetLane(hn::SumOfLanes(kF32, v)); }
 HWY_INLINE float max_lanes(Vec v) { return hn::GetLane(hn::MaxOfLanes(kF32, v)); }
 
-// exp(scale * d) for d <= 0 and scale > 0: 0 below the normal range, NaN for NaN. As 2^n 2^f with |f| <= 1/2
+// exp(scale * d) for d <= 0 and scale > 0: 0 below what f32 holds, NaN for NaN. As 2^n 2^f with |f| <= 1/2
 // and a quintic fitted to 1.1e-7; scale * log2(e) is rounded, which adds 3e-8 of the exponent to the relative
 // error.
 struct ExpScale {
   Vec factor, lowest;
   explicit ExpScale(float scale)
-      : factor(hn::Set(kF32, scale * 1.44269504f)), lowest(hn::Set(kF32, -126.0f / (scale * 1.44269504f))) {}
+      : factor(hn::Set(kF32, scale * 1.44269504f)), lowest(hn::Set(kF32, kLowest / (scale * 1.44269504f))) {}
+  static constexpr float kLowest = HWY_TARGET <= HWY_AVX3 ? -200.0f : -126.0f;
 };
-HWY_INLINE Vec exp_nonpositive(Vec d, const ExpScale& scale) {
-  const auto tiny = hn::Lt(d, scale.lowest);
-  const Vec bounded = hn::IfThenZeroElse(tiny, d);
-  const Vec n = hn::Round(hn::Mul(bounded, scale.factor));
-  const Vec f = hn::MulSub(bounded, scale.factor, n);
+HWY_INLINE Vec exp2_quintic(Vec f) {
   Vec p = hn::MulAdd(hn::Set(kF32, 0.00132646586f), f, hn::Set(kF32, 0.00967156608f));
   p = hn::MulAdd(p, f, hn::Set(kF32, 0.0555073433f));
   p = hn::MulAdd(p, f, hn::Set(kF32, 0.240222409f));
   p = hn::MulAdd(p, f, hn::Set(kF32, 0.693147004f));
-  p = hn::MulAdd(p, f, hn::Set(kF32, 1.0f));
+  return hn::MulAdd(p, f, hn::Set(kF32, 1.0f));
+}
 #if HWY_TARGET <= HWY_AVX3
-  return Vec{_mm512_maskz_scalef_ps(hn::Not(tiny).raw, p.raw, n.raw)};  // 0 where tiny
+HWY_INLINE Vec exp_nonpositive(Vec d, const ExpScale& scale) {
+  const Vec bounded = hn::Max(scale.lowest, d);  // the second operand where one is NaN
+  const Vec n = hn::Round(hn::Mul(bounded, scale.factor));
+  const Vec p = exp2_quintic(hn::MulSub(bounded, scale.factor, n));
+  return Vec{_mm512_maskz_scalef_ps(__mmask16{0xffff}, p.raw, n.raw)};
+}
 #else
+HWY_INLINE Vec exp_nonpositive(Vec d, const ExpScale& scale) {
+  const auto tiny = hn::Lt(d, scale.lowest);
+  const Vec bounded = hn::IfThenZeroElse(tiny, d);
+  const Vec n = hn::Round(hn::Mul(bounded, scale.factor));
+  const Vec p = exp2_quintic(hn::MulSub(bounded, scale.factor, n));
   const hn::RebindToSigned<F32> word;
   const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(word, n));
-  return hn::IfThenZeroElse(
-      tiny, hn::IfThenElse(hn::IsNaN(d), d, hn::BitCast(kF32, hn::Add(hn::BitCast(word, p), exponent))));
-#endif
+  const Vec power = hn::BitCast(kF32, hn::Add(hn::BitCast(word, p), exponent));
+  return hn::IfThenZeroElse(tiny, hn::IfThenElse(hn::IsNaN(d), d, power));
 }
+#endif
 HWY_INLINE Vec exp_nonpositive(Vec d) { return exp_nonpositive(d, ExpScale(1)); }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE

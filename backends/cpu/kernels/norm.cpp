@@ -54,39 +54,69 @@ void norm_range(const NormJob& job, int64_t first, int64_t last) {
   }
 }
 
-// With g = dy weight and z the normalised row: dx = (g - mean(g) - z mean(g z)) / sigma; no mean(g) without a
-// centre.
-template <bool kCenter, bool kStream, class T>
-void gradient_row(const NormJob& job, const T* x, const T* dy, T* dx, float* dweight, float* dbias) {
+// What the gradient of a row needs besides its elements: with g = dy weight and z the normalised row,
+// dx = (g - mean(g) - z mean(g z)) / sigma; no mean(g) without a centre.
+struct GradientSums {
+  Vec mean, inverse, mean_g, mean_gz;
+};
+
+template <bool kCenter, class T>
+GradientSums sums_of(const NormJob& job, const T* x, const T* dy) {
   const auto* weight = static_cast<const float*>(job.weight);
-  const Statistics s = statistics_of<kCenter>(x, job.n, job.eps);
-  Vec dot = hn::Zero(kF32), sum = hn::Zero(kF32);
-  each_vector(job.n, [&](int64_t i, auto part) {
-    const Vec d = load(dy + i, part), z = hn::Mul(hn::Sub(load(x + i, part), s.mean), s.inverse);
-    const Vec g = hn::Mul(d, load_or(weight, i, part, 1));  // zero in lanes outside the row
-    dot = hn::MulAdd(g, z, dot);
-    if constexpr (kCenter) sum = hn::Add(sum, g);
-    if (dweight) store(hn::MulAdd(d, z, load(dweight + i, part)), dweight + i, part);
-    if (dbias) store(hn::Add(d, load(dbias + i, part)), dbias + i, part);
-  });
   const auto count = static_cast<float>(job.n);
-  const Vec mean_dot = hn::Set(kF32, sum_lanes(dot) / count),
-            mean_sum = hn::Set(kF32, sum_lanes(sum) / count);
+  Vec mean = hn::Zero(kF32);
+  if constexpr (kCenter)
+    mean = hn::Set(kF32, sum_row(job.n, [&](int64_t i, auto part) { return load(x + i, part); }) / count);
+  Vec squares = hn::Zero(kF32), g_sum = squares, gz_sum = squares;
   each_vector(job.n, [&](int64_t i, auto part) {
-    const Vec z = hn::Mul(hn::Sub(load(x + i, part), s.mean), s.inverse);
-    const Vec g = hn::Mul(load(dy + i, part), load_or(weight, i, part, 1));
-    const Vec d = hn::NegMulAdd(z, mean_dot, hn::Sub(g, mean_sum));
-    put<kStream>(hn::Mul(d, s.inverse), dx + i, part);
+    const Vec z = only(hn::Sub(load(x + i, part), mean), part);
+    const Vec g = hn::Mul(load(dy + i, part), load_or(weight, i, part, 1));  // zero in lanes outside the row
+    squares = hn::MulAdd(z, z, squares);
+    gz_sum = hn::MulAdd(g, z, gz_sum);
+    if constexpr (kCenter) g_sum = hn::Add(g_sum, g);
+  });
+  const double variance = double{sum_lanes(squares) / count} + job.eps;
+  const auto inverse = static_cast<float>(1 / std::sqrt(variance));
+  return {mean, hn::Set(kF32, inverse), hn::Set(kF32, sum_lanes(g_sum) / count),
+          hn::Set(kF32, sum_lanes(gz_sum) / count * inverse)};
+}
+
+// kRows rows at a time, so that the sums over rows are loaded and stored once for all of them.
+template <bool kCenter, bool kStream, int kRows, class T>
+void gradient_rows(const NormJob& job, int64_t first, float* dweight, float* dbias) {
+  const auto* weight = static_cast<const float*>(job.weight);
+  const T *x[kRows], *dy[kRows];
+  T* dx[kRows];
+  GradientSums s[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    x[r] = static_cast<const T*>(job.x) + (first + r) * job.n;
+    dy[r] = static_cast<const T*>(job.dy) + (first + r) * job.n;
+    dx[r] = static_cast<T*>(job.y) + (first + r) * job.n;
+    s[r] = sums_of<kCenter>(job, x[r], dy[r]);
+  }
+  each_vector(job.n, [&](int64_t i, auto part) {
+    const Vec w = load_or(weight, i, part, 1);
+    Vec dw = hn::Zero(kF32), db = dw;
+    for (int r = 0; r < kRows; ++r) {
+      const Vec d = load(dy[r] + i, part),
+                z = hn::Mul(hn::Sub(load(x[r] + i, part), s[r].mean), s[r].inverse);
+      dw = hn::MulAdd(d, z, dw);
+      db = hn::Add(db, d);
+      const Vec g = kCenter ? hn::MulSub(d, w, s[r].mean_g) : hn::Mul(d, w);
+      put<kStream>(hn::Mul(hn::NegMulAdd(z, s[r].mean_gz, g), s[r].inverse), dx[r] + i, part);
+    }
+    if (dweight) store(hn::Add(dw, load(dweight + i, part)), dweight + i, part);
+    if (dbias) store(hn::Add(db, load(dbias + i, part)), dbias + i, part);
   });
 }
 
 template <bool kCenter, bool kStream, class T>
 void gradient_range(const NormJob& job, int64_t first, int64_t last, float* dweight, float* dbias) {
-  for (int64_t row = first; row < last; ++row) {
-    const int64_t at = row * job.n;
-    gradient_row<kCenter, kStream>(job, static_cast<const T*>(job.x) + at, static_cast<const T*>(job.dy) + at,
-                                   static_cast<T*>(job.y) + at, dweight, dbias);
-  }
+  constexpr int kRows = 2;  // more streams of rows than this fall out of the first-level cache's sets
+  int64_t row = first;
+  for (; row + kRows <= last; row += kRows)
+    gradient_rows<kCenter, kStream, kRows, T>(job, row, dweight, dbias);
+  for (; row < last; ++row) gradient_rows<kCenter, kStream, 1, T>(job, row, dweight, dbias);
 }
 
 template <bool kCenter, bool kStream, class T>
