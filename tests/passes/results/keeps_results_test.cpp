@@ -4,6 +4,7 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
+#include "passes/cast_precision.h"
 #include "passes/pipelines.h"
 #include "passes/train_step.h"
 #include "schema/text.h"
@@ -216,6 +217,18 @@ TEST(Passes, PrepareAModelForTraining) {
   add_train_step(*model, parse_train_options("adamw,lr=1e-3,clip=1"));
   expect_close(results({"prepared", model, "train_step", reference.inputs}, {}),
                results(reference, {.optimise = false}), "prepared");
+}
+
+// bf16 keeps 8 bits of every number; a loss of four moves in the second digit after the point at most.
+TEST(CastPrecision, KeepsTheLossOfAModel) {
+  for (const char* name : {"qwen2", "qwen3", "gpt2"}) {
+    std::shared_ptr<Model> model = models::make_model(name, {{"vocab_size", "64"}});
+    const NamedTensors inputs = {{"tokens", random_ids({2, 8}, 64, 1)},
+                                 {"targets", random_ids({2, 8}, 64, 2)}};
+    const double exact = results({name, model, "loss", inputs}, {}).at("loss").to_doubles()[0];
+    std::shared_ptr<Model> low = cast_precision(*model, DType::bf16);
+    EXPECT_NEAR(results({name, low, "loss", inputs}, {}).at("loss").to_doubles()[0], exact, 0.02) << name;
+  }
 }
 
 TEST(Passes, AreTheSameTwice) {
