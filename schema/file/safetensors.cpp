@@ -167,12 +167,12 @@ SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner,
   const auto data = bytes.subspan(length);
   SafeTensors contents;
   std::vector<Entry> entries;
-  for (const auto& [name, row] : header.items()) {
-    if (name == "__metadata__")
-      contents.metadata = parse_metadata(row);
+  for (const auto& item : header.items()) {
+    if (item.key() == "__metadata__")
+      contents.metadata = parse_metadata(item.value());
     else
-      entries.push_back(
-          with_context([&] { return parse_entry(name, row); }, [&] { return "in tensor '" + name + "'"; }));
+      entries.push_back(with_context([&] { return parse_entry(item.key(), item.value()); },
+                                     [&] { return "in tensor '" + item.key() + "'"; }));
   }
   check_cover(entries, data.size());
   for (const Entry& entry : entries)
