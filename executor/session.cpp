@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels.h"
 #include "executor/aligned_memory.h"
 #include "executor/cpu_runner.h"
+#include "executor/environment.h"
 #include "executor/state_memory.h"
 #include "passes/bind.h"
 #include "passes/make_plan.h"
@@ -99,6 +100,8 @@ class Session::Impl {
     context.target = &target;
     passes::PipelineOptions options;
     options.disabled.insert(options_.disabled_passes.begin(), options_.disabled_passes.end());
+    options.disabled.insert(environment().disabled.begin(), environment().disabled.end());
+    if (!environment().dump_folder.empty()) options.on_change = passes::dump_to_folder(environment().dump_folder);
     return passes::run_passes(bound, passes::pipeline_for(bound), context, options);
   }
 

@@ -1,0 +1,216 @@
+// genesis-opt: rewrites model files: adds training, optimises for inference, shows what passes do, plans
+// memory.
+#include <iostream>
+
+#include "backends/cpu/kernels.h"
+#include "executor/environment.h"
+#include "passes/extract.h"
+#include "passes/pipelines.h"
+#include "passes/plan_csv.h"
+#include "passes/train_step.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+#include "schema/text.h"
+#include "tools/tool.h"
+
+namespace genesis::tools {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  genesis-opt qwen2.genesis --train adamw,lr=1e-3,clip=1.0,schedule=warmup_cosine,warmup=50,total=500 -o train.genesis
+  genesis-opt trained.genesis --inference -o model.genesis
+  genesis-opt model.genesis --print-after all --entry decode
+  genesis-opt train.genesis --check cpu --entry train_step --size batch=8 --size seq=256
+  genesis-opt --plan-csv buffers.csv --json)";
+
+struct Flags {
+  std::string input, output, train, plan_csv, print_after, dump, check, target = "cpu";
+  std::vector<std::string> passes, disable, entries, sizes;
+  bool list_passes = false, inference = false, text = false;
+  Output out;
+};
+
+void list_passes(const Output& out) {
+  nlohmann::ordered_json json;
+  for (const passes::Pass& pass : passes::all_passes()) json[std::string(pass.name)] = pass.why;
+  out.print(json, [] {
+    for (const passes::Pass& pass : passes::all_passes())
+      std::cout << fmt::format("{:<28} {}\n", pass.name, pass.why);
+  });
+}
+
+void plan_csv(const Flags& flags) {
+  const passes::PlanCsvReport report = passes::plan_csv_file(flags.plan_csv);
+  nlohmann::ordered_json json{
+      {"height", report.height}, {"lower_bound", report.lower_bound}, {"ratio", report.ratio}};
+  json["offsets"] = nlohmann::ordered_json::object();
+  for (const auto& [id, offset] : report.offsets) json["offsets"][id] = offset;
+  flags.out.print(json, [&] {
+    for (const auto& [id, offset] : report.offsets) std::cout << id << "," << offset << "\n";
+    std::cout << fmt::format("# height {}, lower bound {}, ratio {:.4f}\n", report.height, report.lower_bound,
+                             report.ratio);
+  });
+}
+
+std::vector<std::string> chosen_entries(const Flags& flags, const Model& model) {
+  if (!flags.entries.empty()) return flags.entries;
+  std::vector<std::string> names;
+  for (const auto& entry : model.entries()) names.push_back(entry->name());
+  return names;
+}
+
+passes::PipelineOptions pipeline_options(const Flags& flags) {
+  passes::PipelineOptions options;
+  options.disabled.insert(flags.disable.begin(), flags.disable.end());
+  options.disabled.insert(environment().disabled.begin(), environment().disabled.end());
+  if (!flags.passes.empty())
+    for (const passes::Pass& pass : passes::all_passes())
+      if (std::find(flags.passes.begin(), flags.passes.end(), pass.name) == flags.passes.end())
+        options.disabled.insert(std::string(pass.name));
+  const auto dump = flags.dump.empty() ? nullptr : passes::dump_to_folder(flags.dump);
+  options.on_change = [&flags, dump](int number, const passes::Pass& pass, const Graph& graph) {
+    if (dump) dump(number, pass, graph);
+    if (flags.print_after == "all" || flags.print_after == pass.name)
+      std::cout << fmt::format("// {}. {}: {}\n{}", number, pass.name, pass.why, to_text(graph));
+  };
+  return options;
+}
+
+// Runs the pipeline of each chosen entry point and keeps what comes out.
+void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
+  const Target target = cpu::cpu_target();
+  passes::PassContext context;
+  context.target = &target;
+  passes::PipelineOptions options = pipeline_options(flags);
+  options.reports = &reports;
+  for (const std::string& name : chosen_entries(flags, model)) {
+    const Graph& entry = std::as_const(model).entry(name);
+    model.replace_entry(passes::run_passes(entry, passes::pipeline_for(entry), context, options));
+  }
+}
+
+// What serves: the entry points that do not train, and the states they read.
+std::unique_ptr<Model> for_inference(const Model& model) {
+  std::set<std::string> names;
+  for (const auto& entry : model.entries()) {
+    bool trains = entry->name() == "loss";
+    for (const StateUpdate& update : entry->updates()) trains = trains || model.state(update.state).trainable;
+    if (!trains) names.insert(entry->name());
+  }
+  if (names.empty()) fail("every entry point trains: there is nothing to keep for inference");
+  return passes::extract_entries(model, names);
+}
+
+Bindings sizes(const Flags& flags) {
+  Bindings bindings;
+  for (const std::string& size : flags.sizes) {
+    const size_t equals = size.find('=');
+    if (equals == std::string::npos) fail("--size {}: expected SYMBOL=SIZE", size);
+    bindings[size.substr(0, equals)] = Dim::parse(size.substr(equals + 1)).value();
+  }
+  return bindings;
+}
+
+// Whether every node has a kernel, and how much memory a run takes.
+void check(const Flags& flags) {
+  const std::shared_ptr<const Model> model = load_model(flags.input);
+  Session session(model, {.device = flags.check});
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const std::string& name : chosen_entries(flags, *model)) {
+    const Plan& plan = session.plan(name, sizes(flags));
+    nlohmann::ordered_json row{
+        {"entry", name},
+        {"steps", plan.steps.size()},
+        {"arena_bytes", plan.arena_bytes},
+        {"lower_bound", plan.lower_bound_bytes},
+        {"ratio", plan.lower_bound_bytes > 0
+                      ? static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound_bytes)
+                      : 1.0}};
+    for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
+      row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
+    json.push_back(row);
+  }
+  flags.out.print({{"device", flags.check}, {"entries", json}}, [&] {
+    for (const auto& row : json) {
+      std::cout << fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f})\n",
+                               row["entry"].get<std::string>(), row["steps"].get<int64_t>(),
+                               human_bytes(row["arena_bytes"].get<double>()),
+                               human_bytes(row["lower_bound"].get<double>()), row["ratio"].get<double>());
+      if (row.contains("peak"))
+        for (const auto& tensor : row["peak"])
+          std::cout << fmt::format("  {:>12}  {}\n", human_bytes(tensor["bytes"].get<double>()),
+                                   tensor["name"].get<std::string>());
+    }
+  });
+}
+
+void report(const Flags& flags, const Model& model, const std::vector<passes::PassReport>& reports) {
+  nlohmann::ordered_json json{{"input", flags.input}, {"output", flags.output}};
+  for (const auto& entry : model.entries())
+    json["entries"][entry->name()] = {{"nodes", entry->nodes().size()}};
+  for (const passes::PassReport& row : reports)
+    json["passes"].push_back({{"name", row.name},
+                              {"changed", row.changed},
+                              {"nodes_before", row.nodes_before},
+                              {"nodes_after", row.nodes_after},
+                              {"seconds", row.seconds}});
+  flags.out.print(json, [&] {
+    if (flags.text)
+      for (const auto& entry : model.entries()) std::cout << to_text(*entry);
+    for (const passes::PassReport& row : reports)
+      if (row.changed)
+        std::cerr << fmt::format("{}: {} -> {} nodes\n", row.name, row.nodes_before, row.nodes_after);
+    if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
+  });
+}
+
+void run(const Flags& flags) {
+  if (flags.list_passes) return list_passes(flags.out);
+  if (!flags.plan_csv.empty()) return plan_csv(flags);
+  if (flags.input.empty()) throw CLI::RequiredError("a model file");
+  if (!flags.check.empty()) return check(flags);
+  if (flags.target != "cpu") fail("--target {}: this build knows 'cpu'", flags.target);
+  for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
+  std::unique_ptr<Model> model = load_model(flags.input);
+  std::vector<passes::PassReport> reports;
+  if (!flags.train.empty()) passes::add_train_step(*model, passes::parse_train_options(flags.train));
+  if (flags.inference) model = for_inference(*model);
+  const bool only_edits =
+      !flags.train.empty() && flags.passes.empty() && flags.print_after.empty() && flags.dump.empty();
+  if (!only_edits) optimise(*model, flags, reports);
+  if (!flags.output.empty()) save_model(*model, flags.output);
+  report(flags, *model, reports);
+}
+
+}  // namespace
+}  // namespace genesis::tools
+
+int main(int argc, char** argv) {
+  using namespace genesis::tools;
+  Flags flags;
+  return run_tool(
+      argc, argv, "genesis-opt", "Rewrites .genesis files: training, optimisation, memory plans.", kExamples,
+      [&](CLI::App& app) {
+        app.add_option("input", flags.input, "a .genesis file");
+        app.add_option("-o,--output", flags.output, "file to write");
+        app.add_option("--train", flags.train,
+                       "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion)");
+        app.add_flag("--inference", flags.inference,
+                     "keep only what serves: no training entry points, no optimizer states");
+        app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
+        app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
+        app.add_option("--disable", flags.disable, "leave these passes out")->delimiter(',');
+        app.add_flag("--list-passes", flags.list_passes, "list the passes and why each is there");
+        app.add_option("--print-after", flags.print_after, "print the graph after this pass, or 'all'");
+        app.add_flag("--text", flags.text, "print the resulting graphs");
+        app.add_option("--dump", flags.dump,
+                       "write the graph after every pass that changed it to this folder");
+        app.add_option("--target", flags.target, "device to optimise for")->capture_default_str();
+        app.add_option("--check", flags.check,
+                       "say whether this device runs every node, and what memory it takes");
+        app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
+        app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
+        flags.out.add_to(app);
+        app.callback([&] { run(flags); });
+      });
+}
