@@ -64,6 +64,8 @@ AtomicFile::AtomicFile(const fs::path& path, uint64_t total_bytes)
   std::error_code error;
   if (path_.filename().empty() || fs::is_directory(path_, error))
     fail("cannot write '{}': it is a folder, give a file name", path.string());
+  if (fs::exists(path_, error) && !fs::is_regular_file(path_, error))
+    fail("cannot write '{}': it is a device or a pipe, which a file would replace", path.string());
   remove_abandoned(path_);
   create_temporary();
   try {

@@ -78,6 +78,9 @@ TEST(AtomicWrite, UnwritablePlacesAreNamed) {
               {"cannot write '", "/no/m.genesis'", "No such file or directory"});
   expect_says(error_of([&] { save_model(*model, folder.path()); }), {"it is a folder"});
   expect_says(error_of([&] { save_model(*model, "/proc/m.genesis"); }), {"cannot write '/proc/m.genesis'"});
+  expect_says(error_of([&] { save_model(*model, "/dev/null"); }),
+              {"cannot write '/dev/null': it is a device"});
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_EQ(folder.count_files(), 0U);
 }
 
