@@ -30,8 +30,9 @@ struct Buffers {
   float *p, *ds;
 };
 
-Buffers carve(const AttentionHead& head, float* at) {
-  const int64_t ld = padded(head.size), v_ld = padded(head.v_size);
+Buffers carve(const BackwardTask& task, float* at) {
+  const int64_t ld = padded(task.head.size), v_ld = padded(task.head.v_size);
+  const int64_t keys = padded(task.count), queries = std::min(kBlock, padded(task.queries));
   const auto take = [&](int64_t rows, int64_t row_floats) {
     float* taken = at;
     at += rows * row_floats;
@@ -40,18 +41,18 @@ Buffers carve(const AttentionHead& head, float* at) {
   Buffers b{};
   b.ld = ld;
   b.v_ld = v_ld;
-  b.k = take(kBackwardKeys, ld);
-  b.k_panels = take(kBackwardKeys, ld);
-  b.v_panels = take(kBackwardKeys, v_ld);
-  b.dk = take(kBackwardKeys, ld);
-  b.dv = take(kBackwardKeys, v_ld);
-  b.q = take(kBlock, ld);
-  b.dy = take(kBlock, v_ld);
-  b.dq = take(kBlock, ld);
-  b.lse = take(kBlock, 1);
-  b.delta = take(kBlock, 1);
-  b.p = take(kBlock, kBlock);
-  b.ds = take(kBlock, kBlock);
+  b.k = take(keys, ld);
+  b.k_panels = take(keys, ld);
+  b.v_panels = take(keys, v_ld);
+  b.dk = take(keys, ld);
+  b.dv = take(keys, v_ld);
+  b.q = take(queries, ld);
+  b.dy = take(queries, v_ld);
+  b.dq = take(queries, ld);
+  b.lse = take(queries, 1);
+  b.delta = take(queries, 1);
+  b.p = take(queries, kBlock);
+  b.ds = take(queries, kBlock);
   return b;
 }
 
@@ -169,7 +170,7 @@ HeadRows head_of(const HeadRows& first, int64_t number, int64_t step) {
 
 void backward(const BackwardTask& task, float* scratch) {
   const AttentionHead& head = task.head;
-  const Buffers b = carve(head, scratch);
+  const Buffers b = carve(task, scratch);
   load_keys(task, b);
   for (int64_t number = 0; number < task.group; ++number) {
     Sight sight = head.sight;
@@ -227,9 +228,10 @@ void sum_partials(const float* from, int64_t parts, int64_t stride, int64_t n, c
   HWY_DYNAMIC_DISPATCH(sum_leaf)()(from, parts, stride, n, to);
 }
 
-int64_t backward_floats(int64_t size, int64_t v_size) {
+int64_t backward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys) {
   const int64_t ld = padded(size), v_ld = padded(v_size);
-  return kBackwardKeys * (3 * ld + 2 * v_ld) + kBackwardBlock * (2 * ld + v_ld + 2 + 2 * kBackwardBlock);
+  const int64_t block = std::min(kBackwardBlock, padded(queries));
+  return padded(keys) * (3 * ld + 2 * v_ld) + block * (2 * ld + v_ld + 2 + 2 * kBackwardBlock);
 }
 
 }  // namespace genesis::cpu

@@ -25,15 +25,16 @@ struct Buffers {
   float *q, *o, *top, *sum, *k, *v, *scores;
 };
 
-Buffers carve(const AttentionHead& head, float* scratch) {
-  Buffers b{
-      padded(head.size), padded(head.v_size), scratch, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
-  b.o = b.q + kForwardRows * b.ld;
-  b.top = b.o + kForwardRows * b.v_ld;
-  b.sum = b.top + kForwardRows;
-  b.k = b.sum + kForwardRows;
-  b.v = b.k + kKeys * b.ld;
-  b.scores = b.v + kKeys * std::max(b.ld, b.v_ld);
+Buffers carve(const ForwardTask& task, float* scratch) {
+  const int64_t ld = padded(task.head.size), v_ld = padded(task.head.v_size);
+  const int64_t rows = padded(task.count), keys = std::min(kKeys, padded(task.head.sight.keys));
+  Buffers b{ld, v_ld, scratch, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  b.o = b.q + rows * ld;
+  b.top = b.o + rows * v_ld;
+  b.sum = b.top + rows;
+  b.k = b.sum + rows;
+  b.v = b.k + keys * ld;
+  b.scores = b.v + keys * std::max(ld, v_ld);
   return b;
 }
 
@@ -96,7 +97,7 @@ void finish(const ForwardTask& task, const Buffers& b) {
 
 void forward(const ForwardTask& task, float* scratch) {
   const AttentionHead& head = task.head;
-  const Buffers b = carve(head, scratch);
+  const Buffers b = carve(task, scratch);
   load_rows(head.q.from(task.first), task.count, head.size, head.scale * kLog2E, b.q, b.ld);
   std::fill(b.o, b.o + task.count * b.v_ld, 0.0f);
   std::fill(b.top, b.top + task.count, kMinusInfinity);
@@ -128,9 +129,10 @@ void run_leaf(const ForwardTask& task, float* scratch) {
   HWY_DYNAMIC_DISPATCH(forward_leaf)()(task, scratch);
 }
 
-int64_t forward_floats(int64_t size, int64_t v_size) {
+int64_t forward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys) {
   const int64_t ld = padded(size), v_ld = padded(v_size);
-  return kForwardRows * (ld + v_ld + 2) + kForwardBlock * (ld + std::max(ld, v_ld) + kMaxTileRows);
+  const int64_t block = std::min(kForwardBlock, padded(keys));
+  return padded(queries) * (ld + v_ld + 2) + block * (ld + std::max(ld, v_ld)) + kForwardBlock * kMaxTileRows;
 }
 
 }  // namespace genesis::cpu

@@ -100,9 +100,9 @@ constexpr int64_t kBackwardBlock = 64;  // keys, and queries, that a backward ta
 constexpr int64_t kDecodeKeys = 128;    // keys of a decode task at most
 constexpr int64_t kDecodeRows = 16;     // query rows of a decode task at most
 
-// Scratch of one leaf, in floats.
-int64_t forward_floats(int64_t size, int64_t v_size);
-int64_t backward_floats(int64_t size, int64_t v_size);
+// Scratch of one leaf, in floats, for tasks of at most `queries` and `keys`.
+int64_t forward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys);
+int64_t backward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys);
 int64_t decode_floats(int64_t size, int64_t v_size);
 
 // Rows of buffers are padded to a multiple of kRowPad, which every instruction set's register tile divides.

@@ -1,4 +1,5 @@
-// What kernels/rope.cpp hands to its per-instruction-set code. Invariant: x may be y, else they do not overlap.
+// What kernels/rope.cpp hands to its per-instruction-set code. Invariant: x may be y, else they do not
+// overlap.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@ struct RopeRow {
   const void *cosines, *sines;  // of each pair; doubles for f64, else floats
   int64_t heads, size, pairs;
   RopeKind kind;
+  bool stream;  // y is larger than the caches and its vectors are aligned
 };
 
 }  // namespace genesis::cpu

@@ -274,9 +274,12 @@ std::optional<Tensors> run_with(std::string_view implementation, std::string_vie
   for (const KernelImpl& kernel : cpu::kernels_for(op)) {
     if (kernel.name != implementation) continue;
     if (kernel.can_run && kernel.can_run(query)) return std::nullopt;
+    constexpr int64_t kGuard = 4096;  // bytes after the scratch that no kernel may touch
+    const int64_t booked = kernel.scratch_bytes(query);
     std::byte* scratch;
-    const Tensor owner = Tensor::uninitialized({DType::u8, {kernel.scratch_bytes(query) + 64}}, &scratch);
+    const Tensor owner = Tensor::uninitialized({DType::u8, {booked + 64 + kGuard}}, &scratch);
     scratch += (64 - reinterpret_cast<uintptr_t>(scratch) % 64) % 64;
+    std::fill(scratch + booked, scratch + booked + kGuard, std::byte{0xa5});
     const auto parsed = def.parse(attributes);
     const auto prepared = kernel.prepare(query);
     Fault fault;
@@ -286,6 +289,8 @@ std::optional<Tensors> run_with(std::string_view implementation, std::string_vie
                 .prepared_ptr = prepared.get(),
                 .scratch = scratch,
                 .fault = &fault});
+    for (int64_t i = 0; i < kGuard; ++i)
+      EXPECT_EQ(scratch[booked + i], std::byte{0xa5}) << implementation << " wrote past its scratch";
   }
   return results;
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "schema/ops/attention.h"
+#include "schema/ops/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -67,6 +68,22 @@ TEST(Rope, Partial) {
 TEST(Rope, FarPositions) {
   check_rope("far", {.shape = {1, 4, 1, 32}, .positions = {4}, .at = {0, 1000003, 999999, 131071}});
   check_rope("negative", {.shape = {1, 3, 1, 16}, .positions = {3}, .at = {-1, -7, -1000}});
+}
+
+// Results larger than the caches are written past them; a part of one must equal the same part alone.
+TEST(Rope, Large) {
+  std::vector<float> values(64 * 64 * 32 * 64);
+  std::vector<int64_t> positions(64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1013) / 1013;
+  for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(3 * i);
+  const auto results = run_graph({{"x", Tensor::of<float>({64, 64, 32, 64}, values)},
+                                  {"positions", Tensor::of<int64_t>({64}, positions)}},
+                                 [](const Inputs& x) {
+                                   return std::vector<std::pair<std::string, Value>>{
+                                       {"all", rope(x[0], x[1])}, {"part", rope(slice(x[0], 0, 5, 6), x[1])}};
+                                 });
+  const auto all = results.at("all").as<float>(), part = results.at("part").as<float>();
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 5 * static_cast<int64_t>(part.size())));
 }
 
 TEST(Rope, EmptySizes) {

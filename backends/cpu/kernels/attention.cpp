@@ -74,9 +74,14 @@ ForwardCut cut_forward(const Geometry& g) {
   return {rows, parts, g.batch * g.heads * parts};
 }
 
+int64_t forward_task_bytes(const Geometry& g, const ForwardCut& cut) {
+  return forward_floats(g.size, g.v_size, std::min(cut.rows, g.queries), g.keys) * kFloat;
+}
+
 int64_t forward_scratch(const KernelQuery& query) {
   const Geometry g = attention_geometry(query);
-  return Slots::bytes_for(cut_forward(g).tasks, forward_floats(g.size, g.v_size) * kFloat);
+  const ForwardCut cut = cut_forward(g);
+  return Slots::bytes_for(cut.tasks, forward_task_bytes(g, cut));
 }
 
 float* lse_of(const KernelContext& c) { return c.outputs.size() > 1 ? c.output(1).as<float>() : nullptr; }
@@ -85,7 +90,7 @@ void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const ForwardCut cut = cut_forward(g);
   const int64_t keys = key_count(g, c);
-  Slots slots(c.scratch, cut.tasks, forward_floats(g.size, g.v_size) * kFloat);
+  Slots slots(c.scratch, cut.tasks, forward_task_bytes(g, cut));
   float* lse = lse_of(c);
   for_each_task(cut.tasks, multiply_adds(g), [&](int64_t index) {
     // The last queries see the most keys, so they go first.
@@ -200,8 +205,12 @@ BackwardCut cut_backward(const Geometry& g) {
   return {keys, parts, columns * parts, ld, g.queries * ld, g.batch * g.heads * g.queries * ld};
 }
 
+int64_t backward_task_bytes(const Geometry& g, const BackwardCut& cut) {
+  return backward_floats(g.size, g.v_size, g.queries, std::min(cut.keys, g.keys)) * kFloat;
+}
+
 int64_t backward_slots_bytes(const Geometry& g, const BackwardCut& cut) {
-  return Slots::bytes_for(cut.tasks, backward_floats(g.size, g.v_size) * kFloat);
+  return Slots::bytes_for(cut.tasks, backward_task_bytes(g, cut));
 }
 
 int64_t backward_scratch(const KernelQuery& query) {
@@ -243,7 +252,7 @@ void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const BackwardCut cut = cut_backward(g);
   const int64_t keys = key_count(g, c);
-  Slots slots(c.scratch, cut.tasks, backward_floats(g.size, g.v_size) * kFloat);
+  Slots slots(c.scratch, cut.tasks, backward_task_bytes(g, cut));
   auto* dq_parts = reinterpret_cast<float*>(c.scratch + backward_slots_bytes(g, cut));
   for_each_task(cut.tasks, multiply_adds(g), [&](int64_t index) {
     const BackwardTask task = backward_task(g, c, cut, keys, index, dq_parts);

@@ -8,6 +8,7 @@
 #include "backends/cpu/highway_targets.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/rope_row.h"
+#include "backends/cpu/row_jobs.h"
 #include "backends/cpu/slots.h"
 #include "backends/kernel.h"
 #include "schema/ops/rope.h"
@@ -43,14 +44,14 @@ void make_table(double position, const double* frequencies, int64_t n, float* co
 }
 
 // Pairs (i, i + pairs).
-template <class T>
+template <bool kStream, class T>
 void turn_halves(const RopeRow& row, const T* x, T* y) {
   const auto *cosines = static_cast<const float*>(row.cosines), *sines = static_cast<const float*>(row.sines);
   each_vector(row.pairs, [&](int64_t i, auto part) {
     const Vec a = load(x + i, part), b = load(x + row.pairs + i, part), c = load(cosines + i, part),
               s = load(sines + i, part);
-    store(hn::MulSub(a, c, hn::Mul(b, s)), y + i, part);
-    store(hn::MulAdd(b, c, hn::Mul(a, s)), y + row.pairs + i, part);
+    put<kStream>(hn::MulSub(a, c, hn::Mul(b, s)), y + i, part);
+    put<kStream>(hn::MulAdd(b, c, hn::Mul(a, s)), y + row.pairs + i, part);
   });
 }
 
@@ -70,7 +71,10 @@ void turn(const RopeRow& row) {
   const auto* x = static_cast<const T*>(row.x);
   auto* y = static_cast<T*>(row.y);
   for (int64_t h = 0; h < row.heads; ++h, x += row.size, y += row.size) {
-    row.kind == RopeKind::kHalf ? turn_halves(row, x, y) : turn_neighbours(row, x, y);
+    if (row.kind == RopeKind::kInterleaved)
+      turn_neighbours(row, x, y);
+    else
+      row.stream ? turn_halves<true>(row, x, y) : turn_halves<false>(row, x, y);
     if (x != y)
       for (int64_t d = 2 * row.pairs; d < row.size; ++d) y[d] = x[d];
   }
@@ -178,7 +182,7 @@ void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte
   for (int64_t b = 0; b < p.shared(); ++b) {
     const int64_t offset = (b * p.time + index) * row_bytes;
     turn({c.input(0).as<std::byte>() + offset, c.output().as<std::byte>() + offset, scratch, sines, p.heads,
-          p.size, p.pairs, p.op.kind});
+          p.size, p.pairs, p.op.kind, streams(c.output(), p.pairs, c.input(0).data) && p.size % 32 == 0});
   }
 }
 
