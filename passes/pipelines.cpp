@@ -6,6 +6,7 @@
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_elementwise.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_linear_cross_entropy.h"
 #include "passes/fuse_norms.h"
@@ -45,6 +46,7 @@ constexpr Pass kInference[] = {
      fuse_linear_cross_entropy},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
+    {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
     {"dce", "last: nothing unread is run", eliminate_dead_code},
 };
 
@@ -54,7 +56,8 @@ constexpr Pass kTraining[] = {
     {"cse", "gradient rules compute again what the forward pass has", eliminate_common_subexpressions},
     {"fuse_linear", "biases are added while the product is in registers", fuse_linear},
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
-    {"dce", "last: gradients nobody asked for are not run", eliminate_dead_code},
+    {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
+    {"fuse_elementwise", "last: it takes what no named pattern took", fuse_elementwise},
 };
 
 }  // namespace
