@@ -1,0 +1,162 @@
+// Elementwise ops, casts and fused regions: time of one kernel call on tensors far larger than the caches, as
+// a ratio to the copy bandwidth measured in the same run, for the bytes that must move. Also what a tiny call
+// costs. Prints a table, or one JSON object a line with --json.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "backends/cpu/kernels.h"
+#include "bench/peaks.h"
+#include "schema/fused_program.h"
+#include "schema/ops/cast.h"
+
+namespace genesis::bench {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// One node with memory of its own.
+class Bench {
+ public:
+  Bench(std::string_view op, const Attributes& attributes, std::vector<TensorType> inputs)
+      : op_(*find_op(op)), attributes_(op_.canonical(attributes)), in_types_(std::move(inputs)) {
+    out_types_ = infer_types(op_, attributes_, in_types_);
+    const KernelQuery query{op_, attributes_, in_types_, out_types_};
+    kernel_ = &select_kernel(cpu::kernels_for(op_.name()), query);
+    if (kernel_->prepare) prepared_ = kernel_->prepare(query);
+    for (const TensorType& type : in_types_) in_.push_back(view_of(type, allocate(type)));
+    for (const TensorType& type : out_types_) out_.push_back(view_of(type, allocate(type)));
+  }
+
+  double bytes() const {
+    int64_t sum = 0;
+    for (const auto* types : {&in_types_, &out_types_})
+      for (const TensorType& type : *types) sum += type.bytes();
+    return static_cast<double>(sum);
+  }
+
+  double best_seconds() {
+    double best = 1e9;
+    const double end = now() + 0.5;
+    for (int i = 0; i < 3 || now() < end; ++i) {
+      const double start = now();
+      run();
+      best = std::min(best, now() - start);
+    }
+    return best;
+  }
+
+  double seconds_of(int calls) {
+    const double start = now();
+    for (int i = 0; i < calls; ++i) run();
+    return (now() - start) / calls;
+  }
+
+ private:
+  void run() {
+    kernel_->run({.inputs = in_, .outputs = out_, .prepared_ptr = prepared_.get(), .fault = &fault_});
+  }
+
+  // Values between -3 and 3, repeating; pages are touched.
+  std::byte* allocate(const TensorType& type) {
+    std::byte* data;
+    owners_.push_back(Tensor::uninitialized(type, &data));
+    for (int64_t i = 0; i < type.numel(); ++i) {
+      const float x = static_cast<float>(i % 997) * 0.006f - 3;
+      if (type.dtype == DType::f32) reinterpret_cast<float*>(data)[i] = x;
+      if (type.dtype == DType::bf16) reinterpret_cast<bf16*>(data)[i] = bf16(x);
+    }
+    if (type.dtype != DType::f32 && type.dtype != DType::bf16)
+      std::memset(data, 1, static_cast<size_t>(type.bytes()));
+    return data;
+  }
+
+  const OpDef& op_;
+  Attributes attributes_;
+  std::vector<TensorType> in_types_, out_types_;
+  const KernelImpl* kernel_;
+  std::shared_ptr<const void> prepared_;
+  std::vector<Tensor> owners_;
+  std::vector<TensorView> in_, out_;
+  Fault fault_;
+};
+
+class Table {
+ public:
+  explicit Table(bool json) : json_(json) {}
+
+  void row(const std::string& name, Bench& bench) {
+    // Beside others on the machine the limit moves: it is taken again for every row.
+    const double limit = measure_peaks_copy(), seconds = bench.best_seconds(),
+                 rate = bench.bytes() / seconds / 1e9;
+    if (json_)
+      fmt::print(
+          "{{\"name\": \"{}\", \"ms\": {:.3f}, \"gbps\": {:.2f}, \"copy_gbps\": {:.2f}, \"ratio\": "
+          "{:.3f}}}\n",
+          name, seconds * 1e3, rate, limit, rate / limit);
+    else
+      fmt::print("{:<44} {:>9.3f} ms {:>7.1f} GB/s {:>6.2f} of copy {:.1f}\n", name, seconds * 1e3, rate,
+                 rate / limit, limit);
+  }
+  void row(const std::string& name, std::string_view op, std::vector<TensorType> inputs,
+           const Attributes& attributes = {}) {
+    Bench bench(op, attributes, std::move(inputs));
+    row(name, bench);
+  }
+  void tiny(const std::string& name, Bench& bench) {
+    bench.seconds_of(1000);
+    const double nanoseconds = bench.seconds_of(100000) * 1e9;
+    if (json_)
+      fmt::print("{{\"name\": \"{}\", \"ns\": {:.1f}}}\n", name, nanoseconds);
+    else
+      fmt::print("{:<44} {:>9.1f} ns a call\n", name, nanoseconds);
+  }
+
+ private:
+  double measure_peaks_copy() { return measure_peaks().copy_gbps; }
+  bool json_;
+};
+
+Attributes region(std::vector<std::string> body, std::vector<int64_t> outputs) {
+  return to_attributes(ops::Fused{std::move(body), std::move(outputs)});
+}
+
+void run(bool json) {
+  Table table(json);
+  const TensorType big{DType::f32, {4096, 8192}}, half{DType::bf16, {4096, 8192}};  // 128 MiB, 64 MiB
+  const TensorType row{DType::f32, {8192}}, column{DType::f32, {4096, 1}};
+  Attributes to_bf16;
+  to_bf16.set("dtype", DType::bf16);
+  table.row("add f32", "add", {big, big});
+  table.row("add bf16", "add", {half, half});
+  table.row("add f32, a row", "add", {big, row});
+  table.row("mul f32, a column", "mul", {big, column});
+  table.row("lt f32", "lt", {big, big});
+  for (const char* op : {"relu", "exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "sin"})
+    table.row(std::string(op) + " f32", op, {big});
+  table.row("gelu bf16", "gelu", {half});
+  table.row("cast f32 to bf16", "cast", {big}, to_bf16);
+  table.row("fused chain of 5, f32", "fused", {big, big},
+            region({"mul %0 %1", "add %2 %0", "sigmoid %3", "mul %4 %1", "sub %5 %0"}, {6}));
+  table.row("fused chain of 5 with exp, tanh and gelu, f32", "fused", {big, big},
+            region({"add %0 %1", "gelu %2", "tanh %3", "mul %4 %1", "exp %5"}, {6}));
+  table.row("fused chain of 5, bf16", "fused", {half, half},
+            region({"mul %0 %1", "add %2 %0", "sigmoid %3", "mul %4 %1", "sub %5 %0"}, {6}));
+  table.row("fused softmax of rows of 8192, f32", "fused", {big},
+            region({"max %0 {axes=(1), keep_dims=true}", "sub %0 %1", "exp %2",
+                    "sum %3 {axes=(1), keep_dims=true}", "div %3 %4"},
+                   {5}));
+  Bench tiny("add", {}, {{DType::f32, {64}}, {DType::f32, {64}}});
+  table.tiny("add f32[64]", tiny);
+  Bench chain("fused", region({"mul %0 %1", "add %2 %0", "sigmoid %3", "mul %4 %1", "sub %5 %0"}, {6}),
+              {{DType::f32, {64}}, {DType::f32, {64}}});
+  table.tiny("fused chain of 5, f32[64]", chain);
+}
+
+}  // namespace
+}  // namespace genesis::bench
+
+int main(int argc, char** argv) { genesis::bench::run(argc > 1 && std::string_view(argv[1]) == "--json"); }
