@@ -39,6 +39,8 @@ class Session::Impl {
         options_(std::move(options)),
         states_(*model_),
         tasks_(checked_threads(options_.threads)) {
+    const std::set<std::string>& disabled = environment().disabled;
+    options_.disabled_passes.insert(disabled.begin(), disabled.end());
     passes::check_pass_names({options_.disabled_passes.begin(), options_.disabled_passes.end()});
     if (options_.device != "cpu") fail("no device '{}' here: this build knows 'cpu'", options_.device);
   }
@@ -100,8 +102,8 @@ class Session::Impl {
     context.target = &target;
     passes::PipelineOptions options;
     options.disabled.insert(options_.disabled_passes.begin(), options_.disabled_passes.end());
-    options.disabled.insert(environment().disabled.begin(), environment().disabled.end());
-    if (!environment().dump_folder.empty()) options.on_change = passes::dump_to_folder(environment().dump_folder);
+    if (!environment().dump_folder.empty())
+      options.on_change = passes::dump_to_folder(environment().dump_folder);
     return passes::run_passes(bound, passes::pipeline_for(bound), context, options);
   }
 

@@ -41,7 +41,9 @@ Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassC
 }
 
 std::function<void(int, const Pass&, const Graph&)> dump_to_folder(const std::string& folder) {
-  std::filesystem::create_directories(folder);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail("cannot make the folder '{}' for dumps: {}", folder, error.message());
   return [folder](int number, const Pass& pass, const Graph& graph) {
     const std::string path = fmt::format("{}/{}.{:02}-{}.txt", folder, graph.name(), number, pass.name);
     std::ofstream file(path);
