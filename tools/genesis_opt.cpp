@@ -4,6 +4,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "executor/environment.h"
+#include "passes/cast_precision.h"
 #include "passes/extract.h"
 #include "passes/pipelines.h"
 #include "passes/plan_csv.h"
@@ -19,12 +20,13 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   genesis-opt qwen2.genesis --train adamw,lr=1e-3,clip=1.0,schedule=warmup_cosine,warmup=50,total=500 -o train.genesis
   genesis-opt trained.genesis --inference -o model.genesis
+  genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
   genesis-opt model.genesis --print-after all --entry decode
   genesis-opt train.genesis --check cpu --entry train_step --size batch=8 --size seq=256
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, plan_csv, print_after, dump, check, target = "cpu";
+  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
   std::vector<std::string> passes, disable, entries, sizes;
   bool list_passes = false, inference = false, text = false;
   Output out;
@@ -87,6 +89,22 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
     const Graph& entry = std::as_const(model).entry(name);
     model.replace_entry(passes::run_passes(entry, passes::pipeline_for(entry), context, options));
   }
+}
+
+// Autodiff should see one op where the author wrote its parts: the loss goes through the preparation first.
+void add_training(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
+  const passes::TrainOptions train = passes::parse_train_options(flags.train);
+  passes::PipelineOptions options = pipeline_options(flags);
+  options.reports = &reports;
+  const Graph& loss = std::as_const(model).entry(train.entry);
+  model.replace_entry(passes::run_passes(loss, passes::preparation_pipeline(), {}, options));
+  passes::add_train_step(model, train);
+}
+
+std::unique_ptr<Model> cast_model(const Model& model, const std::string& name) {
+  const auto dtype = parse_dtype(name);
+  if (!dtype) fail("--cast {}: expected bf16 or f16", name);
+  return passes::cast_precision(model, *dtype);
 }
 
 // What serves: the entry points that do not train, and the states they read.
@@ -173,10 +191,11 @@ void run(const Flags& flags) {
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
   std::unique_ptr<Model> model = load_model(flags.input);
   std::vector<passes::PassReport> reports;
-  if (!flags.train.empty()) passes::add_train_step(*model, passes::parse_train_options(flags.train));
+  if (!flags.train.empty()) add_training(*model, flags, reports);
   if (flags.inference) model = for_inference(*model);
-  const bool only_edits =
-      !flags.train.empty() && flags.passes.empty() && flags.print_after.empty() && flags.dump.empty();
+  if (!flags.cast.empty()) model = cast_model(*model, flags.cast);
+  const bool only_edits = (!flags.train.empty() || !flags.cast.empty()) && flags.passes.empty() &&
+                          flags.print_after.empty() && flags.dump.empty();
   if (!only_edits) optimise(*model, flags, reports);
   if (!flags.output.empty()) save_model(*model, flags.output);
   report(flags, *model, reports);
@@ -195,6 +214,7 @@ int main(int argc, char** argv) {
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--train", flags.train,
                        "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion)");
+        app.add_option("--cast", flags.cast, "weights and computation of inference in bf16 or f16");
         app.add_flag("--inference", flags.inference,
                      "keep only what serves: no training entry points, no optimizer states");
         app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
