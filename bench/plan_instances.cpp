@@ -1,5 +1,5 @@
 // Plans generated hard instances and training steps, and prints how far each arena is above the lower bound.
-//   plan_instances [--kind KIND] [--seeds N] [--budget UNITS] [--dump DIR]
+//   plan_instances [--kind KIND] [--seeds N] [--budget UNITS] [--seconds CAP] [--dump DIR]
 // Each plan is checked for overlaps. With --dump the instances are also written as `id,lower,upper,size`
 // files.
 #include <fmt/core.h>
@@ -32,6 +32,7 @@ Arguments parse(int argc, char** argv) {
     if (flag == "--kind") arguments.kind = argv[i + 1];
     if (flag == "--dump") arguments.dump = argv[i + 1];
     if (flag == "--seeds") arguments.seeds = std::atoi(argv[i + 1]);
+    if (flag == "--seconds") arguments.options.max_seconds = std::atof(argv[i + 1]);
     if (flag == "--budget") arguments.options.search_budget = std::atoll(argv[i + 1]);
   }
   return arguments;

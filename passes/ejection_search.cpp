@@ -17,6 +17,18 @@ double area(const Block& block) {
   return static_cast<double>(block.size) * static_cast<double>(block.last - block.first);
 }
 
+constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
+
+// Two chains of comparisons instead of one: this loop is most of the cost of settling.
+int64_t highest(const int64_t* tops, int32_t count) {
+  int64_t even = tops[0], odd = tops[count - 1];
+  for (int32_t i = 0; i + 1 < count; i += 2) {
+    even = std::max(even, tops[i]);
+    odd = std::max(odd, tops[i + 1]);
+  }
+  return std::max(even, odd);
+}
+
 }  // namespace
 
 EjectionSearch::EjectionSearch(const Problem& problem, const ConflictGraph& conflicts, uint64_t seed)
@@ -26,6 +38,8 @@ EjectionSearch::EjectionSearch(const Problem& problem, const ConflictGraph& conf
   for (const Block& block : problem.blocks) largest = std::max(largest, area(block));
   for (const Block& block : problem.blocks)
     base_.push_back(1 + static_cast<int64_t>(kHeaviest * std::pow(area(block) / largest, kAreaExponent)));
+  for (size_t i = 0; i < n; ++i) falling_.push_back({0, static_cast<int32_t>(i)});
+  rising_ = falling_;
   times_pushed_.assign(n, 1);
   placed_.assign(n, 0);
 }
@@ -63,53 +77,51 @@ bool EjectionSearch::insert_one(WorkMeter& meter) {
   }
   placed_[block] = 1;
   const auto degree = static_cast<int64_t>(conflicts_.of(block).size());
-  int64_t work = 100 + degree * 30;
+  int64_t work = 60 + degree * 20;
   if (++steps_ % kStepsBetweenSettling == 0) {
     settle(steps_ / kStepsBetweenSettling % 2 == 0);
-    work += static_cast<int64_t>(problem_.blocks.size()) * 40;
+    work += static_cast<int64_t>(problem_.blocks.size()) * 25;
   }
   return meter.spend(work);
 }
 
 // At offset x a placed block [o, e) is in the way of a block of size s when o - s < x < e.
 void EjectionSearch::collect_edges(int32_t block) {
-  const int64_t size = problem_.blocks[block].size, highest = ceiling_ - size;
+  const int64_t size = problem_.blocks[block].size;
   enters_.clear();
   leaves_.clear();
-  candidates_.assign({0, highest});
   for (const int32_t other : conflicts_.of(block)) {
     if (!placed_[other]) continue;
     const int64_t weight = base_[other] * times_pushed_[other];
-    const int64_t below = offsets_[other] - size, above = end(other);
-    enters_.push_back({below, weight});
-    leaves_.push_back({above, weight});
-    if (below > 0) candidates_.push_back(below);
-    if (above < highest) candidates_.push_back(above);
+    enters_.push_back({offsets_[other] - size, weight});
+    leaves_.push_back({end(other), weight});
   }
   const auto by_place = [](const Edge& a, const Edge& b) { return a.at < b.at; };
   std::sort(enters_.begin(), enters_.end(), by_place);
   std::sort(leaves_.begin(), leaves_.end(), by_place);
-  std::sort(candidates_.begin(), candidates_.end());
+  enters_.push_back({kNowhere, 0});
+  leaves_.push_back({kNowhere, 0});
 }
 
-// Sweeps over the candidates, those that touch another block or an end of the arena; ties are broken at
-// random.
+// Sweeps over the offsets that touch another block or an end of the arena; ties are broken at random.
 int64_t EjectionSearch::cheapest_offset(int32_t block, int64_t& cost) {
   collect_edges(block);
-  size_t entered = 0, left = 0, ties = 0;
+  const int64_t highest = ceiling_ - problem_.blocks[block].size;
+  auto enter = enters_.begin(), leave = leaves_.begin();
   int64_t weight = 0, chosen = 0;
+  size_t ties = 0;
   cost = std::numeric_limits<int64_t>::max();
-  for (size_t c = 0; c < candidates_.size(); ++c) {
-    const int64_t x = candidates_[c];
-    if (c > 0 && x == candidates_[c - 1]) continue;
-    while (entered < enters_.size() && enters_[entered].at < x) weight += enters_[entered++].weight;
-    while (left < leaves_.size() && leaves_[left].at <= x) weight -= leaves_[left++].weight;
-    if (weight > cost) continue;
-    if (weight < cost) ties = 0;
-    cost = weight;
-    if (random_.below(++ties) == 0) chosen = x;
+  for (; enter->at < 0; ++enter) weight += enter->weight;
+  for (int64_t x = 0;; x = std::min({enter->at, leave->at, highest})) {
+    for (; leave->at <= x; ++leave) weight -= leave->weight;
+    if (weight <= cost) {
+      if (weight < cost) ties = 0;
+      cost = weight;
+      if (random_.below(++ties) == 0) chosen = x;
+    }
+    if (x == highest) return chosen;
+    for (; enter->at <= x; ++enter) weight += enter->weight;
   }
-  return chosen;
 }
 
 void EjectionSearch::eject_in_the_way_of(int32_t block) {
@@ -121,21 +133,24 @@ void EjectionSearch::eject_in_the_way_of(int32_t block) {
 }
 
 // Lets every placed block fall to the floor, or rise to the ceiling, as far as the others allow: gaps flow
-// together.
+// together. Seen from the end it moves to, a block begins at `depth`.
 void EjectionSearch::settle(bool downwards) {
-  order_.clear();
-  for (size_t i = 0; i < placed_.size(); ++i)
-    if (placed_[i]) order_.push_back(static_cast<int32_t>(i));
-  // Seen from the end it moves to, a block starts at `depth` and takes its size.
-  const auto depth = [&](int32_t i) { return downwards ? offsets_[i] : ceiling_ - end(i); };
-  std::sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return depth(a) < depth(b); });
+  std::vector<Ranked>& order = downwards ? falling_ : rising_;
+  for (Ranked& r : order)
+    r.depth = !placed_[r.block] ? kNowhere : downwards ? offsets_[r.block] : ceiling_ - end(r.block);
+  for (size_t i = 1; i < order.size(); ++i) {
+    const Ranked moved = order[i];
+    size_t to = i;
+    for (; to > 0 && order[to - 1].depth > moved.depth; --to) order[to] = order[to - 1];
+    order[to] = moved;
+  }
   skyline_.assign(static_cast<size_t>(problem_.sections()), 0);
-  for (const int32_t i : order_) {
-    const Block& block = problem_.blocks[i];
-    const auto begin = skyline_.begin() + block.first, end = skyline_.begin() + block.last;
-    const int64_t rest = *std::max_element(begin, end);
-    std::fill(begin, end, rest + block.size);
-    offsets_[i] = downwards ? rest : ceiling_ - rest - block.size;
+  for (const Ranked& r : order) {
+    if (r.depth == kNowhere) break;
+    const Block& block = problem_.blocks[r.block];
+    const int64_t rest = highest(skyline_.data() + block.first, block.last - block.first);
+    std::fill(skyline_.begin() + block.first, skyline_.begin() + block.last, rest + block.size);
+    offsets_[r.block] = downwards ? rest : ceiling_ - rest - block.size;
   }
 }
 

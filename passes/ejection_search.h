@@ -25,6 +25,12 @@ class EjectionSearch {
   const std::vector<int64_t>& offsets() const { return offsets_; }
 
  private:
+  // Blocks in the order in which they settle. Kept between calls, because settling again finds it nearly
+  // sorted.
+  struct Ranked {
+    int64_t depth;
+    int32_t block;
+  };
   struct Edge {
     int64_t at;
     int64_t weight;
@@ -47,8 +53,7 @@ class EjectionSearch {
   std::vector<int32_t> waiting_;  // blocks without a place
   // Scratch of one insertion: offsets from which on a block would be in the way, and no longer.
   std::vector<Edge> enters_, leaves_;
-  std::vector<int64_t> candidates_;
-  std::vector<int32_t> order_;
+  std::vector<Ranked> falling_, rising_;
   std::vector<int64_t> skyline_;
 };
 

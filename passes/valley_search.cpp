@@ -128,7 +128,7 @@ bool ValleySearch::branch(Range range, size_t depth) {
   Frame& frame = frames_[depth];
   --nodes_left_;
   const auto size = static_cast<int64_t>(frame.open.size()) + (range.last - range.first);
-  if (!meter_->spend(200 + 2 * size)) nodes_left_ = 0;
+  if (!meter_->spend(300 + 3 * size)) nodes_left_ = 0;
   if (out_of_work()) return false;
   find_valleys(range);
   count_fitting(range, frame.open);
@@ -139,7 +139,6 @@ bool ValleySearch::branch(Range range, size_t depth) {
   }
   list_options(section, frame.options);
   const int64_t floor = floor_[section];
-  const int64_t next = slack(section) > 0 ? next_level(section, frame.open) : kWall;
   const size_t mark = changes_.size();
   const auto go_on = [&] {
     if (solve_parts(range, frame.open, depth + 1)) return true;
@@ -151,7 +150,7 @@ bool ValleySearch::branch(Range range, size_t depth) {
     if (go_on()) return true;
     if (out_of_work()) return false;
   }
-  if (next != kWall && next - floor <= slack(section)) {
+  if (const int64_t next = next_level(section, frame.open); next - floor <= slack(section)) {
     raise(section, next);
     if (go_on()) return true;
   }
@@ -227,25 +226,35 @@ void ValleySearch::list_options(int32_t section, std::vector<Option>& options) {
 }
 
 // The lowest offset above the floor at which any open block of this section can lie, if none lies on the
-// floor: on a wall that it spans, or on a block that is still to come to another part of the valley.
+// floor: on a wall that it spans, or on a block that is still to come to another part of the valley. kWall if
+// the slack of the section does not reach that far.
 int64_t ValleySearch::next_level(int32_t section, std::span<const int32_t> open) const {
-  int64_t next = kWall;
+  if (slack(section) <= 0) return kWall;
+  const int64_t out_of_reach = floor_[section] + slack(section) + 1;
+  int64_t next = out_of_reach;
   bool some_fit = false;
+  const Range valley = valley_[section];
+  const auto lowest_on_wall = [&](const Block& block) {
+    int64_t top = 0;  // stops early: only offsets below `next` matter
+    for (int32_t s = valley.first; s-- > block.first && top < next;) top = std::max(top, floor_[s]);
+    for (int32_t s = valley.last; s < block.last && top < next; ++s) top = std::max(top, floor_[s]);
+    return top;
+  };
   for (const int32_t i : covering_[section]) {
-    const Block& block = problem_.blocks[i];
     if (placed_[i]) continue;
-    if (fits_valley(block, section))
+    if (fits_valley(problem_.blocks[i], section))
       some_fit = true;
     else
-      next = std::min(next, *std::max_element(floor_.begin() + block.first, floor_.begin() + block.last));
+      next = std::min(next, lowest_on_wall(problem_.blocks[i]));
   }
-  if (!some_fit) return next;
-  for (const int32_t i : open) {
-    const Block& block = problem_.blocks[i];
-    if (fits_valley(block, section) && (block.last <= section || block.first > section))
-      next = std::min(next, floor_[section] + block.size);
+  if (some_fit) {
+    for (const int32_t i : open) {
+      const Block& block = problem_.blocks[i];
+      if (fits_valley(block, section) && (block.last <= section || block.first > section))
+        next = std::min(next, floor_[section] + block.size);
+    }
   }
-  return next;
+  return next < out_of_reach ? next : kWall;
 }
 
 }  // namespace genesis::passes
