@@ -98,6 +98,9 @@ TEST(Matmul, Batches) {
   check(matmul_case("b_of_ones", {4, 2, 3}, {1, 1, 3, 5}));
   check(matmul_case("inner_broadcast", {2, 1, 2, 3}, {2, 4, 3, 5}));
   check(matmul_case("outer_broadcast", {1, 4, 2, 3}, {2, 4, 3, 5}));
+  check(matmul_case("grouped", {2, 2, 3, 4, 5}, {2, 2, 1, 5, 6}));
+  check(matmul_case("grouped_tb", {2, 2, 3, 2, 5}, {2, 2, 1, 6, 5}, false, true));
+  check(matmul_case("grouped_ta", {2, 3, 5, 4}, {2, 1, 5, 6}, true, false));
   check(matmul_case("crossed", {2, 1, 3, 2, 3}, {1, 4, 1, 3, 2}));
   check(matmul_case("crossed_deep", {2, 1, 2, 2, 2}, {1, 3, 2, 2, 2}));
 }

@@ -53,6 +53,16 @@ std::vector<BatchAxis> batch_axes(const std::vector<int64_t>& a, const std::vect
   return axes;
 }
 
+// An innermost axis along which b stays and a and c go on by whole matrices only adds rows (query heads that
+// share a key head).
+void fold_rows(GemmProblem& problem, std::vector<BatchAxis>& axes) {
+  if (axes.empty() || problem.transpose_a) return;
+  const BatchAxis& axis = axes.back();
+  if (axis.b != 0 || axis.a != problem.m * problem.lda || axis.c != problem.m * problem.ldc) return;
+  problem.m *= axis.size;
+  axes.pop_back();
+}
+
 std::vector<Offsets> all_offsets(const std::vector<BatchAxis>& axes, int64_t element) {
   std::vector<Offsets> offsets = {{0, 0, 0}};
   for (const BatchAxis& axis : axes) {
@@ -83,6 +93,7 @@ std::shared_ptr<const void> prepare_matmul(const KernelQuery& query) {
   problem.transpose_a = op.transpose_a;
   problem.transpose_b = op.transpose_b;
   std::vector<BatchAxis> axes = batch_axes(a, b, c);
+  fold_rows(problem, axes);
   if (!axes.empty()) {
     const auto longest =
         std::max_element(axes.begin(), axes.end(), [](auto& x, auto& y) { return x.size < y.size; });
