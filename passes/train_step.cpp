@@ -127,13 +127,17 @@ class TrainStep {
     }
   }
 
+  void check_not_trained(int32_t state) const {
+    for (const Parameter& p : parameters_)
+      if (p.state == state)
+        fail("entry point '{}' updates the parameter '{}' itself: freeze it to train the others",
+             loss_graph_.name(), model_.state(state).name);
+  }
+
   // What the next micro-batch, and in the end the next step, starts from.
   void advance_states(const InlinedGraph& part) {
     for (const auto& [state, value] : part.updates) {
-      if (std::any_of(parameters_.begin(), parameters_.end(),
-                      [&](const Parameter& p) { return p.state == state; }))
-        fail("entry point '{}' updates the parameter '{}' itself: freeze it to train the others",
-             loss_graph_.name(), model_.state(state).name);
+      check_not_trained(state);
       current_[state] = value;
     }
     for (int32_t state : live_states_) {
