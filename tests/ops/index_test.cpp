@@ -1,0 +1,241 @@
+// Reading and writing by index: PyTorch's definitions, gradients with repeated indices, indices that are
+// wrong.
+#include "schema/ops/index.h"
+
+#include <random>
+
+#include "schema/ops/slice.h"
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+using Index = std::vector<int64_t>;
+
+// Calls f(place in x, place in the index) for every element of the index, in order.
+template <class F>
+void each_index(const Ref& x, const Ref& index, size_t axis, F&& f) {
+  for (int64_t i = 0; i < index.numel(); ++i) {
+    Index at = unravel(i, index.shape);
+    at[axis] = static_cast<int64_t>(index[i]);
+    f(ravel(at, x.shape), i);
+  }
+}
+
+struct Shapes {
+  std::string name;
+  Index x, index;
+  int64_t axis;
+};
+const Shapes kShapes[] = {{"rows", {4, 5}, {4, 3}, 1},
+                          {"columns", {4, 5}, {6, 5}, 0},
+                          {"middle", {2, 4, 3}, {2, 5, 3}, 1},
+                          {"smaller", {4, 5}, {2, 3}, 1},
+                          {"smaller_columns", {4, 5, 2}, {6, 3, 1}, 0},
+                          {"vector", {6}, {9}, 0},
+                          {"none", {3, 4}, {3, 0}, 1},
+                          {"wide", {3, 1500}, {2, 1100}, 0}};
+
+TEST(Index, Gather) {
+  for (const Shapes& s : kShapes)
+    for (DType dtype : {DType::i64, DType::i32})
+      check({.name = "gather_" + s.name + std::string(name_of(dtype)),
+             .inputs = {real(s.x), integers(s.index, 0, s.x[static_cast<size_t>(s.axis)], dtype)},
+             .build = [=](const Inputs& in) { return Outputs{gather(in[0], s.axis, in[1])}; },
+             .reference =
+                 [=](const Refs& in) {
+                   Ref y = ref_zeros(s.index);
+                   each_index(in[0], in[1], static_cast<size_t>(s.axis),
+                              [&](int64_t from, int64_t to) { y[to] = in[0][from]; });
+                   return Refs{y};
+                 },
+             .gradient = s.name != "wide"});
+}
+
+TEST(Index, ScatterAndScatterAdd) {
+  for (const Shapes& s : kShapes)
+    for (bool add : {false, true})
+      check({.name = (add ? "scatter_add_" : "scatter_") + s.name,
+             .inputs = {real(s.x), integers(s.index, 0, s.x[static_cast<size_t>(s.axis)]), real(s.index)},
+             .build =
+                 [=](const Inputs& in) {
+                   return Outputs{add ? scatter_add(in[0], s.axis, in[1], in[2])
+                                      : scatter(in[0], s.axis, in[1], in[2])};
+                 },
+             .reference =
+                 [=](const Refs& in) {
+                   Ref y = in[0];
+                   each_index(y, in[1], static_cast<size_t>(s.axis),
+                              [&](int64_t to, int64_t from) { y[to] = in[2][from] + (add ? y[to] : 0); });
+                   return Refs{y};
+                 },
+             .gradient = s.name != "wide"});
+  // A source larger than the index: the part that the index covers is used.
+  check({.name = "scatter_add_larger_source",
+         .inputs = {real({3, 4}), integers({2, 2}, 0, 4), real({3, 3})},
+         .build = [](const Inputs& in) { return Outputs{scatter_add(in[0], 1, in[1], in[2])}; },
+         .reference =
+             [](const Refs& in) {
+               Ref y = in[0];
+               for (int64_t i = 0; i < 4; ++i)
+                 y[i / 2 * 4 + static_cast<int64_t>(in[1][i])] += in[2][i / 2 * 3 + i % 2];
+               return Refs{y};
+             }});
+  check({.name = "scatter_add_integers",
+         .inputs = {integers({9}, 0, 9, DType::i32), integers({50}, 0, 9), integers({50}, -5, 5, DType::i32)},
+         .build = [](const Inputs& in) { return Outputs{scatter_add(in[0], 0, in[1], in[2])}; },
+         .reference =
+             [](const Refs& in) {
+               Ref y = in[0];
+               each_index(y, in[1], 0, [&](int64_t to, int64_t from) { y[to] += in[2][from]; });
+               return Refs{y};
+             }});
+}
+
+TEST(Index, SelectAndAdd) {
+  for (int64_t axis : {int64_t{0}, int64_t{1}, int64_t{2}}) {
+    Index part = {4, 3, 5};
+    const int64_t size = part[static_cast<size_t>(axis)];
+    part[static_cast<size_t>(axis)] = 7;
+    const auto place = [axis](const Ref& index, const Index& part_shape, int64_t i, const Index& shape) {
+      Index at = unravel(i, part_shape);
+      at[static_cast<size_t>(axis)] = static_cast<int64_t>(index[at[static_cast<size_t>(axis)]]);
+      return ravel(at, shape);
+    };
+    check({.name = "index_select" + std::to_string(axis),
+           .inputs = {real({4, 3, 5}), integers({7}, 0, size)},
+           .build = [=](const Inputs& in) { return Outputs{index_select(in[0], axis, in[1])}; },
+           .reference =
+               [=](const Refs& in) {
+                 Ref y = ref_zeros(part);
+                 for (int64_t i = 0; i < y.numel(); ++i) y[i] = in[0][place(in[1], part, i, in[0].shape)];
+                 return Refs{y};
+               }});
+    check({.name = "index_add" + std::to_string(axis),
+           .inputs = {real({4, 3, 5}), integers({7}, 0, size, DType::i32), real(part)},
+           .build = [=](const Inputs& in) { return Outputs{index_add(in[0], axis, in[1], in[2])}; },
+           .reference =
+               [=](const Refs& in) {
+                 Ref y = in[0];
+                 for (int64_t i = 0; i < in[2].numel(); ++i) y[place(in[1], part, i, y.shape)] += in[2][i];
+                 return Refs{y};
+               }});
+  }
+}
+
+void check_embedding(const std::string& name, const Index& indices, const Index& weight, int64_t padding) {
+  OpCase one{.name = "embedding_" + name,
+             .inputs = {integers(indices, 0, weight[0]), real(weight)},
+             .build = [=](const Inputs& in) { return Outputs{embedding(in[0], in[1], padding)}; },
+             .reference =
+                 [=](const Refs& in) {
+                   Index shape = indices;
+                   shape.push_back(weight[1]);
+                   Ref y = ref_zeros(shape);
+                   for (int64_t i = 0; i < y.numel(); ++i)
+                     y[i] = in[1][static_cast<int64_t>(in[0][i / weight[1]]) * weight[1] + i % weight[1]];
+                   return Refs{y};
+                 }};
+  one.gradient = padding < 0 && weight[1] < 100;  // differences know nothing of padding
+  check(one);
+}
+
+TEST(Index, Embedding) {
+  check_embedding("rows", {2, 5}, {7, 4}, -1);
+  check_embedding("one", {}, {3, 2}, -1);
+  check_embedding("none", {0}, {3, 2}, -1);
+  check_embedding("padding", {9}, {4, 3}, 1);
+  check_embedding("wide", {40}, {30, 1200}, -1);
+}
+
+TEST(Index, EmbeddingGradientSkipsPadding) {
+  const auto result = run_graph(
+      {{"indices", Tensor::of<int64_t>({4}, {0, 2, 2, 1})}, {"dy", Tensor::of<float>({4, 1}, {1, 2, 3, 4})}},
+      [](const Inputs& in) {
+        const auto emit = [&](int64_t padding) {
+          return emit_node(*find_op("embedding_grad"), to_attributes(ops::EmbeddingGrad{{3}, padding}),
+                           {in[0], in[1]})[0];
+        };
+        return std::vector<std::pair<std::string, Value>>{{"all", emit(-1)}, {"padded", emit(2)}};
+      });
+  EXPECT_EQ(result.at("all").to_doubles(), (std::vector<double>{1, 4, 5}));
+  EXPECT_EQ(result.at("padded").to_doubles(), (std::vector<double>{1, 4, 0}));
+}
+
+// Many threads, many repeated indices: the same bits whatever the number of threads (in f32 the order shows).
+TEST(Index, SumsInIndexOrder) {
+  std::mt19937 random(1);
+  std::vector<int64_t> indices(5000);
+  std::vector<float> rows(5000 * 70);
+  for (int64_t& index : indices) index = random() % 40;
+  for (float& value : rows) value = std::uniform_real_distribution<float>(-1, 1)(random);
+  std::vector<float> expected(40 * 70, 0.0f);
+  for (size_t i = 0; i < indices.size(); ++i)
+    for (size_t j = 0; j < 70; ++j) expected[static_cast<size_t>(indices[i]) * 70 + j] += rows[i * 70 + j];
+  for (int threads : {1, 2, 4}) {
+    SessionOptions options;
+    options.threads = threads;
+    const auto result = run_graph(
+        {{"indices", Tensor::of<int64_t>({5000}, indices)}, {"dy", Tensor::of<float>({5000, 70}, rows)}},
+        [](const Inputs& in) {
+          return std::vector<std::pair<std::string, Value>>{
+              {"y", emit_node(*find_op("embedding_grad"), to_attributes(ops::EmbeddingGrad{{40}, -1}),
+                              {in[0], in[1]})[0]}};
+        },
+        options);
+    const auto got = result.at("y").as<float>();
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), got.begin())) << threads << " threads";
+  }
+}
+
+TEST(Index, WrongIndicesAreNamed) {
+  const Tensor x = Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6});
+  const auto fails = [&](const std::string& op, int64_t bad, const std::function<Value(const Inputs&)>& build,
+                         const Tensor& index) {
+    expect_error(
+        [&] {
+          run_graph({{"x", x}, {"index", index}}, [&](const Inputs& in) {
+            return std::vector<std::pair<std::string, Value>>{{"y", build(in)}};
+          });
+        },
+        {op, std::to_string(bad), "3"});
+  };
+  for (int64_t bad : {int64_t{3}, int64_t{-1}}) {
+    const Tensor vector = Tensor::of<int64_t>({2}, {0, bad}), matrix = Tensor::of<int64_t>({1, 2}, {bad, 0});
+    fails(
+        "embedding", bad, [](const Inputs& in) { return embedding(in[1], in[0]); }, vector);
+    fails(
+        "index_select", bad, [](const Inputs& in) { return index_select(in[0], 0, in[1]); }, vector);
+    fails(
+        "index_add", bad, [](const Inputs& in) { return index_add(in[0], 0, in[1], narrow(in[0], 0, 0, 2)); },
+        vector);
+    fails(
+        "gather", bad, [](const Inputs& in) { return gather(in[0], 0, in[1]); }, matrix);
+    fails(
+        "scatter", bad, [](const Inputs& in) { return scatter(in[0], 0, in[1], in[0]); }, matrix);
+    fails(
+        "scatter_add", bad, [](const Inputs& in) { return scatter_add(in[0], 0, in[1], in[0]); }, matrix);
+  }
+}
+
+TEST(Index, Errors) {
+  const TensorType x{DType::f32, {3, 4}}, i{DType::i64, {3, 4}}, v{DType::i64, {3}}, big{DType::i64, {4, 2}},
+      half{DType::bf16, {3, 4}};
+  const auto fails = [](const std::vector<TensorType>& types, const std::function<Value(const Inputs&)>& op,
+                        const std::vector<std::string>& parts) {
+    expect_error([&] { infer_case(types, [&](const Inputs& in) { return Outputs{op(in)}; }); }, parts);
+  };
+  fails({x, x}, [](const Inputs& in) { return gather(in[0], 0, in[1]); },
+        {"gather takes i32 or i64 indices"});
+  fails({x, v}, [](const Inputs& in) { return gather(in[0], 0, in[1]); }, {"index of the rank of x"});
+  fails({x, big}, [](const Inputs& in) { return gather(in[0], 1, in[1]); },
+        {"larger than f32[3,4] along axis 0"});
+  fails({x, i, half}, [](const Inputs& in) { return scatter(in[0], 1, in[1], in[2]); }, {"scatter", "cast"});
+  fails({x, i}, [](const Inputs& in) { return index_select(in[0], 1, in[1]); }, {"takes a 1-d index"});
+  fails({x, v}, [](const Inputs& in) { return index_add(in[0], 1, in[1], in[0]); }, {"[3,3]", "[3,4]"});
+  fails({x, v}, [](const Inputs& in) { return embedding(in[1], in[1]); }, {"embedding takes a weight"});
+  fails({x, v}, [](const Inputs& in) { return embedding(in[1], in[0], 3); }, {"padding_idx 3 is not a row"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
