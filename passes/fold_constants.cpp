@@ -49,6 +49,14 @@ class Folder {
     });
   }
 
+  // A size not bound yet (dim_value of a symbol) is not known, though the node has no inputs.
+  static bool has_symbols(const Node& node) {
+    return std::any_of(node.attributes.begin(), node.attributes.end(), [](const auto& attribute) {
+      const Shape* shape = std::get_if<Shape>(&attribute.second);
+      return shape && !shape->is_constant();
+    });
+  }
+
   bool is_small(const Node& node) const {
     return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
       const TensorType& type = graph_.type(id);
@@ -62,7 +70,7 @@ class Folder {
       if (known(input).empty_handle()) return;
       inputs.push_back(known(input));
     }
-    if (!is_small(node)) return;
+    if (has_symbols(node) || !is_small(node)) return;
     std::vector<TensorType> output_types;
     for (ValueId output : node.outputs) output_types.push_back(graph_.type(output));
     const auto results = context_.target->evaluate(
