@@ -15,10 +15,11 @@ Each command has its own --help.)";
 
 int main(int argc, char** argv) {
   using namespace genesis::tools;
-  return run_tool(
-      argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples, [](CLI::App& app) {
-        app.require_subcommand(1);
-        for (auto add : {add_info, add_infer, add_train, add_generate, add_bench, add_profile, add_compare})
-          add(app);
-      });
+  return run_tool(argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples,
+                  [](CLI::App& app) {
+                    app.require_subcommand(1);
+                    for (auto add : {add_info, add_infer, add_train, add_generate, add_bench, add_profile,
+                                     add_compare, add_baseline})
+                      add(app);
+                  });
 }

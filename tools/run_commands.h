@@ -12,5 +12,6 @@ void add_generate(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_baseline(CLI::App& app);
 
 }  // namespace genesis::tools

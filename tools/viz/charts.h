@@ -1,0 +1,21 @@
+// Pictures that are not graphs, as SVG: a loss curve, and memory over the steps of a plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/plan.h"
+
+namespace genesis::viz {
+
+struct Curve {
+  std::vector<double> steps, values;
+};
+// `reference` draws a dashed line with its name (a baseline); NaN: none.
+std::string curve_svg(const Curve& curve, const std::string& title, double reference,
+                      const std::string& reference_name);
+
+// Every buffer of the arena as a rectangle: from its first to its last step, at its offset.
+std::string memory_svg(const Plan& plan);
+
+}  // namespace genesis::viz
