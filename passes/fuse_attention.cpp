@@ -140,9 +140,11 @@ class AttentionFuser {
 
 }  // namespace
 
-Graph fuse_attention(const Graph& graph, const PassContext&) {
+Graph fuse_attention(const Graph& graph, const PassContext& context) {
   const AttentionFuser fuser(graph);
-  return rewrite(graph, [&](Rewriter& rewriter, const Node& node) { return fuser.visit(rewriter, node); });
+  return rewrite(
+      graph, [&](Rewriter& rewriter, const Node& node) { return fuser.visit(rewriter, node); },
+      context.target);
 }
 
 }  // namespace genesis::passes

@@ -138,14 +138,18 @@ class NormFuser {
   const Uses uses_;
 };
 
-Graph fuse_once(const Graph& graph) {
+Graph fuse_once(const Graph& graph, const PassContext& context) {
   const NormFuser fuser(graph);
-  return rewrite(graph, [&](Rewriter& rewriter, const Node& node) { return fuser.visit(rewriter, node); });
+  return rewrite(
+      graph, [&](Rewriter& rewriter, const Node& node) { return fuser.visit(rewriter, node); },
+      context.target);
 }
 
 }  // namespace
 
 // Three rounds: the norm, its weight, its bias.
-Graph fuse_norms(const Graph& graph, const PassContext&) { return fuse_once(fuse_once(fuse_once(graph))); }
+Graph fuse_norms(const Graph& graph, const PassContext& context) {
+  return fuse_once(fuse_once(fuse_once(graph, context), context), context);
+}
 
 }  // namespace genesis::passes

@@ -49,9 +49,11 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
 
 }  // namespace
 
-Graph fuse_swiglu(const Graph& graph, const PassContext&) {
+Graph fuse_swiglu(const Graph& graph, const PassContext& context) {
   const Uses uses(graph);
-  return rewrite(graph, [&](Rewriter& rewriter, const Node& node) { return fuse(rewriter, uses, node); });
+  return rewrite(
+      graph, [&](Rewriter& rewriter, const Node& node) { return fuse(rewriter, uses, node); },
+      context.target);
 }
 
 }  // namespace genesis::passes

@@ -95,22 +95,49 @@ Graph Rewriter::finish() {
   return std::move(graph_);
 }
 
-Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit) {
+namespace {
+
+bool has_known_sizes(const std::vector<TensorType>& types) {
+  return std::all_of(types.begin(), types.end(), [](const TensorType& t) { return t.shape.is_constant(); });
+}
+
+bool can_run(const Target& target, const Graph& graph, const Node& node) {
+  const std::vector<TensorType> inputs = graph.input_types(node);
+  std::vector<TensorType> outputs;
+  for (ValueId output : node.outputs) outputs.push_back(graph.type(output));
+  if (!has_known_sizes(inputs) || !has_known_sizes(outputs)) return true;
+  const bool is_view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
+  return is_view || !target.can_run({*node.op, node.attributes, inputs, outputs});
+}
+
+// Whether the target runs every node from `first` on.
+bool can_run_all(const Target* target, const Graph& graph, size_t first) {
+  if (target == nullptr || target->can_run == nullptr) return true;
+  const auto& nodes = graph.nodes();
+  return std::all_of(nodes.begin() + static_cast<std::ptrdiff_t>(first), nodes.end(),
+                     [&](const Node& node) { return can_run(*target, graph, node); });
+}
+
+}  // namespace
+
+Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit,
+              const Target* target) {
   Rewriter rewriter(graph);
-  bool replaced = false;
+  bool left_over = false;  // nodes that may have no reader
   for (const Node& node : graph.nodes()) {
+    const size_t before = rewriter.graph().nodes().size();
     rewriter.begin_nodes_from({&node});
     const Replacement values = with_context([&] { return visit(rewriter, node); },
                                             [&] { return "while rewriting node '" + node.name + "'"; });
     rewriter.end_nodes_from();
-    if (values)
+    left_over |= values || rewriter.graph().nodes().size() > before;
+    if (values && can_run_all(target, rewriter.graph(), before))
       rewriter.replace(node, *values);
     else
       rewriter.copy(node);
-    replaced |= values.has_value();
   }
   Graph result = rewriter.finish();
-  return replaced ? without_dead_nodes(result) : std::move(result);
+  return left_over ? without_dead_nodes(result) : std::move(result);
 }
 
 Graph without_dead_nodes(const Graph& graph) {

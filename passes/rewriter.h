@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "schema/model.h"
+#include "schema/target.h"
 
 namespace genesis::passes {
 
@@ -53,9 +54,10 @@ class Rewriter {
 using Replacement = std::optional<std::vector<Value>>;
 
 // Offers every node to `visit`; nodes it adds come from that node, and from others where `visit` says so with
-// from_nodes. Nodes that nobody needs afterwards are
-// dropped.
-Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit);
+// from_nodes. A replacement that `target` cannot run is not made (null, or sizes still symbolic: not asked).
+// Nodes that nobody needs afterwards are dropped.
+Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit,
+              const Target* target = nullptr);
 
 // The graph without the nodes that neither an output nor an update needs.
 Graph without_dead_nodes(const Graph& graph);

@@ -201,5 +201,23 @@ TEST(FuseLinearCrossEntropy, LeavesSmallVocabulariesAndLogitsThatAreRead) {
       "%l = linear(x, w)\n %loss = cross_entropy(%l, target) {reduction=\"none\"}\n return loss = %loss");
 }
 
+TEST(Fuse, MakesNothingTheTargetCannotRun) {
+  const char* body = "%a = silu(g)\n %y = mul(u, %a)\n return y = %y";
+  const auto text = [&](const std::string& size, const Target* target) {
+    PassContext context;
+    context.target = target;
+    return text_after(entry("g: f32[" + size + "], u: f32[" + size + "]", body), fuse_swiglu, context);
+  };
+  Target target;
+  target.can_run = [](const KernelQuery& query) {
+    return query.op.name() == "swiglu" ? std::optional<std::string>("not here") : std::nullopt;
+  };
+  const std::string plain = normal_text(entry("g: f32[4], u: f32[4]", body));
+  EXPECT_EQ(text("4", &target), plain);
+  EXPECT_NE(text("4", nullptr), plain);
+  // With sizes still open it cannot be asked.
+  EXPECT_NE(text("n", &target), normal_text(entry("g: f32[n], u: f32[n]", body)));
+}
+
 }  // namespace
 }  // namespace genesis::passes
