@@ -65,6 +65,7 @@ MaxSum row_max_sum(const T* x, int64_t n, float scale = 1) {
     const Vec shift =
         hn::Set(kF32, max == -kInf ? 0.0f : max);  // nothing but -inf so far: exponentials are 0
     const float sum = sum_row(count, [&](int64_t i, auto part) {
+      prefetch(x + at + kBlock + i);
       return only(exp_nonpositive(hn::Sub(load(x + at + i, part), shift), exp_scale), part);
     });
     row.sum = sum + (row.max == max ? row.sum : row.sum * std::exp(scale * (row.max - max)));

@@ -114,6 +114,9 @@ HWY_INLINE void each_vector(int64_t n, const Body& body) {
   if (i < n) body(i, Part{n - i});
 }
 
+// Brings what will be read soon into the second-level cache while the current row is computed. Any address is allowed.
+HWY_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+
 // Sets the lanes outside the row to zero, where a formula made something else of `fill`.
 HWY_INLINE Vec only(Vec v, Full) { return v; }
 HWY_INLINE Vec only(Vec v, Part part) {

@@ -48,6 +48,7 @@ void norm_range(const NormJob& job, int64_t first, int64_t last) {
     T* y = static_cast<T*>(job.y) + row * job.n;
     const Statistics s = statistics_of<kCenter>(x, job.n, job.eps);
     each_vector(job.n, [&](int64_t i, auto part) {
+      prefetch(x + job.n + i);  // the next row
       const Vec normal = hn::Mul(hn::Sub(load(x + i, part), s.mean), s.inverse);
       put<kStream>(hn::MulAdd(normal, load_or(weight, i, part, 1), load_or(bias, i, part, 0)), y + i, part);
     });
@@ -98,6 +99,8 @@ void gradient_rows(const NormJob& job, int64_t first, float* dweight, float* dbi
     const Vec w = load_or(weight, i, part, 1);
     Vec dw = hn::Zero(kF32), db = dw;
     for (int r = 0; r < kRows; ++r) {
+      prefetch(x[r] + kRows * job.n + i);
+      prefetch(dy[r] + kRows * job.n + i);
       const Vec d = load(dy[r] + i, part),
                 z = hn::Mul(hn::Sub(load(x[r] + i, part), s[r].mean), s[r].inverse);
       dw = hn::MulAdd(d, z, dw);

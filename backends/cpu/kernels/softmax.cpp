@@ -29,6 +29,7 @@ void short_softmax(const T* x, T* y, int64_t n, float scale, float* e) {
   const ExpScale exp_scale(scale);
   const Vec max = hn::Set(kF32, row_max(x, n));
   const float total = sum_row(n, [&](int64_t i, auto part) {
+    prefetch(x + n + i);  // the next row
     const Vec v = only(exp_nonpositive(hn::Sub(load(x + i, part), max), exp_scale), part);
     store(v, e + i, part);
     return v;
@@ -44,6 +45,7 @@ void long_softmax(const T* x, T* y, int64_t n, float scale) {
   const ExpScale exp_scale(scale);
   const Vec max = hn::Set(kF32, row.max), inverse = hn::Set(kF32, 1.0f / row.sum);
   each_vector(n, [&](int64_t i, auto part) {
+    prefetch(x + n + i);
     const Vec e = exp_nonpositive(hn::Sub(load(x + i, part), max), exp_scale);
     put<kStream>(hn::Mul(e, inverse), y + i, part);
   });
@@ -54,6 +56,7 @@ void log_softmax_row(const T* x, T* y, int64_t n) {
   const MaxSum row = row_max_sum(x, n);
   const Vec max = hn::Set(kF32, row.max), log_sum = hn::Set(kF32, static_cast<float>(std::log(row.sum)));
   each_vector(n, [&](int64_t i, auto part) {
+    prefetch(x + n + i);
     put<kStream>(hn::Sub(hn::Sub(load(x + i, part), max), log_sum), y + i, part);
   });
 }
@@ -93,6 +96,8 @@ void gradient_range(const SoftmaxJob& job, int64_t first, int64_t last) {
                             }));
     const Vec scale = hn::Set(kF32, static_cast<float>(job.scale));
     each_vector(seen, [&](int64_t i, auto part) {
+      prefetch(y + job.n + i);
+      prefetch(dy + job.n + i);
       const Vec g = load(dy + i, part), v = load(y + i, part);
       const Vec r =
           log ? hn::NegMulAdd(exp_nonpositive(v), dot, g) : hn::Mul(hn::Mul(scale, v), hn::Sub(g, dot));
@@ -251,8 +256,10 @@ void run_job(SoftmaxJob job, const KernelContext& c, int64_t axis) {
                          [&](int64_t first, int64_t last) { rows_f64(job, first, last); });
   const int64_t vectors = job.inner == 1 ? 1 : HWY_DYNAMIC_DISPATCH(column_vectors)(job.inner);
   parallel_rows(split.outer * vectors, split.n * size * split.inner / vectors,
-                [&](int64_t first, int64_t last) { HWY_DYNAMIC_DISPATCH(softmax_rows)
-                                                   (job, first, last); });
+                [&](int64_t first, int64_t last) {
+                  HWY_DYNAMIC_DISPATCH(softmax_rows)
+                  (job, first, last);
+                });
 }
 
 void softmax(const KernelContext& c) { run_job({}, c, c.attributes<ops::Softmax>().axis); }
