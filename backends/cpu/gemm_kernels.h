@@ -1,7 +1,6 @@
 // What the packed matrix product is made of: register-tile kernels, packing into panels, and the epilogue,
-// each a plain function chosen once per problem for the CPU at hand. Used by gemm_packed.cpp only. Panels:
-// `width` rows of op(A) (or columns of op(B)) side by side, depth outermost: element (i, p) lies at p * width
-// + i.
+// each a plain function chosen once per problem for the CPU at hand. Panels: mr rows of op(A), or nr columns
+// of op(B), side by side, depth outermost: element (i, p) lies at p * width + i.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +10,13 @@
 
 namespace genesis::cpu {
 
-// c[mr][nr] = (add ? c : 0) + sum over p < depth of a[p][mr] * b[p][nr]. For `packed` bf16 a step of p holds
+// c[mr][nr] = (add ? c : 0) + sum over p < depth of a[p][i] * b[p][j]. For `packed` bf16 a step of p holds
 // two neighbours along k, so that depth = ceil(k / 2) and an element takes 4 bytes.
 struct MicroKernel {
   const char* name = "";
   DType packed = DType::f32;
   int mr = 0, nr = 0;  // 0: this CPU has no such kernel
+  int width_a = 0;     // of a panel of A, at least mr; a panel of B is nr wide
   void (*run)(int64_t depth, const void* a, const void* b, void* c, int64_t ldc, bool add) = nullptr;
 
   int64_t element_bytes() const { return packed == DType::f64 ? 8 : 4; }
@@ -28,13 +28,13 @@ MicroKernel micro_kernel_f32();
 MicroKernel micro_kernel_f64();
 MicroKernel micro_kernel_bf16();  // AVX512_BF16
 
-// Packs `count` lines (rows of op(A) or columns of op(B)) times `k` into ceil(count / width) panels that lie
-// `panel_stride` packed elements apart. `stride` counts source elements from one line (k_contiguous) or one p
-// to the next. What a last panel lacks is filled with values that are never used.
+// Packs `count` lines (rows of op(A) or columns of op(B)) times `k` into panels that lie `panel_stride`
+// packed elements apart. `stride` counts source elements from one line (k_contiguous) or one p to the next.
+// What a panel has beyond its lines is filled with values that are never used.
 using PackFunction = void (*)(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                               int64_t panel_stride);
 
-// The width of a panel is that of the micro kernel for the same `packed` type. nullptr: no such pair of
+// For panels as the micro kernel of the same `packed` type wants them. nullptr: no such pair of
 // types.
 PackFunction pack_function(DType source, DType packed, bool k_contiguous, bool rows_of_a);
 

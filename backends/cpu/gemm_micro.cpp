@@ -35,8 +35,8 @@ void micro(int64_t depth, const void* a_panel, const void* b_panel, void* c_tile
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(d);
   }
-  for (int64_t p = 0; p < depth; ++p, a += kMr, b += kNr<T>) {
-    hwy::Prefetch(a + kAhead * kMr);
+  for (int64_t p = 0; p < depth; ++p, a += kWidthA, b += kNr<T>) {
+    hwy::Prefetch(a + kAhead * kWidthA);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) hwy::Prefetch(b + kAhead * kNr<T> + v * kLanes);
     V row[kVectors];
@@ -61,7 +61,7 @@ void micro(int64_t depth, const void* a_panel, const void* b_panel, void* c_tile
 
 template <class T>
 MicroKernel kernel_for() {
-  return {hwy::TargetName(HWY_TARGET), dtype_of<T>(), kMr, kNr<T>, micro<T>};
+  return {hwy::TargetName(HWY_TARGET), dtype_of<T>(), kMr, kNr<T>, kWidthA, micro<T>};
 }
 
 MicroKernel kernel_f32() { return kernel_for<float>(); }

@@ -9,7 +9,7 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int kMr = 14, kNr = 32, kAhead = 32;  // as gemm_micro.cpp on AVX-512
+constexpr int kMr = 14, kNr = 32, kWidthA = 16, kAhead = 32;  // as gemm_micro.cpp on AVX-512
 
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void micro(
     int64_t depth, const void* a_panel, const void* b_panel, void* c_tile, int64_t ldc, bool add) {
@@ -20,8 +20,8 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void mi
   __m512 sum[kMr][2];
 #pragma GCC unroll 14
   for (int i = 0; i < kMr; ++i) sum[i][0] = sum[i][1] = _mm512_setzero_ps();
-  for (int64_t p = 0; p < depth; ++p, a += kMr, b += kNr) {
-    _mm_prefetch(a + kAhead * kMr, _MM_HINT_T0);
+  for (int64_t p = 0; p < depth; ++p, a += kWidthA, b += kNr) {
+    _mm_prefetch(a + kAhead * kWidthA, _MM_HINT_T0);
     _mm_prefetch(b + kAhead * kNr, _MM_HINT_T0);
     _mm_prefetch(b + kAhead * kNr + 16, _MM_HINT_T0);
     const __m512bh b0 = (__m512bh)_mm512_load_ps(b), b1 = (__m512bh)_mm512_load_ps(b + 16);
@@ -46,7 +46,7 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) void mi
 
 MicroKernel micro_kernel_bf16() {
   if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw")) return {};
-  return {"AVX512_BF16", DType::bf16, kMr, kNr, micro};
+  return {"AVX512_BF16", DType::bf16, kMr, kNr, kWidthA, micro};
 }
 
 }  // namespace genesis::cpu

@@ -134,43 +134,37 @@ void pack_group(const typename Source::Element* const* line, int64_t k, int64_t 
   }
 }
 
-// Blocks of k keep what is written in L1 while the groups of lines take their turns.
-template <class Source, int width>
+// Blocks of k keep what is written in L1 while the groups of lines take their turns. Lines that do not exist
+// are given as copies of the last one.
+template <class Source, class Panel>
 void pack_along_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                   int64_t panel_stride) {
   constexpr int64_t kBlock = 64 * Source::kPerWord;
-  constexpr int group = kGroup<width>;
+  constexpr int width = Panel::kWidth, group = kGroup<width>;
   const auto* from = static_cast<const typename Source::Element*>(source);
-  for (int64_t first = 0; first < count; first += width) {
-    auto* panel = static_cast<float*>(panels) + first / width * panel_stride;
+  auto* panel = static_cast<float*>(panels);
+  for (int64_t first = 0; first < count; first += Panel::kLines, panel += panel_stride) {
     for (int64_t p = 0; p < k; p += kBlock) {
       float* to = panel + p / Source::kPerWord * width;
-      const bool next_panel = p + kBlock >= k && first + width < count;
-      const int64_t ahead = next_panel ? width * stride - p : kBlock;
+      const bool next_panel = p + kBlock >= k && first + Panel::kLines < count;
+      const int64_t ahead = next_panel ? Panel::kLines * stride - p : kBlock;
       for (int start = 0; start < width; start += group) {
-        const int base = std::min(start, width - group);  // the last group may overlap the one before
         const typename Source::Element* line[group];
-        for (int i = 0; i < group; ++i) line[i] = from + std::min(first + base + i, count - 1) * stride + p;
-        pack_group<Source, width>(line, std::min(kBlock, k - p), ahead, to + base);
+        for (int i = 0; i < group; ++i) line[i] = from + std::min(first + start + i, count - 1) * stride + p;
+        pack_group<Source, width>(line, std::min(kBlock, k - p), ahead, to + start);
       }
     }
   }
 }
 
-// One step of depth of a whole panel.
-template <class Source, int width>
+// One step of depth of a whole panel. Lines that do not fill vectors are covered by two that overlap.
+template <class Source, int lines>
 HWY_INLINE void pack_step(const typename Source::Element* from, int64_t next, float* to) {
-  if constexpr (width >= kLanes) {
-    const Float d;
+  constexpr int kPart = lines >= kLanes ? kLanes : kLanes / 2;
+  const hn::CappedTag<float, kPart> d;
 #pragma GCC unroll 8
-    for (int i = 0; i < width; i += kLanes) {
-      const int at = std::min(i, width - kLanes);
-      hn::StoreU(Source::load(d, from + at, next), d, to + at);
-    }
-  } else {  // 14 lines in vectors of 16: two overlapping halves
-    const hn::Half<Float> d;
-    constexpr int at = width - kLanes / 2;
-    hn::StoreU(Source::load(d, from, next), d, to);
+  for (int i = 0; i < lines; i += kPart) {
+    const int at = std::min(i, lines - kPart);
     hn::StoreU(Source::load(d, from + at, next), d, to + at);
   }
 }
@@ -183,22 +177,23 @@ void pack_words(const typename Source::Element* from, int64_t next, bool alone, 
 }
 
 // A few steps of depth at a time: whole cache lines are read and written, and few lines are open at once.
-template <class Source, int width>
+template <class Source, class Panel>
 void pack_across_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                    int64_t panel_stride) {
-  constexpr int per = Source::kPerWord;
+  constexpr int per = Source::kPerWord, lines = Panel::kLines, width = Panel::kWidth;
   constexpr int64_t kBlock = 8 * per;
   const auto* from = static_cast<const typename Source::Element*>(source);
   for (int64_t block = 0; block < k; block += kBlock) {
-    for (int64_t first = 0; first < count; first += width) {
-      const int valid = static_cast<int>(std::min<int64_t>(width, count - first));
-      auto* to = static_cast<float*>(panels) + first / width * panel_stride + block / per * width;
+    auto* panel = static_cast<float*>(panels) + block / per * width;
+    for (int64_t first = 0; first < count; first += lines, panel += panel_stride) {
+      const int valid = static_cast<int>(std::min<int64_t>(lines, count - first));
+      float* to = panel;
       for (int64_t p = block; p < std::min(block + kBlock, k); p += per, to += width) {
         const auto* at = from + p * stride + first;
         const bool alone = per == 2 && p + 1 == k;
-        hwy::Prefetch(at + kBlock * stride);
-        if (valid == width && !alone)
-          pack_step<Source, width>(at, stride, to);
+        __builtin_prefetch(at + kBlock * stride, 0, 2);
+        if (valid == lines && !alone)
+          pack_step<Source, lines>(at, stride, to);
         else
           pack_words<Source>(at, stride, alone, valid, width, to);
       }
@@ -206,60 +201,76 @@ void pack_across_k(const void* source, int64_t stride, int64_t count, int64_t k,
   }
 }
 
-void pack_f64(const void* source, int64_t line_stride, int64_t k_stride, int64_t count, int64_t k, int width,
+template <class Panel>
+void pack_f64(const void* source, int64_t line_stride, int64_t k_stride, int64_t count, int64_t k,
               void* panels, int64_t panel_stride) {
   const auto* from = static_cast<const double*>(source);
   auto* to = static_cast<double*>(panels);
-  for (int64_t first = 0; first < count; first += width, to += panel_stride) {
+  for (int64_t first = 0; first < count; first += Panel::kLines, to += panel_stride) {
+    const int64_t valid = std::min<int64_t>(Panel::kLines, count - first);
     for (int64_t p = 0; p < k; ++p) {
-      for (int64_t i = 0; i < width; ++i)
-        to[p * width + i] = first + i < count ? from[(first + i) * line_stride + p * k_stride] : 0.0;
+      double* step = to + p * Panel::kWidth;
+      for (int64_t i = 0; i < valid; ++i) step[i] = from[(first + i) * line_stride + p * k_stride];
+      std::fill(step + valid, step + Panel::kWidth, 0.0);
     }
   }
 }
 
-template <int width>
+template <class Panel>
 void pack_f64_along_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                       int64_t panel_stride) {
-  pack_f64(source, stride, 1, count, k, width, panels, panel_stride);
+  pack_f64<Panel>(source, stride, 1, count, k, panels, panel_stride);
 }
 
-template <int width>
+template <class Panel>
 void pack_f64_across_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
                        int64_t panel_stride) {
-  pack_f64(source, 1, stride, count, k, width, panels, panel_stride);
+  pack_f64<Panel>(source, 1, stride, count, k, panels, panel_stride);
 }
 
-template <class Source, int width>
+template <class Source, class Panel>
 PackFunction words_from(bool k_contiguous) {
-  return k_contiguous ? pack_along_k<Source, width> : pack_across_k<Source, width>;
+  return k_contiguous ? pack_along_k<Source, Panel> : pack_across_k<Source, Panel>;
 }
 
-template <int width>
+template <class Panel>
 PackFunction words_of(DType source, DType packed, bool k_contiguous) {
   if (packed == DType::bf16)
-    return source == DType::bf16 ? words_from<PairsOfBf16, width>(k_contiguous) : nullptr;
+    return source == DType::bf16 ? words_from<PairsOfBf16, Panel>(k_contiguous) : nullptr;
   switch (source) {
     case DType::f32:
-      return words_from<FromF32, width>(k_contiguous);
+      return words_from<FromF32, Panel>(k_contiguous);
     case DType::bf16:
-      return words_from<FromBf16, width>(k_contiguous);
+      return words_from<FromBf16, Panel>(k_contiguous);
     case DType::f16:
-      return words_from<FromF16, width>(k_contiguous);
+      return words_from<FromF16, Panel>(k_contiguous);
     default:
       return nullptr;
   }
 }
 
-PackFunction pack_for(DType source, DType packed, bool k_contiguous, bool rows_of_a) {
-  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // that kernel's tile is AVX-512's
-  if (packed != DType::f64) {
-    return rows_of_a ? words_of<kMr>(source, packed, k_contiguous)
-                     : words_of<kNr<float>>(source, packed, k_contiguous);
-  }
+template <class Panel>
+PackFunction f64_of(DType source, bool k_contiguous) {
   if (source != DType::f64) return nullptr;
-  if (rows_of_a) return k_contiguous ? pack_f64_along_k<kMr> : pack_f64_across_k<kMr>;
-  return k_contiguous ? pack_f64_along_k<kNr<double>> : pack_f64_across_k<kNr<double>>;
+  return k_contiguous ? pack_f64_along_k<Panel> : pack_f64_across_k<Panel>;
+}
+
+// Lines of a panel, and elements from one step of depth to the next.
+struct PanelOfA {
+  static constexpr int kLines = kMr, kWidth = kWidthA;
+};
+template <class T>
+struct PanelOfB {
+  static constexpr int kLines = kNr<T>, kWidth = kNr<T>;
+};
+
+PackFunction pack_for(DType source, DType packed, bool k_contiguous, bool rows_of_a) {
+  if (packed == DType::f64)
+    return rows_of_a ? f64_of<PanelOfA>(source, k_contiguous)
+                     : f64_of<PanelOfB<double>>(source, k_contiguous);
+  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // that kernel's tile is AVX-512's
+  return rows_of_a ? words_of<PanelOfA>(source, packed, k_contiguous)
+                   : words_of<PanelOfB<float>>(source, packed, k_contiguous);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "backends/cpu/gemm_kernels.h"
 #include "backends/cpu/gemm_util.h"
 #include "backends/cpu/parallel.h"
+#include "schema/error.h"
 
 namespace genesis::cpu {
 namespace {
@@ -17,10 +18,12 @@ constexpr int64_t kScratchTarget = 16 << 20;  // bytes of B packed at a time: wh
 constexpr int64_t kMinChunkColumns = 1024;    // below, packing A again for each chunk of B costs too much
 constexpr int64_t kMinChunkDepth = 512;
 constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait in scratch
-constexpr int64_t kBlockDepth = 512;     // steps of depth of A that a task packs at a time
+constexpr int64_t kBlockBytes = 2048;    // depth of A that a task packs at a time: 512 steps of 4 bytes
+constexpr int64_t kPackedA = 290 << 10;  // what that comes to at most, with any tile, on the task's stack
 constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
-constexpr int64_t kMaxTile = 32 << 10;     // sums of one tile
-constexpr int64_t kPieceBytes = 64 << 10;  // of B, packed by one task
+constexpr int64_t kPanelPadding = 16 * 17;    // elements: 17 cache lines
+constexpr int64_t kMaxTileBytes = 128 << 10;  // sums of one tile, on the task's stack too
+constexpr int64_t kPieceBytes = 64 << 10;     // of B, packed by one task
 
 // One operand as the packing sees it: lines are rows of op(A) or columns of op(B), each k long.
 struct Operand {
@@ -78,6 +81,10 @@ class PackedGemm final : public Gemm {
   double cost_of_tile(int64_t tile_m, int64_t tile_n) const;
   int64_t panel_stride(int width, int64_t k) const;                 // packed elements
   int64_t packed_bytes(int64_t lines, int width, int64_t k) const;  // a multiple of 64
+  int64_t packed_a_bytes() const {
+    const int64_t k = kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step();
+    return tile_m_ / kernel_.mr * panel_stride(kernel_.width_a, k) * kernel_.element_bytes();
+  }
 
   void run_chunk(const Call& call, const Chunk& chunk) const;
   void pack_b(const Call& call, const Chunk& chunk) const;
@@ -116,11 +123,12 @@ PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel
   c_bytes_ = bytes(p.c);
   choose_tile();
   choose_chunk();
+  GENESIS_ASSERT(packed_a_bytes() <= kPackedA);
 }
 
 // The padding keeps panels of 2^n steps from falling into the same cache sets.
 int64_t PackedGemm::panel_stride(int width, int64_t k) const {
-  return round_up(kernel_.depth(k) * width, 16) + 16;
+  return round_up(kernel_.depth(k) * width, 16) + kPanelPadding;
 }
 
 int64_t PackedGemm::packed_bytes(int64_t lines, int width, int64_t k) const {
@@ -140,7 +148,7 @@ void PackedGemm::choose_tile() {
   for (int64_t tile_m = kernel_.mr; tile_m <= kMaxTileRows; tile_m *= 2) {
     for (int64_t tile_n = kernel_.nr; tile_n <= kMaxTileColumns; tile_n *= 2) {
       const double cost = cost_of_tile(tile_m, tile_n);
-      if (tile_m * tile_n > kMaxTile || (best != 0 && cost >= best)) continue;
+      if (tile_m * tile_n * sum_bytes_ > kMaxTileBytes || (best != 0 && cost >= best)) continue;
       best = cost;
       tile_m_ = tile_m;
       tile_n_ = tile_n;
@@ -217,7 +225,7 @@ void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t inde
   const int64_t i = index % tiles_m * tile_m_, j = index / tiles_m % tiles_n * tile_n_;
   const int64_t entry = index / tiles_m / tiles_n;
   alignas(kAlignment)
-      std::byte on_stack[kMaxTile * 8];  // this task waits for no other, so nothing can nest here
+      std::byte on_stack[kMaxTileBytes];  // this task waits for no other, so nothing can nest here
   const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes_;
   const Tile tile{entry,
                   {chunk.batch.begin + entry, 1},
@@ -230,17 +238,17 @@ void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t inde
 
 void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const {
   const Range& depth = chunk.depth;
-  const int64_t element = kernel_.element_bytes(), block_k = kBlockDepth * kernel_.k_per_step();
+  const int64_t element = kernel_.element_bytes(), block_k = kBlockBytes / element * kernel_.k_per_step();
   const int64_t entry_b = b_.batch_stride == 0 ? 0 : packed_bytes(chunk.columns.size, kernel_.nr, depth.size);
   const std::byte* b = call.scratch + tile.entry * entry_b +
                        packed_bytes(tile.columns.begin - chunk.columns.begin, kernel_.nr, depth.size);
   const int64_t stride_b = panel_stride(kernel_.nr, depth.size) * element;
-  alignas(kAlignment) std::byte a[kMaxTileRows * (kBlockDepth + 16) * 8];
+  alignas(kAlignment) std::byte a[kPackedA];
   int64_t k = 0;
   do {
     const int64_t now = std::min(block_k, depth.size - k);
     a_.pack(a_.at(call.a, tile.batch.begin, tile.rows.begin, depth.begin + k), a_.stride, tile.rows.size, now,
-            a, panel_stride(kernel_.mr, now));
+            a, panel_stride(kernel_.width_a, now));
     multiply_block(call, tile, a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now,
                    depth.begin + k > 0);
     k += now;
@@ -249,7 +257,7 @@ void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile&
 
 void PackedGemm::multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
                                 int64_t stride_b, int64_t k, bool add) const {
-  const int64_t stride_a = panel_stride(kernel_.mr, k) * kernel_.element_bytes();
+  const int64_t stride_a = panel_stride(kernel_.width_a, k) * kernel_.element_bytes();
   for (int64_t j = 0; j < tile.columns.size; j += kernel_.nr) {
     for (int64_t i = 0; i < tile.rows.size; i += kernel_.mr) {
       const Sums to = sums_at(call, tile, i, j);

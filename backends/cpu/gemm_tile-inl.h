@@ -15,6 +15,10 @@ namespace genesis::cpu::HWY_NAMESPACE {
 // Rows: 28 of 32 accumulator registers with AVX-512, else 12 of 16.
 constexpr int kMr = HWY_TARGET <= HWY_AVX3 ? 14 : 6;
 
+// What lies between two steps of depth in a panel of A: stores that never cross a cache line are worth the
+// gaps.
+constexpr int kWidthA = HWY_TARGET <= HWY_AVX3 ? 16 : 8;
+
 // Vectors side by side. Packing wants panels of at least 4 lines, also where a vector is a scalar.
 template <class T>
 constexpr int tile_vectors() {

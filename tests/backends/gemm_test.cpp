@@ -26,7 +26,10 @@ constexpr double kUntouched = 77;  // what lies between the rows of C
 class Buffer {
  public:
   Buffer(DType dtype, int64_t count, int lead = 0)
-      : dtype_(dtype), count_(count), lead_(lead), bytes_(static_cast<size_t>(count) * size_of(dtype) + 64) {}
+      : dtype_(dtype),
+        count_(count),
+        lead_(lead),
+        bytes_(static_cast<size_t>(count) * size_of(dtype) + static_cast<size_t>(lead)) {}
 
   void* data() { return bytes_.data() + lead_; }
   const void* data() const { return bytes_.data() + lead_; }
@@ -94,13 +97,22 @@ GemmProblem dense(GemmProblem p, int64_t pad = 0) {
   return p;
 }
 
+// Elements up to the last one that belongs to an operand, so that a sanitizer sees what reads beyond.
+int64_t extent(const GemmProblem& p, int64_t stride, int64_t rows, int64_t ld, int64_t columns) {
+  return p.batch * rows * columns == 0 ? 0 : (p.batch - 1) * stride + (rows - 1) * ld + columns;
+}
+
 struct Operands {
   Buffer a, b, c, bias;
 
   explicit Operands(const GemmProblem& p, int lead = 0)
-      : a(p.a, p.batch * p.stride_a + (p.transpose_a ? p.k : p.m) * p.lda, lead),
-        b(p.b, p.batch * p.stride_b + (p.transpose_b ? p.n : p.k) * p.ldb, lead),
-        c(p.c, p.batch * p.stride_c + p.m * p.ldc, lead),
+      : a(p.a,
+          p.transpose_a ? extent(p, p.stride_a, p.k, p.lda, p.m) : extent(p, p.stride_a, p.m, p.lda, p.k),
+          lead),
+        b(p.b,
+          p.transpose_b ? extent(p, p.stride_b, p.n, p.ldb, p.k) : extent(p, p.stride_b, p.k, p.ldb, p.n),
+          lead),
+        c(p.c, extent(p, p.stride_c, p.m, p.ldc, p.n), lead),
         bias(p.bias, p.n, lead) {
     a.fill_random(1);
     b.fill_random(2);
