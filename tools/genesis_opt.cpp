@@ -28,7 +28,7 @@ constexpr const char* kExamples = R"(Examples:
 struct Flags {
   std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
   std::vector<std::string> passes, disable, entries, sizes;
-  bool list_passes = false, inference = false, text = false;
+  bool list_passes = false, list_ops = false, inference = false, text = false;
   Output out;
 };
 
@@ -39,6 +39,35 @@ void list_passes(const Output& out) {
     for (const passes::Pass& pass : passes::all_passes())
       std::cout << fmt::format("{:<28} {}\n", pass.name, pass.why);
   });
+}
+
+// docs/ops.md is the output of this, and a test holds the two together.
+void list_ops(const Output& out) {
+  static constexpr std::string_view kPrecision[] = {"matmul", "follow", "wide", "f32", "exact"};
+  nlohmann::ordered_json json;
+  std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
+  std::sort(ops.begin(), ops.end(), [](const OpDef* a, const OpDef* b) { return a->name() < b->name(); });
+  std::string table =
+      "| op | inputs | attributes | gradient | precision | what it gives |\n|---|---|---|---|---|---|\n";
+  for (const OpDef* op : ops) {
+    const auto [min, max] = op->info.inputs;
+    const std::string inputs = max >= kVariadic ? fmt::format("{}+", min)
+                               : min == max     ? std::to_string(min)
+                                                : fmt::format("{}-{}", min, max);
+    std::string attributes = op->canonical({}).to_string();
+    if (!attributes.empty()) attributes = "`" + attributes.substr(1, attributes.size() - 2) + "`";
+    const std::string_view precision = kPrecision[static_cast<size_t>(op->info.precision)];
+    json[std::string(op->name())] = {{"inputs", inputs},
+                                     {"gradient", op->grad != nullptr},
+                                     {"precision", precision},
+                                     {"version", op->info.version},
+                                     {"doc", op->info.doc}};
+    std::string doc(op->info.doc);
+    for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.replace(at, 1, "\\|");
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", op->name(), inputs, attributes,
+                         op->grad ? "yes" : "", precision, doc);
+  }
+  out.print(json, [&] { std::cout << table; });
 }
 
 void plan_csv(const Flags& flags) {
@@ -184,6 +213,7 @@ void report(const Flags& flags, const Model& model, const std::vector<passes::Pa
 
 void run(const Flags& flags) {
   if (flags.list_passes) return list_passes(flags.out);
+  if (flags.list_ops) return list_ops(flags.out);
   if (!flags.plan_csv.empty()) return plan_csv(flags);
   if (flags.input.empty()) throw CLI::RequiredError("a model file");
   if (!flags.check.empty()) return check(flags);
@@ -221,6 +251,7 @@ int main(int argc, char** argv) {
         app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
         app.add_option("--disable", flags.disable, "leave these passes out")->delimiter(',');
         app.add_flag("--list-passes", flags.list_passes, "list the passes and why each is there");
+        app.add_flag("--list-ops", flags.list_ops, "list the ops as a Markdown table");
         app.add_option("--print-after", flags.print_after, "print the graph after this pass, or 'all'");
         app.add_flag("--text", flags.text, "print the resulting graphs");
         app.add_option("--dump", flags.dump,
