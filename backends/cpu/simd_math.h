@@ -58,12 +58,41 @@ HWY_INLINE VFloat exp(VFloat x) {
   return select(x == x, scale(expm1_reduced(r) + VFloat(1), to_int(n)), x);
 }
 
+// exp for x <= 0; results below 2^-126 become 0. NaN stays NaN. Adding 1.5 * 2^23 rounds to an integer and
+// leaves it in the low bits.
+constexpr double kRounder = 12582912.0;
+HWY_INLINE VFloat exp_nonpositive(VFloat x) {
+  x = hn::Max(VFloat(-200).v, x.v);  // the second operand where one is NaN
+  const VFloat shifted = fma(x, VFloat(1.44269504088896341), VFloat(kRounder)),
+               n = shifted - VFloat(kRounder);
+  const VFloat r = fma(n, VFloat(2.12194440e-4), fma(n, VFloat(-0.693359375), x));
+  const VFloat p =
+      polynomial(r, 1.0, 1.0, 0.49999994, 0.166665152, 0.041668456, 0.00836941879, 0.00138131424);
+  const VFloat power = power_of_two(hn::BitCast(kInt, shifted.v));
+  return p * VFloat(hn::IfThenZeroElse((n < VFloat(-126)).m, power.v));
+}
+
+// exp(-(x + correction) / 2) for x in [0, 1e6] and a small correction, with as few products as can be: the
+// half and the sign are in the constants, and the power of two is added to the exponent.
+HWY_INLINE VFloat exp_minus_half(VFloat x, VFloat correction) {
+  const VFloat shifted = fma(x, VFloat(-0.72134752044448170), VFloat(kRounder)),
+               n = shifted - VFloat(kRounder);
+  const VFloat r = fma(n, VFloat(-4.24388880e-4), fma(n, VFloat(1.38671875), x)) + correction;
+  const VFloat p =
+      polynomial(r, 1, -0.5, 0.124999985, -0.020833144, 0.0026042785, -0.000261544337, 2.1583035e-05);
+  const VInt bits = hn::Add(hn::BitCast(kInt, p.v), hn::ShiftLeft<23>(hn::BitCast(kInt, shifted.v)));
+  return hn::IfThenZeroElse((n < VFloat(-126)).m, hn::BitCast(kFloat, bits));
+}
+
+// expm1 for x in [-30, 89]; NaN gives anything. Half the power, since 2^128 is out of range.
+HWY_INLINE VFloat expm1_between(VFloat x) {
+  const auto [r, n] = split_exp(x);
+  const VFloat half = power_of_two(hn::Sub(to_int(n), hn::Set(kInt, 1)));
+  const VFloat y = fma(expm1_reduced(r), half, half - VFloat(0.5));
+  return y + y;
+}
 HWY_INLINE VFloat expm1(VFloat x) {
-  const auto [r, n] = split_exp(limit(x, -30.0, 40.0));
-  const VFloat power = power_of_two(to_int(n));
-  const VFloat near = fma(expm1_reduced(r), power, power - VFloat(1));
-  const VFloat finite = select(x > VFloat(30), exp(x), near);
-  return select(x == x, select(x == VFloat(0), x, finite), x);
+  return select(abs(x) > VFloat(0), expm1_between(limit(x, -30.0, 89.0)), x);
 }
 
 HWY_INLINE VFloat log(VFloat x) {
@@ -94,37 +123,31 @@ HWY_INLINE VFloat log1p(VFloat x) {
 
 // expm1(2|x|) / (expm1(2|x|) + 2)
 HWY_INLINE VFloat tanh(VFloat x) {
-  const VFloat a = abs(x), t = expm1(limit(a + a, 0.0, 20.0));
-  return copysign(select(x == x, t / (t + VFloat(2)), x), x);
+  const VFloat a = hn::Min(hn::Abs(x.v), VFloat(10).v), t = expm1_between(a + a);
+  return select(x == x, copysign(t / (t + VFloat(2)), x), x);
 }
 
 HWY_INLINE VFloat erf(VFloat x) {
-  const VFloat a = abs(x), xx = x * x;
+  const VFloat a = hn::Min(hn::Abs(x.v), VFloat(4.05).v), xx = a * a;
   const VFloat near = fma(x,
                           polynomial(xx, 0.128379166, -0.37612626, 0.112835854, -0.0268538166, 0.00518833473,
                                      -0.000801024784, 7.85402663e-05),
                           x);
   // log(1 - erf)
-  const VFloat t = limit(a, 0.0, 4.05);
-  const VFloat tail = polynomial(t, 0.000188490623, -1.12958038, -0.633216202, -0.108422302, 0.0252104606,
+  const VFloat tail = polynomial(a, 0.000188490623, -1.12958038, -0.633216202, -0.108422302, 0.0252104606,
                                  -0.00420532795, 0.000441480981, -2.16982899e-05);
-  const VFloat far = copysign(select(a > VFloat(4.0), VFloat(1), VFloat(1) - exp(tail)), x);
-  return select(a >= VFloat(1), far, near);
+  const VFloat far = copysign(VFloat(1) - exp_nonpositive(tail), x);
+  return select(abs(x) >= VFloat(1), far, near);
 }
 
-// The normal distribution function, with relative accuracy in both tails: for a = |x|,
-// cdf(-a) = exp(-a^2 / 2) P(u) / (1 + a), u = (a - 3) / (a + 3).
-HWY_INLINE VFloat normal_cdf(VFloat x) {
-  const VFloat a = limit(abs(x), 0.0, 14.6), one(1);
-  const VFloat inverse = one / ((a + one) * (a + VFloat(3)));
-  const VFloat u = (a - VFloat(3)) * (a + one) * inverse;
-  const VFloat p =
-      polynomial(u, 0.486055791, -0.0965267792, -0.0164323673, 0.0451646373, -0.022726588, 0.00115511217,
-                 0.00299092452, -0.000340372528, -0.000469482708, 1.21641024e-05, 4.64783188e-05);
-  const VFloat aa = a * a, lost = fma(a, a, -aa);  // exp(-(aa + lost) / 2)
-  const VFloat e = exp(aa * VFloat(-0.5));
-  const VFloat lower = fma(e * lost, VFloat(-0.5), e) * p * ((a + VFloat(3)) * inverse);
-  return select(x > VFloat(0), one - lower, lower);
+// The chance that a normal variable exceeds a >= 0, with relative accuracy however small it is:
+// exp(-a^2 / 2) P(u), u = (a - 3) / (a + 3).
+HWY_INLINE VFloat normal_tail(VFloat a) {
+  const VFloat u = fma(VFloat(1) / (a + VFloat(3)), VFloat(-6), VFloat(1));
+  const VFloat p = polynomial(u, 0.121513948, -0.206402615, 0.123225018, -0.0462133139, 0.00613218453,
+                              0.00290470198, -0.000984187936, -0.000339912163, 0.00011604395, 5.41548143e-05);
+  const VFloat aa = a * a, lost = fma(a, a, -aa);  // a^2 = aa + lost
+  return exp_minus_half(aa, lost) * p;
 }
 
 // Calls a function of the C library element by element.

@@ -4,8 +4,8 @@
 // vector of numbers or a device's number:
 //
 //   T(number)  + - * /  unary -  == != < <= > >=  select(condition, T, T)
-//   abs floor ceil round sqrt exp log log1p expm1 sin cos tan asin acos atan sinh cosh tanh erf normal_cdf
-//   pow atan2 fmod copysign
+//   abs floor ceil round sqrt exp log log1p expm1 sin cos tan asin acos atan sinh cosh tanh erf normal_tail
+//   pow atan2 fmod copysign  exp_nonpositive (exp for x <= 0 that may give 0 for a denormal result)
 //
 // Used by backends/cpu/simd_math.h (vectors), backends/cpu/scalar_math.h (f64, integers) and by code made for
 // GPUs. A function has the name of its op; attributes are further parameters (schema/ops/formula_call.h).
@@ -31,10 +31,10 @@ GENESIS_FORMULA T reciprocal(T x) {
   return T(1) / x;
 }
 
-// With exp(-|x|) neither side overflows, and small results keep their relative accuracy.
+// With exp(-|x|) nothing overflows, and small results keep their relative accuracy.
 template <class T>
 GENESIS_FORMULA T sigmoid(T x) {
-  const T e = exp(-abs(x));
+  const T e = exp_nonpositive(-abs(x));
   return select(x < T(0), e, T(1)) / (T(1) + e);
 }
 template <class T>
@@ -53,9 +53,11 @@ template <class T>
 GENESIS_FORMULA T silu(T x) {
   return x * sigmoid(x);
 }
+// x cdf(x) = max(x, 0) - |x| normal_tail(|x|), where nothing cancels; the tail is 0 long before 40.
 template <class T>
 GENESIS_FORMULA T gelu(T x) {
-  return x * normal_cdf(x);
+  const T a = select(abs(x) > T(40), T(40), abs(x));
+  return relu(x) - a * normal_tail(a);
 }
 // (1 + tanh(z)) / 2 = sigmoid(2 z), which does not cancel for negative z.
 template <class T>

@@ -1,8 +1,10 @@
 // Elementwise ops against the C library in double, over ranks, broadcasts, dtypes and the special numbers.
 #include "schema/ops/elementwise.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "passes/autodiff.h"
 #include "schema/ops/reduce.h"
@@ -132,6 +134,76 @@ TEST(Elementwise, LargeEnoughForManyTilesAndThreads) {
   OpCase op_case = unary_case(kUnary[7], {3, 31003});
   op_case.gradient = false;  // finite differences take one run per element
   check(op_case);
+}
+
+// --- accuracy of the f32 vectors
+
+// Numbers of every magnitude and sign, denormals, infinities and NaN among them.
+std::vector<float> all_magnitudes() {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 20011)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (double x = -14; x < 14; x += 1e-3) values.push_back(static_cast<float>(x));
+  for (float x : {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-45f, 3.4028235e38f}) values.push_back(x);
+  return values;
+}
+
+// The distance in units of the last place of a float of that size.
+double ulps(double got, double expected) {
+  int exponent;
+  std::frexp(std::max(std::fabs(expected), 1.2e-38), &exponent);
+  return std::fabs(got - expected) / std::ldexp(1.0, exponent - 24);
+}
+
+struct AccuracyRow {
+  const char* name;
+  double limit;         // ulps
+  double smallest = 0;  // results below are held to absolute error: the formula passes through denormals
+};
+// PyTorch's silu and gelu lose the same tails, and earlier.
+const AccuracyRow kAccuracy[] = {
+    {"exp", 1.5},    {"log", 1.5},   {"log1p", 2},       {"expm1", 2},       {"sqrt", 0.5},
+    {"rsqrt", 2},    {"sin", 2},     {"cos", 2},         {"tan", 2},         {"asin", 2},
+    {"acos", 2},     {"atan", 2},    {"sinh", 2.5},      {"cosh", 2.5},      {"tanh", 3},
+    {"erf", 2},      {"sigmoid", 3}, {"silu", 4, 1e-35}, {"mish", 4, 1e-35}, {"gelu", 10, 1e-37},
+    {"softplus", 3},
+};
+
+const UnaryRow& unary_row(const std::string& name) {
+  for (const UnaryRow& row : kUnary)
+    if (name == row.name) return row;
+  throw std::runtime_error("no row " + name);
+}
+
+double exact(const std::string& name, double x) {
+  if (name == "gelu") return std::isinf(x) && x < 0 ? -0.0 : x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+  if (name == "sigmoid") return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+  if (name == "softplus" && x > 20) return x;
+  return unary_row(name).reference(x);
+}
+
+TEST(Elementwise, VectorsAreAccurateEverywhere) {
+  const std::vector<float> values = all_magnitudes();
+  const Tensor x = Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
+  for (const AccuracyRow& row : kAccuracy) {
+    const NamedTensors results = run_graph({{"x", x}}, [&](const Inputs& in) {
+      return std::vector<std::pair<std::string, Value>>{{"y", unary_row(row.name).op(in[0])}};
+    });
+    const auto y = results.begin()->second.as<float>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double expected = exact(row.name, values[i]);
+      if (std::isnan(expected)) {
+        ASSERT_TRUE(std::isnan(y[i])) << row.name << " of " << values[i];
+      } else if (std::isinf(static_cast<float>(expected)) || std::isinf(y[i])) {
+        ASSERT_TRUE(std::fabs(expected) > 3.4e38 && std::fabs(y[i]) > 3.4e38)
+            << row.name << " of " << values[i];
+      } else if (std::fabs(expected) < row.smallest) {
+        ASSERT_LE(std::fabs(y[i] - expected), row.smallest) << row.name << " of " << values[i];
+      } else {
+        ASSERT_LE(ulps(y[i], expected), row.limit) << row.name << " of " << values[i] << " is " << y[i];
+      }
+    }
+  }
 }
 
 // --- two operands
