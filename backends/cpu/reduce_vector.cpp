@@ -1,5 +1,7 @@
 // Reductions of f32, bf16 and f16 by SIMD, compiled once per instruction set. Sums run over 8 vectors side by
 // side, then a tree: the order depends on the sizes only.
+#include <type_traits>
+
 #include "backends/cpu/highway_targets.h"
 #include "backends/cpu/reduce_functions.h"
 
@@ -22,23 +24,28 @@ HWY_INLINE Vec prefer(hn::Mask<F32> take_a, Vec a, Vec b) {
 struct SumOp {
   static constexpr float kIdentity = 0;
   static HWY_INLINE Vec combine(Vec a, Vec b) { return hn::Add(a, b); }
+  static float combine(float a, float b) { return a + b; }
 };
 struct ProdOp {
   static constexpr float kIdentity = 1;
   static HWY_INLINE Vec combine(Vec a, Vec b) { return hn::Mul(a, b); }
+  static float combine(float a, float b) { return a * b; }
 };
 struct MaxOp {
   static constexpr float kIdentity = -kInf;
   static HWY_INLINE Vec combine(Vec a, Vec b) { return prefer(hn::Gt(a, b), a, b); }
+  static float combine(float a, float b) { return a > b || a != a ? a : b; }
 };
 struct MinOp {
   static constexpr float kIdentity = kInf;
   static HWY_INLINE Vec combine(Vec a, Vec b) { return prefer(hn::Lt(a, b), a, b); }
+  static float combine(float a, float b) { return a < b || a != a ? a : b; }
 };
 
 // The lanes of v as one, by halves.
 template <class Op>
 HWY_INLINE float fold(Vec v) {
+  if constexpr (std::is_same_v<Op, SumOp>) return sum_lanes(v);
   HWY_ALIGN float lanes[2 * kLanes];
   for (int64_t half = kLanes / 2; half > 0; half /= 2) {
     store(v, lanes);
@@ -49,6 +56,11 @@ HWY_INLINE float fold(Vec v) {
 
 template <class Op, class T>
 HWY_INLINE float reduce_span(const T* x, int64_t n) {
+  if (n < kLanes) {  // a short row: vectors would cost more than they do
+    float sum = Op::kIdentity;
+    for (int64_t i = 0; i < n; ++i) sum = Op::combine(static_cast<float>(x[i]), sum);
+    return sum;
+  }
   const Vec identity = hn::Set(kF32, Op::kIdentity);
   Vec a = identity, b = identity, c = identity, d = identity, e = identity, f = identity, g = identity,
       h = identity;

@@ -10,6 +10,8 @@ namespace genesis::cpu {
 namespace {
 
 constexpr int64_t kPieceBytes = 256 << 10;  // of one task
+constexpr int64_t kTile = 256;              // rows and columns of one tile of a transpose
+constexpr int64_t kStreamBytes = 16 << 20;  // results from here on leave the caches anyway
 
 struct Word16 {
   uint64_t low, high;
@@ -109,19 +111,17 @@ void copy_transposed(const StridedCopy& c, T* to, const T* from) {
     outer.dims[i] = c.dims[i + 1], outer.to[i] = c.to[i + 1], outer.from[i] = c.from[i + 1];
   }
   const int64_t columns = c.dims[wide], rows = c.dims[last];  // of the source, seen as a matrix
-  const int64_t row_tiles = (rows + kTransposeTile - 1) / kTransposeTile;
-  const int64_t column_tiles = (columns + kTransposeTile - 1) / kTransposeTile,
-                tiles = row_tiles * column_tiles;
-  const int64_t tile_bytes =
-      std::min(rows, kTransposeTile) * std::min(columns, kTransposeTile) * int64_t{sizeof(T)};
-  parallel_rows(product(outer, c.rank - 2) * tiles, tile_bytes, [&](int64_t first, int64_t end) {
+  const int64_t row_tiles = (rows + kTile - 1) / kTile, column_tiles = (columns + kTile - 1) / kTile;
+  const int64_t tiles = row_tiles * column_tiles, matrices = product(outer, c.rank - 2);
+  const int64_t tile_bytes = std::min(rows, kTile) * std::min(columns, kTile) * int64_t{sizeof(T)};
+  const bool stream = matrices * rows * columns * int64_t{sizeof(T)} >= kStreamBytes;
+  parallel_rows(matrices * tiles, tile_bytes, [&](int64_t first, int64_t end) {
     Walker walker(outer, c.rank - 2, first / tiles);
     for (int64_t i = first; i < end; ++i) {
-      const int64_t row = i % tiles % row_tiles * kTransposeTile,
-                    column = i % tiles / row_tiles * kTransposeTile;
+      const int64_t row = i % tiles / column_tiles * kTile, column = i % tiles % column_tiles * kTile;
       transpose_tile(to + walker.to + column * c.to[wide] + row, c.to[wide],
                      from + walker.from + row * c.from[last] + column, c.from[last],
-                     std::min(kTransposeTile, rows - row), std::min(kTransposeTile, columns - column));
+                     std::min(kTile, rows - row), std::min(kTile, columns - column), sizeof(T), stream);
       if (i % tiles == tiles - 1) walker.next();
     }
   });

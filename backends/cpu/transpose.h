@@ -1,20 +1,14 @@
-// One tile of a matrix transpose, through a buffer of whole cache lines. Used by strided copies.
+// One tile of a matrix transpose, by squares of whole cache lines. Used by strided copies and short
+// reductions.
 #pragma once
 
 #include <cstdint>
 
 namespace genesis::cpu {
 
-inline constexpr int64_t kTransposeTile = 64;  // rows and columns of one call at most
-
-// to[j * to_stride + i] = from[i * from_stride + j] for i < rows, j < columns; strides in elements.
-void transpose_tile(uint8_t* to, int64_t to_stride, const uint8_t* from, int64_t from_stride, int64_t rows,
-                    int64_t columns);
-void transpose_tile(uint16_t* to, int64_t to_stride, const uint16_t* from, int64_t from_stride, int64_t rows,
-                    int64_t columns);
-void transpose_tile(uint32_t* to, int64_t to_stride, const uint32_t* from, int64_t from_stride, int64_t rows,
-                    int64_t columns);
-void transpose_tile(uint64_t* to, int64_t to_stride, const uint64_t* from, int64_t from_stride, int64_t rows,
-                    int64_t columns);
+// to[j * to_stride + i] = from[i * from_stride + j] for i < rows, j < columns; strides in elements of
+// `element` bytes: 1, 2, 4 or 8. `stream` writes past the caches, for results that are larger than they are.
+void transpose_tile(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t rows,
+                    int64_t columns, int64_t element, bool stream);
 
 }  // namespace genesis::cpu

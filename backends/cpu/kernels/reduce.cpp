@@ -59,8 +59,16 @@ void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byt
   };
   if (plan.pieces == 1) {
     parallel_rows(outer, count * plan.element, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i)
-        finish(reduce_row(plan.functions, plan.element, row(i), count), i);
+      constexpr int64_t kBatch = 64;  // results finished together, for short rows
+      std::byte batch[kBatch * 8];
+      for (int64_t i = first; i < last; i += kBatch) {
+        const int64_t n = std::min(kBatch, last - i), size = plan.functions.accumulator;
+        for (int64_t k = 0; k < n; ++k) {
+          const uint64_t sum = reduce_row(plan.functions, plan.element, row(i + k), count);
+          std::memcpy(batch + k * size, &sum, static_cast<size_t>(size));
+        }
+        plan.functions.finish(batch, y + i * plan.result, n, plan.divisor);
+      }
     });
     return;
   }
