@@ -1,0 +1,35 @@
+#include <cmath>
+#include <cstdio>
+
+#include "builder/genesis.h"
+#include "executor/session.h"
+#include "passes/train_step.h"
+#include "schema/file/writer.h"
+
+using namespace genesis;
+
+int main() {
+  auto model = std::make_shared<Model>();
+  const Scope root(*model, /*seed=*/1);
+  const nn::Sequential net({nn::Linear(root / "fc1", 2, 64), nn::Tanh(), nn::Linear(root / "fc2", 64, 1)});
+
+  GraphBuilder g(*model, "loss", Mode::kTrain);  // one entry point; `batch` is known when it runs
+  const Dim batch = symbol("batch");
+  const Value x = g.input("x", DType::f32, {batch, 2}), y = g.input("y", DType::f32, {batch, 1});
+  g.output("loss", nn::MSELoss()(net(x), y));
+  passes::add_train_step(*model, passes::parse_train_options("adamw,lr=0.01,clip=1.0"));
+
+  std::vector<float> points, products;  // learn to multiply
+  for (int i = 0; i < 256; ++i) {
+    const float a = std::sin(0.7f * i), b = std::cos(1.3f * i);
+    points.insert(points.end(), {a, b});
+    products.push_back(a * b);
+  }
+  Session session(model);
+  for (int step = 1; step <= 500; ++step) {
+    auto out = session.run("train_step", {{"x", Tensor::of<float>({256, 2}, points)},
+                                          {"y", Tensor::of<float>({256, 1}, products)}});
+    if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].as<float>()[0]);
+  }
+  save_model(*model, "first_model.genesis");  // `genesis-run info first_model.genesis`
+}

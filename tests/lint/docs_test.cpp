@@ -1,0 +1,74 @@
+// Documents say what the code says: README's example is the one the suite runs, docs/ops.md is what the definitions give,
+// links lead somewhere, and the two READMEs are of the same things.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kRoot = GENESIS_SOURCE_ROOT;
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in.good()) << path;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string output_of(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string text;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, n);
+  EXPECT_EQ(pclose(pipe), 0) << command;
+  return text;
+}
+
+std::vector<fs::path> documents() {
+  std::vector<fs::path> found = {kRoot / "README.md", kRoot / "README.zh.md"};
+  for (const auto& entry : fs::directory_iterator(kRoot / "docs"))
+    if (entry.path().extension() == ".md") found.push_back(entry.path());
+  return found;
+}
+
+TEST(Docs, ReadmeShowsTheExampleThatRuns) {
+  const std::string example = read(kRoot / "examples/first_model.cpp");
+  for (const char* name : {"README.md", "README.zh.md"})
+    EXPECT_NE(read(kRoot / name).find("```cpp\n" + example + "```"), std::string::npos)
+        << name << " shows another program than examples/first_model.cpp";
+}
+
+TEST(Docs, TheTableOfOpsIsThatOfTheDefinitions) {
+  const std::string table = output_of(std::string(GENESIS_OPT) + " --list-ops");
+  ASSERT_GT(table.size(), 5000u);
+  EXPECT_NE(read(kRoot / "docs/ops.md").find(table), std::string::npos)
+      << "docs/ops.md is out of date: put the output of `genesis-opt --list-ops` in place of its table";
+}
+
+TEST(Docs, LinksLeadToFiles) {
+  for (const fs::path& document : documents()) {
+    const std::string text = read(document);
+    for (size_t at = 0; (at = text.find("](", at)) != std::string::npos; ++at) {
+      const std::string target = text.substr(at + 2, text.find(')', at) - at - 2);
+      if (target.rfind("http", 0) == 0 || target.find_first_of(" {&") != std::string::npos || target.empty()) continue;
+      EXPECT_TRUE(fs::exists(document.parent_path() / target.substr(0, target.find('#')))) << document << " links to " << target;
+    }
+  }
+}
+
+TEST(Docs, EveryEnvironmentVariableIsInTheTable) {
+  const std::string page = read(kRoot / "docs/debugging.md"), code = read(kRoot / "executor/environment.cpp");
+  for (size_t at = 0; (at = code.find("\"GENESIS_", at)) != std::string::npos; ++at) {
+    const std::string name = code.substr(at + 1, code.find('"', at + 1) - at - 1);
+    EXPECT_NE(page.find(name), std::string::npos) << name;
+  }
+}
+
+}  // namespace
