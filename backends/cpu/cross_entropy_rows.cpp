@@ -78,6 +78,13 @@ void probability_gradient(const CrossEntropyJob& job, const T* x, const Q* q, T*
   });
 }
 
+HWY_INLINE Vec with_lane(Vec v, int64_t lane, float value) {
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(v, kF32, lanes);
+  lanes[lane] = value;
+  return hn::Load(kF32, lanes);
+}
+
 // dx = a softmax(x) - b weight, and less by d at the target, where d = g (1 - smoothing) weight[target],
 // b = g smoothing / classes and a = d + b (sum of weights).
 template <bool kStream, class T>
@@ -87,16 +94,14 @@ void class_gradient(const CrossEntropyJob& job, const T* x, int64_t at, T* dx, d
   const double at_target =
       a * std::exp(double{static_cast<float>(x[at])} - double{hn::GetLane(lse)}) - b * job.weight_of(at) - d;
   const Vec va = hn::Set(kF32, static_cast<float>(a)), vb = hn::Set(kF32, static_cast<float>(b));
-  if (b == 0)
-    each_vector(job.classes, [&](int64_t i, auto part) {
-      put<kStream>(hn::Mul(va, exp_nonpositive(hn::Sub(load(x + i, part), lse))), dx + i, part);
-    });
-  else
-    each_vector(job.classes, [&](int64_t i, auto part) {
-      const Vec p = exp_nonpositive(hn::Sub(load(x + i, part), lse));
-      put<kStream>(hn::NegMulAdd(vb, class_weights(job, i, part), hn::Mul(va, p)), dx + i, part);
-    });
-  dx[at] = T(static_cast<float>(at_target));
+  const int64_t at_vector = at / kLanes * kLanes;
+  // The target's element is set on the way: touching it after non-temporal stores would fetch its line again.
+  each_vector(job.classes, [&](int64_t i, auto part) {
+    Vec d = hn::Mul(va, exp_nonpositive(hn::Sub(load(x + i, part), lse)));
+    if (b != 0) d = hn::NegMulAdd(vb, class_weights(job, i, part), d);
+    if (i == at_vector) d = with_lane(d, at - i, static_cast<float>(at_target));
+    put<kStream>(d, dx + i, part);
+  });
 }
 
 template <bool kStream, class T, class Q>

