@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "schema/verify.h"
+
 namespace genesis {
 namespace {
 
@@ -84,6 +86,37 @@ TEST(Text, NodeTextNamesOrigins) {
   graph.set_origins({"layers.0.act"});
   graph.add_node(*find_op("neg"), {}, {graph.input("x")}, "y");
   EXPECT_EQ(node_text(graph, graph.nodes()[0], {.origins = true}), "%y = neg(x) : f32[4]  // layers.0.act");
+}
+
+// Any damage is an Error or another valid model, never a crash.
+TEST(Text, DamagedTextIsRefusedOrValid) {
+  const std::string pieces[] = {"%",   "@w", "(",     ")",   "{",  "}",   "[",
+                                "]",   ":",  ",",     "=",   "\"", "-1",  "9999999999999999999",
+                                "neg", "x",  "entry", "f32", "\\", "...", "batch*"};
+  uint32_t seed = 1;
+  const auto random = [&](size_t below) {
+    seed = seed * 1664525u + 1013904223u;
+    return static_cast<size_t>(seed >> 8) % below;
+  };
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = kText;
+    for (size_t changes = 1 + random(3); changes > 0; --changes) {
+      const size_t at = random(text.size());
+      if (random(2) == 0)
+        text.erase(at, 1 + random(8));
+      else
+        text.insert(at, pieces[random(std::size(pieces))]);
+    }
+    try {
+      const auto model = parse_text(text);
+      verify(*model);
+      to_text(*model);
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
 }
 
 }  // namespace
