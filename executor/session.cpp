@@ -89,7 +89,7 @@ class Session::Impl {
     const Graph authored = copy_graph(model_->entry(entry), *compiled->work);
     const Graph graph = optimise(passes::bind(authored, bindings));
     compiled->plan = passes::make_plan(graph, cpu::cpu_target(),
-                                       {.in_place = options_.in_place, .reuse = options_.reuse_memory});
+                                       {.in_place = options_.in_place, .schedule = options_.schedule, .reuse = options_.reuse_memory});
     compiled->plan.bindings = bindings;
     tasks_.execute([&] { compiled->runner = make_cpu_runner(compiled->plan); });
     return compiled;

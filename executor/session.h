@@ -25,7 +25,7 @@ struct SessionOptions {
   int threads = 0;       // 0: all cores
   bool optimise = true;  // run the pass pipeline
   std::set<std::string> disabled_passes;
-  bool in_place = true, reuse_memory = true;  // memory planning; off to compare
+  bool schedule = true, in_place = true, reuse_memory = true;  // memory planning; off to compare
   bool find_nonfinite = false;                // stop at the first node that makes a NaN or an infinity
 };
 

@@ -1,8 +1,11 @@
 #include "passes/make_plan.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "passes/node_order.h"
 #include "passes/offset_planner.h"
+#include "passes/overlap_check.h"
 #include "passes/storage.h"
 
 namespace genesis::passes {
@@ -17,9 +20,9 @@ class PlanMaker {
 
   Plan make() {
     plan_.entry = graph_.name();
-    for (size_t i = 0; i < graph_.nodes().size(); ++i) order_.push_back({static_cast<int32_t>(i)});
-    storage_ = assign_storage(graph_, order_, options_.in_place);
-    for (size_t i = 0; i < order_.size(); ++i) add_step(order_[i]);
+    ask_target_about_nodes();
+    choose_order();
+    for (size_t i = 0; i < order_.size(); ++i) add_step(order_[i], static_cast<int>(i));
     add_ports();
     add_state_updates();
     assign_offsets();
@@ -27,7 +30,60 @@ class PlanMaker {
   }
 
  private:
-  void add_step(NodeId id) {
+  void ask_target_about_nodes() {
+    for (const Node& node : graph_.nodes()) {
+      std::vector<TensorType> output_types;
+      for (ValueId output : node.outputs) output_types.push_back(graph_.type(output));
+      const std::vector<TensorType> input_types = graph_.input_types(node);
+      const bool may_be_view = node.op->view_offset && node.op->view_offset(node.attributes, input_types);
+      scratch_.push_back(may_be_view ? 0
+                                     : scratch_bytes({*node.op, node.attributes, input_types, output_types},
+                                                     node.authored_name()));
+    }
+  }
+
+  int64_t scratch_bytes(const KernelQuery& query, const std::string& name) const {
+    if (const auto why_not = target_.can_run ? target_.can_run(query) : std::nullopt)
+      fail("node '{}' cannot run on {}: {}", name, target_.device, *why_not);
+    return target_.scratch_bytes ? target_.scratch_bytes(query) : 0;
+  }
+
+  // Takes the candidate order with the lowest peak; the graph's own wins ties.
+  void choose_order() {
+    std::vector<std::vector<NodeId>> candidates = {graph_order(graph_)};
+    if (options_.schedule) {
+      candidates.push_back(late_order(graph_));
+      candidates.push_back(greedy_order(graph_));
+    }
+    int64_t lowest = std::numeric_limits<int64_t>::max();
+    for (const std::vector<NodeId>& candidate : candidates) {
+      GENESIS_ASSERT(candidate.size() == graph_.nodes().size());
+      Storage storage = assign_storage(graph_, candidate, options_.in_place);
+      const int64_t peak = peak_bytes(candidate, storage);
+      if (peak >= lowest) continue;
+      lowest = peak;
+      order_ = candidate;
+      storage_ = std::move(storage);
+    }
+  }
+
+  int64_t peak_bytes(const std::vector<NodeId>& order, const Storage& storage) const {
+    std::vector<int64_t> change(order.size() + 2, 0);
+    for (const Root& root : storage.roots) {
+      if (root.space != Space::kArena) continue;
+      change[static_cast<size_t>(root.first)] += align_up(root.bytes, target_.alignment);
+      change[static_cast<size_t>(root.last) + 1] -= align_up(root.bytes, target_.alignment);
+    }
+    int64_t live = 0, peak = 0;
+    for (size_t i = 0; i < order.size(); ++i) {
+      live += change[i];
+      peak =
+          std::max(peak, live + align_up(scratch_[static_cast<size_t>(order[i].index)], target_.alignment));
+    }
+    return std::max(peak, live + change[order.size()]);
+  }
+
+  void add_step(NodeId id, int position) {
     const Node& node = graph_.node(id);
     if (is_view(node)) return;
     Step step{
@@ -40,21 +96,14 @@ class PlanMaker {
       step.output_types.push_back(graph_.type(output));
       step.outputs.push_back(reference(output));
     }
-    ask_target(step);
-    step_positions_.push_back(id.index);
+    step.scratch_bytes = scratch_[static_cast<size_t>(id.index)];
+    step_positions_.push_back(position);
     plan_.steps.push_back(std::move(step));
   }
 
   bool is_view(const Node& node) const {
     return !node.inputs.empty() && location(node.outputs[0]).root == location(node.inputs[0]).root &&
            node.op->view_offset != nullptr && node.op->view_offset(node.attributes, graph_.input_types(node));
-  }
-
-  void ask_target(Step& step) {
-    const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types};
-    if (const auto why_not = target_.can_run ? target_.can_run(query) : std::nullopt)
-      fail("node '{}' cannot run on {}: {}", step.authored, target_.device, *why_not);
-    if (target_.scratch_bytes) step.scratch_bytes = target_.scratch_bytes(query);
   }
 
   const Location& location(ValueId id) const { return storage_.locations[static_cast<size_t>(id.index)]; }
@@ -102,7 +151,8 @@ class PlanMaker {
     step.input_types = step.output_types = {type};
     step.inputs = {source};
     step.outputs = {copy};
-    ask_target(step);
+    step.scratch_bytes =
+        scratch_bytes({*step.op, step.attributes, step.input_types, step.output_types}, name);
     step_positions_.push_back(position);
     plan_.steps.push_back(std::move(step));
     return copy;
@@ -125,6 +175,7 @@ class PlanMaker {
     for (size_t i = 0; i < plan_.steps.size(); ++i)
       add(step_positions_[i], step_positions_[i], plan_.steps[i].scratch_bytes);
     const OffsetPlan offsets = plan_offsets(buffers, {.alignment = target_.alignment});
+    GENESIS_ASSERT(!find_overlap(buffers, offsets.offsets));
     plan_.arena_bytes = offsets.height;
     plan_.lower_bound_bytes = offsets.lower_bound;
     std::vector<int64_t> root_offsets(storage_.roots.size(), 0);
@@ -181,6 +232,7 @@ class PlanMaker {
   const Target& target_;
   const PlanOptions options_;
   Plan plan_;
+  std::vector<int64_t> scratch_;  // by node
   std::vector<NodeId> order_;
   std::vector<int> step_positions_;  // by step: its position in the order
   Storage storage_;

@@ -14,6 +14,7 @@ namespace genesis::passes {
 
 struct PlanOptions {
   bool in_place = true;  // off: every result gets memory of its own (to show that in-place changes nothing)
+  bool schedule = true;  // off: nodes run in the graph's order
   bool reuse = true;     // off: no two buffers share memory
 };
 

@@ -31,7 +31,7 @@ SessionOptions parse_options(const std::string& text) {
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
       fail(
-          "option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off, in_place=on|off, "
+          "option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off, schedule=on|off, in_place=on|off, "
           "reuse=on|off",
           item);
     if (key == "device")
@@ -40,6 +40,8 @@ SessionOptions parse_options(const std::string& text) {
       options.threads = std::atoi(value.c_str());
     else if (key == "optimise" || key == "optimize")
       options.optimise = on;
+    else if (key == "schedule")
+      options.schedule = on;
     else if (key == "in_place")
       options.in_place = on;
     else if (key == "reuse")
@@ -48,7 +50,7 @@ SessionOptions parse_options(const std::string& text) {
       std::istringstream passes(value);
       for (std::string pass; std::getline(passes, pass, '+');) options.disabled_passes.insert(pass);
     } else
-      fail("option '{}' is not known: expected device, threads, optimise, disable, in_place or reuse", key);
+      fail("option '{}' is not known: expected device, threads, optimise, disable, schedule, in_place or reuse", key);
   }
   return options;
 }
@@ -138,7 +140,7 @@ void add_compare(CLI::App& app) {
   command
       ->add_option("--a", flags->a,
                    "options of the first run: device=, threads=, optimise=on|off, disable=PASS+PASS, "
-                   "in_place=, reuse=")
+                   "schedule=, in_place=, reuse=")
       ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
   command->add_option("--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal")

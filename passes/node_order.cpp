@@ -1,0 +1,147 @@
+#include "passes/node_order.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace genesis::passes {
+namespace {
+
+size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+
+// Bytes a value takes in the arena; views take none of their own.
+int64_t bytes_of(const Graph& graph, ValueId id) {
+  const ValueInfo& value = graph.value(id);
+  if (value.kind != ValueKind::kNode) return 0;
+  const Node& node = graph.node(value.producer);
+  if (node.op->view_offset && node.op->view_offset(node.attributes, graph.input_types(node))) return 0;
+  return value.type.bytes();
+}
+
+// A node that makes something out of nothing that the arena holds (constants, arange, a cast of a weight):
+// running it early only keeps its result alive longer.
+bool needs_no_arena(const Graph& graph, const Node& node) {
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return graph.value(id).kind != ValueKind::kNode; });
+}
+
+// Emits nodes in graph order, holding back the movable ones until somebody needs them.
+class LateOrder {
+ public:
+  explicit LateOrder(const Graph& graph) : graph_(graph), done_(graph.nodes().size(), false) {}
+
+  std::vector<NodeId> run() {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i)
+      if (!needs_no_arena(graph_, graph_.nodes()[i])) emit({static_cast<int32_t>(i)});
+    for (size_t i = 0; i < graph_.nodes().size(); ++i)
+      emit({static_cast<int32_t>(i)});  // those only outputs need
+    return std::move(order_);
+  }
+
+ private:
+  // Movable nodes have no inputs from nodes, so one level is all there is.
+  void emit(NodeId id) {
+    if (done_[at(id)]) return;
+    for (ValueId input : graph_.node(id).inputs)
+      if (graph_.value(input).kind == ValueKind::kNode && !done_[at(graph_.value(input).producer)])
+        emit_one(graph_.value(input).producer);
+    emit_one(id);
+  }
+  void emit_one(NodeId id) {
+    done_[at(id)] = true;
+    order_.push_back(id);
+  }
+
+  const Graph& graph_;
+  std::vector<bool> done_;
+  std::vector<NodeId> order_;
+};
+
+// List scheduling: of the nodes whose inputs are there, the one that lowers the live bytes most (or raises
+// them least).
+class GreedyOrder {
+ public:
+  explicit GreedyOrder(const Graph& graph)
+      : graph_(graph),
+        readers_(graph.values().size()),
+        waiting_(graph.nodes().size(), 0),
+        left_(graph.values().size(), 0) {
+    for (size_t i = 0; i < graph.nodes().size(); ++i)
+      for (ValueId input : distinct_inputs({static_cast<int32_t>(i)})) {
+        readers_[static_cast<size_t>(input.index)].push_back({static_cast<int32_t>(i)});
+        ++left_[static_cast<size_t>(input.index)];
+        if (graph.value(input).kind == ValueKind::kNode) ++waiting_[i];
+      }
+    for (const NamedValue& output : graph.outputs())
+      ++left_[static_cast<size_t>(output.value.index)];  // never freed
+    for (const StateUpdate& update : graph.updates()) ++left_[static_cast<size_t>(update.value.index)];
+  }
+
+  std::vector<NodeId> run() {
+    for (size_t i = 0; i < waiting_.size(); ++i)
+      if (waiting_[i] == 0) ready_.insert(key({static_cast<int32_t>(i)}));
+    std::vector<NodeId> order;
+    while (!ready_.empty()) {
+      const NodeId next{std::get<1>(*ready_.begin())};
+      ready_.erase(ready_.begin());
+      order.push_back(next);
+      finish(next);
+    }
+    return order;
+  }
+
+ private:
+  using Key = std::tuple<int64_t, int32_t>;  // growth of live bytes, then the graph's order
+
+  std::vector<ValueId> distinct_inputs(NodeId id) const {
+    std::vector<ValueId> inputs = graph_.node(id).inputs;
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    return inputs;
+  }
+
+  Key key(NodeId id) const {
+    int64_t growth = 0;
+    for (ValueId output : graph_.node(id).outputs) growth += bytes_of(graph_, output);
+    for (ValueId input : distinct_inputs(id))
+      if (left_[static_cast<size_t>(input.index)] == 1) growth -= bytes_of(graph_, input);
+    return {growth, id.index};
+  }
+
+  void finish(NodeId id) {
+    for (ValueId input : distinct_inputs(id)) release(input);
+    for (ValueId output : graph_.node(id).outputs)
+      for (NodeId reader : readers_[static_cast<size_t>(output.index)])
+        if (--waiting_[at(reader)] == 0) ready_.insert(key(reader));
+  }
+
+  // One reader less: the last one left now frees it, so its key changes.
+  void release(ValueId value) {
+    const auto index = static_cast<size_t>(value.index);
+    std::vector<Key> before;
+    for (NodeId reader : readers_[index])
+      if (const Key old = key(reader); ready_.erase(old) > 0) before.push_back(old);
+    --left_[index];
+    for (const Key& old : before) ready_.insert(key({std::get<1>(old)}));
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<NodeId>> readers_;  // by value
+  std::vector<int> waiting_;                  // by node: inputs not made yet
+  std::vector<int> left_;                     // by value: readers that have not run
+  std::set<Key> ready_;
+};
+
+}  // namespace
+
+std::vector<NodeId> graph_order(const Graph& graph) {
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) order.push_back({static_cast<int32_t>(i)});
+  return order;
+}
+
+std::vector<NodeId> late_order(const Graph& graph) { return LateOrder(graph).run(); }
+
+std::vector<NodeId> greedy_order(const Graph& graph) { return GreedyOrder(graph).run(); }
+
+}  // namespace genesis::passes
