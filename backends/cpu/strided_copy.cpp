@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kPieceBytes = 256 << 10;  // of one task
 constexpr int64_t kTile = 256;              // rows and columns of one tile of a transpose
+constexpr int64_t kStreamRow = 4096;        // bytes of a row; shorter ones measured no better than memcpy
 constexpr int64_t kStreamBytes = 16 << 20;  // results from here on leave the caches anyway
 
 struct Word16 {
@@ -91,14 +92,20 @@ void copy_rows(const StridedCopy& c, T* to, const T* from) {
   const auto elements = static_cast<int64_t>(kPieceBytes / sizeof(T));
   const int64_t pieces = n > 2 * elements ? (n + elements - 1) / elements : 1;  // of one row
   const int64_t piece = pieces == 1 ? n : elements;
+  const bool stream = c.to[last] == 1 && stride == 1 && n * int64_t{sizeof(T)} >= kStreamRow &&
+                      rows * n * int64_t{sizeof(T)} >= kStreamBytes;
   parallel_rows(rows * pieces, piece * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
     Walker walker(c, c.rank - 1, first / pieces);
     for (int64_t i = first; i < end; ++i) {
       const int64_t start = i % pieces * piece, length = std::min(piece, n - start);
-      copy_row(to + walker.to + start * c.to[last], c.to[last], from + walker.from + start * stride, stride,
-               length);
+      if (stream)
+        stream_copy(to + walker.to + start, from + walker.from + start, length * int64_t{sizeof(T)});
+      else
+        copy_row(to + walker.to + start * c.to[last], c.to[last], from + walker.from + start * stride, stride,
+                 length);
       if (i % pieces == pieces - 1) walker.next();
     }
+    if (stream) flush_stream();
   });
 }
 

@@ -1,6 +1,7 @@
 // Compiled once per instruction set: squares are turned in its widest registers.
 #include "backends/cpu/transpose.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -113,6 +114,20 @@ void transpose(void* to, int64_t to_stride, const void* from, int64_t from_strid
   }
 }
 
+void stream_bytes(void* to, const void* from, int64_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  constexpr int64_t kStep = hn::MaxLanes(hn::ScalableTag<uint8_t>());
+  auto* target = static_cast<uint8_t*>(to);
+  const auto* source = static_cast<const uint8_t*>(from);
+  const int64_t head = std::min<int64_t>(-reinterpret_cast<intptr_t>(to) & (kLineBytes - 1), bytes);
+  std::memcpy(target, source, static_cast<size_t>(head));
+  int64_t i = head;
+  for (; i + kLineBytes <= bytes; i += kLineBytes)
+    for (int64_t k = 0; k < kLineBytes; k += kStep)
+      hn::Stream(hn::LoadU(d, source + i + k), d, target + i + k);
+  std::memcpy(target + i, source + i, static_cast<size_t>(bytes - i));
+}
+
 }  // namespace
 }  // namespace genesis::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -121,11 +136,18 @@ HWY_AFTER_NAMESPACE();
 namespace genesis::cpu {
 
 HWY_EXPORT(transpose);
+HWY_EXPORT(stream_bytes);
 
 void transpose_tile(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t rows,
                     int64_t columns, int64_t element, bool stream) {
   HWY_DYNAMIC_DISPATCH(transpose)(to, to_stride, from, from_stride, rows, columns, element, stream);
 }
+
+void stream_copy(void* to, const void* from, int64_t bytes) {
+  HWY_DYNAMIC_DISPATCH(stream_bytes)(to, from, bytes);
+}
+
+void flush_stream() { hwy::FlushStream(); }
 
 }  // namespace genesis::cpu
 #endif

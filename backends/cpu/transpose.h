@@ -11,4 +11,8 @@ namespace genesis::cpu {
 void transpose_tile(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t rows,
                     int64_t columns, int64_t element, bool stream);
 
+// memcpy for a part of a result that is larger than the caches. Others see it after flush_stream().
+void stream_copy(void* to, const void* from, int64_t bytes);
+void flush_stream();
+
 }  // namespace genesis::cpu
