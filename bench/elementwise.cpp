@@ -84,6 +84,7 @@ class Copy {
     const double start = now();
     cpu::parallel_pieces(kBytes / kPiece, [&](int64_t i) {
       cpu::stream_copy(from_.data() + i * kPiece, to_.data() + i * kPiece, kPiece);
+      cpu::finish_streams();
     });
     return 2.0 * kBytes / (now() - start) / 1e9;
   }

@@ -10,8 +10,8 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kWholeRow = 256;       // shorter rows share a tile
-constexpr int64_t kTileElements = 2048;  // at most, unless a row is longer and may not be cut
+constexpr int64_t kWholeRow = 256;      // shorter rows share a tile
+constexpr int64_t kTileElements = 512;  // at most, unless a row is longer and may not be cut
 constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kBlockElements = 16 * 1024;
 constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results go around the cache

@@ -125,7 +125,6 @@ void stream(const uint8_t* from, uint8_t* to, size_t bytes) {
   for (; i + 64 <= bytes; i += 64)
     for (size_t j = 0; j < 64; j += step) hn::Stream(hn::LoadU(tag, from + i + j), tag, to + i + j);
   std::memcpy(to + i, from + i, bytes - i);
-  hwy::FlushStream();
 }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE
@@ -144,6 +143,8 @@ TileFunction find_half_store(DType dtype) { return HWY_DYNAMIC_DISPATCH(find_hal
 void stream_copy(const void* from, void* to, size_t bytes) {
   HWY_DYNAMIC_DISPATCH(stream)(static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to), bytes);
 }
+
+void finish_streams() { hwy::FlushStream(); }
 
 }  // namespace genesis::cpu
 #endif

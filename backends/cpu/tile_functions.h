@@ -43,6 +43,8 @@ TileFunction find_wrap(DType dtype);
 
 // Copies whole tiles around the cache: pays when the destination will not be read soon.
 void stream_copy(const void* from, void* to, size_t bytes);
+// Before another thread reads what this one has streamed.
+void finish_streams();
 
 // Parts of the tables above, by file.
 Formula find_f32_unary(std::string_view name);

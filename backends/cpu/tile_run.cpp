@@ -163,6 +163,7 @@ void run_tiles(const TileProgram& program, const KernelContext& context, int64_t
   alignas(64) std::byte scratch[kBytes];
   Machine machine(program, context, scratch);
   for (int64_t tile = begin; tile < end; ++tile) machine.run(tile);
+  finish_streams();
 }
 
 void run_blocks(const TileProgram& p, const KernelContext& context, int64_t first, int64_t last) {
