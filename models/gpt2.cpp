@@ -3,14 +3,10 @@
 #include <cmath>
 
 #include "builder/genesis.h"
+#include "models/decoder.h"
 
 namespace genesis::models {
 namespace {
-
-struct Positions {
-  Value ids;    // i64[seq]
-  Value start;  // i64[]: where the KV cache is appended; empty without a cache
-};
 
 class SelfAttention {
  public:
@@ -21,8 +17,7 @@ class SelfAttention {
         c_attn_(s / "c_attn", c.n_embd, 3 * c.n_embd, {.init = &init}),
         c_proj_(s / "c_proj", c.n_embd, c.n_embd, {.init = &out_init}),
         resid_dropout_(s / "resid_dropout", c.dropout),
-        k_cache_(s.cache("k_cache", {1, c.n_positions, heads_, head_size_}, c.dtype)),
-        v_cache_(s.cache("v_cache", {1, c.n_positions, heads_, head_size_}, c.dtype)) {}
+        cache_(s, c.n_positions, heads_, head_size_) {}
 
   Value operator()(Value x, const Positions& positions) const {
     const Value projected = c_attn_(x);
@@ -31,27 +26,17 @@ class SelfAttention {
       const LayerScope names(x, path_);
       std::vector<Value> qkv = chunk(projected, 3, -1);
       for (Value& part : qkv) part = reshape(part, {x.dim(0), x.dim(1), heads_, head_size_});
-      attended = reshape(attend(qkv[0], qkv[1], qkv[2], positions), x.shape());
+      attended = reshape(cache_.attend(qkv[0], qkv[1], qkv[2], positions), x.shape());
     }
     return resid_dropout_(c_proj_(attended));
   }
 
  private:
-  Value attend(Value q, Value k, Value v, const Positions& positions) const {
-    if (!positions.start) return attention(q, k, v, {.causal = true});
-    Graph& graph = *q.graph;
-    const Value keys = dynamic_update_slice(k_cache_.in(graph), k, positions.start, 1);
-    const Value values = dynamic_update_slice(v_cache_.in(graph), v, positions.start, 1);
-    graph.add_update(k_cache_.index, keys);
-    graph.add_update(v_cache_.index, values);
-    return attention(q, keys, values, {.causal = true}, {}, positions.start + dim_value(graph, q.dim(1)));
-  }
-
   std::string path_;
   int64_t heads_, head_size_;
   nn::Linear c_attn_, c_proj_;
   nn::Dropout resid_dropout_;
-  Parameter k_cache_, v_cache_;
+  KeyValueCache cache_;
 };
 
 class Block {
@@ -126,14 +111,6 @@ void check(const Gpt2Config& c) {
   if (c.n_embd % c.n_head != 0) fail("gpt2: n_embd {} is not a multiple of n_head {}", c.n_embd, c.n_head);
 }
 
-void add_cached(Model& model, const Gpt2& net, const std::string& entry, const Dim& length) {
-  GraphBuilder g(model, entry);
-  const Value tokens = g.input("tokens", DType::i64, {1, length}),
-              position = g.input("position", DType::i64, {});
-  const Value x = net.hidden(tokens, {.ids = arange(g.graph(), length) + position, .start = position});
-  g.output("logits", net.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)})));
-}
-
 }  // namespace
 
 std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed) {
@@ -144,20 +121,9 @@ std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed) {
       init::normal(0, config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.n_layer)));
   const Gpt2 net(Scope(*model, seed, config.dtype), config, init::normal(0, config.initializer_range),
                  out_init);
-  const Dim batch = symbol("batch"), seq = symbol("seq");
-  {
-    GraphBuilder g(*model, "loss", Mode::kTrain);
-    const Value tokens = g.input("tokens", DType::i64, {batch, seq}),
-                targets = g.input("targets", DType::i64, {batch, seq});
-    g.output("loss", cross_entropy(net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)})), targets));
-  }
-  {
-    GraphBuilder g(*model, "forward");
-    const Value tokens = g.input("tokens", DType::i64, {batch, seq});
-    g.output("logits", net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)})));
-  }
-  add_cached(*model, net, "prefill", seq);
-  add_cached(*model, net, "decode", 1);
+  add_decoder_entries(*model,
+                      {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
+                       .logits = [&](Value hidden) { return net.logits(hidden); }});
   return model;
 }
 

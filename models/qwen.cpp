@@ -1,15 +1,10 @@
 #include "models/qwen.h"
 
 #include "builder/genesis.h"
+#include "models/decoder.h"
 
 namespace genesis::models {
 namespace {
-
-// What a run of the network needs besides the tokens.
-struct Positions {
-  Value ids;    // i64[seq]: position of each token
-  Value start;  // i64[]: where the KV cache is appended; empty without a cache
-};
 
 class SelfAttention {
  public:
@@ -24,8 +19,7 @@ class SelfAttention {
                 {.bias = !c.qwen3, .init = &init}),
         o_proj_(s / "o_proj", c.num_attention_heads * c.head_size(), c.hidden_size,
                 {.bias = false, .init = &init}),
-        k_cache_(s.cache("k_cache", cache_shape(c), c.dtype)),
-        v_cache_(s.cache("v_cache", cache_shape(c), c.dtype)) {
+        cache_(s, c.max_position_embeddings, c.num_key_value_heads, c.head_size()) {
     if (!c.qwen3) return;
     q_norm_.emplace(s / "q_norm", c.head_size(), c.rms_norm_eps);
     k_norm_.emplace(s / "k_norm", c.head_size(), c.rms_norm_eps);
@@ -40,41 +34,23 @@ class SelfAttention {
     {
       const LayerScope names(x, path_);
       const nn::RotaryEmbedding rotary{config_.rope_theta};
-      attended = attend(rotary(q, positions.ids), rotary(k, positions.ids), v, positions);
+      attended = cache_.attend(rotary(q, positions.ids), rotary(k, positions.ids), v, positions);
       attended = reshape(attended, {x.dim(0), x.dim(1), config_.num_attention_heads * config_.head_size()});
     }
     return o_proj_(attended);
   }
 
  private:
-  static Shape cache_shape(const QwenConfig& c) {
-    return {1, c.max_position_embeddings, c.num_key_value_heads, c.head_size()};
-  }
-
   Value split_heads(Value x, int64_t heads) const {
     const LayerScope names(x, path_);
     return reshape(x, {x.dim(0), x.dim(1), heads, config_.head_size()});
-  }
-
-  Value attend(Value q, Value k, Value v, const Positions& positions) const {
-    if (!positions.start) return attention(q, k, v, {.causal = true});
-    const Value keys = append(k_cache_, k, positions), values = append(v_cache_, v, positions);
-    const Value length = positions.start + dim_value(*q.graph, q.dim(1));
-    return attention(q, keys, values, {.causal = true}, {}, length);
-  }
-
-  static Value append(Parameter cache, Value update, const Positions& positions) {
-    Graph& graph = *update.graph;
-    const Value appended = dynamic_update_slice(cache.in(graph), update, positions.start, 1);
-    graph.add_update(cache.index, appended);
-    return appended;
   }
 
   std::string path_;
   QwenConfig config_;
   nn::Linear q_proj_, k_proj_, v_proj_, o_proj_;
   std::optional<nn::RMSNorm> q_norm_, k_norm_;
-  Parameter k_cache_, v_cache_;
+  KeyValueCache cache_;
 };
 
 class DecoderLayer {
@@ -151,40 +127,15 @@ void check(const QwenConfig& c) {
     fail("qwen: the head size {} is odd; rotary embedding turns pairs", c.head_size());
 }
 
-void add_loss(Model& model, const Qwen& net, const Dim& batch, const Dim& seq) {
-  GraphBuilder g(model, "loss", Mode::kTrain);
-  const Value tokens = g.input("tokens", DType::i64, {batch, seq}),
-              targets = g.input("targets", DType::i64, {batch, seq});
-  const Value logits = net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)}));
-  g.output("loss", cross_entropy(logits, targets));
-}
-
-void add_forward(Model& model, const Qwen& net, const Dim& batch, const Dim& seq) {
-  GraphBuilder g(model, "forward");
-  const Value tokens = g.input("tokens", DType::i64, {batch, seq});
-  g.output("logits", net.logits(net.hidden(tokens, {.ids = arange(g.graph(), seq)})));
-}
-
-// Prefill and decode are one graph over a number of new tokens: many, or one.
-void add_cached(Model& model, const Qwen& net, const std::string& entry, const Dim& length) {
-  GraphBuilder g(model, entry);
-  const Value tokens = g.input("tokens", DType::i64, {1, length}),
-              position = g.input("position", DType::i64, {});
-  const Value x = net.hidden(tokens, {.ids = arange(g.graph(), length) + position, .start = position});
-  g.output("logits", net.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)})));
-}
-
 }  // namespace
 
 std::unique_ptr<Model> make_qwen(const QwenConfig& config, uint64_t seed) {
   check(config);
   auto model = std::make_unique<Model>();
   const Qwen net(Scope(*model, seed, config.dtype), config, init::normal(0, config.initializer_range));
-  const Dim batch = symbol("batch"), seq = symbol("seq");
-  add_loss(*model, net, batch, seq);
-  add_forward(*model, net, batch, seq);
-  add_cached(*model, net, "prefill", seq);
-  add_cached(*model, net, "decode", 1);
+  add_decoder_entries(*model,
+                      {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
+                       .logits = [&](Value hidden) { return net.logits(hidden); }});
   return model;
 }
 

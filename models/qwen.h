@@ -1,11 +1,6 @@
 // Qwen2 and Qwen3 as configurable graphs, parameter names as in transformers
 // ("model.layers.0.self_attn.q_proj.weight").
-//
-// Entry points of a model made here:
-//   loss     tokens i64[batch,seq], targets i64[batch,seq]  -> loss f32[]              (-100 targets do not
-//   count) forward  tokens i64[batch,seq]                          -> logits [batch,seq,vocab] prefill tokens
-//   i64[1,seq], position i64[]              -> logits [1,vocab] of the last token; fills the KV cache decode
-//   token i64[1,1], position i64[]                 -> logits [1,vocab]; appends to the KV cache
+// Entry points: loss, forward, prefill, decode (models/decoder.h).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "tools/viz/dot.h"
 
 #include <algorithm>
-#include <set>
 
 #include "tools/tool.h"
 
@@ -23,6 +22,12 @@ std::string folded_name(const std::string& name) {
     start = dot + 1;
   }
   return name;
+}
+
+// "model.layers.3.mlp.up_proj" -> "model.layers.3"
+std::string layer_prefix(const std::string& name) {
+  const size_t star = folded_name(name).find('*');
+  return star == std::string::npos ? "" : name.substr(0, name.find('.', star));
 }
 
 std::string escaped(const std::string& text) {
@@ -66,7 +71,7 @@ class Drawing {
       box.label = output.name + "\\n" + graph.type(output.value).to_string();
       box.op = "output";
       mark(box, here);
-      edges_.insert({key_of(graph, output.value), "out:" + output.name});
+      add_edge(key_of(graph, output.value), "out:" + output.name, false);
     }
   }
 
@@ -79,9 +84,9 @@ class Drawing {
     double most = 0;
     for (const auto& [key, box] : boxes_) most = std::max(most, box.weight);
     for (const auto& [key, box] : boxes_) out += box_text(key, box, most);
-    for (const auto& [from, to] : edges_)
-      out += fmt::format("  \"{}\" -> \"{}\"{};\n", escaped(from), escaped(to),
-                         from == to ? " [style=dashed]" : "");
+    for (const auto& [edge, between_layers] : edges_)
+      out += fmt::format("  \"{}\" -> \"{}\"{};\n", escaped(edge.first), escaped(edge.second),
+                         between_layers ? " [style=dashed, constraint=false]" : "");
     return out + "}\n";
   }
 
@@ -108,7 +113,19 @@ class Drawing {
     box.weight += weight(graph, node);
     for (ValueId input : node.inputs)
       if (graph.value(input).kind == ValueKind::kNode || graph.value(input).kind == ValueKind::kInput)
-        edges_.insert({key_of(graph, input), key});
+        add_edge(key_of(graph, input), key, between_layers(graph, input, node));
+  }
+
+  void add_edge(const std::string& from, const std::string& to, bool between) {
+    const auto [at, fresh] = edges_.try_emplace({from, to}, between);
+    if (!fresh) at->second = at->second && between;
+  }
+
+  // From one repetition of a folded layer to another: drawn dashed, and left out of the ranking of boxes.
+  bool between_layers(const Graph& graph, ValueId input, const Node& to) const {
+    if (!options_.fold || graph.value(input).kind != ValueKind::kNode) return false;
+    const std::string& from = graph.node(graph.value(input).producer).name;
+    return fold(from) != from && fold(to.name) != to.name && layer_prefix(from) != layer_prefix(to.name);
   }
 
   double weight(const Graph& graph, const Node& node) const {
@@ -157,7 +174,7 @@ class Drawing {
 
   const DotOptions& options_;
   std::map<std::string, Box> boxes_;
-  std::set<std::pair<std::string, std::string>> edges_;
+  std::map<std::pair<std::string, std::string>, bool> edges_;  // -> only between layers, never within one
 };
 
 }  // namespace
