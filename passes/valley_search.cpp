@@ -12,7 +12,7 @@ constexpr int64_t kWall = std::numeric_limits<int64_t>::max();
 constexpr size_t kMaxDepth = 6000;  // keeps the recursion within the stack
 
 // Tuned on generated instances; the result is not sensitive to any of them.
-constexpr double kSizeValue = 0.3, kWallValue = 1.0, kLuck = 0.5;
+constexpr double kSizeValue = 0.3, kWallValue = 1.0, kLevelValue = 1.0, kLuck = 0.5;
 constexpr double kRaiseCost = 0.5, kSlackCost = 8, kMuchSlack = 0.05;
 constexpr double kTroubleKept = 0.3;
 
@@ -103,6 +103,7 @@ void ValleySearch::split(Range range, std::vector<Range>& parts) const {
 // Parts are independent: if one has no solution, another solution of the other parts would not help it. The
 // part with the most trouble goes first.
 bool ValleySearch::solve_parts(Range range, std::span<const int32_t> open, size_t depth) {
+  blame_ = range;
   if (depth >= kMaxDepth) return false;
   if (frames_.size() <= depth) frames_.resize(depth + 1);
   Frame& frame = frames_[depth];
@@ -133,27 +134,33 @@ bool ValleySearch::branch(Range range, size_t depth) {
   find_valleys(range);
   count_fitting(range, frame.open);
   const int32_t section = pick_section(range);
-  if (fitting_[section] == 0 && slack(section) <= 0) {
-    trouble_[section] += 1;
-    return false;
-  }
-  list_options(section, frame.options);
+  Range blame = {valley_[section].first - 1, valley_[section].last + 1};
   const int64_t floor = floor_[section];
   const size_t mark = changes_.size();
-  const auto go_on = [&] {
+  bool may_vary = true;
+  // Follows the choice made for sections [first, last).
+  const auto go_on = [&](int32_t first, int32_t last) {
     if (solve_parts(range, frame.open, depth + 1)) return true;
     undo(mark);
+    may_vary = blame_.first < last && first < blame_.last && !out_of_work();
+    blame = {std::min(blame.first, blame_.first), std::max(blame.last, blame_.last)};
     return false;
   };
+  if (fitting_[section] > 0)
+    list_options(section, range, frame.options);
+  else
+    frame.options.clear();
   for (const Option& option : frame.options) {
     place(option.block, floor);
-    if (go_on()) return true;
-    if (out_of_work()) return false;
+    if (go_on(problem_.blocks[option.block].first, problem_.blocks[option.block].last)) return true;
+    if (!may_vary) return false;
   }
   if (const int64_t next = next_level(section, frame.open); next - floor <= slack(section)) {
     raise(section, next);
-    if (go_on()) return true;
+    if (go_on(section, section + 1)) return true;
+    if (!may_vary) return false;
   }
+  blame_ = blame;
   trouble_[section] += 1;
   return false;
 }
@@ -205,10 +212,23 @@ int32_t ValleySearch::pick_section(Range range) {
   return picked;
 }
 
-// The blocks that can lie on the floor of this section, best first; of equal blocks only one.
-void ValleySearch::list_options(int32_t section, std::vector<Option>& options) {
-  options.clear();
+// Blocks that touch the walls of the valley, and end level with them, leave fewer and wider valleys.
+double ValleySearch::value_of(int32_t block, int32_t section, Range range) {
+  const Block& b = problem_.blocks[block];
   const Range valley = valley_[section];
+  const int64_t top = floor_[section] + b.size;
+  const auto is_level_with = [&](int32_t s) {
+    return s >= range.first && s < range.last && remaining_[s] > 0 && floor_[s] == top;
+  };
+  double value = value_[block] + kLuck * random_.uniform();
+  if (b.first == valley.first) value += kWallValue + (is_level_with(b.first - 1) ? kLevelValue : 0);
+  if (b.last == valley.last) value += kWallValue + (is_level_with(b.last) ? kLevelValue : 0);
+  return value;
+}
+
+// The blocks that can lie on the floor of this section, best first; of equal blocks only one.
+void ValleySearch::list_options(int32_t section, Range range, std::vector<Option>& options) {
+  options.clear();
   for (const int32_t i : covering_[section]) {
     const Block& block = problem_.blocks[i];
     if (placed_[i] || !fits_valley(block, section)) continue;
@@ -216,9 +236,7 @@ void ValleySearch::list_options(int32_t section, std::vector<Option>& options) {
       const Block& other = problem_.blocks[option.block];
       return other.first == block.first && other.last == block.last && other.size == block.size;
     });
-    if (is_double) continue;
-    const int walls = (block.first == valley.first) + (block.last == valley.last);
-    options.push_back({value_[i] + kWallValue * walls + kLuck * random_.uniform(), i});
+    if (!is_double) options.push_back({value_of(i, section, range), i});
   }
   std::sort(options.begin(), options.end(), [](const Option& a, const Option& b) {
     return a.value != b.value ? a.value > b.value : a.block < b.block;

@@ -51,7 +51,8 @@ class ValleySearch {
   void find_valleys(Range range);
   void count_fitting(Range range, std::span<const int32_t> open);
   int32_t pick_section(Range range);
-  void list_options(int32_t section, std::vector<Option>& options);
+  void list_options(int32_t section, Range range, std::vector<Option>& options);
+  double value_of(int32_t block, int32_t section, Range range);
   int64_t next_level(int32_t section, std::span<const int32_t> open) const;
   void place(int32_t block, int64_t floor);
   void raise(int32_t section, int64_t floor);
@@ -74,6 +75,7 @@ class ValleySearch {
   std::vector<double> value_;      // per block: larger ones are tried first
   std::vector<char> placed_;
   std::vector<int64_t> offsets_;
+  Range blame_ = {0, 0};  // the sections whose state made the last branch fail
   std::vector<Change> changes_;
   std::deque<Frame> frames_;
   std::vector<Range> valley_;  // per section: the valley it lies in, empty if none
