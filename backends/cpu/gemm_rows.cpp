@@ -24,9 +24,10 @@ constexpr int kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 template <int m>
 constexpr int kWeightRows = std::clamp(kAccumulators / m, 1, 4);
 
-// `rows` rows of weights against m rows of x.
+// m rows of x against `rows` rows of weights that lie `apart` from each other.
 template <class T, int m, int rows>
-HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, float* sums) {
+HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, int64_t apart, float* sums) {
+  const int64_t stride = apart * r.stride_w;
   Vec sum[m][rows];
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
@@ -45,25 +46,28 @@ HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, float* s
     }
   };
   int64_t p = 0;
-  for (; p + kLanes <= r.k; p += kLanes) step(x + p * m, [&](int j) { return w + j * r.stride_w + p; });
+  for (; p + kLanes <= r.k; p += kLanes) step(x + p * m, [&](int j) { return w + j * stride + p; });
   if (p < r.k) {
     T last[rows][kLanes] = {};
     for (int j = 0; j < rows; ++j)
-      std::memcpy(last[j], w + j * r.stride_w + p, static_cast<size_t>(r.k - p) * sizeof(T));
+      std::memcpy(last[j], w + j * stride + p, static_cast<size_t>(r.k - p) * sizeof(T));
     step(x + p * m, [&](int j) { return last[j]; });
   }
   for (int i = 0; i < m; ++i) {
-    for (int j = 0; j < rows; ++j) sums[i * r.stride_sums + j] = hn::GetLane(hn::SumOfLanes(kF32, sum[i][j]));
+    for (int j = 0; j < rows; ++j)
+      sums[i * r.stride_sums + j * apart] = hn::GetLane(hn::SumOfLanes(kF32, sum[i][j]));
   }
 }
 
+// Each of the rows that meet comes from its own part of the block, so that memory is read as a few long
+// streams.
 template <class T, int m>
 void dot_block(const FewRows& r, const float* x, float* sums) {
   constexpr int rows = kWeightRows<m>;
   const T* w = static_cast<const T*>(r.weights);
-  int64_t j = 0;
-  for (; j + rows <= r.n; j += rows) dot_group<T, m, rows>(r, x, w + j * r.stride_w, sums + j);
-  for (; j < r.n; ++j) dot_group<T, m, 1>(r, x, w + j * r.stride_w, sums + j);
+  const int64_t part = r.n / rows;
+  for (int64_t j = 0; j < part; ++j) dot_group<T, m, rows>(r, x, w + j * r.stride_w, part, sums + j);
+  for (int64_t j = part * rows; j < r.n; ++j) dot_group<T, m, 1>(r, x, w + j * r.stride_w, 0, sums + j);
 }
 
 // Four rows of the weights are added to m rows of sums, which stay in L1.

@@ -15,10 +15,10 @@ namespace {
 // Above so many rows, packing pays: the sooner the fewer bytes a weight has.
 int64_t max_rows(const GemmProblem& p) { return !p.transpose_b ? 12 : p.b == DType::f32 ? 64 : 32; }
 
-constexpr int64_t kTaskBytes = 64 << 10;  // of weights
-constexpr int64_t kMaxSums = 4 << 10;     // of one task, on its stack, so that they stay in half of L1
-constexpr int64_t kTasksWanted = 32;      // slices of k are made where blocks alone are fewer
-constexpr int64_t kMinSlice = 128;        // steps of k
+constexpr int64_t kTaskBytes = 64 << 10, kMaxTaskBytes = 256 << 10;  // of weights
+constexpr int64_t kMaxSums = 4 << 10;  // of one task, on its stack, so that they stay in half of L1
+constexpr int64_t kTasksWanted = 32;   // slices of k are made where blocks alone are fewer
+constexpr int64_t kMinSlice = 128;     // steps of k
 
 class SmallGemm final : public Gemm {
  public:
@@ -68,8 +68,9 @@ SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few rows"), problem_(p) {
 void SmallGemm::choose_blocks() {
   const GemmProblem& p = problem_;
   const int64_t row_bytes = std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
+  const int64_t task_bytes = std::clamp(p.batch * p.n * row_bytes / 64, kTaskBytes, kMaxTaskBytes);
   const int64_t most = kMaxSums / 12 / p.m * 12;  // whole groups of 3 and of 4 rows of the weights
-  block_n_ = p.transpose_b ? std::clamp<int64_t>(round_up(kTaskBytes / row_bytes, 12), 12, most) : most;
+  block_n_ = p.transpose_b ? std::clamp<int64_t>(round_up(task_bytes / row_bytes, 12), 12, most) : most;
   block_n_ = std::min(block_n_, kMaxBias);
   blocks_ = ceil_div(p.n, block_n_);
   slice_k_ = p.k;
