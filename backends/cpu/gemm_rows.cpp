@@ -22,7 +22,7 @@ constexpr int kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 
 // Rows of the weights at a time, so that all sums stay in registers.
 template <int m>
-constexpr int kWeightRows = std::clamp(kAccumulators / m, 1, 4);
+constexpr int kWeightRows = std::clamp(kAccumulators / m, 1, 6);
 
 // m rows of x against `rows` rows of weights that lie `apart` from each other.
 template <class T, int m, int rows>
@@ -31,17 +31,17 @@ HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, int64_t 
   Vec sum[m][rows];
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int j = 0; j < rows; ++j) sum[i][j] = hn::Zero(kF32);
   }
   const auto step = [&](const float* x_at, auto&& w_at) HWY_ATTR {
     Vec weight[rows];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int j = 0; j < rows; ++j) weight[j] = load(w_at(j));
 #pragma GCC unroll 8
     for (int i = 0; i < m; ++i) {
       const Vec value = load(x_at + i * kLanes);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
       for (int j = 0; j < rows; ++j) sum[i][j] = hn::MulAdd(value, weight[j], sum[i][j]);
     }
   };
@@ -53,7 +53,9 @@ HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, int64_t 
       std::memcpy(last[j], w + j * stride + p, static_cast<size_t>(r.k - p) * sizeof(T));
     step(x + p * m, [&](int j) { return last[j]; });
   }
+#pragma GCC unroll 8  // else the sums would live in memory
   for (int i = 0; i < m; ++i) {
+#pragma GCC unroll 6
     for (int j = 0; j < rows; ++j)
       sums[i * r.stride_sums + j * apart] = hn::GetLane(hn::SumOfLanes(kF32, sum[i][j]));
   }
@@ -115,14 +117,21 @@ void add_block(const FewRows& r, const float* x, float* sums) {
   for (; p < r.k; ++p) add_group<T, m, 1>(r, x + p * m, w + p * r.stride_w, sums);
 }
 
-// f.operator()<m>(i) for the groups of rows [i, i + m).
+// f.operator()<m>(i) for the groups of rows [i, i + m), as padded_rows() has them.
 template <class F>
 void each_group(int64_t rows, const F& f) {
   int64_t i = 0;
   for (; i + 8 <= rows; i += 8) f.template operator()<8>(i);
-  if (rows - i >= 4) f.template operator()<4>(i), i += 4;
-  if (rows - i >= 2) f.template operator()<2>(i), i += 2;
-  if (rows - i >= 1) f.template operator()<1>(i);
+  switch (padded_rows(rows) - i) {
+    case 8:
+      return f.template operator()<8>(i);
+    case 4:
+      return f.template operator()<4>(i);
+    case 2:
+      return f.template operator()<2>(i);
+    case 1:
+      return f.template operator()<1>(i);
+  }
 }
 
 // The weights of one call stay in L2 between groups.
@@ -149,7 +158,7 @@ void pack_rows(const RowsOfA& a, float* x) {
     for (int64_t block = 0; block < packed_k; block += lanes) {
       for (int i = 0; i < m; ++i, to += lanes) {
         const T* from = data + (first + i) * a.row + block * a.step;
-        const int64_t valid = std::min<int64_t>(lanes, a.k - block);
+        const int64_t valid = first + i < a.m ? std::min<int64_t>(lanes, a.k - block) : 0;
         if (lanes == kLanes && a.step == 1 && valid == lanes)
           store(load(from), to);
         else

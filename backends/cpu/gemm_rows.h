@@ -1,7 +1,6 @@
 // The inner loops of products with few rows, chosen once per problem for the CPU at hand. Used by
-// gemm_small.cpp only. Rows of x are packed in groups of 8, 4, 2 and 1, so that what meets in registers lies
-// side by side in memory: rows that lie a power of two apart would otherwise push each other out of the
-// cache.
+// gemm_small.cpp only. Rows of x are packed in groups of 8, 4, 2 or 1, so that what meets in registers lies
+// side by side in memory: rows a power of two apart would push each other out of the cache.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +9,21 @@
 
 namespace genesis::cpu {
 
+// With the rows of zeros that fill the last group.
+constexpr int64_t padded_rows(int64_t m) {
+  const int64_t rest = m % 8;
+  return m - rest + (rest > 4 ? 8 : rest > 2 ? 4 : rest);
+}
+
 struct FewRows {
-  const float* x;    // [m, k], packed
+  const float* x;    // [padded_rows(m), k], packed
   int64_t stride_x;  // packed_row(k), also where only steps [first_k, first_k + k) are taken
   int64_t first_k;   // only for add_rows
   int64_t m;
   const void* weights;  // of the first step and column: [n, k] for dot_rows, [k, n] for add_rows
   int64_t stride_w;
   int64_t n, k;
-  float* sums;  // [m, n]
+  float* sums;  // [padded_rows(m), n]
   int64_t stride_sums;
 };
 

@@ -61,7 +61,7 @@ SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few rows"), problem_(p) {
   epilogue_ = epilogue_function(DType::f32, p.c);
   row_x_ = kernel_.packed_row(p.k);
   choose_blocks();
-  x_bytes_ = round_up(batches_of_x() * p.m * row_x_ * 4, kAlignment);
+  x_bytes_ = round_up(batches_of_x() * padded_rows(p.m) * row_x_ * 4, kAlignment);
   if (slices_ > 1) partial_bytes_ = slices_ * p.batch * p.m * p.n * 4;
 }
 
@@ -69,8 +69,9 @@ void SmallGemm::choose_blocks() {
   const GemmProblem& p = problem_;
   const int64_t row_bytes = std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
   const int64_t task_bytes = std::clamp(p.batch * p.n * row_bytes / 64, kTaskBytes, kMaxTaskBytes);
-  const int64_t most = kMaxSums / 12 / p.m * 12;  // whole groups of 3 and of 4 rows of the weights
-  block_n_ = p.transpose_b ? std::clamp<int64_t>(round_up(task_bytes / row_bytes, 12), 12, most) : most;
+  const int64_t unit = p.transpose_b ? 12 : 64;  // whole groups of rows of the weights, or whole cache lines
+  const int64_t most = kMaxSums / unit / padded_rows(p.m) * unit;
+  block_n_ = p.transpose_b ? std::clamp<int64_t>(round_up(task_bytes / row_bytes, unit), unit, most) : most;
   block_n_ = std::min(block_n_, kMaxBias);
   blocks_ = ceil_div(p.n, block_n_);
   slice_k_ = p.k;
@@ -98,7 +99,7 @@ void SmallGemm::pack_a(const void* a, float* x) const {
                     for (int64_t batch = first; batch < last; ++batch) {
                       kernel_.pack({static_cast<const std::byte*>(a) + batch * batch_bytes,
                                     p.transpose_a ? 1 : p.lda, p.transpose_a ? p.lda : 1, p.m, p.k},
-                                   x + batch * p.m * row_x_);
+                                   x + batch * padded_rows(p.m) * row_x_);
                     }
                   });
 }
@@ -110,7 +111,7 @@ void SmallGemm::compute_block(const Call& call, int64_t index) const {
   const int64_t n = std::min(block_n_, p.n - column), k0 = slice * slice_k_, k = std::min(slice_k_, p.k - k0);
   const int64_t weights = batch * p.stride_b + (p.transpose_b ? column * p.ldb : k0 * p.ldb + column);
   alignas(kAlignment) float sums[kMaxSums];
-  kernel_.run({call.x + (p.stride_a == 0 ? 0 : batch) * p.m * row_x_, row_x_, k0, p.m,
+  kernel_.run({call.x + (p.stride_a == 0 ? 0 : batch) * padded_rows(p.m) * row_x_, row_x_, k0, p.m,
                call.b + weights * static_cast<int64_t>(size_of(p.b)), p.ldb, n, k, sums, block_n_});
   if (slices_ == 1) return finish(call, batch, column, n, sums, block_n_);
   float* partial = partial_at(call, slice, batch, column);

@@ -10,7 +10,7 @@
 namespace genesis::cpu {
 
 constexpr int64_t kAlignment = 64;  // of scratch and its parts
-constexpr int64_t kMaxBias = 2048;  // columns of one tile at most
+constexpr int64_t kMaxBias = 4096;  // columns of one tile at most
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
