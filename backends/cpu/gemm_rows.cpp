@@ -72,23 +72,23 @@ void dot_block(const FewRows& r, const float* x, float* sums) {
   for (int64_t j = part * rows; j < r.n; ++j) dot_group<T, m, 1>(r, x, w + j * r.stride_w, 0, sums + j);
 }
 
-// Four rows of the weights are added to m rows of sums, which stay in L1.
+// A few rows of the weights are added to m rows of sums, which stay in L1.
 template <class T, int m, int rows>
 HWY_INLINE void add_group(const FewRows& r, const float* x, const T* w, float* sums) {
   Vec value[m][rows];
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int p = 0; p < rows; ++p) value[i][p] = hn::Set(kF32, x[p * m + i]);
   }
   const auto step = [&](auto&& w_at, float* to, int64_t stride) HWY_ATTR {
     Vec weight[rows];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
     for (int p = 0; p < rows; ++p) weight[p] = load(w_at(p));
 #pragma GCC unroll 8
     for (int i = 0; i < m; ++i) {
       Vec sum = load(to + i * stride);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
       for (int p = 0; p < rows; ++p) sum = hn::MulAdd(value[i][p], weight[p], sum);
       store(sum, to + i * stride);
     }
@@ -109,7 +109,7 @@ HWY_INLINE void add_group(const FewRows& r, const float* x, const T* w, float* s
 
 template <class T, int m>
 void add_block(const FewRows& r, const float* x, float* sums) {
-  constexpr int rows = 4;
+  constexpr int rows = m == 1 ? 6 : 4;
   const T* w = static_cast<const T*>(r.weights);
   for (int i = 0; i < m; ++i) std::fill_n(sums + i * r.stride_sums, r.n, 0.0f);
   int64_t p = 0;
