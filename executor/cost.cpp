@@ -36,6 +36,12 @@ double flops_of(const Step& step) {
   if (op == "matmul" || op == "linear") return 2 * elements(step.output_types[0]) * inner_size(step);
   if (op == "attention") return attention_flops(step, 2);
   if (op == "attention_grad") return attention_flops(step, 5);
+  if (op ==
+      "linear_cross_entropy") {  // logits, and the two products of their gradient where the step makes it
+    const double logits =
+        2 * elements(step.input_types[0]) * static_cast<double>(step.input_types[1].shape[0].value());
+    return step.output_types.size() > 1 ? 3 * logits : logits;
+  }
   return 0;
 }
 

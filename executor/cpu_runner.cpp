@@ -1,11 +1,17 @@
 #include "executor/cpu_runner.h"
 
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
 #include "executor/nonfinite.h"
+#include "executor/step_graph.h"
 
 namespace genesis {
 
@@ -44,7 +50,8 @@ struct Call {
 
 class CpuRunner final : public Runner {
  public:
-  explicit CpuRunner(const Plan& plan) : plan_(plan) {
+  explicit CpuRunner(const Plan& plan)
+      : plan_(plan), graph_(make_step_graph(plan)), faults_(plan.steps.size()), waiting_(plan.steps.size()) {
     calls_.reserve(plan.steps.size());
     for (const Step& step : plan.steps)
       with_context([&] { add_call(step); }, [&] { return "while preparing node '" + step.authored + "'"; });
@@ -68,11 +75,15 @@ class CpuRunner final : public Runner {
   }
 
   void run(const RunOptions& options) override {
-    fault_.set = false;
+    if (stopped_.exchange(false))
+      for (Fault& fault : faults_) fault.set = false;
     if (options.timings || options.find_nonfinite || options.observer)
       run_observed(options);
+    else if (tbb::this_task_arena::max_concurrency() == 1)
+      run_in_order();
     else
-      run_plain();
+      run_when_ready();
+    if (stopped_) report_first_fault();
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
   }
 
@@ -103,14 +114,61 @@ class CpuRunner final : public Runner {
     call.context.outputs = call.outputs;
     call.context.attributes_ptr = call.attributes.get();
     call.context.prepared_ptr = call.prepared.get();
-    call.context.fault = &fault_;
+    call.context.fault = &faults_[calls_.size()];
     calls_.push_back(std::move(call));
   }
 
-  void run_plain() {
-    for (const Call& call : calls_) {
-      call.run(call.context);
-      if (fault_.set.load(std::memory_order_relaxed)) report_fault(call);
+  void execute(size_t i) {
+    calls_[i].run(calls_[i].context);
+    if (faults_[i].set.load(std::memory_order_relaxed)) stopped_.store(true, std::memory_order_relaxed);
+  }
+
+  void run_in_order() {
+    for (size_t i = 0; i < calls_.size() && !stopped_.load(std::memory_order_relaxed); ++i) execute(i);
+  }
+
+  // Every step starts when those it waits for are done. Results do not depend on who runs what: a step reads
+  // and writes the same bytes whenever it runs.
+  void run_when_ready() {
+    for (size_t i = 0; i < waiting_.size(); ++i)
+      waiting_[i].store(graph_.waits[i], std::memory_order_relaxed);
+    tbb::task_group tasks;
+    std::vector<int32_t> ready;
+    for (size_t i = 0; i < waiting_.size(); ++i)
+      if (graph_.waits[i] == 0) ready.push_back(static_cast<int32_t>(i));
+    for (size_t i = 1; i < ready.size(); ++i) start(tasks, ready[i]);
+    if (!ready.empty()) run_chain(tasks, ready[0]);
+    tasks.wait();
+  }
+
+  void start(tbb::task_group& tasks, int32_t step) {
+    tasks.run([this, &tasks, step] { run_chain(tasks, step); });
+  }
+
+  // Runs a step and goes on with what it made ready: tiny steps on this thread, larger ones in tasks of their
+  // own, except for one when there is nothing tiny to do.
+  void run_chain(tbb::task_group& tasks, int32_t first) {
+    constexpr size_t kMost = 64;
+    std::array<int32_t, kMost> tiny;  // a stack
+    size_t count = 0;
+    int32_t next = first;
+    while (next >= 0) {
+      if (!stopped_.load(std::memory_order_relaxed)) execute(static_cast<size_t>(next));
+      const auto& successors = graph_.successors[static_cast<size_t>(next)];
+      next = -1;
+      for (int32_t successor : successors) {
+        const auto at = static_cast<size_t>(successor);
+        if (waiting_[at].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        if (graph_.tiny[at] && count < kMost)
+          tiny[count++] = successor;
+        else if (next < 0)
+          next = successor;
+        else
+          start(tasks, successor);
+      }
+      if (count == 0) continue;
+      if (next >= 0) start(tasks, next);
+      next = tiny[--count];
     }
   }
 
@@ -120,18 +178,23 @@ class CpuRunner final : public Runner {
     if (options.timings) options.timings->assign(calls_.size(), {});
     for (size_t i = 0; i < calls_.size(); ++i) {
       const double start = now();
-      calls_[i].run(calls_[i].context);
+      execute(i);
       if (options.timings) (*options.timings)[i] = {start, now()};
-      if (fault_.set) report_fault(calls_[i]);
+      if (stopped_) return;
       if (options.find_nonfinite) check_finite(calls_[i]);
       if (options.observer) options.observer(*calls_[i].step, calls_[i].inputs, calls_[i].outputs);
     }
   }
 
-  [[noreturn]] void report_fault(const Call& call) const {
-    if (fault_.what) fail("node '{}' ({}): {}", call.step->authored, call.step->op->name(), fault_.what);
-    fail("node '{}' ({}): index {} is out of range: it must be at least 0 and less than {}",
-         call.step->authored, call.step->op->name(), fault_.value, fault_.limit);
+  // The first in the plan's order, whichever thread saw one first.
+  [[noreturn]] void report_first_fault() const {
+    size_t i = 0;
+    while (!faults_[i].set) ++i;
+    const Step& step = *calls_[i].step;
+    const Fault& fault = faults_[i];
+    if (fault.what) fail("node '{}' ({}): {}", step.authored, step.op->name(), fault.what);
+    fail("node '{}' ({}): index {} is out of range: it must be at least 0 and less than {}", step.authored,
+         step.op->name(), fault.value, fault.limit);
   }
 
   static void check_finite(const Call& call) {
@@ -148,7 +211,11 @@ class CpuRunner final : public Runner {
   std::vector<Call> calls_;
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
-  Fault fault_;
+  StepGraph graph_;
+  std::vector<Fault> faults_;  // by step
+  std::vector<std::atomic<int32_t>>
+      waiting_;                        // by step: how many of its predecessors are not done in this run
+  std::atomic<bool> stopped_ = false;  // a step reported a fault: the others are skipped
 };
 
 }  // namespace
