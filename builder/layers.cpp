@@ -1,6 +1,7 @@
 #include "builder/layers.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "schema/ops/index.h"
 #include "schema/ops/matmul.h"
@@ -13,6 +14,34 @@ namespace {
 
 Value optional(Parameter parameter, Value like) { return parameter ? parameter.in(*like.graph) : Value{}; }
 
+const Scope& checked_embedding(const Scope& scope, int64_t num_embeddings, int64_t padding_idx) {
+  if (padding_idx < -1 || padding_idx >= num_embeddings)
+    fail("layer '{}': padding_idx {} is not one of its {} rows, nor -1 (none)", scope.path(), padding_idx,
+         num_embeddings);
+  return scope;
+}
+
+// A copy with zeros in one row.
+Tensor without_row(const Tensor& matrix, int64_t row) {
+  std::byte* data;
+  Tensor copy = Tensor::uninitialized(matrix.type(), &data);
+  const auto row_bytes = static_cast<size_t>(matrix.bytes() / matrix.type().shape[0].value());
+  std::memcpy(data, matrix.data(), static_cast<size_t>(matrix.bytes()));
+  std::memset(data + static_cast<size_t>(row) * row_bytes, 0, row_bytes);
+  return copy;
+}
+
+// x must end in `sizes`: without parameters nothing else would notice.
+void check_trailing(const std::string& layer, Value x, const std::vector<int64_t>& sizes) {
+  const int first = x.rank() - static_cast<int>(sizes.size());
+  bool fits = first >= 0;
+  for (size_t i = 0; fits && i < sizes.size(); ++i)
+    fits = x.shape()[first + static_cast<int>(i)] == Dim(sizes[i]);
+  if (!fits)
+    fail("layer '{}' normalises over the last axes {}, got x {}", layer, Shape::of(sizes).to_string(),
+         x.shape().to_string());
+}
+
 }  // namespace
 
 Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options)
@@ -22,6 +51,8 @@ Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, co
   weight = options.weight ? options.weight
                           : scope.parameter("weight", {out_features, in_features},
                                             options.init ? *options.init : standard);
+  if (weight.model != &scope.model())
+    fail("layer '{}' shares the weight '{}' of another model", path_, weight.state().name);
   const Shape expected{out_features, in_features};
   if (!(weight.state().type.shape == expected))
     fail("layer '{}' shares the weight '{}' of shape {}, expected {}", path_, weight.state().name,
@@ -36,9 +67,13 @@ Value Linear::operator()(Value x) const {
 
 Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
                      const init::Init& init)
-    : weight(scope.parameter("weight", {num_embeddings, embedding_dim}, init)),
+    : weight(checked_embedding(scope, num_embeddings, padding_idx)
+                 .parameter("weight", {num_embeddings, embedding_dim}, init)),
       padding_idx_(padding_idx),
-      path_(scope.path()) {}
+      path_(scope.path()) {
+  if (padding_idx >= 0)
+    scope.model().set_initial(weight.index, without_row(weight.state().initial, padding_idx));
+}
 
 Value Embedding::operator()(Value indices) const {
   const LayerScope names(indices, path_);
@@ -55,7 +90,9 @@ LayerNorm::LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, 
 
 Value LayerNorm::operator()(Value x) const {
   const LayerScope names(x, path_);
-  return layer_norm(x, optional(weight, x), optional(bias, x), eps_);
+  check_trailing(path_, x, normalized_shape_);
+  return layer_norm(x, optional(weight, x), optional(bias, x), eps_,
+                    static_cast<int64_t>(normalized_shape_.size()));
 }
 
 RMSNorm::RMSNorm(const Scope& scope, int64_t normalized_size, double eps)

@@ -27,7 +27,8 @@ class Linear {
   std::string path_;
 };
 
-// Rows of weight [num_embeddings, embedding_dim], standard normal at first.
+// Rows of weight [num_embeddings, embedding_dim], standard normal at first. Row `padding_idx` (-1: none)
+// starts as zeros and gets no gradient.
 class Embedding {
  public:
   Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,

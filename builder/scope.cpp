@@ -2,37 +2,42 @@
 
 namespace genesis {
 
+Value Parameter::in(Graph& graph) const {
+  if (&graph.model() != model)
+    fail("state '{}' belongs to another model than entry point '{}'", state().name, graph.name());
+  return graph.state(index);
+}
+
 Scope Scope::operator/(const std::string& name) const {
   Scope child = *this;
-  child.path_ = path_.empty() ? name : path_ + "." + name;
+  child.path_ = full_name(name);
   return child;
 }
 
-Parameter Scope::add(State state) const {
-  if (!path_.empty()) state.name = path_ + "." + state.name;
-  return {model_, model_->add_state(std::move(state))};
+std::string Scope::full_name(const std::string& name) const {
+  return path_.empty() ? name : path_ + "." + name;
+}
+
+Parameter Scope::add(State state, const init::Init& init) const {
+  state.name = full_name(state.name);
+  if (state.type.shape.is_constant()) state.initial = init::make(init, state.type, seed_, state.name);
+  return {model_, model_->add_state(std::move(state))};  // refuses symbolic sizes, naming the state
 }
 
 Parameter Scope::parameter(const std::string& name, Shape shape, const init::Init& init) const {
-  const TensorType type{dtype_, std::move(shape)};
-  const std::string full_name = path_.empty() ? name : path_ + "." + name;
-  return add({.name = name,
-              .type = type,
-              .role = StateRole::kParameter,
-              .trainable = true,
-              .initial = init::make(init, type, seed_, full_name)});
+  return add(
+      {.name = name, .type = {dtype_, std::move(shape)}, .role = StateRole::kParameter, .trainable = true},
+      init);
 }
 
 Parameter Scope::buffer(const std::string& name, Shape shape, const init::Init& init) const {
-  const TensorType type{DType::f32, std::move(shape)};
-  return add({.name = name,
-              .type = type,
-              .role = StateRole::kBuffer,
-              .initial = init::make(init, type, seed_, name)});
+  return add({.name = name, .type = {DType::f32, std::move(shape)}, .role = StateRole::kBuffer}, init);
 }
 
 Parameter Scope::cache(const std::string& name, Shape shape, DType dtype) const {
-  return add({.name = name, .type = {dtype, std::move(shape)}, .role = StateRole::kCache});
+  return {model_,
+          model_->add_state(
+              {.name = full_name(name), .type = {dtype, std::move(shape)}, .role = StateRole::kCache})};
 }
 
 Parameter Scope::rng() const {

@@ -16,7 +16,7 @@ struct Parameter {
   int32_t index = -1;
 
   explicit operator bool() const { return index >= 0; }
-  Value in(Graph& graph) const { return graph.state(index); }  // its value in a graph
+  Value in(Graph& graph) const;  // its value in a graph; throws Error when that is of another model
   const State& state() const { return model->state(index); }
 };
 
@@ -43,7 +43,9 @@ class Scope {
   Parameter rng() const;
 
  private:
-  Parameter add(State state) const;
+  std::string full_name(const std::string& name) const;
+  // Adds a state filled as `init` says; its name is made full here.
+  Parameter add(State state, const init::Init& init) const;
 
   Model* model_;
   uint64_t seed_;

@@ -9,14 +9,16 @@ namespace genesis::nn {
 Value Residual::operator()(Value x) const { return x + layer_(x); }
 
 MultiheadAttention::MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, bool bias)
-    : in_proj_weight(scope.parameter("in_proj_weight", {3 * embed_dim, embed_dim}, init::xavier_uniform())),
-      embed_dim_(embed_dim),
-      num_heads_(num_heads),
-      path_(scope.path()) {
-  if (num_heads <= 0 || embed_dim % num_heads != 0)
+    : embed_dim_(embed_dim), num_heads_(num_heads), path_(scope.path()) {
+  if (num_heads <= 0 || embed_dim <= 0 || embed_dim % num_heads != 0)
     fail("layer '{}': embed_dim {} is not a multiple of num_heads {}", path_, embed_dim, num_heads);
+  in_proj_weight = scope.parameter("in_proj_weight", {3 * embed_dim, embed_dim}, init::xavier_uniform());
   if (bias) in_proj_bias = scope.parameter("in_proj_bias", {3 * embed_dim}, init::zeros());
   out_proj_.emplace(scope / "out_proj", embed_dim, embed_dim, Linear::Options{.bias = bias});
+  if (bias) {  // unlike that of any other Linear
+    const Parameter& out_bias = out_proj_->bias;
+    scope.model().set_initial(out_bias.index, Tensor::zeros(out_bias.state().type));
+  }
 }
 
 Value MultiheadAttention::operator()(Value query, Value key, Value value, bool causal, Value mask) const {

@@ -98,15 +98,17 @@ void Graph::set_attributes(NodeId id, const Attributes& attributes) {
 }
 
 void Graph::add_output(const std::string& name, Value value) {
-  GENESIS_ASSERT(value.graph == this);
+  if (!value) fail("output '{}' of entry point '{}' is an empty value", name, name_);
+  if (value.graph != this) fail("output '{}' of entry point '{}' belongs to another graph", name, name_);
   for (const NamedValue& output : outputs_)
     if (output.name == name) fail("entry point '{}' already has an output named '{}'", name_, name);
   outputs_.push_back({name, value.id});
 }
 
 void Graph::add_update(int32_t state, Value value) {
-  GENESIS_ASSERT(value.graph == this);
   const State& target = model_->state(state);
+  if (!value) fail("the new value of state '{}' is an empty value", target.name);
+  if (value.graph != this) fail("the new value of state '{}' belongs to another graph", target.name);
   if (!(value.type() == target.type))
     fail("state '{}' is {}, its new value '{}' is {}", target.name, target.type.to_string(), value.name(),
          value.type().to_string());

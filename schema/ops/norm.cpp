@@ -113,9 +113,9 @@ void RmsNorm::grad(GradientContext& g) const {
 
 std::span<const OpDef* const> norm_ops() { return kOps; }
 
-Value layer_norm(Value x, Value weight, Value bias, double eps) {
+Value layer_norm(Value x, Value weight, Value bias, double eps, int64_t num_axes) {
   ops::LayerNorm op{.eps = eps, .has_weight = bool(weight), .has_bias = bool(bias)};
-  op.num_axes = weight ? weight.rank() : bias ? bias.rank() : 1;
+  op.num_axes = num_axes > 0 ? num_axes : weight ? weight.rank() : bias ? bias.rank() : 1;
   std::vector<Value> inputs = {x};
   if (weight) inputs.push_back(weight);
   if (bias) inputs.push_back(bias);

@@ -1,0 +1,158 @@
+// Layers of transformers against plain loops in double.
+#include "tests/builder/layer_run.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+using Names = std::vector<std::string>;
+
+// A matrix product of a row of x with rows [from, from + count) of weight.
+Doubles project(const Doubles& x, size_t row, size_t in, const Doubles& weight, const Doubles& bias,
+                size_t from, size_t count) {
+  Doubles y(count);
+  for (size_t o = 0; o < count; ++o) {
+    y[o] = bias.empty() ? 0 : bias[from + o];
+    for (size_t i = 0; i < in; ++i) y[o] += x[row * in + i] * weight[(from + o) * in + i];
+  }
+  return y;
+}
+
+struct Case {
+  size_t batch, query_time, key_time, embed, heads;
+};
+
+// `sees(b, h, i, j)`: may query i of head h read key j?
+template <class Sees>
+Doubles attention_reference(const Case& c, const Model& model, const Doubles& query, const Doubles& key,
+                            const Doubles& value, bool bias, const Sees& sees) {
+  const Doubles weight = state_of(model, "attn.in_proj_weight"),
+                out = state_of(model, "attn.out_proj.weight");
+  const Doubles in_bias = bias ? state_of(model, "attn.in_proj_bias") : Doubles{},
+                out_bias = bias ? state_of(model, "attn.out_proj.bias") : Doubles{};
+  const size_t e = c.embed, d = e / c.heads;
+  Doubles y;
+  for (size_t b = 0; b < c.batch; ++b)
+    for (size_t i = 0; i < c.query_time; ++i) {
+      const Doubles q = project(query, b * c.query_time + i, e, weight, in_bias, 0, e);
+      Doubles mixed(e);
+      for (size_t h = 0; h < c.heads; ++h) {
+        double total = 0;
+        Doubles sum(d);
+        for (size_t j = 0; j < c.key_time; ++j) {
+          if (!sees(b, h, i, j)) continue;
+          const Doubles k = project(key, b * c.key_time + j, e, weight, in_bias, e, e);
+          const Doubles v = project(value, b * c.key_time + j, e, weight, in_bias, 2 * e, e);
+          double score = 0;
+          for (size_t t = 0; t < d; ++t) score += q[h * d + t] * k[h * d + t];
+          const double p = std::exp(score / std::sqrt(static_cast<double>(d)));
+          total += p;
+          for (size_t t = 0; t < d; ++t) sum[t] += p * v[h * d + t];
+        }
+        for (size_t t = 0; t < d; ++t) mixed[h * d + t] = sum[t] / total;
+      }
+      for (double value_out : project(mixed, 0, e, out, out_bias, 0, e)) y.push_back(value_out);
+    }
+  return y;
+}
+
+TEST(Transformer, MultiheadAttentionIsPyTorchs) {
+  Model model;
+  const nn::MultiheadAttention attn(Scope(model, 1) / "attn", 8, 2);
+  EXPECT_EQ(state_names(model), (Names{"attn.in_proj_weight f32[24,8]", "attn.in_proj_bias f32[24]",
+                                       "attn.out_proj.weight f32[8,8]", "attn.out_proj.bias f32[8]"}));
+  EXPECT_EQ(state_of(model, "attn.in_proj_bias"), Doubles(24, 0.0));
+  EXPECT_EQ(state_of(model, "attn.out_proj.bias"), Doubles(8, 0.0));
+  const double bound = std::sqrt(6.0 / (24 + 8));  // xavier
+  for (double value : state_of(model, "attn.in_proj_weight")) EXPECT_LE(std::abs(value), bound);
+  scramble(model);
+  const Case c{2, 3, 3, 8, 2};
+  const Tensor x = wave_tensor({2, 3, 8}, 0.2);
+  const Doubles data = x.to_doubles();
+  expect_near(run_layer(model, {x}, [&](const auto& v) { return attn(v[0]); }).y(),
+              attention_reference(c, model, data, data, data, true, [](auto...) { return true; }), 1e-5);
+  expect_near(run_layer(model, {x}, [&](const auto& v) { return attn(v[0], true); }).y(),
+              attention_reference(c, model, data, data, data, true,
+                                  [](size_t, size_t, size_t i, size_t j) { return j <= i; }),
+              1e-5);
+}
+
+TEST(Transformer, MultiheadAttentionAcrossWithAMaskAndWithoutBias) {
+  Model model;
+  const nn::MultiheadAttention attn(Scope(model) / "attn", 8, 4, false);
+  EXPECT_EQ(state_names(model), (Names{"attn.in_proj_weight f32[24,8]", "attn.out_proj.weight f32[8,8]"}));
+  scramble(model);
+  const Tensor query = wave_tensor({1, 2, 8}, 0.2), key = wave_tensor({1, 4, 8}, 0.9),
+               value = wave_tensor({1, 4, 8}, 2.1);
+  const std::vector<bool> sees = {true, false, true, true, false, true, true, false};
+  const Tensor mask = Tensor::of<bool>({2, 4}, sees);
+  const LayerRun run = run_layer(model, {query, key, value, mask},
+                                 [&](const auto& v) { return attn(v[0], v[1], v[2], false, v[3]); });
+  EXPECT_EQ(run.outputs.at("y").type().shape.to_string(), "[1,2,8]");
+  expect_near(
+      run.y(),
+      attention_reference({1, 2, 4, 8, 4}, model, query.to_doubles(), key.to_doubles(), value.to_doubles(),
+                          false, [&](size_t, size_t, size_t i, size_t j) { return bool(sees[i * 4 + j]); }),
+      1e-5);
+}
+
+TEST(Transformer, MultiheadAttentionRefusesHeadsThatDoNotDivide) {
+  Model model;
+  expect_error([&] { nn::MultiheadAttention(Scope(model) / "attn", 8, 3); }, {"attn", "8", "num_heads 3"});
+  expect_error([&] { nn::MultiheadAttention(Scope(model) / "attn", 8, 0); }, {"attn", "8", "num_heads 0"});
+  EXPECT_TRUE(model.states().empty()) << "a refused layer leaves nothing behind";
+  const nn::MultiheadAttention attn(Scope(model) / "attn", 8, 2);
+}
+
+TEST(Transformer, FeedForwardSwiGlu) {
+  Model model;
+  const nn::FeedForwardSwiGLU mlp(Scope(model) / "mlp", 4, 6);
+  EXPECT_EQ(state_names(model), (Names{"mlp.gate_proj.weight f32[6,4]", "mlp.up_proj.weight f32[6,4]",
+                                       "mlp.down_proj.weight f32[4,6]"}));
+  scramble(model);
+  const Tensor x = wave_tensor({2, 3, 4}, 0.2);
+  Doubles expected;
+  for (size_t row = 0; row < 6; ++row) {
+    Doubles h = project(x.to_doubles(), row, 4, state_of(model, "mlp.gate_proj.weight"), {}, 0, 6);
+    const Doubles up = project(x.to_doubles(), row, 4, state_of(model, "mlp.up_proj.weight"), {}, 0, 6);
+    for (size_t i = 0; i < 6; ++i) h[i] = h[i] / (1 + std::exp(-h[i])) * up[i];
+    for (double value : project(h, 0, 6, state_of(model, "mlp.down_proj.weight"), {}, 0, 4))
+      expected.push_back(value);
+  }
+  expect_near(run_layer(model, {x}, [&](const auto& v) { return mlp(v[0]); }).y(), expected);
+}
+
+TEST(Transformer, FeedForwardSwiGluWithBias) {
+  Model model;
+  const nn::FeedForwardSwiGLU mlp(Scope(model) / "mlp", 4, 6, true);
+  EXPECT_EQ(model.states().size(), 6u);
+  EXPECT_EQ(model.state(model.find_state("mlp.gate_proj.bias")).type.to_string(), "f32[6]");
+  EXPECT_EQ(model.state(model.find_state("mlp.down_proj.bias")).type.to_string(), "f32[4]");
+}
+
+void expect_rotation(RopeKind kind) {
+  Model model;
+  const Tensor x = wave_tensor({1, 3, 2, 4}, 0.2), positions = Tensor::of<int64_t>({3}, {0, 5, 9});
+  const nn::RotaryEmbedding rotary{.theta = 100, .kind = kind};
+  const LayerRun run = run_layer(model, {x, positions}, [&](const auto& v) { return rotary(v[0], v[1]); });
+  const Doubles data = x.to_doubles();
+  Doubles expected(data.size());
+  const double at[] = {0, 5, 9};
+  for (size_t t = 0; t < 3; ++t)
+    for (size_t h = 0; h < 2; ++h)
+      for (size_t pair = 0; pair < 2; ++pair) {
+        const double angle = at[t] * std::pow(100.0, -2.0 * static_cast<double>(pair) / 4);
+        const size_t head = (t * 2 + h) * 4, a = head + (kind == RopeKind::kHalf ? pair : 2 * pair),
+                     b = a + (kind == RopeKind::kHalf ? 2 : 1);
+        expected[a] = data[a] * std::cos(angle) - data[b] * std::sin(angle);
+        expected[b] = data[b] * std::cos(angle) + data[a] * std::sin(angle);
+      }
+  expect_near(run.y(), expected);
+}
+
+TEST(Transformer, RotaryEmbeddingByHalves) { expect_rotation(RopeKind::kHalf); }
+TEST(Transformer, RotaryEmbeddingInterleaved) { expect_rotation(RopeKind::kInterleaved); }
+
+}  // namespace
+}  // namespace genesis
