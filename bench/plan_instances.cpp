@@ -20,7 +20,7 @@ namespace {
 using genesis::bench::PlanInstance;
 
 struct Arguments {
-  std::string kind, dump;
+  std::string kind, dump, json;
   int seeds = 2;
   genesis::passes::OffsetOptions options{.search_budget = genesis::passes::kThoroughSearch};
 };
@@ -31,6 +31,7 @@ Arguments parse(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--kind") arguments.kind = argv[i + 1];
     if (flag == "--dump") arguments.dump = argv[i + 1];
+    if (flag == "--json") arguments.json = argv[i + 1];
     if (flag == "--seeds") arguments.seeds = std::atoi(argv[i + 1]);
     if (flag == "--seconds") arguments.options.max_seconds = std::atof(argv[i + 1]);
     if (flag == "--budget") arguments.options.search_budget = std::atoll(argv[i + 1]);
@@ -102,4 +103,8 @@ int main(int argc, char** argv) {
   fmt::print("\n");
   for (const auto& [kind, tally] : kinds) tally.print(kind);
   if (all.count > 0) all.print("all hard kinds");
+  if (all.count > 0 && !arguments.json.empty())
+    std::ofstream(arguments.json) << fmt::format(
+        "{{\"instances\": {}, \"geometric_mean\": {:.5f}, \"worst\": {:.5f}, \"slowest_seconds\": {:.3f}}}\n",
+        all.count, std::exp(all.log_sum / all.count), all.worst, all.slowest);
 }

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs every bench and ends with one table: bar, required, reached. Called by `./dev bench`.
+#   bench/run.sh BUILD_DIR [OUTPUT_DIR]      reports as JSON go to OUTPUT_DIR (default: BUILD_DIR/bench-results)
+# TORCH_PYTHON names a python with PyTorch for the comparison (default: python3; skipped where it has none).
+# Every figure is a ratio to a limit measured in the same run, but other work on the machine still disturbs it.
+set -euo pipefail
+build=${1:?usage: bench/run.sh BUILD_DIR [OUTPUT_DIR]}
+out=${2:-$build/bench-results}
+here=$(dirname "$0")
+python=${TORCH_PYTHON:-python3}
+rm -rf "$out"
+mkdir -p "$out"
+
+section() { printf '\n== %s\n' "$*"; }
+# A bench that fails is reported and leaves its bars unmeasured; the others still run.
+bench() { "$build/bench/$1" "${@:2}" || printf '%s failed\n' "$1" >&2; }
+
+section "matrix products"
+bench matmul --json "$out/matmul.json"
+section "elementwise and fused ops"
+bench bench_elementwise --json >"$out/elementwise.json" && cat "$out/elementwise.json"
+section "rows: softmax, norms, losses, optimizers"
+bench bench_rows --json "$out/rows.json"
+section "attention, rope, swiglu"
+bench bench_attention --json >"$out/attention.json" && cat "$out/attention.json"
+section "a step of training"
+bench bench_train_step --json "$out/train_step.json"
+if command -v "$python" >/dev/null; then
+  "$python" "$here/torch_train_step.py" --json "$out/torch.json" || echo "the comparison with PyTorch failed" >&2
+else
+  echo "no $python: the comparison with PyTorch is skipped"
+fi
+section "decoding"
+bench bench_decode --json "$out/decode.json"
+section "executor"
+bench bench_overhead --json "$out/overhead.json"
+section "a file of 2 GB"
+bench bench_open_file --json "$out/open_file.json"
+section "memory of every model"
+bench bench_arena --json "$out/arena.json"
+section "hard plans"
+bench plan_instances --json "$out/plan_instances.json"
+bench bench_summary "$out"
+echo
+echo "reports: $out"

@@ -1,0 +1,42 @@
+// The model that the benches of whole steps measure, and what they all need around it: training added as
+// genesis-opt adds it, random tokens, a stopwatch, a report as JSON. Sizes are the same in
+// torch_train_step.py.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "executor/inputs.h"
+#include "schema/model.h"
+
+namespace genesis::bench {
+
+// qwen2: hidden 512, intermediate 1408, 8 layers, 8 heads, vocabulary 8192, tied head, f32.
+std::unique_ptr<Model> make_subject();
+
+// The loss through the preparation pipeline, then train_step with AdamW and clipping by norm.
+void add_training(Model& model, const std::string& options = "adamw,lr=3e-4,clip=1.0");
+
+// i64, uniform below `vocabulary`.
+Tensor random_tokens(const std::vector<int64_t>& sizes, int64_t vocabulary, uint64_t seed);
+
+// Elements of all parameters with two axes: those that a product multiplies with every token.
+int64_t product_parameters(const Model& model);
+int64_t parameter_bytes(const Model& model);
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Does nothing without a file name; exits with a message when the file cannot be written.
+void write_report(const std::string& file, const nlohmann::json& report);
+
+}  // namespace genesis::bench
