@@ -23,6 +23,8 @@ constexpr int64_t kPackedA = 290 << 10;  // what that comes to at most, with any
 constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
 constexpr int64_t kPanelPadding = 16 * 17;    // elements: 17 cache lines
 constexpr int64_t kMaxTileBytes = 128 << 10;  // sums of one tile, on the task's stack too
+constexpr double kAloneFlops = 1.5e6;         // done before other threads are awake
+constexpr double kTaskFlops = 1e5;            // what could be computed while a task is started
 constexpr int64_t kPieceBytes = 64 << 10;     // of B, packed by one task
 
 // One operand as the packing sees it: lines are rows of op(A) or columns of op(B), each k long.
@@ -78,6 +80,10 @@ class PackedGemm final : public Gemm {
 
   void choose_tile();
   void choose_chunk();
+  double flops() const {
+    return 2.0 * static_cast<double>(problem_.batch * problem_.m * problem_.n) *
+           static_cast<double>(problem_.k);
+  }
   double cost_of_tile(int64_t tile_m, int64_t tile_n) const;
   int64_t panel_stride(int width, int64_t k) const;                 // packed elements
   int64_t packed_bytes(int64_t lines, int width, int64_t k) const;  // a multiple of 64
@@ -86,6 +92,11 @@ class PackedGemm final : public Gemm {
     return tile_m_ / kernel_.mr * panel_stride(kernel_.width_a, k) * kernel_.element_bytes();
   }
 
+  template <class Body>
+  void for_each(int64_t count, const Body& body) const {
+    if (!alone_) return parallel_pieces(count, body);
+    for (int64_t i = 0; i < count; ++i) body(i);
+  }
   void run_chunk(const Call& call, const Chunk& chunk) const;
   void pack_b(const Call& call, const Chunk& chunk) const;
   void compute_tile(const Call& call, const Chunk& chunk, int64_t index) const;
@@ -104,6 +115,7 @@ class PackedGemm final : public Gemm {
   Operand a_, b_;
   EpilogueFunction epilogue_ = nullptr;
   int64_t sum_bytes_ = 4, c_bytes_ = 4;
+  bool alone_ = false;     // so small that the calling thread does it all
   bool in_place_ = false;  // C serves as its own accumulators
   int64_t tile_m_ = 0, tile_n_ = 0;
   int64_t chunk_batch_ = 1, chunk_m_ = 0, chunk_n_ = 0, chunk_k_ = 0;
@@ -121,6 +133,7 @@ PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel
   epilogue_ = epilogue_function(accumulator(), p.c);
   sum_bytes_ = bytes(accumulator());
   c_bytes_ = bytes(p.c);
+  alone_ = flops() < kAloneFlops;
   choose_tile();
   choose_chunk();
   GENESIS_ASSERT(packed_a_bytes() <= kPackedA);
@@ -135,12 +148,15 @@ int64_t PackedGemm::packed_bytes(int64_t lines, int width, int64_t k) const {
   return ceil_div(lines, width) * panel_stride(width, k) * kernel_.element_bytes();
 }
 
-// Relative time: wide tiles pack A less often, high ones fetch B less often, many share the work evenly.
+// Relative time: wide tiles pack A less often, high ones fetch B less often, many share the work evenly,
+// large ones are worth a task.
 double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
   const GemmProblem& p = problem_;
   const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n);
   const double traffic = 1 + 5.0 / static_cast<double>(tile_n) + 1.5 / static_cast<double>(tile_m);
-  return traffic * (1 + 3.0 / static_cast<double>(tiles));
+  const double task =
+      1 + kTaskFlops / (2.0 * static_cast<double>(tile_m * tile_n * std::max<int64_t>(p.k, 1)));
+  return traffic * task * (alone_ ? 1 : 1 + 3.0 / static_cast<double>(tiles));
 }
 
 void PackedGemm::choose_tile() {
@@ -197,7 +213,7 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
 void PackedGemm::run_chunk(const Call& call, const Chunk& chunk) const {
   pack_b(call, chunk);
   const int64_t tiles = ceil_div(chunk.rows.size, tile_m_) * ceil_div(chunk.columns.size, tile_n_);
-  parallel_pieces(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
+  for_each(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
 }
 
 void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
@@ -206,11 +222,15 @@ void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
   const int64_t width = kernel_.nr, element = kernel_.element_bytes(),
                 stride = panel_stride(kernel_.nr, depth.size);
   const int64_t entry_bytes = packed_bytes(lines.size, kernel_.nr, depth.size);
+  const int64_t depth_steps = std::max<int64_t>(1, depth.size);
   // Long runs of the source per task: along k if k is contiguous, else across many lines.
-  const int64_t piece_lines = b_.k_contiguous ? width : std::max<int64_t>(1, 512 / width) * width;
+  const int64_t run = std::max<int64_t>(1, kPieceBytes / (width * element));  // steps of one panel
+  const int64_t panels =
+      b_.k_contiguous ? std::max<int64_t>(1, run / depth_steps) : std::max<int64_t>(1, 512 / width);
+  const int64_t piece_lines = panels * width;
   const int64_t piece_k = std::max<int64_t>(32, round_up(kPieceBytes / (piece_lines * element), 2));
   const int64_t line_pieces = ceil_div(lines.size, piece_lines), k_pieces = ceil_div(depth.size, piece_k);
-  parallel_pieces(batch.size * line_pieces * k_pieces, [&](int64_t index) {
+  for_each(batch.size * line_pieces * k_pieces, [&](int64_t index) {
     const int64_t line = index / k_pieces % line_pieces * piece_lines, k = index % k_pieces * piece_k;
     const int64_t entry = index / k_pieces / line_pieces;
     const int64_t offset = line / width * stride + kernel_.depth(k) * width;

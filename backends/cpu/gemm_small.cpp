@@ -12,8 +12,12 @@
 namespace genesis::cpu {
 namespace {
 
-// Above so many rows, packing pays: the sooner the fewer bytes a weight has.
-int64_t max_rows(const GemmProblem& p) { return !p.transpose_b ? 12 : p.b == DType::f32 ? 64 : 32; }
+// Above so many rows, packing pays: the sooner the fewer bytes a weight has, and the shorter a sum is.
+int64_t max_rows(const GemmProblem& p) {
+  if (!p.transpose_b) return 12;
+  if (p.k < 256) return p.k < 128 ? 8 : 12;
+  return p.b == DType::f32 ? 40 : 16;
+}
 
 constexpr int64_t kTaskBytes = 64 << 10, kMaxTaskBytes = 256 << 10;  // of weights
 constexpr int64_t kMaxSums = 4 << 10;  // of one task, on its stack, so that they stay in half of L1
