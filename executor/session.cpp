@@ -88,11 +88,19 @@ class Session::Impl {
     compiled->work = Model::with_tables_of(*model_);
     const Graph authored = copy_graph(model_->entry(entry), *compiled->work);
     const Graph graph = optimise(passes::bind(authored, bindings));
-    compiled->plan = passes::make_plan(graph, cpu::cpu_target(),
-                                       {.in_place = options_.in_place, .schedule = options_.schedule, .reuse = options_.reuse_memory});
+    compiled->plan = passes::make_plan(graph, cpu::cpu_target(), plan_options());
     compiled->plan.bindings = bindings;
     tasks_.execute([&] { compiled->runner = make_cpu_runner(compiled->plan); });
     return compiled;
+  }
+
+  passes::PlanOptions plan_options() const {
+    const auto on = [&](bool option, std::string_view name) {
+      return option && !options_.disabled_passes.contains(std::string(name));
+    };
+    return {.in_place = on(options_.in_place, passes::kInPlaceSwitch),
+            .schedule = on(options_.schedule, passes::kOrderSwitch),
+            .reuse = on(options_.reuse_memory, passes::kReuseSwitch)};
   }
 
   Graph optimise(Graph bound) const {

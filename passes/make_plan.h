@@ -6,6 +6,8 @@
 // Everything else gets an offset in one arena (passes/offset_planner.h).
 #pragma once
 
+#include <string_view>
+
 #include "schema/graph.h"
 #include "schema/plan.h"
 #include "schema/target.h"
@@ -17,6 +19,11 @@ struct PlanOptions {
   bool schedule = true;  // off: nodes run in the graph's order
   bool reuse = true;     // off: no two buffers share memory
 };
+
+// The names by which --disable switches them off, beside those of passes.
+inline constexpr std::string_view kOrderSwitch = "node_order", kInPlaceSwitch = "in_place",
+                                  kReuseSwitch = "memory_reuse";
+inline constexpr std::string_view kPlanSwitches[] = {kOrderSwitch, kInPlaceSwitch, kReuseSwitch};
 
 // Throws Error when a node has no kernel on the target, naming the node and each implementation's reason.
 Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options = {});

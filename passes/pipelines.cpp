@@ -1,6 +1,9 @@
 #include "passes/pipelines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 
 #include "passes/cse.h"
 #include "passes/dce.h"
@@ -11,6 +14,7 @@
 #include "passes/fuse_linear_cross_entropy.h"
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
+#include "passes/make_plan.h"
 #include "passes/simplify.h"
 #include "schema/model.h"
 
@@ -85,12 +89,12 @@ std::vector<Pass> all_passes() {
 }
 
 void check_pass_names(const std::set<std::string, std::less<>>& names) {
-  const std::vector<Pass> passes = all_passes();
-  std::string known;
-  for (const Pass& pass : passes) known += (known.empty() ? "" : ", ") + std::string(pass.name);
+  std::vector<std::string_view> there;
+  for (const Pass& pass : all_passes()) there.push_back(pass.name);
+  there.insert(there.end(), std::begin(kPlanSwitches), std::end(kPlanSwitches));
   for (const std::string& name : names)
-    if (std::none_of(passes.begin(), passes.end(), [&](const Pass& p) { return p.name == name; }))
-      fail("there is no pass '{}'; the passes are: {}", name, known);
+    if (std::find(there.begin(), there.end(), name) == there.end())
+      fail("there is no pass '{}'; the passes are: {}", name, fmt::join(there, ", "));
 }
 
 }  // namespace genesis::passes
