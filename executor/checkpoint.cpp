@@ -13,6 +13,7 @@ namespace genesis {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* kStepKey = "checkpoint.step";  // in the metadata
 constexpr std::string_view kPrefix = "step-", kSuffix = ".genesis";
 
 std::string file_name(int64_t step) { return fmt::format("{}{:09}{}", kPrefix, step, kSuffix); }
@@ -43,6 +44,7 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
 
 std::unique_ptr<Model> snapshot(const Session& session) {
   auto model = std::make_unique<Model>(session.model());
+  model->metadata.erase(kStepKey);
   for (size_t i = 0; i < model->states().size(); ++i) {
     const State& state = model->states()[i];
     if (state.role != StateRole::kCache)
@@ -51,14 +53,30 @@ std::unique_ptr<Model> snapshot(const Session& session) {
   return model;
 }
 
-Checkpoint save_checkpoint(const Session& session, const fs::path& directory, int64_t step, int keep) {
+int64_t steps_done(const Model& model) {
+  const auto at = model.metadata.find(kStepKey);
+  if (at == model.metadata.end()) return 0;
+  int64_t step = 0;
+  const char* end = at->second.data() + at->second.size();
+  const auto [stop, error] = std::from_chars(at->second.data(), end, step);
+  if (error != std::errc() || stop != end || step < 0)
+    fail("the model's metadata '{}' is '{}', expected a number of steps", kStepKey, at->second);
+  return step;
+}
+
+void make_checkpoint_folder(const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) fail("cannot make the checkpoint folder {}: {}", directory.string(), error.message());
+}
+
+Checkpoint save_checkpoint(const Session& session, const fs::path& directory, int64_t step, int keep) {
+  make_checkpoint_folder(directory);
   const std::unique_ptr<Model> model = snapshot(session);
-  model->metadata["checkpoint.step"] = std::to_string(step);
+  model->metadata[kStepKey] = std::to_string(step);
   const Checkpoint written{directory / file_name(step), step};
   save_model(*model, written.path);
+  std::error_code error;  // what cannot be removed stays
   const std::vector<Checkpoint> all = list_checkpoints(directory);
   for (size_t i = static_cast<size_t>(std::max(keep, 1)); i < all.size(); ++i) fs::remove(all[i].path, error);
   return written;

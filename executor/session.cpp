@@ -1,7 +1,9 @@
 #include "executor/session.h"
 
+#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "backends/cpu/kernels.h"
@@ -16,9 +18,21 @@
 namespace genesis {
 namespace {
 
+constexpr int kMaxThreads = 1024;
+
+int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
 int checked_threads(int threads) {
-  if (threads < 0) fail("--threads {}: expected 0 (all cores) or a positive number", threads);
-  return threads == 0 ? static_cast<int>(std::thread::hardware_concurrency()) : threads;
+  if (threads < 0 || threads > kMaxThreads)
+    fail("--threads {}: expected 0 (all cores) or a number of threads up to {}", threads, kMaxThreads);
+  return threads == 0 ? default_threads() : threads;
+}
+
+// TBB starts no more threads than there are cores unless it is told to.
+std::unique_ptr<tbb::global_control> allow_threads(int threads) {
+  if (threads <= default_threads()) return nullptr;
+  return std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                               static_cast<size_t>(threads));
 }
 
 // An entry point made ready for one set of sizes.
@@ -38,6 +52,7 @@ class Session::Impl {
       : model_(std::move(model)),
         options_(std::move(options)),
         states_(*model_),
+        more_threads_(allow_threads(checked_threads(options_.threads))),
         tasks_(checked_threads(options_.threads)) {
     const std::set<std::string>& disabled = environment().disabled;
     options_.disabled_passes.insert(disabled.begin(), disabled.end());
@@ -163,6 +178,7 @@ class Session::Impl {
   int64_t arena_bytes_ = 0;
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   std::map<std::pair<std::string, Bindings>, std::unique_ptr<Compiled>> compiled_;
+  std::unique_ptr<tbb::global_control> more_threads_;
   tbb::task_arena tasks_;
 };
 

@@ -1,11 +1,15 @@
 #include "executor/trainer.h"
 
+#include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "executor/checkpoint.h"
+#include "schema/file/atomic_write.h"
 
 namespace genesis {
 namespace {
@@ -21,17 +25,27 @@ double scalar_or_nan(const NamedTensors& outputs, const std::string& name) {
   return at == outputs.end() || at->second.numel() != 1 ? std::nan("") : at->second.to_doubles()[0];
 }
 
-int64_t steps_done(const Session& session) {
-  const auto at = session.model().metadata.find("checkpoint.step");
-  return at == session.model().metadata.end() ? 0 : std::stoll(at->second);
+// Rows of steps up to `last`: what a run that was killed wrote after its last checkpoint is run again, and
+// its last row may be cut short.
+std::string rows_until(const std::filesystem::path& path, int64_t last) {
+  std::string kept;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line, nullptr, false);
+    if (row.is_object() && row.contains("step") && row["step"].is_number_integer() &&
+        row["step"].get<int64_t>() <= last)
+      kept += line + "\n";
+  }
+  return kept;
 }
 
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::filesystem::path& path) {
+  MetricsFile(const std::filesystem::path& path, int64_t first) {
     if (path.empty()) return;
+    if (std::filesystem::is_regular_file(path)) write_file_atomically(path, rows_until(path, first));
     file_.open(path, std::ios::app);
-    if (!file_) fail("cannot write metrics to {}", path.string());
+    if (!file_) fail("cannot write metrics to {}: {}", path.string(), std::strerror(errno));
   }
   void write(const TrainMetrics& m) {
     if (!file_.is_open()) return;
@@ -74,20 +88,23 @@ TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
 void check_loss(const TrainMetrics& metrics) {
   if (std::isfinite(metrics.loss)) return;
   fail(
-      "the loss is {} at step {}: run that step with --find-nonfinite to see which node made it first, lower "
-      "the "
+      "the loss is {} at step {}: run with --find-nonfinite to see which node made it first, lower the "
       "learning rate, or clip gradients",
-      metrics.loss, metrics.step);
+      std::isnan(metrics.loss) ? "NaN" : "infinite", metrics.step);
 }
 
 }  // namespace
 
 TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options) {
-  const int64_t first = steps_done(session);
-  TrainMetrics metrics{.step = first};
+  const int64_t first = steps_done(session.model());
+  if (options.steps < 0) fail("the number of steps is {}, it must not be negative", options.steps);
+  if (options.checkpoint_every < 0)
+    fail("checkpoints every {} steps: the number must not be negative", options.checkpoint_every);
+  TrainMetrics metrics{.step = first, .loss = std::nan(""), .seconds = 0};
   if (first >= options.steps) return metrics;
+  if (!options.checkpoint.empty()) make_checkpoint_folder(options.checkpoint);
   Prefetcher batches(source, first);
-  MetricsFile file(options.metrics);
+  MetricsFile file(options.metrics, first);
   SpeedMeter speed;
   const auto start = Clock::now();
   int64_t saved = first;

@@ -25,13 +25,16 @@ struct TrainerOptions {
   std::filesystem::path checkpoint;  // folder; empty: none
   int64_t checkpoint_every = 0;      // steps; 0: only at the end
   int keep_checkpoints = 2;
-  std::filesystem::path metrics;                     // a JSON object a line is appended per step; empty: none
+  std::filesystem::path metrics;                     // a JSON object a line per step; empty: none
   std::function<void(const TrainMetrics&)> on_step;  // after each step
   std::function<bool()> should_stop;                 // asked after each step: ends early, with a checkpoint
 };
 
+// A metrics file that is there already keeps its rows up to the step that training goes on from.
+//
 // Runs from the step that the session's model says it has reached (checkpoint.step) to options.steps. Throws
-// Error when the loss is no longer finite, naming the step and how to find the node.
+// Error when the loss is no longer finite, naming the step and how to find the node. The loss of the result
+// is NaN when there was no step to do.
 TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options);
 
 }  // namespace genesis

@@ -36,9 +36,13 @@ class JsonLines {
 
   bool is_text() const { return !text_.empty(); }
   std::string text() const { return text_; }
-  NamedTensors arrays() const {
+  NamedTensors arrays(const std::map<std::string, DType>& dtypes) const {
     NamedTensors arrays;
-    for (const auto& [name, column] : columns_) arrays.emplace(name, column.tensor(rows_));
+    for (const auto& [name, column] : columns_) {
+      const auto wanted = dtypes.find(name);
+      const DType own = column.integers ? DType::i64 : DType::f32;
+      arrays.emplace(name, column.tensor(rows_, wanted == dtypes.end() ? own : wanted->second));
+    }
     return arrays;
   }
 
@@ -47,11 +51,25 @@ class JsonLines {
     std::vector<int64_t> shape;  // of one row
     std::vector<double> values;
     bool integers = true;
-    Tensor tensor(int64_t rows) const {
+    // Numbers that are not whole never become integers: the entry point will refuse the f32 by name.
+    Tensor tensor(int64_t rows, DType wanted) const {
       std::vector<int64_t> sizes = shape;
       sizes.insert(sizes.begin(), rows);
-      if (integers) return Tensor::of<int64_t>(sizes, std::vector<int64_t>(values.begin(), values.end()));
-      return Tensor::of<float>(sizes, std::vector<float>(values.begin(), values.end()));
+      const DType dtype = is_float(wanted) || integers ? wanted : DType::f32;
+      std::byte* data;
+      Tensor tensor = Tensor::uninitialized({dtype, Shape::of(sizes)}, &data);
+      dispatch(dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(data)[i] = convert<T>(values[i]);
+      });
+      return tensor;
+    }
+    template <class T>
+    static T convert(double value) {
+      if constexpr (std::is_arithmetic_v<T>)
+        return static_cast<T>(value);
+      else
+        return static_cast<T>(static_cast<float>(value));
     }
   };
 
@@ -137,7 +155,7 @@ std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files,
       if (lines.is_text())
         text += lines.text();
       else
-        add_arrays(arrays, lines.arrays(), path);
+        add_arrays(arrays, lines.arrays(options.dtypes), path);
     } else {
       text += read_file(path);
     }

@@ -17,6 +17,9 @@ struct SourceOptions {
   int64_t sequence_length = 256;  // text only
   uint64_t seed = 0;
   bool shuffle = true;
+  // What numbers in JSON lines become, by field; fields not named here are i64, or f32 when one of their
+  // numbers is not whole.
+  std::map<std::string, DType> dtypes;
 };
 
 // Bytes as tokens: inputs `tokens` and `targets` (the next byte), i64[batch, sequence_length], from windows
