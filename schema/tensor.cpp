@@ -11,7 +11,8 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest vector regist
 std::shared_ptr<std::byte> allocate(int64_t bytes) {
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, rounded);
-  if (memory == nullptr) fail("cannot allocate {} bytes of host memory", bytes);
+  if (memory == nullptr)
+    fail("cannot allocate {} bytes of host memory: use smaller sizes or a machine with more memory", bytes);
   return {static_cast<std::byte*>(memory), std::free};
 }
 

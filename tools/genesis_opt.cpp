@@ -148,23 +148,15 @@ std::unique_ptr<Model> for_inference(const Model& model) {
   return passes::extract_entries(model, names);
 }
 
-Bindings sizes(const Flags& flags) {
-  Bindings bindings;
-  for (const std::string& size : flags.sizes) {
-    const size_t equals = size.find('=');
-    if (equals == std::string::npos) fail("--size {}: expected SYMBOL=SIZE", size);
-    bindings[size.substr(0, equals)] = Dim::parse(size.substr(equals + 1)).value();
-  }
-  return bindings;
-}
-
 // Whether every node has a kernel, and how much memory a run takes.
 void check(const Flags& flags) {
   const std::shared_ptr<const Model> model = load_model(flags.input);
   Session session(model, {.device = flags.check});
+  const Bindings sizes = parse_sizes(flags.sizes);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const std::string& name : chosen_entries(flags, *model)) {
-    const Plan& plan = session.plan(name, sizes(flags));
+    check_sizes_known(model->entry(name), sizes);
+    const Plan& plan = session.plan(name, sizes);
     nlohmann::ordered_json row{
         {"entry", name},
         {"steps", plan.steps.size()},
@@ -219,7 +211,10 @@ void run(const Flags& flags) {
   if (!flags.check.empty()) return check(flags);
   if (flags.target != "cpu") fail("--target {}: this build knows 'cpu'", flags.target);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
-  std::unique_ptr<Model> model = load_model(flags.input);
+  if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
+  check_can_write(flags.output);
+  // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
+  std::unique_ptr<Model> model = load_model(flags.input, {.verify = Verify::kFull});
   std::vector<passes::PassReport> reports;
   if (!flags.train.empty()) add_training(*model, flags, reports);
   if (flags.inference) model = for_inference(*model);

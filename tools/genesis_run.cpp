@@ -17,7 +17,12 @@ int main(int argc, char** argv) {
   using namespace genesis::tools;
   return run_tool(argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples,
                   [](CLI::App& app) {
-                    app.require_subcommand(1);
+                    app.require_subcommand(0, 1);  // with 1, a wrong name would only be called missing
+                    app.callback([&app] {
+                      if (app.get_subcommands().empty())
+                        throw CLI::RequiredError(
+                            "a command (info, infer, train, generate, bench, profile, compare or baseline)");
+                    });
                     for (auto add : {add_info, add_infer, add_train, add_generate, add_bench, add_profile,
                                      add_compare, add_baseline})
                       add(app);

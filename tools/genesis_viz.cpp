@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <csignal>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "models/data/sources.h"
+#include "schema/file/atomic_write.h"
 #include "schema/file/reader.h"
 #include "tools/tool.h"
 #include "tools/viz/charts.h"
@@ -33,37 +33,52 @@ struct Flags {
   Output out;
 };
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) fail("cannot write {}: {}", path, std::strerror(errno));
-}
+// A file without a name, which goes away by itself.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& text = "") : file_(std::tmpfile()) {
+    if (!file_) fail("cannot make a temporary file: {}", std::strerror(errno));
+    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0)
+      fail("cannot write a temporary file: {}", std::strerror(errno));
+    std::rewind(file_);
+  }
+  ~Scratch() { std::fclose(file_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
 
-// Runs Graphviz on `dot`; the result is written by Graphviz itself.
-void render(const std::string& dot, const std::string& format, const std::string& path) {
-  int pipe_ends[2];
-  if (pipe(pipe_ends) != 0) fail("cannot make a pipe: {}", std::strerror(errno));
+  int fd() const { return fileno(file_); }
+  std::string read() const {
+    std::string text;
+    char block[4096];
+    std::rewind(file_);
+    for (size_t n; (n = std::fread(block, 1, sizeof block, file_)) > 0;) text.append(block, n);
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+// Runs Graphviz on `dot`. Files rather than pipes: neither side can wait for the other.
+std::string render(const std::string& dot, const std::string& format) {
+  const Scratch in(dot), out, errors;
+  const std::string flag = "-T" + format;
   const pid_t child = fork();
+  if (child < 0) fail("cannot start Graphviz: {}", std::strerror(errno));
   if (child == 0) {
-    dup2(pipe_ends[0], STDIN_FILENO);
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
-    execlp("dot", "dot", ("-T" + format).c_str(), "-o", path.c_str(), static_cast<char*>(nullptr));
+    dup2(in.fd(), STDIN_FILENO);
+    dup2(out.fd(), STDOUT_FILENO);
+    dup2(errors.fd(), STDERR_FILENO);
+    execlp("dot", "dot", flag.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
-  close(pipe_ends[0]);
-  std::signal(SIGPIPE, SIG_IGN);  // dot may be missing; its exit status says so
-  for (size_t done = 0; done < dot.size();) {
-    const ssize_t n = write(pipe_ends[1], dot.data() + done, dot.size() - done);
-    if (n <= 0) break;
-    done += static_cast<size_t>(n);
-  }
-  close(pipe_ends[1]);
   int status = 0;
-  waitpid(child, &status, 0);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     fail("Graphviz's `dot` is not installed: apt-get install graphviz, or write a .dot file");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("`dot` could not write {}", path);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("Graphviz's `dot` failed: {}", errors.read());
+  return out.read();
 }
 
 std::string extension(const std::string& path) {
@@ -80,21 +95,11 @@ std::string as_html(const std::string& svg, const std::string& title) {
 void write_svg(const Flags& flags, const std::string& svg, const std::string& title) {
   const std::string kind = extension(flags.output);
   if (kind == "svg")
-    write_file(flags.output, svg);
+    write_file_atomically(flags.output, svg);
   else if (kind == "html")
-    write_file(flags.output, as_html(svg, title));
+    write_file_atomically(flags.output, as_html(svg, title));
   else
     fail("-o {}: this picture is written as .svg or .html", flags.output);
-}
-
-Bindings sizes(const Flags& flags) {
-  Bindings bindings;
-  for (const std::string& size : flags.sizes) {
-    const size_t equals = size.find('=');
-    if (equals == std::string::npos) fail("--size {}: expected SYMBOL=SIZE", size);
-    bindings[size.substr(0, equals)] = Dim::parse(size.substr(equals + 1)).value();
-  }
-  return bindings;
 }
 
 viz::Color parse_color(const std::string& name) {
@@ -130,14 +135,16 @@ void draw_loss(const Flags& flags) {
 
 void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, const std::string& entry) {
   Session session(model);
-  write_svg(flags, viz::memory_svg(session.plan(entry, sizes(flags))), entry);
+  const Bindings sizes = parse_sizes(flags.sizes);
+  check_sizes_known(model->entry(entry), sizes);
+  write_svg(flags, viz::memory_svg(session.plan(entry, sizes)), entry);
 }
 
 void draw_graph(const Flags& flags, const Model& model, const std::string& entry) {
   viz::DotOptions options;
   options.color = parse_color(flags.color);
   options.fold = !flags.no_fold;
-  options.sizes = sizes(flags);
+  options.sizes = parse_sizes(flags.sizes);
   if (!flags.profile.empty()) options.times_us = read_times(flags.profile);
   std::unique_ptr<Model> other;
   if (!flags.diff.empty()) {
@@ -146,15 +153,15 @@ void draw_graph(const Flags& flags, const Model& model, const std::string& entry
   }
   const std::string dot = viz::to_dot(model.entry(entry), options);
   const std::string kind = extension(flags.output);
-  if (kind == "dot") return write_file(flags.output, dot);
-  if (kind == "svg" || kind == "png") return render(dot, kind, flags.output);
+  if (kind == "dot") return write_file_atomically(flags.output, dot);
+  if (kind == "svg" || kind == "png") return write_file_atomically(flags.output, render(dot, kind));
   if (kind != "html") fail("-o {}: expected a name that ends in .svg, .png, .dot or .html", flags.output);
-  render(dot, "svg", flags.output);
-  write_file(flags.output, as_html(data::read_file(flags.output), entry));
+  write_file_atomically(flags.output, as_html(render(dot, "svg"), entry));
 }
 
 void run(const Flags& flags) {
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.svg|.png|.dot|.html");
+  check_can_write(flags.output);
   if (!flags.loss.empty()) {
     draw_loss(flags);
   } else {

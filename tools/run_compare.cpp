@@ -1,4 +1,5 @@
 // genesis-run compare: runs an entry point in two ways and finds the first node whose values differ.
+#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -20,6 +21,14 @@ struct Flags {
   Output out;
 };
 
+int parse_threads(const std::string& text) {
+  int threads = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  if (error != std::errc() || end != text.data() + text.size())
+    fail("option 'threads={}': expected a whole number", text);
+  return threads;
+}
+
 // "threads=1,optimise=off,disable=cse+simplify,device=cpu" -> options.
 SessionOptions parse_options(const std::string& text) {
   SessionOptions options;
@@ -37,7 +46,7 @@ SessionOptions parse_options(const std::string& text) {
     if (key == "device")
       options.device = value;
     else if (key == "threads")
-      options.threads = std::atoi(value.c_str());
+      options.threads = parse_threads(value);
     else if (key == "optimise" || key == "optimize")
       options.optimise = on;
     else if (key == "schedule")
@@ -82,6 +91,7 @@ std::optional<Difference> compare(const Step& step, const Tensor& expected, cons
 }
 
 void compare_command(const Flags& flags) {
+  check_can_write(flags.repro);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   std::map<std::string, Tensor> values;  // of way A, by node and output number

@@ -44,7 +44,7 @@ void generate_command(const Flags& flags) {
       });
   if (!flags.out.json) std::cout << "\n";
   const auto count = static_cast<double>(result.tokens.size());
-  const double decode_rate = result.decode_seconds > 0 ? (count - 1) / result.decode_seconds : 0;
+  const double decode_rate = count > 1 && result.decode_seconds > 0 ? (count - 1) / result.decode_seconds : 0;
   const double prefill_rate = static_cast<double>(flags.prompt.size()) / result.prefill_seconds;
   std::cerr << fmt::format("prefill {:.0f} tok/s, decode {:.1f} tok/s{}\n", prefill_rate, decode_rate,
                            result.cache_full ? "; stopped: the KV cache is full" : "");

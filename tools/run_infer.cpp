@@ -23,7 +23,6 @@ void write_outputs(const NamedTensors& outputs, const std::string& path) {
       fail("{} holds one array, the entry point gives {}: write a .safetensors file", path, outputs.size());
     return write_npy(path, outputs.begin()->second);
   }
-  if (!path.ends_with(".safetensors")) fail("--output {}: expected a .npy or .safetensors file", path);
   SafeTensors contents;
   contents.tensors = outputs;
   write_safetensors(path, contents);
@@ -36,7 +35,14 @@ std::string preview(const Tensor& tensor) {
   return text + (values.size() > 6 ? " ..." : "");
 }
 
+void check_output(const std::string& path) {
+  if (!path.empty() && !path.ends_with(".npy") && !path.ends_with(".safetensors"))
+    fail("--output {}: expected a .npy or .safetensors file", path);
+  check_can_write(path);
+}
+
 void infer(const Flags& flags) {
+  check_output(flags.output);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   Session session(model, flags.run.session_options());
   const NamedTensors outputs = session.run(flags.entry, flags.inputs.make(model->entry(flags.entry)));

@@ -1,8 +1,11 @@
 #include "tools/run_inputs.h"
 
-#include <charconv>
-#include <filesystem>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
+
+#include "passes/bind.h"
 #include "schema/file/npy.h"
 #include "schema/file/safetensors.h"
 #include "schema/philox.h"
@@ -63,16 +66,22 @@ class InputMaker {
 
   NamedTensors make() {
     for (const std::string& input : flags_.inputs) read(input);
-    for (const std::string& size : flags_.sizes) {
-      const auto [name, value] = split("--size", size);
-      bindings_[name] = static_cast<int64_t>(parse_number("--size " + size, value));
-    }
+    bindings_ = parse_sizes(flags_.sizes);
+    check_symbols();
     learn_sizes();
     for (ValueId id : graph_.inputs()) invent(graph_.value(id), static_cast<uint64_t>(id.index));
     return std::move(tensors_);
   }
 
  private:
+  void check_symbols() const {
+    const std::vector<std::string> known = passes::symbols_of(graph_);
+    for (const auto& [symbol, size] : bindings_)
+      if (std::find(known.begin(), known.end(), symbol) == known.end())
+        fail("--size {}={}: entry point '{}' has no such size; it has: {}", symbol, size, graph_.name(),
+             known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+  }
+
   void read(const std::string& input) {
     if (ends_with(input, ".safetensors") && input.find('=') == std::string::npos) {
       for (auto& [name, tensor] : read_safetensors(input).tensors)

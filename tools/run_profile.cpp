@@ -1,11 +1,11 @@
 // genesis-run profile: where the time of an entry point goes, node by node.
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <map>
 
 #include "backends/cpu/peaks.h"
 #include "executor/cost.h"
+#include "schema/file/atomic_write.h"
 #include "schema/file/reader.h"
 #include "tools/run_commands.h"
 #include "tools/run_inputs.h"
@@ -84,9 +84,8 @@ void write_trace(const std::string& path, const Plan& plan, const std::vector<St
                       {"dur", timings[i].end_us - timings[i].start_us},
                       {"args", {{"from", step.authored}, {"bytes", cost.bytes}, {"flops", cost.flops}}}});
   }
-  std::ofstream file(path);
-  file << nlohmann::ordered_json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
-  if (!file.flush()) fail("cannot write the trace to {}", path);
+  const nlohmann::ordered_json trace{{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+  write_file_atomically(path, trace.dump());
 }
 
 void print_table(const Flags& flags, const std::vector<Row>& rows, const cpu::Peaks& peaks, double total) {
@@ -104,6 +103,7 @@ void print_table(const Flags& flags, const std::vector<Row>& rows, const cpu::Pe
 }
 
 void profile(const Flags& flags) {
+  check_can_write(flags.trace);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   Session session(model, flags.run.session_options());

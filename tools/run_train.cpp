@@ -1,4 +1,5 @@
 // genesis-run train: the training loop with a progress bar, metrics and checkpoints.
+#include <cmath>
 #include <csignal>
 #include <iostream>
 
@@ -34,7 +35,7 @@ std::shared_ptr<const Model> load(const Flags& flags) {
     fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
          flags.checkpoint);
   }
-  return load_model(flags.file);
+  return load_model(flags.file, {.verify = Verify::kFull});  // every weight is read anyway
 }
 
 void check_trainable(const Model& model, const std::string& file) {
@@ -64,9 +65,7 @@ bool has_input(const Graph& graph, std::string_view name) {
 }
 
 TrainMetrics run(const Flags& flags, Session& session, BatchSource& source) {
-  const auto& metadata = session.model().metadata;
-  const int64_t first = metadata.contains("checkpoint.step") ? std::stoll(metadata.at("checkpoint.step")) : 0;
-  Progress progress(first, flags.steps, flags.quiet);
+  Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
   const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
   TrainerOptions options;
   options.steps = flags.steps;
@@ -81,11 +80,30 @@ TrainMetrics run(const Flags& flags, Session& session, BatchSource& source) {
   return train(session, source, options);
 }
 
+// Numbers in JSON lines become what the model takes.
+data::SourceOptions source_options(const Flags& flags, const Graph& train_step) {
+  data::SourceOptions options = flags.source;
+  for (ValueId id : train_step.inputs())
+    options.dtypes.emplace(train_step.value(id).name, train_step.type(id).dtype);
+  return options;
+}
+
+void print_result(const Flags& flags, const TrainMetrics& last) {
+  if (std::isnan(last.loss))
+    std::cout << fmt::format("step {}: nothing to do, --steps is {}\n", last.step, flags.steps);
+  else
+    std::cout << fmt::format("step {}: loss {:.4f} after {}\n", last.step, last.loss,
+                             human_seconds(last.seconds));
+  if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
+}
+
 void train_command(const Flags& flags) {
+  check_can_write(flags.output);
+  check_can_write(flags.metrics);
   const auto model = load(flags);
   check_trainable(*model, flags.file);
   Session session(model, flags.run.session_options());
-  const auto source = data::open_source(flags.data, flags.source);
+  const auto source = data::open_source(flags.data, source_options(flags, model->entry("train_step")));
   std::signal(SIGINT, [](int) { interrupted = 1; });
   const TrainMetrics last = run(flags, session, *source);
   if (!flags.output.empty()) save_model(*snapshot(session), flags.output);
@@ -97,11 +115,7 @@ void train_command(const Flags& flags) {
                    {"output", flags.output},
                    {"arena_bytes", memory.arena_bytes},
                    {"state_bytes", memory.state_bytes}},
-                  [&] {
-                    std::cout << fmt::format("step {}: loss {:.4f} after {}\n", last.step, last.loss,
-                                             human_seconds(last.seconds));
-                    if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
-                  });
+                  [&] { print_result(flags, last); });
 }
 
 }  // namespace
@@ -132,7 +146,8 @@ void add_train(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--keep", flags->keep, "checkpoints to keep")->capture_default_str();
   command->add_flag("--resume", flags->resume, "go on from the newest checkpoint, or start if there is none");
-  command->add_option("--metrics", flags->metrics, "append a JSON object a step to this file");
+  command->add_option("--metrics", flags->metrics,
+                      "write a JSON object a step to this file; a resumed run goes on with it");
   command->add_flag("--quiet", flags->quiet, "no progress bar");
   flags->run.add_to(*command);
   flags->out.add_to(*command);

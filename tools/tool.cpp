@@ -2,11 +2,16 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <charconv>
 #include <csignal>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 
 #include "executor/environment.h"
+#include "passes/bind.h"
 
 namespace genesis::tools {
 namespace {
@@ -29,6 +34,7 @@ std::string one_line(std::string message) {
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
              const std::string& examples, const std::function<void(CLI::App&)>& body) {
   std::signal(SIGPIPE, SIG_DFL);  // `genesis-run info f | head` ends quietly
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error to name, not a death
   CLI::App app{what, name};
   app.footer(examples);
   app.set_version_flag("--version", std::string(GENESIS_VERSION));
@@ -37,6 +43,8 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
     body(app);
     app.parse(argc, argv);
     return 0;
+  } catch (const CLI::RuntimeError& error) {  // said already what there is to say
+    return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   } catch (const Error& error) {
@@ -67,6 +75,41 @@ SessionOptions RunFlags::session_options() const {
   options.disabled_passes.insert(disable.begin(), disable.end());
   options.find_nonfinite = find_nonfinite;
   return options;
+}
+
+Bindings parse_sizes(const std::vector<std::string>& sizes) {
+  Bindings bindings;
+  for (const std::string& text : sizes) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) fail("--size {}: expected SYMBOL=SIZE", text);
+    int64_t size = 0;
+    const char *begin = text.data() + equals + 1, *end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(begin, end, size);
+    if (error != std::errc() || stop != end || size < 0)
+      fail("--size {}: expected SYMBOL=SIZE, where SIZE is a whole number and not negative", text);
+    bindings[text.substr(0, equals)] = size;
+  }
+  return bindings;
+}
+
+void check_sizes_known(const Graph& entry, const Bindings& sizes) {
+  std::string missing;
+  for (const std::string& symbol : passes::symbols_of(entry))
+    if (!sizes.contains(symbol)) missing += " --size " + symbol + "=N";
+  if (!missing.empty())
+    fail("entry point '{}' has sizes that are not known yet: give{}", entry.name(), missing);
+}
+
+void check_can_write(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return;
+  std::error_code error;
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  if (fs::is_directory(path, error)) fail("cannot write '{}': it is a folder, give a file name", path);
+  if (!fs::is_directory(folder, error))
+    fail("cannot write '{}': there is no folder '{}': make it first", path, folder.string());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail("cannot write '{}': folder '{}': {}", path, folder.string(), std::strerror(errno));
 }
 
 void Output::print(const nlohmann::ordered_json& object, const std::function<void()>& text) const {

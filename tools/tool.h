@@ -27,6 +27,14 @@ struct RunFlags {
   SessionOptions session_options() const;
 };
 
+// --size SYMBOL=SIZE, as often as it was given.
+Bindings parse_sizes(const std::vector<std::string>& sizes);
+// Throws Error naming the symbols of the entry point's inputs that have no size yet, and the flag that gives
+// one.
+void check_sizes_known(const Graph& entry, const Bindings& sizes);
+// Before hours of work: whether a file can be made at `path` at its end. Throws Error when not.
+void check_can_write(const std::string& path);
+
 // One JSON object on stdout, or `text()` when --json was not given.
 struct Output {
   bool json = false;
