@@ -1,0 +1,223 @@
+// What bad input gets: exit code 1, one line on stderr that names the thing and the remedy, and nothing
+// written.
+#include "schema/file/npy.h"
+#include "schema/file/safetensors.h"
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+class BadInput : public ToolTest {
+ protected:
+  Process run(const Words& words) const { return run_tool("genesis-run", words); }
+  std::string damaged(const std::string& name, const std::function<void(std::string&)>& change) const {
+    std::string bytes = read_text(tiny("qwen2.genesis"));
+    change(bytes);
+    write_text(path(name), bytes);
+    return path(name);
+  }
+  std::string file(const std::string& name, const std::string& text) const {
+    write_text(path(name), text);
+    return path(name);
+  }
+};
+
+TEST_F(BadInput, FilesThatAreNotModels) {
+  expect_error(run({"info", path("none.genesis")}), {"none.genesis", "No such file"});
+  expect_error(run({"info", folder().string()}), {"folder"});
+  expect_error(run({"info", TinyModels::get().text()}), {"text.txt", "not a .genesis file"});
+  expect_error(run({"info", file("empty.genesis", "")}), {"empty.genesis", "not a .genesis file"});
+}
+
+TEST_F(BadInput, DamagedModels) {
+  for (const size_t size : {70u, 1000u, 20000u}) {
+    const std::string cut = damaged("cut.genesis", [&](std::string& bytes) { bytes.resize(size); });
+    expect_error(run({"generate", cut, "--prompt", "a"}), {"cut.genesis", "cut short"});
+  }
+  const std::string longer = damaged("longer.genesis", [](std::string& bytes) { bytes += "more"; });
+  expect_error(run({"info", longer}), {"longer.genesis"});
+  for (const size_t at : {1u, 20u, 100u, 5000u}) {
+    const std::string flipped = damaged("flipped.genesis", [&](std::string& bytes) { bytes[at] ^= 4; });
+    expect_error(run({"generate", flipped, "--prompt", "a"}), {"flipped.genesis"});
+  }
+}
+
+// Weights are read where they are mapped, so only what reads all of them anyway checks their hashes.
+TEST_F(BadInput, DamagedWeightsAreNotTrainedNorGivenANewHash) {
+  const std::string flipped =
+      damaged("flipped.genesis", [](std::string& bytes) { bytes[bytes.size() - 999] ^= 1; });
+  expect_error(run({"info", flipped, "--verify"}), {"flipped.genesis", "segment 0 is damaged"});
+  expect_error(run_tool("genesis-opt", {flipped, "-o", path("o.genesis")}),
+               {"flipped.genesis", "segment 0 is damaged"});
+  expect_error(run({"train", flipped, "--data", TinyModels::get().text()}), {"segment 0 is damaged"});
+  EXPECT_FALSE(fs::exists(path("o.genesis")));
+}
+
+TEST_F(BadInput, EntryPointsThatAreNotThere) {
+  for (const char* command : {"infer", "bench", "profile", "compare"})
+    expect_error(run({command, tiny("mlp.genesis"), "--entry", "nope"}), {"'nope'", "forward, loss"});
+  expect_error(run({"train", tiny("mlp.genesis"), "--data", TinyModels::get().text()}),
+               {"mlp.genesis", "train_step", "genesis-opt"});
+  expect_error(run({"generate", tiny("mlp.genesis"), "--prompt", "a"}), {"decode"});
+}
+
+TEST_F(BadInput, InputsThatDoNotFit) {
+  const Words infer = {"infer", tiny("mlp.genesis"), "-o", path("y.npy"), "--input"};
+  write_npy(path("wide.npy"), Tensor::of<float>({2, 5}, std::vector<float>(10)));
+  write_npy(path("flat.npy"), Tensor::of<float>({4}, std::vector<float>(4)));
+  write_npy(path("whole.npy"), Tensor::of<int64_t>({2, 4}, std::vector<int64_t>(8)));
+  expect_error(run(infer + Words{"x=" + path("wide.npy")}), {"'x'", "f32[2,5]", "f32[batch,4]"});
+  expect_error(run(infer + Words{"x=" + path("flat.npy")}), {"'x'", "f32[4]", "f32[batch,4]"});
+  expect_error(run(infer + Words{"x=" + path("whole.npy")}), {"'x'", "i64[2,4]", "f32[batch,4]"});
+  expect_error(run(infer + Words{"nope=random"}), {"'nope'", "it takes: x"});
+  expect_error(run(infer + Words{"x=" + path("none.npy")}), {"none.npy", "No such file"});
+  expect_error(run(infer + Words{"x=" + file("bad.npy", "\x93NUMPY nonsense")}), {"bad.npy"});
+  expect_error(run(infer + Words{file("bad.safetensors", "nonsense")}), {"bad.safetensors"});
+  expect_error(run(infer + Words{"x=much"}), {"x=much", ".npy", "random"});
+  expect_error(run(infer + Words{"x"}), {"NAME=VALUE"});
+  expect_error(run(infer + Words{"x=full:much"}), {"'much'", "number"});
+  SafeTensors contents;
+  contents.tensors = {{"y", Tensor::scalar<float>(1)}};
+  write_safetensors(path("y.safetensors"), contents);
+  expect_error(run(infer + Words{"x=" + path("y.safetensors")}), {"y.safetensors", "'x'"});
+  EXPECT_FALSE(fs::exists(path("y.npy")));
+}
+
+TEST_F(BadInput, InputsThatDisagree) {
+  write_npy(path("x.npy"), Tensor::of<float>({2, 4}, std::vector<float>(8)));
+  write_npy(path("t.npy"), Tensor::of<int64_t>({3}, {0, 1, 2}));
+  expect_error(run({"infer", tiny("mlp.genesis"), "--entry", "loss", "--input", "x=" + path("x.npy"),
+                    "--input", "target=" + path("t.npy")}),
+               {"batch", "i64[3]"});
+}
+
+TEST_F(BadInput, SizesThatMakeNoSense) {
+  for (const char* size : {"batch=-1", "batch=1.5", "batch=1e30", "batch=many", "batch=", "=3", "batch"})
+    expect_error(run({"infer", tiny("mlp.genesis"), "--size", size}), {size, "SYMBOL=SIZE"});
+  expect_error(run({"infer", tiny("mlp.genesis"), "--size", "bath=3"}), {"bath=3", "it has: batch"});
+  expect_error(run({"infer", tiny("mlp.genesis"), "--size", "batch=9000000000000000000"}), {"overflow"});
+}
+
+TEST_F(BadInput, WaysToRunThatAreNotThere) {
+  const Words infer = {"infer", tiny("mlp.genesis")};
+  expect_error(run(infer + Words{"--device", "cuda"}), {"no device 'cuda'", "'cpu'"});
+  expect_error(run(infer + Words{"--threads", "-2"}), {"--threads -2"});
+  expect_error(run(infer + Words{"--threads", "1000000"}), {"--threads 1000000"});
+  expect_error(run(infer + Words{"--disable", "nopass"}), {"'nopass'", "cse"});
+  expect_error(run({"compare", tiny("mlp.genesis"), "--a", "speed=on"}), {"'speed'", "threads"});
+  expect_error(run({"compare", tiny("mlp.genesis"), "--a", "threads=few"}), {"threads=few", "number"});
+  expect_error(run({"compare", tiny("mlp.genesis"), "--a", "device=cuda"}), {"no device 'cuda'"});
+  ProcessOptions options;
+  options.environment = {"GENESIS_DISABLE=nopass"};
+  expect_error(run_tool("genesis-run", infer, options), {"'nopass'"});
+}
+
+TEST_F(BadInput, ModelsAndSettingsThatAreNotThere) {
+  const auto build = [&](const Words& words) {
+    return run_tool("genesis-build", words + Words{"-o", path("m.genesis")});
+  };
+  expect_error(build({"resnet"}), {"'resnet'", "mlp, gpt2, qwen2, qwen3"});
+  expect_error(build({"mlp", "--set", "depth=3"}), {"'depth'", "num_hidden_layers"});
+  expect_error(build({"mlp", "--set", "num_classes=few"}), {"num_classes=few", "integer"});
+  expect_error(build({"mlp", "--set", "num_classes=-1"}), {"num_classes", "positive"});
+  expect_error(build({"mlp", "--set", "num_classes"}), {"key=value"});
+  expect_error(build({"mlp", "--set", "num_classes=2", "--set", "num_classes=3"}), {"twice"});
+  expect_error(build({"mlp", "--set", "activation=step"}), {"'step'", "relu"});
+  expect_error(build({"mlp", "--set", "hidden_features=99999999999"}), {"cannot allocate", "smaller sizes"});
+  expect_error(build({"qwen2", "--set", "num_attention_heads=3"}),
+               {"num_attention_heads 3", "num_key_value_heads 2"});
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+}
+
+// Before the work, not after it.
+TEST_F(BadInput, PlacesThatCannotBeWritten) {
+  const std::string no = path("none/x");
+  const Words train = train_words("qwen2", 3);
+  expect_error(run_tool("genesis-build", {"mlp", "-o", no + ".genesis"}), {"none"});
+  expect_error(run_tool("genesis-build", {"mlp", "-o", folder().string()}), {"it is a folder"});
+  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "-o", no + ".genesis"}), {"none", "no folder"});
+  expect_error(run({"infer", tiny("mlp.genesis"), "-o", no + ".npy"}), {"none", "no folder"});
+  expect_error(run({"infer", tiny("mlp.genesis"), "-o", path("y.txt")}), {"y.txt", ".npy or .safetensors"});
+  expect_error(run({"profile", tiny("mlp.genesis"), "--trace", no + ".json"}), {"none", "no folder"});
+  expect_error(run(train + Words{"-o", no + ".genesis"}), {"none", "no folder"});
+  expect_error(run(train + Words{"--metrics", no + ".jsonl"}), {"none", "no folder"});
+  expect_error(run(train + Words{"--checkpoint", TinyModels::get().text()}), {"text.txt", "folder"});
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+}
+
+TEST_F(BadInput, DataThatCannotBeTrainedOn) {
+  const auto train = [&](const std::string& model, const Words& data) {
+    return run(Words{"train", tiny(model + ".train.genesis"), "--quiet", "--steps", "30", "--checkpoint",
+                     path("run")} +
+               data);
+  };
+  expect_error(train("qwen2", {"--data", path("none.txt")}), {"none.txt", "No such file"});
+  expect_error(train("qwen2", {"--data", file("short.txt", "short"), "--batch", "2", "--seq", "8"}),
+               {"5 bytes", "needs 17", "smaller batches"});
+  expect_error(train("qwen2", {"--data", TinyModels::get().text(), "--batch", "0"}),
+               {"batch size 0", "positive"});
+  expect_error(train("mlp", {"--data", TinyModels::get().text(), "--seq", "8"}),
+               {"'targets'", "it takes: x, target"});
+  const std::string good = R"({"x":[1,2,3,4],"target":1})"
+                           "\n";
+  const auto rows = [&](const std::string& text) {
+    return train("mlp", {"--data", file("rows.jsonl", text), "--batch", "1"});
+  };
+  expect_error(rows(good + "{\"x\":[1,2\n"), {"rows.jsonl:2", "JSON"});
+  expect_error(rows(good + R"({"x":[1,2],"target":1})"
+                           "\n"),
+               {"rows.jsonl:2", "'x'", "shape"});
+  expect_error(rows(good + R"({"x":[1,[2],3,4],"target":1})"
+                           "\n"),
+               {"rows.jsonl:2", "'x'", "ragged"});
+  expect_error(rows(good + R"({"x":[1,2,3,4]})"
+                           "\n"),
+               {"rows.jsonl:2", "'target'", "missing"});
+  expect_error(rows(good + R"({"x":[1,2,3,"4"],"target":1})"
+                           "\n"),
+               {"rows.jsonl:2", "'x'", "number"});
+  expect_error(rows(R"({"x":[1,2,3,4],"target":1.5})"
+                    "\n"),
+               {"'target'", "f32[1]", "i64[batch]"});
+  expect_error(rows(R"({"x":[1,2,3,4],"y":1})"
+                    "\n"),
+               {"'y'", "it takes: x, target"});
+  expect_error(train("mlp", {"--data", TinyModels::get().rows(), "--batch", "100"}), {"60 rows", "100"});
+  write_npy(path("x.npy"), Tensor::of<float>({6, 4}, std::vector<float>(24)));
+  write_npy(path("t.npy"), Tensor::of<int64_t>({5}, {0, 1, 2, 0, 1}));
+  expect_error(train("mlp", {"--data", "x=" + path("x.npy"), "--data", "target=" + path("t.npy")}),
+               {"6 rows", "5"});
+  expect_error(train("mlp", {"--data", path("x.npy")}), {"x.npy", "NAME="});
+  EXPECT_TRUE(!fs::exists(path("run")) || fs::is_empty(path("run")));
+}
+
+TEST_F(BadInput, IndicesOutOfRangeNameTheNode) {
+  expect_error(run({"infer", tiny("qwen2.genesis"), "--input", "tokens=full:256"}),
+               {"'model.embed_tokens.embedding'", "index 256", "less than 256"});
+  expect_error(run({"infer", tiny("gpt2.genesis"), "--input", "tokens=full:-1"}), {"wte", "index -1"});
+  const std::string row = R"({"x":[1,2,3,4],"target":3})"
+                          "\n";
+  expect_error(
+      run({"train", tiny("mlp.train.genesis"), "--data", file("rows.jsonl", row), "--batch", "1", "--quiet"}),
+      {"cross_entropy", "index 3", "less than 3"});
+}
+
+TEST_F(BadInput, TextThatCannotBeWritten) {
+  const Words generate = {"generate", tiny("qwen2.genesis"), "--json", "--prompt"};
+  expect_error(run(generate + Words{""}), {"prompt is empty"});
+  expect_error(run(generate + Words{std::string(49, 'a')}), {"49 tokens", "48"});
+  expect_error(run(generate + Words{"a", "--temperature", "-1"}), {"temperature -1"});
+  expect_error(run(generate + Words{"a", "--top-p", "0"}), {"top_p 0"});
+  expect_error(run(generate + Words{"a", "--max-tokens", "-1"}), {"max_tokens is -1"});
+  // A full cache ends the text, it is no error.
+  const auto json = expect_json(run(generate + Words{"a", "--max-tokens", "100"}));
+  EXPECT_EQ(json["cache_full"], true);
+  EXPECT_EQ(json["tokens"].size(), 48u);
+  expect_ok(run_tool("genesis-build", {"qwen2", "--set", "vocab_size=300", "--set", "num_hidden_layers=1",
+                                       "-o", path("v.genesis")}));
+  expect_error(run({"generate", path("v.genesis"), "--prompt", "a"}),
+               {"v.genesis", "vocabulary of 300", "256"});
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,152 @@
+// A run that was stopped in any way goes on as if it never had been: same parameters, bit for bit.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+class Checkpoints : public ToolTest {
+ protected:
+  Process train(const std::string& model, int steps, const Words& more,
+                const ProcessOptions& options = {}) const {
+    return run_tool("genesis-run", train_words(model, steps, more), options);
+  }
+  std::string newest() const {
+    const auto files = files_in(folder() / "run");
+    return files.empty() ? "" : "run/" + *files.rbegin();
+  }
+};
+
+class Killed : public Checkpoints, public ::testing::WithParamInterface<const char*> {};
+
+// gpt2 has dropout: its random numbers must go on as well.
+TEST_P(Killed, AndResumedGivesTheSameBits) {
+  const std::string model = GetParam();
+  const int steps = 400;
+  expect_ok(train(model, steps, {"-o", path("whole.genesis")}));
+  const Words resume = {"--checkpoint",        path("run"), "--checkpoint-every", "7", "--resume", "-o",
+                        path("parts.genesis"), "--metrics", path("m.jsonl")};
+  int killed = 0;
+  double life = 0.03;
+  for (; killed < 12; ++killed, life += 0.017) {
+    ProcessOptions options;
+    options.kill_after_seconds = life;
+    const Process process = train(model, steps, resume, options);
+    if (process.code == 0) break;
+    ASSERT_EQ(process.code, 128 + 9) << process.err;
+  }
+  expect_ok(train(model, steps, resume));
+  EXPECT_GE(killed, 3) << "the runs ended before they could be killed";
+  EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+  int step = 0;
+  std::istringstream metrics(read_text(path("m.jsonl")));
+  for (std::string line; std::getline(metrics, line);) EXPECT_EQ(nlohmann::json::parse(line)["step"], ++step);
+  EXPECT_EQ(step, steps);
+  for (const std::string& file : files_in(folder())) EXPECT_EQ(file.find(".tmp-"), std::string::npos) << file;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Killed, ::testing::Values("qwen2", "gpt2"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_F(Checkpoints, ADamagedOneIsPassedOver) {
+  expect_ok(train("qwen2", 20, {"-o", path("whole.genesis")}));
+  expect_ok(train("qwen2", 12, {"--checkpoint", path("run"), "--checkpoint-every", "4"}));
+  std::string bytes = read_text(path(newest()));
+  bytes[bytes.size() - 100] ^= 1;
+  write_text(path(newest()), bytes);
+  const Process resumed = train(
+      "qwen2", 20,
+      {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis"), "--metrics", path("m.jsonl")});
+  expect_ok(resumed);
+  EXPECT_NE(resumed.err.find("step-000000012.genesis"), std::string::npos) << resumed.err;
+  EXPECT_EQ(nlohmann::json::parse(
+                read_text(path("m.jsonl")).substr(0, read_text(path("m.jsonl")).find('\n')))["step"],
+            9);
+  EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+}
+
+TEST_F(Checkpoints, AFullDiskLeavesThePreviousOne) {
+  expect_ok(train("qwen2", 20, {"-o", path("whole.genesis")}));
+  expect_ok(train("qwen2", 5, {"--checkpoint", path("run")}));
+  const std::string before = read_text(path(newest()));
+  ProcessOptions full;
+  full.largest_file_bytes = before.size() / 2;
+  expect_error(train("qwen2", 20, {"--checkpoint", path("run"), "--resume"}, full),
+               {"step-000000020.genesis", "too low", "unchanged"});
+  EXPECT_EQ(files_in(folder() / "run"), std::set<std::string>{"step-000000005.genesis"});
+  EXPECT_EQ(read_text(path(newest())), before);
+  expect_ok(train("qwen2", 20, {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis")}));
+  EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+}
+
+TEST_F(Checkpoints, AreNotOverwrittenByAFreshRun) {
+  expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
+  const std::string before = read_text(path(newest()));
+  expect_error(train("qwen2", 2, {"--checkpoint", path("run")}), {"run", "--resume"});
+  EXPECT_EQ(read_text(path(newest())), before);
+}
+
+TEST_F(Checkpoints, RunByThemselvesAsModels) {
+  expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
+  expect_ok(run_tool("genesis-run", {"generate", path(newest()), "--prompt", "a", "--max-tokens", "3"}));
+}
+
+using Bits = ToolTest;
+
+TEST_F(Bits, AreTheSameWhateverTheThreads) {
+  for (const char* model : {"gpt2", "qwen3"}) {
+    std::string trained, text;
+    for (const char* threads : {"1", "2", "4", "4"}) {
+      expect_ok(
+          run_tool("genesis-run", train_words(model, 12, {"--threads", threads, "-o", path("t.genesis")})));
+      const std::string bytes = read_text(path("t.genesis"));
+      if (trained.empty()) trained = bytes;
+      EXPECT_EQ(bytes, trained) << model << " with " << threads << " threads";
+      const std::string written = expect_ok(run_tool(
+          "genesis-run", {"generate", path("t.genesis"), "--prompt", "the quick", "--seed", "9", "--top-k",
+                          "50", "--top-p", "0.9", "--max-tokens", "20", "--threads", threads}));
+      if (text.empty()) text = written;
+      EXPECT_EQ(written, text) << model << " with " << threads << " threads";
+    }
+  }
+}
+
+TEST_F(Bits, DependOnTheSeed) {
+  std::set<std::string> texts;
+  for (const char* seed : {"1", "2", "3"})
+    texts.insert(expect_ok(run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a",
+                                                    "--seed", seed, "--max-tokens", "20"})));
+  EXPECT_EQ(texts.size(), 3u);
+}
+
+using Nonfinite = ToolTest;
+
+TEST_F(Nonfinite, LossStopsTheRunAndTheNodeIsNamedOnRequest) {
+  for (const std::string model : {"qwen2", "mlp"}) {
+    const std::string hot = path(model + ".hot.genesis");
+    expect_ok(run_tool("genesis-opt", {tiny(model + ".genesis"), "--train", "sgd,lr=1e30", "-o", hot}));
+    const Words data = model == "mlp" ? Words{"--data", TinyModels::get().rows()}
+                                      : Words{"--data", TinyModels::get().text(), "--seq", "16"};
+    const Words words =
+        Words{"train", hot, "--quiet", "-o", path("out.genesis"), "--checkpoint", path("run")} + data;
+    expect_error(run_tool("genesis-run", words),
+                 {"the loss is ", "at step ", "--find-nonfinite", "learning rate"});
+    // Names of the author's, not of the passes'.
+    const std::string scope = model == "mlp" ? "node 'layers." : "node 'model.";
+    expect_error(run_tool("genesis-run", words + Words{"--find-nonfinite"}),
+                 {scope, "is the first to produce"});
+    EXPECT_FALSE(fs::exists(path("out.genesis")));
+    EXPECT_EQ(files_in(folder() / "run"), std::set<std::string>{});
+  }
+}
+
+TEST_F(Nonfinite, IsNotFoundWhereAllIsWell) {
+  for (const char* model : {"gpt2", "qwen2", "qwen3"})
+    expect_ok(run_tool("genesis-run", train_words(model, 3, {"--find-nonfinite", "--no-optimise"})));
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,47 @@
+// Help, versions and wrong usage, the same for all four tools.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+const Words kTools = {"genesis-build", "genesis-opt", "genesis-run", "genesis-viz"};
+const Words kCommands = {"info", "infer", "train", "generate", "bench", "profile", "compare", "baseline"};
+
+TEST(Flags, HelpShowsExamples) {
+  for (const std::string& tool : kTools)
+    EXPECT_NE(expect_ok(run_tool(tool, {"--help"})).find("Examples:\n  " + tool), std::string::npos) << tool;
+  for (const std::string& command : kCommands)
+    EXPECT_NE(
+        expect_ok(run_tool("genesis-run", {command, "--help"})).find("Example:\n  genesis-run " + command),
+        std::string::npos)
+        << command;
+}
+
+TEST(Flags, EveryToolSaysWhichVersionItIs) {
+  for (const std::string& tool : kTools)
+    EXPECT_EQ(expect_ok(run_tool(tool, {"--version"})), GENESIS_VERSION "\n");
+}
+
+TEST(Flags, UnknownFlagsAndCommandsAreWrongUsage) {
+  for (const std::string& tool : kTools) expect_usage_error(run_tool(tool, {"--frobnicate"}), "--frobnicate");
+  expect_usage_error(run_tool("genesis-run", {"frobnicate"}), "frobnicate");
+  expect_usage_error(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--frobnicate"}), "--frobnicate");
+  expect_usage_error(run_tool("genesis-build", {"mlp", "--seed", "x", "-o", "m.genesis"}), "--seed");
+}
+
+TEST(Flags, MissingArgumentsAreWrongUsage) {
+  expect_usage_error(run_tool("genesis-build", {}), "a model's name");
+  expect_usage_error(run_tool("genesis-build", {"mlp"}), "-o FILE");
+  expect_usage_error(run_tool("genesis-opt", {}), "a model file");
+  expect_usage_error(run_tool("genesis-run", {}), "a command (info, infer, train");
+  expect_usage_error(run_tool("genesis-run", {"infer"}), "file");
+  expect_usage_error(run_tool("genesis-run", {"train", tiny("mlp.train.genesis")}), "--data");
+  expect_usage_error(run_tool("genesis-run", {"generate", tiny("qwen2.genesis")}), "--prompt");
+  expect_usage_error(run_tool("genesis-viz", {tiny("mlp.genesis")}), "-o FILE");
+  expect_usage_error(run_tool("genesis-viz", {"-o", "x.svg"}), "a model file");
+  expect_usage_error(run_tool("genesis-run", {"train", tiny("mlp.train.genesis"), "--data", "x", "--resume"}),
+                     "--checkpoint");
+}
+
+}  // namespace
+}  // namespace genesis::testing

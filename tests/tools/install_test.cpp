@@ -1,0 +1,67 @@
+// `meson install` gives a library that a program outside the tree builds against with nothing but pkg-config.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+constexpr const char* kProgram = R"(#include <cstdio>
+#include "builder/genesis.h"
+#include "executor/session.h"
+int main() {
+  auto model = std::make_shared<genesis::Model>();
+  genesis::GraphBuilder g(*model, "double");
+  g.output("y", g.input("x", genesis::DType::f32, {genesis::symbol("n")}) * 2.0);
+  genesis::Session session(model);
+  const auto y = session.run("double", {{"x", genesis::Tensor::of<float>({2}, {1, 20.5})}}).at("y");
+  std::printf("%g %g\n", y.as<float>()[0], y.as<float>()[1]);
+}
+)";
+
+class Install : public ToolTest {
+ protected:
+  static Process shell(const std::string& command) {
+    ProcessOptions options;
+    options.timeout_seconds = 240;
+    return run_process({"sh", "-c", command}, options);
+  }
+  // Where the file called `name` is under what was installed.
+  fs::path find(const std::string& name) const {
+    for (const auto& entry : fs::recursive_directory_iterator(folder() / "root"))
+      if (entry.path().filename() == name) return entry.path();
+    return {};
+  }
+};
+
+TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
+  for (const char* program : {"meson", "pkg-config", "c++"})
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << program << " is not in PATH";
+  expect_ok(shell("meson install --no-rebuild -C " GENESIS_BUILD_ROOT " --destdir " + path("root")));
+  for (const char* tool : {"genesis-build", "genesis-opt", "genesis-run", "genesis-viz"})
+    EXPECT_EQ(expect_ok(run_process({find(tool).string(), "--version"})), GENESIS_VERSION "\n");
+
+  const fs::path pc = find("genesis.pc");
+  ASSERT_FALSE(pc.empty());
+  EXPECT_EQ(find("libgenesis.a").parent_path(), pc.parent_path().parent_path());
+  // The installed tree stands in a folder of the test's, so the prefix is given by hand.
+  const std::string config = "PKG_CONFIG_PATH=" + pc.parent_path().string() +
+                             " pkg-config --define-variable=prefix=" +
+                             pc.parent_path().parent_path().parent_path().parent_path().string();
+  EXPECT_EQ(expect_ok(shell(config + " --modversion genesis")), GENESIS_VERSION "\n");
+  write_text(path("program.cpp"), kProgram);
+  expect_ok(shell("cd " + folder().string() + " && c++ program.cpp -o program $(" + config +
+                  " --cflags --libs genesis)"));
+  EXPECT_EQ(expect_ok(run_process({path("program")})), "2 41\n");
+
+  // Every header stands by itself, but for one that is text for others.
+  const fs::path headers = find("session.h").parent_path().parent_path();
+  std::string all;
+  for (const std::string& file : files_in(headers))
+    if (file.ends_with(".h") && file != "schema/ops/formulas.h") all += "#include \"" + file + "\"\n";
+  EXPECT_NE(all.find("schema/version.h"), std::string::npos);
+  write_text(path("headers.cpp"), all);
+  expect_ok(shell("cd " + folder().string() + " && c++ -fsyntax-only headers.cpp $(" + config +
+                  " --cflags genesis)"));
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,102 @@
+// genesis-opt: what passes do, plans of memory, devices.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+using Opt = ToolTest;
+
+TEST_F(Opt, ListsPassesWithTheirReasons) {
+  const auto json = expect_json(run_tool("genesis-opt", {"--list-passes", "--json"}));
+  EXPECT_TRUE(json.contains("cse") && json.contains("dce") && json.contains("fuse_elementwise"));
+  const std::string text = expect_ok(run_tool("genesis-opt", {"--list-passes"}));
+  for (const auto& [name, why] : json.items())
+    EXPECT_NE(text.find(why.get<std::string>()), std::string::npos) << name;
+}
+
+TEST_F(Opt, PrintsTheGraphAfterPasses) {
+  const std::string all = expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--print-after", "all"}));
+  EXPECT_NE(all.find("cse"), std::string::npos);
+  EXPECT_NE(all.find("entry decode("), std::string::npos);
+  const std::string none = expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--print-after", "cse",
+                                                              "--disable", "cse", "--entry", "decode"}));
+  EXPECT_EQ(none.find("entry decode("), std::string::npos);
+}
+
+TEST_F(Opt, DumpsAFileForEachPassThatChangedTheGraph) {
+  expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--dump", path("dumps"), "--entry", "decode"}));
+  bool found = false;
+  for (const std::string& file : files_in(folder() / "dumps")) {
+    found = true;
+    EXPECT_EQ(file.find("decode."), 0u) << file;
+    EXPECT_NE(read_text(folder() / "dumps" / file).find("entry decode("), std::string::npos);
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(Opt, OptimisedFilesGiveTheSameResults) {
+  expect_ok(run_tool("genesis-opt", {tiny("qwen3.genesis"), "-o", path("o.genesis")}));
+  const Words loss = {"--entry", "loss", "--size", "batch=2", "--size", "seq=8", "-o"};
+  expect_ok(run_tool("genesis-run", Words{"infer", tiny("qwen3.genesis")} + loss + Words{path("a.npy")}));
+  expect_ok(run_tool("genesis-run",
+                     Words{"infer", path("o.genesis"), "--no-optimise"} + loss + Words{path("b.npy")}));
+  EXPECT_EQ(read_text(path("a.npy")), read_text(path("b.npy")));
+}
+
+TEST_F(Opt, ChecksADeviceAndItsMemory) {
+  const auto json = expect_json(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu",
+                                                         "--size", "batch=2", "--size", "seq=8", "--json"}));
+  EXPECT_EQ(json["entries"].size(), 5u);
+  for (const auto& entry : json["entries"]) {
+    EXPECT_GE(entry["ratio"], 1.0) << entry;
+    EXPECT_LE(entry["ratio"], 1.001) << entry;
+    EXPECT_GT(entry["steps"], 0) << entry;
+  }
+  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "cuda"}),
+               {"no device 'cuda'", "'cpu'"});
+  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "cpu"}),
+               {"'forward'", "--size batch=N"});
+}
+
+TEST_F(Opt, CastsForInference) {
+  expect_ok(run_tool("genesis-opt",
+                     {tiny("qwen2.genesis"), "--inference", "--cast", "bf16", "-o", path("b.genesis")}));
+  EXPECT_LT(fs::file_size(path("b.genesis")), fs::file_size(tiny("qwen2.genesis")));
+  expect_ok(run_tool("genesis-run", {"generate", path("b.genesis"), "--prompt", "a", "--max-tokens", "3"}));
+}
+
+TEST_F(Opt, PlansBuffersFromCsv) {
+  write_text(path("buffers.csv"), "id,lower,upper,size\na,0,2,10\nb,1,3,20\nc,2,4,10\n");
+  const auto json = expect_json(run_tool("genesis-opt", {"--plan-csv", path("buffers.csv"), "--json"}));
+  EXPECT_EQ(json["height"], 30);
+  EXPECT_EQ(json["lower_bound"], 30);
+  EXPECT_EQ(json["ratio"], 1.0);
+  const int64_t a = json["offsets"]["a"], b = json["offsets"]["b"], c = json["offsets"]["c"];
+  EXPECT_TRUE(a + 10 <= b || b + 20 <= a);
+  EXPECT_TRUE(c + 10 <= b || b + 20 <= c);
+  write_text(path("bad.csv"), "id,lower,upper,size\na,0,2\n");
+  expect_error(run_tool("genesis-opt", {"--plan-csv", path("bad.csv")}),
+               {"bad.csv:2", "id,lower,upper,size"});
+}
+
+TEST_F(Opt, RefusesWhatItDoesNotKnow) {
+  const std::string model = tiny("qwen2.genesis");
+  for (const char* flag : {"--passes", "--disable", "--print-after"})
+    expect_error(run_tool("genesis-opt", {model, flag, "nopass", "-o", path("x.genesis")}),
+                 {"'nopass'", "cse"});
+  expect_error(run_tool("genesis-opt", {model, "--train", "newton", "-o", path("x.genesis")}),
+               {"'newton'", "adamw"});
+  expect_error(run_tool("genesis-opt", {model, "--train", "adamw,speed=3", "-o", path("x.genesis")}),
+               {"'speed'", "lr"});
+  expect_error(run_tool("genesis-opt", {model, "--train", "adamw,lr=fast", "-o", path("x.genesis")}),
+               {"'fast'", "number"});
+  expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw"}), {"train_step"});
+  expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
+  expect_error(run_tool("genesis-opt", {model, "--target", "cuda"}), {"cuda", "cpu"});
+  expect_error(run_tool("genesis-opt", {model, "--entry", "nope"}), {"'nope'", "loss, forward"});
+  expect_error(run_tool("genesis-opt", {model, "--dump", "/dev/null/x"}), {"/dev/null/x"});
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+}
+
+}  // namespace
+}  // namespace genesis::testing

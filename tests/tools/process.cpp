@@ -1,0 +1,109 @@
+#include "tests/tools/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace genesis::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Pipe {
+  int read_end, write_end;
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    read_end = ends[0];
+    write_end = ends[1];
+  }
+};
+
+[[noreturn]] void become(const std::vector<std::string>& command, const ProcessOptions& options,
+                         const Pipe& out, const Pipe& err) {
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(out.write_end, STDOUT_FILENO);
+  dup2(err.write_end, STDERR_FILENO);
+  if (options.largest_file_bytes) {
+    const rlimit limit{*options.largest_file_bytes, *options.largest_file_bytes};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  for (const std::string& variable : options.environment) putenv(const_cast<char*>(variable.c_str()));
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  _exit(127);
+}
+
+// Takes what has arrived; false at the end.
+bool drain(int fd, std::string& text) {
+  char block[65536];
+  const ssize_t count = read(fd, block, sizeof block);
+  if (count > 0) text.append(block, static_cast<size_t>(count));
+  return count > 0 || (count < 0 && errno == EINTR);
+}
+
+class Watch {
+ public:
+  Watch(pid_t child, const ProcessOptions& options)
+      : child_(child), options_(options), start_(Clock::now()) {}
+
+  // Kills the child when its time has come; returns the milliseconds until then.
+  int check(Process& process) {
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double limit = options_.kill_after_seconds.value_or(options_.timeout_seconds);
+    if (elapsed >= limit && !killed_) {
+      killed_ = true;
+      process.timed_out = !options_.kill_after_seconds;
+      kill(child_, SIGKILL);
+    }
+    return killed_ ? 1000 : static_cast<int>((limit - elapsed) * 1000) + 1;
+  }
+
+ private:
+  pid_t child_;
+  const ProcessOptions& options_;
+  Clock::time_point start_;
+  bool killed_ = false;
+};
+
+void listen(Process& process, int out, int err, Watch& watch) {
+  pollfd ends[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    if (poll(ends, 2, watch.check(process)) <= 0) continue;
+    if (ends[0].revents && !drain(out, process.out)) ends[0].fd = -1;
+    if (ends[1].revents && !drain(err, process.err)) ends[1].fd = -1;
+  }
+}
+
+}  // namespace
+
+Process run_process(const std::vector<std::string>& command, const ProcessOptions& options) {
+  const Pipe out, err;
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("no process");
+  if (child == 0) become(command, options, out, err);
+  close(out.write_end);
+  close(err.write_end);
+  Process process;
+  Watch watch(child, options);
+  listen(process, out.read_end, err.read_end, watch);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  close(out.read_end);
+  close(err.read_end);
+  process.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return process;
+}
+
+}  // namespace genesis::testing

@@ -1,0 +1,28 @@
+// Runs a program as a user's shell would and keeps all that it says. Used by the tests of the tools; a
+// program that hangs is killed and the test sees it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace genesis::testing {
+
+struct Process {
+  int code = -1;  // exit status; 128 + signal when a signal ended it, as a shell says it
+  std::string out, err;
+  bool timed_out = false;
+};
+
+struct ProcessOptions {
+  double timeout_seconds = 60;
+  std::optional<double> kill_after_seconds;    // kill -9 then, if it still runs
+  std::optional<uint64_t> largest_file_bytes;  // writing more fails, as on a full disk
+  std::vector<std::string> environment;        // NAME=VALUE, added to this process's own
+};
+
+// `command[0]` is looked up in PATH when it holds no slash.
+Process run_process(const std::vector<std::string>& command, const ProcessOptions& options = {});
+
+}  // namespace genesis::testing
