@@ -6,6 +6,7 @@
 #include "backends/cpu/gemm_reference.h"
 #include "backends/cpu/gemm_small.h"
 #include "backends/cpu/gemm_util.h"
+#include "backends/cpu/scalar_math.h"
 
 namespace genesis::cpu {
 namespace {
@@ -43,6 +44,22 @@ std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
   const GemmImplementation* chosen = kImplementations;
   while (!chosen->decline(folded).empty()) ++chosen;  // the last takes everything
   return chosen->create(folded);
+}
+
+double activate(double x, Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return scalar::relu(x);
+    case Activation::kGelu:
+      return scalar::gelu(x);
+    case Activation::kGeluTanh:
+      return scalar::gelu_tanh(x);
+    case Activation::kSilu:
+      return scalar::silu(x);
+  }
+  return x;
 }
 
 void convert_bias(const void* bias, DType dtype, int64_t first, int64_t n, DType accumulator,

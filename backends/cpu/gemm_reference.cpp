@@ -4,7 +4,6 @@
 #include "backends/cpu/gemm_reference.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "backends/cpu/gemm_util.h"
 #include "backends/cpu/parallel.h"
@@ -31,22 +30,6 @@ void write(void* data, DType dtype, int64_t at, Sum value) {
     using T = typename decltype(tag)::type;
     static_cast<T*>(data)[at] = static_cast<T>(value);
   });
-}
-
-double activate(double x, Activation activation) {
-  switch (activation) {
-    case Activation::kNone:
-      return x;
-    case Activation::kRelu:
-      return x < 0 ? 0 : x;
-    case Activation::kGelu:
-      return 0.5 * x * (1 + std::erf(x * 0.70710678118654752440));
-    case Activation::kGeluTanh:
-      return 0.5 * x * (1 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    case Activation::kSilu:
-      return x / (1 + std::exp(-x));
-  }
-  return x;
 }
 
 double finish(double sum, const GemmProblem& p) { return activate(sum, p.activation); }

@@ -15,6 +15,8 @@ constexpr int64_t kMaxBias = 4096;  // columns of one tile at most
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
+double activate(double x, Activation activation);
+
 // bias[first, first + n) in the accumulator's type (f32 or f64).
 void convert_bias(const void* bias, DType dtype, int64_t first, int64_t n, DType accumulator,
                   void* converted);
