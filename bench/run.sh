@@ -8,25 +8,31 @@ build=${1:?usage: bench/run.sh BUILD_DIR [OUTPUT_DIR]}
 out=${2:-$build/bench-results}
 here=$(dirname "$0")
 python=${TORCH_PYTHON:-python3}
-rm -rf "$out"
 mkdir -p "$out"
+rm -f "$out"/*.json
 
 section() { printf '\n== %s\n' "$*"; }
 # A bench that fails is reported and leaves its bars unmeasured; the others still run.
 bench() { "$build/bench/$1" "${@:2}" || printf '%s failed\n' "$1" >&2; }
+plain() { sed 's/[{}"]//g' "$1"; }  # lines of JSON for a reader
 
 section "matrix products"
 bench matmul --json "$out/matmul.json"
 section "elementwise and fused ops"
-bench bench_elementwise --json >"$out/elementwise.json" && cat "$out/elementwise.json"
+bench bench_elementwise --json >"$out/elementwise.json"
+plain "$out/elementwise.json"
 section "rows: softmax, norms, losses, optimizers"
 bench bench_rows --json "$out/rows.json"
+section "reductions"
+bench bench_reduce --json "$out/reduce.json"
 section "attention, rope, swiglu"
-bench bench_attention --json >"$out/attention.json" && cat "$out/attention.json"
+bench bench_attention --json >"$out/attention.json"
+plain "$out/attention.json"
 section "a step of training"
 bench bench_train_step --json "$out/train_step.json"
 if command -v "$python" >/dev/null; then
-  "$python" "$here/torch_train_step.py" --json "$out/torch.json" || echo "the comparison with PyTorch failed" >&2
+  timeout 600 "$python" "$here/torch_train_step.py" --json "$out/torch.json" ||
+    echo "the comparison with PyTorch did not finish" >&2
 else
   echo "no $python: the comparison with PyTorch is skipped"
 fi

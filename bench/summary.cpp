@@ -87,8 +87,8 @@ class Summary {
     const std::string required = fmt::format("<= {:.4g}{}{}", limit, *unit ? " " : "", unit);
     if (!report.is_object() || !report.contains(key)) return add_missing(what, required);
     const double value = report[key];
-    bars_.push_back(
-        {what, required, fmt::format("{:.4f}{}{}", value, *unit ? " " : "", unit), value <= limit});
+    bars_.push_back({what, required, fmt::format("{:.4f}{}{}", value, *unit ? " " : "", unit),
+                     value < limit + 0.0005});  // ratios to a bound are stated with three digits
   }
 
   void add_products() {

@@ -115,9 +115,9 @@ def main():
         report[name + "_tokens_per_second"] = BATCH * SEQ / seconds
         print(f"PyTorch {torch.__version__} {name}, {flags.threads} threads: {seconds:.3f} s, "
               f"{BATCH * SEQ / seconds:.0f} tokens/s")
-    if flags.json:
-        with open(flags.json, "w") as file:
-            json.dump(report, file, indent=2)
+        if flags.json:  # after each, should the next be cut off
+            with open(flags.json, "w") as file:
+                json.dump(report, file, indent=2)
 
 
 main()
