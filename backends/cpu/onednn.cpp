@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include <oneapi/dnnl/dnnl_version.h>
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
