@@ -55,6 +55,7 @@ class MetricsFile {
     row["seconds"] = m.seconds;
     row["items_per_second"] = m.items_per_second;
     file_ << row.dump() << std::endl;  // flushed: a killed run keeps its curve
+    if (!file_) fail("writing metrics stopped at step {}: {}", m.step, std::strerror(errno));
   }
 
  private:

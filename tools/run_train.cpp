@@ -1,4 +1,7 @@
 // genesis-run train: the training loop with a progress bar, metrics and checkpoints.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <csignal>
 #include <iostream>
@@ -8,6 +11,7 @@
 #include "models/data/sources.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
+#include "schema/text.h"
 #include "tools/progress.h"
 #include "tools/run_commands.h"
 
@@ -27,10 +31,26 @@ struct Flags {
 
 volatile std::sig_atomic_t interrupted = 0;
 
+std::string train_step_text(const Model& model) {
+  const Graph* entry = model.find_entry("train_step");
+  return entry ? to_text(*entry) : "";
+}
+
+// A checkpoint brings its own graph.
+std::shared_ptr<const Model> resume(const Flags& flags, const Checkpoint& checkpoint) {
+  std::shared_ptr<const Model> model = load_checkpoint(checkpoint);
+  if (train_step_text(*model) != train_step_text(*load_model(flags.file)))
+    spdlog::warn(
+        "the checkpoint {} was made with another model or other training options than {}: going on with "
+        "those of the checkpoint",
+        checkpoint.path.string(), flags.file);
+  return model;
+}
+
 std::shared_ptr<const Model> load(const Flags& flags) {
   if (flags.resume) {
     if (flags.checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
-    if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return load_checkpoint(*checkpoint);
+    if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return resume(flags, *checkpoint);
   } else if (!flags.checkpoint.empty() && find_checkpoint(flags.checkpoint)) {
     fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
          flags.checkpoint);
@@ -44,7 +64,7 @@ void check_trainable(const Model& model, const std::string& file) {
          file);
 }
 
-// Whether the wall clock is used up, or Ctrl-C was pressed.
+// Whether the wall clock is used up, or someone asked to stop (Ctrl-C, a shutdown).
 class StopWhen {
  public:
   explicit StopWhen(double minutes) : minutes_(minutes), start_(std::chrono::steady_clock::now()) {}
@@ -104,7 +124,11 @@ void train_command(const Flags& flags) {
   check_trainable(*model, flags.file);
   Session session(model, flags.run.session_options());
   const auto source = data::open_source(flags.data, source_options(flags, model->entry("train_step")));
-  std::signal(SIGINT, [](int) { interrupted = 1; });
+  for (const int number : {SIGINT, SIGTERM})
+    std::signal(number, [](int) {
+      if (interrupted) _exit(130);  // the second time it is meant
+      interrupted = 1;
+    });
   const TrainMetrics last = run(flags, session, *source);
   if (!flags.output.empty()) save_model(*snapshot(session), flags.output);
   const MemoryStatistics memory = session.memory();

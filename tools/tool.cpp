@@ -24,8 +24,8 @@ void set_up_logging(const std::string& name) {
 }
 
 std::string one_line(std::string message) {
-  for (char& c : message)
-    if (c == '\n') c = ' ';
+  for (char& c : message)  // names from a file may hold anything, a terminal's commands too
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
   return message;
 }
 
@@ -42,6 +42,7 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
     set_up_logging(name);
     body(app);
     app.parse(argc, argv);
+    if (!std::cout.flush()) fail("the output could not be written: is the disk full?");
     return 0;
   } catch (const CLI::RuntimeError& error) {  // said already what there is to say
     return error.get_exit_code();
@@ -114,7 +115,7 @@ void check_can_write(const std::string& path) {
 
 void Output::print(const nlohmann::ordered_json& object, const std::function<void()>& text) const {
   if (json)
-    std::cout << object.dump() << std::endl;
+    std::cout << object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   else
     text();
 }

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -60,9 +61,21 @@ class JsonLines {
       Tensor tensor = Tensor::uninitialized({dtype, Shape::of(sizes)}, &data);
       dispatch(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(data)[i] = convert<T>(values[i]);
+        for (size_t i = 0; i < values.size(); ++i) {
+          if (!holds<T>(values[i]))
+            fail("{} is in a field that is {}, which cannot hold it", values[i], name_of(dtype));
+          reinterpret_cast<T*>(data)[i] = convert<T>(values[i]);
+        }
       });
       return tensor;
+    }
+    template <class T>
+    static bool holds(double value) {
+      if constexpr (std::is_integral_v<T>)
+        return value >= static_cast<double>(std::numeric_limits<T>::min()) &&
+               value <= static_cast<double>(std::numeric_limits<T>::max()) && value < 0x1p63;
+      else
+        return true;
     }
     template <class T>
     static T convert(double value) {

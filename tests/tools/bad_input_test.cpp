@@ -145,6 +145,24 @@ TEST_F(BadInput, PlacesThatCannotBeWritten) {
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }
 
+TEST_F(BadInput, AFullDisk) {
+  ProcessOptions full;
+  full.largest_file_bytes = 600;
+  expect_error(run_tool("genesis-build", {"mlp", "-o", path("m.genesis")}, full), {"m.genesis", "too low"});
+  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "-o", path("o.genesis")}, full),
+               {"o.genesis", "too low"});
+  expect_error(run_tool("genesis-viz", {tiny("mlp.genesis"), "-o", path("m.dot")}, full),
+               {"m.dot", "too low"});
+  expect_error(run_tool("genesis-run",
+                        {"infer", tiny("mlp.genesis"), "--size", "batch=90", "-o", path("y.npy")}, full),
+               {"y.npy", "too low"});
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+  expect_error(run_tool("genesis-run", train_words("qwen2", 30, {"--metrics", path("m.jsonl")}), full),
+               {"metrics", "at step "});
+  const Process standard = run_process({"sh", "-c", tool_path("genesis-build") + " --list > /dev/full"});
+  expect_error(standard, {"output could not be written"});
+}
+
 TEST_F(BadInput, DataThatCannotBeTrainedOn) {
   const auto train = [&](const std::string& model, const Words& data) {
     return run(Words{"train", tiny(model + ".train.genesis"), "--quiet", "--steps", "30", "--checkpoint",

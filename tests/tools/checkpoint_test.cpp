@@ -1,7 +1,6 @@
 // A run that was stopped in any way goes on as if it never had been: same parameters, bit for bit.
-#include <atomic>
 #include <chrono>
-#include <thread>
+#include <csignal>
 
 #include "tests/tools/tool_test.h"
 
@@ -26,20 +25,24 @@ class Killed : public Checkpoints, public ::testing::WithParamInterface<const ch
 TEST_P(Killed, AndResumedGivesTheSameBits) {
   const std::string model = GetParam();
   const int steps = 400;
+  const auto start = std::chrono::steady_clock::now();
   expect_ok(train(model, steps, {"-o", path("whole.genesis")}));
+  const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Words resume = {"--checkpoint",        path("run"), "--checkpoint-every", "7", "--resume", "-o",
                         path("parts.genesis"), "--metrics", path("m.jsonl")};
-  int killed = 0;
-  double life = 0.03;
-  for (; killed < 12; ++killed, life += 0.017) {
+  int killed = 0, got_further = 0;
+  for (; killed < 12; ++killed) {
+    const std::string before = newest();
     ProcessOptions options;
-    options.kill_after_seconds = life;
+    options.kill_after_seconds = whole * (0.2 + 0.07 * killed);
     const Process process = train(model, steps, resume, options);
+    got_further += newest() != before;
     if (process.code == 0) break;
     ASSERT_EQ(process.code, 128 + 9) << process.err;
   }
   expect_ok(train(model, steps, resume));
-  EXPECT_GE(killed, 3) << "the runs ended before they could be killed";
+  EXPECT_GE(killed, 1) << "the run ended before it could be killed";
+  EXPECT_GE(got_further, 2) << "nothing was resumed";
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
   int step = 0;
   std::istringstream metrics(read_text(path("m.jsonl")));
@@ -80,6 +83,28 @@ TEST_F(Checkpoints, AFullDiskLeavesThePreviousOne) {
   EXPECT_EQ(read_text(path(newest())), before);
   expect_ok(train("qwen2", 20, {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis")}));
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+}
+
+TEST_F(Checkpoints, AreWrittenWhenSomeoneAsksToStop) {
+  expect_ok(train("qwen2", 4000, {"-o", path("whole.genesis")}));
+  for (const int signal : {SIGINT, SIGTERM}) {
+    ProcessOptions options;
+    options.kill_after_seconds = 0.4;
+    options.signal = signal;
+    const std::string before = newest();
+    expect_ok(train("qwen2", 4000, {"--checkpoint", path("run"), "--resume"}, options));
+    EXPECT_NE(newest(), before);
+  }
+  expect_ok(train("qwen2", 4000, {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis")}));
+  EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+}
+
+TEST_F(Checkpoints, OfAnotherModelAreNotResumedInSilence) {
+  expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
+  const Process other = train("qwen3", 4, {"--checkpoint", path("run"), "--resume"});
+  expect_ok(other);
+  EXPECT_NE(other.err.find("another model"), std::string::npos) << other.err;
+  EXPECT_EQ(train("qwen2", 6, {"--checkpoint", path("run"), "--resume"}).err, "");
 }
 
 TEST_F(Checkpoints, AreNotOverwrittenByAFreshRun) {

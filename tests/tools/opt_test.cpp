@@ -79,6 +79,13 @@ TEST_F(Opt, PlansBuffersFromCsv) {
                {"bad.csv:2", "id,lower,upper,size"});
 }
 
+TEST_F(Opt, MayWriteOverItsInput) {
+  fs::copy_file(tiny("qwen2.genesis"), path("m.genesis"));
+  expect_ok(run_tool("genesis-opt", {path("m.genesis"), "--inference", "-o", path("m.genesis")}));
+  expect_ok(run_tool("genesis-run", {"info", path("m.genesis"), "--verify"}));
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{"m.genesis"});
+}
+
 TEST_F(Opt, RefusesWhatItDoesNotKnow) {
   const std::string model = tiny("qwen2.genesis");
   for (const char* flag : {"--passes", "--disable", "--print-after"})

@@ -64,7 +64,7 @@ class Watch {
     if (elapsed >= limit && !killed_) {
       killed_ = true;
       process.timed_out = !options_.kill_after_seconds;
-      kill(child_, SIGKILL);
+      kill(child_, options_.kill_after_seconds ? options_.signal : SIGKILL);
     }
     return killed_ ? 1000 : static_cast<int>((limit - elapsed) * 1000) + 1;
   }

@@ -17,7 +17,8 @@ struct Process {
 
 struct ProcessOptions {
   double timeout_seconds = 60;
-  std::optional<double> kill_after_seconds;    // kill -9 then, if it still runs
+  std::optional<double> kill_after_seconds;  // send `signal` then, if it still runs
+  int signal = 9;
   std::optional<uint64_t> largest_file_bytes;  // writing more fails, as on a full disk
   std::vector<std::string> environment;        // NAME=VALUE, added to this process's own
 };

@@ -61,6 +61,7 @@ void write_text(const fs::path& path, const std::string& text) {
 
 std::set<std::string> files_in(const fs::path& folder) {
   std::set<std::string> names;
+  if (!fs::exists(folder)) return names;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     names.insert(fs::relative(entry.path(), folder).string());
   return names;
