@@ -1,10 +1,10 @@
 #include "executor/session.h"
 
 #include <tbb/global_control.h>
+#include <tbb/info.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "backends/cpu/kernels.h"
 #include "executor/aligned_memory.h"
@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+// The cores this process may use: fewer than the machine has under taskset or in a container.
+int default_threads() { return std::max(1, tbb::info::default_concurrency()); }
 
 int checked_threads(int threads) {
   if (threads < 0 || threads > kMaxThreads)
