@@ -138,12 +138,19 @@ class Summary {
     add_at_least("train_step qwen2 512 x 8, 8 x 256 tokens, of the FMA peak", ours, "share_of_peak", 0.5, 100,
                  "%");
     add_at_most("  its arena / lower bound", ours, "arena_ratio", 1, "");
+    add_at_least("  one thread, in processor time, of the FMA peak",
+                 ours.is_object() ? ours.value("one_core", json()) : json(), "share_of_peak", 0.5, 100, "%");
     for (const char* mode : {"eager", "compile"}) {
       const std::string key = std::string(mode) + "_tokens_per_second";
       json ratio;
       if (ours.is_object() && torch.is_object() && torch.contains(key))
         ratio = {{"ratio", ours["tokens_per_second"].get<double>() / torch[key].get<double>()}};
       add_at_least(fmt::format("  tokens/s against PyTorch, {}", mode), ratio, "ratio", 1.5, 1, "x");
+      const std::string core = std::string(mode) + "_core_seconds";
+      ratio = nullptr;
+      if (ours.is_object() && torch.is_object() && torch.contains(core))
+        ratio = {{"ratio", torch[core].get<double>() / ours["one_core"]["seconds"].get<double>()}};
+      add_at_least("  the same with one thread, in processor time", ratio, "ratio", 1.5, 1, "x");
     }
   }
 
