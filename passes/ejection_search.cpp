@@ -11,7 +11,7 @@ namespace {
 // Large blocks are harder to place again, so they weigh more; measured: less than area, more than its root.
 constexpr double kAreaExponent = 0.7;
 constexpr double kHeaviest = 1e6;
-constexpr int64_t kStepsBetweenSettling = 5;
+constexpr size_t kBlocksPerStepToSettle = 100, kFewestStepsToSettle = 5;
 
 double area(const Block& block) {
   return static_cast<double>(block.size) * static_cast<double>(block.last - block.first);
@@ -40,17 +40,26 @@ EjectionSearch::EjectionSearch(const Problem& problem, const ConflictGraph& conf
     base_.push_back(1 + static_cast<int64_t>(kHeaviest * std::pow(area(block) / largest, kAreaExponent)));
   for (size_t i = 0; i < n; ++i) falling_.push_back({0, static_cast<int32_t>(i)});
   rising_ = falling_;
+  steps_to_settle_ = static_cast<int64_t>(std::max(kFewestStepsToSettle, n / kBlocksPerStepToSettle));
   times_pushed_.assign(n, 1);
   placed_.assign(n, 0);
 }
 
-void EjectionSearch::aim(const Solution& start, int64_t ceiling) {
+void EjectionSearch::aim(const Solution& start, int64_t ceiling, WorkMeter& meter) {
+  meter.spend(static_cast<int64_t>(start.offsets.size()) * 150);
   offsets_ = start.offsets;
   ceiling_ = ceiling;
   waiting_.clear();
   for (size_t i = 0; i < offsets_.size(); ++i) {
     placed_[i] = end(static_cast<int32_t>(i)) <= ceiling;
     if (!placed_[i]) waiting_.push_back(static_cast<int32_t>(i));
+  }
+  for (const bool downwards : {true, false}) {
+    measure_depths(downwards);
+    std::vector<Ranked>& order = downwards ? falling_ : rising_;
+    std::sort(order.begin(), order.end(), [](const Ranked& a, const Ranked& b) {
+      return a.depth != b.depth ? a.depth < b.depth : a.block < b.block;
+    });
   }
 }
 
@@ -78,8 +87,8 @@ bool EjectionSearch::insert_one(WorkMeter& meter) {
   placed_[block] = 1;
   const auto degree = static_cast<int64_t>(conflicts_.of(block).size());
   int64_t work = 60 + degree * 20;
-  if (++steps_ % kStepsBetweenSettling == 0) {
-    settle(steps_ / kStepsBetweenSettling % 2 == 0);
+  if (++steps_ % steps_to_settle_ == 0) {
+    settle(steps_ / steps_to_settle_ % 2 == 0);
     work += static_cast<int64_t>(problem_.blocks.size()) * 25;
   }
   return meter.spend(work);
@@ -132,12 +141,16 @@ void EjectionSearch::eject_in_the_way_of(int32_t block) {
   }
 }
 
+void EjectionSearch::measure_depths(bool downwards) {
+  for (Ranked& r : downwards ? falling_ : rising_)
+    r.depth = !placed_[r.block] ? kNowhere : downwards ? offsets_[r.block] : ceiling_ - end(r.block);
+}
+
 // Lets every placed block fall to the floor, or rise to the ceiling, as far as the others allow: gaps flow
 // together. Seen from the end it moves to, a block begins at `depth`.
 void EjectionSearch::settle(bool downwards) {
   std::vector<Ranked>& order = downwards ? falling_ : rising_;
-  for (Ranked& r : order)
-    r.depth = !placed_[r.block] ? kNowhere : downwards ? offsets_[r.block] : ceiling_ - end(r.block);
+  measure_depths(downwards);
   for (size_t i = 1; i < order.size(); ++i) {
     const Ranked moved = order[i];
     size_t to = i;

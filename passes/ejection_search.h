@@ -17,7 +17,7 @@ class EjectionSearch {
   EjectionSearch(const Problem& problem, const ConflictGraph& conflicts, uint64_t seed);
 
   // Starts from the offsets of `start`; what sticks out of the ceiling loses its place.
-  void aim(const Solution& start, int64_t ceiling);
+  void aim(const Solution& start, int64_t ceiling, WorkMeter& meter);
   int64_t ceiling() const { return ceiling_; }
 
   // Goes on until every block has a place under the ceiling (true) or the work is used up.
@@ -40,13 +40,14 @@ class EjectionSearch {
   int64_t cheapest_offset(int32_t block, int64_t& cost);
   void collect_edges(int32_t block);
   void eject_in_the_way_of(int32_t block);
+  void measure_depths(bool downwards);
   void settle(bool downwards);
   int64_t end(int32_t block) const { return offsets_[block] + problem_.blocks[block].size; }
 
   const Problem& problem_;
   const ConflictGraph& conflicts_;
   SearchRandom random_;
-  int64_t ceiling_ = 0, steps_ = 0;
+  int64_t ceiling_ = 0, steps_ = 0, steps_to_settle_ = 1;
   std::vector<int64_t> base_, times_pushed_;  // the weight of a block is their product
   std::vector<int64_t> offsets_;
   std::vector<char> placed_;

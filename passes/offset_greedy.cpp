@@ -80,22 +80,6 @@ int64_t find_gap(PlacedBlocks& placed, int32_t block, int64_t size, int64_t expe
   return chosen >= 0 ? chosen : top;
 }
 
-// How many blocks each block shares a section with.
-std::vector<int64_t> count_conflicts(const Problem& problem) {
-  std::vector<int64_t> started(static_cast<size_t>(problem.sections()) + 1, 0), ended(started);
-  for (const Block& block : problem.blocks) {
-    ++started[block.first];
-    ++ended[block.last];
-  }
-  std::partial_sum(started.begin(), started.end(), started.begin());
-  std::partial_sum(ended.begin(), ended.end(), ended.begin());
-  std::vector<int64_t> conflicts;
-  conflicts.reserve(problem.blocks.size());
-  for (const Block& block : problem.blocks)
-    conflicts.push_back(started[block.last - 1] - ended[block.first] - 1);
-  return conflicts;
-}
-
 std::vector<int32_t> order_by(const Problem& problem, auto key) {
   std::vector<double> keys;
   keys.reserve(problem.blocks.size());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "passes/offset_greedy.h"
 #include "passes/offset_problem.h"
@@ -14,12 +15,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Greedy orders may take this much work (about nanoseconds); beyond about 20,000 buffers not all of them fit.
+// The greedy orders may take this much work (about nanoseconds); beyond about 20,000 buffers not all of them
+// fit.
 constexpr int64_t kGreedyBudget = 600'000'000;
-// Larger problems are left to the greedy orders: a search would not get through even one solution many times.
-constexpr size_t kMaxSearchBlocks = 2000;
+// Larger problems are left to the greedy orders, which then get the budget of the search too: a search would
+// not get through them often enough.
+constexpr size_t kMaxSearchBlocks = 20'000;
+constexpr int64_t kMaxSearchConflicts = 20'000'000;
 
 bool needs_bytes(const PlanBuffer& buffer) { return buffer.size > 0 && buffer.lower < buffer.upper; }
+
+bool is_searchable(const Problem& problem) {
+  if (problem.blocks.size() > kMaxSearchBlocks) return false;
+  const std::vector<int64_t> conflicts = count_conflicts(problem);
+  return std::accumulate(conflicts.begin(), conflicts.end(), int64_t{0}) <= kMaxSearchConflicts;
+}
 
 void check(std::span<const PlanBuffer> buffers, int64_t alignment) {
   if (alignment < 1) fail("plan_offsets: alignment is {}, expected at least 1", alignment);
@@ -76,7 +86,7 @@ void search(std::span<const Component> components, int64_t target, int64_t budge
             std::span<Solution> solutions) {
   std::vector<size_t> order;
   for (size_t c = 0; c < components.size(); ++c)
-    if (solutions[c].height > target && components[c].problem.blocks.size() <= kMaxSearchBlocks)
+    if (solutions[c].height > target && is_searchable(components[c].problem))
       order.push_back(c);
     else
       target = std::max(target, solutions[c].height);
@@ -99,10 +109,11 @@ std::vector<int64_t> solve(const Problem& problem, const OffsetOptions& options)
   std::vector<Component> components = split_components(problem);
   std::vector<Solution> solutions;
   solutions.reserve(components.size());
-  const auto all_blocks = static_cast<int64_t>(problem.blocks.size());
   for (const Component& c : components) {
-    const auto blocks = static_cast<int64_t>(c.problem.blocks.size());
-    solutions.push_back(solve_greedily(c.problem, kGreedyBudget / all_blocks * blocks));
+    const double part =
+        static_cast<double>(c.problem.blocks.size()) / static_cast<double>(problem.blocks.size());
+    const int64_t unsearched = is_searchable(c.problem) ? 0 : options.search_budget / 2;
+    solutions.push_back(solve_greedily(c.problem, static_cast<int64_t>(part * kGreedyBudget) + unsearched));
   }
   search(components, problem.bound, options.search_budget, deadline, solutions);
   for (size_t c = 0; c < components.size(); ++c)

@@ -78,6 +78,21 @@ std::vector<Component> split_components(const Problem& problem) {
   return components;
 }
 
+std::vector<int64_t> count_conflicts(const Problem& problem) {
+  std::vector<int64_t> started(static_cast<size_t>(problem.sections()) + 1, 0), ended(started);
+  for (const Block& block : problem.blocks) {
+    ++started[block.first];
+    ++ended[block.last];
+  }
+  std::partial_sum(started.begin(), started.end(), started.begin());
+  std::partial_sum(ended.begin(), ended.end(), ended.begin());
+  std::vector<int64_t> conflicts;
+  conflicts.reserve(problem.blocks.size());
+  for (const Block& block : problem.blocks)
+    conflicts.push_back(started[block.last - 1] - ended[block.first] - 1);
+  return conflicts;
+}
+
 int64_t height_of(const Problem& problem, std::span<const int64_t> offsets) {
   int64_t height = 0;
   for (size_t i = 0; i < offsets.size(); ++i) height = std::max(height, offsets[i] + problem.blocks[i].size);

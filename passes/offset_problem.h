@@ -43,6 +43,9 @@ struct Component {
 
 std::vector<Component> split_components(const Problem& problem);
 
+// How many other blocks each block shares a section with.
+std::vector<int64_t> count_conflicts(const Problem& problem);
+
 int64_t height_of(const Problem& problem, std::span<const int64_t> offsets);
 
 }  // namespace genesis::passes

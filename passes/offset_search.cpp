@@ -40,7 +40,7 @@ class EjectionLane : public Lane {
   void run(int64_t target, WorkMeter& meter, Solution& best) override {
     while (best.height > target) {
       const int64_t ceiling = ceiling_at(target, best.height, 0.97);
-      if (ceiling != search_.ceiling()) search_.aim(best, ceiling);
+      if (ceiling != search_.ceiling()) search_.aim(best, ceiling, meter);
       if (!search_.run(meter)) return;
       best = {search_.offsets(), height_of(problem_, search_.offsets())};
     }

@@ -1,17 +1,28 @@
 // See the header.
 #include "passes/search_tools.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace genesis::passes {
 
+// Blocks by start section: those that start inside a block's range follow it closely.
 ConflictGraph::ConflictGraph(const Problem& problem) {
   const auto& blocks = problem.blocks;
-  begin_.push_back(0);
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    for (size_t j = 0; j < blocks.size(); ++j)
-      if (i != j && blocks[i].first < blocks[j].last && blocks[j].first < blocks[i].last)
-        others_.push_back(static_cast<int32_t>(j));
-    begin_.push_back(others_.size());
-  }
+  const std::vector<int64_t> degree = count_conflicts(problem);
+  begin_.assign(1, 0);
+  for (const int64_t d : degree) begin_.push_back(begin_.back() + static_cast<size_t>(d));
+  others_.resize(begin_.back());
+  std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
+  std::vector<int32_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return blocks[a].first < blocks[b].first; });
+  for (size_t p = 0; p < order.size(); ++p)
+    for (size_t q = p + 1; q < order.size() && blocks[order[q]].first < blocks[order[p]].last; ++q) {
+      others_[next[order[p]]++] = order[q];
+      others_[next[order[q]]++] = order[p];
+    }
 }
 
 }  // namespace genesis::passes

@@ -9,7 +9,7 @@ namespace genesis::passes {
 namespace {
 
 constexpr int64_t kWall = std::numeric_limits<int64_t>::max();
-constexpr size_t kMaxDepth = 6000;  // keeps the recursion within the stack
+constexpr size_t kMaxDepth = 4000;  // keeps the recursion within the stack
 
 // Tuned on generated instances; the result is not sensitive to any of them.
 constexpr double kSizeValue = 0.3, kWallValue = 1.0, kLevelValue = 1.0, kLuck = 0.5;
@@ -23,6 +23,7 @@ ValleySearch::ValleySearch(const Problem& problem, uint64_t seed) : problem_(pro
   covering_.resize(sections);
   for (size_t i = 0; i < problem.blocks.size(); ++i) {
     const Block& block = problem.blocks[i];
+    reset_cost_ += 10 + block.last - block.first;
     for (int32_t s = block.first; s < block.last; ++s) covering_[s].push_back(static_cast<int32_t>(i));
     const double area = static_cast<double>(block.size) * (block.last - block.first);
     value_.push_back(kSizeValue * std::log(area));
@@ -50,6 +51,7 @@ bool ValleySearch::solve(int64_t ceiling, int64_t node_limit, WorkMeter& meter) 
   ceiling_ = ceiling;
   nodes_left_ = node_limit;
   meter_ = &meter;
+  meter.spend(reset_cost_);
   std::vector<int32_t> all(problem_.blocks.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
   return solve_parts({0, problem_.sections()}, all, 0);

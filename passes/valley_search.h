@@ -66,7 +66,7 @@ class ValleySearch {
   const Problem& problem_;
   SearchRandom random_;
   WorkMeter* meter_ = nullptr;
-  int64_t ceiling_ = 0, nodes_left_ = 0;
+  int64_t ceiling_ = 0, nodes_left_ = 0, reset_cost_ = 0;
   std::vector<std::vector<int32_t>> covering_;  // section -> its blocks
   std::vector<int64_t> floor_,
       remaining_;                  // per section: top of the placed blocks, sum of the sizes of the others

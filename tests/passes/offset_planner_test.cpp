@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <numeric>
 #include <random>
 
+#include "passes/ejection_search.h"
 #include "passes/offset_greedy.h"
 #include "passes/offset_problem.h"
 #include "passes/overlap_check.h"
+#include "passes/search_tools.h"
+#include "passes/valley_search.h"
 #include "schema/error.h"
 
 namespace genesis::passes {
@@ -55,6 +60,12 @@ Buffers cut_rectangle(int count, int64_t width, int64_t height, unsigned seed) {
   for (const Box& box : boxes) buffers.push_back({box.x0, box.x1, box.y1 - box.y0});
   std::shuffle(buffers.begin(), buffers.end(), random);
   return buffers;
+}
+
+Problem problem_of(const Buffers& buffers) {
+  std::vector<Lifetime> lifetimes;
+  for (const PlanBuffer& b : buffers) lifetimes.push_back({b.lower, b.upper, b.size});
+  return make_problem(lifetimes);
 }
 
 TEST(OffsetPlanner, NothingToPlace) {
@@ -129,9 +140,7 @@ TEST(OffsetPlanner, NestedLifetimesMeetTheBoundByGreedyOrdersAlone) {
 
 TEST(OffsetPlanner, EveryFitAndOrderIsValid) {
   const Buffers buffers = cut_rectangle(700, 300, 5000, 3);
-  std::vector<Lifetime> lifetimes;
-  for (const PlanBuffer& b : buffers) lifetimes.push_back({b.lower, b.upper, b.size});
-  const Problem problem = make_problem(lifetimes);
+  const Problem problem = problem_of(buffers);
   EXPECT_EQ(problem.bound, 5000);
   std::vector<int32_t> order(buffers.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
@@ -144,12 +153,75 @@ TEST(OffsetPlanner, EveryFitAndOrderIsValid) {
   }
 }
 
+TEST(OffsetPlanner, SearchFindsPerfectPackingsThatGreedyOrdersMiss) {
+  int greedy_misses = 0;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    const Buffers buffers = cut_rectangle(200, 1000, 1 << 20, seed);
+    greedy_misses += plan_offsets(buffers, {.search_budget = 0}).height > 1 << 20;
+    const OffsetPlan plan = plan_offsets(buffers, {.search_budget = kThoroughSearch, .max_seconds = 60});
+    expect_valid(buffers, plan);
+    EXPECT_EQ(plan.lower_bound, 1 << 20);
+    EXPECT_LE(plan.ratio(), 1.01) << "seed " << seed;
+  }
+  EXPECT_GE(greedy_misses, 3);
+}
+
+TEST(OffsetPlanner, SearchesKeepWhatTheyPromise) {
+  constexpr int64_t kHeight = 1 << 20;
+  const Problem problem = problem_of(cut_rectangle(150, 1000, kHeight, 4));
+  std::vector<int32_t> order(problem.blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  const Solution start = place_in_order(problem, order, Fit::kOnTop);  // a poor one
+  const int64_t ceiling = kHeight + kHeight / 10;
+  ASSERT_GT(start.height, ceiling);
+  const std::atomic<int> nobody = 1;
+  WorkMeter meter(4'000'000'000, WorkMeter::Deadline::max(), nobody, 0);
+  const ConflictGraph conflicts(problem);
+  EjectionSearch ejection(problem, conflicts, 1);
+  ejection.aim(start, ceiling, meter);
+  ASSERT_TRUE(ejection.run(meter));
+  EXPECT_LE(height_of(problem, ejection.offsets()), ceiling);
+  ValleySearch valleys(problem, 1);
+  bool found = false;
+  for (int descent = 0; descent < 200 && !found; ++descent) found = valleys.solve(kHeight, 5000, meter);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(height_of(problem, valleys.offsets()), kHeight);
+}
+
+TEST(OffsetPlanner, WorkMeterStopsBehindAWinner) {
+  std::atomic<int> winner = 3;
+  WorkMeter front(INT64_MAX, WorkMeter::Deadline::max(), winner, 1);
+  WorkMeter behind(INT64_MAX, WorkMeter::Deadline::max(), winner, 2);
+  EXPECT_TRUE(behind.spend(1));
+  winner = 1;
+  EXPECT_FALSE(behind.spend(1'000'000'000));
+  EXPECT_TRUE(front.spend(1'000'000'000));
+}
+
+TEST(OffsetPlanner, ConflictGraphAgreesWithComparingEveryPair) {
+  const Problem problem = problem_of(cut_rectangle(80, 30, 500, 2));
+  const ConflictGraph graph(problem);
+  for (size_t i = 0; i < problem.blocks.size(); ++i) {
+    std::vector<int32_t> expected;
+    for (size_t j = 0; j < problem.blocks.size(); ++j)
+      if (i != j && problem.blocks[i].first < problem.blocks[j].last &&
+          problem.blocks[j].first < problem.blocks[i].last)
+        expected.push_back(static_cast<int32_t>(j));
+    const auto found = graph.of(static_cast<int32_t>(i));
+    std::vector<int32_t> sorted(found.begin(), found.end());
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_EQ(sorted, expected) << "block " << i;
+  }
+}
+
+// No perfect packing is in reach here, so all lanes use up their work, and still the result must not vary.
 TEST(OffsetPlanner, SameInputSameOffsets) {
-  const Buffers buffers = cut_rectangle(120, 60, 9000, 11);
-  const OffsetOptions options{.search_budget = 100'000'000};
+  const Buffers buffers = cut_rectangle(300, 40, 300, 11);
+  const OffsetOptions options{.search_budget = 400'000'000, .max_seconds = 60};
   const OffsetPlan plan = plan_offsets(buffers, options);
   expect_valid(buffers, plan);
-  EXPECT_EQ(plan.offsets, plan_offsets(buffers, options).offsets);
+  EXPECT_LT(plan.height, plan_offsets(buffers, {.search_budget = 0}).height);
+  for (int again = 0; again < 3; ++again) EXPECT_EQ(plan.offsets, plan_offsets(buffers, options).offsets);
 }
 
 }  // namespace
