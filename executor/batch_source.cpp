@@ -76,8 +76,10 @@ class Prefetcher::Impl {
   std::thread thread_;  // last: starts when everything else stands
 };
 
-Prefetcher::Prefetcher(BatchSource& source, int64_t first_position, int depth)
-    : impl_(std::make_unique<Impl>(source, first_position, depth)) {}
+Prefetcher::Prefetcher(BatchSource& source, int64_t first_position, int depth) {
+  if (depth < 1) fail("a prefetcher of depth {} prepares nothing: give at least 1", depth);
+  impl_ = std::make_unique<Impl>(source, first_position, depth);
+}
 Prefetcher::~Prefetcher() = default;
 NamedTensors Prefetcher::next() { return impl_->next(); }
 

@@ -21,7 +21,8 @@ class BatchSource {
 // Prepares batches ahead of their use in a thread of its own. Errors of the source are thrown by next().
 class Prefetcher {
  public:
-  Prefetcher(BatchSource& source, int64_t first_position, int depth = 2);
+  Prefetcher(BatchSource& source, int64_t first_position,
+             int depth = 2);  // depth: batches prepared ahead, >= 1
   ~Prefetcher();
   NamedTensors next();
 

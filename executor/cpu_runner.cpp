@@ -3,6 +3,7 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -177,11 +178,12 @@ class CpuRunner final : public Runner {
     const auto now = [&] { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); };
     if (options.timings) options.timings->assign(calls_.size(), {});
     for (size_t i = 0; i < calls_.size(); ++i) {
+      const bool were_finite = !options.find_nonfinite || all_finite(calls_[i].inputs);
       const double start = now();
       execute(i);
       if (options.timings) (*options.timings)[i] = {start, now()};
       if (stopped_) return;
-      if (options.find_nonfinite) check_finite(calls_[i]);
+      if (options.find_nonfinite) check_finite(calls_[i], were_finite);
       if (options.observer) options.observer(*calls_[i].step, calls_[i].inputs, calls_[i].outputs);
     }
   }
@@ -197,14 +199,18 @@ class CpuRunner final : public Runner {
          step.op->name(), fault.value, fault.limit);
   }
 
-  static void check_finite(const Call& call) {
-    for (const TensorView& view : call.outputs)
-      if (const auto found = first_nonfinite(view))
-        fail(
-            "node '{}' ({}, '{}' after optimisation) is the first to produce {} at element {} of {}: its "
-            "inputs were finite",
-            call.step->authored, call.step->op->name(), call.step->name,
-            found->is_nan ? "NaN" : "an infinity", found->index, call.step->output_types[0].to_string());
+  static bool all_finite(const std::vector<TensorView>& views) {
+    return std::none_of(views.begin(), views.end(),
+                        [](const TensorView& view) { return first_nonfinite(view); });
+  }
+
+  static void check_finite(const Call& call, bool inputs_were_finite) {
+    for (size_t i = 0; i < call.outputs.size(); ++i)
+      if (const auto found = first_nonfinite(call.outputs[i]))
+        fail("node '{}' ({}, '{}' after optimisation) is the first to produce {} at element {} of {}: {}",
+             call.step->authored, call.step->op->name(), call.step->name, name_of(*found), found->index,
+             call.step->output_types[i].to_string(),
+             inputs_were_finite ? "its inputs were finite" : "it was given one that is not finite");
   }
 
   const Plan& plan_;

@@ -67,7 +67,11 @@ Bindings bind_input_types(const Graph& graph, const std::map<std::string, Tensor
 
 Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs) {
   std::map<std::string, TensorType> types;
-  for (const auto& [name, tensor] : inputs) types.emplace(name, tensor.type());
+  for (const auto& [name, tensor] : inputs) {
+    if (tensor.empty_handle())
+      fail("the tensor given for input '{}' of entry point '{}' holds no data", name, graph.name());
+    types.emplace(name, tensor.type());
+  }
   return bind_input_types(graph, types);
 }
 

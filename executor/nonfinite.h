@@ -13,6 +13,8 @@ struct Nonfinite {
   bool is_nan;
 };
 
+inline const char* name_of(const Nonfinite& found) { return found.is_nan ? "NaN" : "an infinity"; }
+
 inline std::optional<Nonfinite> first_nonfinite(const TensorView& view) {
   if (!is_float(view.dtype)) return std::nullopt;
   return dispatch(view.dtype, [&](auto tag) -> std::optional<Nonfinite> {

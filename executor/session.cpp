@@ -10,6 +10,7 @@
 #include "executor/aligned_memory.h"
 #include "executor/cpu_runner.h"
 #include "executor/environment.h"
+#include "executor/nonfinite.h"
 #include "executor/state_memory.h"
 #include "passes/bind.h"
 #include "passes/make_plan.h"
@@ -74,7 +75,10 @@ class Session::Impl {
 
   void execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options) {
     point_at_memory(compiled, inputs);
-    tasks_.execute([&] { compiled.runner->run(options); });
+    const std::string already = options.find_nonfinite ? nonfinite_before(compiled) : "";
+    const auto run = [&] { tasks_.execute([&] { compiled.runner->run(options); }); };
+    if (already.empty()) return run();
+    with_context(run, [&] { return already; });
   }
 
   NamedTensors outputs(const Compiled& compiled) const {
@@ -99,6 +103,24 @@ class Session::Impl {
   const SessionOptions& options() const { return options_; }
 
  private:
+  // Which inputs and states hold NaN or infinity before a run: the nodes that read them are not to blame.
+  std::string nonfinite_before(const Compiled& compiled) const {
+    std::string text;
+    const auto look = [&](const char* kind, const std::string& name, const TensorType& type,
+                          const std::byte* data) {
+      const auto found = first_nonfinite(view_of(type, const_cast<std::byte*>(data)));
+      if (!found) return;
+      text += fmt::format("{}{} '{}' held {} at element {}", text.empty() ? "before the run " : ", ", kind,
+                          name, name_of(*found), found->index);
+    };
+    for (size_t i = 0; i < compiled.plan.inputs.size(); ++i)
+      look("input", compiled.plan.inputs[i].name, compiled.plan.inputs[i].type, compiled.memory.inputs[i]);
+    for (size_t i = 0; i < compiled.memory.states.size(); ++i)
+      if (compiled.memory.states[i])
+        look("state", model_->states()[i].name, model_->states()[i].type, compiled.memory.states[i]);
+    return text;
+  }
+
   std::unique_ptr<Compiled> make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_unique<Compiled>();
     compiled->work = Model::with_tables_of(*model_);

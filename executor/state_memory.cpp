@@ -39,6 +39,7 @@ void StateMemory::set(int32_t state, const Tensor& value) {
   if (!(value.type() == row.type))
     fail("state '{}' is {}, the tensor given for it is {}", row.name, row.type.to_string(),
          value.type().to_string());
+  if (value.empty_handle()) fail("the tensor given for state '{}' holds no data", row.name);
   make_writable(state);
   std::memcpy(owned_[static_cast<size_t>(state)].get(), value.data(), static_cast<size_t>(value.bytes()));
 }

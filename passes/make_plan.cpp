@@ -23,8 +23,8 @@ class PlanMaker {
     ask_target_about_nodes();
     choose_order();
     for (size_t i = 0; i < order_.size(); ++i) add_step(order_[i], static_cast<int>(i));
-    add_ports();
     add_state_updates();
+    add_ports();
     assign_offsets();
     return std::move(plan_);
   }
@@ -123,7 +123,16 @@ class PlanMaker {
           {input.name, input.type, {Space::kInput, static_cast<int32_t>(i), 0, input.type.bytes()}});
     }
     for (const NamedValue& output : graph_.outputs())
-      plan_.outputs.push_back({output.name, graph_.type(output.value), reference(output.value)});
+      plan_.outputs.push_back({output.name, graph_.type(output.value), output_reference(output.value)});
+  }
+
+  // An output that stands in a state which a copy overwrites at the end is moved away before.
+  BufferRef output_reference(ValueId value) {
+    const BufferRef at = reference(value);
+    const bool overwritten = at.space == Space::kState &&
+                             std::any_of(plan_.state_copies.begin(), plan_.state_copies.end(),
+                                         [&](const StateCopy& copy) { return copy.state == at.index; });
+    return overwritten ? stage(value, at) : at;
   }
 
   void add_state_updates() {
@@ -131,22 +140,22 @@ class PlanMaker {
       const BufferRef source = reference(update.value);
       const BufferRef home{Space::kState, update.state, 0, source.bytes};
       plan_.written_states.push_back(update.state);
-      if (!(source == home)) plan_.state_copies.push_back({update.state, stage(update, source)});
+      if (!(source == home))
+        plan_.state_copies.push_back(
+            {update.state, source.space == Space::kState ? stage(update.value, source) : source});
     }
     std::sort(plan_.written_states.begin(), plan_.written_states.end());
   }
 
-  // A new value that stands in another state is first moved to the arena: that state may be written too.
-  BufferRef stage(const StateUpdate& update, const BufferRef& source) {
-    if (source.space != Space::kState) return source;
-    const TensorType& type = graph_.type(update.value);
+  // A value that stands in a state is moved to the arena after all steps: that state may be written then.
+  BufferRef stage(ValueId value, const BufferRef& source) {
+    const TensorType& type = graph_.type(value);
     const int position = static_cast<int>(order_.size());
-    storage_.roots.push_back(
-        {.bytes = source.bytes, .first = position, .last = position, .value = update.value});
+    storage_.roots.push_back({.bytes = source.bytes, .first = position, .last = position, .value = value});
     const BufferRef copy{Space::kArena, static_cast<int32_t>(storage_.roots.size()) - 1, 0, source.bytes};
     Attributes attributes;
     attributes.set("shape", type.shape);
-    const std::string& name = graph_.value(update.value).name;
+    const std::string& name = graph_.value(value).name;
     Step step{.op = find_op("reshape"), .attributes = attributes, .name = name + ".copy", .authored = name};
     step.input_types = step.output_types = {type};
     step.inputs = {source};

@@ -1,0 +1,99 @@
+// The training loop in one process: metrics, the end, and a loss that is no number.
+#include "executor/trainer.h"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "schema/text.h"
+#include "tests/op_harness.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+// The loss is x / @n and @n counts down by one a step: 1/3, 1/2, 1, then 1/0.
+constexpr const char* kCountdown = R"(
+state @n: f32[] buffer = (3.0)
+state @one: f32[] buffer = (1.0)
+entry train_step(x: f32[]) {
+  %loss = div(x, @n)
+  %next = sub(@n, @one)
+  %lr = mul(@n, @one)
+  return loss = %loss
+  return lr = %lr
+  update @n = %next
+}
+)";
+
+class Ones final : public BatchSource {
+ public:
+  NamedTensors batch(int64_t) override { return {{"x", Tensor::scalar<float>(1)}}; }
+  int64_t items_per_batch() const override { return 5; }
+};
+
+std::vector<nlohmann::json> lines(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::vector<nlohmann::json> rows;
+  for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
+  return rows;
+}
+
+TEST(Trainer, WritesALineAStep) {
+  const TemporaryFolder folder;
+  Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  Ones source;
+  std::vector<TrainMetrics> seen;
+  const TrainMetrics last = train(
+      session, source, {.steps = 3, .metrics = folder / "m.jsonl", .on_step = [&](const TrainMetrics& m) {
+                          seen.push_back(m);
+                        }});
+  EXPECT_EQ(last.step, 3);
+  EXPECT_EQ(last.loss, 1);
+  const auto rows = lines(folder / "m.jsonl");
+  ASSERT_EQ(rows.size(), 3u);
+  ASSERT_EQ(seen.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(rows[i]["step"], i + 1);
+    EXPECT_FLOAT_EQ(rows[i]["loss"].get<float>(), 1 / (3 - static_cast<float>(i)));
+    EXPECT_EQ(rows[i]["lr"], 3.0 - static_cast<double>(i));
+    EXPECT_FALSE(rows[i].contains("grad_norm"));  // this step gives none
+    EXPECT_GE(rows[i]["seconds"].get<double>(), i ? rows[i - 1]["seconds"].get<double>() : 0);
+    EXPECT_GT(rows[i]["items_per_second"].get<double>(), 0);
+    EXPECT_EQ(seen[i].loss, rows[i]["loss"].get<double>());
+  }
+  EXPECT_TRUE(std::isnan(last.grad_norm));
+}
+
+TEST(Trainer, ALossThatIsNoNumberStopsWithTheStepAndTheWayToTheNode) {
+  const TemporaryFolder folder;
+  Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  Ones source;
+  expect_error([&] { train(session, source, {.steps = 10, .metrics = folder / "m.jsonl"}); },
+               {"loss is inf", "step 4", "--find-nonfinite"});
+  const auto rows = lines(folder / "m.jsonl");
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_TRUE(rows[3]["loss"].is_null());  // JSON has no infinity
+}
+
+TEST(Trainer, StopsWhenAskedAndRunsNothingWhenDone) {
+  Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  Ones source;
+  EXPECT_EQ(train(session, source, {.steps = 0}).step, 0);
+  int asked = 0;
+  EXPECT_EQ(train(session, source, {.steps = 3, .should_stop = [&] { return ++asked == 2; }}).step, 2);
+  EXPECT_EQ(session.state("n").to_doubles()[0], 1);
+}
+
+TEST(Trainer, MistakesAreNamed) {
+  Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  Ones source;
+  expect_error([&] { train(session, source, {.steps = 1, .metrics = "/no/such/folder/m.jsonl"}); },
+               {"/no/such/folder/m.jsonl"});
+  expect_error([&] { train(session, source, {.entry = "fit", .steps = 1}); }, {"'fit'", "train_step"});
+}
+
+}  // namespace
+}  // namespace genesis
