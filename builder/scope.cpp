@@ -20,6 +20,9 @@ std::string Scope::full_name(const std::string& name) const {
 
 Parameter Scope::add(State state, const init::Init& init) const {
   state.name = full_name(state.name);
+  for (const Dim& size : state.type.shape)
+    if (size.constant() && *size.constant() < 0)
+      fail("state '{}' has shape {}: sizes cannot be negative", state.name, state.type.shape.to_string());
   if (state.type.shape.is_constant()) state.initial = init::make(init, state.type, seed_, state.name);
   return {model_, model_->add_state(std::move(state))};  // refuses symbolic sizes, naming the state
 }

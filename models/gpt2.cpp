@@ -108,6 +108,10 @@ void check(const Gpt2Config& c) {
   positive("n_embd", c.n_embd);
   positive("n_layer", c.n_layer);
   positive("n_head", c.n_head);
+  if (!(c.layer_norm_epsilon >= 0))
+    fail("gpt2: layer_norm_epsilon is {}, it must not be negative", c.layer_norm_epsilon);
+  if (!(c.initializer_range >= 0))
+    fail("gpt2: initializer_range is {}, it must not be negative", c.initializer_range);
   if (c.n_embd % c.n_head != 0) fail("gpt2: n_embd {} is not a multiple of n_head {}", c.n_embd, c.n_head);
 }
 

@@ -33,6 +33,8 @@ std::unique_ptr<Model> make_mlp(const MlpConfig& config, uint64_t seed) {
       config.num_hidden_layers < 0)
     fail(
         "mlp: in_features, hidden_features and num_classes must be positive, num_hidden_layers not negative");
+  if (!(config.dropout >= 0 && config.dropout <= 1))
+    fail("mlp: dropout {} is not between 0 and 1", config.dropout);
   auto model = std::make_unique<Model>();
   const nn::Sequential network = make_network(Scope(*model, seed), config);
   const Dim batch = symbol("batch");

@@ -117,6 +117,12 @@ void check(const QwenConfig& c) {
   positive("num_attention_heads", c.num_attention_heads);
   positive("num_key_value_heads", c.num_key_value_heads);
   positive("max_position_embeddings", c.max_position_embeddings);
+  if (c.head_dim < 0)
+    fail("qwen: head_dim is {}, it must be positive, or 0 for hidden_size / num_attention_heads", c.head_dim);
+  if (!(c.rope_theta > 0)) fail("qwen: rope_theta is {}, it must be positive", c.rope_theta);
+  if (!(c.rms_norm_eps >= 0)) fail("qwen: rms_norm_eps is {}, it must not be negative", c.rms_norm_eps);
+  if (!(c.initializer_range >= 0))
+    fail("qwen: initializer_range is {}, it must not be negative", c.initializer_range);
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fail("qwen: num_attention_heads {} is not a multiple of num_key_value_heads {}", c.num_attention_heads,
          c.num_key_value_heads);

@@ -1,6 +1,7 @@
 #include "models/zoo.h"
 
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "models/gpt2.h"
@@ -20,7 +21,8 @@ void parse(const std::string& key, const std::string& text, int64_t& value) {
 }
 void parse(const std::string& key, const std::string& text, double& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) wrong_value(key, text, "a number");
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    wrong_value(key, text, "a number");
 }
 void parse(const std::string& key, const std::string& text, bool& value) {
   if (text != "true" && text != "false") wrong_value(key, text, "true or false");

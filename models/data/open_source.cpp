@@ -42,7 +42,10 @@ class JsonLines {
     for (const auto& [name, column] : columns_) {
       const auto wanted = dtypes.find(name);
       const DType own = column.integers ? DType::i64 : DType::f32;
-      arrays.emplace(name, column.tensor(rows_, wanted == dtypes.end() ? own : wanted->second));
+      arrays.emplace(
+          name,
+          with_context([&] { return column.tensor(rows_, wanted == dtypes.end() ? own : wanted->second); },
+                       [&] { return fmt::format("in field '{}'", name); }));
     }
     return arrays;
   }
@@ -51,6 +54,7 @@ class JsonLines {
   struct Column {
     std::vector<int64_t> shape;  // of one row
     std::vector<double> values;
+    std::vector<int64_t> exact;  // the same, as long as all are integers: a double holds 53 bits of them
     bool integers = true;
     // Numbers that are not whole never become integers: the entry point will refuse the f32 by name.
     Tensor tensor(int64_t rows, DType wanted) const {
@@ -61,28 +65,22 @@ class JsonLines {
       Tensor tensor = Tensor::uninitialized({dtype, Shape::of(sizes)}, &data);
       dispatch(dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
-        for (size_t i = 0; i < values.size(); ++i) {
-          if (!holds<T>(values[i]))
-            fail("{} is in a field that is {}, which cannot hold it", values[i], name_of(dtype));
-          reinterpret_cast<T*>(data)[i] = convert<T>(values[i]);
-        }
+        for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(data)[i] = convert<T>(i);
       });
       return tensor;
     }
     template <class T>
-    static bool holds(double value) {
-      if constexpr (std::is_integral_v<T>)
-        return value >= static_cast<double>(std::numeric_limits<T>::min()) &&
-               value <= static_cast<double>(std::numeric_limits<T>::max()) && value < 0x1p63;
-      else
-        return true;
-    }
-    template <class T>
-    static T convert(double value) {
-      if constexpr (std::is_arithmetic_v<T>)
-        return static_cast<T>(value);
-      else
-        return static_cast<T>(static_cast<float>(value));
+    T convert(size_t i) const {
+      if constexpr (std::is_floating_point_v<T>) {
+        return static_cast<T>(values[i]);
+      } else if constexpr (std::is_arithmetic_v<T>) {
+        const auto value = static_cast<T>(exact[i]);
+        if (static_cast<int64_t>(value) != exact[i])
+          fail("{} is in a field that is {}, which cannot hold it", exact[i], name_of(dtype_of<T>()));
+        return value;
+      } else {
+        return static_cast<T>(static_cast<float>(values[i]));
+      }
     }
   };
 
@@ -107,24 +105,33 @@ class JsonLines {
     if (rows_ > 0 && !columns_.contains(name)) fail("field '{}' is not in the earlier lines", name);
     Column& column = columns_[name];
     std::vector<int64_t> shape;
-    append(name, value, 0, shape, column);
+    append(name, value, 0, shape, column, column.values.size());
     if (rows_ == 0) column.shape = shape;
     if (column.shape != shape) fail("field '{}' has another shape than in the first line", name);
   }
 
+  static void append_number(const std::string& name, const nlohmann::json& value, Column& column) {
+    column.integers = column.integers && value.is_number_integer();
+    column.values.push_back(value.get<double>());
+    if (!column.integers) return;
+    if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
+      fail("field '{}' is {}, which does not fit in 64 bits with a sign", name, value.dump());
+    column.exact.push_back(value.get<int64_t>());
+  }
+
+  // `first`: how many numbers the column had before this row. The row's first number settles its depth.
   static void append(const std::string& name, const nlohmann::json& value, size_t depth,
-                     std::vector<int64_t>& shape, Column& column) {
+                     std::vector<int64_t>& shape, Column& column, size_t first) {
     if (value.is_number()) {
       if (depth != shape.size()) fail("field '{}' is a ragged list", name);
-      column.integers = column.integers && value.is_number_integer();
-      return column.values.push_back(value.get<double>());
+      return append_number(name, value, column);
     }
     if (!value.is_array() || depth >= kMaxRank - 1)
       fail("field '{}' is not a number or a list of numbers", name);
     const auto size = static_cast<int64_t>(value.size());
-    if (shape.size() == depth) shape.push_back(size);
-    if (shape[depth] != size) fail("field '{}' is a ragged list", name);
-    for (const auto& item : value) append(name, item, depth + 1, shape, column);
+    if (shape.size() == depth && column.values.size() == first) shape.push_back(size);
+    if (shape.size() == depth || shape[depth] != size) fail("field '{}' is a ragged list", name);
+    for (const auto& item : value) append(name, item, depth + 1, shape, column, first);
   }
 
   std::string text_;

@@ -105,7 +105,7 @@ GenerateResult generate(Session& session, const std::vector<int64_t>& prompt, co
     if (!session.model().find_entry(entry))
       fail("the model has no entry point '{}': it cannot generate text", entry);
   if (options.max_tokens < 0) fail("max_tokens is {}, it must not be negative", options.max_tokens);
-  if (options.temperature < 0 || options.top_k < 0 || !(options.top_p > 0 && options.top_p <= 1))
+  if (!(options.temperature >= 0) || options.top_k < 0 || !(options.top_p > 0 && options.top_p <= 1))
     fail("temperature {} and top_k {} must not be negative, top_p {} must be in (0, 1]", options.temperature,
          options.top_k, options.top_p);
   return Generator(session, options).run(prompt, on_token);

@@ -56,6 +56,7 @@ TEST(Scopes, MistakesAreNamed) {
   const nn::Linear fc(s / "fc", 4, 3);
   expect_error([&] { nn::Linear(s / "fc", 4, 3); }, {"already", "fc.weight"});
   expect_error([&] { s.parameter("w", {symbol("n"), 2}, init::zeros()); }, {"'w'", "n"});
+  expect_error([&] { nn::Linear(s / "less", -4, 3); }, {"'less.weight'", "[3,-4]", "negative"});
   expect_error([&] { nn::Linear(s / "head", 3, 4, {.weight = fc.weight}); },
                {"head", "fc.weight", "[3,4]", "[4,3]"});
   GraphBuilder g(model, "forward");
