@@ -4,11 +4,12 @@
 // files.
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "bench/plan_generators.h"
@@ -21,23 +22,9 @@ using genesis::bench::PlanInstance;
 
 struct Arguments {
   std::string kind, dump, json;
-  int seeds = 2;
+  int seeds = 1;
   genesis::passes::OffsetOptions options{.search_budget = genesis::passes::kThoroughSearch};
 };
-
-Arguments parse(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    if (flag == "--kind") arguments.kind = argv[i + 1];
-    if (flag == "--dump") arguments.dump = argv[i + 1];
-    if (flag == "--json") arguments.json = argv[i + 1];
-    if (flag == "--seeds") arguments.seeds = std::atoi(argv[i + 1]);
-    if (flag == "--seconds") arguments.options.max_seconds = std::atof(argv[i + 1]);
-    if (flag == "--budget") arguments.options.search_budget = std::atoll(argv[i + 1]);
-  }
-  return arguments;
-}
 
 struct Tally {
   double log_sum = 0, worst = 0, slowest = 0;
@@ -49,9 +36,22 @@ struct Tally {
     slowest = std::max(slowest, seconds);
     ++count;
   }
+  void add(const Tally& other) {
+    log_sum += other.log_sum;
+    worst = std::max(worst, other.worst);
+    slowest = std::max(slowest, other.slowest);
+    count += other.count;
+  }
+  double geometric_mean() const { return std::exp(log_sum / count); }
+  nlohmann::json report() const {
+    return {{"instances", count},
+            {"geometric_mean", geometric_mean()},
+            {"worst", worst},
+            {"slowest_seconds", slowest}};
+  }
   void print(const std::string& name) const {
     fmt::print("{:<18} {:>4} instances   geometric mean {:.4f}   worst {:.4f}   slowest {:.2f} s\n", name,
-               count, std::exp(log_sum / count), worst, slowest);
+               count, geometric_mean(), worst, slowest);
   }
 };
 
@@ -80,7 +80,15 @@ void run(const PlanInstance& instance, const Arguments& arguments, Tally& tally)
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Arguments arguments = parse(argc, argv);
+  Arguments arguments;
+  CLI::App app("Plans hard instances and training steps, and prints height / lower bound");
+  app.add_option("--kind", arguments.kind, "only this kind of instances");
+  app.add_option("--seeds", arguments.seeds, "instances of each kind and size");
+  app.add_option("--budget", arguments.options.search_budget, "units of search work for one instance");
+  app.add_option("--seconds", arguments.options.max_seconds, "safety cap for one instance");
+  app.add_option("--dump", arguments.dump, "write the instances as CSV files to this folder instead");
+  app.add_option("--json", arguments.json, "write the results to this file");
+  CLI11_PARSE(app, argc, argv);
   std::map<std::string, Tally> kinds;
   Tally all;
   for (const std::string& kind : genesis::bench::hard_kinds()) {
@@ -90,12 +98,7 @@ int main(int argc, char** argv) {
         run(genesis::bench::make_instance(kind, buffers, static_cast<uint64_t>(seed)), arguments,
             kinds[kind]);
   }
-  for (const auto& [kind, tally] : kinds) {
-    all.log_sum += tally.log_sum;
-    all.count += tally.count;
-    all.worst = std::max(all.worst, tally.worst);
-    all.slowest = std::max(all.slowest, tally.slowest);
-  }
+  for (const auto& [kind, tally] : kinds) all.add(tally);
   if (arguments.kind.empty() || arguments.kind == "train-step")
     for (const int buffers : {300, 2000, 20000, 100000})
       run(genesis::bench::make_train_step(buffers, 1), arguments, kinds["train-step"]);
@@ -103,8 +106,8 @@ int main(int argc, char** argv) {
   fmt::print("\n");
   for (const auto& [kind, tally] : kinds) tally.print(kind);
   if (all.count > 0) all.print("all hard kinds");
-  if (all.count > 0 && !arguments.json.empty())
-    std::ofstream(arguments.json) << fmt::format(
-        "{{\"instances\": {}, \"geometric_mean\": {:.5f}, \"worst\": {:.5f}, \"slowest_seconds\": {:.3f}}}\n",
-        all.count, std::exp(all.log_sum / all.count), all.worst, all.slowest);
+  if (arguments.json.empty()) return 0;
+  nlohmann::json report = all.report();
+  for (const auto& [kind, tally] : kinds) report["kinds"][kind] = tally.report();
+  std::ofstream(arguments.json) << report.dump(1) << "\n";
 }

@@ -74,8 +74,10 @@ void plan_csv(const Flags& flags) {
   const passes::PlanCsvReport report = passes::plan_csv_file(flags.plan_csv);
   nlohmann::ordered_json json{
       {"height", report.height}, {"lower_bound", report.lower_bound}, {"ratio", report.ratio}};
-  json["offsets"] = nlohmann::ordered_json::object();
-  for (const auto& [id, offset] : report.offsets) json["offsets"][id] = offset;
+  // Ids are unique, so they are appended: looking each up first would be quadratic.
+  auto& offsets =
+      (json["offsets"] = nlohmann::ordered_json::object()).get_ref<nlohmann::ordered_json::object_t&>();
+  for (const auto& [id, offset] : report.offsets) offsets.emplace_back(id, offset);
   flags.out.print(json, [&] {
     for (const auto& [id, offset] : report.offsets) std::cout << id << "," << offset << "\n";
     std::cout << fmt::format("# height {}, lower bound {}, ratio {:.4f}\n", report.height, report.lower_bound,
