@@ -80,6 +80,7 @@ class SpeedMeter {
 
 TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
   TrainMetrics metrics{.step = step};
+  if (!outputs.contains("loss")) fail("a training step needs an output 'loss', this one has none");
   metrics.loss = scalar_or_nan(outputs, "loss");
   metrics.grad_norm = scalar_or_nan(outputs, "grad_norm");
   metrics.learning_rate = scalar_or_nan(outputs, "lr");

@@ -166,8 +166,10 @@ Value unbiased(Value var, const Dim& count) {
     if (*n == 1) fail("batch_norm: training needs more than one value per channel");
     return var * (static_cast<double>(*n) / static_cast<double>(*n - 1));
   }
+  // One value has the variance 0; 1 in place of n - 1 keeps it so, where a NaN would stay in the running
+  // statistics.
   const Value n = dim_value(*var.graph, count, var.dtype());
-  return var * (n / (n - 1.0));
+  return var * (n / maximum(n - 1.0, 1.0));
 }
 
 Value moved(Value running, Value batch, double momentum) {

@@ -206,6 +206,34 @@ void expect_batch_norm(const std::vector<int64_t>& sizes) {
 TEST(Layers, BatchNorm1dOfRowsTrainsAndEvaluates) { expect_batch_norm({6, 3}); }
 TEST(Layers, BatchNorm1dOfSequencesTrainsAndEvaluates) { expect_batch_norm({4, 3, 5}); }
 
+// A batch whose size turns out as 1 has no unbiased variance; the running statistics must stay numbers.
+TEST(Layers, BatchNorm1dOfOneRowKeepsFiniteStatistics) {
+  auto model = std::make_shared<Model>();
+  const nn::BatchNorm1d norm(Scope(*model) / "bn", 2);
+  GraphBuilder g(*model, "train", Mode::kTrain);
+  g.output("y", norm(g.input("x", DType::f32, {symbol("batch"), 2})));
+  GraphBuilder known(*model, "known", Mode::kTrain);
+  expect_error([&] { norm(known.input("x", DType::f32, {1, 2})); }, {"more than one value per channel"});
+  Session session(model);
+  session.run("train", {{"x", tensor({1, 2}, {3, -4})}});
+  expect_near(session.state("bn.running_mean").to_doubles(), {0.3, -0.4});
+  expect_near(session.state("bn.running_var").to_doubles(), {0.9, 0.9});
+}
+
+// Its statistics can move once a run; a second use in one training graph is refused, not half done.
+TEST(Layers, BatchNorm1dTwiceInOneTrainingGraphIsRefused) {
+  Model model;
+  const nn::BatchNorm1d norm(Scope(model) / "bn", 2);
+  const Tensor x = wave_tensor({4, 2}, 0);
+  expect_error(
+      [&] {
+        run_layer(
+            model, {x}, [&](const auto& v) { return norm(norm(v[0])); }, Mode::kTrain);
+      },
+      {"bn.running_mean", "twice"});
+  EXPECT_EQ(run_layer(model, {x}, [&](const auto& v) { return norm(norm(v[0])); }).y().size(), 8u);
+}
+
 TEST(Layers, BatchNorm1dRefusesOtherChannels) {
   Model model;
   const nn::BatchNorm1d norm(Scope(model) / "bn", 3);

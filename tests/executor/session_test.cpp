@@ -324,6 +324,35 @@ TEST(SessionFaults, AnIndexOutOfRangeNamesTheNodeAndAGoodRunWorksAgain) {
   EXPECT_NEAR(good[1], std::log(2.0), 1e-6);
 }
 
+// Branches that run side by side: whichever meets the bad index, the run ends with an error and the next is
+// good.
+TEST(SessionFaults, ParallelBranchesStopTogether) {
+  std::string text = "state @table: f32[64,256] parameter\nentry read(ids: i64[n]) {\n";
+  std::string last;
+  for (int i = 0; i < 6; ++i) {
+    const std::string n = std::to_string(i);
+    text += "  %e" + n + " = embedding(ids, @table)\n  %x" + n + " = exp(%e" + n + ")\n  %m" + n +
+            " = matmul(%x" + n + ", @table) {transpose_b=true}\n  %s" + n + " = sum(%m" + n + ")\n";
+    last += "  return y" + n + " = %s" + n + "\n";
+  }
+  Session session(std::shared_ptr<const Model>(parse_text(text + last + "}\n")),
+                  {.threads = 4, .optimise = false});
+  std::vector<float> table(64 * 256);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = 0.1F * std::sin(static_cast<float>(i));
+  session.set_state("table", Tensor::of<float>({64, 256}, table));
+  std::vector<int64_t> ids(500);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i % 64);
+  const Tensor good = Tensor::of<int64_t>({500}, ids);
+  ids[321] = 64;
+  const Tensor bad = Tensor::of<int64_t>({500}, ids);
+  const Doubles expected = session.run("read", {{"ids", good}}).at("y5").to_doubles();
+  for (int i = 0; i < 20; ++i) {
+    expect_error([&] { session.run("read", {{"ids", bad}}); }, {"(embedding)", "index 64", "less than 64"});
+    const NamedTensors out = session.run("read", {{"ids", good}});
+    for (const auto& [name, tensor] : out) ASSERT_EQ(tensor.to_doubles(), expected) << name;
+  }
+}
+
 TEST(SessionFaults, FindNonfiniteNamesTheNodeThatMadeIt) {
   for (bool optimise : {false, true}) {
     Session session(std::shared_ptr<const Model>(parse_text(kFaulty)),

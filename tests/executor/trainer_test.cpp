@@ -92,6 +92,9 @@ TEST(Trainer, MistakesAreNamed) {
   Ones source;
   expect_error([&] { train(session, source, {.steps = 1, .metrics = "/no/such/folder/m.jsonl"}); },
                {"/no/such/folder/m.jsonl"});
+  Session lossless(
+      std::shared_ptr<const Model>(parse_text("entry train_step(x: f32[]) {\n  return y = x\n}\n")));
+  expect_error([&] { train(lossless, source, {.steps = 1}); }, {"output 'loss'", "none"});
   expect_error([&] { train(session, source, {.entry = "fit", .steps = 1}); }, {"'fit'", "train_step"});
 }
 
