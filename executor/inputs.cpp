@@ -34,6 +34,14 @@ void bind_symbols(const Graph& graph, const ValueInfo& input, const TensorType& 
 void check_sizes(const Graph& graph, const ValueInfo& input, const TensorType& got,
                  const Bindings& bindings) {
   const Shape expected = input.type.shape.substitute(bindings);
+  for (int i = 0; i < expected.rank(); ++i) {
+    std::vector<std::string> symbols;
+    expected[i].collect_symbols(symbols);
+    if (symbols.size() == 1)
+      wrong_type(graph, input, got,
+                 fmt::format(": no whole '{}' makes {} equal to {}", symbols[0], expected[i].to_string(),
+                             got.shape[i].to_string()));
+  }
   if (!expected.is_constant())
     fail(
         "the size of '{}' in input '{}' of entry point '{}' does not follow from the inputs: give it by name",

@@ -40,6 +40,8 @@ std::vector<double> measure(Session& session, const Flags& flags, const NamedTen
 }
 
 void bench(const Flags& flags) {
+  if (flags.runs < 0)
+    fail("--runs {}: expected 0 (as many as fit in --seconds) or a positive number", flags.runs);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   Session session(model, flags.run.session_options());

@@ -40,7 +40,8 @@ SessionOptions parse_options(const std::string& text) {
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
       fail(
-          "option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off, schedule=on|off, in_place=on|off, "
+          "option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off, schedule=on|off, "
+          "in_place=on|off, "
           "reuse=on|off",
           item);
     if (key == "device")
@@ -59,7 +60,10 @@ SessionOptions parse_options(const std::string& text) {
       std::istringstream passes(value);
       for (std::string pass; std::getline(passes, pass, '+');) options.disabled_passes.insert(pass);
     } else
-      fail("option '{}' is not known: expected device, threads, optimise, disable, schedule, in_place or reuse", key);
+      fail(
+          "option '{}' is not known: expected device, threads, optimise, disable, schedule, in_place or "
+          "reuse",
+          key);
   }
   return options;
 }

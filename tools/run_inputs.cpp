@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 #include "passes/bind.h"
 #include "schema/file/npy.h"
@@ -18,8 +20,18 @@ Tensor filled(const TensorType& type, double value) {
   Tensor tensor = Tensor::uninitialized(type, &data);
   dispatch(type.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      // The largest i64 is no double: 2^63 is the first that does not fit.
+      const double low = static_cast<double>(std::numeric_limits<T>::min()),
+                   end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      if (!(value >= low && value < end) || value != std::floor(value))
+        fail("{} is no value of {}: expected a whole number in its range", value, name_of(type.dtype));
+    }
     for (int64_t i = 0; i < tensor.numel(); ++i)
-      reinterpret_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
+      if constexpr (std::is_arithmetic_v<T>)
+        reinterpret_cast<T*>(data)[i] = static_cast<T>(value);
+      else
+        reinterpret_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
   });
   return tensor;
 }

@@ -76,6 +76,8 @@ TEST_F(BadInput, InputsThatDoNotFit) {
   expect_error(run(infer + Words{"x=much"}), {"x=much", ".npy", "random"});
   expect_error(run(infer + Words{"x"}), {"NAME=VALUE"});
   expect_error(run(infer + Words{"x=full:much"}), {"'much'", "number"});
+  for (const char* tokens : {"tokens=full:1e30", "tokens=full:0.5", "tokens=full:nan"})
+    expect_error(run({"infer", tiny("qwen2.genesis"), "--input", tokens}), {"i64", "whole number"});
   SafeTensors contents;
   contents.tensors = {{"y", Tensor::scalar<float>(1)}};
   write_safetensors(path("y.safetensors"), contents);
@@ -103,6 +105,8 @@ TEST_F(BadInput, WaysToRunThatAreNotThere) {
   expect_error(run(infer + Words{"--device", "cuda"}), {"no device 'cuda'", "'cpu'"});
   expect_error(run(infer + Words{"--threads", "-2"}), {"--threads -2"});
   expect_error(run(infer + Words{"--threads", "1000000"}), {"--threads 1000000"});
+  expect_error(run({"bench", tiny("mlp.genesis"), "--runs", "-1"}), {"--runs -1"});
+  expect_error(run({"profile", tiny("mlp.genesis"), "--runs", "0"}), {"--runs 0"});
   expect_error(run(infer + Words{"--disable", "nopass"}), {"'nopass'", "cse"});
   expect_error(run({"compare", tiny("mlp.genesis"), "--a", "speed=on"}), {"'speed'", "threads"});
   expect_error(run({"compare", tiny("mlp.genesis"), "--a", "threads=few"}), {"threads=few", "number"});
@@ -206,6 +210,11 @@ TEST_F(BadInput, DataThatCannotBeTrainedOn) {
   expect_error(train("mlp", {"--data", "x=" + path("x.npy"), "--data", "target=" + path("t.npy")}),
                {"6 rows", "5"});
   expect_error(train("mlp", {"--data", path("x.npy")}), {"x.npy", "NAME="});
+  expect_ok(
+      run_tool("genesis-opt", {tiny("mlp.genesis"), "--train", "sgd,accumulate=4", "-o", path("a.genesis")}));
+  expect_error(
+      run({"train", path("a.genesis"), "--quiet", "--data", TinyModels::get().rows(), "--batch", "6"}),
+      {"f32[6,4]", "f32[4*batch,4]", "no whole 'batch'"});
   EXPECT_TRUE(!fs::exists(path("run")) || fs::is_empty(path("run")));
 }
 
@@ -225,6 +234,7 @@ TEST_F(BadInput, TextThatCannotBeWritten) {
   expect_error(run(generate + Words{""}), {"prompt is empty"});
   expect_error(run(generate + Words{std::string(49, 'a')}), {"49 tokens", "48"});
   expect_error(run(generate + Words{"a", "--temperature", "-1"}), {"temperature -1"});
+  expect_error(run(generate + Words{"a", "--temperature", "nan"}), {"temperature nan"});
   expect_error(run(generate + Words{"a", "--top-p", "0"}), {"top_p 0"});
   expect_error(run(generate + Words{"a", "--max-tokens", "-1"}), {"max_tokens is -1"});
   // A full cache ends the text, it is no error.

@@ -168,6 +168,13 @@ TEST_F(Nonfinite, LossStopsTheRunAndTheNodeIsNamedOnRequest) {
   }
 }
 
+TEST_F(Nonfinite, InputsAreNotBlamedOnANode) {
+  for (const auto& [input, what] : {std::pair{"x=full:nan", "NaN"}, std::pair{"x=full:-inf", "an infinity"}})
+    expect_error(
+        run_tool("genesis-run", {"infer", tiny("mlp.genesis"), "--input", input, "--find-nonfinite"}),
+        {"'layers.0.linear'", "it was given one", std::string("input 'x' held ") + what});
+}
+
 TEST_F(Nonfinite, IsNotFoundWhereAllIsWell) {
   for (const char* model : {"gpt2", "qwen2", "qwen3"})
     expect_ok(run_tool("genesis-run", train_words(model, 3, {"--find-nonfinite", "--no-optimise"})));
