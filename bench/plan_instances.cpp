@@ -58,6 +58,7 @@ struct Tally {
 void dump(const PlanInstance& instance, const std::string& folder) {
   std::ofstream file(
       fmt::format("{}/{}-{}-{}.csv", folder, instance.kind, instance.buffers.size(), instance.seed));
+  if (!file) genesis::fail("cannot write into '{}'; it must be an existing folder", folder);
   file << "id,lower,upper,size\n";
   for (size_t i = 0; i < instance.buffers.size(); ++i) {
     const auto& b = instance.buffers[i];
@@ -79,7 +80,7 @@ void run(const PlanInstance& instance, const Arguments& arguments, Tally& tally)
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   Arguments arguments;
   CLI::App app("Plans hard instances and training steps, and prints height / lower bound");
   app.add_option("--kind", arguments.kind, "only this kind of instances");
@@ -110,4 +111,7 @@ int main(int argc, char** argv) {
   nlohmann::json report = all.report();
   for (const auto& [kind, tally] : kinds) report["kinds"][kind] = tally.report();
   std::ofstream(arguments.json) << report.dump(1) << "\n";
+} catch (const genesis::Error& error) {
+  fmt::print(stderr, "plan_instances: error: {}\n", error.what());
+  return 1;
 }
