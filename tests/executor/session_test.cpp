@@ -162,8 +162,10 @@ entry e(x: f32[2,2]) {
   update @b = %flat
 }
 )");
-  for (bool optimise : {true, false}) {
-    Session session(std::shared_ptr<Model>(std::make_shared<Model>(*m)), {.optimise = optimise});
+  const std::vector<SessionOptions> ways = {
+      {}, {.optimise = false}, {.threads = 1, .in_place = false}, {.schedule = false, .reuse_memory = false}};
+  for (const SessionOptions& options : ways) {
+    Session session(std::make_shared<const Model>(*m), options);
     const Tensor x = Tensor::of<float>({2, 2}, {10, 20, 30, 40});
     NamedTensors out = session.run("e", {{"x", x}});
     EXPECT_EQ(out.at("x").type().to_string(), "f32[2,2]");

@@ -78,6 +78,16 @@ TEST_P(Zoo, ASavedModelGivesTheSameBits) {
             loaded.run("forward", inputs).at("logits").to_doubles());
 }
 
+// No sample at all is a batch like any other.
+TEST_P(Zoo, ABatchOfNothing) {
+  Session session(std::shared_ptr<const Model>(make_model(GetParam(), small(GetParam()))));
+  const bool text = GetParam() != "mlp";
+  const NamedTensors inputs = text ? NamedTensors{{"tokens", Tensor::zeros({DType::i64, {0, 3}})}}
+                                   : NamedTensors{{"x", Tensor::zeros({DType::f32, {0, 6}})}};
+  EXPECT_EQ(session.run("forward", inputs).at("logits").type().to_string(),
+            text ? "f32[0,3,256]" : "f32[0,3]");
+}
+
 // Models of reduced precision start from the same numbers.
 TEST_P(Zoo, ReducedPrecisionIsCloseToF32) {
   if (GetParam() == "mlp") GTEST_SKIP() << "mlp has no dtype setting";
