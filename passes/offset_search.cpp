@@ -42,7 +42,9 @@ class EjectionLane : public Lane {
       const int64_t ceiling = ceiling_at(target, best.height, 0.97);
       if (ceiling != search_.ceiling()) search_.aim(best, ceiling, meter);
       if (!search_.run(meter)) return;
-      best = {search_.offsets(), height_of(problem_, search_.offsets())};
+      const int64_t height = height_of(problem_, search_.offsets());
+      if (height >= best.height) return;  // nothing gained, and the meter does not run between gains
+      best = {search_.offsets(), height};
     }
   }
 
