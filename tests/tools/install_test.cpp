@@ -43,9 +43,10 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
   ASSERT_FALSE(pc.empty());
   EXPECT_EQ(find("libgenesis.a").parent_path(), pc.parent_path().parent_path());
   // The installed tree stands in a folder of the test's, so the prefix is given by hand.
-  const std::string config = "PKG_CONFIG_PATH=" + pc.parent_path().string() +
-                             " pkg-config --define-variable=prefix=" +
-                             pc.parent_path().parent_path().parent_path().parent_path().string();
+  const fs::path headers = find("session.h").parent_path().parent_path();  // PREFIX/include/genesis
+  const std::string config =
+      "PKG_CONFIG_PATH=" + pc.parent_path().string() +
+      " pkg-config --define-variable=prefix=" + headers.parent_path().parent_path().string();
   EXPECT_EQ(expect_ok(shell(config + " --modversion genesis")), GENESIS_VERSION "\n");
   write_text(path("program.cpp"), kProgram);
   expect_ok(shell("cd " + folder().string() + " && c++ program.cpp -o program $(" + config +
@@ -53,7 +54,6 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
   EXPECT_EQ(expect_ok(run_process({path("program")})), "2 41\n");
 
   // Every header stands by itself, but for one that is text for others.
-  const fs::path headers = find("session.h").parent_path().parent_path();
   std::string all;
   for (const std::string& file : files_in(headers))
     if (file.ends_with(".h") && file != "schema/ops/formulas.h") all += "#include \"" + file + "\"\n";
