@@ -1,6 +1,6 @@
-// Every elementwise op on the CPU, cast included: a node is a program of one instruction for the tile engine.
-// A new elementwise op needs its formula (schema/ops/formulas.h) and a row in tile_f32_*.cpp and
-// tile_scalar.cpp, nothing here.
+// Every elementwise op on the CPU, cast included, and `fused`: programs for the tile engine. A node of an
+// elementwise op is a program of one instruction. A new elementwise op needs its formula
+// (schema/ops/formulas.h) and a row in tile_f32_*.cpp and tile_scalar.cpp, nothing here.
 #include "backends/cpu/tile_program.h"
 #include "schema/error.h"
 
@@ -8,7 +8,10 @@ namespace genesis::cpu {
 namespace {
 
 std::shared_ptr<const TileProgram> compile(const KernelQuery& query) {
-  return compile_tile_program(single_op_program(query.op, query.attributes, query.inputs));
+  const bool fused = query.op.name() == ops::Fused::info.name;
+  return compile_tile_program(
+      fused ? parse_fused_program(from_attributes<ops::Fused>(query.attributes), query.inputs)
+            : single_op_program(query.op, query.attributes, query.inputs));
 }
 
 std::optional<std::string> can_run(const KernelQuery& query) {
@@ -30,7 +33,7 @@ constexpr KernelImpl kTiles[] = {
 
 std::span<const OpKernels> elementwise_kernels() {
   static const std::vector<OpKernels> rows = [] {
-    std::vector<OpKernels> table;
+    std::vector<OpKernels> table = {{ops::Fused::info.name, kTiles}};
     for (const OpDef* op : all_ops())
       if (op->info.elementwise) table.push_back({op->name(), kTiles});
     return table;
