@@ -12,55 +12,29 @@
 
 #include "backends/cpu/kernels.h"
 #include "executor/nonfinite.h"
+#include "executor/step_call.h"
 #include "executor/step_graph.h"
 
 namespace genesis {
-
-std::byte* PlanMemory::resolve(const BufferRef& ref) const {
-  const auto at = static_cast<size_t>(ref.index);
-  std::byte* base = nullptr;
-  switch (ref.space) {
-    case Space::kArena:
-      base = arena;
-      break;
-    case Space::kState:
-      base = states[at];
-      break;
-    case Space::kConstant:
-      base = constants[at];
-      break;
-    case Space::kInput:
-      base = inputs[at];
-      break;
-  }
-  return base ? base + ref.offset : nullptr;
-}
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A step with everything resolved: what remains for the run is one indirect call.
-struct Call {
-  const Step* step;
-  void (*run)(const KernelContext&);
-  KernelContext context;
-  std::vector<TensorView> inputs, outputs;
-  std::shared_ptr<const void> attributes, prepared;
-};
-
 class CpuRunner final : public Runner {
  public:
   explicit CpuRunner(const Plan& plan)
-      : plan_(plan), graph_(make_step_graph(plan)), faults_(plan.steps.size()), waiting_(plan.steps.size()) {
-    calls_.reserve(plan.steps.size());
-    for (const Step& step : plan.steps)
-      with_context([&] { add_call(step); }, [&] { return "while preparing node '" + step.authored + "'"; });
+      : plan_(plan),
+        calls_(make_step_calls(plan, cpu::kernels_for)),
+        graph_(make_step_graph(plan)),
+        faults_(plan.steps.size()),
+        waiting_(plan.steps.size()) {
+    for (size_t i = 0; i < calls_.size(); ++i) calls_[i].context.fault = &faults_[i];
   }
 
   void bind(const PlanMemory& memory) override {
     input_views_.clear();
-    for (Call& call : calls_) {
+    for (StepCall& call : calls_) {
       bind_views(call.inputs, call.step->inputs, memory);
       bind_views(call.outputs, call.step->outputs, memory);
       call.context.scratch = memory.arena + call.step->scratch_offset;
@@ -88,6 +62,8 @@ class CpuRunner final : public Runner {
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
   }
 
+  void wait() override {}
+
  private:
   struct Copy {
     std::byte* to;
@@ -103,24 +79,8 @@ class CpuRunner final : public Runner {
     }
   }
 
-  void add_call(const Step& step) {
-    const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types};
-    const KernelImpl& kernel = select_kernel(cpu::kernels_for(step.op->name()), query);
-    Call call{.step = &step, .run = kernel.run, .context = {}, .inputs = {}, .outputs = {}};
-    call.attributes = step.op->parse(step.attributes);
-    if (kernel.prepare) call.prepared = kernel.prepare(query);
-    for (const TensorType& type : step.input_types) call.inputs.push_back(view_of(type, nullptr));
-    for (const TensorType& type : step.output_types) call.outputs.push_back(view_of(type, nullptr));
-    call.context.inputs = call.inputs;
-    call.context.outputs = call.outputs;
-    call.context.attributes_ptr = call.attributes.get();
-    call.context.prepared_ptr = call.prepared.get();
-    call.context.fault = &faults_[calls_.size()];
-    calls_.push_back(std::move(call));
-  }
-
   void execute(size_t i) {
-    calls_[i].run(calls_[i].context);
+    calls_[i]();
     if (faults_[i].set.load(std::memory_order_relaxed)) stopped_.store(true, std::memory_order_relaxed);
   }
 
@@ -192,11 +152,7 @@ class CpuRunner final : public Runner {
   [[noreturn]] void report_first_fault() const {
     size_t i = 0;
     while (!faults_[i].set) ++i;
-    const Step& step = *calls_[i].step;
-    const Fault& fault = faults_[i];
-    if (fault.what) fail("node '{}' ({}): {}", step.authored, step.op->name(), fault.what);
-    fail("node '{}' ({}): index {} is out of range: it must be at least 0 and less than {}", step.authored,
-         step.op->name(), fault.value, fault.limit);
+    fail_on_data(*calls_[i].step, faults_[i]);
   }
 
   static bool all_finite(const std::vector<TensorView>& views) {
@@ -204,17 +160,14 @@ class CpuRunner final : public Runner {
                         [](const TensorView& view) { return first_nonfinite(view); });
   }
 
-  static void check_finite(const Call& call, bool inputs_were_finite) {
+  static void check_finite(const StepCall& call, bool inputs_were_finite) {
     for (size_t i = 0; i < call.outputs.size(); ++i)
       if (const auto found = first_nonfinite(call.outputs[i]))
-        fail("node '{}' ({}, '{}' after optimisation) is the first to produce {} at element {} of {}: {}",
-             call.step->authored, call.step->op->name(), call.step->name, name_of(*found), found->index,
-             call.step->output_types[i].to_string(),
-             inputs_were_finite ? "its inputs were finite" : "it was given one that is not finite");
+        fail_on_nonfinite(*call.step, i, *found, inputs_were_finite);
   }
 
   const Plan& plan_;
-  std::vector<Call> calls_;
+  std::vector<StepCall> calls_;
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
   StepGraph graph_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "executor/nonfinite.h"
 #include "schema/plan.h"
 
 namespace genesis {
@@ -38,6 +39,11 @@ struct RunOptions {
   StepObserver observer;
 };
 
+// The Error for a step that reported a fault, and for the first step with a value that is not finite.
+[[noreturn]] void fail_on_data(const Step& step, const Fault& fault);
+[[noreturn]] void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found,
+                                    bool inputs_were_finite);
+
 class Runner {
  public:
   virtual ~Runner() = default;
@@ -45,8 +51,11 @@ class Runner {
   // bind_inputs() is enough when only the inputs' did.
   virtual void bind(const PlanMemory& memory) = 0;
   virtual void bind_inputs(const PlanMemory& memory) = 0;
-  // Throws Error that names the node when the data cannot be used. States may then be half updated.
+  // Starts the run; a device may go on with it after the return. The inputs' memory may be reused then.
   virtual void run(const RunOptions& options) = 0;
+  // Until what was started is done. Throws Error that names the node when the data could not be used. States
+  // may then be half updated.
+  virtual void wait() = 0;
 };
 
 }  // namespace genesis

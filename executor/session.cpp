@@ -1,14 +1,9 @@
 #include "executor/session.h"
 
-#include <tbb/global_control.h>
-#include <tbb/info.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
+#include <cstring>
 
-#include "backends/cpu/kernels.h"
-#include "executor/aligned_memory.h"
-#include "executor/cpu_runner.h"
+#include "executor/device.h"
 #include "executor/environment.h"
 #include "executor/nonfinite.h"
 #include "executor/state_memory.h"
@@ -19,31 +14,14 @@
 namespace genesis {
 namespace {
 
-constexpr int kMaxThreads = 1024;
-
-// The cores this process may use: fewer than the machine has under taskset or in a container.
-int default_threads() { return std::max(1, tbb::info::default_concurrency()); }
-
-int checked_threads(int threads) {
-  if (threads < 0 || threads > kMaxThreads)
-    fail("--threads {}: expected 0 (all cores) or a number of threads up to {}", threads, kMaxThreads);
-  return threads == 0 ? default_threads() : threads;
-}
-
-// TBB starts no more threads than there are cores unless it is told to.
-std::unique_ptr<tbb::global_control> allow_threads(int threads) {
-  if (threads <= default_threads()) return nullptr;
-  return std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                               static_cast<size_t>(threads));
-}
-
 // An entry point made ready for one set of sizes.
 struct Compiled {
   std::unique_ptr<Model> work;  // owns the constants that folding made
   Plan plan;
   std::unique_ptr<Runner> runner;
   PlanMemory memory;
-  int64_t generation = -1;  // of the session's memory when the runner was last bound
+  std::vector<DeviceMemory> constants;  // of a device that does not read the host's memory
+  int64_t generation = -1;              // of the session's memory when the runner was last bound
 };
 
 }  // namespace
@@ -53,13 +31,11 @@ class Session::Impl {
   Impl(std::shared_ptr<const Model> model, SessionOptions options)
       : model_(std::move(model)),
         options_(std::move(options)),
-        states_(*model_),
-        more_threads_(allow_threads(checked_threads(options_.threads))),
-        tasks_(checked_threads(options_.threads)) {
+        device_(open_device(options_.device, options_.threads)),
+        states_(*model_, *device_) {
     const std::set<std::string>& disabled = environment().disabled;
     options_.disabled_passes.insert(disabled.begin(), disabled.end());
     passes::check_pass_names({options_.disabled_passes.begin(), options_.disabled_passes.end()});
-    if (options_.device != "cpu") fail("no device '{}' here: this build knows 'cpu'", options_.device);
   }
 
   const Model& model() const { return *model_; }
@@ -76,15 +52,19 @@ class Session::Impl {
   void execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options) {
     point_at_memory(compiled, inputs);
     const std::string already = options.find_nonfinite ? nonfinite_before(compiled) : "";
-    const auto run = [&] { tasks_.execute([&] { compiled.runner->run(options); }); };
+    const auto run = [&] {
+      device_->enter([&] {
+        compiled.runner->run(options);
+        compiled.runner->wait();
+      });
+    };
     if (already.empty()) return run();
     with_context(run, [&] { return already; });
   }
 
   NamedTensors outputs(const Compiled& compiled) const {
     NamedTensors results;
-    for (const PlanPort& port : compiled.plan.outputs)
-      results.emplace(port.name, Tensor::copy_of(port.type, compiled.memory.resolve(port.buffer)));
+    for (const PlanPort& port : compiled.plan.outputs) results.emplace(port.name, read(compiled, port));
     return results;
   }
 
@@ -95,29 +75,36 @@ class Session::Impl {
   }
 
   void set_state(int32_t index, const Tensor& value) {
-    generation_ += states_.make_writable(index);
-    states_.set(index, value);
+    device_->enter([&] {
+      generation_ += states_.make_writable(index);
+      states_.set(index, value);
+    });
   }
 
   MemoryStatistics memory() const { return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes()}; }
   const SessionOptions& options() const { return options_; }
 
  private:
+  // Inputs are the caller's memory on every device.
+  Tensor read(const Compiled& compiled, const PlanPort& port) const {
+    const std::byte* data = compiled.memory.resolve(port.buffer);
+    if (port.buffer.space == Space::kInput) return Tensor::copy_of(port.type, data);
+    return read_tensor(*device_, port.type, data);
+  }
+
   // Which inputs and states hold NaN or infinity before a run: the nodes that read them are not to blame.
   std::string nonfinite_before(const Compiled& compiled) const {
     std::string text;
-    const auto look = [&](const char* kind, const std::string& name, const TensorType& type,
-                          const std::byte* data) {
-      const auto found = first_nonfinite(view_of(type, const_cast<std::byte*>(data)));
+    const auto look = [&](const char* kind, const std::string& name, const Tensor& tensor) {
+      const auto found = first_nonfinite(view_of(tensor.type(), const_cast<std::byte*>(tensor.data())));
       if (!found) return;
       text += fmt::format("{}{} '{}' held {} at element {}", text.empty() ? "before the run " : ", ", kind,
                           name, name_of(*found), found->index);
     };
-    for (size_t i = 0; i < compiled.plan.inputs.size(); ++i)
-      look("input", compiled.plan.inputs[i].name, compiled.plan.inputs[i].type, compiled.memory.inputs[i]);
+    for (const PlanPort& port : compiled.plan.inputs) look("input", port.name, read(compiled, port));
     for (size_t i = 0; i < compiled.memory.states.size(); ++i)
       if (compiled.memory.states[i])
-        look("state", model_->states()[i].name, model_->states()[i].type, compiled.memory.states[i]);
+        look("state", model_->states()[i].name, states_.copy(static_cast<int32_t>(i)));
     return text;
   }
 
@@ -126,9 +113,10 @@ class Session::Impl {
     compiled->work = Model::with_tables_of(*model_);
     const Graph authored = copy_graph(model_->entry(entry), *compiled->work);
     const Graph graph = optimise(passes::bind(authored, bindings));
-    compiled->plan = passes::make_plan(graph, cpu::cpu_target(), plan_options());
+    compiled->plan = passes::make_plan(graph, device_->target(), plan_options());
     compiled->plan.bindings = bindings;
-    tasks_.execute([&] { compiled->runner = make_cpu_runner(compiled->plan); });
+    check_fits(compiled->plan);
+    device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan); });
     return compiled;
   }
 
@@ -143,9 +131,8 @@ class Session::Impl {
 
   Graph optimise(Graph bound) const {
     if (!options_.optimise) return bound;
-    const Target target = cpu::cpu_target();
     passes::PassContext context;
-    context.target = &target;
+    context.target = &device_->target();
     passes::PipelineOptions options;
     options.disabled.insert(options_.disabled_passes.begin(), options_.disabled_passes.end());
     if (!environment().dump_folder.empty())
@@ -169,7 +156,7 @@ class Session::Impl {
     if (compiled.generation == generation_) return;
     if (compiled.plan.arena_bytes > arena_bytes_ || !arena_) {
       arena_.reset();
-      arena_ = allocate_memory(compiled.plan.arena_bytes);
+      arena_ = device_->allocate(compiled.plan.arena_bytes);
       arena_bytes_ = compiled.plan.arena_bytes;
       ++generation_;
     }
@@ -179,30 +166,69 @@ class Session::Impl {
   void bind_tables(Compiled& compiled) {
     compiled.memory.arena = arena_.get();
     compiled.memory.states.assign(model_->states().size(), nullptr);
-    const auto touch = [&](const BufferRef& ref) {
-      if (ref.space == Space::kState)
-        compiled.memory.states[static_cast<size_t>(ref.index)] = states_.data(ref.index);
-    };
-    for (const Step& step : compiled.plan.steps) {
-      for (const BufferRef& ref : step.inputs) touch(ref);
-      for (const BufferRef& ref : step.outputs) touch(ref);
+    compiled.memory.constants.assign(compiled.work->tensors().size(), nullptr);
+    for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
+      const auto at = static_cast<size_t>(ref.index);
+      if (ref.space == Space::kState) compiled.memory.states[at] = states_.data(ref.index);
+      if (ref.space == Space::kConstant && !compiled.memory.constants[at])
+        compiled.memory.constants[at] = constant(compiled, ref.index);
+    });
+  }
+
+  std::byte* constant(Compiled& compiled, int32_t index) {
+    const Tensor& tensor = compiled.work->tensors()[static_cast<size_t>(index)].tensor;
+    if (device_->reads_host_memory()) return const_cast<std::byte*>(tensor.data());
+    compiled.constants.resize(compiled.work->tensors().size());
+    DeviceMemory& memory = compiled.constants[static_cast<size_t>(index)];
+    if (!memory) {
+      memory = device_->allocate(tensor.bytes());
+      device_->upload(memory.get(), tensor.data(), tensor.bytes());
     }
-    for (const PlanPort& port : compiled.plan.outputs) touch(port.buffer);
-    for (int32_t state : compiled.plan.written_states) touch({Space::kState, state});
-    compiled.memory.constants.clear();
-    for (const NamedTensor& row : compiled.work->tensors())
-      compiled.memory.constants.push_back(const_cast<std::byte*>(row.tensor.data()));
+    return memory.get();
+  }
+
+  template <class Visit>
+  static void for_each_buffer(const Plan& plan, const Visit& visit) {
+    for (const Step& step : plan.steps) {
+      for (const BufferRef& ref : step.inputs) visit(ref);
+      for (const BufferRef& ref : step.outputs) visit(ref);
+    }
+    for (const PlanPort& port : plan.outputs) visit(port.buffer);
+    for (int32_t state : plan.written_states) visit({Space::kState, state});
+  }
+
+  // Before anything is allocated: a device with too little memory is found out now, with what would help.
+  void check_fits(const Plan& plan) const {
+    const std::optional<int64_t> free = device_->free_bytes();
+    if (!free) return;
+    int64_t state_bytes = 0, constant_bytes = 0;
+    std::set<std::pair<Space, int32_t>> seen;
+    for_each_buffer(plan, [&](const BufferRef& ref) {
+      if (!seen.emplace(ref.space, ref.index).second) return;
+      if (ref.space == Space::kState) state_bytes += states_.missing_bytes(ref.index);
+      if (ref.space == Space::kConstant) constant_bytes += ref.bytes;
+    });
+    const int64_t arena = plan.arena_bytes > arena_bytes_ ? plan.arena_bytes - arena_bytes_ : 0;
+    const int64_t needed = arena + state_bytes + constant_bytes;
+    if (needed <= *free) return;
+    std::string largest;
+    for (size_t i = 0; i < std::min<size_t>(10, plan.peak.size()); ++i)
+      largest += fmt::format("\n  {:>14} bytes  {}", plan.peak[i].bytes, plan.peak[i].name);
+    fail(
+        "{} has too little memory: {} bytes are needed (arena {}, states {}, constants {}), {} are free; "
+        "smaller batches, --memory-budget (recompute instead of keep) or --cast bf16 would help; the largest "
+        "tensors at the peak:{}",
+        options_.device, needed, arena, state_bytes, constant_bytes, *free, largest);
   }
 
   std::shared_ptr<const Model> model_;
   SessionOptions options_;
+  std::shared_ptr<Device> device_;
   StateMemory states_;
-  AlignedMemory arena_;
+  DeviceMemory arena_;
   int64_t arena_bytes_ = 0;
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   std::map<std::pair<std::string, Bindings>, std::unique_ptr<Compiled>> compiled_;
-  std::unique_ptr<tbb::global_control> more_threads_;
-  tbb::task_arena tasks_;
 };
 
 Session::Session(std::shared_ptr<const Model> model, SessionOptions options)

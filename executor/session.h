@@ -26,7 +26,7 @@ struct SessionOptions {
   bool optimise = true;  // run the pass pipeline
   std::set<std::string> disabled_passes;
   bool schedule = true, in_place = true, reuse_memory = true;  // memory planning; off to compare
-  bool find_nonfinite = false;                // stop at the first node that makes a NaN or an infinity
+  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
 };
 
 struct MemoryStatistics {

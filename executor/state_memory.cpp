@@ -1,16 +1,15 @@
 #include "executor/state_memory.h"
 
-#include <cstring>
-
 namespace genesis {
 
-StateMemory::StateMemory(const Model& model) : model_(model), owned_(model.states().size()) {}
+StateMemory::StateMemory(const Model& model, Device& device)
+    : model_(model), device_(device), owned_(model.states().size()) {}
 
 std::byte* StateMemory::data(int32_t state) {
   auto& owned = owned_[static_cast<size_t>(state)];
   if (owned) return owned.get();
   const Tensor& initial = model_.state(state).initial;
-  if (!initial.empty_handle())
+  if (!initial.empty_handle() && device_.reads_host_memory())
     return const_cast<std::byte*>(initial.data());  // plans that write ask make_writable first
   make_writable(state);
   return owned.get();
@@ -19,7 +18,7 @@ std::byte* StateMemory::data(int32_t state) {
 bool StateMemory::make_writable(int32_t state) {
   auto& owned = owned_[static_cast<size_t>(state)];
   if (owned) return false;
-  owned = allocate_memory(model_.state(state).type.bytes());
+  owned = device_.allocate(model_.state(state).type.bytes());
   fill_initial(state);
   return true;
 }
@@ -27,11 +26,10 @@ bool StateMemory::make_writable(int32_t state) {
 void StateMemory::fill_initial(int32_t state) {
   const State& row = model_.state(state);
   std::byte* to = owned_[static_cast<size_t>(state)].get();
-  const auto bytes = static_cast<size_t>(row.type.bytes());
   if (!row.initial.empty_handle())
-    std::memcpy(to, row.initial.data(), bytes);
+    device_.upload(to, row.initial.data(), row.type.bytes());
   else
-    std::memset(to, 0, bytes);
+    device_.clear(to, row.type.bytes());
 }
 
 void StateMemory::set(int32_t state, const Tensor& value) {
@@ -41,7 +39,7 @@ void StateMemory::set(int32_t state, const Tensor& value) {
          value.type().to_string());
   if (value.empty_handle()) fail("the tensor given for state '{}' holds no data", row.name);
   make_writable(state);
-  std::memcpy(owned_[static_cast<size_t>(state)].get(), value.data(), static_cast<size_t>(value.bytes()));
+  device_.upload(owned_[static_cast<size_t>(state)].get(), value.data(), value.bytes());
 }
 
 void StateMemory::reset(int32_t state) {
@@ -51,8 +49,12 @@ void StateMemory::reset(int32_t state) {
 Tensor StateMemory::copy(int32_t state) const {
   const State& row = model_.state(state);
   const auto& owned = owned_[static_cast<size_t>(state)];
-  if (owned) return Tensor::copy_of(row.type, owned.get());
+  if (owned) return read_tensor(device_, row.type, owned.get());
   return row.initial.empty_handle() ? Tensor::zeros(row.type) : row.initial;
+}
+
+int64_t StateMemory::missing_bytes(int32_t state) const {
+  return owned_[static_cast<size_t>(state)] ? 0 : model_.state(state).type.bytes();
 }
 
 int64_t StateMemory::owned_bytes() const {

@@ -2,7 +2,7 @@
 // memory.
 #include <iostream>
 
-#include "backends/cpu/kernels.h"
+#include "executor/device.h"
 #include "executor/environment.h"
 #include "passes/cast_precision.h"
 #include "passes/extract.h"
@@ -111,7 +111,7 @@ passes::PipelineOptions pipeline_options(const Flags& flags) {
 
 // Runs the pipeline of each chosen entry point and keeps what comes out.
 void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
-  const Target target = cpu::cpu_target();
+  const Target target = target_of(flags.target);
   passes::PassContext context;
   context.target = &target;
   passes::PipelineOptions options = pipeline_options(flags);
@@ -211,7 +211,6 @@ void run(const Flags& flags) {
   if (!flags.plan_csv.empty()) return plan_csv(flags);
   if (flags.input.empty()) throw CLI::RequiredError("a model file");
   if (!flags.check.empty()) return check(flags);
-  if (flags.target != "cpu") fail("--target {}: this build knows 'cpu'", flags.target);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
   if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
   check_can_write(flags.output);
@@ -253,7 +252,8 @@ int main(int argc, char** argv) {
         app.add_flag("--text", flags.text, "print the resulting graphs");
         app.add_option("--dump", flags.dump,
                        "write the graph after every pass that changed it to this folder");
-        app.add_option("--target", flags.target, "device to optimise for")->capture_default_str();
+        app.add_option("--target", flags.target, "device to optimise for: cpu or cuda")
+            ->capture_default_str();
         app.add_option("--check", flags.check,
                        "say whether this device runs every node, and what memory it takes");
         app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();

@@ -90,7 +90,10 @@ TEST(SessionInputs, MistakesAreNamed) {
 }
 
 TEST(SessionInputs, OptionsAreChecked) {
-  expect_error([] { Session(model(), {.device = "cuda"}); }, {"'cuda'", "'cpu'"});
+  for (const char* name : {"tpu", "cuda:", "cuda:x", "cuda:-1", "CPU", ""})
+    expect_error([&] { Session(model(), {.device = name}); },
+                 {"no device '" + std::string(name) + "'", "cpu, cuda or cuda:N"});
+  expect_error([] { Session(model(), {.device = "cuda:99"}); }, {"no device 'cuda:99'", "cpu"});
   expect_error([] { Session(model(), {.threads = -1}); }, {"-1"});
   expect_error([] { Session(model(), {.disabled_passes = {"no_such_pass"}}); }, {"no_such_pass"});
 }

@@ -102,7 +102,8 @@ TEST_F(BadInput, SizesThatMakeNoSense) {
 
 TEST_F(BadInput, WaysToRunThatAreNotThere) {
   const Words infer = {"infer", tiny("mlp.genesis")};
-  expect_error(run(infer + Words{"--device", "cuda"}), {"no device 'cuda'", "'cpu'"});
+  expect_error(run(infer + Words{"--device", "tpu"}), {"no device 'tpu'", "cpu, cuda or cuda:N"});
+  expect_error(run(infer + Words{"--device", "cuda:99"}), {"no device 'cuda:99'", "cpu"});
   expect_error(run(infer + Words{"--threads", "-2"}), {"--threads -2"});
   expect_error(run(infer + Words{"--threads", "1000000"}), {"--threads 1000000"});
   expect_error(run({"bench", tiny("mlp.genesis"), "--runs", "-1"}), {"--runs -1"});
@@ -110,7 +111,7 @@ TEST_F(BadInput, WaysToRunThatAreNotThere) {
   expect_error(run(infer + Words{"--disable", "nopass"}), {"'nopass'", "cse"});
   expect_error(run({"compare", tiny("mlp.genesis"), "--a", "speed=on"}), {"'speed'", "threads"});
   expect_error(run({"compare", tiny("mlp.genesis"), "--a", "threads=few"}), {"threads=few", "number"});
-  expect_error(run({"compare", tiny("mlp.genesis"), "--a", "device=cuda"}), {"no device 'cuda'"});
+  expect_error(run({"compare", tiny("mlp.genesis"), "--a", "device=tpu"}), {"no device 'tpu'"});
   ProcessOptions options;
   options.environment = {"GENESIS_DISABLE=nopass"};
   expect_error(run_tool("genesis-run", infer, options), {"'nopass'"});

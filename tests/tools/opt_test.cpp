@@ -52,8 +52,8 @@ TEST_F(Opt, ChecksADeviceAndItsMemory) {
     EXPECT_LE(entry["ratio"], 1.001) << entry;
     EXPECT_GT(entry["steps"], 0) << entry;
   }
-  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "cuda"}),
-               {"no device 'cuda'", "'cpu'"});
+  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "tpu"}),
+               {"no device 'tpu'", "cpu, cuda or cuda:N"});
   expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "cpu"}),
                {"'forward'", "--size batch=N"});
 }

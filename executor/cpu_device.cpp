@@ -1,0 +1,74 @@
+// The CPU as a Device: TBB threads of its own, memory the kernel of the system hands out as it is touched.
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels.h"
+#include "executor/aligned_memory.h"
+#include "executor/cpu_runner.h"
+#include "executor/device.h"
+#include "schema/error.h"
+
+namespace genesis {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// The cores this process may use: fewer than the machine has under taskset or in a container.
+int default_threads() { return std::max(1, tbb::info::default_concurrency()); }
+
+int checked_threads(int threads) {
+  if (threads < 0 || threads > kMaxThreads)
+    fail("--threads {}: expected 0 (all cores) or a number of threads up to {}", threads, kMaxThreads);
+  return threads == 0 ? default_threads() : threads;
+}
+
+// TBB starts no more threads than there are cores unless it is told to.
+std::unique_ptr<tbb::global_control> allow_threads(int threads) {
+  if (threads <= default_threads()) return nullptr;
+  return std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                               static_cast<size_t>(threads));
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int threads) : more_threads_(allow_threads(threads)), tasks_(threads) {}
+
+  const Target& target() const override { return target_; }
+  bool reads_host_memory() const override { return true; }
+  std::optional<int64_t> free_bytes() const override { return std::nullopt; }
+
+  DeviceMemory allocate(int64_t bytes) override {
+    AlignedMemory memory = allocate_memory(bytes);
+    const UnmapMemory unmap = memory.get_deleter();
+    return {memory.release(), unmap};
+  }
+  void upload(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
+  void download(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
+  void clear(std::byte* to, int64_t bytes) override {
+    if (bytes > 0) std::memset(to, 0, static_cast<size_t>(bytes));
+  }
+
+  void enter(const std::function<void()>& body) override { tasks_.execute(body); }
+  std::unique_ptr<Runner> make_runner(const Plan& plan) override { return make_cpu_runner(plan); }
+
+ private:
+  static void copy(std::byte* to, const std::byte* from, int64_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+
+  Target target_ = cpu::cpu_target();
+  std::unique_ptr<tbb::global_control> more_threads_;
+  tbb::task_arena tasks_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> open_cpu_device(int threads) {
+  return std::make_shared<CpuDevice>(checked_threads(threads));
+}
+
+}  // namespace genesis
