@@ -1,5 +1,6 @@
 #include "backends/kernel.h"
 
+#include "backends/kernel_table.h"
 #include "schema/error.h"
 
 namespace genesis {
@@ -18,6 +19,29 @@ const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, con
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", implementation.name, *why_not);
   }
   fail("no kernel runs op '{}': {}", query.op.name(), reasons.empty() ? "the device has none" : reasons);
+}
+
+void KernelTable::add(std::span<const OpKernels> rows) {
+  for (const OpKernels& row : rows) GENESIS_ASSERT(table_.emplace(row.op, row.implementations).second);
+}
+
+std::span<const KernelImpl> KernelTable::find(std::string_view op) const {
+  const auto at = table_.find(op);
+  return at == table_.end() ? std::span<const KernelImpl>{} : at->second;
+}
+
+std::optional<std::string> why_not(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  try {
+    select_kernel(implementations, query);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  const KernelImpl& kernel = select_kernel(implementations, query);
+  return kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0;
 }
 
 }  // namespace genesis

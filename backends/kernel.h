@@ -64,7 +64,7 @@ struct KernelContext {
   const void* prepared_ptr = nullptr;    // what the implementation's prepare() made, or null
   std::byte* scratch = nullptr;          // scratch_bytes() of the implementation, aligned to 64
   Fault* fault = nullptr;                // never null in a run
-  void* stream = nullptr;                // of a device that has streams
+  const void* launch = nullptr;          // where kernels of a GPU start: a cuda::Launch
 
   const TensorView& input(int i) const { return inputs[static_cast<size_t>(i)]; }
   const TensorView& output(int i = 0) const { return outputs[static_cast<size_t>(i)]; }

@@ -1,7 +1,6 @@
 #include "backends/cpu/kernels.h"
 
-#include <map>
-
+#include "backends/kernel_table.h"
 #include "schema/error.h"
 
 namespace genesis::cpu {
@@ -14,31 +13,12 @@ namespace genesis::cpu {
 
 namespace {
 
-using Table = std::map<std::string_view, std::span<const KernelImpl>>;
-
-Table make_table() {
-  Table table;
-  [[maybe_unused]] const auto add = [&](std::span<const OpKernels> rows) {
-    for (const OpKernels& row : rows) GENESIS_ASSERT(table.emplace(row.op, row.implementations).second);
-  };
-#define GENESIS_KERNEL_FILE(file) add(file##_kernels());
-#include "backends/cpu/kernel_files.inc"
-#undef GENESIS_KERNEL_FILE
-  return table;
-}
-
 std::optional<std::string> can_run(const KernelQuery& query) {
-  try {
-    select_kernel(kernels_for(query.op.name()), query);
-    return std::nullopt;
-  } catch (const Error& error) {
-    return error.message();
-  }
+  return why_not(kernels_for(query.op.name()), query);
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  const KernelImpl& kernel = select_kernel(kernels_for(query.op.name()), query);
-  return kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0;
+  return genesis::scratch_bytes(kernels_for(query.op.name()), query);
 }
 
 std::optional<std::vector<Tensor>> evaluate(const KernelQuery& query, std::span<const Tensor> inputs) {
@@ -71,9 +51,14 @@ std::optional<std::vector<Tensor>> evaluate(const KernelQuery& query, std::span<
 }  // namespace
 
 std::span<const KernelImpl> kernels_for(std::string_view op) {
-  static const Table table = make_table();
-  const auto at = table.find(op);
-  return at == table.end() ? std::span<const KernelImpl>{} : at->second;
+  static const KernelTable table = [] {
+    KernelTable made;
+#define GENESIS_KERNEL_FILE(file) made.add(file##_kernels());
+#include "backends/cpu/kernel_files.inc"
+#undef GENESIS_KERNEL_FILE
+    return made;
+  }();
+  return table.find(op);
 }
 
 Target cpu_target() {

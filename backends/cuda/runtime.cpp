@@ -1,0 +1,114 @@
+#include "backends/cuda/runtime.h"
+
+#include <array>
+#include <mutex>
+
+#include "schema/error.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kOldestMajor = 8;
+
+int count_devices(int wanted) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver || status == cudaErrorNoDevice || count == 0)
+    fail("no device 'cuda:{}': {}; install the NVIDIA driver, or run with --device cpu", wanted,
+         status == cudaErrorInsufficientDriver
+             ? "there is no NVIDIA driver, or it is older than this build's CUDA"
+             : "this machine has no NVIDIA GPU");
+  check(status, "counting devices");
+  return count;
+}
+
+Chip read_chip(int device) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device), "reading a device's properties");
+  return {.name = properties.name,
+          .major = properties.major,
+          .minor = properties.minor,
+          .multiprocessors = properties.multiProcessorCount,
+          .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+          .l2_bytes = properties.l2CacheSize};
+}
+
+}  // namespace
+
+void check(cudaError_t status, const char* doing) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // what can be cleared is cleared: the next call starts clean
+  fail("CUDA failed while {}: {} ({})", doing, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+Chip open_chip(int device) {
+  const int count = count_devices(device);
+  if (device >= count)
+    fail("no device 'cuda:{}': this machine has {}, cuda:0{}; or run with --device cpu", device,
+         count == 1 ? "one GPU" : fmt::format("{} GPUs", count),
+         count == 1 ? "" : fmt::format(" to cuda:{}", count - 1));
+  check(cudaSetDevice(device), "choosing a device");
+  Chip chip = read_chip(device);
+  if (chip.major < kOldestMajor)
+    fail("device 'cuda:{}' is a {} of compute capability {}.{}: Genesis needs 8.0 (Ampere) or later", device,
+         chip.name, chip.major, chip.minor);
+  return chip;
+}
+
+const Chip& current_chip() {
+  static std::mutex mutex;
+  static std::array<std::unique_ptr<Chip>, 64> chips;
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  const std::lock_guard lock(mutex);
+  auto& chip = chips.at(static_cast<size_t>(device));
+  if (!chip) chip = std::make_unique<Chip>(read_chip(device));
+  return *chip;
+}
+
+int64_t free_memory_bytes() {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return static_cast<int64_t>(free);
+}
+
+std::shared_ptr<std::byte> allocate(int device, int64_t bytes) {
+  check(cudaSetDevice(device), "choosing a device");
+  void* memory = nullptr;
+  const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  const cudaError_t status = cudaMalloc(&memory, size);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    fail("cuda:{} has too little memory: {} bytes were asked for, {} are free", device, bytes,
+         free_memory_bytes());
+  }
+  check(status, "allocating memory");
+  std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [device](std::byte* p) {
+    cudaSetDevice(device);
+    cudaFree(p);
+  });
+  check(cudaMemset(memory, 0, size), "clearing memory");
+  return owner;
+}
+
+std::shared_ptr<std::byte> allocate_pinned(int64_t bytes) {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
+        "allocating pinned memory");
+  return {static_cast<std::byte*>(memory), [](std::byte* p) { cudaFreeHost(p); }};
+}
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  return Stream(stream);
+}
+
+Event make_event(bool timing) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming),
+        "making an event");
+  return Event(event);
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,24 @@
+// The table of a device's kernels and the questions a Target answers from it. Used by the kernels.cpp of each
+// backend.
+#pragma once
+
+#include <map>
+
+#include "backends/kernel.h"
+
+namespace genesis {
+
+class KernelTable {
+ public:
+  void add(std::span<const OpKernels> rows);                    // an op appears once
+  std::span<const KernelImpl> find(std::string_view op) const;  // empty when there is none
+
+ private:
+  std::map<std::string_view, std::span<const KernelImpl>> table_;
+};
+
+// Empty: one of them runs the node.
+std::optional<std::string> why_not(std::span<const KernelImpl> implementations, const KernelQuery& query);
+int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query);
+
+}  // namespace genesis

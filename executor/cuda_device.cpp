@@ -1,0 +1,73 @@
+// One GPU as a Device. All its runs, uploads and downloads go through one stream, so they happen in the order
+// in which they were started.
+#include <cstring>
+
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/runtime.h"
+#include "executor/cuda_runner.h"
+#include "executor/device.h"
+#include "schema/error.h"
+
+namespace genesis {
+namespace {
+
+// Left for libraries' own needs and for fragmentation.
+constexpr int64_t kReservedBytes = 256 << 20;
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index)
+      : index_(index),
+        chip_(cuda::open_chip(index)),
+        target_(cuda::cuda_target(index)),
+        stream_(cuda::make_stream()) {}
+
+  const Target& target() const override { return target_; }
+  bool reads_host_memory() const override { return false; }
+  std::optional<int64_t> free_bytes() const override {
+    make_current();
+    return std::max<int64_t>(0, cuda::free_memory_bytes() - kReservedBytes);
+  }
+
+  DeviceMemory allocate(int64_t bytes) override { return cuda::allocate(index_, bytes); }
+  void upload(std::byte* to, const std::byte* from, int64_t bytes) override {
+    copy(to, from, bytes, cudaMemcpyHostToDevice, "copying to the device");
+  }
+  void download(std::byte* to, const std::byte* from, int64_t bytes) override {
+    copy(to, from, bytes, cudaMemcpyDeviceToHost, "copying from the device");
+  }
+  void clear(std::byte* to, int64_t bytes) override {
+    make_current();
+    cuda::check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream_.get()), "clearing memory");
+  }
+
+  void enter(const std::function<void()>& body) override {
+    make_current();
+    body();
+  }
+  std::unique_ptr<Runner> make_runner(const Plan& plan) override {
+    return make_cuda_runner(plan, index_, stream_.get());
+  }
+
+ private:
+  void make_current() const { cuda::check(cudaSetDevice(index_), "choosing a device"); }
+
+  void copy(std::byte* to, const std::byte* from, int64_t bytes, cudaMemcpyKind kind, const char* doing) {
+    if (bytes == 0) return;
+    make_current();
+    cuda::check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_.get()), doing);
+    cuda::check(cudaStreamSynchronize(stream_.get()), doing);
+  }
+
+  int index_;
+  cuda::Chip chip_;
+  Target target_;
+  cuda::Stream stream_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> open_cuda_device(int index) { return std::make_shared<CudaDevice>(index); }
+Target cuda_target(int index) { return cuda::cuda_target(index); }
+
+}  // namespace genesis

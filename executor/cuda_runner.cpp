@@ -1,0 +1,253 @@
+#include "executor/cuda_runner.h"
+
+#include <cstring>
+
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/launch.h"
+#include "backends/cuda/runtime.h"
+#include "executor/step_call.h"
+#include "schema/error.h"
+
+namespace genesis {
+namespace {
+
+using cuda::check;
+using cuda::DeviceFault;
+
+constexpr int64_t kAlignment = 256;
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The inputs of a plan on the device, and the pinned memory they go through.
+class InputBuffers {
+ public:
+  InputBuffers(const Plan& plan, int device) : plan_(plan) {
+    int64_t bytes = 0;
+    for (const PlanPort& port : plan.inputs) {
+      offsets_.push_back(bytes);
+      bytes += aligned(port.type.bytes());
+    }
+    bytes_ = bytes;
+    if (bytes == 0) return;
+    device_ = cuda::allocate(device, bytes);
+    pinned_ = cuda::allocate_pinned(bytes);
+    uploaded_ = cuda::make_event(false);
+  }
+
+  std::vector<std::byte*> addresses() const {
+    std::vector<std::byte*> at;
+    for (int64_t offset : offsets_) at.push_back(device_.get() + offset);
+    return at;
+  }
+
+  void upload(const std::vector<std::byte*>& host, cudaStream_t stream) {
+    if (bytes_ == 0) return;
+    check(cudaEventSynchronize(uploaded_.get()), "waiting for an upload");  // of the run before
+    for (size_t i = 0; i < host.size(); ++i)
+      if (const int64_t bytes = plan_.inputs[i].type.bytes(); bytes > 0)
+        std::memcpy(pinned_.get() + offsets_[i], host[i], static_cast<size_t>(bytes));
+    check(cudaMemcpyAsync(device_.get(), pinned_.get(), static_cast<size_t>(bytes_), cudaMemcpyHostToDevice,
+                          stream),
+          "uploading inputs");
+    check(cudaEventRecord(uploaded_.get(), stream), "uploading inputs");
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<int64_t> offsets_;
+  int64_t bytes_ = 0;
+  std::shared_ptr<std::byte> device_, pinned_;
+  cuda::Event uploaded_;
+};
+
+class CudaRunner final : public Runner {
+ public:
+  CudaRunner(const Plan& plan, int device, cudaStream_t stream)
+      : plan_(plan),
+        stream_(stream),
+        calls_(make_step_calls(plan, cuda::kernels_for)),
+        inputs_(plan, device),
+        fault_memory_(cuda::allocate(device, sizeof(DeviceFault))),
+        seen_fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
+        launches_(calls_.size()) {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      launches_[i] = {.stream = stream_,
+                      .fault = {device_fault(), static_cast<int32_t>(i)},
+                      .multiprocessors = cuda::current_chip().multiprocessors};
+      calls_[i].context.launch = &launches_[i];
+      calls_[i].context.fault = &host_fault_;
+    }
+  }
+
+  void bind(const PlanMemory& memory) override {
+    graph_.reset();
+    memory_ = memory;
+    memory_.inputs = inputs_.addresses();
+    for (StepCall& call : calls_) {
+      for (size_t k = 0; k < call.inputs.size(); ++k)
+        call.inputs[k].data = memory_.resolve(call.step->inputs[k]);
+      for (size_t k = 0; k < call.outputs.size(); ++k)
+        call.outputs[k].data = memory_.resolve(call.step->outputs[k]);
+      call.context.scratch = memory_.arena + call.step->scratch_offset;
+    }
+    bind_inputs(memory);
+  }
+
+  void bind_inputs(const PlanMemory& memory) override { host_inputs_ = memory.inputs; }
+
+  void run(const RunOptions& options) override {
+    inputs_.upload(host_inputs_, stream_);
+    if (options.timings || options.find_nonfinite || options.observer) return run_observed(options);
+    if (!graph_) capture();
+    check(cudaGraphLaunch(graph_.get(), stream_), "starting a captured entry point");
+  }
+
+  void wait() override {
+    with_context([&] { check(cudaStreamSynchronize(stream_), "running"); },
+                 [&] { return "in entry point '" + plan_.entry + "'"; });
+    report_fault();
+  }
+
+ private:
+  DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_memory_.get()); }
+
+  void capture() {
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
+    cudaGraph_t graph = nullptr;
+    try {
+      for (const StepCall& call : calls_) start(call);
+      finish_steps();
+    } catch (...) {
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    check(cudaStreamEndCapture(stream_, &graph), "ending a capture");
+    cudaGraphExec_t made = nullptr;
+    const cudaError_t status = cudaGraphInstantiate(&made, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status, "making a graph");
+    graph_.reset(made);
+  }
+
+  void start(const StepCall& call) {
+    call();
+    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
+      fail("node '{}' ({}, kernel '{}') in entry point '{}': CUDA refused to start it: {} ({})",
+           call.step->authored, call.step->op->name(), call.implementation, plan_.entry,
+           cudaGetErrorString(status), cudaGetErrorName(status));
+  }
+
+  // What follows the steps: updates that could not happen in place, and the fault on its way to the host.
+  void finish_steps() {
+    for (const StateCopy& copy : plan_.state_copies)
+      check(cudaMemcpyAsync(memory_.states[static_cast<size_t>(copy.state)], memory_.resolve(copy.source),
+                            static_cast<size_t>(copy.source.bytes), cudaMemcpyDeviceToDevice, stream_),
+            "updating a state");
+    check(cudaMemcpyAsync(seen_fault_.get(), fault_memory_.get(), sizeof(DeviceFault), cudaMemcpyDeviceToHost,
+                          stream_),
+          "reading faults");
+  }
+
+  // Kernels report before any state is copied, but in-place updates may have happened.
+  void report_fault() {
+    const DeviceFault fault = *reinterpret_cast<const DeviceFault*>(seen_fault_.get());
+    if (!fault.set) return;
+    check(cudaMemsetAsync(fault_memory_.get(), 0, sizeof(DeviceFault), stream_), "clearing faults");
+    std::memset(seen_fault_.get(), 0, sizeof(DeviceFault));
+    Fault report;
+    report.report(fault.value, fault.limit);
+    fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);
+  }
+
+  // Step by step, outside the graph.
+  void run_observed(const RunOptions& options) {
+    std::vector<cuda::Event> events;
+    const auto mark = [&] {
+      if (!options.timings) return;
+      events.push_back(cuda::make_event(true));
+      check(cudaEventRecord(events.back().get(), stream_), "timing a step");
+    };
+    mark();
+    for (const StepCall& call : calls_) {
+      const bool were_finite = !options.find_nonfinite || first_bad(call.inputs) == std::nullopt;
+      start(call);
+      mark();
+      if (options.find_nonfinite || options.observer) look(call, were_finite, options);
+    }
+    finish_steps();
+    if (options.timings) read_timings(events, *options.timings);
+  }
+
+  void read_timings(const std::vector<cuda::Event>& events, std::vector<StepTiming>& timings) {
+    check(cudaStreamSynchronize(stream_), "timing steps");
+    timings.clear();
+    const auto at = [&](size_t i) {
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, events[0].get(), events[i].get()), "timing steps");
+      return 1e3 * static_cast<double>(ms);
+    };
+    for (size_t i = 0; i + 1 < events.size(); ++i) timings.push_back({at(i), at(i + 1)});
+  }
+
+  // A step's buffers on the host.
+  struct HostCopies {
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<TensorView> views;
+  };
+  HostCopies host_copies(const std::vector<TensorView>& views) const {
+    HostCopies copies;
+    for (const TensorView& view : views) {
+      copies.memory.emplace_back(static_cast<size_t>(view.bytes()));
+      if (view.bytes() > 0)
+        check(cudaMemcpyAsync(copies.memory.back().data(), view.data, static_cast<size_t>(view.bytes()),
+                              cudaMemcpyDeviceToHost, stream_),
+              "reading a step's data");
+      copies.views.push_back(view);
+      copies.views.back().data = copies.memory.back().data();
+    }
+    check(cudaStreamSynchronize(stream_), "running a step");
+    return copies;
+  }
+
+  std::optional<std::pair<size_t, Nonfinite>> first_bad(const std::vector<TensorView>& views) const {
+    const HostCopies copies = host_copies(views);
+    for (size_t i = 0; i < copies.views.size(); ++i)
+      if (const auto found = first_nonfinite(copies.views[i])) return std::pair{i, *found};
+    return std::nullopt;
+  }
+
+  void look(const StepCall& call, bool inputs_were_finite, const RunOptions& options) const {
+    with_context([&] { check(cudaStreamSynchronize(stream_), "running a step"); },
+                 [&] {
+                   return fmt::format("node '{}' ({}, kernel '{}')", call.step->authored,
+                                      call.step->op->name(), call.implementation);
+                 });
+    if (options.find_nonfinite)
+      if (const auto found = first_bad(call.outputs))
+        fail_on_nonfinite(*call.step, found->first, found->second, inputs_were_finite);
+    if (options.observer) {
+      const HostCopies in = host_copies(call.inputs), out = host_copies(call.outputs);
+      options.observer(*call.step, in.views, out.views);
+    }
+  }
+
+  const Plan& plan_;
+  cudaStream_t stream_;
+  std::vector<StepCall> calls_;
+  InputBuffers inputs_;
+  std::shared_ptr<std::byte> fault_memory_, seen_fault_;
+  std::vector<cuda::Launch> launches_;  // by step
+  Fault host_fault_;                    // unused by CUDA kernels, which report through their launch
+  PlanMemory memory_;
+  std::vector<std::byte*> host_inputs_;
+  cuda::GraphExec graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, int device, void* stream) {
+  return std::make_unique<CudaRunner>(plan, device, static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace genesis
