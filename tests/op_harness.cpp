@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <random>
 
+#include "executor/device.h"
 #include "passes/autodiff.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
@@ -202,12 +203,17 @@ Refs outputs_of(const NamedTensors& results, const std::vector<std::string>& nam
   return refs;
 }
 
-void check_forward(const OpCase& op_case, DType real_dtype, double tolerance) {
-  const std::string what = op_case.name + " in " + std::string(name_of(real_dtype));
+std::string describe(const OpCase& op_case, DType real_dtype, const SessionOptions& options) {
+  return op_case.name + " in " + std::string(name_of(real_dtype)) + " on " + options.device;
+}
+
+void check_forward(const OpCase& op_case, DType real_dtype, double tolerance,
+                   const SessionOptions& options = {}) {
+  const std::string what = describe(op_case, real_dtype, options);
   const Refs values = make_values(op_case, real_dtype);
   const Refs expected = op_case.reference(values);
   const Built built = build(op_case, values, real_dtype, nullptr);
-  const Refs got = outputs_of(run(built), built.outputs);
+  const Refs got = outputs_of(run(built, options), built.outputs);
   ASSERT_EQ(got.size(), expected.size()) << what << ": number of outputs";
   for (size_t i = 0; i < got.size(); ++i) {
     // Indices and flags are exact; only reals may be rounded.
@@ -240,7 +246,8 @@ Ref finite_difference(const OpCase& op_case, Refs values, const Refs& weights,
   return gradient;
 }
 
-void check_gradient(const OpCase& op_case, DType real_dtype, double tolerance) {
+void check_gradient(const OpCase& op_case, DType real_dtype, double tolerance,
+                    const SessionOptions& options = {}) {
   const Refs values = make_values(op_case, real_dtype);
   const Refs outputs = op_case.reference(values);
   const Refs weights = projection_weights(outputs);
@@ -249,11 +256,11 @@ void check_gradient(const OpCase& op_case, DType real_dtype, double tolerance) {
   for (const NamedValue& output : built.model->entry("main").outputs())
     if (output.name[0] == 'y')
       counts.push_back(is_float(built.model->entry("main").type(output.value).dtype));
-  const NamedTensors results = run(built);
+  const NamedTensors results = run(built, options);
   for (size_t i = 0; i < built.gradients.size(); ++i) {
     if (built.gradients[i].empty()) continue;
     const std::string what =
-        op_case.name + ": gradient of input " + std::to_string(i) + " in " + std::string(name_of(real_dtype));
+        "gradient of input " + std::to_string(i) + " of " + describe(op_case, real_dtype, options);
     expect_close(ref_of(results.at(built.gradients[i])),
                  finite_difference(op_case, values, weights, counts, i), tolerance, what);
   }
@@ -292,21 +299,44 @@ void check_same_bits(const OpCase& op_case) {
 
 }  // namespace
 
-void check(const OpCase& op_case) {
-  SCOPED_TRACE(op_case.name);
-  check_forward(op_case, DType::f32, op_case.tolerance);
-  if (op_case.f64) check_forward(op_case, DType::f64, op_case.tolerance_f64);
+namespace {
+
+// Values and gradients in every precision.
+void check_numbers(const OpCase& op_case, const SessionOptions& options) {
+  check_forward(op_case, DType::f32, op_case.tolerance, options);
+  if (op_case.f64) check_forward(op_case, DType::f64, op_case.tolerance_f64, options);
   bool has_real = false;
   for (const CaseInput& input : op_case.inputs) has_real = has_real || is_real(input);
   if (op_case.low_precision && has_real) {
-    check_forward(op_case, DType::bf16, op_case.tolerance_low);
-    check_forward(op_case, DType::f16, op_case.tolerance_low);
+    check_forward(op_case, DType::bf16, op_case.tolerance_low, options);
+    check_forward(op_case, DType::f16, op_case.tolerance_low, options);
   }
   if (op_case.gradient && has_differentiable_input(op_case)) {
-    if (op_case.f64) check_gradient(op_case, DType::f64, op_case.tolerance_gradient);
-    check_gradient(op_case, DType::f32, std::max(op_case.tolerance_gradient, 10 * op_case.tolerance));
+    if (op_case.f64) check_gradient(op_case, DType::f64, op_case.tolerance_gradient, options);
+    check_gradient(op_case, DType::f32, std::max(op_case.tolerance_gradient, 10 * op_case.tolerance),
+                   options);
   }
+}
+
+}  // namespace
+
+void check(const OpCase& op_case) {
+  SCOPED_TRACE(op_case.name);
+  check_numbers(op_case, {});
   check_same_bits(op_case);
+  if (why_no_cuda().empty()) check_numbers(op_case, {.device = "cuda"});
+}
+
+const std::string& why_no_cuda() {
+  static const std::string reason = [] {
+    try {
+      open_device("cuda", 0);
+      return std::string();
+    } catch (const Error& error) {
+      return error.message();
+    }
+  }();
+  return reason;
 }
 
 NamedTensors run_graph(const std::vector<std::pair<std::string, Tensor>>& inputs,

@@ -75,7 +75,11 @@ struct OpCase {
   double tolerance_gradient = 2e-6;  // finite differences of the reference, against f64
 };
 
+// On the CPU, and values and gradients again on the first GPU where there is one.
 void check(const OpCase& op_case);
+
+// Empty when there is a GPU to test on, else why not: tests of CUDA skip with it.
+const std::string& why_no_cuda();
 
 // Builds and runs one graph in one go: for cases that are not numbers against numbers.
 NamedTensors run_graph(const std::vector<std::pair<std::string, Tensor>>& inputs,

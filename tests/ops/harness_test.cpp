@@ -34,5 +34,17 @@ TEST(OpHarness, FindsAWrongReference) {
   EXPECT_GT(failures.size(), 0);
 }
 
+// Every other case of this suite runs on the GPU as well; this one says so where there is none.
+TEST(OpHarness, RunsEveryCaseOnTheGpuToo) {
+  if (!why_no_cuda().empty()) GTEST_SKIP() << "the ops are not checked on CUDA: " << why_no_cuda();
+  const NamedTensors y =
+      run_graph({{"x", Tensor::of<float>({2}, {1, 2})}},
+                [](const Inputs& x) {
+                  return std::vector<std::pair<std::string, Value>>{{"y", matmul(x[0], x[0])}};
+                },
+                {.device = "cuda"});
+  EXPECT_EQ(y.at("y").to_doubles(), std::vector<double>{5});
+}
+
 }  // namespace
 }  // namespace genesis::testing

@@ -1,0 +1,161 @@
+// Sessions on a GPU: the same models, the same numbers, the same mistakes found. Skipped where there is no
+// GPU.
+#include <cmath>
+
+#include "executor/session.h"
+#include "models/zoo.h"
+#include "passes/pipelines.h"
+#include "passes/train_step.h"
+#include "schema/ops/layout.h"
+#include "schema/ops/reduce.h"
+#include "schema/text.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+using Doubles = std::vector<double>;
+
+class Cuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+  }
+};
+
+constexpr const char* kModel = R"(
+state @w: f32[2] parameter trainable = (2.0, -1.0)
+state @count: f32[2] buffer = (10.0, 20.0)
+state @table: f32[4,2] parameter trainable = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
+entry scale(x: f32[batch,2], shift: f32[batch]) {
+  %scaled = mul(x, @w)
+  %row = sum(%scaled) {axes=(1)}
+  %y = add(%row, shift)
+  return y = %y
+}
+entry step(x: f32[2]) {
+  %next = add(@count, x)
+  return before = @count
+  return after = %next
+  update @count = %next
+}
+entry look(i: i64[n]) {
+  %rows = embedding(@table, i)
+  %safe = log(%rows)
+  return rows = %rows
+  return logs = %safe
+}
+)";
+
+std::shared_ptr<Model> model() { return parse_text(kModel); }
+
+TEST_F(Cuda, RunsWithSizesThatChange) {
+  Session session(model(), {.device = "cuda"});
+  for (int64_t batch : {3, 1, 1000, 0, 3}) {
+    std::vector<float> x, shift;
+    Doubles expected;
+    for (int64_t i = 0; i < batch; ++i) {
+      x.insert(x.end(), {static_cast<float>(i), 1.0f});
+      shift.push_back(0.5f);
+      expected.push_back(2.0 * static_cast<double>(i) - 0.5);
+    }
+    const auto outputs = session.run(
+        "scale", {{"x", Tensor::of<float>({batch, 2}, x)}, {"shift", Tensor::of<float>({batch}, shift)}});
+    EXPECT_EQ(outputs.at("y").to_doubles(), expected) << batch;
+  }
+}
+
+TEST_F(Cuda, StatesLiveOnTheDeviceAndMoveOn) {
+  Session session(model(), {.device = "cuda"});
+  const NamedTensors one{{"x", Tensor::of<float>({2}, {1, 1})}};
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(session.run("step", one).at("after").to_doubles(), (Doubles{11.0 + i, 21.0 + i}));
+  EXPECT_EQ(session.state("count").to_doubles(), (Doubles{15, 25}));
+  session.set_state("count", Tensor::of<float>({2}, {0, 1}));
+  EXPECT_EQ(session.run("step", one).at("after").to_doubles(), (Doubles{1, 2}));
+  session.reset_states(StateRole::kBuffer);
+  EXPECT_EQ(session.state("count").to_doubles(), (Doubles{10, 20}));
+}
+
+TEST_F(Cuda, AnIndexOutOfRangeIsNamedAndTheSessionGoesOn) {
+  Session session(model(), {.device = "cuda"});
+  for (int i = 0; i < 2; ++i) {
+    expect_error(
+        [&] {
+          session.run("look", {{"i", Tensor::of<int64_t>({2}, {1, 4})}});
+        },
+        {"rows", "4", "less than 4"});
+    EXPECT_EQ(session.run("look", {{"i", Tensor::of<int64_t>({2}, {3, 0})}}).at("rows").to_doubles(),
+              (Doubles{6, 7, 0, 1}));
+  }
+}
+
+TEST_F(Cuda, TheFirstNodeThatIsNotFiniteIsNamed) {
+  Session session(model(), {.device = "cuda", .find_nonfinite = true});
+  expect_error(
+      [&] {
+        session.run("look", {{"i", Tensor::of<int64_t>({1}, {0})}});
+      },
+      {"safe", "infinity", "element 0"});
+}
+
+TEST_F(Cuda, ProfilesEveryStep) {
+  Session session(model(), {.device = "cuda"});
+  const NamedTensors inputs{{"i", Tensor::of<int64_t>({2}, {1, 2})}};
+  const auto timings = session.profile("look", inputs);
+  ASSERT_EQ(timings.size(), session.plan_for("look", inputs).steps.size());
+  for (const StepTiming& timing : timings) EXPECT_GE(timing.end_us, timing.start_us);
+}
+
+// The bytes that are missing are counted before anything is allocated or started.
+TEST_F(Cuda, TooLittleMemoryIsFoundBeforeTheRun) {
+  auto huge = std::make_shared<Model>();
+  Graph& graph = huge->add_entry("main");
+  const Value x = graph.add_input("x", {DType::f32, {1}});
+  graph.add_output("y", cumsum(expand(x, {int64_t{1} << 20, int64_t{1} << 20}), 0));
+  Session session(huge, {.device = "cuda"});
+  expect_error(
+      [&] {
+        session.run("main", {{"x", Tensor::of<float>({1}, {1})}});
+      },
+      {"too little memory", "bytes are needed", "are free", "largest tensors"});
+}
+
+// Trains a tiny model of the zoo on both devices: the losses must agree step by step.
+void train_on_both(const std::string& name, const models::Settings& settings, const std::string& options) {
+  const std::shared_ptr<Model> made = models::make_model(name, settings);
+  const passes::TrainOptions train = passes::parse_train_options(options);
+  made->replace_entry(passes::run_passes(made->entry(train.entry), passes::preparation_pipeline(), {}, {}));
+  passes::add_train_step(*made, train);
+  Session cpu(made), cuda(made, {.device = "cuda"});
+  std::vector<int64_t> tokens(4 * 32);
+  for (int step = 0; step < 10; ++step) {
+    for (size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<int64_t>((i * 7 + static_cast<size_t>(step) * 13) % 61);
+    const NamedTensors inputs{{"tokens", Tensor::of<int64_t>({4, 32}, tokens)},
+                              {"targets", Tensor::of<int64_t>({4, 32}, tokens)}};
+    const double a = cpu.run("train_step", inputs).at("loss").to_doubles()[0];
+    const double b = cuda.run("train_step", inputs).at("loss").to_doubles()[0];
+    EXPECT_NEAR(a, b, 1e-4 * std::abs(a)) << name << ", step " << step;
+  }
+}
+
+TEST_F(Cuda, TrainsQwen2AsTheCpuDoes) {
+  train_on_both("qwen2",
+                {{"hidden_size", "64"},
+                 {"intermediate_size", "128"},
+                 {"num_hidden_layers", "2"},
+                 {"num_attention_heads", "4"},
+                 {"num_key_value_heads", "2"},
+                 {"vocab_size", "64"}},
+                "adamw,lr=1e-3,clip=1.0");
+}
+
+TEST_F(Cuda, TrainsGpt2AsTheCpuDoes) {
+  train_on_both("gpt2", {{"n_embd", "64"}, {"n_layer", "2"}, {"n_head", "4"}, {"vocab_size", "64"}},
+                "adamw,lr=1e-3,clip=1.0");
+}
+
+}  // namespace
+}  // namespace genesis
