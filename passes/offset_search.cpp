@@ -1,5 +1,6 @@
-// See the header. Two kinds of lanes, because what one finds hard the other often finds easy: ejection where
-// there is slack, valleys where the packing must be perfect.
+// See the header. A list of packings by peaks first, which costs little; then two kinds of lanes, because
+// what one finds hard the other often finds easy: ejection where there is slack, valleys where the packing
+// must be perfect.
 #include "passes/offset_search.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "passes/ejection_search.h"
+#include "passes/peak_packing.h"
 #include "passes/search_tools.h"
 #include "passes/valley_search.h"
 
@@ -18,6 +20,7 @@ namespace genesis::passes {
 namespace {
 
 constexpr int kLanes = 4;
+constexpr int64_t kPeakShare = 4;  // packing by peaks may take one part in so many of the budget
 constexpr int64_t kFirstRound = 10'000'000, kLongestRound = 400'000'000;  // units of work per lane
 
 // `share` of the way from the target up to just below the best known height.
@@ -101,13 +104,17 @@ void run_round(std::span<const std::unique_ptr<Lane>> lanes, int64_t target, int
 
 int64_t improve_by_search(const Problem& problem, int64_t target, const SearchLimits& limits,
                           Solution& best) {
+  int64_t for_peaks = limits.budget / kPeakShare;
+  int64_t used = for_peaks;
+  if (auto packed = pack_by_peaks(problem, target, for_peaks)) best = std::move(*packed);
+  used -= for_peaks;
+  if (best.height <= target) return used;
   const ConflictGraph conflicts(problem);
   std::vector<std::unique_ptr<Lane>> lanes;
   for (uint64_t lane = 0; lane < kLanes; lane += 2) {
     lanes.push_back(std::make_unique<ValleyLane>(problem, lane));
     lanes.push_back(std::make_unique<EjectionLane>(problem, conflicts, lane));
   }
-  int64_t used = 0;
   for (int64_t round = kFirstRound; best.height > target && used < limits.budget;
        round = std::min(round * 2, kLongestRound)) {
     if (std::chrono::steady_clock::now() > limits.deadline) break;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "executor/session.h"
+#include "passes/pipelines.h"
+#include "passes/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/op_harness.h"
@@ -21,6 +23,14 @@ Settings small(const std::string& name) {
   if (name == "gpt2") return {{"n_embd", "16"}, {"n_layer", "1"}, {"n_head", "2"}, {"n_positions", "16"}};
   return {{"hidden_size", "16"},        {"intermediate_size", "24"},  {"num_hidden_layers", "1"},
           {"num_attention_heads", "4"}, {"num_key_value_heads", "2"}, {"max_position_embeddings", "16"}};
+}
+
+std::vector<std::string> symbols_of(const Graph& graph) {
+  std::vector<std::string> symbols;
+  for (ValueId input : graph.inputs())
+    for (int i = 0; i < graph.type(input).shape.rank(); ++i)
+      graph.type(input).shape[i].collect_symbols(symbols);
+  return symbols;
 }
 
 class Zoo : public ::testing::TestWithParam<std::string> {};
@@ -86,6 +96,26 @@ TEST_P(Zoo, ABatchOfNothing) {
                                    : NamedTensors{{"x", Tensor::zeros({DType::f32, {0, 6}})}};
   EXPECT_EQ(session.run("forward", inputs).at("logits").type().to_string(),
             text ? "f32[0,3,256]" : "f32[0,3]");
+}
+
+// With the short search that a session affords, and for sizes that are multiples of nothing too.
+TEST_P(Zoo, EveryPlanIsAsSmallAsItsLowerBound) {
+  for (const char* training : {"adamw,clip=1.0", "sgd,momentum=0.9,accumulate=4"}) {
+    const std::shared_ptr<Model> model = make_model(GetParam(), {});
+    const passes::TrainOptions options = passes::parse_train_options(training);
+    model->replace_entry(passes::run_passes(model->entry("loss"), passes::preparation_pipeline(), {}, {}));
+    passes::add_train_step(*model, options);
+    Session session(model);
+    for (const auto& entry : std::as_const(*model).entries())
+      for (const auto& [batch, seq] : {std::pair{3, 37}, {8, 128}}) {
+        Bindings sizes;
+        for (const std::string& symbol : symbols_of(*entry)) sizes[symbol] = symbol == "batch" ? batch : seq;
+        const Plan& plan = session.plan(entry->name(), sizes);
+        EXPECT_GT(plan.lower_bound_bytes, 0);
+        EXPECT_EQ(plan.arena_bytes, plan.lower_bound_bytes)
+            << entry->name() << " " << training << " " << batch;
+      }
+  }
 }
 
 // Models of reduced precision start from the same numbers.

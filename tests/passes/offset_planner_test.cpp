@@ -13,6 +13,7 @@
 #include "passes/offset_greedy.h"
 #include "passes/offset_problem.h"
 #include "passes/overlap_check.h"
+#include "passes/peak_packing.h"
 #include "passes/search_tools.h"
 #include "passes/valley_search.h"
 #include "schema/error.h"
@@ -136,6 +137,51 @@ TEST(OffsetPlanner, NestedLifetimesMeetTheBoundByGreedyOrdersAlone) {
   const OffsetPlan plan = plan_offsets(buffers, {.search_budget = 0});
   expect_valid(buffers, plan);
   EXPECT_EQ(plan.height, plan.lower_bound);
+}
+
+// Activations freed in reverse, scratch everywhere, gradients that stay until the optimizer at the end.
+Buffers training_step(int64_t layers, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
+  const auto size = [&] { return (1 + below(60)) * (below(4) == 0 ? 16 : 1); };
+  Buffers buffers;
+  for (int64_t i = 0; i < layers; ++i) {
+    const int64_t back = layers + 1 + i;
+    buffers.push_back({i, 2 * layers + 2 - i + below(3), size()});
+    buffers.push_back({i, i + 1, size() * 3});
+    buffers.push_back({back, 4 * layers + 2 - i - below(2), size() / 2 + 1});
+    buffers.push_back({back, back + 1, size() * 2});
+  }
+  return buffers;
+}
+
+TEST(OffsetPlanner, PackingByPeaksMeetsTheBoundOfTrainingSteps) {
+  int greedy_misses = 0;
+  for (unsigned seed = 1; seed <= 7; ++seed) {
+    const Buffers buffers = training_step(150, seed);
+    const OffsetPlan greedy = plan_offsets(buffers, {.search_budget = 0});
+    greedy_misses += greedy.height > greedy.lower_bound;
+    const Problem problem = problem_of(buffers);
+    int64_t budget = kQuickSearch;
+    const auto packed = pack_by_peaks(problem, problem.bound, budget);
+    ASSERT_TRUE(packed) << "seed " << seed;
+    EXPECT_EQ(packed->height, problem.bound);
+    EXPECT_EQ(height_of(problem, packed->offsets), packed->height);
+    EXPECT_FALSE(find_overlap(buffers, packed->offsets));
+    EXPECT_GE(budget, kQuickSearch - kQuickSearch / 20);
+  }
+  EXPECT_EQ(greedy_misses, 7);
+}
+
+TEST(OffsetPlanner, PackingByPeaksKeepsToItsCeilingAndItsBudget) {
+  const Problem problem = problem_of(cut_rectangle(200, 40, 300, 11));
+  int64_t budget = kQuickSearch, nothing = 0;
+  EXPECT_FALSE(pack_by_peaks(problem, problem.bound, budget));
+  EXPECT_GT(budget, 0);
+  const auto packed = pack_by_peaks(problem, 2 * problem.bound, budget);
+  ASSERT_TRUE(packed);
+  EXPECT_LE(packed->height, 2 * problem.bound);
+  EXPECT_FALSE(pack_by_peaks(problem, 2 * problem.bound, nothing));
 }
 
 TEST(OffsetPlanner, EveryFitAndOrderIsValid) {
