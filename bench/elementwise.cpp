@@ -55,7 +55,8 @@ class Bench {
   std::byte* allocate(const TensorType& type) {
     std::byte* data;
     owners_.push_back(Tensor::uninitialized(type, &data));
-    for (int64_t i = 0; i < type.numel(); ++i) {
+    const int64_t n = type.numel();
+    for (int64_t i = 0; i < n; ++i) {
       const float x = static_cast<float>(i % 997) * 0.006f - 3;
       if (type.dtype == DType::f32) reinterpret_cast<float*>(data)[i] = x;
       if (type.dtype == DType::bf16) reinterpret_cast<bf16*>(data)[i] = bf16(x);
@@ -96,7 +97,10 @@ class Copy {
 
 class Table {
  public:
-  Table(bool json, double seconds_per_row) : json_(json), seconds_per_row_(seconds_per_row) {}
+  Table(bool json, double seconds_per_row, std::string only)
+      : json_(json), seconds_per_row_(seconds_per_row), only_(std::move(only)) {}
+
+  bool wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
 
   // Kernel and copy take turns, so that what disturbs one disturbs the other.
   void row(const std::string& name, Bench& bench) {
@@ -118,10 +122,12 @@ class Table {
   }
   void row(const std::string& name, std::string_view op, std::vector<TensorType> inputs,
            const Attributes& attributes = {}) {
+    if (!wants(name)) return;
     Bench bench(op, attributes, std::move(inputs));
     row(name, bench);
   }
   void tiny(const std::string& name, Bench& bench) {
+    if (!wants(name)) return;
     bench.seconds_of(1000);
     const double nanoseconds = bench.seconds_of(100000) * 1e9;
     if (json_)
@@ -133,6 +139,7 @@ class Table {
  private:
   bool json_;
   double seconds_per_row_;
+  std::string only_;
   Copy copy_;
 };
 
@@ -140,8 +147,8 @@ Attributes region(std::vector<std::string> body, std::vector<int64_t> outputs) {
   return to_attributes(ops::Fused{std::move(body), std::move(outputs)});
 }
 
-void run(bool json, double seconds_per_row) {
-  Table table(json, seconds_per_row);
+void run(bool json, double seconds_per_row, std::string only) {
+  Table table(json, seconds_per_row, std::move(only));
   const TensorType big{DType::f32, {4096, 8192}}, half{DType::bf16, {4096, 8192}};  // 128 MiB, 64 MiB
   const TensorType row{DType::f32, {8192}}, column{DType::f32, {4096, 1}};
   Attributes to_bf16;
@@ -151,12 +158,17 @@ void run(bool json, double seconds_per_row) {
   table.row("add f32, a row", "add", {big, row});
   table.row("mul f32, a column", "mul", {big, column});
   table.row("lt f32", "lt", {big, big});
+  Attributes by_tanh;
+  by_tanh.set("approximate", "tanh");
+  table.row("gelu f32, tanh form", "gelu", {big}, by_tanh);
   for (const char* op : {"relu", "exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "sin"})
     table.row(std::string(op) + " f32", op, {big});
   table.row("gelu bf16", "gelu", {half});
   table.row("cast f32 to bf16", "cast", {big}, to_bf16);
   table.row("fused chain of 5, f32", "fused", {big, big},
             region({"mul %0 %1", "add %2 %0", "sigmoid %3", "mul %4 %1", "sub %5 %0"}, {6}));
+  table.row("fused chain of 5 without sigmoid, f32", "fused", {big, big},
+            region({"mul %0 %1", "add %2 %0", "relu %3", "mul %4 %1", "sub %5 %0"}, {6}));
   table.row("fused chain of 5 with exp, tanh and gelu, f32", "fused", {big, big},
             region({"add %0 %1", "gelu %2", "tanh %3", "mul %4 %1", "exp %5"}, {6}));
   table.row("fused chain of 5, bf16", "fused", {half, half},
@@ -175,8 +187,10 @@ void run(bool json, double seconds_per_row) {
 }  // namespace
 }  // namespace genesis::bench
 
-// bench_elementwise [--json] [seconds per row]
+// bench_elementwise [--json] [seconds per row] [part of a row's name]
 int main(int argc, char** argv) {
   const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
-  genesis::bench::run(json, argc > 1 + json ? std::atof(argv[1 + json]) : 0.6);
+  const int first = 1 + json;
+  genesis::bench::run(json, argc > first ? std::atof(argv[first]) : 0.6,
+                      argc > first + 1 ? argv[first + 1] : "");
 }

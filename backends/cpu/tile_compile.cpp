@@ -10,81 +10,12 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kWholeRow = 256;      // shorter rows share a tile
-constexpr int64_t kTileElements = 512;  // at most, unless a row is longer and may not be cut
+constexpr int64_t kWholeRow = 256;  // shorter rows share a tile
 constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kBlockElements = 16 * 1024;
 constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results go around the cache
 
 size_t index(int i) { return static_cast<size_t>(i); }
-
-// --- the index space
-
-std::vector<int64_t> strides_in(const Shape& shape, const Shape& space) {
-  std::vector<int64_t> strides(index(space.rank()), 0);
-  int64_t stride = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    const int64_t size = shape[i].value();
-    if (size != 1) strides[index(i + space.rank() - shape.rank())] = stride;
-    stride *= size;
-  }
-  return strides;
-}
-
-// Axis a can be merged into the next one when every input steps over both in one stride.
-bool can_merge(const std::vector<std::vector<int64_t>>& strides, size_t a, int64_t next_size) {
-  return std::all_of(strides.begin(), strides.end(),
-                     [&](const auto& s) { return s[a] == s[a + 1] * next_size; });
-}
-
-void drop_axis(std::vector<int64_t>& sizes, std::vector<std::vector<int64_t>>& strides, size_t a) {
-  sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(a));
-  for (auto& s : strides) s.erase(s.begin() + static_cast<ptrdiff_t>(a));
-}
-
-void merge_axes(std::vector<int64_t>& sizes, std::vector<std::vector<int64_t>>& strides, bool keep_last) {
-  const size_t kept = keep_last ? 1 : 0;
-  for (size_t a = sizes.size(); a-- > 0;)
-    if (sizes[a] == 1 && sizes.size() > 1 && a + kept < sizes.size()) drop_axis(sizes, strides, a);
-  for (size_t a = sizes.size() - std::min(sizes.size(), kept); a-- > 1;)
-    if (can_merge(strides, a - 1, sizes[a])) {
-      sizes[a - 1] *= sizes[a];
-      for (auto& s : strides) s[a - 1] = s[a];
-      drop_axis(sizes, strides, a);
-    }
-}
-
-void set_space(TileProgram& tiles, const FusedProgram& program) {
-  std::vector<int64_t> sizes = program.space.sizes();
-  std::vector<std::vector<int64_t>> strides;
-  for (const TensorType& type : program.inputs) strides.push_back(strides_in(type.shape, program.space));
-  if (sizes.empty()) {
-    sizes.push_back(1);
-    for (auto& s : strides) s.push_back(0);
-  }
-  merge_axes(sizes, strides, program.has_rows);
-  tiles.columns = sizes.back();
-  tiles.num_outer = static_cast<int>(sizes.size()) - 1;
-  for (size_t a = 0; a + 1 < sizes.size(); ++a) {
-    tiles.outer[a] = sizes[a];
-    tiles.rows *= sizes[a];
-  }
-  for (size_t i = 0; i < strides.size(); ++i) {
-    Layout layout;
-    std::copy(strides[i].begin(), strides[i].end(), layout.strides.begin());
-    layout.dense = program.inputs[i].numel() == program.space.numel().value();
-    layout.only_columns =
-        std::all_of(strides[i].begin(), strides[i].end() - 1, [](int64_t s) { return s == 0; });
-    layout.element_bytes = static_cast<int>(size_of(program.inputs[i].dtype));
-    tiles.layouts.push_back(layout);
-  }
-  const bool cut = !program.has_rows && tiles.columns >= kWholeRow;
-  tiles.tile_columns = cut ? std::min(kTileElements, tiles.columns) : tiles.columns;
-  tiles.tile_rows = std::max<int64_t>(1, cut ? 1 : kTileElements / 2 / std::max<int64_t>(1, tiles.columns));
-  tiles.tile_rows = std::min(tiles.tile_rows, std::max<int64_t>(1, tiles.rows));
-}
-
-// --- registers and steps
 
 Reduce reduction(std::string_view op) {
   return op == "max" ? Reduce::kMax : op == "min" ? Reduce::kMin : Reduce::kSum;
@@ -94,7 +25,7 @@ class Compiler {
  public:
   explicit Compiler(const FusedProgram& program)
       : program_(program), tiles_(std::make_shared<TileProgram>()) {
-    set_space(*tiles_, program);
+    set_index_space(*tiles_, program);
     one_row_ = tiles_->tile_rows == 1;
   }
 
@@ -103,6 +34,7 @@ class Compiler {
     for (const Instruction& line : program_.instructions) values_.push_back(emit(line));
     for (size_t o = 0; o < program_.outputs.size(); ++o) write_output(static_cast<int>(o));
     split_prologue();
+    join_links();
     place_slots();
     set_tiles();
     return tiles_;
@@ -117,40 +49,44 @@ class Compiler {
 
   Register& reg(int r) { return tiles_->registers[index(r)]; }
 
-  int new_register(Extent extent, int element_bytes, Register::Place place = Register::Place::kSlot,
-                   int port = 0) {
+  int new_register(Extent extent, DType dtype, Register::Place place = Register::Place::kSlot, int port = 0) {
     if (tiles_->registers.size() == kMaxRegisters)
       fail("a fused region needs more than {} registers", kMaxRegisters);
-    Register r{
-        .place = place, .extent = extent, .element_bytes = static_cast<uint8_t>(element_bytes), .port = port};
-    tiles_->registers.push_back(r);
+    tiles_->registers.push_back({.place = place, .extent = extent, .dtype = dtype, .port = port});
     return static_cast<int>(tiles_->registers.size()) - 1;
   }
-  int new_register(Extent extent, Lane lane) {
-    return new_register(extent, static_cast<int>(size_of(dtype_of_lane(lane))));
-  }
+  int new_register(Extent extent, Lane lane) { return new_register(extent, dtype_of_lane(lane)); }
 
   // out = run(in...), with operands of smaller extent spread over the result's.
-  int call(TileFunction run, Lane result, std::vector<int> in, const std::vector<Lane>& lanes,
+  int call(const Formula& f, const std::vector<int>& in, const std::vector<Lane>& lanes,
            const FormulaCall& formula = {}) {
-    Extent extent = Extent::kOne;
-    for (int r : in) extent = std::max(extent, reg(r).extent);
-    const int out = new_register(extent, result);
-    call_into(run, out, std::move(in), lanes, formula);
+    const int out = new_register(widest(in), f.result);
+    TileStep step{.run = f.run, .out = out, .parameters = formula.parameters, .stages = f.stages};
+    if (!f.run) step.kind = TileStep::Kind::kLink;
+    add(std::move(step), in, lanes);
     return out;
   }
+  int call(TileFunction run, Lane result, int in, Lane lane) {
+    return call(Formula{.run = run, .result = result}, {in}, {lane});
+  }
 
-  void call_into(TileFunction run, int out, std::vector<int> in, const std::vector<Lane>& lanes,
-                 const FormulaCall& formula = {}) {
-    TileStep step{.extent = reg(out).extent, .run = run, .out = out, .parameters = formula.parameters};
+  Extent widest(const std::vector<int>& registers) {
+    Extent extent = Extent::kOne;
+    for (int r : registers) extent = std::max(extent, reg(r).extent);
+    return extent;
+  }
+
+  void add(TileStep step, const std::vector<int>& in, const std::vector<Lane>& lanes) {
+    step.extent = reg(step.out).extent;
     for (size_t i = 0; i < in.size(); ++i) {
       const Extent have = reg(in[i]).extent;
       const bool scalar = have < step.extent && (have == Extent::kOne || one_row_);
       step.in[i] = have == step.extent || scalar ? in[i] : spread(in[i], lanes[i]);
       step.scalar[i] = scalar;
     }
-    tiles_->body.push_back(step);
+    tiles_->body.push_back(std::move(step));
   }
+  void copy_into(int out, int in, Lane lane) { add({.run = find_copy(lane), .out = out}, {in}, {lane}); }
 
   // One element per row -> the same along each row.
   int spread(int source, Lane lane) {
@@ -170,10 +106,19 @@ class Compiler {
     const Lane lane = lane_of(dtype);
     const bool along_row = layout.strides[index(tiles_->num_outer)] != 0;
     const Extent extent = along_row ? Extent::kTile : layout.only_columns ? Extent::kOne : Extent::kRow;
-    int r = new_register(extent, layout.element_bytes, Register::Place::kInput, v);
+    int r = new_register(extent, dtype, Register::Place::kInput, v);
     const bool contiguous = one_row_ || extent == Extent::kOne || row_dense(v, extent);
     if (!contiguous) r = gather(r, layout, extent);
-    return {find_load(dtype) ? call(find_load(dtype), lane, {r}, {lane}) : r, lane};
+    if (is_low_precision(dtype)) return {load_half(r), lane};
+    return {find_load(dtype) ? call(find_load(dtype), lane, r, lane) : r, lane};
+  }
+
+  int load_half(int r) {
+    const int out = new_register(reg(r).extent, Lane::kF32);
+    TileStep step{.kind = TileStep::Kind::kLink, .out = out, .role = TileStep::Role::kLoad};
+    step.stages[0] = find_load_stage(reg(r).dtype);
+    add(std::move(step), {r}, {Lane::kF32});
+    return out;
   }
 
   // Whether the elements of several rows stand one after the other in memory.
@@ -183,7 +128,7 @@ class Compiler {
   }
 
   int gather(int source, const Layout& layout, Extent extent) {
-    const int out = new_register(extent, layout.element_bytes);
+    const int out = new_register(extent, reg(source).dtype);
     reg(out).pinned = layout.only_columns;
     TileStep step{.kind = TileStep::Kind::kGather, .extent = extent, .out = out};
     step.in[0] = source;
@@ -194,7 +139,7 @@ class Compiler {
   int convert(Held value, Lane lane) {
     if (value.lane == lane) return value.reg;
     const auto [at, fresh] = converted_.try_emplace({value.reg, lane}, -1);
-    if (fresh) at->second = call(find_convert(value.lane, lane), lane, {value.reg}, {value.lane});
+    if (fresh) at->second = call(find_convert(value.lane, lane), lane, value.reg, value.lane);
     return at->second;
   }
 
@@ -212,7 +157,7 @@ class Compiler {
   // The value as an integer of `dtype` holds it.
   Held cut(int r, DType dtype) {
     const Lane lane = lane_of(dtype);
-    return {find_wrap(dtype) ? call(find_wrap(dtype), lane, {r}, {lane}) : r, lane};
+    return {find_wrap(dtype) ? call(find_wrap(dtype), lane, r, lane) : r, lane};
   }
 
   Held elementwise(const Instruction& line) {
@@ -220,16 +165,16 @@ class Compiler {
     for (int operand : line.operands) types.push_back(program_.type(operand));
     const FormulaCall formula = formula_of(*line.op, line.attributes);
     Lane lane = lane_of(formula_dtype(*line.op, types, line.type));
-    if (lane == Lane::kBool && !find_formula(formula.name, lane).run) lane = Lane::kI64;
+    if (lane == Lane::kBool && !find_formula(formula.name, lane)) lane = Lane::kI64;
     const Formula found = find_formula(formula.name, lane);
-    if (!found.run) fail("the CPU has no formula for op '{}' on {}", line.op->name(), line.type.to_string());
+    if (!found) fail("the CPU has no formula for op '{}' on {}", line.op->name(), line.type.to_string());
     std::vector<int> in;
     std::vector<Lane> lanes;
     for (size_t i = 0; i < line.operands.size(); ++i) {
       lanes.push_back(formula.name == "where" && i == 0 ? Lane::kBool : lane);
       in.push_back(convert(values_[index(line.operands[i])], lanes.back()));
     }
-    const Held result{call(found.run, found.result, in, lanes, formula), found.result};
+    const Held result{call(found, in, lanes, formula), found.result};
     return cut(convert(result, lane_of(line.type.dtype)), line.type.dtype);
   }
 
@@ -253,7 +198,7 @@ class Compiler {
     int source = convert(value, lane);
     if (reg(source).extent != Extent::kTile) {
       const int whole = new_register(Extent::kTile, lane);
-      call_into(find_copy(lane), whole, {source}, {lane});
+      copy_into(whole, source, lane);
       source = whole;
     }
     TileStep step{.kind = TileStep::Kind::kReduce, .extent = Extent::kRow};
@@ -274,27 +219,37 @@ class Compiler {
     const bool whole = type.numel() == program_.space.numel().value() && type.shape == program_.space;
     const Extent extent = whole ? Extent::kTile : Extent::kRow;
     const Held value = values_[index(v)];
-    const int bytes = static_cast<int>(size_of(type.dtype));
-    const bool streams = extent == Extent::kTile && type.bytes() >= kStreamBytes;
+    const bool around_cache = extent == Extent::kTile && type.bytes() >= kStreamBytes;
     Register& held = reg(value.reg);
     const bool own = held.place == Register::Place::kSlot && held.extent == extent && !held.pinned;
     const TileFunction to_memory = find_store(type.dtype);
-    if (!to_memory && own && !streams) {
+    if (own && !around_cache && !to_memory && !is_low_precision(type.dtype)) {
       held.place = Register::Place::kOutput;
       held.port = o;
       return;
     }
-    const int memory = new_register(extent, bytes, Register::Place::kOutput, o);
+    const int memory = new_register(extent, type.dtype, Register::Place::kOutput, o);
+    if (value.lane == Lane::kF32 || value.lane == Lane::kBool) return store(value, memory, around_cache);
     int source = value.reg;
     if (!to_memory && own) return stream(source, memory);
-    const int target = streams ? new_register(extent, bytes) : memory;
+    const int target = around_cache ? new_register(extent, type.dtype) : memory;
     if (to_memory && reg(source).extent != extent) {
       const int whole_source = new_register(extent, value.lane);
-      call_into(find_copy(value.lane), whole_source, {source}, {value.lane});
+      copy_into(whole_source, source, value.lane);
       source = whole_source;
     }
-    call_into(to_memory ? to_memory : find_copy(value.lane), target, {source}, {value.lane});
-    if (streams) stream(target, memory);
+    if (to_memory)
+      add({.run = to_memory, .out = target}, {source}, {value.lane});
+    else
+      copy_into(target, source, value.lane);
+    if (around_cache) stream(target, memory);
+  }
+
+  void store(Held value, int memory, bool around_cache) {
+    TileStep step{.kind = TileStep::Kind::kLink, .out = memory, .role = TileStep::Role::kStore};
+    step.stages[0] = find_store_stage(reg(memory).dtype, false);
+    if (around_cache) step.around = find_store_stage(reg(memory).dtype, true);
+    add(std::move(step), {value.reg}, {value.lane});
   }
 
   void stream(int source, int memory) {
@@ -314,32 +269,55 @@ class Compiler {
     tiles_->body = std::move(body);
   }
 
-  // Slots are given in units of one element and reused after the last step that reads them.
+  void join_links() {
+    std::vector<int> uses(tiles_->registers.size(), 0);
+    for (const auto* steps : {&tiles_->prologue, &tiles_->body})
+      for (const TileStep& step : *steps)
+        for (int r : step.in)
+          if (r >= 0) ++uses[index(r)];
+    tiles_->prologue = join_chains(std::move(tiles_->prologue), tiles_->registers, uses);
+    tiles_->body = join_chains(std::move(tiles_->body), tiles_->registers, uses);
+    tiles_->run_chain = find_chain_runner();
+  }
+
+  // Slots are given in units of one element and reused after the last access that reads them. What a chain
+  // keeps in vector registers has none. Within a chain a slot may hold one value in one block and the next
+  // value in the block before.
   void place_slots() {
+    struct Access {
+      std::array<int, 3> in;
+      int out;
+    };
+    std::vector<Access> accesses;
     std::vector<int> last_use(tiles_->registers.size(), -1);
-    for (size_t s = 0; s < tiles_->body.size(); ++s)
-      for (int r : tiles_->body[s].in)
-        if (r >= 0) last_use[index(r)] = static_cast<int>(s);
+    for (const TileStep& step : tiles_->body)
+      for_each_access(step, [&](std::array<int, 3> in, int out) {
+        for (int r : in)
+          if (r >= 0) last_use[index(r)] = static_cast<int>(accesses.size());
+        accesses.push_back({in, out});
+      });
     std::map<std::pair<Extent, int>, std::vector<int>> free;  // by what a slot can hold
     const auto give = [&](int r) {
+      if (r < 0) return;
       Register& me = reg(r);
       if (me.place != Register::Place::kSlot || slot_of_.contains(r)) return;
-      auto& list = free[{me.extent, me.element_bytes}];
+      const std::pair<Extent, int> kind{me.extent, static_cast<int>(me.element_bytes())};
+      auto& list = free[kind];
       if (me.pinned || list.empty()) {
         slot_of_[r] = static_cast<int>(slots_.size());
-        slots_.push_back({me.extent, me.element_bytes});
+        slots_.push_back(kind);
       } else {
         slot_of_[r] = list.back();
         list.pop_back();
       }
     };
-    for (const TileStep& step : tiles_->prologue) give(step.out);
-    for (size_t s = 0; s < tiles_->body.size(); ++s) {
-      const TileStep& step = tiles_->body[s];
-      give(step.out);
-      for (int r : step.in)
-        if (r >= 0 && last_use[index(r)] == static_cast<int>(s) && slot_of_.contains(r) && !reg(r).pinned) {
-          free[{reg(r).extent, reg(r).element_bytes}].push_back(slot_of_[r]);
+    for (const TileStep& step : tiles_->prologue)
+      for_each_access(step, [&](const std::array<int, 3>&, int out) { give(out); });
+    for (size_t a = 0; a < accesses.size(); ++a) {
+      give(accesses[a].out);
+      for (int r : accesses[a].in)
+        if (r >= 0 && last_use[index(r)] == static_cast<int>(a) && slot_of_.contains(r) && !reg(r).pinned) {
+          free[{reg(r).extent, static_cast<int>(reg(r).element_bytes())}].push_back(slot_of_[r]);
           last_use[index(r)] = -2;
         }
     }

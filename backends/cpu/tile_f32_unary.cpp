@@ -1,4 +1,4 @@
-// f32 tile functions of one operand, vectorised; chosen for the machine when looked up. Used by
+// Stages of f32 formulas of one operand, vectorised; chosen for the machine when looked up. Used by
 // tile_functions.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile_f32_unary.cpp"
@@ -6,7 +6,9 @@
 #include <hwy/highway.h>
 #include "backends/cpu/highway_targets.h"
 
-#include "backends/cpu/tile_loops.h"
+#include "backends/cpu/simd_math.h"
+#include "backends/cpu/tile_functions.h"
+#include "backends/cpu/tile_stages-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
@@ -15,40 +17,60 @@ using namespace simd;
 
 struct UnaryRow {
   std::string_view name;
-  TileFunction run;
+  Stages::Run run;
   Lane result;
 };
 
-// A formula's name and its loop. The lambda is the only way to pass an overloaded function as a type.
-#define GENESIS_ROW(name, loop, result)                                                   \
-  UnaryRow {                                                                              \
-#name, &loop < decltype([](auto... x) HWY_ATTR { return name(x...); })>, Lane::result \
+// A formula's name and its stage. The lambda is the only way to pass an overloaded function as a type.
+#define GENESIS_ROW(name, stage, parameters, result)                                              \
+  UnaryRow {                                                                                      \
+#name, &Stages::stage < decltype([](auto... x) HWY_ATTR { return name(x...); }), parameters>, \
+        Lane::result                                                                              \
   }
 
 Formula find_unary(std::string_view name) {
   static constexpr UnaryRow kRows[] = {
-      GENESIS_ROW(neg, run_unary, kF32),         GENESIS_ROW(abs, run_unary, kF32),
-      GENESIS_ROW(square, run_unary, kF32),      GENESIS_ROW(sign, run_unary, kF32),
-      GENESIS_ROW(floor, run_unary, kF32),       GENESIS_ROW(ceil, run_unary, kF32),
-      GENESIS_ROW(round, run_unary, kF32),       GENESIS_ROW(exp, run_unary, kF32),
-      GENESIS_ROW(log, run_unary, kF32),         GENESIS_ROW(log1p, run_unary, kF32),
-      GENESIS_ROW(expm1, run_unary, kF32),       GENESIS_ROW(sqrt, run_unary, kF32),
-      GENESIS_ROW(rsqrt, run_unary, kF32),       GENESIS_ROW(reciprocal, run_unary, kF32),
-      GENESIS_ROW(sin, run_unary, kF32),         GENESIS_ROW(cos, run_unary, kF32),
-      GENESIS_ROW(tan, run_unary, kF32),         GENESIS_ROW(asin, run_unary, kF32),
-      GENESIS_ROW(acos, run_unary, kF32),        GENESIS_ROW(atan, run_unary, kF32),
-      GENESIS_ROW(sinh, run_unary, kF32),        GENESIS_ROW(cosh, run_unary, kF32),
-      GENESIS_ROW(tanh, run_unary, kF32),        GENESIS_ROW(erf, run_unary, kF32),
-      GENESIS_ROW(sigmoid, run_unary, kF32),     GENESIS_ROW(relu, run_unary, kF32),
-      GENESIS_ROW(leaky_relu, run_unary1, kF32), GENESIS_ROW(elu, run_unary1, kF32),
-      GENESIS_ROW(silu, run_unary, kF32),        GENESIS_ROW(gelu, run_unary, kF32),
-      GENESIS_ROW(gelu_tanh, run_unary, kF32),   GENESIS_ROW(softplus, run_unary2, kF32),
-      GENESIS_ROW(hardswish, run_unary, kF32),   GENESIS_ROW(mish, run_unary, kF32),
-      GENESIS_ROW(clamp, run_unary2, kF32),      GENESIS_ROW(isnan, run_unary, kBool),
-      GENESIS_ROW(isinf, run_unary, kBool),      GENESIS_ROW(isfinite, run_unary, kBool),
+      GENESIS_ROW(neg, unary, 0, kF32),
+      GENESIS_ROW(abs, unary, 0, kF32),
+      GENESIS_ROW(square, unary, 0, kF32),
+      GENESIS_ROW(sign, unary, 0, kF32),
+      GENESIS_ROW(floor, unary, 0, kF32),
+      GENESIS_ROW(ceil, unary, 0, kF32),
+      GENESIS_ROW(round, unary, 0, kF32),
+      GENESIS_ROW(exp, slow_unary, 0, kF32),
+      GENESIS_ROW(log, slow_unary, 0, kF32),
+      GENESIS_ROW(log1p, slow_unary, 0, kF32),
+      GENESIS_ROW(expm1, slow_unary, 0, kF32),
+      GENESIS_ROW(sqrt, unary, 0, kF32),
+      GENESIS_ROW(rsqrt, unary, 0, kF32),
+      GENESIS_ROW(reciprocal, unary, 0, kF32),
+      GENESIS_ROW(sin, slow_unary, 0, kF32),
+      GENESIS_ROW(cos, slow_unary, 0, kF32),
+      GENESIS_ROW(tan, slow_unary, 0, kF32),
+      GENESIS_ROW(asin, slow_unary, 0, kF32),
+      GENESIS_ROW(acos, slow_unary, 0, kF32),
+      GENESIS_ROW(atan, slow_unary, 0, kF32),
+      GENESIS_ROW(sinh, slow_unary, 0, kF32),
+      GENESIS_ROW(cosh, slow_unary, 0, kF32),
+      GENESIS_ROW(tanh, slow_unary, 0, kF32),
+      GENESIS_ROW(erf, slow_unary, 0, kF32),
+      GENESIS_ROW(sigmoid, slow_unary, 0, kF32),
+      GENESIS_ROW(relu, unary, 0, kF32),
+      GENESIS_ROW(leaky_relu, unary, 1, kF32),
+      GENESIS_ROW(elu, slow_unary, 1, kF32),
+      GENESIS_ROW(silu, slow_unary, 0, kF32),
+      GENESIS_ROW(gelu, slow_unary, 0, kF32),
+      GENESIS_ROW(gelu_tanh, slow_unary, 0, kF32),
+      GENESIS_ROW(softplus, slow_unary, 2, kF32),
+      GENESIS_ROW(hardswish, unary, 0, kF32),
+      GENESIS_ROW(mish, slow_unary, 0, kF32),
+      GENESIS_ROW(clamp, unary, 2, kF32),
+      GENESIS_ROW(isnan, unary, 0, kBool),
+      GENESIS_ROW(isinf, unary, 0, kBool),
+      GENESIS_ROW(isfinite, unary, 0, kBool),
   };
   for (const UnaryRow& row : kRows)
-    if (row.name == name) return {row.run, row.result};
+    if (row.name == name) return {.stages = {reinterpret_cast<StageFunction>(row.run)}, .result = row.result};
   return {};
 }
 #undef GENESIS_ROW

@@ -100,18 +100,16 @@ Formula find_formula(std::string_view name, Lane lane) {
   if (lane == Lane::kI64) return find_i64(name);
   if (lane == Lane::kBool) return find_bool(name);
   const Formula unary = find_f32_unary(name);
-  return unary.run ? unary : find_f32_binary(name);
+  return unary ? unary : find_f32_binary(name);
 }
 
 TileFunction find_load(DType dtype) {
-  if (is_low_precision(dtype)) return find_half_load(dtype);
   if (!is_narrow_integer(dtype)) return nullptr;
   return with_narrow(dtype,
                      [](auto tag) -> TileFunction { return convert<typename decltype(tag)::type, int64_t>; });
 }
 
 TileFunction find_store(DType dtype) {
-  if (is_low_precision(dtype)) return find_half_store(dtype);
   if (!is_narrow_integer(dtype)) return nullptr;
   return with_narrow(dtype,
                      [](auto tag) -> TileFunction { return convert<int64_t, typename decltype(tag)::type>; });

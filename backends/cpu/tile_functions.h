@@ -1,9 +1,10 @@
 // The vocabulary of the tile engine: functions over a run of elements that lies in the first cache. Inside a
 // tile an element is held in one of four lanes: f32 (also for f16 and bf16), f64, i64 (for every integer
-// type) and bool as a byte 0 or 1. Used by tile_program.cpp, which chains them; looked up once, when a plan
-// is made.
+// type) and bool as a byte 0 or 1. f32 formulas are stages of chains instead (tile_stages.h). Looked up once,
+// when a plan is made.
 #pragma once
 
+#include "backends/cpu/tile_stages.h"
 #include "backends/kernel.h"
 
 namespace genesis::cpu {
@@ -24,15 +25,18 @@ struct TileCall {
 using TileFunction = void (*)(const TileCall&);
 
 // A function of schema/ops/formulas.h on operands of `lane` (where: its two branches). `result` is the lane
-// of what it writes. Null when there is none.
+// of what it writes. On f32 it is a stage, by the operand that is in registers; null where there is none.
 struct Formula {
   TileFunction run = nullptr;
+  std::array<StageFunction, 3> stages{};
   Lane result = Lane::kF32;
+
+  explicit operator bool() const { return run || stages[0]; }
 };
 Formula find_formula(std::string_view name, Lane lane);
 
-// Element by element from memory of `dtype` to its lane, and back (rounding, or wrapping integers); null
-// where memory and lane are the same.
+// Element by element from memory of an integer `dtype` to its lane, and back (wrapping); null where memory
+// and lane are the same.
 TileFunction find_load(DType dtype);
 TileFunction find_store(DType dtype);
 TileFunction find_convert(Lane from, Lane to);
@@ -49,7 +53,5 @@ void finish_streams();
 // Parts of the tables above, by file.
 Formula find_f32_unary(std::string_view name);
 Formula find_f32_binary(std::string_view name);
-TileFunction find_half_load(DType dtype);  // f16, bf16
-TileFunction find_half_store(DType dtype);
 
 }  // namespace genesis::cpu

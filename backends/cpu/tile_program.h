@@ -17,14 +17,24 @@ enum class Extent : uint8_t { kOne, kRow, kTile };
 struct Register {
   enum class Place : uint8_t { kSlot, kInput, kOutput } place = Place::kSlot;
   Extent extent = Extent::kTile;
-  uint8_t element_bytes = 4;
+  DType dtype = DType::f32;
   bool pinned = false;  // made once, before the first tile: its slot is its own
   int port = 0;         // number of the input or output
   int64_t offset = 0;   // of the slot in the scratch memory
+
+  int64_t element_bytes() const { return static_cast<int64_t>(size_of(dtype)); }
+};
+
+// A stage of a chain with registers for its memory.
+struct ChainStage {
+  Stage stage{};
+  std::array<int, 2> memory{-1, -1};
+  StageFunction plain = nullptr;  // takes the place of a stage that writes around the cache
 };
 
 struct TileStep {
-  enum class Kind : uint8_t { kCall, kGather, kSpread, kReduce, kStream } kind = Kind::kCall;
+  // kLink is an f32 step that is not yet joined with others into a kChain.
+  enum class Kind : uint8_t { kCall, kLink, kChain, kGather, kSpread, kReduce, kStream } kind = Kind::kCall;
   Extent extent = Extent::kTile;  // of the result
   TileFunction run = nullptr;
   ReduceFunctions reduce;
@@ -32,6 +42,12 @@ struct TileStep {
   std::array<bool, 3> scalar{};
   int out = -1;
   std::array<double, 2> parameters{};  // of a reduction: what its result is divided by
+
+  // Of a link: what it does, by the operand in registers; or it reads memory, or writes it.
+  enum class Role : uint8_t { kFormula, kLoad, kStore } role = Role::kFormula;
+  std::array<StageFunction, 3> stages{};
+  StageFunction around = nullptr;  // writes around the cache
+  std::vector<ChainStage> chain;
 };
 
 // How an input is laid over the index space: elements from one index to the next along each axis, 0 where it
@@ -52,6 +68,7 @@ struct TileProgram {
   std::vector<Layout> layouts;  // by input
   std::vector<Register> registers;
   std::vector<TileStep> prologue, body;  // once per run of tiles; once per tile
+  ChainFunction run_chain = nullptr;
   int64_t scratch_bytes = 0;
 };
 
@@ -61,5 +78,23 @@ inline constexpr int64_t kMaxTileScratch = 256 * 1024;
 // Types must have known sizes. Throws Error when an op or a size is beyond the engine.
 std::shared_ptr<const TileProgram> compile_tile_program(const FusedProgram& program);
 void run_tile_program(const TileProgram& program, const KernelContext& context);
+
+// The axes, as few as inputs of these shapes allow, how each input lies over them, and the first size of a
+// tile.
+void set_index_space(TileProgram& tiles, const FusedProgram& program);
+// Joins runs of links into chains: what only the next step reads stays in vector registers. `uses` counts the
+// operands that are each register, in these steps and later ones, and loses those of these steps.
+std::vector<TileStep> join_chains(std::vector<TileStep> steps, const std::vector<Register>& registers,
+                                  std::vector<int>& uses);
+// f(registers read, register written or -1) for each thing a step does, in order.
+template <class F>
+void for_each_access(const TileStep& step, const F& f) {
+  if (step.kind != TileStep::Kind::kChain) return f(step.in, step.out);
+  for (const ChainStage& s : step.chain)
+    if (s.stage.writes)
+      f(std::array<int, 3>{-1, -1, -1}, s.memory[0]);
+    else
+      f(std::array<int, 3>{s.memory[0], s.memory[1], -1}, -1);
+}
 
 }  // namespace genesis::cpu

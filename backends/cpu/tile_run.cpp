@@ -72,7 +72,7 @@ class Machine {
       return;
     }
     const int64_t element = reg.extent == Extent::kRow ? tile.row : tile.row * p_.columns + tile.column;
-    at_[r] = static_cast<std::byte*>(c_.output(reg.port).data) + element * reg.element_bytes;
+    at_[r] = static_cast<std::byte*>(c_.output(reg.port).data) + element * reg.element_bytes();
   }
 
   std::byte* at(int r) const { return at_[static_cast<size_t>(r)]; }
@@ -81,6 +81,10 @@ class Machine {
     switch (step.kind) {
       case TileStep::Kind::kCall:
         return call(step, tile);
+      case TileStep::Kind::kLink:  // there are none left when a program is made
+        return;
+      case TileStep::Kind::kChain:
+        return chain(step, tile);
       case TileStep::Kind::kGather:
         return gather(step, tile);
       case TileStep::Kind::kSpread:
@@ -116,7 +120,7 @@ class Machine {
   }
 
   void spread(const TileStep& step, const Tile& tile) {
-    const int64_t bytes = p_.registers[static_cast<size_t>(step.out)].element_bytes;
+    const int64_t bytes = p_.registers[static_cast<size_t>(step.out)].element_bytes();
     TileCall call{.in = {},
                   .out = nullptr,
                   .n = tile.columns,
@@ -131,8 +135,8 @@ class Machine {
   }
 
   void reduce(const TileStep& step, const Tile& tile) {
-    const int64_t element = p_.registers[static_cast<size_t>(step.in[0])].element_bytes;
-    const int64_t result = p_.registers[static_cast<size_t>(step.out)].element_bytes;
+    const int64_t element = p_.registers[static_cast<size_t>(step.in[0])].element_bytes();
+    const int64_t result = p_.registers[static_cast<size_t>(step.out)].element_bytes();
     for (int64_t i = 0; i < tile.rows; ++i) {
       const std::byte* row = at(step.in[0]) + i * tile.columns * element;
       const uint64_t accumulator = reduce_row(step.reduce, element, row, tile.columns);
@@ -140,16 +144,42 @@ class Machine {
     }
   }
 
+  void chain(const TileStep& step, const Tile& tile) {
+    std::array<Stage, kMaxStages> stages;
+    size_t count = 0;
+    int64_t head = 0;
+    for (const ChainStage& s : step.chain) {
+      Stage& stage = stages[count++] = s.stage;
+      for (size_t m = 0; m < 2 && s.memory[m] >= 0; ++m) stage.memory[m] = at(s.memory[m]);
+      if (!s.plain) continue;
+      const Register& reg = p_.registers[static_cast<size_t>(s.memory[0])];
+      if (head == 0) head = elements_before_line(stage.memory[0], reg.element_bytes());
+      if (is_input(reg) ||
+          reinterpret_cast<uintptr_t>(stage.memory[0] + head * reg.element_bytes()) % 64 != 0)
+        stage.run = s.plain;
+    }
+    p_.run_chain(stages.data(), count, static_cast<size_t>(tile.count(step.extent)),
+                 static_cast<size_t>(head));
+  }
+
+  static int64_t elements_before_line(const std::byte* p, int64_t element_bytes) {
+    return static_cast<int64_t>((64 - reinterpret_cast<uintptr_t>(p) % 64) % 64) / element_bytes;
+  }
+
   // Memory that was just read as an input is in the cache already.
+  bool is_input(const Register& output) const {
+    for (const TensorView& input : c_.inputs)
+      if (input.data == c_.output(output.port).data) return true;
+    return false;
+  }
+
   void stream(const TileStep& step, const Tile& tile) {
     const Register& reg = p_.registers[static_cast<size_t>(step.out)];
-    const size_t bytes = static_cast<size_t>(tile.count(Extent::kTile) * reg.element_bytes);
-    for (const TensorView& input : c_.inputs)
-      if (input.data == c_.output(reg.port).data) {
-        std::memcpy(at(step.out), at(step.in[0]), bytes);
-        return;
-      }
-    stream_copy(at(step.in[0]), at(step.out), bytes);
+    const size_t bytes = static_cast<size_t>(tile.count(Extent::kTile) * reg.element_bytes());
+    if (is_input(reg))
+      std::memcpy(at(step.out), at(step.in[0]), bytes);
+    else
+      stream_copy(at(step.in[0]), at(step.out), bytes);
   }
 
   const TileProgram& p_;

@@ -80,7 +80,7 @@ struct Row {
 template <size_t N>
 Formula find(const Row (&rows)[N], std::string_view name) {
   for (const Row& row : rows)
-    if (row.name == name) return {row.run, row.result};
+    if (row.name == name) return {.run = row.run, .result = row.result};
   return {};
 }
 

@@ -87,6 +87,53 @@ TEST(Fused, BroadcastOperandsAndSeveralResults) {
                 {"mul %0 %1", "add %4 %2", "maximum %5 %3", "lt %5 %3"}, {4, 6, 7});
 }
 
+// Results of 16 MB and more are written around the cache, in whole lines: rows of 3331 elements begin
+// anywhere in one.
+TEST(Fused, LargeResultsWithRowsThatBeginInsideLines) {
+  const int64_t rows = 2600, columns = 3331;
+  const Tensor x = random_tensor({rows, columns}), bias = random_tensor({columns});
+  const auto got = results_of({x, bias}, [](const Inputs& in) {
+    return fused(in.values, {"add %0 %1", "relu %2", "cast %3 {dtype=bf16}"}, {3, 4});
+  });
+  const auto a = x.as<float>(), b = bias.as<float>(), y = got[0].as<float>();
+  const auto low = got[1].as<bf16>();
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    const float expected = std::max(0.0f, a[at] + b[static_cast<size_t>(i % columns)]);
+    ASSERT_EQ(y[at], expected) << i;
+    ASSERT_EQ(static_cast<float>(low[at]), static_cast<float>(bf16(expected))) << i;
+  }
+}
+
+// More steps, and more values alive, than one chain holds.
+TEST(Fused, ALongProgram) {
+  std::vector<std::string> body;
+  for (int i = 0; i < 40; ++i) body.push_back("add %" + std::to_string(i) + " %0");
+  for (int i = 0; i < 40; ++i)
+    body.push_back("mul %" + std::to_string(40 + i) + " %" + std::to_string(40 - i));
+  expect_same({random_tensor({3, 1777})},
+              [](const Inputs& x) {
+                std::vector<Value> sums{x[0]};
+                for (int i = 0; i < 40; ++i) sums.push_back(sums.back() + x[0]);
+                Value y = sums.back();
+                for (int i = 0; i < 40; ++i) y = y * sums[static_cast<size_t>(40 - i)];
+                return Outputs{y, sums[7]};
+              },
+              body, {80, 7});
+}
+
+TEST(Fused, ConditionsAndBranchesInEveryOrder) {
+  expect_same({random_tensor({9, 301}), random_tensor({301}), random_tensor({})},
+              [](const Inputs& x) {
+                const Value m = lt(x[0], x[1]), a = x[0] * x[2], b = x[1] - x[0];
+                return Outputs{where(m, a, b), where(m, b, a), where(isnan(b), x[2], b),
+                               where(gt(x[2], x[0]), x[1], x[1]), b * b};
+              },
+              {"lt %0 %1", "mul %0 %2", "sub %1 %0", "where %3 %4 %5", "where %3 %5 %4", "isnan %5",
+               "where %8 %2 %5", "gt %2 %0", "where %10 %1 %1", "mul %5 %5"},
+              {6, 7, 9, 11, 12});
+}
+
 TEST(Fused, RowOperandsMeetBeforeTheyAreSpread) {
   expect_same({random_tensor({50, 64}), random_tensor({50, 1})},
               [](const Inputs& x) { return Outputs{x[0] * exp(square(x[1]))}; },
