@@ -56,6 +56,8 @@ class Runner {
   // Until what was started is done. Throws Error that names the node when the data could not be used. States
   // may then be half updated.
   virtual void wait() = 0;
+  // By the device's own clock, over `repeats` runs that follow each other without the host between them.
+  virtual double seconds_per_run(int repeats) = 0;
 };
 
 }  // namespace genesis

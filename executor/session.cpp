@@ -62,6 +62,14 @@ class Session::Impl {
     with_context(run, [&] { return already; });
   }
 
+  double time(Compiled& compiled, const NamedTensors& inputs, int repeats) {
+    if (repeats < 1) fail("{} runs are to be timed: at least one is needed", repeats);
+    point_at_memory(compiled, inputs);
+    double seconds = 0;
+    device_->enter([&] { seconds = compiled.runner->seconds_per_run(repeats); });
+    return seconds;
+  }
+
   NamedTensors outputs(const Compiled& compiled) const {
     NamedTensors results;
     for (const PlanPort& port : compiled.plan.outputs) results.emplace(port.name, read(compiled, port));
@@ -254,6 +262,10 @@ std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTe
   std::vector<StepTiming> timings;
   impl_->execute(compiled, inputs, {.timings = &timings});
   return timings;
+}
+
+double Session::seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats) {
+  return impl_->time(impl_->compile(entry, bind_inputs(model().entry(entry), inputs)), inputs, repeats);
 }
 
 void Session::observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer) {

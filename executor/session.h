@@ -51,6 +51,8 @@ class Session {
   const Plan& plan(const std::string& entry, const Bindings& bindings);
   // Runs with a timing per step of plan(entry, the inputs' sizes).
   std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
+  // By the device's own clock, back to back: uploads, downloads and the host stay out of it.
+  double seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats);
   // Runs and shows every step's data: for comparing two ways of running.
   void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
   // The plan that run(entry, inputs) uses.
