@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU, in one go: tests first, then the benches, a short table last.
+#   bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]     logs and JSON go to OUTPUT_DIR (default: BUILD_DIR/gpu-results)
+# STEPS chooses parts of: tests sanitizer ops models (default: all). PYTHON names a python with PyTorch and transformers.
+# Builds BUILD_DIR when there is no tests/test_ops in it. A suite is split over the cores: a GPU takes many processes.
+set -uo pipefail
+build=${1:?usage: bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]}
+out=${2:-$build/gpu-results}
+here=$(cd "$(dirname "$0")" && pwd)
+python=${PYTHON:-python3}
+steps=" ${STEPS:-tests sanitizer ops models} "
+jobs=${JOBS:-$(nproc)}
+mkdir -p "$out"
+failed=0
+
+section() { printf '\n== %s\n' "$*"; }
+wanted() { [[ $steps == *" $1 "* ]]; }
+
+# One suite in as many shards as there are cores; prints what failed and a line with the counts.
+run_suite() {
+  local suite=$1 i; shift
+  for ((i = 0; i < jobs; ++i)); do
+    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$i timeout 400 "$build/tests/$suite" --gtest_brief=1 "$@" >"$out/$suite.$i.log" 2>&1 &
+  done
+  wait
+  cat "$out/$suite".*.log >"$out/$suite.log"
+  rm "$out/$suite".*.log
+  grep -a '\[  FAILED  \].*(.* ms)\|^\[  FAILED  \] [A-Za-z/0-9]*\.[A-Za-z/0-9]*$\|Segmentation\|terminate' "$out/$suite.log" | sort | uniq | head -${SHOW:-40}
+  local passed
+  passed=$(grep -a '^\[  PASSED  \]' "$out/$suite.log" | awk '{ n += $4 } END { print n + 0 }')
+  echo "$suite: $passed passed, $(grep -ac '^\[  FAILED  \].*ms)$' "$out/$suite.log") failed, $(grep -ac '^\[  SKIPPED \].*ms)$' "$out/$suite.log") skipped"
+  ! grep -aq 'FAILED' "$out/$suite.log" || failed=1
+}
+
+[ -x "$build/tests/test_ops" ] || { meson setup "$build" && ninja -C "$build"; } || exit 1
+
+if wanted tests; then
+  section "tests"
+  run_suite test_ops
+  run_suite test_cuda
+fi
+if wanted sanitizer; then
+  section "compute-sanitizer"
+  for tool in memcheck racecheck; do
+    compute-sanitizer --tool $tool --error-exitcode 9 --log-file "$out/$tool.txt" "$build/tests/test_cuda" --gtest_brief=1 >/dev/null 2>&1
+    echo "$tool over the models: exit $?, $(tail -1 "$out/$tool.txt")"
+  done
+fi
+if wanted ops; then
+  section "single ops against PyTorch"
+  "$python" "$here/ops.py" "$build" --json "$out/ops.json" ${OPS_FLAGS:-} >"$out/ops.txt" || failed=1
+  tail -14 "$out/ops.txt"
+fi
+if wanted models; then
+  section "models against PyTorch"
+  "$python" "$here/models.py" "$build" --json "$out/models.json" ${MODEL_FLAGS:-} || failed=1
+fi
+exit $failed
