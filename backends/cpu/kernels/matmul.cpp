@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/batch_axes.h"
 #include "backends/cpu/gemm.h"
 #include "backends/kernel.h"
 #include "schema/ops/matmul.h"
@@ -10,71 +11,10 @@
 namespace genesis::cpu {
 namespace {
 
-struct Offsets {
-  int64_t a, b, c;  // bytes
-};
-
 struct Products {
   std::shared_ptr<const Gemm> gemm;
-  std::vector<Offsets> offsets;  // one run of `gemm` each; empty when the result is
+  std::vector<BatchOffsets> offsets;  // one run of `gemm` each; empty when the result is
 };
-
-// One axis of the batch: its size, and what a step along it moves in each operand, in elements.
-struct BatchAxis {
-  int64_t size, a, b, c;
-};
-
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * sizes[i];
-  return strides;
-}
-
-// Leading axes of the result, with stride 0 where an operand is broadcast; neighbours that can be walked with
-// one step are one axis.
-std::vector<BatchAxis> batch_axes(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
-                                  const std::vector<int64_t>& c) {
-  const auto stride = [&](const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
-                          size_t axis) {
-    if (axis + sizes.size() < c.size()) return int64_t{0};
-    const size_t at = axis + sizes.size() - c.size();
-    return sizes[at] == 1 ? 0 : strides[at];
-  };
-  const auto strides_a = dense_strides(a), strides_b = dense_strides(b), strides_c = dense_strides(c);
-  std::vector<BatchAxis> axes;
-  for (size_t i = 0; i + 2 < c.size(); ++i) {
-    const BatchAxis axis{c[i], stride(a, strides_a, i), stride(b, strides_b, i), strides_c[i]};
-    if (axis.size == 1) continue;
-    if (!axes.empty() && axes.back().a == axis.a * axis.size && axes.back().b == axis.b * axis.size)
-      axes.back() = {axes.back().size * axis.size, axis.a, axis.b, axis.c};
-    else
-      axes.push_back(axis);
-  }
-  return axes;
-}
-
-// An innermost axis along which b stays and a and c go on by whole matrices only adds rows (query heads that
-// share a key head).
-void fold_rows(GemmProblem& problem, std::vector<BatchAxis>& axes) {
-  if (axes.empty() || problem.transpose_a) return;
-  const BatchAxis& axis = axes.back();
-  if (axis.b != 0 || axis.a != problem.m * problem.lda || axis.c != problem.m * problem.ldc) return;
-  problem.m *= axis.size;
-  axes.pop_back();
-}
-
-std::vector<Offsets> all_offsets(const std::vector<BatchAxis>& axes, int64_t element) {
-  std::vector<Offsets> offsets = {{0, 0, 0}};
-  for (const BatchAxis& axis : axes) {
-    std::vector<Offsets> longer;
-    for (const Offsets& start : offsets)
-      for (int64_t i = 0; i < axis.size; ++i)
-        longer.push_back(
-            {start.a + i * axis.a * element, start.b + i * axis.b * element, start.c + i * axis.c * element});
-    offsets = std::move(longer);
-  }
-  return offsets;
-}
 
 std::shared_ptr<const void> prepare_matmul(const KernelQuery& query) {
   const auto op = from_attributes<ops::Matmul>(query.attributes);
@@ -93,15 +33,12 @@ std::shared_ptr<const void> prepare_matmul(const KernelQuery& query) {
   problem.transpose_a = op.transpose_a;
   problem.transpose_b = op.transpose_b;
   std::vector<BatchAxis> axes = batch_axes(a, b, c);
-  fold_rows(problem, axes);
-  if (!axes.empty()) {
-    const auto longest =
-        std::max_element(axes.begin(), axes.end(), [](auto& x, auto& y) { return x.size < y.size; });
+  problem.m *= take_row_axis(axes, op.transpose_a, problem.m * problem.lda, problem.m * problem.ldc);
+  if (const auto longest = take_longest(axes)) {
     problem.batch = longest->size;
     problem.stride_a = longest->a;
     problem.stride_b = longest->b;
     problem.stride_c = longest->c;
-    axes.erase(longest);
   }
   products->gemm = Gemm::create(problem);
   products->offsets = all_offsets(axes, static_cast<int64_t>(size_of(problem.a)));
@@ -138,7 +75,7 @@ int64_t scratch_bytes(const KernelQuery& query) {
 void run(const KernelContext& c) {
   const auto& products = c.prepared<Products>();
   const void* bias = c.num_inputs() > 2 ? c.input(2).data : nullptr;
-  for (const Offsets& at : products.offsets)
+  for (const BatchOffsets& at : products.offsets)
     products.gemm->run(c.input(0).as<std::byte>() + at.a, c.input(1).as<std::byte>() + at.b,
                        c.output().as<std::byte>() + at.c, bias, c.scratch);
 }

@@ -1,0 +1,24 @@
+// Products without a library, and what goes around those with one. Used by gemm.cpp and autotune.cpp.
+#pragma once
+
+#include "backends/cuda/gemm.h"
+
+namespace genesis::cuda {
+
+// Every problem, every dtype: tiles in shared memory, no tensor cores.
+void run_plain_gemm(const GemmProblem& problem, const GemmData& data);
+
+// x = activation(x) over dense [rows, ld] of which n columns count.
+void run_activation(Activation activation, DType dtype, void* x, int64_t rows, int64_t n, int64_t ld,
+                    cudaStream_t stream);
+
+// Values in [-1, 1) that differ from element to element. f16, bf16, f32 and f64.
+void fill_with_noise(void* data, DType dtype, int64_t elements, cudaStream_t stream);
+
+// y [m, n] = activation(x [m, k] weight [n, k]^T + bias) for a few rows: weight is read once, at the memory's
+// speed, 16 bytes at a time; k is split among warps by shape and added in one order.
+constexpr int64_t kFewRows = 8;
+bool few_rows_takes(const GemmProblem& problem);
+void run_few_rows(const GemmProblem& problem, const GemmData& data);
+
+}  // namespace genesis::cuda
