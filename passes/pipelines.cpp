@@ -10,6 +10,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_elementwise.h"
+#include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_linear_cross_entropy.h"
 #include "passes/fuse_norms.h"
@@ -59,6 +60,8 @@ constexpr Pass kTraining[] = {
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "gradient rules compute again what the forward pass has", eliminate_common_subexpressions},
     {"fuse_linear", "biases are added while the product is in registers", fuse_linear},
+    {"fuse_embedding_grad", "the head's gradient takes the embedding's rows: one table less, one pass less",
+     fuse_embedding_grad},
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
     {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
     {"fuse_elementwise", "last: it takes what no named pattern took", fuse_elementwise},

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "passes/fuse_attention.h"
+#include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_linear_cross_entropy.h"
 #include "passes/fuse_norms.h"
@@ -68,6 +69,29 @@ TEST(FuseSwiglu, KnowsBothSpellingsOfSilu) {
   expect_untouched(fuse_swiglu, inputs, "%a = silu(g)\n %y = mul(row, %a)\n return y = %y");
   expect_untouched(fuse_swiglu, inputs, "%a = silu(g)\n %y = mul(u, %a)\n return y = %y\n return a = %a");
   expect_untouched(fuse_swiglu, inputs, "%s = sigmoid(u)\n %y = mul(g, %s)\n return y = %y");
+}
+
+TEST(FuseEmbeddingGrad, AddsTheRowsToTheHeadsGradient) {
+  const char* inputs = "head: f32[9,4], i: i64[2,3], dy: f32[2,3,4], low: bf16[2,3,4]";
+  const char* after =
+      "%reshape = reshape(i) {shape=[6]}\n %reshape_1 = reshape(dy) {shape=[6,4]}\n"
+      " %index_add = index_add(head, %reshape, %reshape_1)\n return y = %index_add";
+  expect_fused(fuse_embedding_grad, inputs,
+               "%g = embedding_grad(i, dy) {rows=[9]}\n %y = add(head, %g)\n return y = %y", after);
+  expect_fused(fuse_embedding_grad, inputs,
+               "%g = embedding_grad(i, dy) {rows=[9]}\n %y = add(%g, head)\n return y = %y", after);
+  expect_fused(fuse_embedding_grad, inputs,
+               "%g = embedding_grad(i, low) {rows=[9]}\n %c = cast(%g) {dtype=f32}\n %y = add(head, %c)\n "
+               "return y = %y",
+               "%reshape = reshape(i) {shape=[6]}\n %reshape_1 = reshape(low) {shape=[6,4]}\n"
+               " %cast = cast(%reshape_1) {dtype=f32}\n %index_add = index_add(head, %reshape, %cast)\n "
+               "return y = %index_add");
+  expect_untouched(
+      fuse_embedding_grad, inputs,
+      "%g = embedding_grad(i, dy) {rows=[9]}\n %y = add(head, %g)\n return y = %y\n return g = %g");
+  expect_untouched(
+      fuse_embedding_grad, inputs,
+      "%g = embedding_grad(i, dy) {padding_idx=2, rows=[9]}\n %y = add(head, %g)\n return y = %y");
 }
 
 TEST(FuseNorms, RmsNormInItsSpellings) {
