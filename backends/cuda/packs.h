@@ -19,6 +19,12 @@ inline bool aligned_to_packs(const KernelContext& c) {
          std::all_of(c.outputs.begin(), c.outputs.end(), is_aligned);
 }
 
+template <class... Views>
+bool aligned_to_packs(const TensorView& first, const Views&... rest) {
+  return ((reinterpret_cast<uintptr_t>(first.data) % 16 == 0) && ... &&
+          (reinterpret_cast<uintptr_t>(rest.data) % 16 == 0));
+}
+
 // body(std::integral_constant<int, N>) with the widest pack of T that divides rows of `n` elements.
 template <class T, class Body>
 void with_packs(const KernelContext& c, int64_t n, const Body& body) {
