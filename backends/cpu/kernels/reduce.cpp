@@ -52,7 +52,7 @@ ReducePlan make_plan(const KernelQuery& query, Reduce op, bool mean) {
 }
 
 void run_rows(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byte* scratch) {
-  const auto& [outer, count, inner, gather, gather_bytes] = plan.shape;
+  const int64_t outer = plan.shape.outer, count = plan.shape.count;  // no bindings: clang 14 captures none
   const auto row = [&](int64_t i) { return x + i * count * plan.element; };
   const auto finish = [&](uint64_t accumulator, int64_t i) {
     plan.functions.finish(&accumulator, y + i * plan.result, 1, plan.divisor);
@@ -106,7 +106,7 @@ void reduce_columns(const ReducePlan& plan, const std::byte* x, int64_t rows, in
 }
 
 void run_columns(const ReducePlan& plan, const std::byte* x, std::byte* y, std::byte* scratch) {
-  const auto& [outer, count, inner, gather, gather_bytes] = plan.shape;
+  const int64_t outer = plan.shape.outer, count = plan.shape.count, inner = plan.shape.inner;
   const ReduceFunctions& f = plan.functions;
   const int64_t tiles = (inner + kTile - 1) / kTile, pieces = plan.pieces;
   const auto reduce_task = [&](int64_t task) {
