@@ -9,5 +9,6 @@ using cpu::measure_fma_bf16;
 using cpu::measure_fma_f32;
 using cpu::measure_peaks;
 using cpu::Peaks;
+using cpu::ReadMeter;
 
 }  // namespace genesis::bench

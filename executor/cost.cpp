@@ -34,6 +34,12 @@ double attention_flops(const Step& step, double products) {
 double flops_of(const Step& step) {
   const std::string_view op = step.op->name();
   if (op == "matmul" || op == "linear") return 2 * elements(step.output_types[0]) * inner_size(step);
+  if (op == "linear_swiglu") return 4 * elements(step.output_types[0]) * inner_size(step);
+  if (op == "merged_linear") {
+    double flops = 0;
+    for (const TensorType& type : step.output_types) flops += 2 * elements(type) * inner_size(step);
+    return flops;
+  }
   if (op == "attention") return attention_flops(step, 2);
   if (op == "attention_grad") return attention_flops(step, 5);
   if (op ==

@@ -16,6 +16,7 @@
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
 #include "passes/make_plan.h"
+#include "passes/merge_linear.h"
 #include "passes/simplify.h"
 #include "schema/model.h"
 
@@ -51,6 +52,9 @@ constexpr Pass kInference[] = {
      fuse_linear_cross_entropy},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
+    {"merge_linear",
+     "after the passes that change single layers: those alike in all but weights become one step",
+     merge_linear},
     {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
     {"dce", "last: nothing unread is run", eliminate_dead_code},
 };
@@ -63,6 +67,7 @@ constexpr Pass kTraining[] = {
     {"fuse_embedding_grad", "the head's gradient takes the embedding's rows: one table less, one pass less",
      fuse_embedding_grad},
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
+    {"merge_linear", "layers alike in all but weights become one step, where rows are few", merge_linear},
     {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
     {"fuse_elementwise", "last: it takes what no named pattern took", fuse_elementwise},
 };

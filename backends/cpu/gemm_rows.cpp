@@ -1,5 +1,5 @@
 // Inner loops of products with few rows. Bound by memory for one row, by multiply-adds for many: a group of
-// rows of x meets a group of rows of the weights in registers. Used by gemm_small.cpp.
+// rows of x meets a group of rows of the weights in registers. Used by gemm_dots.cpp and gemm_small.cpp.
 #include "backends/cpu/gemm_rows.h"
 
 #include <algorithm>
@@ -24,10 +24,10 @@ constexpr int kAccumulators = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 template <int m>
 constexpr int kWeightRows = std::clamp(kAccumulators / m, 1, 6);
 
-// m rows of x against `rows` rows of weights that lie `apart` from each other.
+// m rows of x against one row of the weights from each of `rows` streams.
 template <class T, int m, int rows>
-HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, int64_t apart, float* sums) {
-  const int64_t stride = apart * r.stride_w;
+HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, float* sums) {
+  const int64_t stride = r.apart * r.stride_w;
   Vec sum[m][rows];
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
@@ -57,19 +57,21 @@ HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, int64_t 
   for (int i = 0; i < m; ++i) {
 #pragma GCC unroll 6
     for (int j = 0; j < rows; ++j)
-      sums[i * r.stride_sums + j * apart] = hn::GetLane(hn::SumOfLanes(kF32, sum[i][j]));
+      sums[i * r.stride_sums + j * r.n] = hn::GetLane(hn::SumOfLanes(kF32, sum[i][j]));
   }
 }
 
-// Each of the rows that meet comes from its own part of the block, so that memory is read as a few long
-// streams.
 template <class T, int m>
 void dot_block(const FewRows& r, const float* x, float* sums) {
   constexpr int rows = kWeightRows<m>;
   const T* w = static_cast<const T*>(r.weights);
-  const int64_t part = r.n / rows;
-  for (int64_t j = 0; j < part; ++j) dot_group<T, m, rows>(r, x, w + j * r.stride_w, part, sums + j);
-  for (int64_t j = part * rows; j < r.n; ++j) dot_group<T, m, 1>(r, x, w + j * r.stride_w, 0, sums + j);
+  int64_t s = 0;
+  for (; s + rows <= r.streams; s += rows)
+    for (int64_t j = 0; j < r.n; ++j)
+      dot_group<T, m, rows>(r, x, w + (s * r.apart + j) * r.stride_w, sums + s * r.n + j);
+  for (; s < r.streams; ++s)
+    for (int64_t j = 0; j < r.n; ++j)
+      dot_group<T, m, 1>(r, x, w + (s * r.apart + j) * r.stride_w, sums + s * r.n + j);
 }
 
 // A few rows of the weights are added to m rows of sums, which stay in L1.

@@ -1,9 +1,10 @@
-// Products with few rows. The weights are cut into blocks of rows (B stored [n, k]) or of columns and slices
-// of k (B stored [k, n]), one task each; slices leave partial sums in scratch, which are added in order.
+// Products with few rows and B stored [k, n] (gemm_dots.cpp has the other kind). The weights are cut into
+// columns and slices of k, one task each; slices leave partial sums in scratch, which are added in order.
 #include "backends/cpu/gemm_small.h"
 
 #include <algorithm>
 
+#include "backends/cpu/gemm_dots.h"
 #include "backends/cpu/gemm_kernels.h"
 #include "backends/cpu/gemm_rows.h"
 #include "backends/cpu/gemm_util.h"
@@ -12,17 +13,11 @@
 namespace genesis::cpu {
 namespace {
 
-// Above so many rows, packing pays: the sooner the fewer bytes a weight has, and the shorter a sum is.
-int64_t max_rows(const GemmProblem& p) {
-  if (!p.transpose_b) return 12;
-  if (p.k < 256) return p.k < 128 ? 8 : 12;
-  return p.b == DType::f32 ? 40 : 16;
-}
-
-constexpr int64_t kTaskBytes = 64 << 10, kMaxTaskBytes = 256 << 10;  // of weights
-constexpr int64_t kMaxSums = 4 << 10;  // of one task, on its stack, so that they stay in half of L1
-constexpr int64_t kTasksWanted = 32;   // slices of k are made where blocks alone are fewer
-constexpr int64_t kMinSlice = 128;     // steps of k
+constexpr int64_t kTaskElements = 64 << 10;  // of A, packed by one task
+constexpr int64_t kMaxRows = 12;             // above, packing pays
+constexpr int64_t kMaxSums = 4 << 10;        // of one task, on its stack, so that they stay in half of L1
+constexpr int64_t kTasksWanted = 32;         // slices of k are made where blocks alone are fewer
+constexpr int64_t kMinSlice = 128;           // steps of k
 
 class SmallGemm final : public Gemm {
  public:
@@ -61,7 +56,7 @@ class SmallGemm final : public Gemm {
 };
 
 SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few rows"), problem_(p) {
-  kernel_ = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
+  kernel_ = add_rows_kernel(p.a, p.b);
   epilogue_ = epilogue_function(DType::f32, p.c);
   row_x_ = kernel_.packed_row(p.k);
   choose_blocks();
@@ -71,15 +66,9 @@ SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few rows"), problem_(p) {
 
 void SmallGemm::choose_blocks() {
   const GemmProblem& p = problem_;
-  const int64_t row_bytes = std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
-  const int64_t task_bytes = std::clamp(p.batch * p.n * row_bytes / 64, kTaskBytes, kMaxTaskBytes);
-  const int64_t unit = p.transpose_b ? 12 : 64;  // whole groups of rows of the weights, or whole cache lines
-  const int64_t most = kMaxSums / unit / padded_rows(p.m) * unit;
-  block_n_ = p.transpose_b ? std::clamp<int64_t>(round_up(task_bytes / row_bytes, unit), unit, most) : most;
-  block_n_ = std::min(block_n_, kMaxBias);
+  const int64_t unit = 64;  // whole cache lines
+  block_n_ = std::min(kMaxSums / unit / padded_rows(p.m) * unit, kMaxBias);
   blocks_ = ceil_div(p.n, block_n_);
-  slice_k_ = p.k;
-  if (p.transpose_b) return;
   slices_ = std::clamp<int64_t>(std::min(ceil_div(kTasksWanted, p.batch * blocks_), p.k / kMinSlice), 1,
                                 kTasksWanted);
   slice_k_ = ceil_div(p.k, slices_);
@@ -98,7 +87,7 @@ void SmallGemm::run(const void* a, const void* b, void* c, const void* bias, std
 void SmallGemm::pack_a(const void* a, float* x) const {
   const GemmProblem& p = problem_;
   const int64_t batch_bytes = p.stride_a * static_cast<int64_t>(size_of(p.a));
-  parallel_ranges(batches_of_x(), std::max<int64_t>(1, kTaskBytes / std::max<int64_t>(1, p.m * p.k)),
+  parallel_ranges(batches_of_x(), std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, p.m * p.k)),
                   [&](int64_t first, int64_t last) {
                     for (int64_t batch = first; batch < last; ++batch) {
                       kernel_.pack({static_cast<const std::byte*>(a) + batch * batch_bytes,
@@ -113,10 +102,18 @@ void SmallGemm::compute_block(const Call& call, int64_t index) const {
   const int64_t slice = index % slices_, column = index / slices_ % blocks_ * block_n_,
                 batch = index / slices_ / blocks_;
   const int64_t n = std::min(block_n_, p.n - column), k0 = slice * slice_k_, k = std::min(slice_k_, p.k - k0);
-  const int64_t weights = batch * p.stride_b + (p.transpose_b ? column * p.ldb : k0 * p.ldb + column);
+  const int64_t weights = batch * p.stride_b + k0 * p.ldb + column;
   alignas(kAlignment) float sums[kMaxSums];
-  kernel_.run({call.x + (p.stride_a == 0 ? 0 : batch) * padded_rows(p.m) * row_x_, row_x_, k0, p.m,
-               call.b + weights * static_cast<int64_t>(size_of(p.b)), p.ldb, n, k, sums, block_n_});
+  kernel_.run({.x = call.x + (p.stride_a == 0 ? 0 : batch) * padded_rows(p.m) * row_x_,
+               .stride_x = row_x_,
+               .first_k = k0,
+               .m = p.m,
+               .weights = call.b + weights * static_cast<int64_t>(size_of(p.b)),
+               .stride_w = p.ldb,
+               .n = n,
+               .k = k,
+               .sums = sums,
+               .stride_sums = block_n_});
   if (slices_ == 1) return finish(call, batch, column, n, sums, block_n_);
   float* partial = partial_at(call, slice, batch, column);
   for (int64_t i = 0; i < p.m; ++i) std::copy_n(sums + i * block_n_, n, partial + i * p.n);
@@ -149,11 +146,15 @@ void SmallGemm::finish(const Call& call, int64_t batch, int64_t column, int64_t 
   }
 }
 
+std::string decline_columns(const GemmProblem& p) {
+  return p.m > kMaxRows ? "more than " + std::to_string(kMaxRows) + " rows" : "";
+}
+
 }  // namespace
 
 std::string decline_small(const GemmProblem& p) {
   if (p.batch * p.m * p.n == 0) return "the result is empty";
-  if (p.m > max_rows(p)) return "more than " + std::to_string(max_rows(p)) + " rows";
+  if (const std::string why = p.transpose_b ? decline_dots(p) : decline_columns(p); !why.empty()) return why;
   const FewRowsKernel kernel = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
   if (!kernel.pack) return "A is " + std::string(name_of(p.a));
   if (!kernel.run) return "B is " + std::string(name_of(p.b));
@@ -162,7 +163,7 @@ std::string decline_small(const GemmProblem& p) {
 }
 
 std::shared_ptr<const Gemm> create_small(const GemmProblem& problem) {
-  return std::make_shared<SmallGemm>(problem);
+  return problem.transpose_b ? create_dots(problem) : std::make_shared<SmallGemm>(problem);
 }
 
 }  // namespace genesis::cpu

@@ -63,6 +63,7 @@ std::span<const KernelImpl> kernels_for(std::string_view op) {
 
 Target cpu_target() {
   Target target;
+  target.merge_linear_rows = 16;  // bound by reading weights; above, the layers' products run at once
   target.can_run = can_run;
   target.scratch_bytes = scratch_bytes;
   target.evaluate = evaluate;

@@ -174,11 +174,27 @@ double measure_fma_f32() {
 
 double measure_fma_bf16() { return has_bf16() ? parallel_chains(bf16_chains) : 0; }
 
-Peaks measure_peaks() {
-  const auto data = hwy::AllocateAligned<float>(kFloats);
+namespace {
+
+hwy::AlignedFreeUniquePtr<float[]> make_ones() {
+  auto data = hwy::AllocateAligned<float>(kFloats);
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, kFloats / kPiece), [&](const auto& range) {
     std::fill(data.get() + range.begin() * kPiece, data.get() + range.end() * kPiece, 1.0f);
   });
+  return data;
+}
+
+}  // namespace
+
+struct ReadMeter::Array {
+  hwy::AlignedFreeUniquePtr<float[]> data = make_ones();
+};
+ReadMeter::ReadMeter() : array_(std::make_unique<const Array>()) {}
+ReadMeter::~ReadMeter() = default;
+double ReadMeter::gbps() const { return read_once(array_->data.get()); }
+
+Peaks measure_peaks() {
+  const auto data = make_ones();
   Peaks peaks;
   peaks.fma_f32_gflops = best_of(10, measure_fma_f32);
   peaks.fma_bf16_gflops = best_of(10, measure_fma_bf16);

@@ -2,6 +2,8 @@
 // through TBB.
 #pragma once
 
+#include <memory>
+
 namespace genesis::cpu {
 
 struct Peaks {
@@ -15,5 +17,17 @@ Peaks measure_peaks();
 
 double measure_fma_f32();  // one quick measurement, a few milliseconds; take the best of several
 double measure_fma_bf16();
+
+// Quick measurements of reading, a few milliseconds each, to take turns with what is held against them.
+class ReadMeter {
+ public:
+  ReadMeter();
+  ~ReadMeter();
+  double gbps() const;
+
+ private:
+  struct Array;
+  std::unique_ptr<const Array> array_;
+};
 
 }  // namespace genesis::cpu

@@ -102,22 +102,80 @@ Value silu_slope(Value x) {
   return s * (x * (1 - s) + 1);
 }
 
-// dy times the slope of the activation; the forward pass keeps no pre-activation, so it is computed again.
-Value through_activation(GradientContext& g, Activation activation) {
-  if (activation == Activation::kNone) return g.dy();
-  const Value pre = linear(g.input(0), g.input(1), g.num_inputs() > 2 ? g.input(2) : Value{});
-  if (activation == Activation::kRelu) return where(pre > scalar_like(pre, 0), g.dy(), scalar_like(pre, 0));
-  if (activation == Activation::kSilu) return g.dy() * silu_slope(pre);
-  return g.dy() * (activation == Activation::kGelu ? gelu_slope(pre) : gelu_tanh_slope(pre));
+// dy times the slope of the activation at `pre`.
+Value through_activation(Value dy, Value pre, Activation activation) {
+  if (activation == Activation::kRelu) return where(pre > scalar_like(pre, 0), dy, scalar_like(pre, 0));
+  if (activation == Activation::kSilu) return dy * silu_slope(pre);
+  return dy * (activation == Activation::kGelu ? gelu_slope(pre) : gelu_tanh_slope(pre));
 }
+
+// One layer of a node: where its weight and bias stand among the inputs (bias -1: none).
+struct LayerInputs {
+  int weight, bias = -1;
+};
+
+Value weigh(GradientContext& g, const LayerInputs& layer) {
+  return linear(g.input(0), g.input(layer.weight), layer.bias < 0 ? Value{} : g.input(layer.bias));
+}
+
+// The gradient of weigh() by weight and bias is set, that by x returned where it is wanted. The forward pass
+// keeps no pre-activation, so an activation computes it again.
+Value linear_grad(GradientContext& g, const LayerInputs& layer, Value dy, Activation activation) {
+  if (activation != Activation::kNone) dy = through_activation(dy, weigh(g, layer), activation);
+  if (g.wants(layer.weight)) g.set(layer.weight, matmul(as_rows(dy), as_rows(g.input(0)), true));
+  if (layer.bias >= 0 && g.wants(layer.bias)) g.set(layer.bias, sum(as_rows(dy), {0}));
+  return g.wants(0) ? matmul(dy, g.input(layer.weight)) : Value{};
+}
+
+void add_to(Value& total, Value more) { total = total && more ? total + more : total ? total : more; }
 
 }  // namespace
 
 void Linear::grad(GradientContext& g) const {
-  const Value x = g.input(0), weight = g.input(1), dy = through_activation(g, activation);
-  if (g.wants(0)) g.set(0, matmul(dy, weight));
-  if (g.wants(1)) g.set(1, matmul(as_rows(dy), as_rows(x), true));
-  if (g.num_inputs() > 2 && g.wants(2)) g.set(2, sum(as_rows(dy), {0}));
+  const Value dx = linear_grad(g, {1, g.num_inputs() > 2 ? 2 : -1}, g.dy(), activation);
+  if (dx) g.set(0, dx);
+}
+
+std::vector<TensorType> MergedLinear::infer(Types in) const {
+  if (has_bias && in.size() % 2 == 0)
+    fail("merged_linear with biases needs one for each weight, got {} inputs besides x", in.size() - 1);
+  std::vector<TensorType> types;
+  const auto count = static_cast<size_t>(layers(in.size()));
+  for (size_t i = 1; i <= count; ++i) {
+    std::vector<TensorType> layer = {in[0], in[i]};
+    if (has_bias) layer.push_back(in[i + count]);
+    types.push_back(Linear{activation}.infer(layer)[0]);
+  }
+  return types;
+}
+
+void MergedLinear::grad(GradientContext& g) const {
+  const int count = layers(static_cast<size_t>(g.num_inputs()));
+  Value dx;
+  for (int i = 0; i < count; ++i)
+    if (g.dy(i)) add_to(dx, linear_grad(g, {1 + i, has_bias ? 1 + count + i : -1}, g.dy(i), activation));
+  if (dx) g.set(0, dx);
+}
+
+std::vector<TensorType> LinearSwiglu::infer(Types in) const {
+  if (in.size() == 4) fail("linear_swiglu needs both biases or none, got one");
+  const bool has_bias = in.size() > 3;
+  if (!(in[1] == in[2]))
+    fail("linear_swiglu: gate {} and up {} must be of one type", in[1].to_string(), in[2].to_string());
+  if (has_bias && !(in[3] == in[4]))
+    fail("linear_swiglu: biases {} and {} must be of one type", in[3].to_string(), in[4].to_string());
+  std::vector<TensorType> gate = {in[0], in[1]};
+  if (has_bias) gate.push_back(in[3]);
+  return Linear{Activation::kSilu}.infer(gate);
+}
+
+void LinearSwiglu::grad(GradientContext& g) const {
+  const bool has_bias = g.num_inputs() > 3;
+  const LayerInputs gate{1, has_bias ? 3 : -1}, up{2, has_bias ? 4 : -1};
+  const Value gated = weigh(g, gate);
+  Value dx = linear_grad(g, gate, g.dy() * weigh(g, up) * silu_slope(gated), Activation::kNone);
+  add_to(dx, linear_grad(g, up, g.dy() * silu(gated), Activation::kNone));
+  if (dx) g.set(0, dx);
 }
 
 }  // namespace ops
@@ -126,7 +184,9 @@ namespace {
 
 constexpr OpDef kMatmul = make_op<ops::Matmul>();
 constexpr OpDef kLinear = make_op<ops::Linear>();
-constexpr const OpDef* kOps[] = {&kMatmul, &kLinear};
+constexpr OpDef kMergedLinear = make_op<ops::MergedLinear>();
+constexpr OpDef kLinearSwiglu = make_op<ops::LinearSwiglu>();
+constexpr const OpDef* kOps[] = {&kMatmul, &kLinear, &kMergedLinear, &kLinearSwiglu};
 
 }  // namespace
 
@@ -155,6 +215,27 @@ Value linear(Value x, Value weight, Value bias, Activation activation) {
   std::vector<Value> inputs = {cast(x, dtype), cast(weight, dtype)};
   if (bias) inputs.push_back(cast(bias, dtype));
   return emit_node(kLinear, to_attributes(ops::Linear{activation}), inputs)[0];
+}
+
+std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights, const std::vector<Value>& biases,
+                                 Activation activation) {
+  if (!biases.empty() && biases.size() != weights.size())
+    fail("merged_linear of {} weights and {} biases: give no bias, or one for each weight", weights.size(),
+         biases.size());
+  DType dtype = x.dtype();
+  for (Value weight : weights) dtype = promote(dtype, weight.dtype());
+  std::vector<Value> inputs = {cast(x, dtype)};
+  for (Value weight : weights) inputs.push_back(cast(weight, dtype));
+  for (Value bias : biases) inputs.push_back(cast(bias, dtype));
+  return emit_node(kMergedLinear, to_attributes(ops::MergedLinear{!biases.empty(), activation}), inputs);
+}
+
+Value linear_swiglu(Value x, Value gate, Value up, Value gate_bias, Value up_bias) {
+  const DType dtype = promote(promote(x.dtype(), gate.dtype()), up.dtype());
+  std::vector<Value> inputs = {cast(x, dtype), cast(gate, dtype), cast(up, dtype)};
+  for (Value bias : {gate_bias, up_bias})
+    if (bias) inputs.push_back(cast(bias, dtype));
+  return emit_node(kLinearSwiglu, {}, inputs)[0];
 }
 
 }  // namespace genesis

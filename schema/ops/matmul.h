@@ -46,6 +46,39 @@ struct Linear {
   void grad(GradientContext& g) const;
 };
 
+struct MergedLinear {
+  static constexpr OpInfo info{
+      .name = "merged_linear",
+      .doc =
+          "Linear layers that share x, in one step: x [..., in], the weights [out_i, in], then as many "
+          "biases "
+          "[out_i] where `has_bias`; result i is `activation`(x weight_i^T + bias_i).",
+      .inputs = {2, kVariadic},
+      .precision = Precision::kMatmul};
+  bool has_bias = false;
+  Activation activation = Activation::kNone;
+  static void fields(auto& self, auto&& visit) {
+    visit("activation", self.activation);
+    visit("has_bias", self.has_bias);
+  }
+  // Input 1 + i is weight i, input 1 + layers() + i its bias.
+  int layers(size_t num_inputs) const { return static_cast<int>(num_inputs - 1) / (has_bias ? 2 : 1); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct LinearSwiglu : NoAttributes {
+  static constexpr OpInfo info{
+      .name = "linear_swiglu",
+      .doc =
+          "silu(x gate^T + gate_bias) * (x up^T + up_bias): x [..., in], gate and up [out, in], then both "
+          "biases [out] or none.",
+      .inputs = {3, 5},
+      .precision = Precision::kMatmul};
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
 }  // namespace ops
 
 // [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast; 1-d operands as in torch.matmul.
@@ -55,6 +88,14 @@ Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = fals
 // x [..., in_features], weight [out_features, in_features], bias [out_features] -> activation(x weight^T +
 // bias).
 Value linear(Value x, Value weight, Value bias = {}, Activation activation = Activation::kNone);
+
+// linear(x, weights[i], biases[i], activation) for each i in one step; no biases at all, or one for each.
+std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights,
+                                 const std::vector<Value>& biases = {},
+                                 Activation activation = Activation::kNone);
+
+// swiglu(linear(x, gate, gate_bias), linear(x, up, up_bias)) in one step; both biases or none.
+Value linear_swiglu(Value x, Value gate, Value up, Value gate_bias = {}, Value up_bias = {});
 
 // torch.einsum for any number of operands, with '...'; lowered at once to permute, reshape, matmul, mul and
 // sum.

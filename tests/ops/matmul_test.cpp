@@ -197,6 +197,118 @@ TEST(Linear, Activations) {
   check(linear_case("silu_without_bias", {6, 5}, 7, false, Activation::kSilu));
 }
 
+using Layers = std::vector<int64_t>;  // out_features of each
+
+OpCase merged_case(const std::string& name, const Sizes& x, const Layers& out, bool bias,
+                   Activation activation = Activation::kNone) {
+  const size_t count = out.size();
+  OpCase result{
+      .name = "merged_linear_" + name,
+      .inputs = {real(x)},
+      .build =
+          [=](const Inputs& v) {
+            const auto first = v.values.begin() + 1;
+            const auto middle = first + static_cast<std::ptrdiff_t>(count);
+            return merged_linear(v[0], {first, middle}, {middle, v.values.end()}, activation);
+          },
+      .reference =
+          [=](const Refs& v) {
+            Refs y;
+            for (size_t i = 0; i < count; ++i)
+              y.push_back(linear_reference(
+                  bias ? Refs{v[0], v[1 + i], v[1 + count + i]} : Refs{v[0], v[1 + i]}, activation));
+            return y;
+          }};
+  for (const int64_t n : out) result.inputs.push_back(real({n, x.back()}));
+  for (const int64_t n : out)
+    if (bias) result.inputs.push_back(real({n}));
+  return result;
+}
+
+OpCase without_gradient(OpCase c) {
+  c.gradient = false;
+  return c;
+}
+
+TEST(MergedLinear, Layers) {
+  check(merged_case("one", {2, 5}, {3}, false));
+  check(merged_case("two", {2, 3, 5}, {4, 7}, false));
+  check(merged_case("biases", {3, 5}, {4, 2, 7}, true));
+  check(merged_case("vector", {5}, {4, 3}, true));
+  check(merged_case("silu", {2, 5}, {4, 3}, true, Activation::kSilu));
+}
+
+TEST(MergedLinear, FewRowsInManyPieces) {
+  check(without_gradient(merged_case("wide", {1, 256}, {500, 131, 3}, true)));
+  check(without_gradient(merged_case("rows", {9, 260}, {70, 200}, false)));
+}
+
+TEST(MergedLinear, ManyRows) { check(without_gradient(merged_case("tall", {50, 33}, {20, 70}, true))); }
+
+TEST(MergedLinear, EmptySizes) {
+  check(merged_case("no_rows", {0, 5}, {4, 3}, true));
+  check(merged_case("no_columns", {2, 5}, {4, 0}, true));
+  check(merged_case("no_features", {2, 0}, {4, 3}, true));
+}
+
+TEST(MergedLinear, Errors) {
+  const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}}, bias{DType::f32, {4}};
+  const auto build = [](std::vector<TensorType> types, size_t weights) {
+    return [=] {
+      infer_case(types, [=](const Inputs& v) {
+        const auto middle = v.values.begin() + 1 + static_cast<std::ptrdiff_t>(weights);
+        return merged_linear(v[0], {v.values.begin() + 1, middle}, {middle, v.values.end()});
+      });
+    };
+  };
+  expect_error(build({x, weight, weight, bias}, 2), {"2 weights and 1 biases"});
+  expect_error(build({x, weight, {DType::f32, {4, 5}}}, 2), {"f32[4,5]", "last size must be 5"});
+  expect_error(build({x, weight, {DType::f32, {3}}}, 1), {"bias must be f32[4]"});
+}
+
+OpCase linear_swiglu_case(const std::string& name, const Sizes& x, int64_t out, bool bias) {
+  OpCase result{
+      .name = "linear_swiglu_" + name,
+      .inputs = {real(x, -2, 2), real({out, x.back()}), real({out, x.back()})},
+      .build =
+          [=](const Inputs& v) {
+            return Outputs{linear_swiglu(v[0], v[1], v[2], bias ? v[3] : Value{}, bias ? v[4] : Value{})};
+          },
+      .reference =
+          [=](const Refs& v) {
+            Ref y = linear_reference(bias ? Refs{v[0], v[1], v[3]} : Refs{v[0], v[1]}, Activation::kSilu);
+            const Ref up =
+                linear_reference(bias ? Refs{v[0], v[2], v[4]} : Refs{v[0], v[2]}, Activation::kNone);
+            for (int64_t i = 0; i < y.numel(); ++i) y[i] *= up[i];
+            return Refs{y};
+          }};
+  for (int i = 0; bias && i < 2; ++i) result.inputs.push_back(real({out}));
+  return result;
+}
+
+TEST(LinearSwiglu, Shapes) {
+  check(linear_swiglu_case("matrix", {3, 5}, 7, false));
+  check(linear_swiglu_case("biases", {2, 2, 5}, 7, true));
+  check(linear_swiglu_case("empty", {0, 5}, 4, true));
+  check(without_gradient(linear_swiglu_case("many_rows", {50, 12}, 90, true)));
+  OpCase wide = linear_swiglu_case("wide", {1, 256}, 700, true);
+  wide.inputs[0] = real({1, 256}, -0.2, 0.2);
+  check(without_gradient(wide));
+}
+
+TEST(LinearSwiglu, Errors) {
+  const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}}, bias{DType::f32, {4}};
+  const auto build = [](const std::vector<TensorType>& types) {
+    return [=] {
+      infer_case(types, [](const Inputs& v) {
+        return Outputs{linear_swiglu(v[0], v[1], v[2], v.values.size() > 3 ? v[3] : Value{})};
+      });
+    };
+  };
+  expect_error(build({x, weight, {DType::f32, {5, 3}}}), {"f32[4,3]", "f32[5,3]", "one type"});
+  expect_error(build({x, weight, weight, bias}), {"both biases or none"});
+}
+
 TEST(Linear, Errors) {
   const auto build = [](TensorType x, TensorType w, TensorType b) {
     return [=] { infer_case({x, w, b}, [](const Inputs& v) { return Outputs{linear(v[0], v[1], v[2])}; }); };

@@ -7,6 +7,7 @@
 #include "passes/fuse_linear_cross_entropy.h"
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
+#include "passes/merge_linear.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -92,6 +93,71 @@ TEST(FuseEmbeddingGrad, AddsTheRowsToTheHeadsGradient) {
   expect_untouched(
       fuse_embedding_grad, inputs,
       "%g = embedding_grad(i, dy) {padding_idx=2, rows=[9]}\n %y = add(head, %g)\n return y = %y");
+}
+
+std::string merged(const std::string& inputs, const std::string& body, int64_t rows = 8) {
+  Target target;
+  target.merge_linear_rows = rows;
+  PassContext context;
+  context.target = &target;
+  return text_after(entry(inputs, body), merge_linear, context);
+}
+
+TEST(MergeLinear, LayersThatShareX) {
+  EXPECT_EQ(merged("x: f32[1,2,3], a: f32[4,3], b: f32[5,3], c: f32[6,3]",
+                   "%p = linear(x, a)\n %n = neg(%p)\n %q = linear(x, b)\n %r = linear(x, c)\n"
+                   "return n = %n\n return q = %q\n return r = %r"),
+            normal_text(entry("x: f32[1,2,3], a: f32[4,3], b: f32[5,3], c: f32[6,3]",
+                              "%merged_linear = merged_linear(x, a, b, c)\n %n = neg(%merged_linear)\n"
+                              "return n = %n\n return q = %merged_linear:1\n return r = %merged_linear:2")));
+}
+
+TEST(MergeLinear, GateAndUp) {
+  const char* inputs = "x: f32[2,3], g: f32[4,3], u: f32[4,3], bg: f32[4], bu: f32[4]";
+  EXPECT_EQ(
+      merged(inputs,
+             "%gate = linear(x, g, bg)\n %up = linear(x, u, bu)\n %y = swiglu(%gate, %up)\n return y = %y"),
+      normal_text(
+          entry(inputs, "%linear_swiglu = linear_swiglu(x, g, u, bg, bu)\n return y = %linear_swiglu")));
+}
+
+TEST(MergeLinear, LeavesWhatDiffers) {
+  const char* inputs = "x: f32[2,3], z: f32[2,3], a: f32[4,3], b: f32[4,3], c: f32[4]";
+  const auto untouched = [&](const std::string& first, const std::string& second, int64_t rows = 8) {
+    const std::string body =
+        "%p = linear(" + first + "\n %q = linear(" + second + "\n return p = %p\n return q = %q";
+    EXPECT_EQ(merged(inputs, body, rows), normal_text(entry(inputs, body))) << body;
+  };
+  untouched("x, a)", "z, b)");
+  untouched("x, a)", "x, b, c)");
+  untouched("x, a)", "x, b) {activation=\"relu\"}");
+  untouched("x, a)", "x, b)", 1);
+  untouched("x, a)", "x, b)", 0);
+}
+
+TEST(MergeLinear, LeavesAWeightThatIsMadeLater) {
+  const char* inputs = "x: f32[2,3], a: f32[4,3], b: f32[4,3]";
+  const std::string body =
+      "%p = linear(x, a)\n %c = neg(b)\n %q = linear(x, %c)\n return p = %p\n return q = %q";
+  EXPECT_EQ(merged(inputs, body), normal_text(entry(inputs, body)));
+}
+
+TEST(MergeLinear, LeavesGateAndUpWithOtherReaders) {
+  const char* inputs = "x: f32[2,3], g: f32[4,3], u: f32[4,3]";
+  const std::string text = merged(inputs,
+                                  "%gate = linear(x, g)\n %up = linear(x, u)\n %y = swiglu(%gate, %up)\n "
+                                  "return y = %y\n return up = %up");
+  EXPECT_NE(text.find("merged_linear(x, g, u)"), std::string::npos) << text;
+  EXPECT_NE(text.find("swiglu("), std::string::npos) << text;
+}
+
+// What every block of a decoder makes from one encoder's output stays where it is.
+TEST(MergeLinear, LeavesLayersFarApart) {
+  const char* inputs = "x: f32[2,3], a: f32[4,3], b: f32[4,3]";
+  std::string body = "%p = linear(x, a)\n %n0 = neg(%p)\n";
+  for (int i = 1; i <= 16; ++i) body += fmt::format(" %n{} = neg(%n{})\n", i, i - 1);
+  body += " %q = linear(x, b)\n return n = %n16\n return q = %q";
+  EXPECT_EQ(merged(inputs, body), normal_text(entry(inputs, body)));
 }
 
 TEST(FuseNorms, RmsNormInItsSpellings) {

@@ -1,5 +1,7 @@
 // swiglu and swiglu_grad on the CPU: one pass over memory, one exponential per element. Results may be
 // written over operands: every element is read before it is written.
+#include "backends/cpu/kernels/swiglu.h"
+
 #include <cmath>
 
 #include "backends/cpu/highway_targets.h"
@@ -64,7 +66,18 @@ void backward_range(const KernelContext& c, int64_t first, int64_t last) {
                                                                   d_gate + first, d_up + first, last - first);
 }
 
+template <class T>
+void forward_untyped(const void* gate, const void* up, void* y, int64_t n) {
+  forward<false>(static_cast<const T*>(gate), static_cast<const T*>(up), static_cast<T*>(y), n);
+}
+
 }  // namespace
+
+SwigluFunction function_of(DType dtype) {
+  return dtype == DType::f32    ? forward_untyped<float>
+         : dtype == DType::bf16 ? forward_untyped<bf16>
+                                : forward_untyped<f16>;
+}
 
 using Range = void (*)(const KernelContext&, int64_t, int64_t);
 
@@ -87,6 +100,7 @@ HWY_AFTER_NAMESPACE();
 namespace genesis::cpu {
 
 using SwigluRange = void (*)(const KernelContext&, int64_t, int64_t);
+HWY_EXPORT(function_of);
 HWY_EXPORT(forward_of);
 HWY_EXPORT(backward_of);
 
@@ -94,9 +108,14 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+void function_f64(const void* gate, const void* up, void* y, int64_t n) {
+  const auto *g = static_cast<const double*>(gate), *u = static_cast<const double*>(up);
+  for (int64_t i = 0; i < n; ++i) static_cast<double*>(y)[i] = g[i] * sigmoid(g[i]) * u[i];
+}
+
 void forward_f64(const KernelContext& c, int64_t first, int64_t last) {
-  const auto *gate = c.input(0).as<double>(), *up = c.input(1).as<double>();
-  for (int64_t i = first; i < last; ++i) c.output().as<double>()[i] = gate[i] * sigmoid(gate[i]) * up[i];
+  function_f64(c.input(0).as<double>() + first, c.input(1).as<double>() + first,
+               c.output().as<double>() + first, last - first);
 }
 
 void backward_f64(const KernelContext& c, int64_t first, int64_t last) {
@@ -130,6 +149,10 @@ constexpr KernelImpl kSwigluGrad[] = {{.name = "simd", .run = run_backward}};
 constexpr OpKernels kKernels[] = {{"swiglu", kSwiglu}, {"swiglu_grad", kSwigluGrad}};
 
 }  // namespace
+
+SwigluFunction swiglu_function(DType dtype) {
+  return dtype == DType::f64 ? function_f64 : HWY_DYNAMIC_DISPATCH(function_of)(dtype);
+}
 
 std::span<const OpKernels> swiglu_kernels() { return kKernels; }
 

@@ -1,0 +1,17 @@
+// The formula of swiglu over neighbouring elements, for kernels that have gate and up in the cache. Made by
+// swiglu.cpp, used by merged_linear.cpp.
+#pragma once
+
+#include <cstdint>
+
+#include "schema/dtype.h"
+
+namespace genesis::cpu {
+
+// y = silu(gate) * up, all of one dtype; y may be gate or up. An element's bits are those of the swiglu
+// kernel.
+using SwigluFunction = void (*)(const void* gate, const void* up, void* y, int64_t n);
+
+SwigluFunction swiglu_function(DType dtype);  // f64, f32, bf16, f16
+
+}  // namespace genesis::cpu
