@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "executor/compile.h"
 #include "executor/device.h"
-#include "executor/environment.h"
 #include "executor/nonfinite.h"
 #include "executor/state_memory.h"
-#include "passes/bind.h"
-#include "passes/make_plan.h"
 #include "passes/pipelines.h"
 
 namespace genesis {
@@ -33,8 +31,6 @@ class Session::Impl {
         options_(std::move(options)),
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_) {
-    const std::set<std::string>& disabled = environment().disabled;
-    options_.disabled_passes.insert(disabled.begin(), disabled.end());
     passes::check_pass_names({options_.disabled_passes.begin(), options_.disabled_passes.end()});
   }
 
@@ -118,34 +114,12 @@ class Session::Impl {
 
   std::unique_ptr<Compiled> make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_unique<Compiled>();
-    compiled->work = Model::with_tables_of(*model_);
-    const Graph authored = copy_graph(model_->entry(entry), *compiled->work);
-    const Graph graph = optimise(passes::bind(authored, bindings));
-    compiled->plan = passes::make_plan(graph, device_->target(), plan_options());
-    compiled->plan.bindings = bindings;
+    CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_);
+    compiled->work = std::move(made.work);
+    compiled->plan = std::move(made.plan);
     check_fits(compiled->plan);
     device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan); });
     return compiled;
-  }
-
-  passes::PlanOptions plan_options() const {
-    const auto on = [&](bool option, std::string_view name) {
-      return option && !options_.disabled_passes.contains(std::string(name));
-    };
-    return {.in_place = on(options_.in_place, passes::kInPlaceSwitch),
-            .schedule = on(options_.schedule, passes::kOrderSwitch),
-            .reuse = on(options_.reuse_memory, passes::kReuseSwitch)};
-  }
-
-  Graph optimise(Graph bound) const {
-    if (!options_.optimise) return bound;
-    passes::PassContext context;
-    context.target = &device_->target();
-    passes::PipelineOptions options;
-    options.disabled.insert(options_.disabled_passes.begin(), options_.disabled_passes.end());
-    if (!environment().dump_folder.empty())
-      options.on_change = passes::dump_to_folder(environment().dump_folder);
-    return passes::run_passes(bound, passes::pipeline_for(bound), context, options);
   }
 
   void point_at_memory(Compiled& compiled, const NamedTensors& inputs) {

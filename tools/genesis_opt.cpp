@@ -2,6 +2,7 @@
 // memory.
 #include <iostream>
 
+#include "executor/compile.h"
 #include "executor/device.h"
 #include "executor/environment.h"
 #include "passes/cast_precision.h"
@@ -153,12 +154,12 @@ std::unique_ptr<Model> for_inference(const Model& model) {
 // Whether every node has a kernel, and how much memory a run takes.
 void check(const Flags& flags) {
   const std::shared_ptr<const Model> model = load_model(flags.input);
-  Session session(model, {.device = flags.check});
+  const Target target = target_of(flags.check);
   const Bindings sizes = parse_sizes(flags.sizes);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const std::string& name : chosen_entries(flags, *model)) {
     check_sizes_known(model->entry(name), sizes);
-    const Plan& plan = session.plan(name, sizes);
+    const Plan plan = compile_entry(*model, name, sizes, target, {}).plan;
     nlohmann::ordered_json row{
         {"entry", name},
         {"steps", plan.steps.size()},

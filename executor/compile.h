@@ -1,0 +1,21 @@
+// From an entry point of a model to a plan: bind, optimise, plan. Needs no device, only what passes know of
+// one, so plans for a GPU can be made and looked at anywhere. Used by Session and by genesis-opt --check.
+#pragma once
+
+#include <memory>
+
+#include "executor/session.h"
+#include "schema/target.h"
+
+namespace genesis {
+
+struct CompiledEntry {
+  std::unique_ptr<Model> work;  // owns the constants that folding made
+  Plan plan;
+};
+
+// Throws Error that names the entry point and the node when the target cannot run it.
+CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
+                            const Target& target, const SessionOptions& options);
+
+}  // namespace genesis
