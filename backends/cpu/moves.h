@@ -18,6 +18,7 @@ struct Moves {
     StridedCopy copy;
   };
   std::vector<Move> moves;
+  bool ordered = false;  // a move writes over what one before it wrote
   std::array<std::byte, 8> pattern{};
 };
 

@@ -1,0 +1,18 @@
+// Reshape where it could not be a view: a copy.
+#include "backends/cuda/moves.h"
+
+namespace genesis::cuda {
+namespace {
+
+void run(const KernelContext& c) {
+  if (c.input(0).data != c.output().data) run_moves(c);
+}
+
+constexpr KernelImpl kReshape[] = {{.name = "copy", .run = run, .prepare = cpu::prepare_reshape}};
+constexpr OpKernels kKernels[] = {{"reshape", kReshape}};
+
+}  // namespace
+
+std::span<const OpKernels> reshape_kernels() { return kKernels; }
+
+}  // namespace genesis::cuda

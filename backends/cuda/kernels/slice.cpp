@@ -1,0 +1,40 @@
+// Slices, concatenation, splitting and padding: boxes copied between dense tensors. Where a slice starts may
+// be a number on the device; an update in place writes the update alone, which is how a KV cache grows.
+#include "backends/cuda/moves.h"
+
+namespace genesis::cuda {
+namespace {
+
+void run_dynamic_slice(const KernelContext& c) {
+  run_dynamic_copy(c, c.prepared<cpu::DynamicCopy>(), c.output().data, c.input(0).data, c.input(1),
+                   Moving::kSource);
+}
+
+void run_dynamic_update(const KernelContext& c) {
+  const auto& [all, update] = c.prepared<cpu::DynamicUpdate>();
+  if (c.output().data != c.input(0).data) run_copy(c, all, c.output().data, c.input(0).data);
+  run_dynamic_copy(c, update, c.output().data, c.input(1).data, c.input(2), Moving::kTarget);
+}
+
+constexpr KernelImpl kSlice[] = {{.name = "strided", .run = run_moves, .prepare = cpu::prepare_slice}};
+constexpr KernelImpl kUnslice[] = {{.name = "strided", .run = run_moves, .prepare = cpu::prepare_unslice}};
+constexpr KernelImpl kConcat[] = {{.name = "strided", .run = run_moves, .prepare = cpu::prepare_concat}};
+constexpr KernelImpl kSplit[] = {{.name = "strided", .run = run_moves, .prepare = cpu::prepare_split}};
+constexpr KernelImpl kPad[] = {{.name = "strided", .run = run_moves, .prepare = cpu::prepare_pad}};
+constexpr KernelImpl kDynamicSlice[] = {
+    {.name = "strided", .run = run_dynamic_slice, .prepare = cpu::prepare_dynamic_slice}};
+constexpr KernelImpl kDynamicUpdate[] = {
+    {.name = "strided", .run = run_dynamic_update, .prepare = cpu::prepare_dynamic_update}};
+constexpr OpKernels kKernels[] = {{"slice", kSlice},
+                                  {"unslice", kUnslice},
+                                  {"concat", kConcat},
+                                  {"split", kSplit},
+                                  {"pad", kPad},
+                                  {"dynamic_slice", kDynamicSlice},
+                                  {"dynamic_update_slice", kDynamicUpdate}};
+
+}  // namespace
+
+std::span<const OpKernels> slice_kernels() { return kKernels; }
+
+}  // namespace genesis::cuda
