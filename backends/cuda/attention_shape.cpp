@@ -1,0 +1,97 @@
+#include <cmath>
+
+#include "backends/cuda/attention.h"
+
+namespace genesis::cuda {
+namespace {
+
+bool is_forward(const KernelQuery& query) { return query.op.name() == ops::Attention::info.name; }
+
+ops::AttentionRules rules_of(const KernelQuery& query) {
+  if (is_forward(query)) return from_attributes<ops::Attention>(query.attributes);
+  return from_attributes<ops::AttentionGrad>(query.attributes);
+}
+
+HeadSteps steps_of(const std::vector<int64_t>& sizes, bool heads_first) {
+  const int64_t inner = sizes[2] * sizes[3];
+  return {sizes[1] * inner, heads_first ? inner : sizes[3], heads_first ? sizes[3] : inner};
+}
+
+void read_mask(AttentionShape& s, const TensorType& mask) {
+  s.mask_dtype = mask.dtype;
+  const auto sizes = mask.shape.sizes();
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    s.mask_steps[i + 4 - sizes.size()] = sizes[i] == 1 ? 0 : step;
+    step *= sizes[i];
+  }
+}
+
+}  // namespace
+
+AttentionShape attention_shape(const KernelQuery& query) {
+  const auto rules = rules_of(query);
+  const auto q = query.inputs[0].shape.sizes(), k = query.inputs[1].shape.sizes(),
+             v = query.inputs[2].shape.sizes();
+  AttentionShape s;
+  s.dtype = query.inputs[0].dtype;
+  s.heads_first = rules.layout == AttentionLayout::kBHTD;
+  const size_t heads = s.heads_first ? 1 : 2, time = 3 - heads;
+  s.batch = q[0];
+  s.heads = q[heads];
+  s.key_heads = k[heads];
+  s.queries = q[time];
+  s.keys = k[time];
+  s.size = q[3];
+  s.v_size = v[3];
+  s.scale = rules.scale != 0 ? rules.scale : 1 / std::sqrt(static_cast<double>(s.size));
+  s.causal = rules.causal;
+  s.has_mask = rules.has_mask;
+  s.has_key_length = rules.has_key_length;
+  s.q = steps_of(q, s.heads_first);
+  s.k = steps_of(k, s.heads_first);
+  s.v = steps_of(v, s.heads_first);
+  auto y = q;
+  y[3] = v[3];
+  s.y = steps_of(y, s.heads_first);
+  s.first_optional = is_forward(query) ? 3 : 6;
+  if (s.has_mask) read_mask(s, query.inputs[static_cast<size_t>(s.first_optional)]);
+  return s;
+}
+
+namespace {
+
+AttentionData common_data(const AttentionShape& s, const KernelContext& c) {
+  AttentionData d;
+  d.q = c.input(0).data;
+  d.k = c.input(1).data;
+  d.v = c.input(2).data;
+  if (s.has_mask) d.mask = c.input(s.first_optional).data;
+  if (s.has_key_length) d.key_length = c.inputs.back().as<const int64_t>();
+  d.scratch = c.scratch;
+  d.stream = launch_of(c).stream;
+  d.fault = launch_of(c).fault;
+  return d;
+}
+
+}  // namespace
+
+AttentionData forward_data(const AttentionShape& s, const KernelContext& c) {
+  AttentionData d = common_data(s, c);
+  d.y = c.output(0).data;
+  d.lse = c.outputs.size() > 1 ? c.output(1).data : nullptr;
+  return d;
+}
+
+AttentionData backward_data(const AttentionShape& s, const KernelContext& c) {
+  AttentionData d = common_data(s, c);
+  d.y = c.input(3).data;
+  d.lse = c.input(4).data;
+  d.dy = c.input(5).data;
+  d.dq = c.output(0).data;
+  d.dk = c.output(1).data;
+  d.dv = c.output(2).data;
+  return d;
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,267 @@
+// Few queries against many keys: decoding. The cache of keys and values is read once, by all rows of a group
+// of query heads together, at the memory's speed: a few lanes hold one key's row, several keys are under way
+// per lane, and every such set of lanes keeps running maxima and sums of its own. The keys that exist are
+// shared evenly among blocks whose number comes from the shapes; a second kernel merges the blocks' results
+// in order.
+#include "backends/cuda/attention_sight.h"
+#include "backends/cuda/packs.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kWarps = 4, kLanes = 32, kAll = kWarps * kLanes, kAhead = 4;
+constexpr int64_t kMostQueries = 8, kWantedBlocks = 264, kLeastKeys = 64, kMostSplits = 64;
+constexpr int kMergeWarps = 4;
+
+template <class T>
+constexpr int kPack = 16 / sizeof(T);
+
+// How the work is cut, by shape alone.
+struct Cut {
+  int64_t rows, group_rows, chunks, splits;  // rows: of one key head; group_rows: of a block
+};
+
+int64_t rows_of_block(int64_t rows) { return rows <= 1 ? 1 : rows <= 4 ? 4 : 8; }
+
+Cut cut_of(const AttentionShape& s) {
+  Cut cut{};
+  cut.rows = s.heads / std::max<int64_t>(s.key_heads, 1) * s.queries;
+  cut.group_rows = rows_of_block(cut.rows);
+  cut.chunks = blocks_for(cut.rows, cut.group_rows);
+  const int64_t columns = std::max<int64_t>(1, s.batch * s.key_heads * cut.chunks);
+  cut.splits = std::clamp<int64_t>(kWantedBlocks / columns, 1,
+                                   std::clamp<int64_t>(s.keys / kLeastKeys, 1, kMostSplits));
+  return cut;
+}
+
+// exp is exact enough for f32; 16-bit results do not show the difference to the fast one.
+template <class T>
+__device__ float weight_of(float x) {
+  if constexpr (sizeof(T) == 4)
+    return expf(x);
+  else
+    return __expf(x);
+}
+
+// What a set of lanes knows of one row: the maximum, the sum, and its lanes' features of the weighted values.
+template <int N>
+struct State {
+  float top = -INFINITY, sum = 0, y[N] = {};
+};
+
+template <class T, int N>
+__device__ void merge(State<N>& a, float top, float sum, const float (&y)[N]) {
+  const float higher = maximum(a.top, top);
+  if (higher == -INFINITY) return;
+  const float keep = weight_of<T>(a.top - higher), take = weight_of<T>(top - higher);
+  a.top = higher;
+  a.sum = a.sum * keep + sum * take;
+#pragma unroll
+  for (int i = 0; i < N; ++i) a.y[i] = a.y[i] * keep + y[i] * take;
+}
+
+template <class T, int kSet>
+__device__ float dot(const float (&q)[kPack<T>], const Pack<T, kPack<T>>& k) {
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPack<T>; ++i) sum = fmaf(q[i], widen(k.at[i]), sum);
+#pragma unroll
+  for (int far = kSet / 2; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
+  return sum;
+}
+
+// One row of y from the states of sets far / kSet apart within a warp.
+template <class T, int kSet, int N>
+__device__ void merge_sets(State<N>& state) {
+#pragma unroll
+  for (int far = kSet; far < kLanes; far *= 2) {
+    float y[N];
+    const float top = __shfl_xor_sync(0xffffffffu, state.top, far),
+                sum = __shfl_xor_sync(0xffffffffu, state.sum, far);
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = __shfl_xor_sync(0xffffffffu, state.y[i], far);
+    // Both partners must add in one order, or they would differ in the last bit.
+    if (threadIdx.x & far) {
+      State<N> other{top, sum};
+#pragma unroll
+      for (int i = 0; i < N; ++i) other.y[i] = y[i];
+      merge<T>(other, state.top, state.sum, state.y);
+      state = other;
+    } else {
+      merge<T>(state, top, sum, y);
+    }
+  }
+}
+
+// kSet lanes hold a row of kSet * kPack features; G rows per block. Partial results:
+// [column][split][row][size + 2], the last two being maximum and sum.
+template <class T, int kSet, int G>
+__global__ void __launch_bounds__(kAll)
+    split_keys(AttentionShape s, AttentionData data, Cut cut, float* partials) {
+  constexpr int N = kPack<T>, kSize = kSet * N, kSets = kAll / kSet;
+  const int64_t split = blockIdx.x % cut.splits, column = blockIdx.x / cut.splits;
+  const int64_t chunk = column % cut.chunks, key_head = column / cut.chunks % s.key_heads,
+                b = column / cut.chunks / s.key_heads;
+  const int64_t count = key_count(s, data), share = (count + cut.splits - 1) / cut.splits;
+  const int64_t begin = split * share, end = min(count, begin + share);
+  const int at = threadIdx.x % kSet * N, set = threadIdx.x / kSet,
+            group = static_cast<int>(s.heads / s.key_heads);
+
+  float q[G][N];
+  int64_t ends[G];
+  State<N> states[G];
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    const int64_t row = min(chunk * G + g, cut.rows - 1), query = row % s.queries;
+    const int64_t h = key_head * group + row / s.queries;
+    const auto pack = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(data.q) + b * s.q.batch +
+                                                           h * s.q.head + query * s.q.row + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
+    ends[g] = sight_end(s, count, query);
+  }
+  const T* keys = static_cast<const T*>(data.k) + b * s.k.batch + key_head * s.k.head + at;
+  const T* values = static_cast<const T*>(data.v) + b * s.v.batch + key_head * s.v.head + at;
+
+  // All lanes of a warp make the same number of rounds: they exchange sums.
+  for (int64_t j0 = begin; j0 < end; j0 += kSets * kAhead) {
+    Pack<T, N> k[kAhead], v[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int64_t j = min(j0 + set + u * kSets, end - 1);
+      k[u] = *reinterpret_cast<const Pack<T, N>*>(keys + j * s.k.row);
+      v[u] = *reinterpret_cast<const Pack<T, N>*>(values + j * s.v.row);
+    }
+#pragma unroll
+    for (int g = 0; g < G; ++g) {
+      float scores[kAhead], top = states[g].top;
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const int64_t j = j0 + set + u * kSets, row = min(chunk * G + g, cut.rows - 1);
+        const float product = dot<T, kSet>(q[g], k[u]);
+        scores[u] = score_of(s, data, product, b, key_head * group + row / s.queries, row % s.queries, j,
+                             min(end, ends[g]));
+        top = maximum(top, scores[u]);
+      }
+      if (top == -INFINITY) continue;
+      const float keep = weight_of<T>(states[g].top - top);
+      states[g].top = top;
+      states[g].sum *= keep;
+#pragma unroll
+      for (int i = 0; i < N; ++i) states[g].y[i] *= keep;
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const float p = weight_of<T>(scores[u] - top);
+        states[g].sum += p;
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+          states[g].y[i] = p == 0 ? states[g].y[i] : fmaf(p, widen(v[u].at[i]), states[g].y[i]);
+      }
+    }
+  }
+
+  __shared__ float shared[kWarps][G][kSize + 2];
+  const int warp = threadIdx.x / kLanes;
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    merge_sets<T, kSet>(states[g]);
+    if (threadIdx.x % kLanes >= kSet) continue;
+#pragma unroll
+    for (int i = 0; i < N; ++i) shared[warp][g][at + i] = states[g].y[i];
+    if (at == 0) {
+      shared[warp][g][kSize] = states[g].top;
+      shared[warp][g][kSize + 1] = states[g].sum;
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < G * kSize; i += kAll) {
+    const int g = i / kSize, d = i % kSize;
+    State<1> state;
+    for (int w = 0; w < kWarps; ++w) {
+      const float y[1] = {shared[w][g][d]};
+      merge<T>(state, shared[w][g][kSize], shared[w][g][kSize + 1], y);
+    }
+    float* to = partials + ((column * cut.splits + split) * G + g) * (kSize + 2);
+    to[d] = state.y[0];
+    if (d == 0) {
+      to[kSize] = state.top;
+      to[kSize + 1] = state.sum;
+    }
+  }
+}
+
+// A warp per row of y and 32 features: the splits in order.
+template <class T>
+__global__ void __launch_bounds__(kMergeWarps* kLanes)
+    merge_splits(AttentionShape s, AttentionData data, Cut cut, const float* partials) {
+  const int64_t slices = (s.v_size + kLanes - 1) / kLanes;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kMergeWarps + threadIdx.x / kLanes;
+  if (i >= s.batch * s.heads * s.queries * slices) return;
+  const int64_t row = i / slices, d = i % slices * kLanes + threadIdx.x % kLanes;
+  const int64_t query = row % s.queries, h = row / s.queries % s.heads, b = row / s.queries / s.heads;
+  const int64_t group = s.heads / s.key_heads, key_head = h / group, in_group = h % group * s.queries + query;
+  const int64_t column = (b * s.key_heads + key_head) * cut.chunks + in_group / cut.group_rows;
+  const int64_t width = s.v_size + 2, step = cut.group_rows * width;
+  const float* from = partials + column * cut.splits * step + in_group % cut.group_rows * width;
+  State<1> state;
+  for (int64_t split = 0; split < cut.splits; ++split, from += step) {
+    const float y[1] = {d < s.v_size ? from[d] : 0.0f};
+    merge<T>(state, from[s.v_size], from[s.v_size + 1], y);
+  }
+  const bool blind = state.top == -INFINITY;
+  if (d < s.v_size)
+    static_cast<T*>(data.y)[b * s.y.batch + h * s.y.head + query * s.y.row + d] =
+        narrow<T>(blind ? 0.0f : state.y[0] / state.sum);
+  if (d == 0 && data.lse)
+    static_cast<float*>(data.lse)[row] = blind ? state.top : state.top + logf(state.sum);
+}
+
+template <class T, int kSet, int G>
+void start_split(const AttentionShape& s, const AttentionData& d, const Cut& cut) {
+  auto* partials = reinterpret_cast<float*>(d.scratch);
+  const int64_t blocks = s.batch * s.key_heads * cut.chunks * cut.splits;
+  split_keys<T, kSet, G><<<static_cast<unsigned>(blocks), kAll, 0, d.stream>>>(s, d, cut, partials);
+  const int64_t merges = blocks_for(s.rows() * blocks_for(s.v_size, kLanes), kMergeWarps);
+  merge_splits<T><<<static_cast<unsigned>(merges), kMergeWarps * kLanes, 0, d.stream>>>(s, d, cut, partials);
+}
+
+template <class T, int kSet>
+void start_set(const AttentionShape& s, const AttentionData& d) {
+  const Cut cut = cut_of(s);
+  if (cut.group_rows == 1) return start_split<T, kSet, 1>(s, d, cut);
+  if (cut.group_rows == 4) return start_split<T, kSet, 4>(s, d, cut);
+  start_split<T, kSet, 8>(s, d, cut);
+}
+
+template <class T>
+void start_type(const AttentionShape& s, const AttentionData& d) {
+  if (s.size == 16 * kPack<T>) return start_set<T, 16>(s, d);
+  if (s.size == 32 * kPack<T>) return start_set<T, 32>(s, d);
+  if constexpr (sizeof(T) == 2) start_set<T, 8>(s, d);
+}
+
+}  // namespace
+
+std::optional<std::string> split_attention_declines(const AttentionShape& s) {
+  if (s.dtype == DType::f64) return "it computes in f32, the operands are f64";
+  if (s.queries > kMostQueries) return "it takes few queries";
+  if (s.rows() == 0) return "there is nothing to compute";
+  if (s.size != s.v_size) return "it takes one head size for keys and values";
+  const bool f32 = s.dtype == DType::f32;
+  if (s.size != 64 && s.size != 128 && (f32 || s.size != 256))
+    return "it takes head sizes 64, 128 and, in 16 bits, 256";
+  return std::nullopt;
+}
+
+int64_t split_attention_scratch(const AttentionShape& s) {
+  const Cut cut = cut_of(s);
+  return s.batch * s.key_heads * cut.chunks * cut.splits * cut.group_rows * (s.v_size + 2) * 4;
+}
+
+void run_split_attention(const AttentionShape& s, const AttentionData& d) {
+  if (s.dtype == DType::bf16) return start_type<__nv_bfloat16>(s, d);
+  if (s.dtype == DType::f16) return start_type<__half>(s, d);
+  start_type<float>(s, d);
+}
+
+}  // namespace genesis::cuda
