@@ -14,7 +14,7 @@ struct RowPlan {
   int threads = 128;   // of a block
   int64_t blocks = 0;  // threads / group rows each
 
-  static RowPlan of(int64_t rows, int64_t packs, bool may_hold) {
+  static RowPlan of(int64_t rows, int64_t packs, bool may_hold, int most_threads = 1024) {
     constexpr int kMostHeld = 4, kMostHolders = 512;  // more threads would not have the registers
     constexpr int64_t kChip = 128 << 10;              // threads that keep a chip busy
     RowPlan plan;
@@ -24,7 +24,7 @@ struct RowPlan {
     while (plan.group < kMostHolders && (each() > kMostHeld || (each() > 1 && rows * plan.group < kChip)))
       plan.group *= 2;
     if (may_hold && each() <= kMostHeld) plan.held = each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
-    if (each() > kMostHeld) plan.group = 1024;
+    if (each() > kMostHeld) plan.group = most_threads;
     plan.threads = plan.group > 32 ? plan.group : 128;
     plan.blocks = blocks_for(rows, plan.threads / plan.group);
     return plan;
@@ -37,11 +37,13 @@ struct RowPlan {
 struct RowLane {
   int64_t row, packs;  // packs: 0 in groups that have no row
   int first, step;     // the thread has packs first, first + step, ...
+  bool there;          // the group has a row
 
   __device__ RowLane(int64_t rows, int64_t row_packs, int group) {
     row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / group) + threadIdx.x / group;
-    packs = row < rows ? row_packs : 0;
-    if (row >= rows) row = 0;
+    there = row < rows;
+    packs = there ? row_packs : 0;
+    if (!there) row = 0;
     first = static_cast<int>(threadIdx.x) % group;
     step = group;
   }
