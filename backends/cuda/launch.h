@@ -13,7 +13,7 @@ namespace genesis::cuda {
 // In device memory, one per plan; the runner looks at it when a run is done. Steps run in order, so the first
 // report is the first step's.
 struct DeviceFault {
-  int32_t set = 0;
+  int32_t set = 0;  // 1: an index out of range; 2: an integer divided by zero
   int32_t step = 0;
   int64_t value = 0, limit = 0;  // value is outside [0, limit)
 };
@@ -25,7 +25,7 @@ struct FaultReport {
 
 #ifdef __CUDACC__
   __device__ void operator()(int64_t value, int64_t limit) const {
-    if (atomicExch(&fault->set, 1)) return;
+    if (atomicCAS(&fault->set, 0, 1)) return;
     fault->step = step;
     fault->value = value;
     fault->limit = limit;

@@ -1,0 +1,9 @@
+// The text in front of every generated kernel: formula_words.h, schema/ops/formulas.h and fused_kit.h, put
+// into the binary by the build (meson.build, fused_prelude.cpp.in).
+#pragma once
+
+namespace genesis::cuda {
+
+extern const char* const kFusedPrelude;
+
+}  // namespace genesis::cuda
