@@ -169,7 +169,10 @@ class CudaRunner final : public Runner {
     check(cudaMemsetAsync(fault_memory_.get(), 0, sizeof(DeviceFault), stream_), "clearing faults");
     std::memset(seen_fault_.get(), 0, sizeof(DeviceFault));
     Fault report;
-    report.report(fault.value, fault.limit);
+    if (fault.set == 2)
+      report.report("integer division by zero");
+    else
+      report.report(fault.value, fault.limit);
     fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);
   }
 

@@ -19,8 +19,6 @@
 namespace genesis::cuda {
 namespace {
 
-using Code = std::shared_ptr<const std::string>;
-
 // NVRTC's functions, found once.
 struct Nvrtc {
   template <class F>
@@ -148,34 +146,21 @@ void keep(const std::filesystem::path& path, const std::string& code) {
   }
 }
 
-std::string compile_or_read(const std::string& source, const Target& target, const std::string& key) {
+}  // namespace
+
+std::string compile(const std::string& source, int major, int minor) {
+  const Target target = target_for(major, minor);
   const auto folder = cache_folder();
-  const auto path = folder ? *folder / (key + ".kernel") : std::filesystem::path();
-  if (folder)
-    if (auto kept = read_kept(path)) return std::move(*kept);
+  if (!folder) return Program(source).compile(target);
+  const auto path = *folder / (key_of(source, target) + ".kernel");
+  if (auto kept = read_kept(path)) return std::move(*kept);
   std::string code = Program(source).compile(target);
-  if (folder) keep(path, code);
+  keep(path, code);
   return code;
 }
 
-}  // namespace
-
-std::shared_ptr<const std::string> compile(const std::string& source, int major, int minor) {
-  static std::mutex mutex;
-  static std::map<std::string, Code> made;
-  const Target target = target_for(major, minor);
-  const std::string key = key_of(source, target);
-  {
-    const std::lock_guard lock(mutex);
-    if (const auto at = made.find(key); at != made.end()) return at->second;
-  }
-  const auto code = std::make_shared<const std::string>(compile_or_read(source, target, key));
-  const std::lock_guard lock(mutex);
-  return made.emplace(key, code).first->second;
-}
-
-LoadedCode::LoadedCode(Code code) : code_(std::move(code)) {
-  check(cudaLibraryLoadData(&library_, code_->data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+LoadedCode::LoadedCode(std::string code) : code_(std::move(code)) {
+  check(cudaLibraryLoadData(&library_, code_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
         "loading a compiled kernel");
 }
 
@@ -189,14 +174,17 @@ const void* LoadedCode::kernel(const char* name) const {
 
 std::shared_ptr<const LoadedCode> load(const std::string& source) {
   static std::mutex mutex;
-  static std::map<const std::string*, std::weak_ptr<const LoadedCode>> loaded;  // codes are never freed
+  static std::map<std::string, std::weak_ptr<const LoadedCode>> loaded;
   const Chip& chip = current_chip();
-  const Code code = compile(source, chip.major, chip.minor);
+  const std::string key = key_of(source, target_for(chip.major, chip.minor));
+  const auto known = [&] {
+    const std::lock_guard lock(mutex);
+    return loaded[key].lock();
+  };
+  if (auto still = known()) return still;
+  const auto fresh = std::make_shared<const LoadedCode>(compile(source, chip.major, chip.minor));
   const std::lock_guard lock(mutex);
-  std::weak_ptr<const LoadedCode>& known = loaded[code.get()];
-  if (auto still = known.lock()) return still;
-  const auto fresh = std::make_shared<const LoadedCode>(code);
-  known = fresh;
+  loaded[key] = fresh;
   return fresh;
 }
 
