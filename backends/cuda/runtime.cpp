@@ -88,6 +88,7 @@ std::shared_ptr<std::byte> allocate(int device, int64_t bytes) {
     cudaFree(p);
   });
   check(cudaMemset(memory, 0, size), "clearing memory");
+  check(cudaStreamSynchronize(nullptr), "clearing memory");  // other streams do not wait for this one
   return owner;
 }
 

@@ -16,11 +16,13 @@ failed=0
 section() { printf '\n== %s\n' "$*"; }
 wanted() { [[ $steps == *" $1 "* ]]; }
 
+# A test program that died names its last test.
+crashed() { grep -q '^\[==========\].* ran' "$1" || printf '[  FAILED  ] %s (0 ms) died\n' "$(grep -a '^\[ RUN' "$1" | tail -1 | awk '{ print $4 }')" >>"$1"; }
 # One suite in as many shards as there are cores; prints what failed and a line with the counts.
 run_suite() {
   local suite=$1 i; shift
   for ((i = 0; i < jobs; ++i)); do
-    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$i timeout 400 "$build/tests/$suite" --gtest_brief=1 "$@" >"$out/$suite.$i.log" 2>&1 &
+    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$i timeout 400 "$build/tests/$suite" "$@" >"$out/$suite.$i.log" 2>&1 || crashed "$out/$suite.$i.log" &
   done
   wait
   cat "$out/$suite".*.log >"$out/$suite.log"
