@@ -56,4 +56,8 @@ std::optional<std::string> split_attention_declines(const AttentionShape& shape)
 int64_t split_attention_scratch(const AttentionShape& shape);
 void run_split_attention(const AttentionShape& shape, const AttentionData& data);
 
+// The lengths of queries and keys of every entry of the batch, as a library reads them.
+void write_attention_lengths(const AttentionShape& shape, const AttentionData& data, int32_t* queries,
+                             int32_t* keys);
+
 }  // namespace genesis::cuda

@@ -216,6 +216,14 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
     static_cast<float*>(data.lse)[row] = blind ? state.top : state.top + logf(state.sum);
 }
 
+__global__ void write_lengths(AttentionShape s, AttentionData data, int32_t* queries, int32_t* keys) {
+  const auto count = static_cast<int32_t>(key_count(s, data));
+  for (int64_t b = threadIdx.x; b < s.batch; b += blockDim.x) {
+    queries[b] = static_cast<int32_t>(s.queries);
+    keys[b] = count;
+  }
+}
+
 template <class T, int kSet, int G>
 void start_split(const AttentionShape& s, const AttentionData& d, const Cut& cut) {
   auto* partials = reinterpret_cast<float*>(d.scratch);
@@ -256,6 +264,11 @@ std::optional<std::string> split_attention_declines(const AttentionShape& s) {
 int64_t split_attention_scratch(const AttentionShape& s) {
   const Cut cut = cut_of(s);
   return s.batch * s.key_heads * cut.chunks * cut.splits * cut.group_rows * (s.v_size + 2) * 4;
+}
+
+void write_attention_lengths(const AttentionShape& s, const AttentionData& d, int32_t* queries,
+                             int32_t* keys) {
+  write_lengths<<<1, kAll, 0, d.stream>>>(s, d, queries, keys);
 }
 
 void run_split_attention(const AttentionShape& s, const AttentionData& d) {

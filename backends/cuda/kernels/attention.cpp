@@ -1,5 +1,7 @@
 // attention and attention_grad on CUDA: which of the ways to compute them (attention.h) takes a node.
 #include "backends/cuda/attention.h"
+#include "backends/cuda/cudnn_attention.h"
+#include "backends/cuda/packs.h"
 
 namespace genesis::cuda {
 namespace {
@@ -41,14 +43,58 @@ void run_plain_grad(const KernelContext& c) {
   run_plain_gradient(shape, backward_data(shape, c));
 }
 
+// By cuDNN, or by the tiles when it cannot; the scratch is enough for either.
+struct Fused {
+  AttentionShape shape;
+  std::shared_ptr<const CudnnAttention> plan;  // null: the tiles
+};
+
+std::shared_ptr<const void> prepare_fused(const KernelQuery& query) {
+  const AttentionShape shape = attention_shape(query);
+  return std::make_shared<Fused>(Fused{shape, shared_cudnn_forward(shape, query.outputs.size() > 1)});
+}
+
+std::shared_ptr<const void> prepare_fused_grad(const KernelQuery& query) {
+  const AttentionShape shape = attention_shape(query);
+  return std::make_shared<Fused>(Fused{shape, shared_cudnn_backward(shape)});
+}
+
+int64_t fused_grad_scratch(const AttentionShape& shape) {
+  return std::max(cudnn_backward_scratch(shape), plain_gradient_scratch(shape));
+}
+
+void run_fused(const KernelContext& c) {
+  const auto& fused = c.prepared<Fused>();
+  const AttentionData data = forward_data(fused.shape, c);
+  if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
+  run_plain_attention(fused.shape, data);
+}
+
+void run_fused_grad(const KernelContext& c) {
+  const auto& fused = c.prepared<Fused>();
+  const AttentionData data = backward_data(fused.shape, c);
+  if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
+  run_plain_gradient(fused.shape, data);
+}
+
 constexpr KernelImpl kForward[] = {
     {.name = "split keys",
      .run = run_split,
      .can_run = can_run<split_attention_declines>,
      .scratch_bytes = scratch_bytes<split_attention_scratch>,
      .prepare = prepare},
+    {.name = "fused",
+     .run = run_fused,
+     .can_run = can_run<cudnn_attention_declines>,
+     .scratch_bytes = scratch_bytes<cudnn_forward_scratch>,
+     .prepare = prepare_fused},
     {.name = "tiles", .run = run_plain, .can_run = can_run<plain_attention_declines>, .prepare = prepare}};
-constexpr KernelImpl kBackward[] = {{.name = "tiles",
+constexpr KernelImpl kBackward[] = {{.name = "fused",
+                                     .run = run_fused_grad,
+                                     .can_run = can_run<cudnn_attention_declines>,
+                                     .scratch_bytes = scratch_bytes<fused_grad_scratch>,
+                                     .prepare = prepare_fused_grad},
+                                    {.name = "tiles",
                                      .run = run_plain_grad,
                                      .can_run = can_run<plain_attention_declines>,
                                      .scratch_bytes = scratch_bytes<plain_gradient_scratch>,
