@@ -59,7 +59,6 @@ inline Integer pow(Integer a, Integer b) {
 
 inline double select(bool c, double a, double b) { return c ? a : b; }
 inline double normal_tail(double x) { return 0.5 * std::erfc(x * 0.70710678118654752440); }
-inline double exp_nonpositive(double x) { return std::exp(x); }
 inline double round(double x) { return std::nearbyint(x); }
 using std::abs, std::floor, std::ceil, std::sqrt, std::exp, std::log, std::log1p, std::expm1, std::sin,
     std::cos, std::tan, std::asin, std::acos, std::atan, std::sinh, std::cosh, std::tanh, std::erf, std::pow,

@@ -101,7 +101,7 @@ class Chain {
   void push(Stage stage, std::array<int, 2> memory, StageFunction plain = nullptr) {
     for (size_t m = 0; m < 2; ++m) {
       if (memory[m] < 0) continue;
-      stage.is_input[m] = reg(memory[m]).place == Register::Place::kInput;
+      stage.far[m] = reg(memory[m]).far;
       stage.element_bytes[m] = static_cast<uint8_t>(reg(memory[m]).element_bytes());
       if (std::find(memory_.begin(), memory_.end(), memory[m]) == memory_.end()) memory_.push_back(memory[m]);
     }

@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kWholeRow = 256;  // shorter rows share a tile
 constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kBlockElements = 16 * 1024;
+constexpr int64_t kFarBytes = 512 * 1024;
 constexpr int64_t kStreamBytes = 16 * 1024 * 1024;  // larger results go around the cache
 
 size_t index(int i) { return static_cast<size_t>(i); }
@@ -107,6 +108,7 @@ class Compiler {
     const bool along_row = layout.strides[index(tiles_->num_outer)] != 0;
     const Extent extent = along_row ? Extent::kTile : layout.only_columns ? Extent::kOne : Extent::kRow;
     int r = new_register(extent, dtype, Register::Place::kInput, v);
+    reg(r).far = program_.inputs[index(v)].bytes() >= kFarBytes;
     const bool contiguous = one_row_ || extent == Extent::kOne || row_dense(v, extent);
     if (!contiguous) r = gather(r, layout, extent);
     if (is_low_precision(dtype)) return {load_half(r), lane};

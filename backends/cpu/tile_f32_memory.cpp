@@ -155,18 +155,23 @@ class PartOfBlock {
 };
 
 // Asks for the lines of a block in the order of its elements, all inputs in turn. Stage by stage, memory
-// would be asked for a block of one input and then for a block of the next, and be a fifth slower.
-class Inputs {
+// would be asked for a block of one input and then for a block of the next, and be a third slower.
+class FarInputs {
  public:
-  Inputs(const Stage* stages, size_t count) {
+  static constexpr size_t kMany = 3;
+
+  FarInputs(const Stage* stages, size_t count) {
     for (size_t k = 0; k < count; ++k)
       for (size_t m = 0; m < 2; ++m)
-        if (stages[k].is_input[m] && !stages[k].scalar[m])
-          add(stages[k].memory[m], stages[k].element_bytes[m]);
+        if (stages[k].far[m] && !stages[k].scalar[m]) add(stages[k].memory[m], stages[k].element_bytes[m]);
   }
+  size_t count() const { return count_; }
+  // The compiler sees a small count, so that asking costs little.
+  template <size_t kCount>
   HWY_INLINE void prefetch(size_t block) const {
+    const size_t count = kCount < kMany ? kCount : count_;
     for (size_t i = block; i < block + stage_block(); i += lanes())
-      for (size_t k = 0; k < count_; ++k) hwy::Prefetch(inputs_[k].memory + i * inputs_[k].element_bytes);
+      for (size_t k = 0; k < count; ++k) hwy::Prefetch(inputs_[k].memory + i * inputs_[k].element_bytes);
   }
 
  private:
@@ -185,14 +190,22 @@ class Inputs {
   Input inputs_[kMaxChainMemory];
 };
 
+// Returns where the last whole block ends.
+template <size_t kInputs>
+size_t run_blocks(const Stage* stages, const FarInputs& inputs, size_t i, size_t n) {
+  for (; i + stage_block() <= n; i += stage_block()) {
+    inputs.prefetch<kInputs>(i);
+    Stages::start(stages, i, kStageVectors);
+  }
+  return i;
+}
+
 void run_chain(const Stage* stages, size_t count, size_t n, size_t head) {
   size_t i = std::min(head, n);
   if (i > 0) PartOfBlock(stages, count, 0, i).run();
-  const Inputs inputs(stages, count);
-  for (; i + stage_block() <= n; i += stage_block()) {
-    inputs.prefetch(i);
-    Stages::start(stages, i, kStageVectors);
-  }
+  const FarInputs inputs(stages, count);
+  constexpr decltype(&run_blocks<0>) kRun[] = {run_blocks<0>, run_blocks<1>, run_blocks<2>, run_blocks<3>};
+  i = kRun[std::min(inputs.count(), FarInputs::kMany)](stages, inputs, i, n);
   if (i < n) PartOfBlock(stages, count, i, n - i).run();
 }
 

@@ -18,6 +18,7 @@ struct Register {
   enum class Place : uint8_t { kSlot, kInput, kOutput } place = Place::kSlot;
   Extent extent = Extent::kTile;
   DType dtype = DType::f32;
+  bool far = false;     // an input too large for the second cache
   bool pinned = false;  // made once, before the first tile: its slot is its own
   int port = 0;         // number of the input or output
   int64_t offset = 0;   // of the slot in the scratch memory

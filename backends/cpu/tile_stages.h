@@ -23,7 +23,7 @@ struct Stage {
   StageFunction run;
   std::array<std::byte*, 2> memory;  // of the operands that are not in registers, or of the result
   std::array<bool, 2> scalar;        // this operand is one element
-  std::array<bool, 2> is_input;      // this operand comes from outside the program
+  std::array<bool, 2> far;           // this operand is not in a cache near by
   std::array<uint8_t, 2> element_bytes;
   bool writes;  // memory[0] is the result
   std::array<float, 2> parameters;

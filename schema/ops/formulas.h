@@ -5,7 +5,7 @@
 //
 //   T(number)  + - * /  unary -  == != < <= > >=  select(condition, T, T)
 //   abs floor ceil round sqrt exp log log1p expm1 sin cos tan asin acos atan sinh cosh tanh erf normal_tail
-//   pow atan2 fmod copysign  exp_nonpositive (exp for x <= 0 that may give 0 for a denormal result)
+//   pow atan2 fmod copysign
 //
 // Used by backends/cpu/simd_math.h (vectors), backends/cpu/scalar_math.h (f64, integers) and by code made for
 // GPUs. A function has the name of its op; attributes are further parameters (schema/ops/formula_call.h).
@@ -31,11 +31,10 @@ GENESIS_FORMULA T reciprocal(T x) {
   return T(1) / x;
 }
 
-// With exp(-|x|) nothing overflows, and small results keep their relative accuracy.
+// Where exp overflows, the result is 0, as it should be.
 template <class T>
 GENESIS_FORMULA T sigmoid(T x) {
-  const T e = exp_nonpositive(-abs(x));
-  return select(x < T(0), e, T(1)) / (T(1) + e);
+  return T(1) / (T(1) + exp(-x));
 }
 template <class T>
 GENESIS_FORMULA T relu(T x) {
@@ -51,7 +50,7 @@ GENESIS_FORMULA T elu(T x, T alpha) {
 }
 template <class T>
 GENESIS_FORMULA T silu(T x) {
-  return x * sigmoid(x);
+  return x / (T(1) + exp(-x));
 }
 // x cdf(x) = max(x, 0) - |x| normal_tail(|x|), where nothing cancels; the tail is 0 long before 40.
 template <class T>
@@ -62,7 +61,7 @@ GENESIS_FORMULA T gelu(T x) {
 // (1 + tanh(z)) / 2 = sigmoid(2 z), which does not cancel for negative z.
 template <class T>
 GENESIS_FORMULA T gelu_tanh(T x) {
-  return x * sigmoid(x * (x * x * T(0.07135481627260026) + T(1.5957691216057308)));
+  return x / (T(1) + exp(x * (x * x * T(-0.07135481627260026) - T(1.5957691216057308))));
 }
 template <class T>
 GENESIS_FORMULA T softplus(T x, T beta, T threshold) {
