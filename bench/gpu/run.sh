@@ -17,7 +17,7 @@ section() { printf '\n== %s\n' "$*"; }
 wanted() { [[ $steps == *" $1 "* ]]; }
 
 # A test program that died names its last test.
-crashed() { grep -q '^\[==========\].* ran' "$1" || printf '[  FAILED  ] %s (0 ms) died\n' "$(grep -a '^\[ RUN' "$1" | tail -1 | awk '{ print $4 }')" >>"$1"; }
+crashed() { grep -q '^\[==========\].* ran' "$1" || printf '[  FAILED  ] %s, died (0 ms)\n' "$(grep -a '^\[ RUN' "$1" | tail -1 | awk '{ print $4 }')" >>"$1"; }
 # One suite in as many shards as there are cores; prints what failed and a line with the counts.
 run_suite() {
   local suite=$1 i; shift
