@@ -5,5 +5,6 @@
 namespace genesis::cuda {
 
 extern const char* const kFusedPrelude;
+extern const char* const kReduceKit;  // reduce_kit.h, for reductions
 
 }  // namespace genesis::cuda

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "backends/cuda/fused_prelude.h"
+#include "backends/cuda/source_types.h"
 #include "schema/error.h"
 #include "schema/ops/formula_call.h"
 
@@ -11,18 +12,6 @@ namespace genesis::cuda {
 namespace {
 
 size_t at(int i) { return static_cast<size_t>(i); }
-
-std::string_view memory_type(DType dtype) {
-  static constexpr std::string_view kTypes[] = {"float",         "double", "f16", "bf16",  "signed char",
-                                                "unsigned char", "short",  "int", "int64", "bool"};
-  return kTypes[static_cast<size_t>(dtype)];
-}
-
-std::string_view lane_type(DType dtype) {
-  if (dtype == DType::f64) return "double";
-  if (is_float(dtype)) return "float";
-  return is_integer(dtype) ? "Integer" : "bool";
-}
 
 // What a formula computes in.
 std::string_view formula_type(std::string_view formula, DType dtype) {
