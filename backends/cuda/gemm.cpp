@@ -86,6 +86,7 @@ class FewRowsGemm final : public Gemm {
 }  // namespace
 
 std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
+  if (problem.batch * problem.m * problem.n == 0) return std::make_shared<PlainGemm>(problem);
   if (few_rows_takes(problem)) return std::make_shared<FewRowsGemm>(problem);
   if (lt_takes(problem) && cublas_lt().available()) return std::make_shared<LtGemm>(problem);
   return std::make_shared<PlainGemm>(problem);

@@ -1,6 +1,8 @@
-// A few rows of x against a weight [n, k]: what decoding does. The weight is read once and by far the most
-// bytes, so each warp keeps several 16-byte loads of it in flight, while x comes out of the cache. How k is
-// split among warps depends on the shape alone, and partial sums are added in one order.
+// A few rows of x against weights [n, k]: what decoding does. Weights are read once and by far the most
+// bytes, so each warp keeps several 16-byte loads of them in flight, while x comes out of the cache. How k is
+// split among warps depends on k alone, and partial sums are added in one order.
+#include <array>
+
 #include "backends/cuda/activate.h"
 #include "backends/cuda/gemm_plain.h"
 #include "backends/cuda/number.h"
@@ -9,13 +11,20 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarps = 8, kLanes = 32;
+constexpr int kWarps = 8, kLanes = 32, kMostSplits = 4, kMostLayers = 8;
 constexpr int64_t kManyWarps = 4096;  // enough to fill a large chip twice
 
+struct Layer {
+  const void *weight, *bias;
+  void* y;
+  int64_t n, ldc, first_block;
+};
+
 struct Rows {
-  int64_t m, n, k, lda, ldc;
-  int splits;  // warps that share a group of weight rows
+  int64_t m, k, lda;
+  int splits, layers;  // splits: warps that share a group of weight rows
   Activation activation;
+  Layer layer[kMostLayers];  // a swiglu: gate and up
 };
 
 template <class T>
@@ -28,9 +37,9 @@ __device__ __forceinline__ Pack<T, kPack<T>> load_once(const T* at) {
   return reinterpret_cast<const Pack<T, kPack<T>>&>(bits);
 }
 
-// Each warp: R rows of the weight times M rows of x, over its share of k.
+// Each warp: R rows of weights times M rows of x, over its share of k.
 template <class T, int M, int R>
-__device__ void partial_products(const Rows& rows, const T* x, const T* weight, int64_t first, int part,
+__device__ void partial_products(const Rows& rows, const T* x, const T* (&weights)[R], int part,
                                  float (&sums)[M][R]) {
   constexpr int N = kPack<T>;
   const int64_t packs = rows.k / N, step = static_cast<int64_t>(kLanes) * rows.splits;
@@ -38,7 +47,7 @@ __device__ void partial_products(const Rows& rows, const T* x, const T* weight, 
   for (int64_t p = part * kLanes + threadIdx.x % kLanes; p < packs; p += step) {
     Pack<T, N> w[R];
 #pragma unroll
-    for (int r = 0; r < R; ++r) w[r] = load_once(weight + min(first + r, rows.n - 1) * rows.k + p * N);
+    for (int r = 0; r < R; ++r) w[r] = load_once(weights[r] + p * N);
 #pragma unroll
     for (int m = 0; m < M; ++m) {
       const Pack<T, N> v =
@@ -53,15 +62,40 @@ __device__ void partial_products(const Rows& rows, const T* x, const T* weight, 
   }
 }
 
-template <class T, int M, int R>
-__global__ void __launch_bounds__(kWarps* kLanes)
-    few_rows(Rows rows, const T* x, const T* weight, const T* bias, T* y) {
-  __shared__ float shares[kWarps][M * R];
+// One sum of a row with its bias, from the warps' shares.
+template <class T>
+__device__ float finished(const float (&shares)[kWarps][kMostLayers * 4], int first, int splits, int at,
+                          const void* bias, int64_t row) {
+  float sum = 0;
+  for (int s = 0; s < splits; ++s) sum += shares[first + s][at];
+  if (bias) sum += widen(static_cast<const T*>(bias)[row]);
+  return sum;
+}
+
+// R rows of weights per group of warps. kSwiglu: half of them gate's, half up's, in turns.
+template <class T, int M, int R, bool kSwiglu>
+__global__ void __launch_bounds__(kWarps* kLanes) few_rows(Rows rows, const T* x) {
+  static_assert(M * R <= kMostLayers * 4);
+  constexpr int kResults = kSwiglu ? R / 2 : R;
+  __shared__ float shares[kWarps][kMostLayers * 4];
+  int at = 0;
+  if (!kSwiglu)
+    while (at + 1 < rows.layers && blockIdx.x >= rows.layer[at + 1].first_block) ++at;
+  const Layer &layer = rows.layer[at], &up = rows.layer[kSwiglu ? 1 : at];
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   const int groups = kWarps / rows.splits, group = warp / rows.splits;
-  const int64_t first = (static_cast<int64_t>(blockIdx.x) * groups + group) * R;
+  const int64_t first_of_block = (static_cast<int64_t>(blockIdx.x) - layer.first_block) * groups * kResults;
+  const int64_t first = first_of_block + group * kResults;
   float sums[M][R] = {};
-  if (first < rows.n) partial_products<T, M, R>(rows, x, weight, first, warp % rows.splits, sums);
+  if (first < layer.n) {
+    const T* weights[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int64_t row = min(first + (kSwiglu ? r / 2 : r), layer.n - 1);
+      weights[r] = static_cast<const T*>(kSwiglu && r % 2 ? up.weight : layer.weight) + row * rows.k;
+    }
+    partial_products<T, M, R>(rows, x, weights, warp % rows.splits, sums);
+  }
 #pragma unroll
   for (int m = 0; m < M; ++m)
 #pragma unroll
@@ -72,43 +106,70 @@ __global__ void __launch_bounds__(kWarps* kLanes)
       if (lane == 0) shares[warp][m * R + r] = sums[m][r];
     }
   __syncthreads();
-  for (int i = threadIdx.x; i < groups * M * R; i += kWarps * kLanes) {
-    const int m = i % (M * R) / R, g = i / (M * R);
-    const int64_t row = (static_cast<int64_t>(blockIdx.x) * groups + g) * R + i % R;
-    if (m >= rows.m || row >= rows.n) continue;
-    float sum = 0;
-    for (int s = 0; s < rows.splits; ++s) sum += shares[g * rows.splits + s][i % (M * R)];
-    if (bias) sum += widen(bias[row]);
-    y[m * rows.ldc + row] = narrow<T>(activate(sum, rows.activation));
+  for (int i = threadIdx.x; i < groups * M * kResults; i += kWarps * kLanes) {
+    const int m = i / kResults % M, g = i / (M * kResults), r = i % kResults;
+    const int64_t row = first_of_block + g * kResults + r;
+    if (m >= rows.m || row >= layer.n) continue;
+    const int from = g * rows.splits;
+    T* y = static_cast<T*>(layer.y) + m * layer.ldc + row;
+    if constexpr (kSwiglu) {
+      const float a = finished<T>(shares, from, rows.splits, m * R + 2 * r, layer.bias, row);
+      const float b = finished<T>(shares, from, rows.splits, m * R + 2 * r + 1, up.bias, row);
+      *y = narrow<T>(gated(widen(narrow<T>(a)), widen(narrow<T>(b))));
+    } else {
+      const float a = finished<T>(shares, from, rows.splits, m * R + r, layer.bias, row);
+      *y = narrow<T>(activate(a, rows.activation));
+    }
   }
 }
 
-template <class T, int M, int R>
-void start_few_rows(const GemmProblem& p, const GemmData& d) {
-  const int64_t groups = (p.n + R - 1) / R, packs = p.k / kPack<T>;
-  int splits = 1;
-  while (splits < kWarps && groups * splits < kManyWarps && packs >= 2 * kLanes * splits * 2) splits *= 2;
-  const Rows rows{p.m, p.n, p.k, p.lda, p.ldc, splits, p.activation};
-  const int64_t per_block = kWarps / splits, blocks = (groups + per_block - 1) / per_block;
-  few_rows<T, M, R><<<static_cast<unsigned>(blocks), kWarps * kLanes, 0, d.stream>>>(
-      rows, static_cast<const T*>(d.a), static_cast<const T*>(d.b),
-      p.has_bias ? static_cast<const T*>(d.bias) : nullptr, static_cast<T*>(d.c));
+template <class T, int M, int R, bool kSwiglu>
+void start_few_rows(Rows rows, const void* x, cudaStream_t stream) {
+  const int64_t packs = rows.k / kPack<T>;
+  rows.splits = 1;
+  while (rows.splits < kMostSplits && packs >= 4 * kLanes * rows.splits) rows.splits *= 2;
+  const int64_t per_block = kWarps / rows.splits * (kSwiglu ? R / 2 : R);
+  int64_t blocks = 0;
+  for (int i = 0; i < (kSwiglu ? 1 : rows.layers); ++i) {
+    rows.layer[i].first_block = blocks;
+    blocks += (rows.layer[i].n + per_block - 1) / per_block;
+  }
+  if (blocks == 0) return;
+  few_rows<T, M, R, kSwiglu>
+      <<<static_cast<unsigned>(blocks), kWarps * kLanes, 0, stream>>>(rows, static_cast<const T*>(x));
 }
 
 // More weight rows per warp reuse x, when there are enough of them to fill the chip.
-template <class T, int M>
-void start_rows(const GemmProblem& p, const GemmData& d) {
-  if (M <= 4 && p.n >= 4 * kManyWarps) return start_few_rows < T, M, M <= 4 ? 4 : 2 > (p, d);
-  if (p.n >= 2 * kManyWarps) return start_few_rows<T, M, 2>(p, d);
-  start_few_rows<T, M, 1>(p, d);
+template <class T, int M, bool kSwiglu>
+void start_rows(const Rows& rows, const void* x, cudaStream_t stream) {
+  int64_t n = 0;
+  for (int i = 0; i < rows.layers; ++i) n += rows.layer[i].n;
+  if constexpr (M <= 4)
+    if (n >= 4 * kManyWarps) return start_few_rows<T, M, 4, kSwiglu>(rows, x, stream);
+  if (kSwiglu || n >= 2 * kManyWarps) return start_few_rows<T, M, 2, kSwiglu>(rows, x, stream);
+  if constexpr (!kSwiglu) start_few_rows<T, M, 1, false>(rows, x, stream);
 }
 
-template <class T>
-void start_for(const GemmProblem& p, const GemmData& d) {
-  if (p.m <= 1) return start_rows<T, 1>(p, d);
-  if (p.m <= 2) return start_rows<T, 2>(p, d);
-  if (p.m <= 4) return start_rows<T, 4>(p, d);
-  start_rows<T, 8>(p, d);
+template <class T, bool kSwiglu>
+void start_type(const Rows& rows, const void* x, cudaStream_t stream) {
+  if (rows.m <= 1) return start_rows<T, 1, kSwiglu>(rows, x, stream);
+  if (rows.m <= 2) return start_rows<T, 2, kSwiglu>(rows, x, stream);
+  if (rows.m <= 4) return start_rows<T, 4, kSwiglu>(rows, x, stream);
+  start_rows<T, 8, kSwiglu>(rows, x, stream);
+}
+
+template <bool kSwiglu>
+void start_all(DType dtype, const Rows& rows, const void* x, cudaStream_t stream) {
+  if (dtype == DType::bf16) return start_type<__nv_bfloat16, kSwiglu>(rows, x, stream);
+  if (dtype == DType::f16) return start_type<__half, kSwiglu>(rows, x, stream);
+  start_type<float, kSwiglu>(rows, x, stream);
+}
+
+Rows rows_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
+  Rows rows{p.m, p.k, p.lda, 1, count, p.activation, {}};
+  for (int i = 0; i < count; ++i)
+    rows.layer[i] = {layers[i].weight, layers[i].bias, layers[i].y, layers[i].n, layers[i].n, 0};
+  return rows;
 }
 
 }  // namespace
@@ -122,9 +183,24 @@ bool few_rows_takes(const GemmProblem& p) {
 }
 
 void run_few_rows(const GemmProblem& p, const GemmData& d) {
-  if (p.in == DType::bf16) return start_for<__nv_bfloat16>(p, d);
-  if (p.in == DType::f16) return start_for<__half>(p, d);
-  start_for<float>(p, d);
+  const FewRowsLayer layer{d.b, p.has_bias ? d.bias : nullptr, d.c, p.n};
+  Rows rows = rows_of(p, &layer, 1);
+  rows.layer[0].ldc = p.ldc;
+  start_all<false>(p.in, rows, d.a, d.stream);
+}
+
+void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
+                  cudaStream_t stream) {
+  for (size_t first = 0; first < layers.size(); first += kMostLayers) {
+    const auto count = static_cast<int>(std::min<size_t>(kMostLayers, layers.size() - first));
+    start_all<false>(common.in, rows_of(common, layers.data() + first, count), x, stream);
+  }
+}
+
+void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
+                         const FewRowsLayer& up, cudaStream_t stream) {
+  const std::array layers{gate, up};
+  start_all<true>(common.in, rows_of(common, layers.data(), 2), x, stream);
 }
 
 }  // namespace genesis::cuda

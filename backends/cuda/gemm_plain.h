@@ -16,9 +16,25 @@ void run_activation(Activation activation, DType dtype, void* x, int64_t rows, i
 void fill_with_noise(void* data, DType dtype, int64_t elements, cudaStream_t stream);
 
 // y [m, n] = activation(x [m, k] weight [n, k]^T + bias) for a few rows: weight is read once, at the memory's
-// speed, 16 bytes at a time; k is split among warps by shape and added in one order.
+// speed, 16 bytes at a time. How k is split among warps depends on k alone, so that a result has the same
+// bits whatever it is computed beside.
 constexpr int64_t kFewRows = 8;
 bool few_rows_takes(const GemmProblem& problem);
 void run_few_rows(const GemmProblem& problem, const GemmData& data);
+
+// Several weights over one x in one start. All problems differ in n and ldc alone.
+struct FewRowsLayer {
+  const void *weight = nullptr, *bias = nullptr;
+  void* y = nullptr;
+  int64_t n = 0;
+};
+void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
+                  cudaStream_t stream);
+// y = silu(gate) * up, with gate and up rounded to the dtype first: the bits of two products and a swiglu.
+void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
+                         const FewRowsLayer& up, cudaStream_t stream);
+
+// gate = silu(gate) * up, of `n` elements.
+void run_gate(DType dtype, void* gate, const void* up, int64_t n, cudaStream_t stream);
 
 }  // namespace genesis::cuda
