@@ -66,9 +66,9 @@ class CudaRunner final : public Runner {
         stream_(stream),
         calls_(make_step_calls(plan, cuda::kernels_for)),
         inputs_(plan, device),
-        fault_memory_(cuda::allocate(device, sizeof(DeviceFault))),
-        seen_fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
+        fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()) {
+    *device_fault() = {};
     for (size_t i = 0; i < calls_.size(); ++i) {
       launches_[i] = {.stream = stream_,
                       .fault = {device_fault(), static_cast<int32_t>(i)},
@@ -121,7 +121,7 @@ class CudaRunner final : public Runner {
   }
 
  private:
-  DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_memory_.get()); }
+  DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_.get()); }
 
   void capture() {
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
@@ -151,23 +151,19 @@ class CudaRunner final : public Runner {
            cudaGetErrorString(status), cudaGetErrorName(status));
   }
 
-  // What follows the steps: updates that could not happen in place, and the fault on its way to the host.
+  // What follows the steps: updates that could not happen in place.
   void finish_steps() {
     for (const StateCopy& copy : plan_.state_copies)
       check(cudaMemcpyAsync(memory_.states[static_cast<size_t>(copy.state)], memory_.resolve(copy.source),
                             static_cast<size_t>(copy.source.bytes), cudaMemcpyDeviceToDevice, stream_),
             "updating a state");
-    check(cudaMemcpyAsync(seen_fault_.get(), fault_memory_.get(), sizeof(DeviceFault), cudaMemcpyDeviceToHost,
-                          stream_),
-          "reading faults");
   }
 
   // Kernels report before any state is copied, but in-place updates may have happened.
   void report_fault() {
-    const DeviceFault fault = *reinterpret_cast<const DeviceFault*>(seen_fault_.get());
+    const DeviceFault fault = *device_fault();
     if (!fault.set) return;
-    check(cudaMemsetAsync(fault_memory_.get(), 0, sizeof(DeviceFault), stream_), "clearing faults");
-    std::memset(seen_fault_.get(), 0, sizeof(DeviceFault));
+    *device_fault() = {};
     Fault report;
     if (fault.set == 2)
       report.report("integer division by zero");
@@ -252,7 +248,7 @@ class CudaRunner final : public Runner {
   cudaStream_t stream_;
   std::vector<StepCall> calls_;
   InputBuffers inputs_;
-  std::shared_ptr<std::byte> fault_memory_, seen_fault_;
+  std::shared_ptr<std::byte> fault_;    // pinned: kernels write there when something is wrong, which is never
   std::vector<cuda::Launch> launches_;  // by step
   Fault host_fault_;                    // unused by CUDA kernels, which report through their launch
   PlanMemory memory_;

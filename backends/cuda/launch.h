@@ -10,7 +10,7 @@
 
 namespace genesis::cuda {
 
-// In device memory, one per plan; the runner looks at it when a run is done. Steps run in order, so the first
+// In the host's pinned memory, one per plan; the runner looks at it when a run is done. Steps run in order, so the first
 // report is the first step's.
 struct DeviceFault {
   int32_t set = 0;  // 1: an index out of range; 2: an integer divided by zero

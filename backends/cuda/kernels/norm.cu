@@ -157,7 +157,7 @@ struct RowBlocks {
     b.held = static_cast<int>((packs + b.group - 1) / b.group);
     b.threads = b.group > 32 ? b.group : 256;
     const int64_t at_once = b.threads / b.group, most_blocks = kBusy / b.threads;
-    b.rows_each = blocks_for(blocks_for(rows, at_once), most_blocks) * at_once;
+    b.rows_each = std::max<int64_t>(1, blocks_for(blocks_for(rows, at_once), most_blocks)) * at_once;
     b.count = blocks_for(rows, b.rows_each);
     return b;
   }
