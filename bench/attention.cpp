@@ -9,7 +9,7 @@
 #include <random>
 
 #include "backends/cpu/kernels.h"
-#include "bench/peaks.h"
+#include "backends/cpu/peaks.h"
 #include "schema/ops/attention.h"
 
 namespace genesis::bench {
@@ -96,10 +96,11 @@ struct Row {
 
 class Table {
  public:
-  explicit Table(bool json) : json_(json), peaks_(measure_peaks()) {}
+  explicit Table(bool json) : json_(json), peaks_(cpu::measure_peaks()) {}
 
   void flops(const std::string& name, NodeRunner& node, double flops) {
-    for (int i = 0; i < 5; ++i) peaks_.fma_f32_gflops = std::max(peaks_.fma_f32_gflops, measure_fma_f32());
+    for (int i = 0; i < 5; ++i)
+      peaks_.fma_f32_gflops = std::max(peaks_.fma_f32_gflops, cpu::measure_fma_f32());
     add(name, "GFLOP/s", best_seconds(node), flops, peaks_.fma_f32_gflops);
   }
   void read(const std::string& name, NodeRunner& node, double bytes) {
@@ -123,7 +124,7 @@ class Table {
   }
 
   bool json_;
-  Peaks peaks_;
+  cpu::Peaks peaks_;
 };
 
 std::vector<TensorType> qkv(const Shape4& s, DType dtype) {

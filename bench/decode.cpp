@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "bench/peaks.h"
+#include "backends/cpu/peaks.h"
 #include "bench/subject.h"
 #include "executor/session.h"
 
@@ -40,7 +40,7 @@ void run(const Flags& flags) {
   const std::shared_ptr<Model> model = make_subject();
   Session session(model);
   decode(session, 2);  // compiles
-  const ReadMeter meter;
+  const cpu::ReadMeter meter;
   double bandwidth = 0, best_text = 1e30;
   std::vector<double> best(static_cast<size_t>(flags.tokens), 1e30);
   for (int round = 0; round < flags.rounds; ++round) {

@@ -10,10 +10,10 @@ namespace genesis::bench {
 namespace {
 
 // Limits and ops take turns, so that what else runs on the machine meets both.
-Peaks run_rounds(int rounds, std::vector<Case>& cases) {
-  Peaks best;
+cpu::Peaks run_rounds(int rounds, std::vector<Case>& cases) {
+  cpu::Peaks best;
   for (int round = 0; round < rounds; ++round) {
-    const Peaks peaks = measure_peaks();
+    const cpu::Peaks peaks = cpu::measure_peaks();
     best.read_gbps = std::max(best.read_gbps, peaks.read_gbps);
     best.copy_gbps = std::max(best.copy_gbps, peaks.copy_gbps);
     for (Case& one : cases) one.run_for(0.1);
@@ -22,7 +22,7 @@ Peaks run_rounds(int rounds, std::vector<Case>& cases) {
 }
 
 int report(int rounds, const std::string& json_file, std::vector<Case>& cases) {
-  const Peaks peaks = run_rounds(rounds, cases);
+  const cpu::Peaks peaks = run_rounds(rounds, cases);
   fmt::print("limits, all cores: read {:.1f} GB/s, copy {:.1f} GB/s\n", peaks.read_gbps, peaks.copy_gbps);
   fmt::print("\n{:<20} {:<18} {:>8} {:>17}\n", "op", "first input", "GB/s", "of bandwidth");
   nlohmann::json rows = nlohmann::json::array();

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels.h"
-#include "bench/peaks.h"
+#include "backends/cpu/peaks.h"
 
 namespace genesis::bench {
 
@@ -101,7 +101,7 @@ class Case {
   const std::string& what() const { return what_; }
   std::string type() const { return types_[0].to_string(); }
   double gbps() const { return static_cast<double>(bytes_) / best_seconds_ * 1e-9; }
-  double share(const Peaks& peaks) const {
+  double share(const cpu::Peaks& peaks) const {
     return gbps() / (limit_ == Limit::kCopy ? peaks.copy_gbps : peaks.read_gbps);
   }
   const char* limit() const { return limit_ == Limit::kCopy ? "copy" : "read"; }

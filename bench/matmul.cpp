@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "backends/cpu/gemm.h"
-#include "bench/peaks.h"
+#include "backends/cpu/peaks.h"
 
 namespace genesis::bench {
 namespace {
@@ -154,19 +154,19 @@ std::vector<Case> cases_of(std::span<const Shape> shapes) {
 }
 
 // Limits and products take turns, so that what else runs on the machine meets both.
-Peaks run_rounds(int rounds, std::vector<Case>& large, std::vector<Case>& few_rows) {
+cpu::Peaks run_rounds(int rounds, std::vector<Case>& large, std::vector<Case>& few_rows) {
   const Buffers for_large = buffers_for(large), for_few = buffers_for(few_rows);
-  Peaks best = measure_peaks();
+  cpu::Peaks best = cpu::measure_peaks();
   for (int round = 0; round < rounds; ++round) {
     for (Case& one : large) {
       run_for(one, for_large, 0.04);
       if (one.type == DType::f32)
-        best.fma_f32_gflops = std::max(best.fma_f32_gflops, measure_fma_f32());
+        best.fma_f32_gflops = std::max(best.fma_f32_gflops, cpu::measure_fma_f32());
       else
-        best.fma_bf16_gflops = std::max(best.fma_bf16_gflops, measure_fma_bf16());
+        best.fma_bf16_gflops = std::max(best.fma_bf16_gflops, cpu::measure_fma_bf16());
     }
     for (Case& one : few_rows) run_for(one, for_few, 0.04);
-    const Peaks again = measure_peaks();
+    const cpu::Peaks again = cpu::measure_peaks();
     best.read_gbps = std::max(best.read_gbps, again.read_gbps);
     best.copy_gbps = std::max(best.copy_gbps, again.copy_gbps);
   }
@@ -179,11 +179,11 @@ std::string form_of(const Shape& s) {
 }
 
 // Without bf16 dot products, bf16 is computed by f32 multiply-adds.
-double peak_for(const Case& one, const Peaks& peaks) {
+double peak_for(const Case& one, const cpu::Peaks& peaks) {
   return one.type == DType::bf16 && peaks.fma_bf16_gflops > 0 ? peaks.fma_bf16_gflops : peaks.fma_f32_gflops;
 }
 
-nlohmann::json print_large(const std::vector<Case>& cases, const Peaks& peaks) {
+nlohmann::json print_large(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
   fmt::print("\n{:<14} {:<16} {:<16} {:>9} {:>7} {:>10} {:>7} {:>9}\n", "product", "form", "m x n x k",
              "f32 GF/s", "of peak", "bf16 GF/s", "of peak", "bf16/f32");
   nlohmann::json rows = nlohmann::json::array();
@@ -213,7 +213,7 @@ nlohmann::json print_large(const std::vector<Case>& cases, const Peaks& peaks) {
   return rows;
 }
 
-nlohmann::json print_few_rows(const std::vector<Case>& cases, const Peaks& peaks) {
+nlohmann::json print_few_rows(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
   fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>8} {:>13}\n", "few rows", "form", "m x n x k", "type", "GB/s",
              "of read peak");
   nlohmann::json rows = nlohmann::json::array();
@@ -236,7 +236,7 @@ nlohmann::json print_few_rows(const std::vector<Case>& cases, const Peaks& peaks
 
 int run(int rounds, const std::string& json_file) {
   std::vector<Case> large = cases_of(kLarge), few_rows = cases_of(kFewRows);
-  const Peaks peaks = run_rounds(rounds, large, few_rows);
+  const cpu::Peaks peaks = run_rounds(rounds, large, few_rows);
   fmt::print("limits, all cores: f32 {:.0f} GF/s, bf16 {:.0f} GF/s, read {:.1f} GB/s, copy {:.1f} GB/s\n",
              peaks.fma_f32_gflops, peaks.fma_bf16_gflops, peaks.read_gbps, peaks.copy_gbps);
   nlohmann::json report = {{"peaks",

@@ -14,7 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "bench/peaks.h"
+#include "backends/cpu/peaks.h"
 #include "bench/subject.h"
 #include "executor/session.h"
 
@@ -56,7 +56,7 @@ Result run_on_all_cores(Session& session, int rounds) {
   session.run("train_step", batch);  // touches all memory
   Result best;
   for (int round = 0; round < rounds; ++round) {
-    for (int i = 0; i < 10; ++i) best.peak_gflops = std::max(best.peak_gflops, measure_fma_f32());
+    for (int i = 0; i < 10; ++i) best.peak_gflops = std::max(best.peak_gflops, cpu::measure_fma_f32());
     const Stopwatch watch;
     session.run("train_step", batch);
     best.seconds = std::min(best.seconds, watch.seconds());
@@ -73,7 +73,7 @@ Result run_on_one_core(const std::shared_ptr<Model>& model) {
   tbb::task_arena(1).execute([&] {
     for (int i = 0; i < 30; ++i) {
       const Stopwatch watch;
-      const double before = processor_seconds(), gflops = measure_fma_f32();
+      const double before = processor_seconds(), gflops = cpu::measure_fma_f32();
       const double used = processor_seconds() - before;
       best.peak_gflops = std::max(best.peak_gflops, gflops * watch.seconds() / used);
     }

@@ -8,13 +8,11 @@
 namespace genesis {
 namespace {
 
-passes::PlanOptions plan_options(const SessionOptions& options, const std::set<std::string>& disabled) {
-  const auto on = [&](bool option, std::string_view name) {
-    return option && !disabled.contains(std::string(name));
-  };
-  return {.in_place = on(options.in_place, passes::kInPlaceSwitch),
-          .schedule = on(options.schedule, passes::kOrderSwitch),
-          .reuse = on(options.reuse_memory, passes::kReuseSwitch)};
+passes::PlanOptions plan_options(const std::set<std::string>& disabled) {
+  const auto on = [&](std::string_view name) { return !disabled.contains(std::string(name)); };
+  return {.in_place = on(passes::kInPlaceSwitch),
+          .schedule = on(passes::kOrderSwitch),
+          .reuse = on(passes::kReuseSwitch)};
 }
 
 Graph optimise(Graph bound, const Target& target, const std::set<std::string>& disabled) {
@@ -38,7 +36,7 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   passes::check_pass_names({disabled.begin(), disabled.end()});
   Graph graph = passes::bind(authored, bindings);
   if (options.optimise) graph = optimise(std::move(graph), target, disabled);
-  compiled.plan = passes::make_plan(graph, target, plan_options(options, disabled));
+  compiled.plan = passes::make_plan(graph, target, plan_options(disabled));
   compiled.plan.bindings = bindings;
   return compiled;
 }

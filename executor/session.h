@@ -22,11 +22,10 @@ namespace genesis {
 
 struct SessionOptions {
   std::string device = "cpu";
-  int threads = 0;       // 0: all cores
-  bool optimise = true;  // run the pass pipeline
-  std::set<std::string> disabled_passes;
-  bool schedule = true, in_place = true, reuse_memory = true;  // memory planning; off to compare
-  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
+  int threads = 0;                        // 0: all cores
+  bool optimise = true;                   // run the pass pipeline
+  std::set<std::string> disabled_passes;  // also the steps of memory planning (passes::kPlanSwitches)
+  bool find_nonfinite = false;            // stop at the first node that makes a NaN or an infinity
 };
 
 struct MemoryStatistics {

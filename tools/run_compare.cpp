@@ -39,31 +39,18 @@ SessionOptions parse_options(const std::string& text) {
                       value = equals == std::string::npos ? "" : item.substr(equals + 1);
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
-      fail(
-          "option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off, schedule=on|off, "
-          "in_place=on|off, "
-          "reuse=on|off",
-          item);
+      fail("option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off", item);
     if (key == "device")
       options.device = value;
     else if (key == "threads")
       options.threads = parse_threads(value);
     else if (key == "optimise" || key == "optimize")
       options.optimise = on;
-    else if (key == "schedule")
-      options.schedule = on;
-    else if (key == "in_place")
-      options.in_place = on;
-    else if (key == "reuse")
-      options.reuse_memory = on;
     else if (key == "disable") {
       std::istringstream passes(value);
       for (std::string pass; std::getline(passes, pass, '+');) options.disabled_passes.insert(pass);
     } else
-      fail(
-          "option '{}' is not known: expected device, threads, optimise, disable, schedule, in_place or "
-          "reuse",
-          key);
+      fail("option '{}' is not known: expected device, threads, optimise or disable", key);
   }
   return options;
 }
@@ -153,8 +140,7 @@ void add_compare(CLI::App& app) {
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command
       ->add_option("--a", flags->a,
-                   "options of the first run: device=, threads=, optimise=on|off, disable=PASS+PASS, "
-                   "schedule=, in_place=, reuse=")
+                   "options of the first run: device=, threads=, optimise=on|off, disable=PASS+PASS")
       ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
   command->add_option("--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal")

@@ -9,11 +9,9 @@
 #include <span>
 #include <string>
 
-#include "schema/dtype.h"
+#include "schema/ops/matmul.h"
 
 namespace genesis::cpu {
-
-enum class Activation : uint8_t { kNone, kRelu, kGelu, kGeluTanh, kSilu };
 
 // C[b] = act(alpha * op(A[b]) op(B[b]) + bias), plus the old C[b] if `accumulate`; everything row-major.
 // op(A) is [m, k] and op(B) is [k, n]; bias is [n]. Low precision accumulates in f32, f64 in f64, integers

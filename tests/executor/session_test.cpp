@@ -165,8 +165,10 @@ entry e(x: f32[2,2]) {
   update @b = %flat
 }
 )");
-  const std::vector<SessionOptions> ways = {
-      {}, {.optimise = false}, {.threads = 1, .in_place = false}, {.schedule = false, .reuse_memory = false}};
+  const std::vector<SessionOptions> ways = {{},
+                                            {.optimise = false},
+                                            {.threads = 1, .disabled_passes = {"in_place"}},
+                                            {.disabled_passes = {"node_order", "memory_reuse"}}};
   for (const SessionOptions& options : ways) {
     Session session(std::make_shared<const Model>(*m), options);
     const Tensor x = Tensor::of<float>({2, 2}, {10, 20, 30, 40});

@@ -58,8 +58,7 @@ std::shared_ptr<const void> prepare_linear(const KernelQuery& query) {
   problem.ldc = problem.n;
   problem.transpose_b = true;
   problem.has_bias = query.inputs.size() > 2;
-  problem.activation = static_cast<cpu::Activation>(op.activation);
-  static_assert(static_cast<int>(cpu::Activation::kSilu) == static_cast<int>(genesis::Activation::kSilu));
+  problem.activation = op.activation;
   products->gemm = Gemm::create(problem);
   products->offsets = {{0, 0, 0}};
   return products;

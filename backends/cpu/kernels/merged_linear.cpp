@@ -70,9 +70,8 @@ std::shared_ptr<Prepared> prepare_layers(const KernelQuery& query, size_t layers
 
 std::shared_ptr<const void> prepare_merged(const KernelQuery& query) {
   const auto op = from_attributes<ops::MergedLinear>(query.attributes);
-  static_assert(static_cast<int>(cpu::Activation::kSilu) == static_cast<int>(genesis::Activation::kSilu));
   return prepare_layers(query, static_cast<size_t>(op.layers(query.inputs.size())), op.has_bias,
-                        static_cast<cpu::Activation>(op.activation), nullptr);
+                        op.activation, nullptr);
 }
 
 std::shared_ptr<const void> prepare_swiglu(const KernelQuery& query) {
