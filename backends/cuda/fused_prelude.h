@@ -6,5 +6,6 @@ namespace genesis::cuda {
 
 extern const char* const kFusedPrelude;
 extern const char* const kReduceKit;  // reduce_kit.h, for reductions
+extern const char* const kScanKit;    // scan_kit.h, for running sums
 
 }  // namespace genesis::cuda

@@ -71,7 +71,7 @@ struct Target {
   std::vector<std::string> options() const {
     // Products and sums are not contracted: a program gives the same bits alone and fused.
     return {std::string("--gpu-architecture=") + (exact ? "sm_" : "compute_") + std::to_string(arch),
-            "--std=c++17", "--fmad=false", "--device-as-default-execution-space"};
+            "--std=c++17", "--fmad=false", "--device-as-default-execution-space", "--disable-warnings"};
   }
 };
 

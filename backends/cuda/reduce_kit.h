@@ -326,6 +326,15 @@ inline void add_columns(A (&so_far)[V], const In* from, int64 begin, int64 end, 
   }
 }
 
+template <int V, class A>
+inline void join_pieces(A (&so_far)[V], const A* partial, int down) {
+  constexpr int kFlight = sizeof(A) <= 8 ? 4 : 1;
+#pragma unroll kFlight
+  for (int i = down; i < kPieces; i += kDown)
+#pragma unroll
+    for (int j = 0; j < V; ++j) so_far[j].join(partial[i * kInner + j]);
+}
+
 template <class A, int V>
 inline void reduce_columns(const Buffers& b) {
   constexpr int64 kTiles = (kInner + kLanes * V - 1) / (kLanes * V);
@@ -344,15 +353,16 @@ inline void reduce_columns(const Buffers& b) {
   if (kPieces > 1) {
     A* partial = static_cast<A*>(b.partial) + outer * kPieces * kInner + column;
     if (live && down == 0)
+#pragma unroll
       for (int j = 0; j < V; ++j) partial[piece * kInner + j] = so_far[j];
     if (!is_last(b.counters + outer * kTiles + tile, kPieces)) return;
+#pragma unroll
     for (int j = 0; j < V; ++j) so_far[j] = A::none();
-    if (live)
-      for (int i = down; i < kPieces; i += kDown)
-        for (int j = 0; j < V; ++j) so_far[j].join(partial[i * kInner + j]);
+    if (live) join_pieces<V>(so_far, partial, down);
     join_down<V>(so_far, across, down);
   }
   if (live && down == 0)
+#pragma unroll
     for (int j = 0; j < V; ++j) write(b, outer * kInner + column + j, so_far[j]);
 }
 

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/nvrtc.h"
+#include "backends/cuda/scan_source.h"
 
 namespace genesis::cuda {
 namespace {
@@ -87,6 +88,32 @@ TEST(ReduceSource, EveryAccumulatorCompiles) {
   }
   for (const ReduceShape& shape : {kRows, kMiddle, kComb, kOdd})
     EXPECT_NO_THROW(compile(reduce_source(reductions[0], plan_for(shape, DType::bf16)), 9, 0));
+}
+
+TEST(ScanPlan, LongRowsAreCut) {
+  const auto plan = [](std::vector<int64_t> sizes, int64_t axis) {
+    return plan_scan({DType::f32, Shape::of(sizes)}, axis);
+  };
+  EXPECT_EQ(plan({}, 0).blocks(), 1);
+  EXPECT_EQ(plan({4, 0}, 1).blocks(), 0);
+  EXPECT_EQ(plan({100, 1000}, 1).pieces, 1);
+  EXPECT_EQ(plan({300, 70000}, 0).blocks(), (70000 + 255) / 256);
+  const ScanPlan cut = plan({2, 1 << 24}, 1);
+  EXPECT_GT(cut.pieces, 100);
+  EXPECT_GE(cut.piece * cut.pieces, 1 << 24);
+  EXPECT_LT(cut.piece * (cut.pieces - 1), 1 << 24);
+  EXPECT_EQ(cut.blocks(), 2 * cut.pieces);
+}
+
+TEST(ScanSource, RowsPiecesAndColumnsCompile) {
+  if (!nvrtc().available()) GTEST_SKIP() << "NVRTC is not installed: generated kernels are not compiled";
+  for (const DType dtype : {DType::bf16, DType::f64, DType::i8, DType::boolean})
+    for (const auto& [sizes, axis] : std::vector<std::pair<std::vector<int64_t>, int64_t>>{
+             {{100, 90}, 1}, {{2, 1 << 20}, 1}, {{100, 90}, 0}}) {
+      const TensorType x{dtype, Shape::of(sizes)};
+      const DType out = is_float(dtype) ? dtype : DType::i64;
+      EXPECT_NO_THROW(compile(scan_source(plan_scan(x, axis), dtype, out, true), 9, 0));
+    }
 }
 
 }  // namespace
