@@ -112,11 +112,22 @@ BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, d
       momentum_(momentum),
       path_(scope.path()) {}
 
+namespace {
+
+// The state as the uses of its layer before this one leave it: in one graph they follow on one another.
+Value latest(Graph& graph, Parameter parameter) {
+  for (const StateUpdate& update : graph.updates())
+    if (update.state == parameter.index) return graph.handle(update.value);
+  return parameter.in(graph);
+}
+
+}  // namespace
+
 Value BatchNorm1d::operator()(Value x) const {
   const LayerScope names(x, path_);
   Graph& graph = *x.graph;
-  const BatchNormResult result = batch_norm(x, weight.in(graph), bias.in(graph), running_mean.in(graph),
-                                            running_var.in(graph), graph.training(), momentum_, eps_);
+  const BatchNormResult result = batch_norm(x, weight.in(graph), bias.in(graph), latest(graph, running_mean),
+                                            latest(graph, running_var), graph.training(), momentum_, eps_);
   if (graph.training()) {
     graph.add_update(running_mean.index, result.running_mean);
     graph.add_update(running_var.index, result.running_var);

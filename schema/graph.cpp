@@ -1,5 +1,7 @@
 #include "schema/graph.h"
 
+#include <set>
+
 #include "schema/model.h"
 
 namespace genesis {
@@ -105,6 +107,24 @@ void Graph::add_output(const std::string& name, Value value) {
   outputs_.push_back({name, value.id});
 }
 
+namespace {
+
+bool is_made_from(const Graph& graph, ValueId value, ValueId source) {
+  std::set<ValueId> seen = {value};
+  for (std::vector<ValueId> open = {value}; !open.empty();) {
+    const ValueId at = open.back();
+    open.pop_back();
+    if (at == source) return true;
+    if (graph.value(at).kind != ValueKind::kNode || at < source) continue;  // values only read older ones
+    for (ValueId input : graph.node(graph.value(at).producer).inputs)
+      if (seen.insert(input).second) open.push_back(input);
+  }
+  return false;
+}
+
+}  // namespace
+
+// A second update may follow on the first, which it replaces; it may not drop it.
 void Graph::add_update(int32_t state, Value value) {
   const State& target = model_->state(state);
   if (!value) fail("the new value of state '{}' is an empty value", target.name);
@@ -112,8 +132,14 @@ void Graph::add_update(int32_t state, Value value) {
   if (!(value.type() == target.type))
     fail("state '{}' is {}, its new value '{}' is {}", target.name, target.type.to_string(), value.name(),
          value.type().to_string());
-  for (const StateUpdate& update : updates_)
-    if (update.state == state) fail("entry point '{}' updates state '{}' twice", name_, target.name);
+  for (StateUpdate& update : updates_) {
+    if (update.state != state) continue;
+    if (value.id == update.value || !is_made_from(*this, value.id, update.value))
+      fail("entry point '{}' updates state '{}' twice, the second time without reading '{}'", name_,
+           target.name, this->value(update.value).name);
+    update.value = value.id;
+    return;
+  }
   updates_.push_back({state, value.id});
 }
 
