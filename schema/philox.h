@@ -6,7 +6,8 @@
 //   key     = {low 32 bits of seed, high 32 bits of seed}
 //   counter = {low 32 bits of b, high 32 bits of b, stream, low 32 bits of step},  b = i / 4 for element i
 //   element i takes word i % 4 of the block; normal numbers 2j and 2j + 1 take words 2j and 2j + 1 together.
-// Every operation on floats below rounds once: compile with floating-point contraction off.
+// Every operation on floats below rounds once: hosts compile with floating-point contraction off, and devices
+// take products from rounded_product().
 #pragma once
 
 #include <cmath>
@@ -38,6 +39,15 @@ GENESIS_HOST_DEVICE inline PhiloxBlock philox(uint64_t seed, uint32_t stream, ui
   return c;
 }
 
+// a * b, never merged with an addition that follows.
+GENESIS_HOST_DEVICE inline float rounded_product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
 // In [0, 1), a multiple of 2^-24.
 GENESIS_HOST_DEVICE inline float uniform_from(uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
@@ -65,11 +75,14 @@ GENESIS_HOST_DEVICE inline float log_of_uniform(float u) {
   const int up = (bits_of(u) & 0x7fffffu) >= 0x3504f3u;  // the mantissa of sqrt(2)
   const int exponent = static_cast<int>(bits_of(u) >> 23) - 127 + up;
   const float m = u * float_of(static_cast<uint32_t>(127 - exponent) << 23);  // exact, times 2^-exponent
-  const float f = m - 1.0f, s = f / (2.0f + f), z = s * s;
+  const float f = m - 1.0f, s = f / (2.0f + f), z = rounded_product(s, s);
   // 2 atanh(s) = 2 s (1 + z/3 + z^2/5 + ...), |s| <= 0.1716
-  const float series =
-      1.0f + z * (0.33333333f + z * (0.2f + z * (0.14285714f + z * (0.11111111f + z * 0.09090909f))));
-  return static_cast<float>(exponent) * 0.69314718f + 2.0f * s * series;
+  float series = 0.11111111f + rounded_product(z, 0.09090909f);
+  series = 0.14285714f + rounded_product(z, series);
+  series = 0.2f + rounded_product(z, series);
+  series = 0.33333333f + rounded_product(z, series);
+  series = 1.0f + rounded_product(z, series);
+  return rounded_product(static_cast<float>(exponent), 0.69314718f) + rounded_product(2.0f * s, series);
 }
 
 // r times the cosine and the sine of t turns, t in [0, 1).
@@ -77,10 +90,16 @@ struct NormalPair {
   float first, second;
 };
 GENESIS_HOST_DEVICE inline NormalPair polar(float r, float t) {
-  const int quadrant = static_cast<int>(t * 4.0f + 0.5f);
-  const float x = (t - static_cast<float>(quadrant) * 0.25f) * 6.2831853f, z = x * x;  // |x| <= pi/4
-  const float s = x * (1.0f - z * (0.16666667f - z * (0.0083333333f - z * 0.00019841270f)));
-  const float c = 1.0f - z * (0.5f - z * (0.041666667f - z * (0.0013888889f - z * 0.000024801587f)));
+  const int quadrant = static_cast<int>(rounded_product(t, 4.0f) + 0.5f);
+  const float turns = t - rounded_product(static_cast<float>(quadrant), 0.25f);
+  const float x = turns * 6.2831853f, z = rounded_product(x, x);  // |x| <= pi/4
+  float s = 0.0083333333f - rounded_product(z, 0.00019841270f);
+  s = 0.16666667f - rounded_product(z, s);
+  s = rounded_product(x, 1.0f - rounded_product(z, s));
+  float c = 0.0013888889f - rounded_product(z, 0.000024801587f);
+  c = 0.041666667f - rounded_product(z, c);
+  c = 0.5f - rounded_product(z, c);
+  c = 1.0f - rounded_product(z, c);
   const float a = quadrant & 1 ? s : c, b = quadrant & 1 ? c : s;  // of the angle from the quadrant's axis
   return {r * ((quadrant + 1) & 2 ? -a : a), r * (quadrant & 2 ? -b : b)};
 }

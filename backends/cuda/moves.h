@@ -11,6 +11,9 @@ namespace genesis::cuda {
 
 void run_moves(const KernelContext& c);  // prepared<cpu::Moves>()
 
+// All of a tensor, where it is not there already.
+void copy_whole(const KernelContext& c, const TensorView& to, const TensorView& from);
+
 // Outside a list: one copy.
 void run_copy(const KernelContext& c, const cpu::StridedCopy& copy, void* to, const void* from);
 

@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "schema/dtype.h"
 
@@ -59,6 +60,15 @@ __device__ __forceinline__ __half narrow<__half>(float x) {
 template <>
 __device__ __forceinline__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
+}
+
+// Any number as a T, rounded as the host does: 16-bit floats by way of f32.
+template <class T, class X>
+__device__ __forceinline__ T converted(X x) {
+  if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>)
+    return narrow<T>(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/parallel.h"
 #include "backends/kernel.h"
+#include "backends/sampling.h"
 #include "schema/ops/random.h"
 #include "schema/philox.h"
 
@@ -47,25 +48,11 @@ struct Candidates {
   int32_t* places;  // indices in the row
   int32_t* list;    // room for find_cut
   int64_t n;
+  int bits;  // of a whole weight
+
+  uint64_t weight(int64_t i) const { return whole_weight(weights[i], bits); }
 };
 constexpr int64_t kCandidateBytes = 20;  // per token
-
-uint32_t key_of(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x + 0.0f);  // -0 becomes 0
-  return bits ^ (static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31) | 0x80000000u);
-}
-
-// exp(x) for x <= 0 in operations that round alike everywhere, so that devices agree on a token.
-float exp_of(float x) {
-  const float t = std::max(x, -87.0f) * 1.44269504f;
-  const float n = (t + 12582912.0f) - 12582912.0f;  // rounded to an integer
-  const float r = (t - n) * 0.693147182f;           // |r| <= ln(2) / 2
-  const float p =
-      1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f +
-                                          r * (0.041666668f + r * (0.008333334f + r * 0.0013888889f)))));
-  const float scale = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-  return x < -87.0f ? 0.0f : p * scale;
-}
 
 // The tokens that stay: those with a greater key than `key`, and the first `ties` of those with that key.
 struct Cut {
@@ -75,31 +62,25 @@ struct Cut {
 
 // One level of find_cut: bins of a part of the key.
 struct Bins {
-  double mass[2048];
-  int64_t count[2048];
+  uint64_t mass[2048];
 };
 
-// The bin, from the top, at which `above` reaches `wanted`; `above` stops below it. Where rounding leaves a
-// little, the lowest bin that holds anything.
-int find_bin(const Bins& bins, int size, double wanted, double& above) {
-  int lowest = -1;
-  for (int bin = size - 1; bin >= 0; --bin) {
-    if (bins.count[bin] == 0) continue;
+// The bin, from the top, at which `above` reaches `wanted`; `above` stops below it.
+int find_bin(const Bins& bins, int size, uint64_t wanted, uint64_t& above) {
+  for (int bin = size - 1; bin > 0; --bin) {
     if (above + bins.mass[bin] >= wanted) return bin;
     above += bins.mass[bin];
-    lowest = bin;
   }
-  above -= bins.mass[lowest];
-  return lowest;
+  return 0;
 }
 
 // Walks the keys downwards, 11 bits at a time, to the smallest set of greatest tokens whose weights sum to at
-// least `wanted`. Only the tokens of the bin where that happens are looked at again.
+// least `wanted`, which is not 0. Only the tokens of the bin where that happens are looked at again.
 template <class Weight>
-Cut find_cut(const Candidates& c, double wanted, const Weight& weight) {
+Cut find_cut(const Candidates& c, uint64_t wanted, const Weight& weight) {
   constexpr int kShift[] = {21, 10, 0}, kSize[] = {2048, 2048, 1024};
   Bins bins;
-  double above = 0;
+  uint64_t above = 0;
   int64_t n = c.n;
   uint32_t key = 0;
   int bin = 0;
@@ -108,12 +89,10 @@ Cut find_cut(const Candidates& c, double wanted, const Weight& weight) {
       return static_cast<int>(c.keys[i] >> kShift[level]) & (kSize[level] - 1);
     };
     const auto token = [&](int64_t i) { return level == 0 ? static_cast<int32_t>(i) : c.list[i]; };
-    std::fill_n(bins.mass, kSize[level], 0.0);
-    std::fill_n(bins.count, kSize[level], int64_t{0});
+    std::fill_n(bins.mass, kSize[level], uint64_t{0});
     for (int64_t i = 0; i < n; ++i) {
       const int32_t at = token(i);
       bins.mass[bin_of(at)] += weight(at);
-      ++bins.count[bin_of(at)];
     }
     bin = find_bin(bins, kSize[level], wanted, above);
     key |= static_cast<uint32_t>(bin) << kShift[level];
@@ -125,9 +104,8 @@ Cut find_cut(const Candidates& c, double wanted, const Weight& weight) {
     }
     n = kept;
   }
-  const double each = bins.mass[bin] / static_cast<double>(n);
-  const double ties = each > 0 ? std::ceil((wanted - above) / each - 1e-9) : 1;
-  return {key, std::clamp<int64_t>(static_cast<int64_t>(ties), 1, n)};
+  const uint64_t each = bins.mass[bin] / static_cast<uint64_t>(n);  // equal keys have equal weights
+  return {key, static_cast<int64_t>((wanted - above + each - 1) / each)};
 }
 
 void keep(Candidates& c, const Cut& cut) {
@@ -154,35 +132,18 @@ int64_t greatest_of(const float* x, int64_t n) {
   return std::find(x, x + n, best) - x;
 }
 
-constexpr int64_t kBlock = 512;
-
-double sum_of(const float* x, int64_t n) {
-  double lanes[8] = {};
-  for (int64_t i = 0; i < n; ++i) lanes[i % 8] += static_cast<double>(x[i]);
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-}
-
-double total_of(const Candidates& c) {
-  double total = 0;
-  for (int64_t i = 0; i < c.n; i += kBlock) total += sum_of(c.weights + i, std::min(kBlock, c.n - i));
+uint64_t total_of(const Candidates& c) {
+  uint64_t total = 0;
+  for (int64_t i = 0; i < c.n; ++i) total += c.weight(i);
   return total;
 }
 
 // The first token at which the running sum of weights passes `target`.
-int64_t token_at(const Candidates& c, double target) {
-  int64_t i = 0;
-  for (; i + kBlock < c.n; i += kBlock) {
-    const double block = sum_of(c.weights + i, kBlock);
-    if (target < block) break;
-    target -= block;
-  }
-  int64_t last = -1;  // with any weight, for when rounding leaves a little
-  for (; i < c.n; ++i) {
-    if (c.weights[i] > 0) last = i;
-    target -= static_cast<double>(c.weights[i]);
-    if (target < 0) break;
-  }
-  return last;
+int64_t token_at(const Candidates& c, uint64_t target) {
+  uint64_t sum = 0;
+  for (int64_t i = 0; i < c.n; ++i)
+    if ((sum += c.weight(i)) > target) return i;
+  return c.n - 1;
 }
 
 struct SampleSettings {
@@ -191,22 +152,20 @@ struct SampleSettings {
   double top_p;
 };
 
-int64_t sample_row(Candidates& c, const SampleSettings& settings, float uniform) {
+int64_t sample_row(Candidates& c, const SampleSettings& settings, uint32_t word) {
   const int64_t greatest = greatest_of(c.logits, c.n);
   const float top = c.logits[greatest];
   if (!(settings.temperature > 0) || !std::isfinite(top)) return greatest;
   const bool cut_k = settings.top_k > 0 && settings.top_k < c.n, cut_p = settings.top_p < 1;
   for (int64_t i = 0; i < c.n; ++i) c.places[i] = static_cast<int32_t>(i);
   if (cut_k || cut_p)
-    for (int64_t i = 0; i < c.n; ++i) c.keys[i] = key_of(c.logits[i]);
-  if (cut_k) keep(c, find_cut(c, static_cast<double>(settings.top_k), [](int32_t) { return 1.0; }));
+    for (int64_t i = 0; i < c.n; ++i) c.keys[i] = sampling_key(c.logits[i]);
+  if (cut_k) keep(c, find_cut(c, static_cast<uint64_t>(settings.top_k), [](int32_t) { return uint64_t{1}; }));
   const auto scale = static_cast<float>(1 / settings.temperature);
-  for (int64_t i = 0; i < c.n; ++i) c.weights[i] = exp_of((c.logits[i] - top) * scale);
+  for (int64_t i = 0; i < c.n; ++i) c.weights[i] = sampling_exp((c.logits[i] - top) * scale);
   if (cut_p)
-    keep(c, find_cut(c, std::max(settings.top_p, 0.0) * total_of(c),
-                     [&](int32_t i) { return static_cast<double>(c.weights[i]); }));
-  const int64_t chosen = token_at(c, static_cast<double>(uniform) * total_of(c));
-  return chosen < 0 ? greatest : c.places[chosen];
+    keep(c, find_cut(c, nucleus_of(total_of(c), settings.top_p), [&](int32_t i) { return c.weight(i); }));
+  return c.places[token_at(c, share_of(total_of(c), word))];
 }
 
 // A NaN counts as the greatest, as in argmax.
@@ -226,11 +185,15 @@ void run_random_sample(const KernelContext& c) {
   parallel_rows(rows, n * kCandidateBytes, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       auto* words = reinterpret_cast<uint32_t*>(c.scratch + r * n * kCandidateBytes);
-      Candidates row{
-          reinterpret_cast<float*>(words),           reinterpret_cast<float*>(words + n),       words + 2 * n,
-          reinterpret_cast<int32_t*>(words + 3 * n), reinterpret_cast<int32_t*>(words + 4 * n), n};
+      Candidates row{reinterpret_cast<float*>(words),
+                     reinterpret_cast<float*>(words + n),
+                     words + 2 * n,
+                     reinterpret_cast<int32_t*>(words + 3 * n),
+                     reinterpret_cast<int32_t*>(words + 4 * n),
+                     n,
+                     weight_bits(n)};
       read_row(logits, r, n, [&](int64_t i, float x) { row.logits[i] = number_or_inf(x); });
-      c.output().as<int64_t>()[r] = sample_row(row, settings, uniform_from(draw.word(r)));
+      c.output().as<int64_t>()[r] = sample_row(row, settings, draw.word(r));
     }
   });
 }
@@ -240,12 +203,12 @@ int64_t sample_scratch(const KernelQuery& query) { return query.inputs[1].numel(
 // --- multinomial
 
 struct Weighted {
-  double order;  // an exponential waiting time, or a running sum
+  double time;  // exponential, until the element arrives
   int64_t place;
 };
 
 bool earlier(const Weighted& a, const Weighted& b) {
-  return a.order != b.order ? a.order < b.order : a.place < b.place;
+  return a.time != b.time ? a.time < b.time : a.place < b.place;
 }
 
 // A weight that is negative, infinite or NaN is a fault; it counts as 0.
@@ -256,16 +219,20 @@ float usable(float weight, Fault* fault) {
   return 0;
 }
 
-void draw_with_replacement(const KernelContext& c, const Draw& draw, int64_t row, int64_t n, Weighted* sums) {
+void draw_with_replacement(const KernelContext& c, const Draw& draw, int64_t row, int64_t n,
+                           Weighted* scratch) {
   const int64_t samples = c.output().dim(-1);
-  double sum = 0;
-  read_row(c.input(1), row, n, [&](int64_t i, float w) { sums[i] = {sum += usable(w, c.fault), i}; });
+  auto* sums = reinterpret_cast<uint64_t*>(scratch);
+  float greatest = 0;
+  read_row(c.input(1), row, n, [&](int64_t, float w) { greatest = std::max(greatest, usable(w, c.fault)); });
+  const double factor = multiple_factor(greatest, weight_bits(n));
+  uint64_t sum = 0;
+  read_row(c.input(1), row, n,
+           [&](int64_t i, float w) { sums[i] = sum += whole_multiple(usable(w, c.fault), factor); });
   if (sum == 0) c.fault->report(0, 0);
   for (int64_t s = 0; s < samples; ++s) {
     const int64_t at = row * samples + s;
-    const double target = static_cast<double>(uniform_from(draw.word(at))) * sum;
-    const auto* found =
-        std::upper_bound(sums, sums + n, target, [](double x, const Weighted& w) { return x < w.order; });
+    const auto* found = std::upper_bound(sums, sums + n, share_of(sum, draw.word(at)));
     c.output().as<int64_t>()[at] = std::min<int64_t>(found - sums, n - 1);
   }
 }

@@ -28,15 +28,6 @@ std::shared_ptr<const void> prepare_dim_value(const KernelQuery& query) {
   return filled(query, cpu::pattern_of(op.dtype, op.dim[0].value()));
 }
 
-// Rounds as the host does: 16-bit floats by way of f32.
-template <class T, class X>
-__device__ T converted(X x) {
-  if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>)
-    return narrow<T>(static_cast<float>(x));
-  else
-    return static_cast<T>(x);
-}
-
 // start + i * step, in integers where both are, else in double, then rounded.
 template <class T>
 struct Steps {

@@ -11,9 +11,8 @@ void run_dynamic_slice(const KernelContext& c) {
 }
 
 void run_dynamic_update(const KernelContext& c) {
-  const auto& [all, update] = c.prepared<cpu::DynamicUpdate>();
-  if (c.output().data != c.input(0).data) run_copy(c, all, c.output().data, c.input(0).data);
-  run_dynamic_copy(c, update, c.output().data, c.input(1).data, c.input(2), Moving::kTarget);
+  copy_whole(c, c.output(), c.input(0));
+  run_dynamic_copy(c, c.prepared<cpu::DynamicUpdate>().update, c.output().data, c.input(1).data, c.input(2), Moving::kTarget);
 }
 
 constexpr KernelImpl kSlice[] = {{.name = "strided", .run = run_moves, .prepare = cpu::prepare_slice}};
