@@ -167,8 +167,8 @@ def bench_decode(tools, flags):
     model = qwen_torch(flags.layers).bfloat16().eval()
     weights = sum(p.numel() * 2 for p in model.parameters())
     limit = read_gbps()
-    reached = weights / (ours["median_ms"] * 1e-3) * 1e-9
-    print(f"decode: {ours['median_ms']:.3f} ms a token, {reached:.0f} GB/s of weights = {100 * reached / limit:.0f}% of {limit:.0f} GB/s read")
+    reached = weights / (ours["device_ms"] * 1e-3) * 1e-9
+    print(f"decode: {ours['device_ms']:.3f} ms a token on the device ({ours['median_ms']:.3f} with the logits on the host), {reached:.0f} GB/s of weights = {100 * reached / limit:.0f}% of {limit:.0f} GB/s read")
     return {"genesis": ours, "weight_bytes": weights, "read_gbps": limit, "share": reached / limit}
 
 
