@@ -1,0 +1,70 @@
+// What CUDA's attention kernels say about themselves while a plan is made: which takes a node, and its
+// scratch. Needs no GPU.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/cudnn_attention.h"
+#include "backends/cuda/kernels.h"
+
+namespace genesis::cuda {
+namespace {
+
+struct Node {
+  Attributes attributes;
+  std::vector<TensorType> inputs, outputs;
+  KernelQuery query() const { return {*find_op("attention"), attributes, inputs, outputs}; }
+};
+
+Node node(DType dtype, int64_t queries, int64_t keys, int64_t size,
+          AttentionLayout layout = AttentionLayout::kBTHD) {
+  ops::Attention op;
+  op.causal = true;
+  op.layout = layout;
+  const bool heads_first = layout == AttentionLayout::kBHTD;
+  const auto type = [&](int64_t heads, int64_t time) {
+    return heads_first ? TensorType{dtype, {2, heads, time, size}}
+                       : TensorType{dtype, {2, time, heads, size}};
+  };
+  return {to_attributes(op), {type(14, queries), type(2, keys), type(2, keys)}, {type(14, queries)}};
+}
+
+std::string_view chosen(const Node& n) { return select_kernel(kernels_for("attention"), n.query()).name; }
+
+TEST(CudaAttention, ReadsStepsOfBothLayouts) {
+  const AttentionShape time_first = attention_shape(node(DType::bf16, 5, 9, 64).query());
+  EXPECT_EQ(time_first.q.batch, 5 * 14 * 64);
+  EXPECT_EQ(time_first.q.head, 64);
+  EXPECT_EQ(time_first.q.row, 14 * 64);
+  EXPECT_EQ(time_first.k.row, 2 * 64);
+  const AttentionShape heads_first =
+      attention_shape(node(DType::bf16, 5, 9, 64, AttentionLayout::kBHTD).query());
+  EXPECT_EQ(heads_first.queries, 5);
+  EXPECT_EQ(heads_first.keys, 9);
+  EXPECT_EQ(heads_first.q.head, 5 * 64);
+  EXPECT_EQ(heads_first.q.row, 64);
+}
+
+TEST(CudaAttention, EachShapeHasItsKernel) {
+  EXPECT_EQ(chosen(node(DType::bf16, 1, 1024, 64)), "split keys");
+  EXPECT_EQ(chosen(node(DType::f32, 1, 1024, 128)), "split keys");
+  EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 64)), "fused");
+  EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 256)), "tiles");
+  EXPECT_EQ(chosen(node(DType::f32, 1024, 1024, 64)), "tiles");
+  EXPECT_EQ(chosen(node(DType::f64, 1, 1024, 64)), "tiles");
+  EXPECT_EQ(chosen(node(DType::bf16, 16, 16, 64)), "tiles");
+}
+
+TEST(CudaAttention, ScratchOfAGradientCoversTheTilesToo) {
+  const AttentionShape s = attention_shape(node(DType::bf16, 1024, 1024, 64).query());
+  EXPECT_GE(cudnn_backward_scratch(s), plain_gradient_scratch(s));
+}
+
+// Splits come from shapes alone, so that results do: a cache of any length takes the same scratch on every
+// chip.
+TEST(CudaAttention, SplitsAreBounded) {
+  const AttentionShape s = attention_shape(node(DType::bf16, 1, 1 << 20, 64).query());
+  EXPECT_GT(split_attention_scratch(s), 0);
+  EXPECT_LT(split_attention_scratch(s), int64_t{4} << 20);
+}
+
+}  // namespace
+}  // namespace genesis::cuda
