@@ -1,7 +1,7 @@
-// Bound by memory: what counts is that each core reads a few streams, each long enough for the hardware to run
-// ahead, and that no core waits for another. Measured on 4 cores, each reading six streams that run on from
-// piece to piece is 1.2 times as fast as six in every block of 64 KB, and twice as fast as six rows side by
-// side.
+// Bound by memory: what counts is that each core reads a few streams, each long enough for the hardware to
+// run ahead, and that no core waits for another. Measured on 4 cores, each reading six streams that run on
+// from piece to piece is 1.2 times as fast as six in every block of 64 KB, and twice as fast as six rows side
+// by side.
 #include "backends/cpu/gemm_dots.h"
 
 #include <algorithm>
