@@ -331,7 +331,8 @@ std::string key_of(const AttentionShape& s, int kind) {
 template <class Make>
 std::shared_ptr<const CudnnAttention> shared(const std::string& key, const Make& make) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const CudnnAttention>> made;
+  // Never destroyed: at the end of the process cuDNN may be gone before it.
+  static auto& made = *new std::map<std::string, std::shared_ptr<const CudnnAttention>>;
   if (!cudnn().available()) return nullptr;
   const std::lock_guard lock(mutex);
   const auto found = made.find(key);

@@ -37,28 +37,36 @@ __device__ __forceinline__ Pack<T, kPack<T>> load_once(const T* at) {
   return reinterpret_cast<const Pack<T, kPack<T>>&>(bits);
 }
 
-// Each warp: R rows of weights times M rows of x, over its share of k.
+// Each warp: R rows of weights times M rows of x, over its share of k. Several packs of every row are asked
+// for before the first is used.
 template <class T, int M, int R>
 __device__ void partial_products(const Rows& rows, const T* x, const T* (&weights)[R], int part,
                                  float (&sums)[M][R]) {
-  constexpr int N = kPack<T>;
+  constexpr int N = kPack<T>, kAhead = R >= 4 ? 1 : 4 / R;
   const int64_t packs = rows.k / N, step = static_cast<int64_t>(kLanes) * rows.splits;
-#pragma unroll 2
-  for (int64_t p = part * kLanes + threadIdx.x % kLanes; p < packs; p += step) {
-    Pack<T, N> w[R];
+  for (int64_t p0 = part * kLanes + threadIdx.x % kLanes; p0 < packs; p0 += kAhead * step) {
+    Pack<T, N> w[kAhead][R];
 #pragma unroll
-    for (int r = 0; r < R; ++r) w[r] = load_once(weights[r] + p * N);
+    for (int u = 0; u < kAhead; ++u)
+      if (const int64_t p = p0 + u * step; p < packs) {
 #pragma unroll
-    for (int m = 0; m < M; ++m) {
-      const Pack<T, N> v =
-          *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, rows.m - 1) * rows.lda + p * N);
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float xi = widen(v.at[i]);
-#pragma unroll
-        for (int r = 0; r < R; ++r) sums[m][r] = fmaf(xi, widen(w[r].at[i]), sums[m][r]);
+        for (int r = 0; r < R; ++r) w[u][r] = load_once(weights[r] + p * N);
       }
-    }
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (const int64_t p = p0 + u * step; p < packs) {
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+          const Pack<T, N> v =
+              *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, rows.m - 1) * rows.lda + p * N);
+#pragma unroll
+          for (int i = 0; i < N; ++i) {
+            const float xi = widen(v.at[i]);
+#pragma unroll
+            for (int r = 0; r < R; ++r) sums[m][r] = fmaf(xi, widen(w[u][r].at[i]), sums[m][r]);
+          }
+        }
+      }
   }
 }
 
