@@ -1,6 +1,6 @@
 // The words of schema/ops/formulas.h on a GPU, and what kernels made at run time share: element types, lanes,
 // packs, reductions of rows. This is text that NVRTC gets in front of every generated kernel
-// (backends/cuda/fused_source.cpp), so it includes nothing and needs nothing but the compiler.
+// (backends/cuda/fused_source.cpp, reduce_source.cpp, scan_source.cpp), so it includes nothing and needs nothing but the compiler.
 //
 // An element is computed in one of four lanes, as on the CPU: float (f16 and bf16 too), double, Integer
 // (every integer type) and bool. `Rough` is a float whose result will be rounded to f16 or bf16: it divides
