@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backends/cuda/find_nonfinite.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/runtime.h"
@@ -63,6 +64,7 @@ class CudaRunner final : public Runner {
  public:
   CudaRunner(const Plan& plan, int device, cudaStream_t stream)
       : plan_(plan),
+        device_(device),
         stream_(stream),
         calls_(make_step_calls(plan, cuda::kernels_for)),
         inputs_(plan, device),
@@ -222,14 +224,33 @@ class CudaRunner final : public Runner {
     return copies;
   }
 
-  std::optional<std::pair<size_t, Nonfinite>> first_bad(const std::vector<TensorView>& views) const {
-    const HostCopies copies = host_copies(views);
-    for (size_t i = 0; i < copies.views.size(); ++i)
-      if (const auto found = first_nonfinite(copies.views[i])) return std::pair{i, *found};
+  // Tensors are searched where they lie; only the places found come to the host.
+  std::optional<std::pair<size_t, Nonfinite>> first_bad(const std::vector<TensorView>& views) {
+    std::vector<uint64_t> firsts(views.size());
+    const auto bytes = static_cast<int64_t>(firsts.size() * sizeof(uint64_t));
+    if (bytes > first_bytes_) firsts_ = cuda::allocate(device_, first_bytes_ = bytes);
+    auto* on_device = reinterpret_cast<uint64_t*>(firsts_.get());
+    for (size_t i = 0; i < views.size(); ++i) cuda::find_nonfinite(stream_, views[i], on_device + i);
+    check(cudaGetLastError(), "looking for values that are not finite");
+    if (bytes > 0)
+      check(cudaMemcpyAsync(firsts.data(), on_device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                            stream_),
+            "looking for values that are not finite");
+    check(cudaStreamSynchronize(stream_), "running a step");
+    for (size_t i = 0; i < firsts.size(); ++i)
+      if (firsts[i] != cuda::kAllFinite) return std::pair{i, element(views[i], firsts[i])};
     return std::nullopt;
   }
 
-  void look(const StepCall& call, bool inputs_were_finite, const RunOptions& options) const {
+  Nonfinite element(const TensorView& view, uint64_t index) const {
+    TensorView one = view;
+    one.rank = 0;
+    one.data = view.as<std::byte>() + index * size_of(view.dtype);
+    const HostCopies copy = host_copies({one});
+    return {static_cast<int64_t>(index), first_nonfinite(copy.views[0])->is_nan};
+  }
+
+  void look(const StepCall& call, bool inputs_were_finite, const RunOptions& options) {
     with_context([&] { check(cudaStreamSynchronize(stream_), "running a step"); },
                  [&] {
                    return fmt::format("node '{}' ({}, kernel '{}')", call.step->authored,
@@ -245,6 +266,7 @@ class CudaRunner final : public Runner {
   }
 
   const Plan& plan_;
+  int device_;
   cudaStream_t stream_;
   std::vector<StepCall> calls_;
   InputBuffers inputs_;
@@ -252,6 +274,8 @@ class CudaRunner final : public Runner {
   std::vector<cuda::Launch> launches_;  // by step
   Fault host_fault_;                    // unused by CUDA kernels, which report through their launch
   PlanMemory memory_;
+  std::shared_ptr<std::byte> firsts_;  // of find_nonfinite, made when first asked for
+  int64_t first_bytes_ = 0;
   std::vector<std::byte*> host_inputs_;
   cuda::GraphExec graph_;
 };
