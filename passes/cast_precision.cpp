@@ -1,8 +1,9 @@
 #include "passes/cast_precision.h"
 
 #include <algorithm>
+#include <set>
 
-#include "schema/ops/cast.h"
+#include "passes/precision_caster.h"
 
 namespace genesis::passes {
 namespace {
@@ -27,59 +28,37 @@ Tensor low_tensor(const Tensor& tensor, DType low) {
   return low == DType::bf16 ? converted<bf16>(tensor, low) : converted<f16>(tensor, low);
 }
 
-// Single numbers steer a computation (scales, rates, eps) and cost nothing: they keep their precision.
-bool is_single(const TensorType& type) { return type.shape.rank() == 0; }
-
-// One entry point, rewritten into the new model.
-class Caster {
- public:
-  Caster(const Graph& from, Graph& into, DType low)
-      : from_(from), into_(into), low_(low), values_(from.values().size()) {}
-
-  void run() {
-    for (ValueId id : from_.inputs()) at(id) = into_.add_input(from_.value(id).name, from_.type(id));
-    for (const Node& node : from_.nodes()) copy(node);
-    for (const NamedValue& output : from_.outputs())
-      into_.add_output(output.name, cast(map(output.value), from_.type(output.value).dtype));
-    for (const StateUpdate& update : from_.updates())
-      into_.add_update(update.state, cast(map(update.value), into_.model().state(update.state).type.dtype));
-  }
-
- private:
-  Value& at(ValueId id) { return values_[static_cast<size_t>(id.index)]; }
-
-  Value map(ValueId id) {
-    const ValueInfo& info = from_.value(id);
-    if (!at(id))
-      at(id) = info.kind == ValueKind::kState ? into_.state(info.index) : into_.constant(info.index);
-    return at(id);
-  }
-
-  // In which precision the node wants this operand.
-  Value operand(const Node& node, ValueId id) {
-    const Value value = map(id);
-    const TensorType& authored = from_.type(id);
-    if (authored.dtype != DType::f32) return value;
-    const Precision precision = node.op->info.precision;
-    if (precision == Precision::kF32 || precision == Precision::kExact) return cast(value, DType::f32);
-    return is_single(authored) ? value : cast(value, low_);
-  }
-
-  void copy(const Node& node) {
-    into_.set_origins(node.origins);
-    const NameScope scope(into_, node.name);
-    std::vector<Value> inputs;
-    for (ValueId id : node.inputs) inputs.push_back(operand(node, id));
-    const std::vector<Value> outputs = into_.add_node(*node.op, node.attributes, inputs, node.name);
-    for (size_t i = 0; i < node.outputs.size(); ++i) at(node.outputs[i]) = outputs[i];
-    into_.set_origins({});
-  }
-
-  const Graph& from_;
-  Graph& into_;
-  DType low_;
-  std::vector<Value> values_;  // of into_, by value of from_
+// Which rows of the model's tables nodes read that are kept in f32.
+struct KeptRows {
+  std::set<int32_t> states, tensors;
 };
+
+KeptRows kept_rows(const Model& model, const std::vector<std::string>& keep_f32) {
+  KeptRows rows;
+  for (const auto& entry : model.entries())
+    for (const Node& node : entry->nodes()) {
+      if (!keeps_f32(node, keep_f32)) continue;
+      for (ValueId id : node.inputs) {
+        const ValueInfo& info = entry->value(id);
+        if (info.kind == ValueKind::kState) rows.states.insert(info.index);
+        if (info.kind == ValueKind::kConstant) rows.tensors.insert(info.index);
+      }
+    }
+  return rows;
+}
+
+void add_tables(const Model& model, Model& result, DType low, const KeptRows& kept) {
+  int32_t tensor = 0, index = 0;
+  for (const NamedTensor& row : model.tensors())
+    result.add_tensor(row.name, kept.tensors.contains(tensor++) ? row.tensor : low_tensor(row.tensor, low));
+  for (State state : model.states()) {
+    if (!kept.states.contains(index++)) {
+      state.type = low_type(state.type, low);
+      state.initial = low_tensor(state.initial, low);
+    }
+    result.add_state(std::move(state));
+  }
+}
 
 void check_no_training(const Model& model) {
   for (const auto& entry : model.entries())
@@ -89,25 +68,53 @@ void check_no_training(const Model& model) {
              model.state(update.state).name);
 }
 
+bool names_a_node(const Graph& graph, const std::string& pattern) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [&](const Node& node) { return keeps_f32(node, {pattern}); });
+}
+
+[[noreturn]] void fail_pattern(const std::string& pattern) {
+  fail("no node is named '{}', which should stay f32: `genesis-opt FILE --text` shows the names", pattern);
+}
+
+// Each pattern names a node of some entry point.
+void check_keep_f32(const Model& model, const std::vector<std::string>& keep_f32) {
+  for (const std::string& pattern : keep_f32)
+    if (std::none_of(model.entries().begin(), model.entries().end(),
+                     [&](const auto& entry) { return names_a_node(*entry, pattern); }))
+      fail_pattern(pattern);
+}
+
 }  // namespace
 
-std::unique_ptr<Model> cast_precision(const Model& model, DType low) {
+std::unique_ptr<Model> cast_precision(const Model& model, DType low,
+                                      const std::vector<std::string>& keep_f32) {
   if (!is_low_precision(low)) fail("cannot cast a model to {}: expected bf16 or f16", name_of(low));
   check_no_training(model);
+  check_keep_f32(model, keep_f32);
   auto result = std::make_unique<Model>();
   result->metadata = model.metadata;
   result->metadata["precision"] = name_of(low);
-  for (const NamedTensor& row : model.tensors()) result->add_tensor(row.name, low_tensor(row.tensor, low));
-  for (State state : model.states()) {
-    state.type = low_type(state.type, low);
-    state.initial = low_tensor(state.initial, low);
-    result->add_state(std::move(state));
-  }
+  add_tables(model, *result, low, kept_rows(model, keep_f32));
   for (const auto& entry : model.entries())
     with_context(
-        [&] { Caster(*entry, result->add_entry(entry->name()), low).run(); },
+        [&] { PrecisionCaster(*entry, result->add_entry(entry->name()), low, keep_f32).run(); },
         [&] { return "while casting entry point '" + entry->name() + "' to " + std::string(name_of(low)); });
   return result;
+}
+
+Graph mixed_precision(const Graph& graph, DType low, const std::vector<std::string>& keep_f32) {
+  if (!is_low_precision(low)) fail("cannot compute in {}: expected bf16 or f16", name_of(low));
+  Graph result(graph.model(), graph.name());
+  with_context(
+      [&] { PrecisionCaster(graph, result, low, keep_f32).run(); },
+      [&] { return "while casting entry point '" + graph.name() + "' to " + std::string(name_of(low)); });
+  return result;
+}
+
+void check_keep_f32(const Graph& graph, const std::vector<std::string>& keep_f32) {
+  for (const std::string& pattern : keep_f32)
+    if (!names_a_node(graph, pattern)) fail_pattern(pattern);
 }
 
 }  // namespace genesis::passes

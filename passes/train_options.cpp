@@ -82,6 +82,9 @@ void check_options(const TrainOptions& o) {
   check_range(o.clip >= 0, "clip", o.clip, "0 or more");
   check_range(o.clip_value >= 0, "clip_value", o.clip_value, "0 or more");
   check_range(o.accumulate >= 1, "accumulate", double(o.accumulate), "1 or more");
+  check_range(o.loss_scale > 0 && o.loss_scale <= 0x1p100, "loss_scale", o.loss_scale,
+              "more than 0, at most 2^100");
+  check_range(o.scale_interval >= 1, "scale_interval", double(o.scale_interval), "1 or more");
   if (o.nesterov && (o.momentum <= 0 || o.dampening != 0))
     fail("training option 'nesterov' needs a momentum above 0 and no dampening");
   check_schedule(o.schedule);

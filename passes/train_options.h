@@ -10,6 +10,7 @@
 namespace genesis::passes {
 
 enum class OptimizerKind : uint8_t { kSgd, kAdam, kAdamw, kLion };
+enum class TrainPrecision : uint8_t { kF32, kBf16, kF16 };
 
 struct TrainOptions {
   OptimizerKind optimizer = OptimizerKind::kAdamw;
@@ -24,7 +25,14 @@ struct TrainOptions {
   Schedule schedule;
   // Names of parameters, with * for any text and ? for any character.
   std::vector<std::string> train = {"*"}, freeze;  // trained: what `train` names and `freeze` does not
-  std::vector<std::string> no_decay;            // without weight decay; "1d" means all with at most one axis
+  std::vector<std::string> no_decay;  // without weight decay; "1d" means all with at most one axis
+  // Forward and backward in bf16 or f16; weights, their update, norm and clipping stay f32. f16 also scales
+  // the loss: by 2^16 at first, half of that after a step whose gradients overflow (which is skipped), twice
+  // that after `scale_interval` good steps.
+  TrainPrecision precision = TrainPrecision::kF32;
+  std::vector<std::string> keep_f32;  // nodes, by name: computed in f32 nevertheless
+  double loss_scale = 65536;
+  int64_t scale_interval = 2000;
   std::string entry = "loss", output = "loss";  // the number to minimise
   std::string name = "train_step";              // of the entry point to make
 
@@ -56,6 +64,10 @@ struct TrainOptions {
     visit("train", self.train);
     visit("freeze", self.freeze);
     visit("no_decay", self.no_decay);
+    visit("precision", self.precision);
+    visit("keep_f32", self.keep_f32);
+    visit("loss_scale", self.loss_scale);
+    visit("scale_interval", self.scale_interval);
     visit("entry", self.entry);
     visit("output", self.output);
     visit("name", self.name);
@@ -77,4 +89,8 @@ bool matches_any(const std::vector<std::string>& patterns, std::string_view name
 template <>
 struct genesis::EnumNames<genesis::passes::OptimizerKind> {
   static constexpr std::string_view names[] = {"sgd", "adam", "adamw", "lion"};
+};
+template <>
+struct genesis::EnumNames<genesis::passes::TrainPrecision> {
+  static constexpr std::string_view names[] = {"f32", "bf16", "f16"};
 };

@@ -4,7 +4,10 @@
 
 #include "passes/analysis.h"
 #include "passes/autodiff.h"
+#include "passes/cast_precision.h"
 #include "passes/inline_graph.h"
+#include "passes/loss_scale.h"
+#include "schema/ops/cast.h"
 #include "schema/ops/elementwise.h"
 #include "schema/ops/optimizer.h"
 #include "schema/ops/random.h"
@@ -19,6 +22,24 @@ struct Parameter {
   Value gradient;
 };
 
+// What is trained: the entry point as authored, or the same in low precision.
+Graph loss_graph_for(Model& model, const TrainOptions& options) {
+  const Graph& authored = model.entry(options.entry);
+  if (options.precision == TrainPrecision::kF32) return copy_graph(authored, model);
+  check_keep_f32(authored, options.keep_f32);
+  return mixed_precision(authored, options.precision == TrainPrecision::kBf16 ? DType::bf16 : DType::f16,
+                         options.keep_f32);
+}
+
+// The gradient as the backward pass made it: widening a low one adds no bit, and every reader here computes
+// in f32 anyway.
+Value without_widening(Value gradient) {
+  const Node* node = producer(*gradient.graph, gradient.id, "cast");
+  if (!node || gradient.dtype() != DType::f32) return gradient;
+  const Value source = gradient.graph->handle(node->inputs[0]);
+  return is_low_precision(source.dtype()) ? source : gradient;
+}
+
 // Which inputs are cut into micro-batches: those with the leading size of the first input.
 bool is_batched(const Graph& graph, ValueId input) {
   const Shape &first = graph.type(graph.inputs()[0]).shape, &shape = graph.type(input).shape;
@@ -30,11 +51,12 @@ class TrainStep {
   TrainStep(Model& model, const TrainOptions& options)
       : model_(model),
         options_(options),
-        loss_graph_(model.entry(options.entry)),
+        loss_graph_(loss_graph_for(model, options)),
         graph_(model, options.name),
         live_states_(read_states()) {}
 
   Graph build() {
+    if (options_.precision == TrainPrecision::kF16) loss_scale_.emplace(model_, graph_, options_);
     add_inputs();
     find_parameters();
     for (int64_t i = 0; i < options_.accumulate; ++i) add_micro_batch(i);
@@ -111,7 +133,7 @@ class TrainStep {
     }
     Value loss = output->second;
     if (options_.accumulate > 1) loss = loss * (1.0 / double(options_.accumulate));
-    add_gradients(loss, first_node);
+    add_gradients(loss_scale_ ? loss * loss_scale_->scale() : loss, first_node);
     loss_ = loss_ ? loss_ + loss : loss;
     advance_states(part);
   }
@@ -149,22 +171,61 @@ class TrainStep {
 
   void add_optimizer() {
     const NameScope scope(graph_, "optimizer");
-    if (options_.clip_value > 0)
-      for (Parameter& p : parameters_) p.gradient = clip_by_value(p.gradient, options_.clip_value);
-    std::vector<Value> gradients;
-    for (const Parameter& p : parameters_) gradients.push_back(p.gradient);
-    const Value norm = global_norm(gradients);
-    const Value scale = options_.clip > 0 ? clip_scale(norm, options_.clip) : Value();
+    Value factor;  // of the gradients, as they are now; empty: 1
+    const Value norm = prepare_gradients(factor);
     const Value done = graph_.state(add_state("optimizer.step", {DType::i64, {}}, StateRole::kStep));
-    const Value step = done + 1;
+    const Value step = loss_scale_ ? done + cast(loss_scale_->finite(), DType::i64) : done + 1;
     const Value lr = scheduled_lr(options_.schedule, options_.lr, done);
     for (const Parameter& p : parameters_)
-      with_context([&] { update(p, lr, step, scale); },
+      with_context([&] { update(p, lr, step, factor); },
                    [&] { return "in the update of parameter '" + model_.state(p.state).name + "'"; });
     current_[model_.find_state("optimizer.step")] = step;
     graph_.add_output("loss", loss_);
     graph_.add_output("grad_norm", norm);
     graph_.add_output("lr", lr);
+    if (!loss_scale_) return;
+    for (const auto& [state, value] : loss_scale_->updates()) current_[state] = value;
+    loss_scale_->add_outputs(graph_);
+  }
+
+  // Clips each element where asked to; the norm of what comes out, and the factor that clips by norm and
+  // takes the loss scale away again.
+  Value prepare_gradients(Value& factor) {
+    if (options_.clip_value <= 0)
+      for (Parameter& p : parameters_) p.gradient = without_widening(p.gradient);
+    if (!loss_scale_) {
+      if (options_.clip_value > 0) clip_elements();
+      const Value norm = norm_of_gradients();
+      if (options_.clip > 0) factor = clip_scale(norm, options_.clip);
+      return norm;
+    }
+    Value unscale = loss_scale_->unscale(), norm = norm_of_gradients() * unscale;
+    loss_scale_->decide(norm);
+    keep_buffers_unless_finite();
+    if (options_.clip_value > 0) {
+      for (Parameter& p : parameters_) p.gradient = p.gradient * unscale;
+      clip_elements();
+      norm = norm_of_gradients();
+      unscale = scalar_like(norm, 1.0);
+    }
+    factor = loss_scale_->or_skip(options_.clip > 0 ? clip_scale(norm, options_.clip) * unscale : unscale);
+    return norm;
+  }
+
+  Value norm_of_gradients() const {
+    std::vector<Value> gradients;
+    for (const Parameter& p : parameters_) gradients.push_back(p.gradient);
+    return global_norm(gradients);
+  }
+
+  void clip_elements() {
+    for (Parameter& p : parameters_) p.gradient = clip_by_value(p.gradient, options_.clip_value);
+  }
+
+  // What overflowed may have reached running statistics: a step that is skipped leaves them alone.
+  void keep_buffers_unless_finite() {
+    for (auto& [state, value] : current_)
+      if (is_float(value.dtype())) value = where(loss_scale_->finite(), value, graph_.state(state));
   }
 
   double decay_of(const Parameter& p) const {
@@ -187,7 +248,8 @@ class TrainStep {
   }
 
   void update_sgd(const Parameter& p, Value lr, Value step, Value scale) {
-    const SgdOptions sgd{options_.momentum, options_.dampening, decay_of(p), options_.nesterov};
+    const SgdOptions sgd{options_.momentum, options_.dampening, decay_of(p), options_.nesterov,
+                         bool(loss_scale_)};
     const Value buffer = options_.momentum != 0 ? moment(p, "momentum") : Value();
     const ParameterAndMomentum next = sgd_update(p.value, p.gradient, buffer, lr, step, sgd, scale);
     set(p.value, next.parameter);
@@ -195,8 +257,12 @@ class TrainStep {
   }
 
   void update_adam(const Parameter& p, Value lr, Value step, Value scale) {
-    const AdamOptions adam{options_.beta1, options_.beta2, options_.eps, decay_of(p),
-                           options_.optimizer == OptimizerKind::kAdamw};
+    const AdamOptions adam{options_.beta1,
+                           options_.beta2,
+                           options_.eps,
+                           decay_of(p),
+                           options_.optimizer == OptimizerKind::kAdamw,
+                           bool(loss_scale_)};
     const Value m = moment(p, "m"), v = moment(p, "v");
     const AdamResult next = adam_update(p.value, p.gradient, m, v, lr, step, adam, scale);
     set(p.value, next.parameter);
@@ -205,7 +271,7 @@ class TrainStep {
   }
 
   void update_lion(const Parameter& p, Value lr, Value scale) {
-    const LionOptions lion{options_.beta1, options_.beta2, decay_of(p)};
+    const LionOptions lion{options_.beta1, options_.beta2, decay_of(p), bool(loss_scale_)};
     const Value m = moment(p, "m");
     const ParameterAndMomentum next = lion_update(p.value, p.gradient, m, lr, lion, scale);
     set(p.value, next.parameter);
@@ -227,12 +293,13 @@ class TrainStep {
 
   Model& model_;
   const TrainOptions& options_;
-  const Graph& loss_graph_;
+  const Graph loss_graph_;
   Graph graph_;
   std::vector<int32_t> live_states_;
   std::vector<Value> inputs_;
   std::vector<Parameter> parameters_;
-  std::map<int32_t, Value> current_;  // by state: its newest value
+  std::map<int32_t, Value> current_;     // by state: its newest value
+  std::optional<LossScale> loss_scale_;  // for f16
   Value loss_;
 };
 

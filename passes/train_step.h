@@ -2,7 +2,9 @@
 // one graph, so that one run is one step of training and everything it needs lies in the model's states. It
 // is part of the file.
 //
-// Outputs: loss (before the step), grad_norm (of all gradients together, before clipping by norm), lr.
+// Outputs: loss (before the step), grad_norm (of all gradients together, before clipping by norm), lr; for
+// f16 also loss_scale and skipped_steps (in a row, this one included; a skipped step changes no parameter,
+// no optimizer state and no buffer, and does not count).
 // Updates: the trained parameters, the optimizer's states ("optimizer.<parameter>.m", "optimizer.step"),
 // every state that the loss updates (running statistics), and the RNG. Parameters that the loss does not
 // depend on are left alone.

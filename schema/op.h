@@ -34,13 +34,19 @@ class GradientContext;
 
 using Types = std::span<const TensorType>;
 
-// How the mixed-precision pass treats an op.
+// How casting to low precision treats an op; passes/precision_caster.h says what follows from it. Every op
+// declares one of the five.
 enum class Precision : uint8_t {
   kMatmul,  // low precision in and out, f32 accumulation inside: matrix products, attention
-  kFollow,  // computes in the precision of its inputs: moves of data and cheap arithmetic
+  kFollow,  // computes in the widest precision of its inputs: moves of data and cheap arithmetic
   kWide,    // f32 inside whatever comes in; the result may be low: norms, softmax, transcendental functions
-  kF32,     // f32 in and out: losses, long sums, optimizer state
+  kF32,     // f32 in and out: sums over axes, pointwise losses, optimizer state
   kExact,   // never touched: integers, indices, random numbers
+  kUndeclared,  // no op's: make_op refuses it
+};
+template <>
+struct EnumNames<Precision> {
+  static constexpr std::string_view names[] = {"matmul", "follow", "wide", "f32", "exact"};
 };
 
 struct InputCount {
@@ -57,7 +63,7 @@ struct OpInfo {
   std::string_view name;
   std::string_view doc;  // one line for docs/ops.md
   InputCount inputs = {1, 1};
-  Precision precision = Precision::kFollow;
+  Precision precision = Precision::kUndeclared;
   bool elementwise = false;  // every output element depends on the broadcast input elements at its index only
   bool commutative = false;  // of its first two inputs
   bool random = false;  // reads the RNG state: two equal nodes are still one value, since it is counter-based
@@ -85,6 +91,7 @@ struct NoAttributes {
 
 template <class Op>
 constexpr OpDef make_op() {
+  static_assert(Op::info.precision != Precision::kUndeclared, "an op declares its precision class");
   OpDef def{};
   def.info = Op::info;
   def.infer = [](const Attributes& a, Types in) { return from_attributes<Op>(a).infer(in); };

@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   genesis-opt qwen2.genesis --train adamw,lr=1e-3,clip=1.0,schedule=warmup_cosine,warmup=50,total=500 -o train.genesis
+  genesis-opt qwen2.genesis --train adamw,clip=1.0 --cast bf16 --keep-f32 'lm_head*' -o train.genesis
   genesis-opt trained.genesis --inference -o model.genesis
   genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
   genesis-opt model.genesis --print-after all --entry decode
@@ -28,7 +29,7 @@ constexpr const char* kExamples = R"(Examples:
 
 struct Flags {
   std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
-  std::vector<std::string> passes, disable, entries, sizes;
+  std::vector<std::string> passes, disable, entries, sizes, keep_f32;
   bool list_passes = false, list_ops = false, inference = false, text = false;
   Output out;
 };
@@ -44,7 +45,6 @@ void list_passes(const Output& out) {
 
 // docs/ops.md is the output of this, and a test holds the two together.
 void list_ops(const Output& out) {
-  static constexpr std::string_view kPrecision[] = {"matmul", "follow", "wide", "f32", "exact"};
   nlohmann::ordered_json json;
   std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
   std::sort(ops.begin(), ops.end(), [](const OpDef* a, const OpDef* b) { return a->name() < b->name(); });
@@ -57,7 +57,7 @@ void list_ops(const Output& out) {
                                                 : fmt::format("{}-{}", min, max);
     std::string attributes = op->canonical({}).to_string();
     if (!attributes.empty()) attributes = "`" + attributes.substr(1, attributes.size() - 2) + "`";
-    const std::string_view precision = kPrecision[static_cast<size_t>(op->info.precision)];
+    const std::string_view precision = EnumNames<Precision>::names[static_cast<size_t>(op->info.precision)];
     json[std::string(op->name())] = {{"inputs", inputs},
                                      {"gradient", op->grad != nullptr},
                                      {"precision", precision},
@@ -123,20 +123,24 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   }
 }
 
+DType parse_cast(const Flags& flags) {
+  const auto dtype = parse_dtype(flags.cast);
+  if (!dtype || !is_low_precision(*dtype)) fail("--cast {}: expected bf16 or f16", flags.cast);
+  return *dtype;
+}
+
 // Autodiff should see one op where the author wrote its parts: the loss goes through the preparation first.
 void add_training(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
-  const passes::TrainOptions train = passes::parse_train_options(flags.train);
+  passes::TrainOptions train = passes::parse_train_options(flags.train);
+  if (!flags.cast.empty())
+    train.precision =
+        parse_cast(flags) == DType::bf16 ? passes::TrainPrecision::kBf16 : passes::TrainPrecision::kF16;
+  train.keep_f32.insert(train.keep_f32.end(), flags.keep_f32.begin(), flags.keep_f32.end());
   passes::PipelineOptions options = pipeline_options(flags);
   options.reports = &reports;
   const Graph& loss = std::as_const(model).entry(train.entry);
   model.replace_entry(passes::run_passes(loss, passes::preparation_pipeline(), {}, options));
   passes::add_train_step(model, train);
-}
-
-std::unique_ptr<Model> cast_model(const Model& model, const std::string& name) {
-  const auto dtype = parse_dtype(name);
-  if (!dtype) fail("--cast {}: expected bf16 or f16", name);
-  return passes::cast_precision(model, *dtype);
 }
 
 // What serves: the entry points that do not train, and the states they read.
@@ -220,7 +224,8 @@ void run(const Flags& flags) {
   std::vector<passes::PassReport> reports;
   if (!flags.train.empty()) add_training(*model, flags, reports);
   if (flags.inference) model = for_inference(*model);
-  if (!flags.cast.empty()) model = cast_model(*model, flags.cast);
+  if (!flags.cast.empty() && flags.train.empty())
+    model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
   const bool only_edits = (!flags.train.empty() || !flags.cast.empty()) && flags.passes.empty() &&
                           flags.print_after.empty() && flags.dump.empty();
   if (!only_edits) optimise(*model, flags, reports);
@@ -241,7 +246,13 @@ int main(int argc, char** argv) {
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--train", flags.train,
                        "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion)");
-        app.add_option("--cast", flags.cast, "weights and computation of inference in bf16 or f16");
+        app.add_option(
+            "--cast", flags.cast,
+            "compute in bf16 or f16: with --train the training step, whose weights stay f32; without "
+            "it all entry points, weights included");
+        app.add_option("--keep-f32", flags.keep_f32,
+                       "with --cast: nodes of these names stay f32 (* any text, ? any character)")
+            ->take_all();
         app.add_flag("--inference", flags.inference,
                      "keep only what serves: no training entry points, no optimizer states");
         app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();

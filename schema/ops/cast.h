@@ -10,8 +10,11 @@ namespace ops {
 inline constexpr InPlace kCastInPlace[] = {{0, 0}};
 
 struct Cast {
-  static constexpr OpInfo info{
-      .name = "cast", .doc = "x converted to `dtype`.", .elementwise = true, .in_place = kCastInPlace};
+  static constexpr OpInfo info{.name = "cast",
+                               .doc = "x converted to `dtype`.",
+                               .precision = Precision::kFollow,
+                               .elementwise = true,
+                               .in_place = kCastInPlace};
   DType dtype = DType::f32;
   static void fields(auto& self, auto&& visit) { visit("dtype", self.dtype); }
   std::vector<TensorType> infer(Types in) const;

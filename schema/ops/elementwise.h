@@ -22,6 +22,7 @@ inline constexpr InPlace kOverInput[] = {{0, 0}};
 struct LeakyRelu {
   static constexpr OpInfo info{.name = "leaky_relu",
                                .doc = "x where x > 0, else negative_slope * x.",
+                               .precision = Precision::kFollow,
                                .elementwise = true,
                                .in_place = kOverInput};
   double negative_slope = 0.01;
@@ -73,6 +74,7 @@ struct Softplus {
 struct Clamp {
   static constexpr OpInfo info{.name = "clamp",
                                .doc = "x limited to [min, max]; NaN stays NaN.",
+                               .precision = Precision::kFollow,
                                .elementwise = true,
                                .in_place = kOverInput};
   double min = 0, max = 0;

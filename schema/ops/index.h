@@ -15,8 +15,10 @@ struct Along {
 inline constexpr InPlace kWriteInPlace[] = {{0, 0}};
 
 struct Gather : Along {
-  static constexpr OpInfo info{
-      .name = "gather", .doc = "x read at `index` along `axis` (torch.gather).", .inputs = {2, 2}};
+  static constexpr OpInfo info{.name = "gather",
+                               .doc = "x read at `index` along `axis` (torch.gather).",
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -25,6 +27,7 @@ struct Scatter : Along {
   static constexpr OpInfo info{.name = "scatter",
                                .doc = "x with source written at `index` along `axis`; the last write wins.",
                                .inputs = {3, 3},
+                               .precision = Precision::kFollow,
                                .in_place = kWriteInPlace};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
@@ -34,6 +37,7 @@ struct ScatterAdd : Along {
   static constexpr OpInfo info{.name = "scatter_add",
                                .doc = "x with source added at `index` along `axis`, in index order.",
                                .inputs = {3, 3},
+                               .precision = Precision::kFollow,
                                .in_place = kWriteInPlace};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
@@ -42,7 +46,8 @@ struct ScatterAdd : Along {
 struct IndexSelect : Along {
   static constexpr OpInfo info{.name = "index_select",
                                .doc = "Slices of x along `axis`, as the 1-d index names them.",
-                               .inputs = {2, 2}};
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -52,6 +57,7 @@ struct IndexAdd : Along {
       .name = "index_add",
       .doc = "x with slices of source added along `axis` at the 1-d index, in its order.",
       .inputs = {3, 3},
+      .precision = Precision::kFollow,
       .in_place = kWriteInPlace};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
@@ -61,7 +67,8 @@ struct Embedding {
   static constexpr OpInfo info{
       .name = "embedding",
       .doc = "Rows of weight, as indices name them; row `padding_idx` gets no gradient.",
-      .inputs = {2, 2}};
+      .inputs = {2, 2},
+      .precision = Precision::kFollow};
   int64_t padding_idx = -1;
   static void fields(auto& self, auto&& visit) { visit("padding_idx", self.padding_idx); }
   std::vector<TensorType> infer(Types in) const;
@@ -72,7 +79,8 @@ struct Embedding {
 struct EmbeddingGrad {
   static constexpr OpInfo info{.name = "embedding_grad",
                                .doc = "The gradient of embedding: dy summed into zeros of `rows[0]` rows.",
-                               .inputs = {2, 2}};
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
   Shape rows{0};
   int64_t padding_idx = -1;
   static void fields(auto& self, auto&& visit) {

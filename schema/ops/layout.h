@@ -7,7 +7,8 @@ namespace genesis {
 namespace ops {
 
 struct Expand {
-  static constexpr OpInfo info{.name = "expand", .doc = "x broadcast to `shape`, aligned right."};
+  static constexpr OpInfo info{
+      .name = "expand", .doc = "x broadcast to `shape`, aligned right.", .precision = Precision::kFollow};
   Shape shape;
   static void fields(auto& self, auto&& visit) { visit("shape", self.shape); }
   std::vector<TensorType> infer(Types in) const;
@@ -16,7 +17,9 @@ struct Expand {
 };
 
 struct Permute {
-  static constexpr OpInfo info{.name = "permute", .doc = "Axis i of the result is axis `axes[i]` of x."};
+  static constexpr OpInfo info{.name = "permute",
+                               .doc = "Axis i of the result is axis `axes[i]` of x.",
+                               .precision = Precision::kFollow};
   std::vector<int64_t> axes;
   static void fields(auto& self, auto&& visit) { visit("axes", self.axes); }
   std::vector<TensorType> infer(Types in) const;
@@ -25,7 +28,8 @@ struct Permute {
 };
 
 struct Flip {
-  static constexpr OpInfo info{.name = "flip", .doc = "x with the order reversed along `axes`."};
+  static constexpr OpInfo info{
+      .name = "flip", .doc = "x with the order reversed along `axes`.", .precision = Precision::kFollow};
   std::vector<int64_t> axes;
   static void fields(auto& self, auto&& visit) { visit("axes", self.axes); }
   std::vector<TensorType> infer(Types in) const;
@@ -33,7 +37,8 @@ struct Flip {
 };
 
 struct Roll {
-  static constexpr OpInfo info{.name = "roll", .doc = "x rotated by `shifts` along `axes`."};
+  static constexpr OpInfo info{
+      .name = "roll", .doc = "x rotated by `shifts` along `axes`.", .precision = Precision::kFollow};
   std::vector<int64_t> shifts, axes;
   static void fields(auto& self, auto&& visit) {
     visit("shifts", self.shifts);
@@ -53,14 +58,18 @@ struct Triangle {
 inline constexpr InPlace kTriangleInPlace[] = {{0, 0}};
 
 struct Tril : Triangle {
-  static constexpr OpInfo info{
-      .name = "tril", .doc = "x where column - row <= `diagonal`, else 0.", .in_place = kTriangleInPlace};
+  static constexpr OpInfo info{.name = "tril",
+                               .doc = "x where column - row <= `diagonal`, else 0.",
+                               .precision = Precision::kFollow,
+                               .in_place = kTriangleInPlace};
   void grad(GradientContext& g) const;
 };
 
 struct Triu : Triangle {
-  static constexpr OpInfo info{
-      .name = "triu", .doc = "x where column - row >= `diagonal`, else 0.", .in_place = kTriangleInPlace};
+  static constexpr OpInfo info{.name = "triu",
+                               .doc = "x where column - row >= `diagonal`, else 0.",
+                               .precision = Precision::kFollow,
+                               .in_place = kTriangleInPlace};
   void grad(GradientContext& g) const;
 };
 

@@ -36,6 +36,10 @@ void check_step(const TensorType& type) {
     fail("step must be an i64 or i32 scalar, got {}", type.to_string());
 }
 
+void check_skip(bool skip_nonfinite, bool has_scale) {
+  if (skip_nonfinite && !has_scale) fail("skip_nonfinite needs a scale: that is what tells it to skip");
+}
+
 }  // namespace
 
 namespace ops {
@@ -52,6 +56,7 @@ std::vector<TensorType> SgdUpdate::infer(Types in) const {
   if (in.size() != expected) fail("the attributes ask for {} inputs, {} were given", expected, in.size());
   if (buffer) check_state(in[0], in[4], "the momentum buffer");
   if (has_scale) check_real_scalar(in.back(), "scale");
+  check_skip(skip_nonfinite, has_scale);
   if (!buffer) return {in[0]};
   return {in[0], in[4]};
 }
@@ -63,6 +68,7 @@ std::vector<TensorType> AdamUpdate::infer(Types in) const {
   check_real_scalar(in[4], "lr");
   check_step(in[5]);
   if (in.size() > 6) check_real_scalar(in[6], "scale");
+  check_skip(skip_nonfinite, in.size() > 6);
   return {in[0], in[2], in[3]};
 }
 
@@ -71,6 +77,7 @@ std::vector<TensorType> LionUpdate::infer(Types in) const {
   check_state(in[0], in[2], "the momentum");
   check_real_scalar(in[3], "lr");
   if (in.size() > 4) check_real_scalar(in[4], "scale");
+  check_skip(skip_nonfinite, in.size() > 4);
   return {in[0], in[2]};
 }
 
@@ -103,8 +110,8 @@ std::span<const OpDef* const> optimizer_ops() { return kOps; }
 
 ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_buffer, Value lr, Value step,
                                 const SgdOptions& options, Value scale) {
-  const ops::SgdUpdate op{options.momentum, options.dampening, options.weight_decay, options.nesterov,
-                          bool(scale)};
+  const ops::SgdUpdate op{options.momentum, options.dampening, options.weight_decay,
+                          options.nesterov, bool(scale),       options.skip_nonfinite};
   if (options.momentum != 0 && !momentum_buffer) fail("sgd_update with momentum needs a momentum buffer");
   std::vector<Value> inputs = {parameter, gradient, lr, step};
   if (options.momentum != 0) inputs.push_back(momentum_buffer);
@@ -115,8 +122,8 @@ ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_
 
 AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
                        const AdamOptions& options, Value scale) {
-  const ops::AdamUpdate op{options.beta1, options.beta2, options.eps, options.weight_decay,
-                           options.decoupled};
+  const ops::AdamUpdate op{options.beta1,        options.beta2,     options.eps,
+                           options.weight_decay, options.decoupled, options.skip_nonfinite};
   std::vector<Value> inputs = {parameter, gradient, m, v, lr, step};
   append(inputs, scale);
   const auto out = emit_node(kAdamUpdate, to_attributes(op), inputs);
@@ -125,7 +132,7 @@ AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value 
 
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
                                  const LionOptions& options, Value scale) {
-  const ops::LionUpdate op{options.beta1, options.beta2, options.weight_decay};
+  const ops::LionUpdate op{options.beta1, options.beta2, options.weight_decay, options.skip_nonfinite};
   std::vector<Value> inputs = {parameter, gradient, momentum, lr};
   append(inputs, scale);
   const auto out = emit_node(kLionUpdate, to_attributes(op), inputs);

@@ -1,8 +1,9 @@
 // Optimizer updates as ops, with PyTorch's formulas: a whole training step is one graph. Results may be
 // written over their inputs. Momentum and second moments are f32 (f64 for an f64 parameter) whatever the
 // parameter is; arithmetic is f32 too. `lr` (f32 or f64) and `step` (i64 or i32, 1 in the first run) are
-// scalars computed in the graph. `scale` (f32 or f64 scalar) multiplies the gradient first: clipping folded
-// in.
+// scalars computed in the graph. `scale` (f32 or f64 scalar) multiplies the gradient first: clipping and
+// unscaling folded in. With `skip_nonfinite` a scale that is not finite leaves parameter and state as they
+// are, bit for bit: that is how a step whose gradients overflowed is skipped without the host.
 #pragma once
 
 #include "schema/graph.h"
@@ -23,13 +24,14 @@ struct SgdUpdate {
                                .precision = Precision::kF32,
                                .in_place = kSgdInPlace};
   double momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false, has_scale = false;
+  bool nesterov = false, has_scale = false, skip_nonfinite = false;
   static void fields(auto& self, auto&& visit) {
     visit("momentum", self.momentum);
     visit("dampening", self.dampening);
     visit("weight_decay", self.weight_decay);
     visit("nesterov", self.nesterov);
     visit("has_scale", self.has_scale);
+    visit("skip_nonfinite", self.skip_nonfinite);
   }
   std::vector<TensorType> infer(Types in) const;
 };
@@ -42,13 +44,14 @@ struct AdamUpdate {
                                .precision = Precision::kF32,
                                .in_place = kAdamInPlace};
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool decoupled = true;
+  bool decoupled = true, skip_nonfinite = false;
   static void fields(auto& self, auto&& visit) {
     visit("beta1", self.beta1);
     visit("beta2", self.beta2);
     visit("eps", self.eps);
     visit("weight_decay", self.weight_decay);
     visit("decoupled", self.decoupled);
+    visit("skip_nonfinite", self.skip_nonfinite);
   }
   std::vector<TensorType> infer(Types in) const;
 };
@@ -61,10 +64,12 @@ struct LionUpdate {
                                .precision = Precision::kF32,
                                .in_place = kLionInPlace};
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  bool skip_nonfinite = false;
   static void fields(auto& self, auto&& visit) {
     visit("beta1", self.beta1);
     visit("beta2", self.beta2);
     visit("weight_decay", self.weight_decay);
+    visit("skip_nonfinite", self.skip_nonfinite);
   }
   std::vector<TensorType> infer(Types in) const;
 };
@@ -82,7 +87,7 @@ struct SumSquares {
 
 struct SgdOptions {
   double momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false, skip_nonfinite = false;
 };
 struct ParameterAndMomentum {
   Value parameter, momentum;
@@ -95,6 +100,7 @@ ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   bool decoupled = true;  // AdamW: p -= lr * weight_decay * p; otherwise Adam: gradient += weight_decay * p
+  bool skip_nonfinite = false;
 };
 struct AdamResult {
   Value parameter, m, v;
@@ -104,6 +110,7 @@ AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value 
 
 struct LionOptions {
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  bool skip_nonfinite = false;
 };
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
                                  const LionOptions& options, Value scale = {});

@@ -91,6 +91,7 @@ struct Dropout {
   static constexpr OpInfo info{.name = "dropout",
                                .doc = "0 with probability `p`, else x / (1 - p).",
                                .inputs = {2, 2},
+                               .precision = Precision::kFollow,
                                .random = true};
   double p = 0.5;
   int64_t stream = 0;

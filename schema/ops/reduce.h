@@ -23,33 +23,35 @@ struct OverAxes {
 
 struct Sum : OverAxes {
   static constexpr OpInfo info{
-      .name = "sum", .doc = "Sum over `axes` (all when empty).", .precision = Precision::kWide};
+      .name = "sum", .doc = "Sum over `axes` (all when empty).", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
 
 struct Mean : OverAxes {
   static constexpr OpInfo info{
-      .name = "mean", .doc = "Mean over `axes` (all when empty).", .precision = Precision::kWide};
+      .name = "mean", .doc = "Mean over `axes` (all when empty).", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
 
 struct Prod : OverAxes {
   static constexpr OpInfo info{
-      .name = "prod", .doc = "Product over `axes` (all when empty).", .precision = Precision::kWide};
+      .name = "prod", .doc = "Product over `axes` (all when empty).", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
 
 struct Max : OverAxes {
-  static constexpr OpInfo info{.name = "max", .doc = "Greatest element over `axes`; NaN wins."};
+  static constexpr OpInfo info{
+      .name = "max", .doc = "Greatest element over `axes`; NaN wins.", .precision = Precision::kFollow};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
 
 struct Min : OverAxes {
-  static constexpr OpInfo info{.name = "min", .doc = "Least element over `axes`; NaN wins."};
+  static constexpr OpInfo info{
+      .name = "min", .doc = "Least element over `axes`; NaN wins.", .precision = Precision::kFollow};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -68,7 +70,7 @@ struct All : OverAxes {
 
 struct LogSumExp : OverAxes {
   static constexpr OpInfo info{
-      .name = "logsumexp", .doc = "log(sum(exp(x))) over `axes`.", .precision = Precision::kWide};
+      .name = "logsumexp", .doc = "log(sum(exp(x))) over `axes`.", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -83,14 +85,14 @@ struct Moment : OverAxes {
 };
 
 struct Var : Moment {
-  static constexpr OpInfo info{.name = "var", .doc = "Variance over `axes`.", .precision = Precision::kWide};
+  static constexpr OpInfo info{.name = "var", .doc = "Variance over `axes`.", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
 
 struct Std : Moment {
   static constexpr OpInfo info{
-      .name = "std", .doc = "Standard deviation over `axes`.", .precision = Precision::kWide};
+      .name = "std", .doc = "Standard deviation over `axes`.", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -121,7 +123,7 @@ struct ArgMin : OneAxis {
 struct CumSum {
   static constexpr OpInfo info{.name = "cumsum",
                                .doc = "Running sum along `axis`, from the end when `reverse`.",
-                               .precision = Precision::kWide};
+                               .precision = Precision::kF32};
   int64_t axis = -1;
   bool reverse = false;
   static void fields(auto& self, auto&& visit) {

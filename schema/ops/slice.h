@@ -17,7 +17,9 @@ namespace ops {
 // symbolic.
 struct Slice {
   static constexpr OpInfo info{
-      .name = "slice", .doc = "`length[0]` elements along `axis`, from `start[0]` in steps of `step`."};
+      .name = "slice",
+      .doc = "`length[0]` elements along `axis`, from `start[0]` in steps of `step`.",
+      .precision = Precision::kFollow};
   int64_t axis = 0;
   Shape start{0}, length{0};
   int64_t step = 1;
@@ -35,7 +37,8 @@ struct Slice {
 // The gradient of slice: zeros of size `size[0]` along `axis` with x written where slice would read.
 struct Unslice {
   static constexpr OpInfo info{.name = "unslice",
-                               .doc = "Zeros with x at `start[0]` in steps of `step` along `axis`."};
+                               .doc = "Zeros with x at `start[0]` in steps of `step` along `axis`.",
+                               .precision = Precision::kFollow};
   int64_t axis = 0;
   Shape start{0}, size{0};
   int64_t step = 1;
@@ -50,8 +53,10 @@ struct Unslice {
 };
 
 struct Concat {
-  static constexpr OpInfo info{
-      .name = "concat", .doc = "All inputs, one after the other along `axis`.", .inputs = {1, kVariadic}};
+  static constexpr OpInfo info{.name = "concat",
+                               .doc = "All inputs, one after the other along `axis`.",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kFollow};
   int64_t axis = 0;
   static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
   std::vector<TensorType> infer(Types in) const;
@@ -59,7 +64,8 @@ struct Concat {
 };
 
 struct Split {
-  static constexpr OpInfo info{.name = "split", .doc = "x cut along `axis` into parts of `sizes`."};
+  static constexpr OpInfo info{
+      .name = "split", .doc = "x cut along `axis` into parts of `sizes`.", .precision = Precision::kFollow};
   int64_t axis = 0;
   std::vector<int64_t> sizes;
   static void fields(auto& self, auto&& visit) {
@@ -72,7 +78,9 @@ struct Split {
 
 // One amount per axis; negative amounts cut off.
 struct Pad {
-  static constexpr OpInfo info{.name = "pad", .doc = "x with `value` around it; negative amounts cut off."};
+  static constexpr OpInfo info{.name = "pad",
+                               .doc = "x with `value` around it; negative amounts cut off.",
+                               .precision = Precision::kFollow};
   std::vector<int64_t> before, after;
   double value = 0;
   static void fields(auto& self, auto&& visit) {
@@ -87,7 +95,8 @@ struct Pad {
 struct DynamicSlice {
   static constexpr OpInfo info{.name = "dynamic_slice",
                                .doc = "`length[0]` elements along `axis` from a start that is data, clamped.",
-                               .inputs = {2, 2}};
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
   int64_t axis = 0;
   Shape length{0};
   static void fields(auto& self, auto&& visit) {
@@ -105,6 +114,7 @@ struct DynamicUpdateSlice {
       .name = "dynamic_update_slice",
       .doc = "x with `update` written along `axis` from a start that is data, clamped.",
       .inputs = {3, 3},
+      .precision = Precision::kFollow,
       .in_place = kUpdateInPlace};
   int64_t axis = 0;
   static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }

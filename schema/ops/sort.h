@@ -9,7 +9,9 @@ namespace ops {
 
 struct Sort {
   static constexpr OpInfo info{
-      .name = "sort", .doc = "x sorted along `axis`, and where each element stood. Stable; NaN is greatest."};
+      .name = "sort",
+      .doc = "x sorted along `axis`, and where each element stood. Stable; NaN is greatest.",
+      .precision = Precision::kFollow};
   int64_t axis = -1;
   bool descending = false;
   static void fields(auto& self, auto&& visit) {
@@ -23,7 +25,8 @@ struct Sort {
 struct TopK {
   static constexpr OpInfo info{
       .name = "topk",
-      .doc = "The `k` greatest (or least) elements along `axis`, in order, and their places."};
+      .doc = "The `k` greatest (or least) elements along `axis`, in order, and their places.",
+      .precision = Precision::kFollow};
   int64_t k = 1, axis = -1;
   bool largest = true;
   static void fields(auto& self, auto&& visit) {

@@ -130,6 +130,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <cmath>
+#include <cstring>
+#include <initializer_list>
 
 #include "backends/cpu/parallel.h"
 #include "backends/kernel.h"
@@ -148,6 +150,15 @@ constexpr int64_t kSumPiece = 256 << 10;  // elements of one partial sum
 double real_scalar(const TensorView& x) { return x.dtype == DType::f64 ? *x.as<double>() : *x.as<float>(); }
 double step_of(const TensorView& x) {
   return static_cast<double>(x.dtype == DType::i64 ? *x.as<int64_t>() : *x.as<int32_t>());
+}
+
+// A step to skip: what goes in comes out. In a plan that updates in place there is nothing to do.
+void keep(const KernelContext& c, std::initializer_list<int> inputs) {
+  size_t output = 0;
+  for (int input : inputs) {
+    const TensorView &from = c.input(input), &to = c.outputs[output++];
+    if (from.data != to.data) std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
+  }
 }
 
 void run_update(const KernelContext& c, UpdateJob& job) {
@@ -170,6 +181,8 @@ void sgd_update(const KernelContext& c) {
   UpdateJob job{.rule = UpdateRule::kSgd, .lr = real_scalar(c.input(2))};
   if (op.momentum != 0) job.m = c.input(4).data;
   if (op.has_scale) job.scale = real_scalar(c.inputs.back());
+  if (op.skip_nonfinite && !std::isfinite(job.scale))
+    return op.momentum != 0 ? keep(c, {0, 4}) : keep(c, {0});
   job.weight_decay = op.weight_decay;
   job.beta1 = op.momentum;
   job.dampening = op.dampening;
@@ -184,6 +197,7 @@ void adam_update(const KernelContext& c) {
       .rule = UpdateRule::kAdam, .m = c.input(2).data, .v = c.input(3).data, .lr = real_scalar(c.input(4))};
   const double step = step_of(c.input(5));
   if (c.num_inputs() > 6) job.scale = real_scalar(c.input(6));
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) return keep(c, {0, 2, 3});
   (op.decoupled ? job.shrink : job.weight_decay) =
       op.decoupled ? 1 - job.lr * op.weight_decay : op.weight_decay;
   job.beta1 = op.beta1;
@@ -198,6 +212,7 @@ void lion_update(const KernelContext& c) {
   const auto& op = c.attributes<ops::LionUpdate>();
   UpdateJob job{.rule = UpdateRule::kLion, .m = c.input(2).data, .lr = real_scalar(c.input(3))};
   if (c.num_inputs() > 4) job.scale = real_scalar(c.input(4));
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) return keep(c, {0, 2});
   job.shrink = 1 - job.lr * op.weight_decay;
   job.beta1 = op.beta1;
   job.beta2 = op.beta2;
