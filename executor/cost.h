@@ -1,16 +1,13 @@
-// What a step must do at least: bytes that have to move and arithmetic of matrix products. For profiles and
-// rooflines.
+// The cost of a step of a plan (schema/cost.h).
 #pragma once
 
+#include "schema/cost.h"
 #include "schema/plan.h"
 
 namespace genesis {
 
-struct Cost {
-  double bytes = 0;  // read once, written once
-  double flops = 0;  // multiply-adds count two; 0 for ops that memory bounds
-};
-
-Cost cost_of(const Step& step);
+inline Cost cost_of(const Step& step) {
+  return cost_of(*step.op, step.attributes, step.input_types, step.output_types);
+}
 
 }  // namespace genesis

@@ -227,6 +227,16 @@ NamedTensors Session::run(const std::string& entry, const NamedTensors& inputs) 
   return impl_->outputs(compiled);
 }
 
+std::string Session::explain_nonfinite(const std::string& entry, const NamedTensors& inputs) {
+  Compiled& compiled = impl_->compile(entry, bind_inputs(model().entry(entry), inputs));
+  try {
+    impl_->execute(compiled, inputs, {.find_nonfinite = true});
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
 const Plan& Session::plan(const std::string& entry, const Bindings& bindings) {
   return impl_->compile(entry, bindings).plan;
 }

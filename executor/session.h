@@ -46,6 +46,10 @@ class Session {
   // Runs an entry point. The outputs are copies, valid for good.
   NamedTensors run(const std::string& entry, const NamedTensors& inputs = {});
 
+  // Runs node by node as far as the first that makes a NaN or an infinity, and says which that is; empty when
+  // none does. Like any run it changes the states, perhaps not all of them.
+  std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);
+
   // Compiles without running; the plan stays valid as long as the session.
   const Plan& plan(const std::string& entry, const Bindings& bindings);
   // Runs with a timing per step of plan(entry, the inputs' sizes).

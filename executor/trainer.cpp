@@ -52,6 +52,8 @@ class MetricsFile {
     nlohmann::ordered_json row{{"step", m.step}, {"loss", m.loss}};
     if (!std::isnan(m.grad_norm)) row["grad_norm"] = m.grad_norm;
     if (!std::isnan(m.learning_rate)) row["lr"] = m.learning_rate;
+    if (!std::isnan(m.loss_scale)) row["loss_scale"] = m.loss_scale;
+    if (m.skipped_steps > 0) row["skipped_steps"] = m.skipped_steps;
     row["seconds"] = m.seconds;
     row["items_per_second"] = m.items_per_second;
     file_ << row.dump() << std::endl;  // flushed: a killed run keeps its curve
@@ -84,15 +86,30 @@ TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
   metrics.loss = scalar_or_nan(outputs, "loss");
   metrics.grad_norm = scalar_or_nan(outputs, "grad_norm");
   metrics.learning_rate = scalar_or_nan(outputs, "lr");
+  metrics.loss_scale = scalar_or_nan(outputs, "loss_scale");
+  if (outputs.contains("skipped_steps"))
+    metrics.skipped_steps = static_cast<int64_t>(scalar_or_nan(outputs, "skipped_steps"));
   return metrics;
 }
 
 void check_loss(const TrainMetrics& metrics) {
-  if (std::isfinite(metrics.loss)) return;
+  if (std::isfinite(metrics.loss) || metrics.skipped_steps > 0) return;
   fail(
       "the loss is {} at step {}: run with --find-nonfinite to see which node made it first, lower the "
       "learning rate, or clip gradients",
       std::isnan(metrics.loss) ? "NaN" : "infinite", metrics.step);
+}
+
+// A lower loss scale cures an overflow; what no scale cures is an error.
+void check_skips(Session& session, const TrainMetrics& metrics, const TrainerOptions& options,
+                 const NamedTensors& inputs) {
+  if (metrics.skipped_steps == 0 || metrics.skipped_steps < options.max_skipped_steps) return;
+  const std::string why = session.explain_nonfinite(options.entry, inputs);
+  fail(
+      "{} steps in a row had gradients that are not finite, up to step {}, while the loss scale went down to "
+      "{}: {}; lower the learning rate, keep that node in f32 (--keep-f32), or train in bf16",
+      metrics.skipped_steps, metrics.step, metrics.loss_scale,
+      why.empty() ? "with this scale the same batch is finite" : why);
 }
 
 }  // namespace
@@ -111,11 +128,13 @@ TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& 
   const auto start = Clock::now();
   int64_t saved = first;
   for (int64_t step = first + 1; step <= options.steps; ++step) {
-    metrics = read_metrics(session.run(options.entry, batches.next()), step);
+    const NamedTensors inputs = batches.next();
+    metrics = read_metrics(session.run(options.entry, inputs), step);
     metrics.seconds = seconds_since(start);
     metrics.items_per_second = speed.update(metrics.seconds, source.items_per_batch());
     file.write(metrics);
     check_loss(metrics);
+    check_skips(session, metrics, options, inputs);
     if (options.on_step) options.on_step(metrics);
     const bool stop = options.should_stop && options.should_stop();
     const bool due = options.checkpoint_every > 0 && step % options.checkpoint_every == 0;

@@ -15,6 +15,8 @@ struct TrainMetrics {
   double loss = 0;
   double grad_norm = 0;         // NaN when the step does not give it
   double learning_rate = 0;     // likewise
+  double loss_scale = 0;        // likewise: only training in f16 has one
+  int64_t skipped_steps = 0;    // in a row, this one included: gradients that overflowed f16
   double seconds = 0;           // since the run began
   double items_per_second = 0;  // of the latest steps
 };
@@ -22,6 +24,7 @@ struct TrainMetrics {
 struct TrainerOptions {
   std::string entry = "train_step";
   int64_t steps = 0;                 // total, those before a resume included
+  int64_t max_skipped_steps = 40;    // in a row; by then the loss scale has gone from 2^16 to 2^-24
   std::filesystem::path checkpoint;  // folder; empty: none
   int64_t checkpoint_every = 0;      // steps; 0: only at the end
   int keep_checkpoints = 2;
@@ -33,8 +36,9 @@ struct TrainerOptions {
 // A metrics file that is there already keeps its rows up to the step that training goes on from.
 //
 // Runs from the step that the session's model says it has reached (checkpoint.step) to options.steps. Throws
-// Error when the loss is no longer finite, naming the step and how to find the node. The loss of the result
-// is NaN when there was no step to do.
+// Error when the loss is no longer finite, naming the step and how to find the node; in f16, where such steps
+// are skipped, after max_skipped_steps in a row, naming the node. The loss of the result is NaN when there
+// was no step to do.
 TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options);
 
 }  // namespace genesis

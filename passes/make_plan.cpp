@@ -29,6 +29,12 @@ class PlanMaker {
     return std::move(plan_);
   }
 
+  std::vector<NodeId> order() {
+    ask_target_about_nodes();
+    choose_order();
+    return std::move(order_);
+  }
+
  private:
   void ask_target_about_nodes() {
     for (const Node& node : graph_.nodes()) {
@@ -248,6 +254,10 @@ class PlanMaker {
 };
 
 }  // namespace
+
+std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options) {
+  return PlanMaker(graph, target, options).order();
+}
 
 Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options) {
   return PlanMaker(graph, target, options).make();

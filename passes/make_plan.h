@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "schema/graph.h"
 #include "schema/plan.h"
@@ -24,6 +25,9 @@ struct PlanOptions {
 inline constexpr std::string_view kOrderSwitch = "node_order", kInPlaceSwitch = "in_place",
                                   kReuseSwitch = "memory_reuse";
 inline constexpr std::string_view kPlanSwitches[] = {kOrderSwitch, kInPlaceSwitch, kReuseSwitch};
+
+// The order in which make_plan would run the nodes.
+std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options = {});
 
 // Throws Error when a node has no kernel on the target, naming the node and each implementation's reason.
 Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options = {});

@@ -31,6 +31,9 @@ class Rewriter {
   // Values of the new graph now stand for the node's outputs; an empty value for one that nobody reads.
   void replace(const Node& node, const std::vector<Value>& values);
 
+  // The same for one value, until it is replaced again: what nodes copied from now on read.
+  void replace(ValueId old_value, Value value) { new_values_[static_cast<size_t>(old_value.index)] = value; }
+
   // Nodes added from now on come from `nodes` (the first gives the authored name) and are named beside the
   // last.
   void begin_nodes_from(const std::vector<const Node*>& nodes);

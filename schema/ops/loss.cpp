@@ -85,7 +85,7 @@ std::vector<TensorType> LinearCrossEntropy::infer(Types in) const {
   check_cross_entropy({x.dtype, logits}, in[2], nullptr, label_smoothing, ignore_index);
   const DType dtype = loss_dtype(x.dtype);
   if (!with_gradients) return {{dtype, {}}};
-  return {{dtype, {}}, x, {dtype, weight.shape}};
+  return {{dtype, {}}, {x.dtype == DType::f16 ? dtype : x.dtype, x.shape}, {dtype, weight.shape}};
 }
 
 }  // namespace ops
@@ -128,7 +128,7 @@ void LinearCrossEntropy::grad(GradientContext& g) const {
   LinearCrossEntropy saving = *this;
   saving.with_gradients = true;
   const Value dx = g.extra_output(to_attributes(saving), 1), dweight = g.output(2);
-  g.set(0, cast(dx, dweight.dtype()) * g.dy());
+  g.set(0, cast(dx, dweight.dtype()) * g.dy());  // set() casts to what x is
   g.set(1, dweight * g.dy());
 }
 

@@ -63,7 +63,9 @@ struct CrossEntropyGrad {
 
 // x [..., H], weight [V, H], target [...] -> loss, [dx, dweight]. The logits exist for one block of rows at a
 // time. Gradients, for a loss gradient of 1, come out of the same pass when `with_gradients`: the logits are
-// at hand there, and computing them again would cost a third matrix product. dweight is f32 (f64 for f64).
+// at hand there, and computing them again would cost a third matrix product. dweight is f32 (f64 for f64): it
+// is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold gradients of a loss that is
+// not scaled; for the same reason a kernel does not keep (p - target) / rows in f16, but a multiple of it.
 struct LinearCrossEntropy {
   static constexpr OpInfo info{.name = "linear_cross_entropy",
                                .doc =

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "passes/train_step.h"
 #include "schema/text.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
@@ -76,6 +77,30 @@ TEST(Trainer, ALossThatIsNoNumberStopsWithTheStepAndTheWayToTheNode) {
   const auto rows = lines(folder / "m.jsonl");
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_TRUE(rows[3]["loss"].is_null());  // JSON has no infinity
+}
+
+// Of every step the gradients overflow, whatever the scale: the weight itself is too large for f16.
+TEST(Trainer, StepsThatAreAllSkippedStopWithTheNode) {
+  const std::shared_ptr<Model> model = parse_text(R"(
+state @w: f32[2,2] parameter trainable = (100000.0, 1.0, 1.0, 1.0)
+entry loss(x: f32[3,2]) {
+  %h = linear(x, @w)
+  %loss = mean(%h)
+  return loss = %loss
+}
+)");
+  passes::add_train_step(*model, passes::parse_train_options("adamw,precision=f16"));
+  class Rows final : public BatchSource {
+   public:
+    NamedTensors batch(int64_t) override { return {{"x", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})}}; }
+    int64_t items_per_batch() const override { return 3; }
+  } source;
+  Session session(model);
+  const TrainMetrics few = train(session, source, {.steps = 3});
+  EXPECT_EQ(few.skipped_steps, 3);
+  EXPECT_EQ(few.loss_scale, 16384) << "that of the step, before it was halved again";
+  expect_error([&] { train(session, source, {.steps = 20, .max_skipped_steps = 5}); },
+               {"5 steps in a row", "up to step 2", "'w.cast'", "an infinity", "--keep-f32"});
 }
 
 TEST(Trainer, StopsWhenAskedAndRunsNothingWhenDone) {

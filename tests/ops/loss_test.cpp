@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "passes/autodiff.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/elementwise.h"
 #include "schema/ops/matmul.h"
 #include "tests/op_harness.h"
 
@@ -236,6 +238,46 @@ TEST(LinearCrossEntropy, SeveralBlocks) {
     const auto expected = tensor.to_doubles(), got = fused.at(name).to_doubles();
     ASSERT_EQ(got.size(), expected.size());
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-6) << name << " " << i;
+  }
+}
+
+// Small gradients: many rows and classes, in dtypes of 16 bits, against f32 of the same numbers.
+TEST(LinearCrossEntropy, LowPrecisionKeepsSmallGradients) {
+  constexpr int64_t kRows = 700, kHidden = 16, kClasses = 2000;
+  std::vector<float> x(kRows * kHidden), w(kClasses * kHidden);
+  std::vector<int64_t> t(kRows);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::round(16 * std::sin(static_cast<float>(i))) / 16;
+  for (size_t i = 0; i < w.size(); ++i) w[i] = std::round(16 * std::cos(static_cast<float>(3 * i))) / 64;
+  for (size_t i = 0; i < t.size(); ++i) t[i] = static_cast<int64_t>(i * 7 % kClasses);
+  const auto run = [&](DType dtype) {
+    return run_graph({{"x", Tensor::of<float>({kRows, kHidden}, x)},
+                      {"w", Tensor::of<float>({kClasses, kHidden}, w)},
+                      {"t", Tensor::of<int64_t>({kRows}, t)}},
+                     [&](const Inputs& in) {
+                       const Value low_x = cast(in[0], dtype), low_w = cast(in[1], dtype);
+                       const Value loss = linear_cross_entropy(low_x, low_w, in[2]);
+                       // As training does it: the scaled loss, and the factor taken away in f32.
+                       const double scale = dtype == DType::f16 ? 65536 : 1;
+                       const auto dx = passes::gradients(in.graph, loss * scale, {low_x, low_w});
+                       return std::vector<std::pair<std::string, Value>>{
+                           {"y", loss},
+                           {"dx", cast(dx[0], DType::f32) * (1 / scale)},
+                           {"dw", cast(dx[1], DType::f32) * (1 / scale)}};
+                     },
+                     {});
+  };
+  const NamedTensors exact = run(DType::f32);
+  for (const auto& [dtype, tolerance] : {std::pair(DType::bf16, 2e-2), std::pair(DType::f16, 3e-3)}) {
+    const NamedTensors low = run(dtype);
+    for (const auto& [name, tensor] : exact) {
+      const auto expected = tensor.to_doubles(), got = low.at(name).to_doubles();
+      double error = 0, size = 0;
+      for (size_t i = 0; i < got.size(); ++i) {
+        error += std::pow(got[i] - expected[i], 2);
+        size += std::pow(expected[i], 2);
+      }
+      EXPECT_LT(std::sqrt(error / size), tolerance) << name << " " << name_of(dtype);
+    }
   }
 }
 

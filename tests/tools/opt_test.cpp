@@ -65,6 +65,25 @@ TEST_F(Opt, CastsForInference) {
   expect_ok(run_tool("genesis-run", {"generate", path("b.genesis"), "--prompt", "a", "--max-tokens", "3"}));
 }
 
+TEST_F(Opt, TrainsInLowPrecision) {
+  const std::string data = path("text.txt");
+  write_text(data, std::string(2000, 'a') + std::string(2000, 'b'));
+  for (const char* cast : {"bf16", "f16"}) {
+    expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--train", "adamw,clip=1", "--cast", cast,
+                                       "--keep-f32", "lm_head*", "-o", path("t.genesis")}));
+    const auto json = expect_json(
+        run_tool("genesis-run", {"train", path("t.genesis"), "--data", data, "--steps", "3", "--seq", "8",
+                                 "--batch", "2", "--json", "-o", path("done.genesis")}));
+    EXPECT_LT(json["loss"], 6) << cast;
+    // What comes out has weights of f32 and serves like any other.
+    expect_ok(run_tool("genesis-opt", {path("done.genesis"), "--inference", "-o", path("s.genesis")}));
+    expect_ok(run_tool("genesis-run", {"generate", path("s.genesis"), "--prompt", "a", "--max-tokens", "3"}));
+  }
+  expect_error(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--train", "adamw", "--cast", "bf16",
+                                        "--keep-f32", "no_such*", "-o", path("x.genesis")}),
+               {"'no_such*'", "--text"});
+}
+
 TEST_F(Opt, PlansBuffersFromCsv) {
   write_text(path("buffers.csv"), "id,lower,upper,size\na,0,2,10\nb,1,3,20\nc,2,4,10\n");
   const auto json = expect_json(run_tool("genesis-opt", {"--plan-csv", path("buffers.csv"), "--json"}));

@@ -2,6 +2,7 @@
 // scratch, the loss of its rows, and while they are in the cache the gradient over them; then dx = dlogits
 // weight and dweight += dlogits^T x. Blocks run one after the other, so that dweight is summed in one order.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "backends/cpu/gemm.h"
@@ -18,7 +19,7 @@ struct Products {
 // What is made once per step of a plan. Only the last block may have fewer rows; only the first starts
 // dweight.
 struct Blocks {
-  DType dtype, wide;
+  DType dtype, wide, dx;
   int64_t rows = 0, hidden = 0, classes = 0, each = 1;
   bool gradients = false;
   Products first, middle, last;
@@ -52,7 +53,7 @@ Products products_of(const Blocks& b, int64_t rows, bool accumulate) {
   if (!b.gradients) return products;
   products.dx = Gemm::create({.a = b.dtype,
                               .b = b.dtype,
-                              .c = b.dtype,
+                              .c = b.dx,
                               .m = rows,
                               .n = b.hidden,
                               .k = b.classes,
@@ -83,6 +84,7 @@ std::shared_ptr<Blocks> make_blocks(const KernelQuery& query) {
   blocks->rows = query.inputs[2].numel();
   blocks->each = rows_per_block(blocks->classes);
   blocks->gradients = query.outputs.size() > 1;
+  blocks->dx = blocks->gradients ? query.outputs[1].dtype : x.dtype;
   const int64_t count = blocks->count();
   if (blocks->classes == 0 || count == 0) return blocks;
   blocks->first = products_of(*blocks, blocks->rows_in(0), false);
@@ -174,9 +176,22 @@ void run_block(const KernelContext& c, const Blocks& b, const Layout& layout, Cr
   finish_rows(b, job, c.scratch + layout.low);
   if (!b.gradients) return;
   const std::byte* dlogits = b.dtype == b.wide ? logits : c.scratch + layout.low;
-  products.dx->run(dlogits, c.input(1).data, c.output(1).as<std::byte>() + first * b.hidden * size, nullptr,
-                   gemm);
+  std::byte* dx = c.output(1).as<std::byte>() + first * b.hidden * static_cast<int64_t>(size_of(b.dx));
+  products.dx->run(dlogits, c.input(1).data, dx, nullptr, gemm);
   products.dweight->run(dlogits, x, c.output(2).data, nullptr, gemm);
+}
+
+// Gradients over logits are small, and f16 has no small numbers: they are kept this many times larger, and
+// not divided by the rows, until they have become dx and dweight, which are f32.
+constexpr double kF16Boost = 1024;
+
+void scale_gradients(const KernelContext& c, double factor) {
+  for (int i : {1, 2}) {
+    auto* values = c.output(i).as<float>();
+    parallel_rows(c.output(i).numel(), 4, [&](int64_t first, int64_t last) {
+      for (int64_t k = first; k < last; ++k) values[k] *= static_cast<float>(factor);
+    });
+  }
 }
 
 void linear_cross_entropy(const KernelContext& c) {
@@ -189,10 +204,15 @@ void linear_cross_entropy(const KernelContext& c) {
   job.row_loss = reinterpret_cast<double*>(c.scratch + layout.row_loss);
   job.dy = blocks.wide == DType::f64 ? static_cast<const void*>(&one) : &one_f32;
   if (op.reduction == Reduction::kMean) job.dy_factor = 1 / mean_denominator(job, blocks.rows);
+  const double dy_factor = job.dy_factor;
+  const bool boosted = blocks.gradients && blocks.dtype == DType::f16;
+  if (boosted) job.dy_factor = kF16Boost;
   if (blocks.gradients && blocks.count() == 0)
     std::memset(c.output(2).data, 0, static_cast<size_t>(c.output(2).bytes()));
   for (int64_t block = 0; blocks.classes > 0 && block < blocks.count(); ++block)
     run_block(c, blocks, layout, job, block);
+  // Where no row counts the gradients are zeros, as they are, and the factor is infinite.
+  if (boosted && std::isfinite(dy_factor)) scale_gradients(c, dy_factor / kF16Boost);
   write_loss(c.output(), job, op.reduction, blocks.rows);
 }
 

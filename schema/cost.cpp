@@ -1,0 +1,72 @@
+#include "schema/cost.h"
+
+#include "schema/ops/attention.h"
+#include "schema/ops/matmul.h"
+
+namespace genesis {
+namespace {
+
+struct Call {
+  const OpDef& op;
+  const Attributes& attributes;
+  Types inputs, outputs;
+};
+
+double elements(const TensorType& type) { return static_cast<double>(type.numel()); }
+
+// The axis that is summed over: the last one of the first operand, or the one before it when that is
+// transposed.
+double inner_size(const Call& call) {
+  const Shape& a = call.inputs[0].shape;
+  const AttrValue* transposed = call.attributes.find("transpose_a");
+  const bool swapped = transposed && std::get<bool>(*transposed) && a.rank() > 1;
+  return static_cast<double>(a[swapped ? a.rank() - 2 : a.rank() - 1].value());
+}
+
+// q k^T and p v: two products of [queries, head_size] x [head_size, keys] per head; five in the backward
+// pass. A causal mask halves the useful work.
+double attention_flops(const Call& call, double products) {
+  const Shape &q = call.inputs[0].shape, &k = call.inputs[1].shape;
+  const AttrValue* layout = call.attributes.find("layout");
+  const bool bthd =
+      layout == nullptr || std::get<std::string>(*layout) == EnumNames<AttentionLayout>::names[0];
+  const double keys = static_cast<double>(k[bthd ? 1 : 2].value());
+  const AttrValue* causal = call.attributes.find("causal");
+  const double queries = static_cast<double>(q[bthd ? 1 : 2].value());
+  const double useful = causal && std::get<bool>(*causal) && queries > 1 ? 0.5 : 1.0;
+  return products * 2 * elements(call.inputs[0]) * keys * useful;
+}
+
+double flops_of(const Call& call) {
+  const std::string_view op = call.op.name();
+  if (op == "matmul" || op == "linear") return 2 * elements(call.outputs[0]) * inner_size(call);
+  if (op == "linear_swiglu") return 4 * elements(call.outputs[0]) * inner_size(call);
+  if (op == "merged_linear") {
+    double flops = 0;
+    for (const TensorType& type : call.outputs) flops += 2 * elements(type) * inner_size(call);
+    return flops;
+  }
+  if (op == "attention") return attention_flops(call, 2);
+  if (op == "attention_grad") return attention_flops(call, 5);
+  if (op == "linear_cross_entropy") {  // logits, and the two products of their gradient where it is made here
+    const double logits = 2 * elements(call.inputs[0]) * static_cast<double>(call.inputs[1].shape[0].value());
+    return call.outputs.size() > 1 ? 3 * logits : logits;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Cost cost_of(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs) {
+  const Call call{op, attributes, inputs, outputs};
+  Cost cost{.flops = flops_of(call)};
+  for (const TensorType& type : call.inputs) cost.bytes += static_cast<double>(type.bytes());
+  for (const TensorType& type : call.outputs) cost.bytes += static_cast<double>(type.bytes());
+  // In place on part of a state (a cache append), or a lookup of rows: only what is written moves, twice.
+  if (call.op.name() == "dynamic_update_slice") cost.bytes = 2 * static_cast<double>(call.inputs[1].bytes());
+  if (call.op.name() == "embedding" || call.op.name() == "gather" || call.op.name() == "index_select")
+    cost.bytes = 2 * static_cast<double>(call.outputs[0].bytes());
+  return cost;
+}
+
+}  // namespace genesis
