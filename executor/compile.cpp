@@ -1,5 +1,7 @@
 #include "executor/compile.h"
 
+#include <charconv>
+
 #include "executor/environment.h"
 #include "passes/bind.h"
 #include "passes/make_plan.h"
@@ -15,9 +17,23 @@ passes::PlanOptions plan_options(const std::set<std::string>& disabled) {
           .reuse = on(passes::kReuseSwitch)};
 }
 
-Graph optimise(Graph bound, const Target& target, const std::set<std::string>& disabled) {
+// What the options say, else what the model says.
+std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& options) {
+  const auto at = model.metadata.find("memory_budget");
+  if (options.memory_budget || at == model.metadata.end()) return options.memory_budget;
+  int64_t bytes = 0;
+  const std::string& text = at->second;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc() || stop != text.data() + text.size() || bytes < 0)
+    fail("the model's metadata give '{}' as memory_budget, expected a number of bytes", text);
+  return bytes;
+}
+
+Graph optimise(Graph bound, const Target& target, const std::set<std::string>& disabled,
+               std::optional<int64_t> budget) {
   passes::PassContext context;
   context.target = &target;
+  context.memory_budget = budget;
   passes::PipelineOptions pipeline;
   pipeline.disabled.insert(disabled.begin(), disabled.end());
   if (!environment().dump_folder.empty())
@@ -35,7 +51,7 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   passes::check_pass_names({disabled.begin(), disabled.end()});
   Graph graph = passes::bind(authored, bindings);
-  if (options.optimise) graph = optimise(std::move(graph), target, disabled);
+  if (options.optimise) graph = optimise(std::move(graph), target, disabled, memory_budget(model, options));
   compiled.plan = passes::make_plan(graph, target, plan_options(disabled));
   compiled.plan.bindings = bindings;
   return compiled;

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -26,6 +27,10 @@ struct SessionOptions {
   bool optimise = true;                   // run the pass pipeline
   std::set<std::string> disabled_passes;  // also the steps of memory planning (passes::kPlanSwitches)
   bool find_nonfinite = false;            // stop at the first node that makes a NaN or an infinity
+  // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
+  // again in the backward pass (passes/remat.h). Empty: what the model's metadata say ("memory_budget"), or
+  // no limit.
+  std::optional<int64_t> memory_budget;
 };
 
 struct MemoryStatistics {

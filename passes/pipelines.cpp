@@ -17,6 +17,7 @@
 #include "passes/fuse_swiglu.h"
 #include "passes/make_plan.h"
 #include "passes/merge_linear.h"
+#include "passes/remat.h"
 #include "passes/simplify.h"
 #include "schema/model.h"
 
@@ -69,7 +70,8 @@ constexpr Pass kTraining[] = {
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
     {"merge_linear", "layers alike in all but weights become one step, where rows are few", merge_linear},
     {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
-    {"fuse_elementwise", "last: it takes what no named pattern took", fuse_elementwise},
+    {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
+    {"remat", "last: a pass behind it that looks for equal nodes would undo it", rematerialise},
 };
 
 }  // namespace

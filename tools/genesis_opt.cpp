@@ -25,12 +25,15 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
   genesis-opt model.genesis --print-after all --entry decode
   genesis-opt train.genesis --check cpu --entry train_step --size batch=8 --size seq=256
+  genesis-opt train.genesis --check cuda --entry train_step --size batch=8 --size seq=256 --memory-budget 4GiB
+  genesis-opt train.genesis --memory-budget 4GiB -o small.genesis
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
   std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
   std::vector<std::string> passes, disable, entries, sizes, keep_f32;
   bool list_passes = false, list_ops = false, inference = false, text = false;
+  BudgetFlags memory;
   Output out;
 };
 
@@ -163,7 +166,8 @@ void check(const Flags& flags) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const std::string& name : chosen_entries(flags, *model)) {
     check_sizes_known(model->entry(name), sizes);
-    const Plan plan = compile_entry(*model, name, sizes, target, {}).plan;
+    const Plan plan =
+        compile_entry(*model, name, sizes, target, {.memory_budget = flags.memory.bytes()}).plan;
     nlohmann::ordered_json row{
         {"entry", name},
         {"steps", plan.steps.size()},
@@ -226,9 +230,10 @@ void run(const Flags& flags) {
   if (flags.inference) model = for_inference(*model);
   if (!flags.cast.empty() && flags.train.empty())
     model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
-  const bool only_edits = (!flags.train.empty() || !flags.cast.empty()) && flags.passes.empty() &&
-                          flags.print_after.empty() && flags.dump.empty();
+  const bool edits = !flags.train.empty() || !flags.cast.empty() || flags.memory.bytes();
+  const bool only_edits = edits && flags.passes.empty() && flags.print_after.empty() && flags.dump.empty();
   if (!only_edits) optimise(*model, flags, reports);
+  if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output);
   report(flags, *model, reports);
 }
@@ -270,6 +275,7 @@ int main(int argc, char** argv) {
                        "say whether this device runs every node, and what memory it takes");
         app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
         app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
+        flags.memory.add_to(app);
         flags.out.add_to(app);
         app.callback([&] { run(flags); });
       });

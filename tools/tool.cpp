@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <map>
 
 #include "executor/environment.h"
 #include "passes/bind.h"
@@ -66,6 +67,28 @@ void RunFlags::add_to(CLI::App& app) {
       ->delimiter(',');
   app.add_flag("--find-nonfinite", find_nonfinite,
                "stop at the first node that makes a NaN or an infinity, and name it");
+  memory.add_to(app);
+}
+
+void BudgetFlags::add_to(CLI::App& app) {
+  app.add_option("--memory-budget", budget,
+                 "bytes that the arena of a training step may take (500MB, 8GiB); values that do not fit are "
+                 "computed again");
+  app.add_flag("--remat", remat, "compute values again wherever that lowers the memory of a training step");
+}
+
+std::optional<int64_t> BudgetFlags::bytes() const {
+  if (budget.empty()) return remat ? std::optional<int64_t>(0) : std::nullopt;
+  double number = 0;
+  const char* end = budget.data() + budget.size();
+  const auto [stop, error] = std::from_chars(budget.data(), end, number);
+  static const std::map<std::string_view, double> kUnits = {
+      {"", 1},         {"B", 1},      {"KB", 1e3},     {"MB", 1e6},   {"GB", 1e9},    {"K", 0x1p10},
+      {"KiB", 0x1p10}, {"M", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30}, {"GiB", 0x1p30}};
+  const auto unit = kUnits.find(std::string_view(stop, static_cast<size_t>(end - stop)));
+  if (error != std::errc() || unit == kUnits.end() || !(number > 0) || number * unit->second >= 0x1p62)
+    fail("--memory-budget {}: expected a number of bytes such as 500MB or 8GiB", budget);
+  return static_cast<int64_t>(number * unit->second);
 }
 
 SessionOptions RunFlags::session_options() const {
@@ -75,6 +98,7 @@ SessionOptions RunFlags::session_options() const {
   options.optimise = !no_optimise;
   options.disabled_passes.insert(disable.begin(), disable.end());
   options.find_nonfinite = find_nonfinite;
+  options.memory_budget = memory.bytes();
   return options;
 }
 

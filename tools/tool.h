@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "executor/session.h"
@@ -15,6 +16,15 @@ namespace genesis::tools {
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
              const std::string& examples, const std::function<void(CLI::App&)>& body);
 
+// --memory-budget and --remat: how much memory a training step may take.
+struct BudgetFlags {
+  std::string budget;
+  bool remat = false;
+
+  void add_to(CLI::App& app);
+  std::optional<int64_t> bytes() const;  // 0: as few as can be; empty: neither was given
+};
+
 // Flags that every command which runs something takes.
 struct RunFlags {
   std::string device = "cpu";
@@ -22,6 +32,7 @@ struct RunFlags {
   bool no_optimise = false;
   std::vector<std::string> disable;  // names of passes
   bool find_nonfinite = false;
+  BudgetFlags memory;
 
   void add_to(CLI::App& app);
   SessionOptions session_options() const;
