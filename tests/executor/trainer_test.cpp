@@ -85,7 +85,8 @@ TEST(Trainer, StepsThatAreAllSkippedStopWithTheNode) {
 state @w: f32[2,2] parameter trainable = (100000.0, 1.0, 1.0, 1.0)
 entry loss(x: f32[3,2]) {
   %h = linear(x, @w)
-  %loss = mean(%h)
+  %q = mul(%h, %h)
+  %loss = mean(%q)
   return loss = %loss
 }
 )");
