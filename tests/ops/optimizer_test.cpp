@@ -182,6 +182,39 @@ TEST(AdamUpdate, ScalesTheGradientFirst) {
     EXPECT_EQ(scaled.at(name).to_doubles(), tensor.to_doubles()) << name;
 }
 
+// A scale that is not finite skips the step, whatever the gradient holds; a finite one does not.
+TEST(OptimizerUpdates, SkipAStepWhoseScaleIsNotFinite) {
+  const Tensor p = Tensor::of<float>({3}, {1, 2, 3}), m = Tensor::of<float>({3}, {0.5f, -0.5f, 0});
+  const Tensor g = Tensor::of<float>({3}, {INFINITY, NAN, 1}), v = Tensor::of<float>({3}, {1, 2, 0});
+  for (const float scale : {INFINITY, -INFINITY, NAN, 0.5f}) {
+    const NamedTensors out = run_graph(
+        {{"p", p},
+         {"g", g},
+         {"m", m},
+         {"v", v},
+         {"lr", Tensor::scalar<float>(0.1f)},
+         {"step", Tensor::scalar<int64_t>(3)},
+         {"scale", Tensor::scalar<float>(scale)}},
+        [](const Inputs& x) {
+          const auto adam = adam_update(x[0], x[1], x[2], x[3], x[4], x[5], {.skip_nonfinite = true}, x[6]);
+          const auto lion = lion_update(x[0], x[1], x[2], x[4], {.skip_nonfinite = true}, x[6]);
+          const SgdOptions with_momentum{.momentum = 0.9, .skip_nonfinite = true};
+          const auto sgd = sgd_update(x[0], x[1], x[2], x[4], x[5], with_momentum, x[6]);
+          const auto plain = sgd_update(x[0], x[1], {}, x[4], x[5], {.skip_nonfinite = true}, x[6]);
+          return std::vector<std::pair<std::string, Value>>{
+              {"p1", adam.parameter}, {"m1", adam.m},        {"v1", adam.v},       {"p2", lion.parameter},
+              {"m2", lion.momentum},  {"p3", sgd.parameter}, {"m3", sgd.momentum}, {"p4", plain.parameter}};
+        });
+    for (const auto& [name, tensor] : out) {
+      const Tensor& before = name[0] == 'p' ? p : name[0] == 'm' ? m : v;
+      if (std::isfinite(scale))
+        EXPECT_NE(tensor.to_doubles()[2], before.to_doubles()[2]) << name;
+      else
+        EXPECT_EQ(tensor.to_doubles(), before.to_doubles()) << name << " " << scale;
+    }
+  }
+}
+
 TEST(GlobalNorm, OfSeveralGradients) {
   check({.name = "global_norm",
          .inputs = {real({3, 5}), real({40}), real({})},

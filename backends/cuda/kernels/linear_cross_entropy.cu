@@ -24,7 +24,7 @@ struct Products {
 
 // How the rows are cut, by shape alone.
 struct Blocks {
-  DType dtype, wide;
+  DType dtype, wide, dx;
   int64_t rows = 0, hidden = 0, classes = 0, each = 1;
   int64_t ld = 0;  // of logits: rows start where fast loads can
   bool gradients = false;
@@ -45,6 +45,7 @@ Blocks cut(const KernelQuery& query) {
   b.rows = query.inputs[2].numel();
   b.ld = round_up(b.classes, 64);
   b.gradients = query.outputs.size() > 1;
+  b.dx = b.gradients ? query.outputs[1].dtype : b.dtype;
   const int64_t most =
       std::clamp(kBlockElements / std::max<int64_t>(b.ld, 1) / kRowStep * kRowStep, kRowStep, kMostRows);
   const int64_t count = std::max<int64_t>(1, (b.rows + most - 1) / most);
@@ -65,7 +66,7 @@ GemmProblem logits_problem(const Blocks& b, int64_t rows) {
 }
 GemmProblem dx_problem(const Blocks& b, int64_t rows) {
   return {.in = b.dtype,
-          .out = b.dtype,
+          .out = b.dx,
           .m = rows,
           .n = b.hidden,
           .k = b.classes,
@@ -224,6 +225,21 @@ struct RowsArguments {
   double smoothing;
   const double* denominator;  // of a mean, or null
   double* row_loss;
+  double boost;  // 0, or what gradients are multiplied by in place of dividing them by the denominator
+};
+
+// f16 has no small numbers: gradients over logits are kept this many times larger, and not divided by the
+// rows, until they have become dx and dweight, which are f32.
+constexpr double kF16Boost = 1024;
+
+// Where no row counts the gradients are zeros, as they are, and the factor is infinite.
+struct ScaleGradients {
+  float* values;
+  const double* denominator;
+  __device__ void operator()(int64_t i) const {
+    if (denominator && *denominator == 0) return;
+    values[i] *= static_cast<float>((denominator ? 1 / *denominator : 1) / kF16Boost);
+  }
 };
 
 // A block per row: its loss, and the gradient in place of its logits.
@@ -262,7 +278,8 @@ __global__ void __launch_bounds__(kRowThreads) finish_rows(RowsArguments a, T* l
   const MaxSum<W> total = over_block(mine, shared, merged<T>);  // all have read x[at] when it returns
   const W log_sum = log(total.sum), lse = total.max + log_sum;
 
-  const double g = a.denominator ? 1 / *a.denominator : 1, share = a.smoothing / static_cast<double>(classes);
+  const double mean = a.denominator ? 1 / *a.denominator : 1, g = a.boost > 0 ? a.boost : mean;
+  const double share = a.smoothing / static_cast<double>(classes);
   const W scale = static_cast<W>(g), low = static_cast<W>(g * share),
           high = static_cast<W>(g * (1 - a.smoothing));
   W spread = 0;
@@ -308,6 +325,7 @@ void run(const KernelContext& c) {
   auto* row_loss = reinterpret_cast<double*>(losses);
   double* denominator = row_loss + b.rows;
   const Targets targets{c.input(2).data, c.input(2).dtype == DType::i32, b.classes, op.ignore_index};
+  const double boost = b.gradients && b.dtype == DType::f16 ? kF16Boost : 0;
   const double* divisor = op.reduction == Reduction::kMean ? denominator : nullptr;
   start(c, count_targets, 1, kTotalThreads, 0, targets, b.rows, launch_of(c).fault, denominator);
   if (b.count() == 0) {
@@ -322,21 +340,24 @@ void run(const KernelContext& c) {
     const std::byte* x = c.input(0).as<std::byte>() + offset;
     products.logits->run(
         {.a = x, .b = c.input(1).data, .c = logits, .workspace = workspace, .stream = stream});
-    const RowsArguments arguments{targets, first, b.ld, op.label_smoothing, divisor, row_loss};
+    const RowsArguments arguments{targets, first, b.ld, op.label_smoothing, divisor, row_loss, boost};
     dispatch_float(b.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       start_rows<T, 16 / sizeof(T)>(c, arguments, b.gradients, b.rows_in(block),
                                     reinterpret_cast<T*>(logits));
     });
     if (!b.gradients) continue;
-    products.dx->run({.a = logits,
-                      .b = c.input(1).data,
-                      .c = c.output(1).as<std::byte>() + offset,
-                      .workspace = workspace,
-                      .stream = stream});
+    products.dx->run(
+        {.a = logits,
+         .b = c.input(1).data,
+         .c = c.output(1).as<std::byte>() + first * b.hidden * static_cast<int64_t>(size_of(b.dx)),
+         .workspace = workspace,
+         .stream = stream});
     products.dweight->run(
         {.a = logits, .b = x, .c = c.output(2).data, .workspace = workspace, .stream = stream});
   }
+  if (boost > 0 && b.count() > 0)
+    for (int i : {1, 2}) for_each(c, c.output(i).numel(), ScaleGradients{c.output(i).as<float>(), divisor});
   if (b.wide == DType::f64)
     start(c, add_losses<double>, 1, kTotalThreads, 0, row_loss, b.rows, divisor, c.output().as<double>());
   else
