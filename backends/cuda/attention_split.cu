@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kWarps = 4, kLanes = 32, kAll = kWarps * kLanes, kAhead = 4;
 constexpr int64_t kMostQueries = 8, kWantedBlocks = 264, kLeastKeys = 64, kMostSplits = 64;
+constexpr int64_t kMostKeys = int64_t{1} << 24;
 constexpr int kMergeWarps = 4;
 
 template <class T>
@@ -93,38 +94,49 @@ __device__ void merge_sets(State<N>& state) {
   }
 }
 
+// A score with its mask. Apart from the kernel, whose loops it would fill many times over.
+__device__ __noinline__ float masked(float score, DType dtype, const void* mask, int64_t at,
+                                     int64_t head_step, int64_t query_step, int first_head, int row,
+                                     int queries) {
+  at += (first_head + row / queries) * head_step + row % queries * query_step;
+  const float m = mask_value<float>(dtype, mask, at);
+  return dtype == DType::boolean && m != 0 ? m : score + m;
+}
+
 // kSet lanes hold a row of kSet * kPack features; G rows per block. Partial results:
 // [column][split][row][size + 2], the last two being maximum and sum.
 template <class T, int kSet, int G>
 __global__ void __launch_bounds__(kAll)
     split_keys(AttentionShape s, AttentionData data, Cut cut, float* partials) {
   constexpr int N = kPack<T>, kSize = kSet * N, kSets = kAll / kSet;
-  const int64_t split = blockIdx.x % cut.splits, column = blockIdx.x / cut.splits;
-  const int64_t chunk = column % cut.chunks, key_head = column / cut.chunks % s.key_heads,
-                b = column / cut.chunks / s.key_heads;
-  const int64_t count = key_count(s, data), share = (count + cut.splits - 1) / cut.splits;
-  const int64_t begin = split * share, end = min(count, begin + share);
-  const int at = threadIdx.x % kSet * N, set = threadIdx.x / kSet,
-            group = static_cast<int>(s.heads / s.key_heads);
+  const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
+            key_heads = static_cast<int>(s.key_heads), queries = static_cast<int>(s.queries);
+  const int split = static_cast<int>(blockIdx.x) % splits, column = static_cast<int>(blockIdx.x) / splits;
+  const int chunk = column % chunks, key_head = column / chunks % key_heads, b = column / chunks / key_heads;
+  const int count = static_cast<int>(key_count(s, data)), share = (count + splits - 1) / splits;
+  const int begin = split * share, end = min(count, begin + share);
+  const int at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
+  const int first_head = key_head * (static_cast<int>(s.heads) / key_heads);
+  const float scale = static_cast<float>(s.scale);
 
   float q[G][N];
-  int64_t ends[G];
+  int ends[G];
   State<N> states[G];
+  const auto row_of = [&](int g) { return min(chunk * G + g, static_cast<int>(cut.rows) - 1); };
 #pragma unroll
   for (int g = 0; g < G; ++g) {
-    const int64_t row = min(chunk * G + g, cut.rows - 1), query = row % s.queries;
-    const int64_t h = key_head * group + row / s.queries;
+    const int query = row_of(g) % queries, head = first_head + row_of(g) / queries;
     const auto pack = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(data.q) + b * s.q.batch +
-                                                           h * s.q.head + query * s.q.row + at);
+                                                           head * s.q.head + query * s.q.row + at);
 #pragma unroll
     for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
-    ends[g] = sight_end(s, count, query);
+    ends[g] = min(end, static_cast<int>(sight_end(s, count, query)));
   }
   const T* keys = static_cast<const T*>(data.k) + b * s.k.batch + key_head * s.k.head + at;
   const T* values = static_cast<const T*>(data.v) + b * s.v.batch + key_head * s.v.head + at;
 
   // All lanes of a warp make the same number of rounds: they exchange sums.
-  for (int64_t j0 = begin; j0 < end; j0 += kSets * kAhead) {
+  for (int j0 = begin; j0 < end; j0 += kSets * kAhead) {
     Pack<T, N> k[kAhead], v[kAhead];
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
@@ -137,10 +149,12 @@ __global__ void __launch_bounds__(kAll)
       float scores[kAhead], top = states[g].top;
 #pragma unroll
       for (int u = 0; u < kAhead; ++u) {
-        const int64_t j = j0 + set + u * kSets, row = min(chunk * G + g, cut.rows - 1);
+        const int j = j0 + set + u * kSets;
         const float product = dot<T, kSet>(q[g], k[u]);
-        scores[u] = score_of(s, data, product, b, key_head * group + row / s.queries, row % s.queries, j,
-                             min(end, ends[g]));
+        scores[u] = j < ends[g] ? product * scale : -INFINITY;
+        if (data.mask && j < ends[g])
+          scores[u] = masked(scores[u], s.mask_dtype, data.mask, b * s.mask_steps[0] + j * s.mask_steps[3],
+                             s.mask_steps[1], s.mask_steps[2], first_head, row_of(g), queries);
         top = maximum(top, scores[u]);
       }
       if (top == -INFINITY) continue;
@@ -153,9 +167,9 @@ __global__ void __launch_bounds__(kAll)
       for (int u = 0; u < kAhead; ++u) {
         const float p = weight_of<T>(scores[u] - top);
         states[g].sum += p;
+        if (p == 0) continue;  // what is not seen may be anything
 #pragma unroll
-        for (int i = 0; i < N; ++i)
-          states[g].y[i] = p == 0 ? states[g].y[i] : fmaf(p, widen(v[u].at[i]), states[g].y[i]);
+        for (int i = 0; i < N; ++i) states[g].y[i] = fmaf(p, widen(v[u].at[i]), states[g].y[i]);
       }
     }
   }
@@ -181,7 +195,7 @@ __global__ void __launch_bounds__(kAll)
       const float y[1] = {shared[w][g][d]};
       merge<T>(state, shared[w][g][kSize], shared[w][g][kSize + 1], y);
     }
-    float* to = partials + ((column * cut.splits + split) * G + g) * (kSize + 2);
+    float* to = partials + ((int64_t{column} * splits + split) * G + g) * (kSize + 2);
     to[d] = state.y[0];
     if (d == 0) {
       to[kSize] = state.top;
@@ -197,9 +211,13 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
   const int64_t slices = (s.v_size + kLanes - 1) / kLanes;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kMergeWarps + threadIdx.x / kLanes;
   if (i >= s.batch * s.heads * s.queries * slices) return;
-  const int64_t row = i / slices, d = i % slices * kLanes + threadIdx.x % kLanes;
-  const int64_t query = row % s.queries, h = row / s.queries % s.heads, b = row / s.queries / s.heads;
-  const int64_t group = s.heads / s.key_heads, key_head = h / group, in_group = h % group * s.queries + query;
+  const int64_t row = static_cast<int>(i) / static_cast<int>(slices),
+                d = static_cast<int>(i) % static_cast<int>(slices) * kLanes + threadIdx.x % kLanes;
+  const int row32 = static_cast<int>(row), queries = static_cast<int>(s.queries),
+            heads = static_cast<int>(s.heads);
+  const int query = row32 % queries, h = row32 / queries % heads, b = row32 / queries / heads;
+  const int group = heads / static_cast<int>(s.key_heads), key_head = h / group,
+            in_group = h % group * queries + query;
   const int64_t column = (b * s.key_heads + key_head) * cut.chunks + in_group / cut.group_rows;
   const int64_t width = s.v_size + 2, step = cut.group_rows * width;
   const float* from = partials + column * cut.splits * step + in_group % cut.group_rows * width;
@@ -255,6 +273,7 @@ std::optional<std::string> split_attention_declines(const AttentionShape& s) {
   if (s.queries > kMostQueries) return "it takes few queries";
   if (s.rows() == 0) return "there is nothing to compute";
   if (s.size != s.v_size) return "it takes one head size for keys and values";
+  if (s.keys > kMostKeys || s.rows() > kMostKeys) return "it counts in 32 bits";
   const bool f32 = s.dtype == DType::f32;
   if (s.size != 64 && s.size != 128 && (f32 || s.size != 256))
     return "it takes head sizes 64, 128 and, in 16 bits, 256";

@@ -38,30 +38,37 @@ __device__ __forceinline__ Pack<T, kPack<T>> load_once(const T* at) {
 }
 
 // Each warp: R rows of weights times M rows of x, over its share of k. Several packs of every row are asked
-// for before the first is used.
+// for before the first is used; of x too, where there are registers for it.
 template <class T, int M, int R>
 __device__ void partial_products(const Rows& rows, const T* x, const T* (&weights)[R], int part,
                                  float (&sums)[M][R]) {
   constexpr int N = kPack<T>, kAhead = R >= 4 ? 1 : 4 / R;
-  const int64_t packs = rows.k / N, step = static_cast<int64_t>(kLanes) * rows.splits;
-  for (int64_t p0 = part * kLanes + threadIdx.x % kLanes; p0 < packs; p0 += kAhead * step) {
-    Pack<T, N> w[kAhead][R];
+  constexpr bool kAheadOfX = M * kAhead <= 8;
+  const int packs = static_cast<int>(rows.k / N), step = kLanes * rows.splits;
+  const auto x_at = [&](int m, int p) {
+    return *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, rows.m - 1) * rows.lda + int64_t{p} * N);
+  };
+  for (int p0 = part * kLanes + static_cast<int>(threadIdx.x) % kLanes; p0 < packs; p0 += kAhead * step) {
+    Pack<T, N> w[kAhead][R], v[kAheadOfX ? kAhead : 1][M];
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
-      if (const int64_t p = p0 + u * step; p < packs) {
+      if (const int p = p0 + u * step; p < packs) {
 #pragma unroll
-        for (int r = 0; r < R; ++r) w[u][r] = load_once(weights[r] + p * N);
+        for (int r = 0; r < R; ++r) w[u][r] = load_once(weights[r] + int64_t{p} * N);
+        if constexpr (kAheadOfX)
+#pragma unroll
+          for (int m = 0; m < M; ++m) v[u][m] = x_at(m, p);
       }
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
-      if (const int64_t p = p0 + u * step; p < packs) {
+      if (const int p = p0 + u * step; p < packs) {
 #pragma unroll
         for (int m = 0; m < M; ++m) {
-          const Pack<T, N> v =
-              *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, rows.m - 1) * rows.lda + p * N);
+          if constexpr (!kAheadOfX) v[0][m] = x_at(m, p);
+          const Pack<T, N>& row = v[kAheadOfX ? u : 0][m];
 #pragma unroll
           for (int i = 0; i < N; ++i) {
-            const float xi = widen(v.at[i]);
+            const float xi = widen(row.at[i]);
 #pragma unroll
             for (int r = 0; r < R; ++r) sums[m][r] = fmaf(xi, widen(w[u][r].at[i]), sums[m][r]);
           }
@@ -187,7 +194,7 @@ bool few_rows_takes(const GemmProblem& p) {
   if (p.transpose_a || !p.transpose_b || p.accumulate || p.ldb != p.k) return false;
   if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32) return false;
   const int64_t pack = 16 / static_cast<int64_t>(size_of(p.in));
-  return p.k % pack == 0 && p.lda % pack == 0;
+  return p.k % pack == 0 && p.lda % pack == 0 && p.k < int64_t{1} << 30;
 }
 
 void run_few_rows(const GemmProblem& p, const GemmData& d) {
