@@ -2,10 +2,12 @@
 // in which they were started.
 #include <cstring>
 
+#include "backends/cuda/allocated.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime.h"
 #include "executor/cuda_runner.h"
 #include "executor/device.h"
+#include "executor/device_use.h"
 #include "schema/error.h"
 
 namespace genesis {
@@ -68,6 +70,10 @@ class CudaDevice final : public Device {
 }  // namespace
 
 std::shared_ptr<Device> open_cuda_device(int index) { return std::make_shared<CudaDevice>(index); }
+DeviceUse cuda_use(int index) {
+  const cuda::Allocated held = cuda::allocated(index);
+  return {held.bytes, held.peak_bytes};
+}
 Target cuda_target(int index) { return cuda::cuda_target(index); }
 
 }  // namespace genesis

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <iostream>
 
+#include "executor/device_use.h"
 #include "schema/file/reader.h"
 #include "tools/run_commands.h"
 #include "tools/run_inputs.h"
@@ -39,6 +40,13 @@ std::vector<double> measure(Session& session, const Flags& flags, const NamedTen
   return times;
 }
 
+// The most any step asks for beside its tensors; it lies in the arena.
+int64_t workspace_bytes(const Plan& plan) {
+  int64_t most = 0;
+  for (const Step& step : plan.steps) most = std::max(most, step.scratch_bytes);
+  return most;
+}
+
 void bench(const Flags& flags) {
   if (flags.runs < 0)
     fail("--runs {}: expected 0 (as many as fit in --seconds) or a positive number", flags.runs);
@@ -56,6 +64,7 @@ void bench(const Flags& flags) {
   const double rate =
       tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
   const MemoryStatistics memory = session.memory();
+  const DeviceUse use = device_use(flags.run.session_options().device);
   flags.out.print(
       {{"entry", flags.entry},
        {"runs", times.size()},
@@ -66,7 +75,10 @@ void bench(const Flags& flags) {
        {"device_ms", device_ms},
        {"tokens_per_second", rate},
        {"arena_bytes", memory.arena_bytes},
-       {"state_bytes", memory.state_bytes}},
+       {"state_bytes", memory.state_bytes},
+       {"workspace_bytes", workspace_bytes(session.plan_for(flags.entry, inputs))},
+       {"device_bytes", use.bytes},
+       {"device_peak_bytes", use.peak_bytes}},
       [&] {
         std::cout << fmt::format(
             "{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs, {:.3f} back to back on the "
@@ -76,6 +88,10 @@ void bench(const Flags& flags) {
         std::cout << fmt::format("arena {}, states {}\n",
                                  human_bytes(static_cast<double>(memory.arena_bytes)),
                                  human_bytes(static_cast<double>(memory.state_bytes)));
+        if (use.bytes > 0)
+          std::cout << fmt::format("held on the device {}, at most {}\n",
+                                   human_bytes(static_cast<double>(use.bytes)),
+                                   human_bytes(static_cast<double>(use.peak_bytes)));
       });
 }
 

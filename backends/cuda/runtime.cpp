@@ -1,8 +1,10 @@
 #include "backends/cuda/runtime.h"
 
 #include <array>
+#include <atomic>
 #include <mutex>
 
+#include "backends/cuda/allocated.h"
 #include "schema/error.h"
 
 namespace genesis::cuda {
@@ -72,6 +74,28 @@ int64_t free_memory_bytes() {
   return static_cast<int64_t>(free);
 }
 
+namespace {
+
+struct Count {
+  std::atomic<int64_t> bytes{0}, peak{0};
+};
+std::array<Count, 64> counts;  // by device
+
+void count_allocation(int device, int64_t bytes) {
+  Count& count = counts.at(static_cast<size_t>(device));
+  const int64_t now = count.bytes += bytes;
+  int64_t peak = count.peak;
+  while (now > peak && !count.peak.compare_exchange_weak(peak, now)) {
+  }
+}
+
+}  // namespace
+
+Allocated allocated(int device) {
+  const Count& count = counts.at(static_cast<size_t>(device));
+  return {count.bytes, count.peak};
+}
+
 std::shared_ptr<std::byte> allocate(int device, int64_t bytes) {
   check(cudaSetDevice(device), "choosing a device");
   void* memory = nullptr;
@@ -83,9 +107,11 @@ std::shared_ptr<std::byte> allocate(int device, int64_t bytes) {
          free_memory_bytes());
   }
   check(status, "allocating memory");
-  std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [device](std::byte* p) {
+  count_allocation(device, static_cast<int64_t>(size));
+  std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [device, size](std::byte* p) {
     cudaSetDevice(device);
     cudaFree(p);
+    count_allocation(device, -static_cast<int64_t>(size));
   });
   check(cudaMemset(memory, 0, size), "clearing memory");
   check(cudaStreamSynchronize(nullptr), "clearing memory");  // other streams do not wait for this one
