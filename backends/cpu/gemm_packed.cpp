@@ -1,7 +1,9 @@
 // The packed matrix product (after Goto and van de Geijn, "Anatomy of high-performance matrix
 // multiplication", 2008). B is packed into scratch, a chunk at a time, by all threads; then each tile of C is
-// one task, which packs the rows of A that it needs for itself, where they stay in L2. Invariant: chunks,
-// tiles and the order of sums over k follow from the problem alone.
+// one task, which packs the rows of A that it needs for itself, where they stay in L2. Where B would be
+// packed for few rows or little depth, it is the other way round: all of A is packed into scratch, and a task
+// packs the columns of B for a high and narrow tile, so that B never goes to memory a second time. Invariant:
+// chunks, tiles and the order of sums over k follow from the problem alone.
 #include "backends/cpu/gemm_packed.h"
 
 #include <algorithm>
@@ -21,11 +23,12 @@ constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait
 constexpr int64_t kBlockBytes = 2048;    // depth of A that a task packs at a time: 512 steps of 4 bytes
 constexpr int64_t kPackedA = 290 << 10;  // what that comes to at most, with any tile, on the task's stack
 constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
-constexpr int64_t kPanelPadding = 16 * 17;    // elements: 17 cache lines
-constexpr int64_t kMaxTileBytes = 128 << 10;  // sums of one tile, on the task's stack too
-constexpr double kAloneFlops = 1.5e6;         // done before other threads are awake
-constexpr double kTaskFlops = 1e5;            // what could be computed while a task is started
-constexpr int64_t kPieceBytes = 64 << 10;     // of B, packed by one task
+constexpr int64_t kPanelPadding = 16 * 17;                   // elements: 17 cache lines
+constexpr int64_t kMaxTileBytes = 130 << 10;                 // sums of one tile, on the task's stack too
+constexpr int64_t kHighTileRows = 512, kManyColumns = 1024;  // where tasks pack B
+constexpr double kAloneFlops = 1.5e6;                        // done before other threads are awake
+constexpr double kTaskFlops = 1e5;                           // what could be computed while a task is started
+constexpr int64_t kPieceBytes = 64 << 10;                    // of B, packed by one task
 
 // One operand as the packing sees it: lines are rows of op(A) or columns of op(B), each k long.
 struct Operand {
@@ -80,23 +83,31 @@ class PackedGemm final : public Gemm {
 
   void choose_tile();
   void choose_chunk();
+  void choose_high_tiles();
   double flops() const {
     return 2.0 * static_cast<double>(problem_.batch * problem_.m * problem_.n) *
            static_cast<double>(problem_.k);
   }
   double cost_of_tile(int64_t tile_m, int64_t tile_n) const;
-  int64_t panel_stride(int width, int64_t k) const;                 // packed elements
-  int64_t packed_bytes(int64_t lines, int width, int64_t k) const;  // a multiple of 64
-  int64_t packed_a_bytes() const {
-    const int64_t k = kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step();
-    return tile_m_ / kernel_.mr * panel_stride(kernel_.width_a, k) * kernel_.element_bytes();
+  int64_t panel_stride(int width, int64_t k) const;  // packed elements
+  int64_t packed_panels(int64_t lines, int lines_each, int width,
+                        int64_t k) const;  // bytes, a multiple of 64
+  int64_t packed_bytes(int64_t lines, int width, int64_t k) const {
+    return packed_panels(lines, width, width, k);
   }
+  int64_t packed_a_bytes() const { return packed_panels(tile_m_, kernel_.mr, kernel_.width_a, block_k()); }
 
   template <class Body>
   void for_each(int64_t count, const Body& body) const {
     if (!alone_) return parallel_pieces(count, body);
     for (int64_t i = 0; i < count; ++i) body(i);
   }
+  bool wants_tasks_to_pack_b() const;
+  int64_t block_k() const { return kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step(); }
+  int64_t block_a_bytes(int64_t k) const { return packed_panels(problem_.m, kernel_.mr, kernel_.width_a, k); }
+  void run_high_tiles(const Call& call) const;
+  void pack_a(const Call& call) const;
+  void compute_high_tile(const Call& call, int64_t index) const;
   void run_chunk(const Call& call, const Chunk& chunk) const;
   void pack_b(const Call& call, const Chunk& chunk) const;
   void compute_tile(const Call& call, const Chunk& chunk, int64_t index) const;
@@ -115,8 +126,9 @@ class PackedGemm final : public Gemm {
   Operand a_, b_;
   EpilogueFunction epilogue_ = nullptr;
   int64_t sum_bytes_ = 4, c_bytes_ = 4;
-  bool alone_ = false;     // so small that the calling thread does it all
-  bool in_place_ = false;  // C serves as its own accumulators
+  bool alone_ = false;         // so small that the calling thread does it all
+  bool in_place_ = false;      // C serves as its own accumulators
+  bool tasks_pack_b_ = false;  // and A is packed whole
   int64_t tile_m_ = 0, tile_n_ = 0;
   int64_t chunk_batch_ = 1, chunk_m_ = 0, chunk_n_ = 0, chunk_k_ = 0;
   int64_t plane_offset_ = 0,
@@ -134,9 +146,14 @@ PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel
   sum_bytes_ = bytes(accumulator());
   c_bytes_ = bytes(p.c);
   alone_ = flops() < kAloneFlops;
-  choose_tile();
-  choose_chunk();
-  GENESIS_ASSERT(packed_a_bytes() <= kPackedA);
+  tasks_pack_b_ = wants_tasks_to_pack_b();
+  if (tasks_pack_b_) {
+    choose_high_tiles();
+  } else {
+    choose_tile();
+    choose_chunk();
+    GENESIS_ASSERT(packed_a_bytes() <= kPackedA);
+  }
 }
 
 // The padding keeps panels of 2^n steps from falling into the same cache sets.
@@ -144,8 +161,8 @@ int64_t PackedGemm::panel_stride(int width, int64_t k) const {
   return round_up(kernel_.depth(k) * width, 16) + kPanelPadding;
 }
 
-int64_t PackedGemm::packed_bytes(int64_t lines, int width, int64_t k) const {
-  return ceil_div(lines, width) * panel_stride(width, k) * kernel_.element_bytes();
+int64_t PackedGemm::packed_panels(int64_t lines, int lines_each, int width, int64_t k) const {
+  return ceil_div(lines, lines_each) * panel_stride(width, k) * kernel_.element_bytes();
 }
 
 // Relative time: wide tiles pack A less often, high ones fetch B less often, many share the work evenly,
@@ -190,9 +207,28 @@ void PackedGemm::choose_chunk() {
   in_place_ = p.c == accumulator() && !p.accumulate && !sliced;
 }
 
+// With more rows and more than one block of k, narrow tiles lose more by adding to C than they gain.
+bool PackedGemm::wants_tasks_to_pack_b() const {
+  const GemmProblem& p = problem_;
+  const bool once = p.m <= kHighTileRows || p.k <= block_k();
+  const int64_t all_of_a = ceil_div(p.k, block_k()) * block_a_bytes(std::min(p.k, block_k()));
+  return once && p.batch == 1 && p.n >= kManyColumns && !alone_ && all_of_a <= kScratchTarget;
+}
+
+// Scratch holds A, one block of k after the other.
+void PackedGemm::choose_high_tiles() {
+  tile_m_ = round_up(ceil_div(problem_.m, ceil_div(problem_.m, kHighTileRows)), kernel_.mr);
+  tile_n_ = 2 * kernel_.nr;
+  in_place_ = problem_.c == accumulator() && !problem_.accumulate;
+  plane_offset_ = ceil_div(problem_.k, block_k()) * block_a_bytes(block_k());
+  GENESIS_ASSERT(packed_bytes(tile_n_, kernel_.nr, block_k()) <= kPackedA);
+  GENESIS_ASSERT(tile_m_ * tile_n_ * sum_bytes_ <= kMaxTileBytes);
+}
+
 void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const {
   const GemmProblem& p = problem_;
   const Call call{a, b, c, bias, scratch};
+  if (tasks_pack_b_) return run_high_tiles(call);
   const auto range = [](int64_t begin, int64_t chunk, int64_t all) {
     return Range{begin, std::min(chunk, all - begin)};
   };
@@ -208,6 +244,46 @@ void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, st
       }
     }
   }
+}
+
+void PackedGemm::run_high_tiles(const Call& call) const {
+  pack_a(call);
+  for_each(ceil_div(problem_.m, tile_m_) * ceil_div(problem_.n, tile_n_),
+           [&](int64_t index) { compute_high_tile(call, index); });
+}
+
+void PackedGemm::pack_a(const Call& call) const {
+  const int64_t piece = 2 * kernel_.mr, pieces = ceil_div(problem_.m, piece);
+  for_each(ceil_div(problem_.k, block_k()) * pieces, [&](int64_t index) {
+    const int64_t row = index % pieces * piece, block = index / pieces, k = block * block_k();
+    const int64_t now = std::min(block_k(), problem_.k - k);
+    a_.pack(a_.at(call.a, 0, row, k), a_.stride, std::min(piece, problem_.m - row), now,
+            call.scratch + block * block_a_bytes(block_k()) +
+                packed_panels(row, kernel_.mr, kernel_.width_a, now),
+            panel_stride(kernel_.width_a, now));
+  });
+}
+
+void PackedGemm::compute_high_tile(const Call& call, int64_t index) const {
+  const int64_t columns = ceil_div(problem_.n, tile_n_);
+  const int64_t row = index / columns * tile_m_, column = index % columns * tile_n_;
+  alignas(kAlignment) std::byte sums[kMaxTileBytes];
+  alignas(kAlignment) std::byte b[kPackedA];
+  const Tile tile{0,
+                  {0, 1},
+                  {row, std::min(tile_m_, problem_.m - row)},
+                  {column, std::min(tile_n_, problem_.n - column)},
+                  sums};
+  int64_t k = 0;
+  do {
+    const int64_t now = std::min(block_k(), problem_.k - k), stride_b = panel_stride(kernel_.nr, now);
+    b_.pack(b_.at(call.b, 0, column, k), b_.stride, tile.columns.size, now, b, stride_b);
+    const std::byte* a = call.scratch + k / block_k() * block_a_bytes(block_k()) +
+                         packed_panels(row, kernel_.mr, kernel_.width_a, now);
+    multiply_block(call, tile, a, b, stride_b * kernel_.element_bytes(), now, k > 0);
+    k += now;
+  } while (k < problem_.k);
+  finish_tile(call, tile);
 }
 
 void PackedGemm::run_chunk(const Call& call, const Chunk& chunk) const {
@@ -258,7 +334,7 @@ void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t inde
 
 void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const {
   const Range& depth = chunk.depth;
-  const int64_t element = kernel_.element_bytes(), block_k = kBlockBytes / element * kernel_.k_per_step();
+  const int64_t element = kernel_.element_bytes();
   const int64_t entry_b = b_.batch_stride == 0 ? 0 : packed_bytes(chunk.columns.size, kernel_.nr, depth.size);
   const std::byte* b = call.scratch + tile.entry * entry_b +
                        packed_bytes(tile.columns.begin - chunk.columns.begin, kernel_.nr, depth.size);
@@ -266,7 +342,7 @@ void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile&
   alignas(kAlignment) std::byte a[kPackedA];
   int64_t k = 0;
   do {
-    const int64_t now = std::min(block_k, depth.size - k);
+    const int64_t now = std::min(block_k(), depth.size - k);
     a_.pack(a_.at(call.a, tile.batch.begin, tile.rows.begin, depth.begin + k), a_.stride, tile.rows.size, now,
             a, panel_stride(kernel_.width_a, now));
     multiply_block(call, tile, a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now,
@@ -278,13 +354,19 @@ void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile&
 void PackedGemm::multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
                                 int64_t stride_b, int64_t k, bool add) const {
   const int64_t stride_a = panel_stride(kernel_.width_a, k) * kernel_.element_bytes();
-  for (int64_t j = 0; j < tile.columns.size; j += kernel_.nr) {
-    for (int64_t i = 0; i < tile.rows.size; i += kernel_.mr) {
-      const Sums to = sums_at(call, tile, i, j);
-      prefetch_c(call, tile, i, j);
-      kernel_.run(kernel_.depth(k), a + i / kernel_.mr * stride_a, b + j / kernel_.nr * stride_b, to.data,
-                  to.stride, add);
-    }
+  const auto multiply = [&](int64_t i, int64_t j) {
+    const Sums to = sums_at(call, tile, i, j);
+    prefetch_c(call, tile, i, j);
+    kernel_.run(kernel_.depth(k), a + i / kernel_.mr * stride_a, b + j / kernel_.nr * stride_b, to.data,
+                to.stride, add);
+  };
+  const int64_t rows = tile.rows.size, columns = tile.columns.size;
+  if (tasks_pack_b_) {  // A comes from the last cache, once
+    for (int64_t i = 0; i < rows; i += kernel_.mr)
+      for (int64_t j = 0; j < columns; j += kernel_.nr) multiply(i, j);
+  } else {
+    for (int64_t j = 0; j < columns; j += kernel_.nr)
+      for (int64_t i = 0; i < rows; i += kernel_.mr) multiply(i, j);
   }
 }
 

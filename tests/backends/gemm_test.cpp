@@ -229,6 +229,19 @@ TEST_P(GemmTypes, AllFormsAndOddSizes) {
   for (const Size& s : kSizes) check_forms(problem(GetParam(), s.m, s.n, s.k));
 }
 
+// Wide enough for tasks to pack B: two tiles of rows; several blocks of depth.
+TEST_P(GemmTypes, HighAndNarrowTiles) {
+  if (is_integer(GetParam())) GTEST_SKIP() << "integers are not packed";
+  for (const Size& s : {Size{515, 1030, 40}, Size{20, 1030, 1100}}) {
+    GemmProblem p = problem(GetParam(), s.m, s.n, s.k);
+    check_forms(p);
+    p.has_bias = true;
+    p.bias = GetParam();
+    p.accumulate = true;
+    check(dense(p));
+  }
+}
+
 TEST_P(GemmTypes, PaddedRowsAndUnalignedPointers) {
   const int lead = static_cast<int>(size_of(GetParam()));
   for (const Size& s : {Size{3, 35, 19}, Size{1, 70, 65}, Size{30, 47, 21}})
