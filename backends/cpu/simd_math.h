@@ -75,7 +75,7 @@ HWY_INLINE VFloat exp(VFloat x) {
   return scale(exp_reduced(r), n);
 }
 
-// exp for x <= 0; results below 2^-126 may become 0. NaN stays NaN.
+// exp for x <= 0; results below 2^-126 may become 0. NaN gives anything.
 HWY_INLINE VFloat exp_nonpositive(VFloat x) {
   x = hn::Max(VFloat(-200).v, x.v);
   const VFloat shifted = fma(x, VFloat(1.44269504088896341), VFloat(kRounder)),
