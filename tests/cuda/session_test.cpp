@@ -41,7 +41,7 @@ entry step(x: f32[2]) {
   update @count = %next
 }
 entry look(i: i64[n]) {
-  %rows = embedding(@table, i)
+  %rows = embedding(i, @table)
   %safe = log(%rows)
   return rows = %rows
   return logs = %safe
