@@ -13,8 +13,10 @@
 #include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_linear_cross_entropy.h"
+#include "passes/fuse_norm_residual.h"
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
+#include "passes/group_updates.h"
 #include "passes/make_plan.h"
 #include "passes/merge_linear.h"
 #include "passes/remat.h"
@@ -70,6 +72,8 @@ constexpr Pass kTraining[] = {
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
     {"merge_linear", "layers alike in all but weights become one step, where rows are few", merge_linear},
     {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
+    {"fuse_norm_residual", "before fuse_elementwise, which would take the addition", fuse_norm_residual},
+    {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
     {"remat", "last: a pass behind it that looks for equal nodes would undo it", rematerialise},
 };

@@ -215,7 +215,8 @@ class TrainStep {
   Value norm_of_gradients() const {
     std::vector<Value> gradients;
     for (const Parameter& p : parameters_) gradients.push_back(p.gradient);
-    return global_norm(gradients);
+    // Where nothing waits for the norm, a gradient is done with when its parameter is updated.
+    return global_norm(gradients, options_.clip <= 0 && !loss_scale_);
   }
 
   void clip_elements() {

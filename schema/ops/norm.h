@@ -51,22 +51,25 @@ struct RmsNorm {
   void grad(GradientContext& g) const;
 };
 
-// x, dy, [weight] -> dx, then dweight and dbias where wanted, in f32 (f64 for f64).
+// x, dy, [weight], [residual] -> dx, then dweight and dbias where wanted, in f32 (f64 for f64). `residual`,
+// typed like x, is added to dx: the gradient that reaches x past the norm. It is another value than x and dy,
+// over which dx may be written.
 struct LayerNormGrad {
   static constexpr OpInfo info{.name = "layer_norm_grad",
                                .doc = "The gradients of layer_norm: dx and, where wanted, dweight and dbias.",
-                               .inputs = {2, 3},
+                               .inputs = {2, 4},
                                .precision = Precision::kWide,
                                .in_place = kNormGradInPlace};
   double eps = 1e-5;
   int64_t num_axes = 1;
-  bool has_weight = false, want_weight = false, want_bias = false;
+  bool has_weight = false, want_weight = false, want_bias = false, has_residual = false;
   static void fields(auto& self, auto&& visit) {
     visit("eps", self.eps);
     visit("num_axes", self.num_axes);
     visit("has_weight", self.has_weight);
     visit("want_weight", self.want_weight);
     visit("want_bias", self.want_bias);
+    visit("has_residual", self.has_residual);
   }
   std::vector<TensorType> infer(Types in) const;
 };
@@ -74,17 +77,18 @@ struct LayerNormGrad {
 struct RmsNormGrad {
   static constexpr OpInfo info{.name = "rms_norm_grad",
                                .doc = "The gradients of rms_norm: dx and, where wanted, dweight.",
-                               .inputs = {2, 3},
+                               .inputs = {2, 4},
                                .precision = Precision::kWide,
                                .in_place = kNormGradInPlace};
   double eps = 1e-6;
   int64_t num_axes = 1;
-  bool has_weight = false, want_weight = false;
+  bool has_weight = false, want_weight = false, has_residual = false;
   static void fields(auto& self, auto&& visit) {
     visit("eps", self.eps);
     visit("num_axes", self.num_axes);
     visit("has_weight", self.has_weight);
     visit("want_weight", self.want_weight);
+    visit("has_residual", self.has_residual);
   }
   std::vector<TensorType> infer(Types in) const;
 };

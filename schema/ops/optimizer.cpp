@@ -81,13 +81,43 @@ std::vector<TensorType> LionUpdate::infer(Types in) const {
   return {in[0], in[2]};
 }
 
+std::vector<TensorType> AdamUpdateGroup::infer(Types in) const {
+  const auto n = weight_decays.size(), first = static_cast<size_t>(first_parameter());
+  if (n == 0 || in.size() != first + 4 * n)
+    fail("the attributes ask for {} inputs for {} parameters, {} were given", first + 4 * n, n, in.size());
+  check_real_scalar(in[0], "lr");
+  check_step(in[1]);
+  if (has_scale) check_real_scalar(in[2], "scale");
+  for (size_t i = first; i < first + n; ++i) {
+    check_parameter(in[i], in[i + n]);
+    check_state(in[i], in[i + 2 * n], "m");
+    check_state(in[i], in[i + 3 * n], "v");
+  }
+  std::vector<TensorType> out(in.begin() + static_cast<std::ptrdiff_t>(first), in.end());
+  out.erase(out.begin() + static_cast<std::ptrdiff_t>(n), out.begin() + static_cast<std::ptrdiff_t>(2 * n));
+  return out;
+}
+
+// Everything but the gradients is written where it was read.
+std::vector<InPlace> AdamUpdateGroup::in_place(Types, Types outputs) const {
+  std::vector<InPlace> pairs;
+  for (int i = 0; i < static_cast<int>(outputs.size()); ++i)
+    pairs.push_back({i, first_parameter() + (i < count() ? i : i + count())});
+  return pairs;
+}
+
 std::vector<TensorType> SumSquares::infer(Types in) const {
-  if (!is_float(in[0].dtype)) fail("sum_squares needs a floating-point tensor, got {}", in[0].to_string());
-  return {{state_dtype(in[0].dtype), {}}};
+  DType dtype = DType::f32;
+  for (const TensorType& x : in) {
+    if (!is_float(x.dtype)) fail("sum_squares needs floating-point tensors, got {}", x.to_string());
+    if (x.dtype == DType::f64) dtype = DType::f64;
+  }
+  return {{dtype, {}}};
 }
 
 void SumSquares::grad(GradientContext& g) const {
-  g.set(0, cast(g.input(0), g.dy().dtype()) * (g.dy() * 2.0));
+  for (int i = 0; i < g.num_inputs(); ++i)
+    if (g.wants(i)) g.set(i, cast(g.input(i), g.dy().dtype()) * (g.dy() * 2.0));
 }
 
 }  // namespace ops
@@ -96,9 +126,10 @@ namespace {
 
 constexpr OpDef kSgdUpdate = make_op<ops::SgdUpdate>();
 constexpr OpDef kAdamUpdate = make_op<ops::AdamUpdate>();
+constexpr OpDef kAdamUpdateGroup = make_op<ops::AdamUpdateGroup>();
 constexpr OpDef kLionUpdate = make_op<ops::LionUpdate>();
 constexpr OpDef kSumSquares = make_op<ops::SumSquares>();
-constexpr const OpDef* kOps[] = {&kSgdUpdate, &kAdamUpdate, &kLionUpdate, &kSumSquares};
+constexpr const OpDef* kOps[] = {&kSgdUpdate, &kAdamUpdate, &kAdamUpdateGroup, &kLionUpdate, &kSumSquares};
 
 void append(std::vector<Value>& inputs, Value optional) {
   if (optional) inputs.push_back(optional);
@@ -130,6 +161,24 @@ AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value 
   return {out[0], out[1], out[2]};
 }
 
+std::vector<AdamResult> adam_update_group(const std::vector<AdamOperands>& operands, Value lr, Value step,
+                                          const AdamOptions& options, Value scale) {
+  if (operands.empty()) fail("adam_update_group was given no parameters");
+  ops::AdamUpdateGroup op{options.beta1, options.beta2,          options.eps, options.decoupled,
+                          bool(scale),   options.skip_nonfinite, {}};
+  for (const AdamOperands& each : operands) op.weight_decays.push_back(each.weight_decay);
+  std::vector<Value> inputs = {lr, step};
+  append(inputs, scale);
+  for (const auto field :
+       {&AdamOperands::parameter, &AdamOperands::gradient, &AdamOperands::m, &AdamOperands::v})
+    for (const AdamOperands& each : operands) inputs.push_back(each.*field);
+  const auto out = emit_node(kAdamUpdateGroup, to_attributes(op), inputs);
+  const size_t n = operands.size();
+  std::vector<AdamResult> results;
+  for (size_t i = 0; i < n; ++i) results.push_back({out[i], out[n + i], out[2 * n + i]});
+  return results;
+}
+
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
                                  const LionOptions& options, Value scale) {
   const ops::LionUpdate op{options.beta1, options.beta2, options.weight_decay, options.skip_nonfinite};
@@ -139,12 +188,14 @@ ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum
   return {out[0], out[1]};
 }
 
-Value global_norm(const std::vector<Value>& gradients) {
+Value global_norm(const std::vector<Value>& gradients, bool one_by_one) {
   if (gradients.empty()) fail("global_norm was given no gradients");
+  if (!one_by_one || gradients.size() == 1)
+    return sqrt(cast(emit_node(kSumSquares, {}, gradients)[0], DType::f32));
   std::vector<Value> squares;
   for (Value gradient : gradients)
     squares.push_back(cast(emit_node(kSumSquares, {}, {gradient})[0], DType::f32));
-  return sqrt(squares.size() == 1 ? squares[0] : sum(stack(squares)));
+  return sqrt(sum(stack(squares)));
 }
 
 Value clip_scale(Value norm, double max_norm) { return minimum(max_norm / (norm + 1e-6), 1.0); }

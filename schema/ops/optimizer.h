@@ -56,6 +56,32 @@ struct AdamUpdate {
   std::vector<TensorType> infer(Types in) const;
 };
 
+// lr, step, [scale], parameters..., gradients..., m..., v... -> parameters..., m..., v...: adam_update of
+// each, with one weight decay each. One node where starting a kernel per parameter would cost more than the
+// work.
+struct AdamUpdateGroup {
+  static constexpr OpInfo info{.name = "adam_update_group",
+                               .doc = "adam_update of many parameters, with the same lr, step and scale.",
+                               .inputs = {6, kVariadic},
+                               .precision = Precision::kF32};
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool decoupled = true, has_scale = false, skip_nonfinite = false;
+  std::vector<double> weight_decays;  // by parameter
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("eps", self.eps);
+    visit("decoupled", self.decoupled);
+    visit("has_scale", self.has_scale);
+    visit("skip_nonfinite", self.skip_nonfinite);
+    visit("weight_decays", self.weight_decays);
+  }
+  int count() const { return static_cast<int>(weight_decays.size()); }
+  int first_parameter() const { return 2 + has_scale; }  // among the inputs
+  std::vector<TensorType> infer(Types in) const;
+  std::vector<InPlace> in_place(Types inputs, Types outputs) const;
+};
+
 // parameter, gradient, momentum, lr, [scale] -> parameter, momentum.
 struct LionUpdate {
   static constexpr OpInfo info{.name = "lion_update",
@@ -76,7 +102,10 @@ struct LionUpdate {
 
 struct SumSquares {
   static constexpr OpInfo info{.name = "sum_squares",
-                               .doc = "The sum of the squares of all elements, an f32 scalar (f64 of f64).",
+                               .doc =
+                                   "The sum of the squares of all elements of all inputs, an f32 scalar "
+                                   "(f64 where an input is).",
+                               .inputs = {1, kVariadic},
                                .precision = Precision::kWide};
   static void fields(auto&, auto&&) {}
   std::vector<TensorType> infer(Types in) const;
@@ -108,6 +137,14 @@ struct AdamResult {
 AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
                        const AdamOptions& options, Value scale = {});
 
+struct AdamOperands {
+  Value parameter, gradient, m, v;
+  double weight_decay = 0;
+};
+// The updates of all of them with `options`, whose own weight decay is not used.
+std::vector<AdamResult> adam_update_group(const std::vector<AdamOperands>& operands, Value lr, Value step,
+                                          const AdamOptions& options, Value scale = {});
+
 struct LionOptions {
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
   bool skip_nonfinite = false;
@@ -115,8 +152,10 @@ struct LionOptions {
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
                                  const LionOptions& options, Value scale = {});
 
-Value global_norm(const std::vector<Value>& gradients);  // sqrt of the sum of all squares, f32 scalar
-Value clip_scale(Value norm, double max_norm);           // min(1, max_norm / (norm + 1e-6))
+// sqrt of the sum of all squares, f32 scalar. `one_by_one`: each gradient is summed by a node of its own, so
+// that it need not stay in memory until the last is there.
+Value global_norm(const std::vector<Value>& gradients, bool one_by_one = false);
+Value clip_scale(Value norm, double max_norm);  // min(1, max_norm / (norm + 1e-6))
 Value clip_by_value(Value gradient, double limit);
 
 }  // namespace genesis

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schema/ops/cast.h"
+#include "schema/ops/elementwise.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -197,6 +198,45 @@ TEST(BatchNorm, RefusesWhatDoesNotFit) {
   const auto build = [](const Inputs& x) { return Outputs{batch_norm(x[0], {}, {}, x[1], x[1], true).y}; };
   expect_error([&] { infer_case({x, four}, build); }, {"running_mean", "[3]", "[4]"});
   expect_error([&] { infer_case({one, three}, build); }, {"more than one value per channel"});
+}
+
+// dx + residual, for rows in one block and in many, with and without the other gradients.
+TEST(NormGradients, AddTheResidual) {
+  for (const char* name : {"rms_norm_grad", "layer_norm_grad"})
+    for (const bool has_weight : {false, true})
+      for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{1, 7}, {3, 0}, {301, 200}}) {
+        const auto tensor = [n = n](int64_t count, float by) {
+          std::vector<float> values;
+          for (int64_t i = 0; i < count * n; ++i) values.push_back(std::sin(by * static_cast<float>(i)));
+          return Tensor::of<float>(count == 1 ? std::vector<int64_t>{n} : std::vector<int64_t>{count, n},
+                                   values);
+        };
+        const NamedTensors out =
+            run_graph({{"x", tensor(rows + 1, 0.7f)},
+                       {"dy", tensor(rows + 1, 1.3f)},
+                       {"w", tensor(1, 0.1f)},
+                       {"past", tensor(rows + 1, 0.4f)}},
+                      [&, name = name](const Inputs& x) {
+                        Attributes attributes;
+                        attributes.set("has_weight", has_weight);
+                        attributes.set("want_weight", has_weight);
+                        std::vector<Value> inputs = {x[0], x[1]};
+                        if (has_weight) inputs.push_back(x[2]);
+                        const auto apart = emit_node(*find_op(name), attributes, inputs);
+                        attributes.set("has_residual", true);
+                        inputs.push_back(x[3]);
+                        const auto together = emit_node(*find_op(name), attributes, inputs);
+                        std::vector<std::pair<std::string, Value>> named = {{"apart", apart[0] + x[3]},
+                                                                            {"together", together[0]}};
+                        if (has_weight)
+                          named.insert(named.end(), {{"dw", apart[1]}, {"dw_together", together[1]}});
+                        return named;
+                      });
+        EXPECT_EQ(out.at("together").to_doubles(), out.at("apart").to_doubles()) << name << n;
+        if (has_weight) {
+          EXPECT_EQ(out.at("dw_together").to_doubles(), out.at("dw").to_doubles()) << name << n;
+        }
+      }
 }
 
 }  // namespace

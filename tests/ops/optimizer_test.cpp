@@ -215,6 +215,60 @@ TEST(OptimizerUpdates, SkipAStepWhoseScaleIsNotFinite) {
   }
 }
 
+// Every bit as if each parameter had a node of its own.
+TEST(AdamUpdateGroup, IsTheUpdatesOfItsParameters) {
+  const auto tensor = [](int64_t n, float by) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < n; ++i) values.push_back(by * std::cos(static_cast<float>(i)));
+    return Tensor::of<float>({n}, values);
+  };
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  const int64_t sizes[] = {5, 0, 70000};
+  for (const int64_t n : sizes)
+    for (const char* name : {"p", "g", "m", "v"})
+      inputs.emplace_back(name + std::to_string(n), tensor(n, *name == 'v' ? 0.0f : 0.3f));
+  inputs.emplace_back("lr", Tensor::scalar<float>(0.1f));
+  inputs.emplace_back("step", Tensor::scalar<int64_t>(3));
+  inputs.emplace_back("scale", Tensor::scalar<float>(0.5f));
+  for (const bool decoupled : {false, true}) {
+    const AdamOptions options{.eps = 1e-3, .decoupled = decoupled};
+    const auto run = [&](bool together) {
+      return run_graph(inputs, [&](const Inputs& x) {
+        std::vector<AdamOperands> operands;
+        for (int i = 0; i < 12; i += 4) operands.push_back({x[i], x[i + 1], x[i + 2], x[i + 3], 0.1 * i});
+        std::vector<AdamResult> results;
+        if (together) results = adam_update_group(operands, x[12], x[13], options, x[14]);
+        for (const AdamOperands& o : operands) {
+          if (together) break;
+          AdamOptions own = options;
+          own.weight_decay = o.weight_decay;
+          results.push_back(adam_update(o.parameter, o.gradient, o.m, o.v, x[12], x[13], own, x[14]));
+        }
+        std::vector<std::pair<std::string, Value>> named;
+        for (size_t i = 0; i < results.size(); ++i) {
+          named.emplace_back("p" + std::to_string(i), results[i].parameter);
+          named.emplace_back("m" + std::to_string(i), results[i].m);
+          named.emplace_back("v" + std::to_string(i), results[i].v);
+        }
+        return named;
+      });
+    };
+    const NamedTensors one_by_one = run(false), together = run(true);
+    for (const auto& [name, tensor] : one_by_one)
+      EXPECT_EQ(together.at(name).to_doubles(), tensor.to_doubles()) << name;
+  }
+}
+
+TEST(GlobalNorm, OneByOneOrTogether) {
+  const NamedTensors out = run_graph(
+      {{"a", Tensor::of<float>({3}, {1, 2, 2})}, {"b", Tensor::of<float>({1}, {4})}}, [](const Inputs& x) {
+        return std::vector<std::pair<std::string, Value>>{{"y", global_norm({x[0], x[1]})},
+                                                          {"z", global_norm({x[0], x[1]}, true)}};
+      });
+  EXPECT_EQ(out.at("y").to_doubles(), std::vector<double>{5});
+  EXPECT_EQ(out.at("z").to_doubles(), std::vector<double>{5});
+}
+
 TEST(GlobalNorm, OfSeveralGradients) {
   check({.name = "global_norm",
          .inputs = {real({3, 5}), real({40}), real({})},

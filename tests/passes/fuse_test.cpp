@@ -5,6 +5,7 @@
 #include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_linear_cross_entropy.h"
+#include "passes/fuse_norm_residual.h"
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
 #include "passes/merge_linear.h"
@@ -307,6 +308,33 @@ TEST(Fuse, MakesNothingTheTargetCannotRun) {
   EXPECT_NE(text("4", nullptr), plain);
   // With sizes still open it cannot be asked.
   EXPECT_NE(text("n", &target), normal_text(entry("g: f32[n], u: f32[n]", body)));
+}
+
+TEST(FuseNormResidual, TakesTheGradientThatGoesPast) {
+  const char* inputs = "x: bf16[2,3], dy: bf16[2,3], w: f32[3], past: bf16[2,3]";
+  expect_fused(fuse_norm_residual, inputs,
+               "%g = rms_norm_grad(x, dy, w) {has_weight=true, want_weight=true}\n %s = add(past, %g)\n"
+               " return dx = %s\n return dw = %g:1",
+               "%rms_norm_grad = rms_norm_grad(x, dy, w, past) {has_weight=true, want_weight=true, "
+               "has_residual=true}\n"
+               " return dx = %rms_norm_grad\n return dw = %rms_norm_grad:1");
+  expect_fused(
+      fuse_norm_residual, inputs, "%g = layer_norm_grad(x, dy)\n %s = add(%g, past)\n return dx = %s",
+      "%layer_norm_grad = layer_norm_grad(x, dy, past) {has_residual=true}\n return dx = %layer_norm_grad");
+}
+
+TEST(FuseNormResidual, NeedsTheOtherGradientFirstAndDxForItself) {
+  const char* inputs = "x: f32[2,3], dy: f32[2,3], row: f32[3], past: f32[2,3]";
+  expect_untouched(fuse_norm_residual, inputs,
+                   "%g = rms_norm_grad(x, dy)\n %p = neg(past)\n %s = add(%p, %g)\n return dx = %s");
+  expect_untouched(fuse_norm_residual, inputs,
+                   "%g = rms_norm_grad(x, dy)\n %s = add(past, %g)\n return dx = %s\n return g = %g");
+  expect_untouched(fuse_norm_residual, inputs,
+                   "%g = rms_norm_grad(x, dy)\n %s = add(%g, %g)\n return dx = %s");
+  expect_untouched(fuse_norm_residual, inputs,
+                   "%g = rms_norm_grad(x, dy)\n %s = add(dy, %g)\n return dx = %s");
+  expect_untouched(fuse_norm_residual, inputs,
+                   "%g = rms_norm_grad(x, dy)\n %s = add(row, %g)\n return dx = %s");
 }
 
 }  // namespace

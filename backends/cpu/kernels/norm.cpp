@@ -243,8 +243,33 @@ T* cleared(T* sums, int64_t b, int64_t n) {
   return sums ? sums + b * n : nullptr;
 }
 
+// dx of rows [first, last) gains the residual.
+void add_residual(const NormJob& job, const void* residual, int64_t first, int64_t last) {
+  dispatch(job.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const T* from = static_cast<const T*>(residual);
+    T* dx = static_cast<T*>(job.y);
+    for (int64_t i = first * job.n; i < last * job.n; ++i)
+      dx[i] = static_cast<T>(static_cast<Wide>(dx[i]) + static_cast<Wide>(from[i]));
+  });
+}
+
+// Few rows at a time, so that dx is still in the cache when the residual comes.
+void run_gradient_rows(const NormJob& job, const void* residual, int64_t first, int64_t last, void* dweight,
+                       void* dbias) {
+  if (!residual) return run_rows(job, first, last, dweight, dbias);
+  const int64_t step = std::max<int64_t>(2, (16 << 10) / std::max<int64_t>(1, row_bytes(job, 1)) / 2 * 2);
+  for (int64_t row = first; row < last; row += step) {
+    const int64_t end = std::min(last, row + step);
+    run_rows(job, row, end, dweight, dbias);
+    add_residual(job, residual, row, end);
+  }
+}
+
 template <class T>
-void run_gradient(const KernelContext& c, NormJob job, bool want_weight, bool want_bias, std::byte* room) {
+void run_gradient(const KernelContext& c, NormJob job, const void* residual, bool want_weight, bool want_bias,
+                  std::byte* room) {
   const int64_t rows = c.input(0).numel() / std::max<int64_t>(job.n, 1);
   const RowBlocks blocks = RowBlocks::of(rows, job.n);
   T* dweight = partial_sums<T>(want_weight, blocks.count, job.n, room);
@@ -252,21 +277,24 @@ void run_gradient(const KernelContext& c, NormJob job, bool want_weight, bool wa
   parallel_pieces(blocks.count, [&](int64_t b) {
     T* dw = cleared(dweight, b, job.n);
     T* db = cleared(dbias, b, job.n);
-    run_rows(job, b * blocks.rows_each, std::min(rows, (b + 1) * blocks.rows_each), dw, db);
+    run_gradient_rows(job, residual, b * blocks.rows_each, std::min(rows, (b + 1) * blocks.rows_each), dw,
+                      db);
   });
   if (want_weight) add_blocks(dweight, blocks.count, job.n, c.output(1).as<T>());
   if (want_bias) add_blocks(dbias, blocks.count, job.n, c.output(want_weight ? 2 : 1).as<T>());
 }
 
-void run_backward(const KernelContext& c, NormJob job, bool has_weight, bool want_weight, bool want_bias) {
+void run_backward(const KernelContext& c, NormJob job, bool has_weight, bool has_residual, bool want_weight,
+                  bool want_bias) {
   std::byte* room = c.scratch;
   job.dy = c.input(1).data;
-  job.stream = job.stream && job.y != job.dy;
+  const void* residual = has_residual ? c.inputs.back().data : nullptr;
+  job.stream = job.stream && job.y != job.dy && !residual;
   if (has_weight) job.weight = widened(c.input(2), wide(job.dtype), room);
   if (job.dtype == DType::f64)
-    run_gradient<double>(c, job, want_weight, want_bias, room);
+    run_gradient<double>(c, job, residual, want_weight, want_bias, room);
   else
-    run_gradient<float>(c, job, want_weight, want_bias, room);
+    run_gradient<float>(c, job, residual, want_weight, want_bias, room);
 }
 
 // Conversions of weight and bias, then the partial sums of the gradients.
@@ -303,12 +331,14 @@ void rms_norm(const KernelContext& c) {
 
 void layer_norm_grad(const KernelContext& c) {
   const auto& op = c.attributes<ops::LayerNormGrad>();
-  run_backward(c, job_of(c, op.eps, op.num_axes, true), op.has_weight, op.want_weight, op.want_bias);
+  run_backward(c, job_of(c, op.eps, op.num_axes, true), op.has_weight, op.has_residual, op.want_weight,
+               op.want_bias);
 }
 
 void rms_norm_grad(const KernelContext& c) {
   const auto& op = c.attributes<ops::RmsNormGrad>();
-  run_backward(c, job_of(c, op.eps, op.num_axes, false), op.has_weight, op.want_weight, false);
+  run_backward(c, job_of(c, op.eps, op.num_axes, false), op.has_weight, op.has_residual, op.want_weight,
+               false);
 }
 
 constexpr KernelImpl kLayerNorm[] = {

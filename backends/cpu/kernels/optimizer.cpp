@@ -153,27 +153,35 @@ double step_of(const TensorView& x) {
 }
 
 // A step to skip: what goes in comes out. In a plan that updates in place there is nothing to do.
+void keep(const TensorView& from, const TensorView& to) {
+  if (from.data != to.data) std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
+}
 void keep(const KernelContext& c, std::initializer_list<int> inputs) {
-  size_t output = 0;
-  for (int input : inputs) {
-    const TensorView &from = c.input(input), &to = c.outputs[output++];
-    if (from.data != to.data) std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
-  }
+  int output = 0;
+  for (int input : inputs) keep(c.input(input), c.output(output++));
 }
 
-void run_update(const KernelContext& c, UpdateJob& job) {
-  const TensorView& p = c.input(0);
-  job.dtype = p.dtype;
-  job.gradient_dtype = c.input(1).dtype;
-  job.p = p.data;
-  job.g = c.input(1).data;
-  job.p_out = c.output(0).data;
-  if (c.outputs.size() > 1) job.m_out = c.output(1).data;
-  if (c.outputs.size() > 2) job.v_out = c.output(2).data;
-  job.n = p.numel();
+void run_job(const UpdateJob& job) {
   parallel_rows((job.n + kUnit - 1) / kUnit, kUnit * 20, [&](int64_t first, int64_t last) {
     HWY_DYNAMIC_DISPATCH(update_range)(job, first * kUnit, std::min(job.n, last * kUnit));
   });
+}
+
+void set_parameter(UpdateJob& job, const TensorView& p, const TensorView& gradient) {
+  job.dtype = p.dtype;
+  job.gradient_dtype = gradient.dtype;
+  job.p = p.data;
+  job.g = gradient.data;
+  job.n = p.numel();
+}
+
+// The parameter is input 0, its gradient input 1.
+void run_update(const KernelContext& c, UpdateJob& job) {
+  set_parameter(job, c.input(0), c.input(1));
+  job.p_out = c.output(0).data;
+  if (c.outputs.size() > 1) job.m_out = c.output(1).data;
+  if (c.outputs.size() > 2) job.v_out = c.output(2).data;
+  run_job(job);
 }
 
 void sgd_update(const KernelContext& c) {
@@ -191,21 +199,53 @@ void sgd_update(const KernelContext& c) {
   run_update(c, job);
 }
 
-void adam_update(const KernelContext& c) {
-  const auto& op = c.attributes<ops::AdamUpdate>();
-  UpdateJob job{
-      .rule = UpdateRule::kAdam, .m = c.input(2).data, .v = c.input(3).data, .lr = real_scalar(c.input(4))};
-  const double step = step_of(c.input(5));
-  if (c.num_inputs() > 6) job.scale = real_scalar(c.input(6));
-  if (op.skip_nonfinite && !std::isfinite(job.scale)) return keep(c, {0, 2, 3});
-  (op.decoupled ? job.shrink : job.weight_decay) =
-      op.decoupled ? 1 - job.lr * op.weight_decay : op.weight_decay;
+// `inputs`: lr, step, [scale].
+template <class Op>
+UpdateJob adam_job(const Op& op, std::span<const TensorView> inputs, bool has_scale) {
+  UpdateJob job{.rule = UpdateRule::kAdam, .lr = real_scalar(inputs[0])};
+  const double step = step_of(inputs[1]);
+  if (has_scale) job.scale = real_scalar(inputs[2]);
   job.beta1 = op.beta1;
   job.beta2 = op.beta2;
   job.eps = op.eps;
   job.step_size = job.lr / (1 - std::pow(op.beta1, step));
   job.inverse_root_correction = 1 / std::sqrt(1 - std::pow(op.beta2, step));
+  return job;
+}
+
+void set_adam_decay(UpdateJob& job, bool decoupled, double weight_decay) {
+  job.shrink = decoupled ? 1 - job.lr * weight_decay : 1;
+  job.weight_decay = decoupled ? 0 : weight_decay;
+}
+
+void adam_update(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdate>();
+  UpdateJob job = adam_job(op, c.inputs.subspan(4), c.num_inputs() > 6);
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) return keep(c, {0, 2, 3});
+  set_adam_decay(job, op.decoupled, op.weight_decay);
+  job.m = c.input(2).data;
+  job.v = c.input(3).data;
   run_update(c, job);
+}
+
+void adam_update_group(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdateGroup>();
+  const int n = op.count(), first = op.first_parameter();
+  UpdateJob job = adam_job(op, c.inputs, op.has_scale);
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) {
+    for (int i = 0; i < 3 * n; ++i) keep(c.input(first + (i < n ? i : n + i)), c.output(i));
+    return;
+  }
+  for (int i = 0; i < n; ++i) {
+    set_parameter(job, c.input(first + i), c.input(first + n + i));
+    set_adam_decay(job, op.decoupled, op.weight_decays[static_cast<size_t>(i)]);
+    job.m = c.input(first + 2 * n + i).data;
+    job.v = c.input(first + 3 * n + i).data;
+    job.p_out = c.output(i).data;
+    job.m_out = c.output(n + i).data;
+    job.v_out = c.output(2 * n + i).data;
+    run_job(job);
+  }
 }
 
 void lion_update(const KernelContext& c) {
@@ -222,19 +262,25 @@ void lion_update(const KernelContext& c) {
 int64_t sum_pieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
 
 int64_t sum_squares_scratch(const KernelQuery& query) {
-  return sum_pieces(query.inputs[0].numel()) * static_cast<int64_t>(sizeof(double));
+  int64_t most = 0;
+  for (const TensorType& x : query.inputs) most = std::max(most, sum_pieces(x.numel()));
+  return most * static_cast<int64_t>(sizeof(double));
 }
 
-void sum_squares(const KernelContext& c) {
-  const TensorView& x = c.input(0);
+double sum_squares_of(const TensorView& x, double* partial) {
   const int64_t n = x.numel(), pieces = sum_pieces(n);
-  auto* partial = reinterpret_cast<double*>(c.scratch);
   parallel_pieces(pieces, [&](int64_t i) {
     const int64_t last = std::min(n, (i + 1) * kSumPiece);
     partial[i] = HWY_DYNAMIC_DISPATCH(sum_squares)(x.data, x.dtype, i * kSumPiece, last);
   });
   double sum = 0;
   for (int64_t i = 0; i < pieces; ++i) sum += partial[i];
+  return sum;
+}
+
+void sum_squares(const KernelContext& c) {
+  double sum = 0;
+  for (const TensorView& x : c.inputs) sum += sum_squares_of(x, reinterpret_cast<double*>(c.scratch));
   if (c.output().dtype == DType::f64)
     *c.output().as<double>() = sum;
   else
@@ -243,11 +289,15 @@ void sum_squares(const KernelContext& c) {
 
 constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = sgd_update}};
 constexpr KernelImpl kAdam[] = {{.name = "one_pass", .run = adam_update}};
+constexpr KernelImpl kAdamGroup[] = {{.name = "one_by_one", .run = adam_update_group}};
 constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = lion_update}};
 constexpr KernelImpl kSumSquares[] = {
     {.name = "one_pass", .run = sum_squares, .scratch_bytes = sum_squares_scratch}};
-constexpr OpKernels kKernels[] = {
-    {"sgd_update", kSgd}, {"adam_update", kAdam}, {"lion_update", kLion}, {"sum_squares", kSumSquares}};
+constexpr OpKernels kKernels[] = {{"sgd_update", kSgd},
+                                  {"adam_update", kAdam},
+                                  {"adam_update_group", kAdamGroup},
+                                  {"lion_update", kLion},
+                                  {"sum_squares", kSumSquares}};
 
 }  // namespace
 

@@ -10,8 +10,9 @@ namespace {
 
 struct NormArguments {
   const void* x = nullptr;
-  const void* dy = nullptr;  // gradients only
-  void* y = nullptr;         // or dx; may be x or dy
+  const void* dy = nullptr;        // gradients only
+  const void* residual = nullptr;  // gradients: added to dx; or null
+  void* y = nullptr;               // or dx; may be x or dy
   WideVector weight, bias;
   int64_t n = 1;
   double eps = 0;
@@ -112,6 +113,23 @@ __device__ GradientSums<wide_t<T>> sums_of(const NormArguments& a, const RowLane
   return {mean, inverse, g_sum, gz_sum};
 }
 
+// dx of a pack, and the residual's pack on top.
+template <bool kCenter, class T, int N>
+__device__ Pack<T, N> dx_of(const NormArguments& a, const GradientSums<wide_t<T>>& s, int64_t pack,
+                            int64_t pack_of_row, const Pack<T, N>& x, const Pack<T, N>& dy) {
+  using W = wide_t<T>;
+  W w[N];
+  a.weight.at(pack_of_row, W(1), w);
+  Pack<T, N> past{}, out;
+  if (a.residual) past = static_cast<const Pack<T, N>*>(a.residual)[pack];
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const W dx = s.template dx<kCenter>(widen(x.at[j]), widen(dy.at[j]), w[j]);
+    out.at[j] = narrow<T>(a.residual ? dx + widen(past.at[j]) : dx);
+  }
+  return out;
+}
+
 // dx alone.
 template <bool kCenter>
 struct NormGradientRow : NormArguments {
@@ -121,17 +139,11 @@ struct NormGradientRow : NormArguments {
     const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
     const typename RowOf<T, N, K>::type dy_row(dy, lane, shared + call.cached, call.cached);
     const GradientSums<W> s = sums_of<kCenter, T, N>(*this, lane, x_row, dy_row);
-    Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p, const Pack<T, N>& d) {
-          W w[N];
-          weight.at(i, W(1), w);
-          Pack<T, N> out;
-#pragma unroll
-          for (int j = 0; j < N; ++j)
-            out.at[j] = narrow<T>(s.template dx<kCenter>(widen(p.at[j]), widen(d.at[j]), w[j]));
-          to[i] = out;
+          const int64_t at = lane.row * lane.packs + i;
+          static_cast<Pack<T, N>*>(y)[at] = dx_of<kCenter>(*this, s, at, i, p, d);
         },
         x_row, dy_row);
   }
@@ -211,22 +223,18 @@ __global__ void __launch_bounds__(RowBlocks::kLongest / RowBlocks::kMostHeld / N
     lane.packs = row < last ? call.packs : 0;
     const HeldRow<T, N, K> x(a.x, lane, nullptr, 0), dy(a.dy, lane, nullptr, 0);
     const GradientSums<float> s = sums_of<kCenter, T, N>(a, lane, x, dy);
-    Pack<T, N>* to = static_cast<Pack<T, N>*>(a.y) + lane.row * lane.packs;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       const int i = lane.first + k * lane.step;
       if (i >= lane.packs) continue;
-      float w[N];
-      a.weight.at(i, 1.0f, w);
-      Pack<T, N> out;
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        const float v = widen(x.at[k].at[j]), d = widen(dy.at[k].at[j]);
-        dw[k][j] += d * ((v - s.mean) * s.inverse);
+        const float d = widen(dy.at[k].at[j]);
+        dw[k][j] += d * ((widen(x.at[k].at[j]) - s.mean) * s.inverse);
         if (kCenter) db[k][j] += d;
-        out.at[j] = narrow<T>(s.template dx<kCenter>(v, d, w[j]));
       }
-      to[i] = out;
+      const int64_t at = lane.row * lane.packs + i;
+      static_cast<Pack<T, N>*>(a.y)[at] = dx_of<kCenter>(a, s, at, i, x.at[k], dy.at[k]);
     }
   }
   lane.packs = call.packs;
@@ -389,11 +397,12 @@ void start_long_gradient(const KernelContext& c, const NormArguments& a, int64_t
 }
 
 template <bool kCenter>
-void run_backward(const KernelContext& c, NormArguments a, bool has_weight, bool want_weight,
-                  bool want_bias) {
+void run_backward(const KernelContext& c, NormArguments a, bool has_weight, bool has_residual,
+                  bool want_weight, bool want_bias) {
   if (a.n == 0) return;
   a.dy = c.input(1).data;
   if (has_weight) a.weight = WideVector::of(c.input(2));
+  if (has_residual) a.residual = c.inputs.back().data;
   const int64_t rows = c.input(0).numel() / a.n;
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -438,12 +447,14 @@ void rms_norm(const KernelContext& c) {
 
 void layer_norm_grad(const KernelContext& c) {
   const auto& op = c.attributes<ops::LayerNormGrad>();
-  run_backward<true>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.want_weight, op.want_bias);
+  run_backward<true>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.has_residual, op.want_weight,
+                     op.want_bias);
 }
 
 void rms_norm_grad(const KernelContext& c) {
   const auto& op = c.attributes<ops::RmsNormGrad>();
-  run_backward<false>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.want_weight, false);
+  run_backward<false>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.has_residual, op.want_weight,
+                      false);
 }
 
 constexpr KernelImpl kLayerNorm[] = {{.name = "rows", .run = layer_norm}};

@@ -1,0 +1,50 @@
+// Which updates are grouped, and which are left alone.
+#include "passes/group_updates.h"
+
+#include "tests/passes/passes_test_util.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr const char* kInputs =
+    "entry f(p: f32[2], g: bf16[2], m: f32[2], v: f32[2], q: f32[3], h: f32[3], n: f32[3], w: f32[3], lr: "
+    "f32[], "
+    "step: i64[], scale: f32[]) {\n";
+
+std::string grouped(const std::string& body, bool pays = true) {
+  const Target target{.device = pays ? "cuda:0" : "cpu"};
+  return text_after(kInputs + body + "\n}", group_updates, {.target = &target});
+}
+
+std::string expected(const std::string& body) { return normal_text(kInputs + body + "\n}"); }
+
+constexpr const char* kTwo =
+    "%a = adam_update(p, g, m, v, lr, step, scale) {weight_decay=0.5}\n"
+    "%b = adam_update(q, h, n, w, lr, step, scale)\n"
+    "return p = %a\n return m = %a:1\n return v = %a:2\n return q = %b\n return n = %b:1\n return w = %b:2";
+
+TEST(GroupUpdates, MakesOneNodeWhereThatPays) {
+  EXPECT_EQ(
+      grouped(kTwo),
+      expected("%u = adam_update_group(lr, step, scale, p, q, g, h, m, n, v, w) "
+               "{has_scale=true, weight_decays=(0.5, 0.0)}\n"
+               "return p = %u\n return m = %u:2\n return v = %u:4\n return q = %u:1\n return n = %u:3\n "
+               "return w = %u:5"));
+  EXPECT_EQ(grouped(kTwo, false), expected(kTwo));
+}
+
+TEST(GroupUpdates, LeavesWhatDiffersOrIsReadOrIsAlone) {
+  const auto untouched = [](const std::string& body) { EXPECT_EQ(grouped(body), expected(body)); };
+  const std::string first = "%a = adam_update(p, g, m, v, lr, step, scale)\n";
+  untouched(first + "return p = %a");
+  untouched(first +
+            "%b = adam_update(q, h, n, w, lr, step, scale) {beta1=0.5}\n return p = %a\n return q = %b");
+  untouched(first +
+            "%b = adam_update(q, h, n, w, lr, step, scale)\n %c = neg(%b)\n return p = %a\n return q = %c");
+  untouched(
+      "%a = adam_update(p, g, m, v, lr, step)\n %b = adam_update(q, h, n, w, lr, step)\n return p = %a\n "
+      "return q = %b");
+}
+
+}  // namespace
+}  // namespace genesis::passes
