@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/task_edges.h"
 #include "executor/aligned_memory.h"
 #include "executor/cpu_runner.h"
 #include "executor/device.h"
@@ -52,7 +53,10 @@ class CpuDevice final : public Device {
     if (bytes > 0) std::memset(to, 0, static_cast<size_t>(bytes));
   }
 
-  void enter(const std::function<void()>& body) override { tasks_.execute(body); }
+  void enter(const std::function<void()>& body) override {
+    cpu::TaskEdges edges;
+    tasks_.execute(edges.around(body));
+  }
   std::unique_ptr<Runner> make_runner(const Plan& plan) override { return make_cpu_runner(plan); }
 
  private:

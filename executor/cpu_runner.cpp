@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/task_edges.h"
 #include "executor/nonfinite.h"
 #include "executor/step_call.h"
 #include "executor/step_graph.h"
@@ -106,10 +107,17 @@ class CpuRunner final : public Runner {
     for (size_t i = 1; i < ready.size(); ++i) start(tasks, ready[i]);
     if (!ready.empty()) run_chain(tasks, ready[0]);
     tasks.wait();
+    cpu::take_over(&tasks);
   }
 
   void start(tbb::task_group& tasks, int32_t step) {
-    tasks.run([this, &tasks, step] { run_chain(tasks, step); });
+    void* const edge = &waiting_[static_cast<size_t>(step)];
+    cpu::hand_over(edge);
+    tasks.run([this, &tasks, step, edge]() GENESIS_TASK_BODY {
+      cpu::take_over(edge);
+      run_chain(tasks, step);
+      cpu::hand_over(&tasks);
+    });
   }
 
   // Runs a step and goes on with what it made ready: tiny steps on this thread, larger ones in tasks of their

@@ -1,12 +1,12 @@
 // attention and attention_grad as their formulas say, in double precision: for f64, and to hold the others
 // against.
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "backends/cpu/attention_geometry.h"
+#include "backends/cpu/parallel.h"
 
 namespace genesis::cpu {
 namespace {
@@ -147,7 +147,7 @@ void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<AttentionGeometry>();
   const int64_t keys = key_count(g, c);
   auto* scratch = reinterpret_cast<double*>(c.scratch);
-  tbb::parallel_for(int64_t{0}, g.batch * g.heads, [&](int64_t index) {
+  parallel_pieces(g.batch * g.heads, [&](int64_t index) {
     forward_head(g, c, keys, index, scratch + index * forward_doubles(g));
   });
 }
@@ -156,7 +156,7 @@ void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<AttentionGeometry>();
   const int64_t keys = key_count(g, c);
   auto* scratch = reinterpret_cast<double*>(c.scratch);
-  tbb::parallel_for(int64_t{0}, g.batch * g.key_heads, [&](int64_t index) {
+  parallel_pieces(g.batch * g.key_heads, [&](int64_t index) {
     backward_key_head(g, c, keys, index, scratch + index * backward_doubles(g));
   });
 }

@@ -1,5 +1,5 @@
-// Splitting work among threads by its shape alone, so that results never depend on the number of threads. Used by
-// the row kernels; small work runs on the calling thread without touching TBB.
+// Splitting work among threads by its shape alone, so that results never depend on the number of threads.
+// Used by the row kernels; small work runs on the calling thread without touching TBB.
 #pragma once
 
 #include <tbb/blocked_range.h>
@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+
+#include "backends/cpu/task_edges.h"
 
 namespace genesis::cpu {
 
@@ -18,9 +20,10 @@ template <class Body>
 void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return;
   if (count <= grain) return body(int64_t{0}, count);
+  TaskEdges edges;
   tbb::parallel_for(
       tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(grain)),
-      [&](const tbb::blocked_range<int64_t>& range) { body(range.begin(), range.end()); });
+      edges.around([&](const tbb::blocked_range<int64_t>& range) { body(range.begin(), range.end()); }));
 }
 
 // The same for rows that move `row_bytes` each.
@@ -33,12 +36,12 @@ void parallel_rows(int64_t rows, int64_t row_bytes, const Body& body) {
 template <class Body>
 void parallel_pieces(int64_t count, const Body& body) {
   if (count == 1) return body(int64_t{0});
-  tbb::parallel_for(
-      tbb::blocked_range<int64_t>(0, count),
-      [&](const tbb::blocked_range<int64_t>& range) {
-        for (int64_t i = range.begin(); i < range.end(); ++i) body(i);
-      },
-      tbb::simple_partitioner());
+  TaskEdges edges;
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, count),
+                    edges.around([&](const tbb::blocked_range<int64_t>& range) {
+                      for (int64_t i = range.begin(); i < range.end(); ++i) body(i);
+                    }),
+                    tbb::simple_partitioner());
 }
 
 }  // namespace genesis::cpu

@@ -12,6 +12,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "backends/cpu/task_edges.h"
+
 namespace genesis::cpu {
 
 // Pieces [begin, end) that nobody has taken yet.
@@ -48,9 +50,9 @@ void parallel_runs(int64_t count, const Body& body) {
       }
     }
   };
-  tbb::parallel_for(
-      tbb::blocked_range<int>(0, runs, 1), [&](const tbb::blocked_range<int>&) { work(); },
-      tbb::simple_partitioner());
+  TaskEdges edges;
+  tbb::parallel_for(tbb::blocked_range<int>(0, runs, 1),
+                    edges.around([&](const tbb::blocked_range<int>&) { work(); }), tbb::simple_partitioner());
 }
 
 }  // namespace genesis::cpu

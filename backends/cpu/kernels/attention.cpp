@@ -7,6 +7,7 @@
 
 #include "backends/cpu/attention_geometry.h"
 #include "backends/cpu/slots.h"
+#include "backends/cpu/task_edges.h"
 
 namespace genesis::cpu {
 namespace {
@@ -38,7 +39,8 @@ void for_each_task(int64_t count, int64_t work, const Body& body) {
     for (int64_t i = 0; i < count; ++i) body(i);
     return;
   }
-  tbb::parallel_for(int64_t{0}, count, body, tbb::simple_partitioner());
+  TaskEdges edges;
+  tbb::parallel_for(int64_t{0}, count, edges.around(body), tbb::simple_partitioner());
 }
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
