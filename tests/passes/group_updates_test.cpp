@@ -26,10 +26,11 @@ constexpr const char* kTwo =
 TEST(GroupUpdates, MakesOneNodeWhereThatPays) {
   EXPECT_EQ(
       grouped(kTwo),
-      expected("%u = adam_update_group(lr, step, scale, p, q, g, h, m, n, v, w) "
+      expected("%adam_update_group = adam_update_group(lr, step, scale, p, q, g, h, m, n, v, w) "
                "{has_scale=true, weight_decays=(0.5, 0.0)}\n"
-               "return p = %u\n return m = %u:2\n return v = %u:4\n return q = %u:1\n return n = %u:3\n "
-               "return w = %u:5"));
+               "return p = %adam_update_group\n return m = %adam_update_group:2\n return v = "
+               "%adam_update_group:4\n return q = %adam_update_group:1\n return n = %adam_update_group:3\n "
+               "return w = %adam_update_group:5"));
   EXPECT_EQ(grouped(kTwo, false), expected(kTwo));
 }
 
