@@ -42,10 +42,11 @@ class JsonLines {
     for (const auto& [name, column] : columns_) {
       const auto wanted = dtypes.find(name);
       const DType own = column.integers ? DType::i64 : DType::f32;
-      arrays.emplace(
-          name,
-          with_context([&] { return column.tensor(rows_, wanted == dtypes.end() ? own : wanted->second); },
-                       [&] { return fmt::format("in field '{}'", name); }));
+      arrays.emplace(name, with_context(
+                               [&, &column = column] {
+                                 return column.tensor(rows_, wanted == dtypes.end() ? own : wanted->second);
+                               },
+                               [&name = name] { return fmt::format("in field '{}'", name); }));
     }
     return arrays;
   }
