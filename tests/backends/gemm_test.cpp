@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
-#include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <cmath>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "backends/cpu/gemm_onednn.h"
+#include "backends/cpu/parallel.h"
 #include "schema/dtype.h"
 
 namespace genesis::cpu {
@@ -431,9 +431,9 @@ TEST(Gemm, EnteredConcurrentlyAndNested) {
   const Operands inputs(p);
   const std::vector<std::byte> want = result_of(*gemm, inputs);
   std::vector<int> wrong(16);
-  const auto body = [&](int i) { wrong[static_cast<size_t>(i)] = result_of(*gemm, inputs) != want; };
-  std::thread other([&] { tbb::parallel_for(0, 8, body); });
-  tbb::parallel_for(8, 16, body);
+  const auto body = [&](int64_t i) { wrong[static_cast<size_t>(i)] = result_of(*gemm, inputs) != want; };
+  std::thread other([&] { parallel_pieces(8, body); });
+  parallel_pieces(8, [&](int64_t i) { body(8 + i); });
   other.join();
   EXPECT_EQ(wrong, std::vector<int>(16));
 }
