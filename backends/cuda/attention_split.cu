@@ -35,6 +35,17 @@ Cut cut_of(const AttentionShape& s) {
   return cut;
 }
 
+// How the keys there are go to the splits: a few keys are not worth many blocks and a long merge. Of the
+// number of keys alone.
+struct Shares {
+  int each, used;  // keys of a split; splits that have any
+
+  __device__ static Shares of(int count, int splits) {
+    const int each = max((count + splits - 1) / splits, static_cast<int>(kLeastKeys));
+    return {each, (count + each - 1) / each};
+  }
+};
+
 // exp is exact enough for f32; 16-bit results do not show the difference to the fast one.
 template <class T>
 __device__ float weight_of(float x) {
@@ -113,8 +124,10 @@ __global__ void __launch_bounds__(kAll)
             key_heads = static_cast<int>(s.key_heads), queries = static_cast<int>(s.queries);
   const int split = static_cast<int>(blockIdx.x) % splits, column = static_cast<int>(blockIdx.x) / splits;
   const int chunk = column % chunks, key_head = column / chunks % key_heads, b = column / chunks / key_heads;
-  const int count = static_cast<int>(key_count(s, data)), share = (count + splits - 1) / splits;
-  const int begin = split * share, end = min(count, begin + share);
+  const int count = static_cast<int>(key_count(s, data));
+  const Shares shares = Shares::of(count, splits);
+  if (split >= shares.used) return;
+  const int begin = split * shares.each, end = min(count, begin + shares.each);
   const int at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
   const int first_head = key_head * (static_cast<int>(s.heads) / key_heads);
   const float scale = static_cast<float>(s.scale);
@@ -222,9 +235,12 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
   const int64_t width = s.v_size + 2, step = cut.group_rows * width;
   const float* from = partials + column * cut.splits * step + in_group % cut.group_rows * width;
   State<1> state;
-  for (int64_t split = 0; split < cut.splits; ++split, from += step) {
-    const float y[1] = {d < s.v_size ? from[d] : 0.0f};
-    merge<T>(state, from[s.v_size], from[s.v_size + 1], y);
+  const int used = Shares::of(static_cast<int>(key_count(s, data)), static_cast<int>(cut.splits)).used;
+#pragma unroll 8  // loads in flight
+  for (int split = 0; split < used; ++split) {
+    const float* at = from + split * step;
+    const float y[1] = {d < s.v_size ? at[d] : 0.0f};
+    merge<T>(state, at[s.v_size], at[s.v_size + 1], y);
   }
   const bool blind = state.top == -INFINITY;
   if (d < s.v_size)

@@ -49,11 +49,12 @@ class Planner {
     return inner_stride(input) != 0 || (is_dense(input) && !is_once(plan_.space.strides[at(input)]));
   }
 
-  // Elements of the widest access that no type makes wider than 16 bytes.
+  // Elements of the widest access that no type makes wider than 16 bytes. Inputs that are gathered element by
+  // element are packed as well.
   int64_t widest_pack() const {
     int64_t widest = 1;
     for (int i = 0; i < num_inputs(); ++i)
-      if (is_along(i)) widest = std::max(widest, bytes_of(program_.inputs[at(i)]));
+      if (input_extent(i) == Extent::kTile) widest = std::max(widest, bytes_of(program_.inputs[at(i)]));
     for (int output : program_.outputs) widest = std::max(widest, bytes_of(program_.type(output)));
     return kAccessBytes / widest;
   }
@@ -71,6 +72,7 @@ class Planner {
     for (int i = 0; i < num_inputs(); ++i)
       strided = strided || (!is_dense(i) && !is_once(plan_.space.strides[at(i)]));
     plan_.by_element = strided && plan_.columns() % plan_.pack != 0;
+    if (plan_.by_element) plan_.pack = static_cast<int>(widest_pack());
     plan_.items = elements();
     const int64_t chunk_bytes = std::max<int64_t>(1, bytes_per_element() * plan_.pack);
     const bool small = plan_.items < kSmallBlocks * plan_.threads * plan_.pack;

@@ -203,6 +203,14 @@ TEST(FusedPlan, BroadcastThatIsOutOfStepWithPacksGoesByElement) {
   EXPECT_EQ(plan(9).pack, 4);
 }
 
+// Gathered inputs are packed as well, so the widest of them decides.
+TEST(FusedPlan, GatheredInputsLimitThePack) {
+  const FusedPlan plan = plan_fused(fused_program({"cast %1 {dtype=bf16}", "add %0 %2"}, {3},
+                                                  {{DType::bf16, {2, 3, 7}}, {DType::f32, {3, 1}}}));
+  EXPECT_TRUE(plan.by_element);
+  EXPECT_EQ(plan.pack, 4);
+}
+
 TEST(FusedPlan, RowsGetAsManyThreadsAsTheyNeed) {
   const auto plan = [](int64_t columns) {
     return plan_fused(fused_program({"sum %0 {axes=(1), keep_dims=true}", "sub %0 %1"}, {2},
