@@ -18,20 +18,20 @@ wanted() { [[ $steps == *" $1 "* ]]; }
 
 # A test program that died names its last test.
 crashed() { grep -q '^\[==========\].* ran' "$1" || printf '[  FAILED  ] %s, died (0 ms)\n' "$(grep -a '^\[ RUN' "$1" | tail -1 | awk '{ print $4 }')" >>"$1"; }
-# One suite in as many shards as there are cores; prints what failed and a line with the counts.
+# One suite in as many shards as there are cores, under $WRAP; prints what failed and a line with the counts.
 run_suite() {
-  local suite=$1 i; shift
+  local suite=$1 name=${2:-$1} i
   for ((i = 0; i < jobs; ++i)); do
-    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$i timeout 400 "$build/tests/$suite" "$@" >"$out/$suite.$i.log" 2>&1 || crashed "$out/$suite.$i.log" &
+    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$i timeout 300 ${WRAP:-} "$build/tests/$suite" "${@:3}" >"$out/$name.$i.log" 2>&1 || crashed "$out/$name.$i.log" &
   done
   wait
-  cat "$out/$suite".*.log >"$out/$suite.log"
-  rm "$out/$suite".*.log
-  grep -a '\[  FAILED  \].*(.* ms)\|^\[  FAILED  \] [A-Za-z/0-9]*\.[A-Za-z/0-9]*$\|Segmentation\|terminate' "$out/$suite.log" | sort | uniq | head -${SHOW:-40}
+  cat "$out/$name".*.log >"$out/$name.log"
+  rm "$out/$name".*.log
+  grep -a '^\[  FAILED  \].*(.* ms)\|Segmentation\|terminate' "$out/$name.log" | sort | uniq | head -${SHOW:-40}
   local passed
-  passed=$(grep -a '^\[  PASSED  \]' "$out/$suite.log" | awk '{ n += $4 } END { print n + 0 }')
-  echo "$suite: $passed passed, $(grep -ac '^\[  FAILED  \].*ms)$' "$out/$suite.log") failed, $(grep -ac '^\[  SKIPPED \].*ms)$' "$out/$suite.log") skipped"
-  ! grep -aq 'FAILED' "$out/$suite.log" || failed=1
+  passed=$(grep -a '^\[  PASSED  \]' "$out/$name.log" | awk '{ n += $4 } END { print n + 0 }')
+  echo "$name: $passed passed, $(grep -ac '^\[  FAILED  \].*ms)$' "$out/$name.log") failed, $(grep -ac '^\[  SKIPPED \].*ms)$' "$out/$name.log") skipped"
+  ! grep -aq '^\[  FAILED' "$out/$name.log" || failed=1
 }
 
 [ -x "$build/tests/test_ops" ] || { meson setup "$build" && ninja -C "$build"; } || exit 1
@@ -44,8 +44,9 @@ fi
 if wanted sanitizer; then
   section "compute-sanitizer"
   for tool in memcheck racecheck; do
-    compute-sanitizer --tool $tool --error-exitcode 9 --log-file "$out/$tool.txt" "$build/tests/test_cuda" --gtest_brief=1 >/dev/null 2>&1
-    echo "$tool over the models: exit $?, $(tail -1 "$out/$tool.txt")"
+    WRAP="compute-sanitizer --tool $tool" run_suite test_cuda "$tool"
+    WRAP="compute-sanitizer --tool $tool" run_suite test_ops "$tool-ops" --gtest_filter="${SANITIZED:-Softmax*:*Norm*:CrossEntropy*:LinearCrossEntropy*:Attention*:Reduce*:Fused*:Rope*:Embedding*:Index*:Sort*:Swiglu*:Optimizer*}"
+    grep -ah '========= .*ERROR SUMMARY\|========= RACECHECK SUMMARY' "$out/$tool.log" "$out/$tool-ops.log" | sort | uniq -c
   done
 fi
 if wanted ops; then

@@ -4,9 +4,12 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
+#include "passes/autodiff.h"
 #include "passes/pipelines.h"
 #include "passes/train_step.h"
+#include "schema/ops/cast.h"
 #include "schema/ops/layout.h"
+#include "schema/ops/loss.h"
 #include "schema/ops/reduce.h"
 #include "schema/text.h"
 #include "tests/op_harness.h"
@@ -120,6 +123,38 @@ TEST_F(Cuda, TooLittleMemoryIsFoundBeforeTheRun) {
         session.run("main", {{"x", Tensor::of<float>({1}, {1})}});
       },
       {"too little memory", "bytes are needed", "are free", "largest tensors"});
+}
+
+// A vocabulary that is no multiple of 8 goes through the products in two ranges: 16-bit gradients against the
+// CPU's.
+TEST_F(Cuda, TheFusedLossTakesAnOddVocabulary) {
+  constexpr int64_t kRows = 40, kHidden = 64, kClasses = 1031;
+  std::vector<float> x(kRows * kHidden), w(kClasses * kHidden);
+  std::vector<int64_t> t(kRows);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  for (size_t i = 0; i < w.size(); ++i) w[i] = std::cos(static_cast<float>(3 * i));
+  for (size_t i = 0; i < t.size(); ++i) t[i] = static_cast<int64_t>(i * 31 % kClasses);
+  t[0] = kClasses - 1;
+  const auto run = [&](const char* device) {
+    return run_graph(
+        {{"x", Tensor::of<float>({kRows, kHidden}, x)},
+         {"w", Tensor::of<float>({kClasses, kHidden}, w)},
+         {"t", Tensor::of<int64_t>({kRows}, t)}},
+        [&](const Inputs& in) {
+          const Value loss = linear_cross_entropy(cast(in[0], DType::bf16), cast(in[1], DType::bf16), in[2]);
+          const auto d = passes::gradients(in.graph, loss, {in[0], in[1]});
+          return std::vector<std::pair<std::string, Value>>{{"y", loss}, {"dx", d[0]}, {"dw", d[1]}};
+        },
+        {.device = device});
+  };
+  const NamedTensors cpu = run("cpu"), cuda = run("cuda");
+  for (const auto& [name, tensor] : cpu) {
+    const Doubles expected = tensor.to_doubles(), got = cuda.at(name).to_doubles();
+    double largest = 0;
+    for (const double e : expected) largest = std::max(largest, std::abs(e));
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got[i], expected[i], 0.02 * largest) << name << " " << i;
+  }
 }
 
 // Trains a tiny model of the zoo on both devices: the losses must agree step by step.

@@ -18,6 +18,12 @@ constexpr int64_t kRowStep = 128, kMostRows = 8192;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
+// Neighbouring classes. The library's fast 16-bit kernels want sizes that are multiples of 8, which a
+// vocabulary need not be (50257): the classes beyond the last multiple are a range of their own.
+struct Classes {
+  int64_t first, count;
+};
+
 struct Products {
   std::shared_ptr<const Gemm> logits, dx, dweight;
 };
@@ -28,6 +34,14 @@ struct Blocks {
   int64_t rows = 0, hidden = 0, classes = 0, each = 1;
   int64_t ld = 0;  // of logits: rows start where fast loads can
   bool gradients = false;
+
+  // The few first, so that what they add to dx is rounded while it is small.
+  std::vector<Classes> ranges() const {
+    constexpr int64_t kFast = 64, kWorthwhile = 1024;
+    const int64_t whole = classes / kFast * kFast;
+    if (element() != 2 || classes % 8 == 0 || classes < kWorthwhile) return {{0, classes}};
+    return {{whole, classes - whole}, {0, whole}};
+  }
 
   int64_t count() const { return classes == 0 ? 0 : (rows + each - 1) / each; }
   int64_t rows_in(int64_t block) const { return std::min(each, rows - block * each); }
@@ -53,31 +67,32 @@ Blocks cut(const KernelQuery& query) {
   return b;
 }
 
-GemmProblem logits_problem(const Blocks& b, int64_t rows) {
+GemmProblem logits_problem(const Blocks& b, int64_t rows, int64_t classes) {
   return {.in = b.dtype,
           .out = b.dtype,
           .m = rows,
-          .n = b.classes,
+          .n = classes,
           .k = b.hidden,
           .lda = b.hidden,
           .ldb = b.hidden,
           .ldc = b.ld,
           .transpose_b = true};
 }
-GemmProblem dx_problem(const Blocks& b, int64_t rows) {
+GemmProblem dx_problem(const Blocks& b, int64_t rows, int64_t classes, bool accumulate) {
   return {.in = b.dtype,
           .out = b.dx,
           .m = rows,
           .n = b.hidden,
-          .k = b.classes,
+          .k = classes,
           .lda = b.ld,
           .ldb = b.hidden,
-          .ldc = b.hidden};
+          .ldc = b.hidden,
+          .accumulate = accumulate};
 }
-GemmProblem dweight_problem(const Blocks& b, int64_t rows, bool accumulate) {
+GemmProblem dweight_problem(const Blocks& b, int64_t rows, int64_t classes, bool accumulate) {
   return {.in = b.dtype,
           .out = b.wide,
-          .m = b.classes,
+          .m = classes,
           .n = b.hidden,
           .k = rows,
           .lda = b.ld,
@@ -87,28 +102,34 @@ GemmProblem dweight_problem(const Blocks& b, int64_t rows, bool accumulate) {
           .accumulate = accumulate};
 }
 
-// What is made once per step of a plan: the products of the first block, of those between, and of the last.
+// What is made once per step of a plan: the products of the first block, of those between, and of the last,
+// by range of classes.
 struct Prepared {
   Blocks blocks;
-  Products first, middle, last;
+  std::vector<Classes> ranges;
+  std::vector<Products> first, middle, last;
 
-  const Products& products(int64_t block) const {
+  const std::vector<Products>& products(int64_t block) const {
     return block == 0 ? first : block + 1 == blocks.count() ? last : middle;
   }
 };
 
-Products products_of(const Blocks& b, int64_t rows, bool accumulate) {
-  Products products;
-  products.logits = Gemm::create(logits_problem(b, rows));
-  if (!b.gradients) return products;
-  products.dx = Gemm::create(dx_problem(b, rows));
-  products.dweight = Gemm::create(dweight_problem(b, rows, accumulate));
-  return products;
+std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate) {
+  std::vector<Products> all;
+  for (const Classes& range : b.ranges()) {
+    Products& products = all.emplace_back();
+    products.logits = Gemm::create(logits_problem(b, rows, range.count));
+    if (!b.gradients) continue;
+    products.dx = Gemm::create(dx_problem(b, rows, range.count, all.size() > 1));
+    products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate));
+  }
+  return all;
 }
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>();
   const Blocks& b = prepared->blocks = cut(query);
+  prepared->ranges = b.ranges();
   const int64_t count = b.count();
   if (count > 0) prepared->first = products_of(b, b.rows_in(0), false);
   if (count > 2) prepared->middle = products_of(b, b.each, true);
@@ -117,8 +138,12 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 }
 
 int64_t workspace_bytes(const Blocks& b, int64_t rows) {
-  return std::max({gemm_workspace_bytes(logits_problem(b, rows)), gemm_workspace_bytes(dx_problem(b, rows)),
-                   gemm_workspace_bytes(dweight_problem(b, rows, true))});
+  int64_t most = 0;
+  for (const Classes& range : b.ranges())
+    most = std::max({most, gemm_workspace_bytes(logits_problem(b, rows, range.count)),
+                     gemm_workspace_bytes(dx_problem(b, rows, range.count, true)),
+                     gemm_workspace_bytes(dweight_problem(b, rows, range.count, true))});
+  return most;
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
@@ -336,10 +361,17 @@ void run(const KernelContext& c) {
   }
   for (int64_t block = 0; block < b.count(); ++block) {
     const int64_t first = block * b.each, offset = first * b.hidden * b.element();
-    const Products& products = prepared.products(block);
+    const std::vector<Products>& products = prepared.products(block);
     const std::byte* x = c.input(0).as<std::byte>() + offset;
-    products.logits->run(
-        {.a = x, .b = c.input(1).data, .c = logits, .workspace = workspace, .stream = stream});
+    const std::byte* weight = c.input(1).as<std::byte>();
+    for (size_t r = 0; r < products.size(); ++r) {
+      const int64_t from = prepared.ranges[r].first;
+      products[r].logits->run({.a = x,
+                               .b = weight + from * b.hidden * b.element(),
+                               .c = logits + from * b.element(),
+                               .workspace = workspace,
+                               .stream = stream});
+    }
     const RowsArguments arguments{targets, first, b.ld, op.label_smoothing, divisor, row_loss, boost};
     dispatch_float(b.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -347,14 +379,22 @@ void run(const KernelContext& c) {
                                     reinterpret_cast<T*>(logits));
     });
     if (!b.gradients) continue;
-    products.dx->run(
-        {.a = logits,
-         .b = c.input(1).data,
-         .c = c.output(1).as<std::byte>() + first * b.hidden * static_cast<int64_t>(size_of(b.dx)),
-         .workspace = workspace,
-         .stream = stream});
-    products.dweight->run(
-        {.a = logits, .b = x, .c = c.output(2).data, .workspace = workspace, .stream = stream});
+    std::byte* dx = c.output(1).as<std::byte>() + first * b.hidden * static_cast<int64_t>(size_of(b.dx));
+    for (size_t r = 0; r < products.size(); ++r) {
+      const int64_t from = prepared.ranges[r].first;
+      const std::byte* dlogits = logits + from * b.element();
+      products[r].dx->run({.a = dlogits,
+                           .b = weight + from * b.hidden * b.element(),
+                           .c = dx,
+                           .workspace = workspace,
+                           .stream = stream});
+      products[r].dweight->run(
+          {.a = dlogits,
+           .b = x,
+           .c = c.output(2).as<std::byte>() + from * b.hidden * static_cast<int64_t>(size_of(b.wide)),
+           .workspace = workspace,
+           .stream = stream});
+    }
   }
   if (boost > 0 && b.count() > 0)
     for (int i : {1, 2}) for_each(c, c.output(i).numel(), ScaleGradients{c.output(i).as<float>(), divisor});
