@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go: tests first, then the benches, a short table last.
 #   bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]     logs and JSON go to OUTPUT_DIR (default: BUILD_DIR/gpu-results)
-# STEPS chooses parts of: tests sanitizer ops models (default: all). PYTHON names a python with PyTorch and transformers.
+# STEPS chooses parts of: tests sanitizer ops models (default: all); LIMIT: seconds a test program may take. PYTHON names a python with PyTorch and
+# transformers.
 # Builds BUILD_DIR when there is no tests/test_ops in it. A suite is split over the cores: a GPU takes many processes.
 set -uo pipefail
 build=${1:?usage: bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]}
@@ -22,7 +23,7 @@ crashed() { grep -q '^\[==========\].* ran' "$1" || printf '[  FAILED  ] %s, die
 run_suite() {
   local suite=$1 name=${2:-$1} i
   for ((i = 0; i < jobs; ++i)); do
-    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$i timeout 300 ${WRAP:-} "$build/tests/$suite" "${@:3}" >"$out/$name.$i.log" 2>&1 || crashed "$out/$name.$i.log" &
+    GTEST_TOTAL_SHARDS=$jobs GTEST_SHARD_INDEX=$i timeout ${LIMIT:-300} ${WRAP:-} "$build/tests/$suite" "${@:3}" >"$out/$name.$i.log" 2>&1 || crashed "$out/$name.$i.log" &
   done
   wait
   cat "$out/$name".*.log >"$out/$name.log"
