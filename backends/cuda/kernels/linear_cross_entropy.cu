@@ -176,7 +176,7 @@ __device__ double sum_of_block(double x, double* shared) {
     __syncthreads();
     if (threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
   }
-  return shared[0];
+  return threadIdx.x == 0 ? shared[0] : 0;
 }
 
 // What a mean divides by: the rows that count. Targets that cannot be are reported here.

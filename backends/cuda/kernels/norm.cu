@@ -211,7 +211,8 @@ struct GradientCall {
 };
 
 template <bool kCenter, class T, int N, int K>
-__global__ void __launch_bounds__(RowBlocks::kLongest / RowBlocks::kMostHeld / N)
+__global__ void __launch_bounds__(RowBlocks::kLongest / RowBlocks::kMostHeld / N,
+                                  N* RowBlocks::kMostHeld * 512 / RowBlocks::kLongest)
     gradient_kernel(GradientCall call) {
   const NormArguments& a = call.a;
   const int64_t last = min(call.rows, (blockIdx.x + int64_t{1}) * call.rows_each);
