@@ -61,8 +61,9 @@ class LateOrder {
 // them least).
 class GreedyOrder {
  public:
-  explicit GreedyOrder(const Graph& graph)
+  GreedyOrder(const Graph& graph, uint32_t variation)
       : graph_(graph),
+        variation_(variation),
         readers_(graph.values().size()),
         waiting_(graph.nodes().size(), 0),
         left_(graph.values().size(), 0) {
@@ -82,7 +83,7 @@ class GreedyOrder {
       if (waiting_[i] == 0) ready_.insert(key({static_cast<int32_t>(i)}));
     std::vector<NodeId> order;
     while (!ready_.empty()) {
-      const NodeId next{std::get<1>(*ready_.begin())};
+      const NodeId next{std::get<2>(*ready_.begin())};
       ready_.erase(ready_.begin());
       order.push_back(next);
       finish(next);
@@ -91,7 +92,7 @@ class GreedyOrder {
   }
 
  private:
-  using Key = std::tuple<int64_t, int32_t>;  // growth of live bytes, then the graph's order
+  using Key = std::tuple<int64_t, uint32_t, int32_t>;  // growth of live bytes; a turn; then the graph's order
 
   std::vector<ValueId> distinct_inputs(NodeId id) const {
     std::vector<ValueId> inputs = graph_.node(id).inputs;
@@ -105,7 +106,13 @@ class GreedyOrder {
     for (ValueId output : graph_.node(id).outputs) growth += bytes_of(graph_, output);
     for (ValueId input : distinct_inputs(id))
       if (left_[static_cast<size_t>(input.index)] == 1) growth -= bytes_of(graph_, input);
-    return {growth, id.index};
+    return {growth, turn(id), id.index};
+  }
+
+  // Which of equally good nodes comes first: the graph's order, or one of many others.
+  uint32_t turn(NodeId id) const {
+    return variation_ == 0 ? 0
+                           : (static_cast<uint32_t>(id.index) + 1) * 2654435761u * (2 * variation_ + 1) >> 16;
   }
 
   void finish(NodeId id) {
@@ -122,10 +129,11 @@ class GreedyOrder {
     for (NodeId reader : readers_[index])
       if (const Key old = key(reader); ready_.erase(old) > 0) before.push_back(old);
     --left_[index];
-    for (const Key& old : before) ready_.insert(key({std::get<1>(old)}));
+    for (const Key& old : before) ready_.insert(key({std::get<2>(old)}));
   }
 
   const Graph& graph_;
+  const uint32_t variation_;
   std::vector<std::vector<NodeId>> readers_;  // by value
   std::vector<int> waiting_;                  // by node: inputs not made yet
   std::vector<int> left_;                     // by value: readers that have not run
@@ -142,6 +150,8 @@ std::vector<NodeId> graph_order(const Graph& graph) {
 
 std::vector<NodeId> late_order(const Graph& graph) { return LateOrder(graph).run(); }
 
-std::vector<NodeId> greedy_order(const Graph& graph) { return GreedyOrder(graph).run(); }
+std::vector<NodeId> greedy_order(const Graph& graph, uint32_t variation) {
+  return GreedyOrder(graph, variation).run();
+}
 
 }  // namespace genesis::passes

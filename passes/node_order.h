@@ -15,6 +15,7 @@ namespace genesis::passes {
 std::vector<NodeId> graph_order(const Graph& graph);
 // Every node right before the first node that needs it, as far as that lets inputs die no later.
 std::vector<NodeId> late_order(const Graph& graph);
-std::vector<NodeId> greedy_order(const Graph& graph);
+// Variations differ in which of equally good nodes comes first; 0 is the graph's order.
+std::vector<NodeId> greedy_order(const Graph& graph, uint32_t variation = 0);
 
 }  // namespace genesis::passes

@@ -118,7 +118,7 @@ TEST_F(Opt, RefusesWhatItDoesNotKnow) {
                {"'fast'", "number"});
   expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw"}), {"train_step"});
   expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
-  expect_error(run_tool("genesis-opt", {model, "--target", "cuda"}), {"cuda", "cpu"});
+  expect_error(run_tool("genesis-opt", {model, "--target", "tpu"}), {"no device 'tpu'", "cpu, cuda or cuda:N"});
   expect_error(run_tool("genesis-opt", {model, "--entry", "nope"}), {"'nope'", "loss, forward"});
   expect_error(run_tool("genesis-opt", {model, "--dump", "/dev/null/x"}), {"/dev/null/x"});
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});

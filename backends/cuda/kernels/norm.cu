@@ -210,9 +210,12 @@ struct GradientCall {
   float* dbias = nullptr;
 };
 
+// Two blocks of 256 threads share a multiprocessor where that costs no spills: layer_norm holds more.
+template <bool kCenter, int N>
+inline constexpr int kGradientBlocks = kCenter ? 1 : N* RowBlocks::kMostHeld * 512 / RowBlocks::kLongest;
+
 template <bool kCenter, class T, int N, int K>
-__global__ void __launch_bounds__(RowBlocks::kLongest / RowBlocks::kMostHeld / N,
-                                  N* RowBlocks::kMostHeld * 512 / RowBlocks::kLongest)
+__global__ void __launch_bounds__(RowBlocks::kLongest / RowBlocks::kMostHeld / N, kGradientBlocks<kCenter, N>)
     gradient_kernel(GradientCall call) {
   const NormArguments& a = call.a;
   const int64_t last = min(call.rows, (blockIdx.x + int64_t{1}) * call.rows_each);
