@@ -5,25 +5,11 @@
 #include <utility>
 
 #include "backends/cpu/parallel.h"
-#include "backends/kernel.h"
+#include "backends/row_shape.h"
 #include "schema/ops/index.h"
 
 namespace genesis::cpu {
 namespace {
-
-// Rows of x seen as [outer, rows, inner].
-struct RowShape {
-  int64_t outer = 1, rows = 0, inner = 1;
-};
-
-RowShape row_shape(const TensorView& x, int64_t axis) {
-  RowShape shape;
-  const int at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
-  for (int i = 0; i < at; ++i) shape.outer *= x.dim(i);
-  shape.rows = x.dim(at);
-  for (int i = at + 1; i < x.rank; ++i) shape.inner *= x.dim(i);
-  return shape;
-}
 
 int64_t index_at(const TensorView& index, int64_t i) {
   return index.dtype == DType::i32 ? index.as<int32_t>()[i] : index.as<int64_t>()[i];

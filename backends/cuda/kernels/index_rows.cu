@@ -4,24 +4,11 @@
 #include "backends/cuda/moves.h"
 #include "backends/cuda/ordered_writes.h"
 #include "backends/cuda/packs.h"
+#include "backends/row_shape.h"
 #include "schema/ops/index.h"
 
 namespace genesis::cuda {
 namespace {
-
-// x seen as [outer, rows, inner].
-struct RowShape {
-  int64_t outer = 1, rows = 0, inner = 1;
-};
-
-RowShape row_shape(const TensorView& x, int64_t axis) {
-  RowShape shape;
-  const int at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
-  for (int i = 0; i < at; ++i) shape.outer *= x.dim(i);
-  shape.rows = x.dim(at);
-  for (int i = at + 1; i < x.rank; ++i) shape.inner *= x.dim(i);
-  return shape;
-}
 
 // How the flat index of a pack of [outer, n, inner] splits.
 struct Packs {
