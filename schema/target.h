@@ -18,16 +18,17 @@ struct KernelQuery {
 };
 
 struct Target {
-  std::string device = "cpu";  // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;      // of every buffer in the arena, bytes
-  int64_t tile_bytes = 16384;  // what a fused region may keep live per tile (fast memory of one core)
+  std::string device = "cpu";     // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;         // of every buffer in the arena, bytes
+  bool groups_updates = false;    // starting a kernel is dear: the updates of all parameters are one node
   int64_t merge_linear_rows = 0;  // linear layers that share x are one step where x has at most so many rows
   // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
   // Scratch memory the chosen kernel wants for this node, bytes.
   int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
   // Runs a node on tensors of the host, for constant folding. Empty when it cannot.
-  std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&, std::span<const Tensor> inputs) = nullptr;
+  std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&,
+                                                 std::span<const Tensor> inputs) = nullptr;
 };
 
 }  // namespace genesis
