@@ -1,6 +1,7 @@
 // The words of schema/ops/formulas.h on a GPU, and what kernels made at run time share: element types, lanes,
 // packs, reductions of rows. This is text that NVRTC gets in front of every generated kernel
-// (backends/cuda/fused_source.cpp, reduce_source.cpp, scan_source.cpp), so it includes nothing and needs nothing but the compiler.
+// (backends/cuda/fused_source.cpp, reduce_source.cpp, scan_source.cpp), so it includes nothing and needs
+// nothing but the compiler.
 //
 // An element is computed in one of four lanes, as on the CPU: float (f16 and bf16 too), double, Integer
 // (every integer type) and bool. `Rough` is a float whose result will be rounded to f16 or bf16: it divides
@@ -8,29 +9,11 @@
 
 namespace genesis_device {
 
-using int64 = long long;
-using uint64 = unsigned long long;
-static_assert(sizeof(int64) == 8, "");
-
 struct bf16 {
   unsigned short bits;
 };
 struct f16 {
   unsigned short bits;
-};
-
-struct Integer {
-  int64 v;
-  Integer() = default;
-  explicit Integer(int64 x) : v(x) {}
-  explicit Integer(int x) : v(x) {}
-  explicit Integer(double x) : v(saturate(x)) {}
-
-  static int64 saturate(double x) {  // NaN gives 0
-    if (x >= 9223372036854775808.0) return 0x7fffffffffffffffll;
-    if (x < -9223372036854775808.0) return -0x7fffffffffffffffll - 1;
-    return x == x ? static_cast<int64>(x) : 0;
-  }
 };
 
 struct Rough {
@@ -40,40 +23,6 @@ struct Rough {
   explicit Rough(double x) : v(static_cast<float>(x)) {}
   explicit Rough(int x) : v(static_cast<float>(x)) {}
 };
-
-// --- integers wrap around; a quotient by 0 is 0 here and reported by the kernel
-
-inline Integer wrapped(uint64 x) { return Integer(static_cast<int64>(x)); }
-inline uint64 bits_of(Integer x) { return static_cast<uint64>(x.v); }
-inline Integer operator+(Integer a, Integer b) { return wrapped(bits_of(a) + bits_of(b)); }
-inline Integer operator-(Integer a, Integer b) { return wrapped(bits_of(a) - bits_of(b)); }
-inline Integer operator*(Integer a, Integer b) { return wrapped(bits_of(a) * bits_of(b)); }
-inline Integer operator-(Integer a) { return wrapped(0 - bits_of(a)); }
-inline bool operator==(Integer a, Integer b) { return a.v == b.v; }
-inline bool operator!=(Integer a, Integer b) { return a.v != b.v; }
-inline bool operator<(Integer a, Integer b) { return a.v < b.v; }
-inline bool operator<=(Integer a, Integer b) { return a.v <= b.v; }
-inline bool operator>(Integer a, Integer b) { return a.v > b.v; }
-inline bool operator>=(Integer a, Integer b) { return a.v >= b.v; }
-inline Integer select(bool c, Integer a, Integer b) { return c ? a : b; }
-inline Integer abs(Integer a) { return a.v < 0 ? -a : a; }
-inline Integer floor(Integer a) { return a; }
-inline Integer ceil(Integer a) { return a; }
-inline Integer round(Integer a) { return a; }
-inline Integer floordiv(Integer a, Integer b) {
-  if (b.v == 0) return b;
-  if (b.v == -1) return -a;  // the one quotient that overflows
-  const int64 q = a.v / b.v;
-  return Integer(q - int64(a.v % b.v != 0 && (a.v < 0) != (b.v < 0)));
-}
-inline Integer remainder(Integer a, Integer b) { return b.v == 0 ? b : a - floordiv(a, b) * b; }
-inline Integer pow(Integer a, Integer b) {
-  if (b.v < 0) return a.v == 1 ? a : a.v == -1 ? Integer(b.v % 2 ? -1 : 1) : Integer(0);
-  Integer result(1);
-  for (uint64 e = bits_of(b); e; e >>= 1, a = a * a)
-    if (e & 1) result = result * a;
-  return result;
-}
 
 // --- float
 

@@ -1,5 +1,6 @@
-// The text in front of every generated kernel: formula_words.h, schema/ops/formulas.h and fused_kit.h, put
-// into the binary by the build (meson.build, fused_prelude.cpp.in).
+// The text in front of every generated kernel: schema/ops/formula_integer.h, formula_words.h,
+// schema/ops/formulas.h and fused_kit.h, put into the binary by the build (meson.build,
+// fused_prelude.cpp.in).
 #pragma once
 
 namespace genesis::cuda {
