@@ -36,6 +36,11 @@ class Prefetcher::Impl {
     return batch;
   }
 
+  std::optional<NamedTensors> peek() {
+    const std::lock_guard lock(mutex_);
+    return ready_.empty() ? std::nullopt : std::optional(ready_.front());
+  }
+
  private:
   void produce() {
     while (true) {
@@ -82,5 +87,6 @@ Prefetcher::Prefetcher(BatchSource& source, int64_t first_position, int depth) {
 }
 Prefetcher::~Prefetcher() = default;
 NamedTensors Prefetcher::next() { return impl_->next(); }
+std::optional<NamedTensors> Prefetcher::peek() const { return impl_->peek(); }
 
 }  // namespace genesis

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "executor/inputs.h"
 
@@ -25,6 +26,8 @@ class Prefetcher {
              int depth = 2);  // depth: batches prepared ahead, >= 1
   ~Prefetcher();
   NamedTensors next();
+  // What next() would give, if it is there already; next() still gives it.
+  std::optional<NamedTensors> peek() const;
 
  private:
   class Impl;

@@ -58,7 +58,7 @@ class CudaDevice final : public Device {
     if (bytes == 0) return;
     make_current();
     cuda::check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_.get()), doing);
-    cuda::check(cudaStreamSynchronize(stream_.get()), doing);
+    cuda::wait_for(stream_.get(), doing);
   }
 
   int index_;

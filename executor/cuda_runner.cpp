@@ -1,11 +1,10 @@
 #include "executor/cuda_runner.h"
 
-#include <cstring>
-
 #include "backends/cuda/find_nonfinite.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/runtime.h"
+#include "executor/cuda_transfers.h"
 #include "executor/step_call.h"
 #include "schema/error.h"
 
@@ -15,51 +14,6 @@ namespace {
 using cuda::check;
 using cuda::DeviceFault;
 
-constexpr int64_t kAlignment = 256;
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// The inputs of a plan on the device, and the pinned memory they go through.
-class InputBuffers {
- public:
-  InputBuffers(const Plan& plan, int device) : plan_(plan) {
-    int64_t bytes = 0;
-    for (const PlanPort& port : plan.inputs) {
-      offsets_.push_back(bytes);
-      bytes += aligned(port.type.bytes());
-    }
-    bytes_ = bytes;
-    if (bytes == 0) return;
-    device_ = cuda::allocate(device, bytes);
-    pinned_ = cuda::allocate_pinned(bytes);
-    uploaded_ = cuda::make_event(false);
-  }
-
-  std::vector<std::byte*> addresses() const {
-    std::vector<std::byte*> at;
-    for (int64_t offset : offsets_) at.push_back(device_.get() + offset);
-    return at;
-  }
-
-  void upload(const std::vector<std::byte*>& host, cudaStream_t stream) {
-    if (bytes_ == 0) return;
-    check(cudaEventSynchronize(uploaded_.get()), "waiting for an upload");  // of the run before
-    for (size_t i = 0; i < host.size(); ++i)
-      if (const int64_t bytes = plan_.inputs[i].type.bytes(); bytes > 0)
-        std::memcpy(pinned_.get() + offsets_[i], host[i], static_cast<size_t>(bytes));
-    check(cudaMemcpyAsync(device_.get(), pinned_.get(), static_cast<size_t>(bytes_), cudaMemcpyHostToDevice,
-                          stream),
-          "uploading inputs");
-    check(cudaEventRecord(uploaded_.get(), stream), "uploading inputs");
-  }
-
- private:
-  const Plan& plan_;
-  std::vector<int64_t> offsets_;
-  int64_t bytes_ = 0;
-  std::shared_ptr<std::byte> device_, pinned_;
-  cuda::Event uploaded_;
-};
-
 class CudaRunner final : public Runner {
  public:
   CudaRunner(const Plan& plan, int device, cudaStream_t stream)
@@ -68,6 +22,7 @@ class CudaRunner final : public Runner {
         stream_(stream),
         calls_(make_step_calls(plan, cuda::kernels_for)),
         inputs_(plan, device),
+        outputs_(plan),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()) {
     *device_fault() = {};
@@ -96,19 +51,22 @@ class CudaRunner final : public Runner {
 
   void bind_inputs(const PlanMemory& memory) override { host_inputs_ = memory.inputs; }
 
+  void stage(const std::vector<std::byte*>& inputs) override { inputs_.stage(inputs); }
+
   void run(const RunOptions& options) override {
-    inputs_.upload(host_inputs_, stream_);
-    if (options.timings || options.find_nonfinite || options.observer) return run_observed(options);
-    if (!graph_) capture();
-    check(cudaGraphLaunch(graph_.get(), stream_), "starting a captured entry point");
+    inputs_.bring(host_inputs_, stream_);
+    if (options.timings || options.find_nonfinite || options.observer)
+      run_observed(options);
+    else
+      run_graph();
+    outputs_.fetch(memory_, stream_);
   }
 
   double seconds_per_run(int repeats) override {
     run({});  // uploads the inputs, captures
     const cuda::Event start = cuda::make_event(true), end = cuda::make_event(true);
     check(cudaEventRecord(start.get(), stream_), "timing runs");
-    for (int i = 0; i < repeats; ++i)
-      check(cudaGraphLaunch(graph_.get(), stream_), "starting a captured entry point");
+    for (int i = 0; i < repeats; ++i) cuda::launch(graph_.get(), stream_);
     check(cudaEventRecord(end.get(), stream_), "timing runs");
     wait();
     float ms = 0;
@@ -117,13 +75,21 @@ class CudaRunner final : public Runner {
   }
 
   void wait() override {
-    with_context([&] { check(cudaStreamSynchronize(stream_), "running"); },
+    with_context([&] { cuda::wait_for(stream_, "running"); },
                  [&] { return "in entry point '" + plan_.entry + "'"; });
+    inputs_.runs_are_done();
     report_fault();
   }
 
+  const std::byte* output(size_t index) const override { return outputs_.at(index); }
+
  private:
   DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_.get()); }
+
+  void run_graph() {
+    if (!graph_) capture();
+    cuda::launch(graph_.get(), stream_);
+  }
 
   void capture() {
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
@@ -138,11 +104,7 @@ class CudaRunner final : public Runner {
       throw;
     }
     check(cudaStreamEndCapture(stream_, &graph), "ending a capture");
-    cudaGraphExec_t made = nullptr;
-    const cudaError_t status = cudaGraphInstantiate(&made, graph, 0);
-    cudaGraphDestroy(graph);
-    check(status, "making a graph");
-    graph_.reset(made);
+    graph_ = cuda::make_graph(graph);
   }
 
   void start(const StepCall& call) {
@@ -194,7 +156,7 @@ class CudaRunner final : public Runner {
   }
 
   void read_timings(const std::vector<cuda::Event>& events, std::vector<StepTiming>& timings) {
-    check(cudaStreamSynchronize(stream_), "timing steps");
+    cuda::wait_for(stream_, "timing steps");
     timings.clear();
     const auto at = [&](size_t i) {
       float ms = 0;
@@ -220,7 +182,7 @@ class CudaRunner final : public Runner {
       copies.views.push_back(view);
       copies.views.back().data = copies.memory.back().data();
     }
-    check(cudaStreamSynchronize(stream_), "running a step");
+    cuda::wait_for(stream_, "running a step");
     return copies;
   }
 
@@ -236,7 +198,7 @@ class CudaRunner final : public Runner {
       check(cudaMemcpyAsync(firsts.data(), on_device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
                             stream_),
             "looking for values that are not finite");
-    check(cudaStreamSynchronize(stream_), "running a step");
+    cuda::wait_for(stream_, "running a step");
     for (size_t i = 0; i < firsts.size(); ++i)
       if (firsts[i] != cuda::kAllFinite) return std::pair{i, element(views[i], firsts[i])};
     return std::nullopt;
@@ -251,7 +213,7 @@ class CudaRunner final : public Runner {
   }
 
   void look(const StepCall& call, bool inputs_were_finite, const RunOptions& options) {
-    with_context([&] { check(cudaStreamSynchronize(stream_), "running a step"); },
+    with_context([&] { cuda::wait_for(stream_, "running a step"); },
                  [&] {
                    return fmt::format("node '{}' ({}, kernel '{}')", call.step->authored,
                                       call.step->op->name(), call.implementation);
@@ -270,6 +232,7 @@ class CudaRunner final : public Runner {
   cudaStream_t stream_;
   std::vector<StepCall> calls_;
   InputBuffers inputs_;
+  OutputBuffers outputs_;
   std::shared_ptr<std::byte> fault_;    // pinned: kernels write there when something is wrong, which is never
   std::vector<cuda::Launch> launches_;  // by step
   Fault host_fault_;                    // unused by CUDA kernels, which report through their launch

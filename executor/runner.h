@@ -53,9 +53,18 @@ class Runner {
   virtual void bind_inputs(const PlanMemory& memory) = 0;
   // Starts the run; a device may go on with it after the return. The inputs' memory may be reused then.
   virtual void run(const RunOptions& options) = 0;
+  // While a run goes on: `inputs`, as bind_inputs() takes them, are those of the next run and will not
+  // change. Where kernels read the host's memory there is nothing to do.
+  virtual void stage(const std::vector<std::byte*>& inputs) { static_cast<void>(inputs); }
   // Until what was started is done. Throws Error that names the node when the data could not be used. States
   // may then be half updated.
   virtual void wait() = 0;
+  // What the run that wait() ended gave, by Plan::outputs, where it came to the host with it; until the next
+  // run(). Null: read it where the plan says.
+  virtual const std::byte* output(size_t index) const {
+    static_cast<void>(index);
+    return nullptr;
+  }
   // By the device's own clock, over `repeats` runs that follow each other without the host between them.
   virtual double seconds_per_run(int repeats) = 0;
 };

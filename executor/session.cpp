@@ -1,7 +1,7 @@
 #include "executor/session.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "executor/compile.h"
 #include "executor/device.h"
@@ -19,6 +19,7 @@ struct Compiled {
   std::unique_ptr<Runner> runner;
   PlanMemory memory;
   std::vector<DeviceMemory> constants;  // of a device that does not read the host's memory
+  NamedTensors staged;                  // kept until the next are: the runner knows them by their addresses
   int64_t generation = -1;              // of the session's memory when the runner was last bound
 };
 
@@ -32,6 +33,14 @@ class Session::Impl {
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_) {
     passes::check_pass_names({options_.disabled_passes.begin(), options_.disabled_passes.end()});
+  }
+
+  ~Impl() {
+    if (!started_.compiled) return;
+    try {
+      device_->enter([&] { started_.compiled->runner->wait(); });
+    } catch (const Error&) {  // nobody asked for the result
+    }
   }
 
   const Model& model() const { return *model_; }
@@ -58,18 +67,34 @@ class Session::Impl {
     with_context(run, [&] { return already; });
   }
 
+  void start(Compiled& compiled, const NamedTensors& inputs) {
+    if (options_.find_nonfinite) {
+      execute(compiled, inputs, {.find_nonfinite = true});
+    } else {
+      point_at_memory(compiled, inputs);
+      device_->enter([&] { compiled.runner->run({}); });
+    }
+    started_ = {&compiled, inputs};
+  }
+
+  void stage(Compiled& compiled, const NamedTensors& inputs) {
+    device_->enter([&] { compiled.runner->stage(addresses(compiled.plan, inputs)); });
+    compiled.staged = inputs;
+  }
+
+  NamedTensors result() {
+    if (!started_.compiled) fail("there is no result: start() a run first");
+    const Started done = std::exchange(started_, {});
+    device_->enter([&] { done.compiled->runner->wait(); });
+    return outputs(*done.compiled);
+  }
+
   double time(Compiled& compiled, const NamedTensors& inputs, int repeats) {
     if (repeats < 1) fail("{} runs are to be timed: at least one is needed", repeats);
     point_at_memory(compiled, inputs);
     double seconds = 0;
     device_->enter([&] { seconds = compiled.runner->seconds_per_run(repeats); });
     return seconds;
-  }
-
-  NamedTensors outputs(const Compiled& compiled) const {
-    NamedTensors results;
-    for (const PlanPort& port : compiled.plan.outputs) results.emplace(port.name, read(compiled, port));
-    return results;
   }
 
   int32_t state_index(const std::string& name) const {
@@ -89,6 +114,29 @@ class Session::Impl {
   const SessionOptions& options() const { return options_; }
 
  private:
+  // A run whose result nobody has asked for yet.
+  struct Started {
+    Compiled* compiled = nullptr;
+    NamedTensors inputs;  // an output may be one of them
+  };
+
+  static std::vector<std::byte*> addresses(const Plan& plan, const NamedTensors& inputs) {
+    std::vector<std::byte*> at;
+    for (const PlanPort& port : plan.inputs)
+      at.push_back(const_cast<std::byte*>(inputs.at(port.name).data()));
+    return at;
+  }
+
+  NamedTensors outputs(const Compiled& compiled) const {
+    NamedTensors results;
+    for (size_t i = 0; i < compiled.plan.outputs.size(); ++i) {
+      const PlanPort& port = compiled.plan.outputs[i];
+      const std::byte* here = compiled.runner->output(i);
+      results.emplace(port.name, here ? Tensor::copy_of(port.type, here) : read(compiled, port));
+    }
+    return results;
+  }
+
   // Inputs are the caller's memory on every device.
   Tensor read(const Compiled& compiled, const PlanPort& port) const {
     const std::byte* data = compiled.memory.resolve(port.buffer);
@@ -123,10 +171,11 @@ class Session::Impl {
   }
 
   void point_at_memory(Compiled& compiled, const NamedTensors& inputs) {
+    if (started_.compiled)
+      fail("a run of entry point '{}' has been started: take its result() first",
+           started_.compiled->plan.entry);
     prepare_memory(compiled);
-    compiled.memory.inputs.clear();
-    for (const PlanPort& port : compiled.plan.inputs)
-      compiled.memory.inputs.push_back(const_cast<std::byte*>(inputs.at(port.name).data()));
+    compiled.memory.inputs = addresses(compiled.plan, inputs);
     if (compiled.generation == generation_) return compiled.runner->bind_inputs(compiled.memory);
     bind_tables(compiled);
     compiled.runner->bind(compiled.memory);
@@ -211,6 +260,7 @@ class Session::Impl {
   int64_t arena_bytes_ = 0;
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   std::map<std::pair<std::string, Bindings>, std::unique_ptr<Compiled>> compiled_;
+  Started started_;
 };
 
 Session::Session(std::shared_ptr<const Model> model, SessionOptions options)
@@ -222,10 +272,19 @@ Session& Session::operator=(Session&&) noexcept = default;
 const Model& Session::model() const { return impl_->model(); }
 
 NamedTensors Session::run(const std::string& entry, const NamedTensors& inputs) {
-  Compiled& compiled = impl_->compile(entry, bind_inputs(model().entry(entry), inputs));
-  impl_->execute(compiled, inputs, {.find_nonfinite = impl_->options().find_nonfinite});
-  return impl_->outputs(compiled);
+  start(entry, inputs);
+  return result();
 }
+
+void Session::start(const std::string& entry, const NamedTensors& inputs) {
+  impl_->start(impl_->compile(entry, bind_inputs(model().entry(entry), inputs)), inputs);
+}
+
+void Session::stage(const std::string& entry, const NamedTensors& inputs) {
+  impl_->stage(impl_->compile(entry, bind_inputs(model().entry(entry), inputs)), inputs);
+}
+
+NamedTensors Session::result() { return impl_->result(); }
 
 std::string Session::explain_nonfinite(const std::string& entry, const NamedTensors& inputs) {
   Compiled& compiled = impl_->compile(entry, bind_inputs(model().entry(entry), inputs));

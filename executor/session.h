@@ -51,6 +51,13 @@ class Session {
   // Runs an entry point. The outputs are copies, valid for good.
   NamedTensors run(const std::string& entry, const NamedTensors& inputs = {});
 
+  // run() in two halves: a device goes on after start(), and result() waits for it, once. In between, stage()
+  // brings the inputs of the run that comes next near; that one then starts at once. Batches are found again
+  // by being the same tensors.
+  void start(const std::string& entry, const NamedTensors& inputs = {});
+  void stage(const std::string& entry, const NamedTensors& inputs);
+  NamedTensors result();
+
   // Runs node by node as far as the first that makes a NaN or an infinity, and says which that is; empty when
   // none does. Like any run it changes the states, perhaps not all of them.
   std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);

@@ -112,6 +112,16 @@ void check_skips(Session& session, const TrainMetrics& metrics, const TrainerOpt
       why.empty() ? "with this scale the same batch is finite" : why);
 }
 
+// The next batch goes to the device beside the step that goes on. One that is not ready, or cannot be used,
+// is the next step's business.
+void stage_next(Session& session, const Prefetcher& batches, int64_t step, const TrainerOptions& options) {
+  if (step == options.steps) return;
+  try {
+    if (const auto next = batches.peek()) session.stage(options.entry, *next);
+  } catch (const Error&) {
+  }
+}
+
 }  // namespace
 
 TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options) {
@@ -129,7 +139,9 @@ TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& 
   int64_t saved = first;
   for (int64_t step = first + 1; step <= options.steps; ++step) {
     const NamedTensors inputs = batches.next();
-    metrics = read_metrics(session.run(options.entry, inputs), step);
+    session.start(options.entry, inputs);
+    stage_next(session, batches, step, options);
+    metrics = read_metrics(session.result(), step);
     metrics.seconds = seconds_since(start);
     metrics.items_per_second = speed.update(metrics.seconds, source.items_per_batch());
     file.write(metrics);

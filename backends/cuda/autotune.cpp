@@ -36,17 +36,14 @@ class Operands {
     return enough ? std::move(made) : nullptr;
   }
   Operands() : stream_(make_stream()) {}
-  ~Operands() {
-    cudaStreamSynchronize(stream_.get());
-    for (void* memory : buffers_) cudaFree(memory);
-  }
+  ~Operands() { try_wait_for(stream_.get()); }
 
   GemmData data() const {
-    return {.a = buffers_[0],
-            .b = buffers_[1],
-            .c = buffers_[2],
-            .bias = buffers_[3],
-            .workspace = static_cast<std::byte*>(buffers_[4]),
+    return {.a = buffers_[0].get(),
+            .b = buffers_[1].get(),
+            .c = buffers_[2].get(),
+            .bias = buffers_[3].get(),
+            .workspace = buffers_[4].get(),
             .stream = stream_.get()};
   }
 
@@ -55,19 +52,17 @@ class Operands {
     return (batch - 1) * stride + rows * ld;
   }
   bool add(DType dtype, int64_t elements) {
-    void* memory = nullptr;
-    const auto bytes = static_cast<size_t>(elements * static_cast<int64_t>(size_of(dtype)));
-    if (cudaMalloc(&memory, std::max<size_t>(bytes, 16)) != cudaSuccess) {
-      cudaGetLastError();
-      return false;
-    }
-    buffers_.push_back(memory);
-    if (is_float(dtype)) fill_with_noise(memory, dtype, elements, stream_.get());
+    const int64_t bytes = elements * static_cast<int64_t>(size_of(dtype));
+    auto memory = try_allocate(device_, std::max<int64_t>(bytes, 16));
+    if (!memory) return false;
+    if (is_float(dtype)) fill_with_noise(memory.get(), dtype, elements, stream_.get());
+    buffers_.push_back(std::move(memory));
     return true;
   }
 
+  int device_ = current_device();
   Stream stream_;
-  std::vector<void*> buffers_;
+  std::vector<std::shared_ptr<std::byte>> buffers_;
 };
 
 class Stopwatch {
@@ -92,8 +87,8 @@ class Stopwatch {
     for (int i = 0; i < times; ++i) started = started && product_.run(algorithm, data_);
     cudaEventRecord(end_.get(), data_.stream);
     float ms = 0;
-    const bool ran = cudaEventSynchronize(end_.get()) == cudaSuccess &&
-                     cudaEventElapsedTime(&ms, begin_.get(), end_.get()) == cudaSuccess;
+    const bool ran =
+        try_wait_for(end_.get()) && cudaEventElapsedTime(&ms, begin_.get(), end_.get()) == cudaSuccess;
     if (!started || !ran) {
       cudaGetLastError();
       return std::numeric_limits<float>::infinity();

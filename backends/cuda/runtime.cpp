@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kOldestMajor = 8;
 
+std::atomic<int64_t> made_count{0}, wait_count{0}, launch_count{0};
+
 int count_devices(int wanted) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -57,11 +59,16 @@ Chip open_chip(int device) {
   return chip;
 }
 
+int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  return device;
+}
+
 const Chip& current_chip() {
   static std::mutex mutex;
   static std::array<std::unique_ptr<Chip>, 64> chips;
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
+  const int device = current_device();
   const std::lock_guard lock(mutex);
   auto& chip = chips.at(static_cast<size_t>(device));
   if (!chip) chip = std::make_unique<Chip>(read_chip(device));
@@ -96,38 +103,54 @@ Allocated allocated(int device) {
   return {count.bytes, count.peak};
 }
 
-std::shared_ptr<std::byte> allocate(int device, int64_t bytes) {
+namespace {
+
+// Null where memory is short.
+std::shared_ptr<std::byte> device_memory(int device, int64_t bytes) {
   check(cudaSetDevice(device), "choosing a device");
   void* memory = nullptr;
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   const cudaError_t status = cudaMalloc(&memory, size);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    fail("cuda:{} has too little memory: {} bytes were asked for, {} are free", device, bytes,
-         free_memory_bytes());
+    return nullptr;
   }
   check(status, "allocating memory");
+  ++made_count;
   count_allocation(device, static_cast<int64_t>(size));
-  std::shared_ptr<std::byte> owner(static_cast<std::byte*>(memory), [device, size](std::byte* p) {
-    cudaSetDevice(device);
-    cudaFree(p);
-    count_allocation(device, -static_cast<int64_t>(size));
-  });
-  check(cudaMemset(memory, 0, size), "clearing memory");
-  check(cudaStreamSynchronize(nullptr), "clearing memory");  // other streams do not wait for this one
-  return owner;
+  return {static_cast<std::byte*>(memory), [device, size](std::byte* p) {
+            cudaSetDevice(device);
+            cudaFree(p);
+            count_allocation(device, -static_cast<int64_t>(size));
+          }};
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte> try_allocate(int device, int64_t bytes) { return device_memory(device, bytes); }
+
+std::shared_ptr<std::byte> allocate(int device, int64_t bytes) {
+  auto memory = device_memory(device, bytes);
+  if (!memory)
+    fail("cuda:{} has too little memory: {} bytes were asked for, {} are free", device, bytes,
+         free_memory_bytes());
+  check(cudaMemset(memory.get(), 0, static_cast<size_t>(std::max<int64_t>(bytes, 1))), "clearing memory");
+  wait_for(static_cast<cudaStream_t>(nullptr), "clearing memory");  // other streams do not wait for this one
+  return memory;
 }
 
 std::shared_ptr<std::byte> allocate_pinned(int64_t bytes) {
   void* memory = nullptr;
   check(cudaMallocHost(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
         "allocating pinned memory");
+  ++made_count;
   return {static_cast<std::byte*>(memory), [](std::byte* p) { cudaFreeHost(p); }};
 }
 
 Stream make_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  ++made_count;
   return Stream(stream);
 }
 
@@ -135,7 +158,47 @@ Event make_event(bool timing) {
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming),
         "making an event");
+  ++made_count;
   return Event(event);
 }
+
+GraphExec make_graph(cudaGraph_t captured) {
+  cudaGraphExec_t graph = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&graph, captured, 0);
+  cudaGraphDestroy(captured);
+  check(status, "making a graph");
+  ++made_count;
+  return GraphExec(graph);
+}
+
+void wait_for(cudaStream_t stream, const char* doing) {
+  ++wait_count;
+  check(cudaStreamSynchronize(stream), doing);
+}
+
+void wait_for(cudaEvent_t event, const char* doing) {
+  ++wait_count;
+  check(cudaEventSynchronize(event), doing);
+}
+
+namespace {
+
+bool waited(cudaError_t status) {
+  ++wait_count;
+  if (status != cudaSuccess) cudaGetLastError();
+  return status == cudaSuccess;
+}
+
+}  // namespace
+
+bool try_wait_for(cudaStream_t stream) { return waited(cudaStreamSynchronize(stream)); }
+bool try_wait_for(cudaEvent_t event) { return waited(cudaEventSynchronize(event)); }
+
+void launch(cudaGraphExec_t graph, cudaStream_t stream) {
+  ++launch_count;
+  check(cudaGraphLaunch(graph, stream), "starting a captured entry point");
+}
+
+Counters counters() { return {made_count, wait_count, launch_count}; }
 
 }  // namespace genesis::cuda

@@ -23,12 +23,16 @@ struct Chip {
 
 // Throws Error when there is no driver, no such device, or a chip older than 8.0 (Ampere).
 Chip open_chip(int device);
+// Of this thread.
+int current_device();
 // Of the device current in this thread.
 const Chip& current_chip();
 int64_t free_memory_bytes();
 
 // Zeroed; throws Error that says how many bytes were asked for and how many are free.
 std::shared_ptr<std::byte> allocate(int device, int64_t bytes);
+// Not zeroed; null where memory is short.
+std::shared_ptr<std::byte> try_allocate(int device, int64_t bytes);
 // Host memory that the device copies from and to by itself.
 std::shared_ptr<std::byte> allocate_pinned(int64_t bytes);
 
@@ -48,5 +52,22 @@ struct DestroyGraph {
   void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
 };
 using GraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
+GraphExec make_graph(cudaGraph_t captured);  // which it destroys
+
+// Until the device has done what was started: the only ways in which the host waits for it.
+void wait_for(cudaStream_t stream, const char* doing);
+void wait_for(cudaEvent_t event, const char* doing);
+bool try_wait_for(cudaStream_t stream);  // false: what was started failed
+bool try_wait_for(cudaEvent_t event);
+void launch(cudaGraphExec_t graph, cudaStream_t stream);
+
+// What everything above was asked for, by all threads of the process: a run in its steady state makes nothing
+// and waits once.
+struct Counters {
+  int64_t made = 0;   // device and pinned memory, streams, events, graphs
+  int64_t waits = 0;  // of the host for the device
+  int64_t graphs_launched = 0;
+};
+Counters counters();
 
 }  // namespace genesis::cuda

@@ -57,6 +57,18 @@ TEST(Prefetcher, AnErrorComesAfterTheGoodBatchesAndAgainWhenAskedAgain) {
   for (int i = 0; i < 2; ++i) testing::expect_error([&] { batches.next(); }, {"no batch 2"});
 }
 
+TEST(Prefetcher, ShowsWhatIsReadyWithoutTakingIt) {
+  Counting source(1);
+  Prefetcher batches(source, 0);
+  while (source.made < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::optional<NamedTensors> shown;
+  while (!(shown = batches.peek())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(position_of(*shown), 0);
+  EXPECT_EQ(batches.next().at("position").data(), shown->at("position").data());
+  EXPECT_FALSE(batches.peek()) << "what could not be made is not shown";
+  testing::expect_error([&] { batches.next(); }, {"no batch 1"});
+}
+
 TEST(Prefetcher, MayEndAtAnyTime) {
   for (int used = 0; used < 4; ++used)
     for (int round = 0; round < 20; ++round) {

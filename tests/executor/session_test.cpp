@@ -130,6 +130,20 @@ TEST(Sessions, OutputsKeepTheirValues) {
   EXPECT_EQ(first.to_doubles(), scale_expected(3));
 }
 
+TEST(Sessions, RunsInTwoHalves) {
+  Session session(model());
+  const NamedTensors three = scale_inputs(3), five = scale_inputs(5);
+  session.start("scale", three);
+  session.stage("scale", five);
+  expect_error([&] { session.run("step", {{"x", row({1, 2})}}); }, {"'scale'", "result()"});
+  EXPECT_EQ(session.result().at("y").to_doubles(), scale_expected(3));
+  session.start("scale", five);
+  EXPECT_EQ(session.result().at("y").to_doubles(), scale_expected(5));
+  expect_error([&] { session.result(); }, {"start()"});
+  expect_error([&] { session.stage("scale", {{"x", row({1, 2})}}); }, {"input"});
+  EXPECT_EQ(session.run("step", {{"x", row({1, 2})}}).at("after").to_doubles(), (Doubles{11, 22}));
+}
+
 TEST(Sessions, UpdatesMoveOnAndTheModelStays) {
   const auto shared = model();
   Session session(shared);
