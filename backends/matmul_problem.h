@@ -1,6 +1,6 @@
 // matmul and linear nodes as plain products of matrices: sizes, leading dimensions and batches, in the words
 // that the GemmProblem of every backend shares. Used by kernels/matmul of every backend, which add their
-// dtypes.
+// dtypes. An addend is the last input, and lies as the result does.
 #pragma once
 
 #include "backends/batch_axes.h"
@@ -24,6 +24,7 @@ std::vector<BatchOffsets> describe_matmul(const KernelQuery& query, Problem& pro
   problem.ldc = c.back();
   problem.transpose_a = op.transpose_a;
   problem.transpose_b = op.transpose_b;
+  problem.accumulate = query.inputs.size() > 2;
   if (query.outputs[0].numel() == 0) return {};
   std::vector<BatchAxis> axes = batch_axes(a, b, c);
   problem.m *= take_row_axis(axes, op.transpose_a, problem.m * problem.lda, problem.m * problem.ldc);
@@ -44,8 +45,10 @@ std::vector<BatchOffsets> describe_linear(const KernelQuery& query, Problem& pro
   problem.lda = problem.ldb = problem.k;
   problem.ldc = problem.n;
   problem.transpose_b = true;
-  problem.has_bias = query.inputs.size() > 2;
-  problem.activation = from_attributes<ops::Linear>(query.attributes).activation;
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  problem.has_bias = op.has_bias(query.inputs.size());
+  problem.activation = op.activation;
+  problem.accumulate = op.has_addend;
   if (query.outputs[0].numel() == 0) return {};
   return {{0, 0, 0}};
 }

@@ -43,7 +43,7 @@ class AttentionFuser {
   bool match_product_with_v(const Node& node, Match& m) const {
     if (node.op->name() != "matmul" || shape(node.outputs[0]).rank() != 4) return false;
     const auto product = from_attributes<ops::Matmul>(node.attributes);
-    if (product.transpose_a || product.transpose_b) return false;
+    if (product.transpose_a || product.transpose_b || node.inputs.size() > 2) return false;
     m.v = node.inputs[1];
     return match_weights(node.inputs[0], m) && fits(m, node);
   }
@@ -115,7 +115,7 @@ class AttentionFuser {
     const Node* node = sole(scores, "matmul");
     if (!node) return false;
     const auto product = from_attributes<ops::Matmul>(node->attributes);
-    if (product.transpose_a || !product.transpose_b) return false;
+    if (product.transpose_a || !product.transpose_b || node->inputs.size() > 2) return false;
     m.q = node->inputs[0];
     m.k = node->inputs[1];
     m.nodes.insert(m.nodes.begin(), node);

@@ -13,7 +13,7 @@ bool is_linear_product(const Graph& graph, const Node& node) {
   if (node.op->name() == "linear")
     return node.inputs.size() == 2 &&
            from_attributes<ops::Linear>(node.attributes).activation == Activation::kNone;
-  if (node.op->name() != "matmul") return false;
+  if (node.op->name() != "matmul" || node.inputs.size() > 2) return false;
   const auto matmul = from_attributes<ops::Matmul>(node.attributes);
   return !matmul.transpose_a && matmul.transpose_b && graph.type(node.inputs[1]).shape.rank() == 2;
 }
@@ -56,7 +56,8 @@ Replacement with_activation(Rewriter& rewriter, const Uses& uses, const Node& no
   if (!activation) return std::nullopt;
   const Node* inner = sole_producer(rewriter.old(), uses, node.inputs[0], "linear");
   if (!inner || !is_float(rewriter.old().type(node.outputs[0]).dtype)) return std::nullopt;
-  if (from_attributes<ops::Linear>(inner->attributes).activation != Activation::kNone) return std::nullopt;
+  const auto layer = from_attributes<ops::Linear>(inner->attributes);
+  if (layer.activation != Activation::kNone || layer.has_addend) return std::nullopt;
   rewriter.from_nodes({inner, &node});
   const std::vector<Value> inputs = rewriter.map(inner->inputs);
   return {{linear(inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : Value(), *activation)}};

@@ -19,7 +19,7 @@ const Node* projection(const Graph& graph, const Uses& uses, ValueId logits) {
     return plain ? node : nullptr;
   }
   const Node* node = sole_producer(graph, uses, logits, "matmul");
-  if (!node || graph.type(node->inputs[1]).shape.rank() != 2) return nullptr;
+  if (!node || node->inputs.size() > 2 || graph.type(node->inputs[1]).shape.rank() != 2) return nullptr;
   const auto matmul = from_attributes<ops::Matmul>(node->attributes);
   return !matmul.transpose_a && matmul.transpose_b ? node : nullptr;
 }

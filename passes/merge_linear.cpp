@@ -23,7 +23,8 @@ bool has_few_rows(const TensorType& x, const PassContext& context) {
 }
 
 bool is_small_linear(const Graph& graph, const Node& node, const PassContext& context) {
-  return node.op->name() == "linear" && has_few_rows(graph.type(node.inputs[0]), context);
+  return node.op->name() == "linear" && !from_attributes<ops::Linear>(node.attributes).has_addend &&
+         has_few_rows(graph.type(node.inputs[0]), context);
 }
 
 Activation activation_of(const Node& node) {

@@ -13,9 +13,9 @@
 
 namespace genesis::cpu {
 
-// C[b] = act(alpha * op(A[b]) op(B[b]) + bias), plus the old C[b] if `accumulate`; everything row-major.
-// op(A) is [m, k] and op(B) is [k, n]; bias is [n]. Low precision accumulates in f32, f64 in f64, integers
-// wrap.
+// C[b] = act(alpha * op(A[b]) op(B[b]) + bias), plus an addend laid out as C if `accumulate`; everything
+// row-major. op(A) is [m, k] and op(B) is [k, n]; bias is [n]. Low precision accumulates in f32, f64 in f64,
+// integers wrap.
 struct GemmProblem {
   DType a = DType::f32, b = DType::f32, c = DType::f32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -40,8 +40,9 @@ class Gemm {
   virtual int64_t scratch_bytes() const = 0;  // `scratch` below, aligned to 64 bytes
 
   // Uses tbb::parallel_for inside; allocates nothing; may be entered by any number of threads, each with its
-  // scratch.
-  virtual void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const = 0;
+  // scratch. `addend`: what `accumulate` adds, null for the old C.
+  virtual void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+                   const void* addend = nullptr) const = 0;
 
   const char* name() const { return name_; }  // of the implementation, for logs and benches
 

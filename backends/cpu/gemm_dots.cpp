@@ -30,16 +30,13 @@ int64_t row_bytes(const GemmProblem& p) {
   return std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
 }
 
-const std::byte* advance(const void* data, int64_t elements, DType dtype) {
-  return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
-}
-
 class DotGemm final : public Gemm {
  public:
   explicit DotGemm(const GemmProblem& problem) : Gemm("few rows"), dots_({&problem, 1}) {}
   int64_t scratch_bytes() const override { return dots_.scratch_bytes(); }
-  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const override {
-    const Dots::Operands operands{b, bias, c};
+  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+           const void* addend) const override {
+    const Dots::Operands operands{b, bias, c, addend};
     dots_.run(a, {&operands, 1}, scratch);
   }
 
@@ -104,7 +101,8 @@ void Dots::compute(const float* x, std::span<const Operands> operands, int64_t p
   Operands matrix[2];
   for (size_t i = 0; i < (combine_ ? 2 : 1); ++i)
     matrix[i] = {advance(operands[at + i].weights, batch * p.stride_b, p.b), operands[at + i].bias,
-                 const_cast<std::byte*>(advance(operands[at + i].c, batch * p.stride_c, p.c))};
+                 const_cast<std::byte*>(advance(operands[at + i].c, batch * p.stride_c, p.c)),
+                 advance(addend_of(p, operands[at + i].c, operands[at + i].addend), batch * p.stride_c, p.c)};
   const int64_t first = of_batch * member.piece_rows,
                 rows = std::min(member.piece_rows, member.stream_rows - first);
   if (rows > 0) compute_columns(at, x, matrix, {first, rows, kStreams, member.stream_rows});
@@ -159,13 +157,14 @@ void Dots::compute_columns(size_t at, const float* x, const Operands* operands,
   auto* result = reinterpret_cast<std::byte*>(results[0]);
   for (int64_t row = 0; row < p.m; ++row) {
     std::byte* c = static_cast<std::byte*>(operands[0].c) + row * p.ldc * element;
-    if (p.accumulate)
+    if (const std::byte* addend = advance(operands[0].addend, row * p.ldc, p.c))
       each_stream(columns, [&](int64_t column, int64_t place) {
-        std::memcpy(result + place * element, c + column * element, bytes);
+        std::memcpy(result + place * element, addend + column * element, bytes);
       });
     for (size_t i = 0; i < products; ++i)
       members_[at + i].epilogue({sums[i] + row * all, members_[at + i].problem.has_bias ? bias[i] : nullptr,
-                                 results[i], all, p.alpha, p.activation, p.accumulate});
+                                 results[i], all, p.alpha, p.activation,
+                                 p.accumulate ? results[i] : nullptr});
     if (combine_) combine_(results[0], results[1], results[0], all);
     each_stream(columns, [&](int64_t column, int64_t place) {
       std::memcpy(c + column * element, result + place * element, bytes);

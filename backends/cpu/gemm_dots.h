@@ -22,6 +22,7 @@ class Dots {
   struct Operands {
     const void *weights, *bias;
     void* c;
+    const void* addend = nullptr;  // what a problem that accumulates adds, laid out as c; null: c
   };
 
   // Problems with transpose_b that decline_small takes; x, its types and sizes are those of the first, and

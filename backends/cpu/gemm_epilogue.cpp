@@ -36,11 +36,11 @@ Vec activate(Vec x, Activation activation) {
 }
 
 template <class C>
-HWY_INLINE void finish(const EpilogueRow& row, const float* sum, const float* bias, C* c) {
+HWY_INLINE void finish(const EpilogueRow& row, const float* sum, const float* bias, const C* addend, C* c) {
   Vec x = hn::Mul(load(sum), hn::Set(kF32, static_cast<float>(row.alpha)));
   if (bias) x = hn::Add(x, load(bias));
   x = activate(x, row.activation);
-  if (row.accumulate) x = hn::Add(x, load(c));
+  if (addend) x = hn::Add(x, load(addend));
   store(x, c);
 }
 
@@ -49,17 +49,19 @@ template <class C>
 void epilogue(const EpilogueRow& row) {
   const auto* sum = static_cast<const float*>(row.sum);
   const auto* bias = static_cast<const float*>(row.bias);
+  const auto* addend = static_cast<const C*>(row.addend);
   auto* c = static_cast<C*>(row.c);
   int64_t j = 0;
-  for (; j + kLanes <= row.n; j += kLanes) finish(row, sum + j, bias ? bias + j : nullptr, c + j);
+  for (; j + kLanes <= row.n; j += kLanes)
+    finish(row, sum + j, bias ? bias + j : nullptr, addend ? addend + j : nullptr, c + j);
   if (j == row.n) return;
   HWY_ALIGN float last_sum[kLanes] = {}, last_bias[kLanes] = {};
   HWY_ALIGN C last_c[kLanes] = {};
   const int64_t rest = row.n - j;
   std::copy_n(sum + j, rest, last_sum);
   if (bias) std::copy_n(bias + j, rest, last_bias);
-  if (row.accumulate) std::copy_n(c + j, rest, last_c);
-  finish(row, last_sum, bias ? last_bias : nullptr, last_c);
+  if (addend) std::copy_n(addend + j, rest, last_c);
+  finish(row, last_sum, bias ? last_bias : nullptr, addend ? last_c : nullptr, last_c);
   std::copy_n(last_c, rest, c + j);
 }
 
@@ -87,10 +89,11 @@ namespace {
 void epilogue_f64(const EpilogueRow& row) {
   const auto* sum = static_cast<const double*>(row.sum);
   const auto* bias = static_cast<const double*>(row.bias);
+  const auto* addend = static_cast<const double*>(row.addend);
   auto* c = static_cast<double*>(row.c);
   for (int64_t j = 0; j < row.n; ++j) {
     const double x = activate(row.alpha * sum[j] + (bias ? bias[j] : 0), row.activation);
-    c[j] = row.accumulate ? c[j] + x : x;
+    c[j] = addend ? addend[j] + x : x;
   }
 }
 

@@ -38,7 +38,8 @@ using PackFunction = void (*)(const void* source, int64_t stride, int64_t count,
 // types.
 PackFunction pack_function(DType source, DType packed, bool k_contiguous, bool rows_of_a);
 
-// One row of the result: c = act(alpha * sum + bias) (+ c). `bias` has the accumulator's type or is null.
+// One row of the result: c = act(alpha * sum + bias) + addend. `bias` has the accumulator's type, `addend`
+// that of c, which it may be; null: none.
 struct EpilogueRow {
   const void* sum;
   const void* bias;
@@ -46,7 +47,7 @@ struct EpilogueRow {
   int64_t n;
   double alpha;
   Activation activation;
-  bool accumulate;
+  const void* addend;
 };
 using EpilogueFunction = void (*)(const EpilogueRow&);
 

@@ -62,14 +62,17 @@ class OneDnnGemm final : public Gemm {
     return (problem_.stride_b == 0 ? 1 : together_) * tiles_n_ * packed_tile_;
   }
 
-  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const override {
+  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+           const void* given) const override {
     const GemmProblem& p = problem_;
+    const void* addend = addend_of(p, c, given);
     for (int64_t batch = 0; batch < p.batch; batch += together_) {
       const int64_t entries = std::min(together_, p.batch - batch);
       parallel_pieces((p.stride_b == 0 ? 1 : entries) * tiles_n_,
                       [&](int64_t index) { pack(b, batch, index, scratch); });
-      parallel_pieces(entries * tiles_m_ * tiles_n_,
-                      [&](int64_t index) { compute_tile(a, c, bias, batch, index, scratch); });
+      parallel_pieces(entries * tiles_m_ * tiles_n_, [&](int64_t index) {
+        compute_tile(a, {c, bias, addend}, batch, index, scratch);
+      });
     }
   }
 
@@ -89,8 +92,12 @@ class OneDnnGemm final : public Gemm {
                          workspace);
   }
 
-  void compute_tile(const void* a, void* c, const void* bias, int64_t batch, int64_t index,
-                    std::byte* scratch) const {
+  struct Result {
+    void* c;
+    const void *bias, *addend;
+  };
+
+  void compute_tile(const void* a, const Result& to, int64_t batch, int64_t index, std::byte* scratch) const {
     const GemmProblem& p = problem_;
     alignas(kAlignment) std::byte workspace[kMaxWorkspace];
     alignas(kAlignment) float sums[kTileRows * kTileColumns];
@@ -98,19 +105,18 @@ class OneDnnGemm final : public Gemm {
     const int64_t offset = (batch + entry) * p.stride_a + i * kTileRows * (p.transpose_a ? 1 : p.lda);
     const std::byte* packed = scratch + ((p.stride_b == 0 ? 0 : entry) * tiles_n_ + j) * packed_tile_;
     product(i, j).multiply(static_cast<const std::byte*>(a) + offset * 2, packed, sums, workspace);
-    finish(static_cast<std::byte*>(c), bias, batch + entry, i * kTileRows, j * kTileColumns, sums);
+    finish(to, batch + entry, i * kTileRows, j * kTileColumns, sums);
   }
 
-  void finish(std::byte* c, const void* bias, int64_t entry, int64_t row, int64_t column,
-              const float* sums) const {
+  void finish(const Result& to, int64_t entry, int64_t row, int64_t column, const float* sums) const {
     const GemmProblem& p = problem_;
     const int64_t n = std::min(kTileColumns, p.n - column), element = static_cast<int64_t>(size_of(p.c));
     alignas(kAlignment) float converted[kTileColumns];
-    if (p.has_bias) convert_bias(bias, p.bias, column, n, DType::f32, converted);
+    if (p.has_bias) convert_bias(to.bias, p.bias, column, n, DType::f32, converted);
     for (int64_t i = 0; i < std::min(kTileRows, p.m - row); ++i) {
+      const int64_t at = (entry * p.stride_c + (row + i) * p.ldc + column) * element;
       epilogue_({sums + i * kTileColumns, p.has_bias ? converted : nullptr,
-                 c + (entry * p.stride_c + (row + i) * p.ldc + column) * element, n, p.alpha, p.activation,
-                 p.accumulate});
+                 static_cast<std::byte*>(to.c) + at, n, p.alpha, p.activation, advance(to.addend, at)});
     }
   }
 

@@ -60,6 +60,7 @@ struct Call {
   void* c;
   const void* bias;
   std::byte* scratch;
+  const void* addend;  // null: none
 };
 
 class PackedGemm final : public Gemm {
@@ -67,7 +68,8 @@ class PackedGemm final : public Gemm {
   PackedGemm(const char* name, const GemmProblem& problem, const MicroKernel& kernel);
 
   int64_t scratch_bytes() const override { return plane_offset_ + plane_bytes_; }
-  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const override;
+  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+           const void* addend) const override;
 
  private:
   // Part of C that one task computes.
@@ -118,7 +120,10 @@ class PackedGemm final : public Gemm {
   void prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
   void finish_tile(const Call& call, const Tile& tile) const;
 
-  std::byte* c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
+  int64_t offset_in_c(const Tile& tile, int64_t i, int64_t j) const;  // bytes
+  std::byte* c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+    return static_cast<std::byte*>(call.c) + offset_in_c(tile, i, j);
+  }
   DType accumulator() const { return kernel_.packed == DType::f64 ? DType::f64 : DType::f32; }
 
   GemmProblem problem_;
@@ -225,9 +230,10 @@ void PackedGemm::choose_high_tiles() {
   GENESIS_ASSERT(tile_m_ * tile_n_ * sum_bytes_ <= kMaxTileBytes);
 }
 
-void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const {
+void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+                     const void* addend) const {
   const GemmProblem& p = problem_;
-  const Call call{a, b, c, bias, scratch};
+  const Call call{a, b, c, bias, scratch, addend_of(p, c, addend)};
   if (tasks_pack_b_) return run_high_tiles(call);
   const auto range = [](int64_t begin, int64_t chunk, int64_t all) {
     return Range{begin, std::min(chunk, all - begin)};
@@ -387,9 +393,9 @@ void PackedGemm::prefetch_c(const Call& call, const Tile& tile, int64_t i, int64
   }
 }
 
-std::byte* PackedGemm::c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+int64_t PackedGemm::offset_in_c(const Tile& tile, int64_t i, int64_t j) const {
   const int64_t row = tile.batch.begin * problem_.stride_c + (tile.rows.begin + i) * problem_.ldc;
-  return static_cast<std::byte*>(call.c) + (row + tile.columns.begin + j) * c_bytes_;
+  return (row + tile.columns.begin + j) * c_bytes_;
 }
 
 void PackedGemm::finish_tile(const Call& call, const Tile& tile) const {
@@ -404,7 +410,7 @@ void PackedGemm::finish_tile(const Call& call, const Tile& tile) const {
     const auto finish = [&](const std::byte* sums, int64_t j, int64_t n) {
       if (n > 0)
         epilogue_({sums, p.has_bias ? bias + j * sum_bytes_ : nullptr, c_at(call, tile, i, j), n, p.alpha,
-                   p.activation, p.accumulate});
+                   p.activation, advance(call.addend, offset_in_c(tile, i, j))});
     };
     if (!untouched) finish(c_at(call, tile, i, 0), 0, in_c);
     finish(tile.sums + (i * tile_n_ + in_c) * sum_bytes_, in_c, tile.columns.size - in_c);

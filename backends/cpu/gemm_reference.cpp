@@ -51,16 +51,18 @@ class ReferenceGemm final : public Gemm {
 
   int64_t scratch_bytes() const override { return 0; }
 
-  void run(const void* a, const void* b, void* c, const void* bias, std::byte*) const override {
+  void run(const void* a, const void* b, void* c, const void* bias, std::byte*,
+           const void* given) const override {
+    const void* addend = addend_of(p_, c, given);
     const int64_t blocks = ceil_div(p_.n, kColumns);
     parallel_pieces(p_.batch * p_.m * blocks, [&](int64_t index) {
-      row(a, b, c, bias, index / blocks / p_.m, index / blocks % p_.m, index % blocks * kColumns);
+      row(a, b, c, bias, addend, index / blocks / p_.m, index / blocks % p_.m, index % blocks * kColumns);
     });
   }
 
  private:
-  void row(const void* a, const void* b, void* c, const void* bias, int64_t batch, int64_t i,
-           int64_t j0) const {
+  void row(const void* a, const void* b, void* c, const void* bias, const void* addend, int64_t batch,
+           int64_t i, int64_t j0) const {
     const int64_t n = std::min(kColumns, p_.n - j0);
     Sum sum[kColumns] = {};
     for (int64_t p = 0; p < p_.k; ++p) {
@@ -72,7 +74,7 @@ class ReferenceGemm final : public Gemm {
       Sum x = scale(sum[j]);
       if (p_.has_bias) x += read_bias_(bias, j0 + j);
       x = finish(x, p_);
-      write(c, p_.c, at, p_.accumulate ? x + read_c_(c, at) : x);
+      write(c, p_.c, at, addend ? x + read_c_(addend, at) : x);
     }
   }
 

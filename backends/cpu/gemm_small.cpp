@@ -24,7 +24,8 @@ class SmallGemm final : public Gemm {
   explicit SmallGemm(const GemmProblem& problem);
 
   int64_t scratch_bytes() const override { return x_bytes_ + partial_bytes_; }
-  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const override;
+  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+           const void* addend) const override;
 
  private:
   struct Call {
@@ -32,6 +33,7 @@ class SmallGemm final : public Gemm {
     const std::byte* b;
     std::byte* c;
     const void* bias;
+    const void* addend;  // null: none
     float* partial;
   };
 
@@ -74,11 +76,12 @@ void SmallGemm::choose_blocks() {
   slice_k_ = ceil_div(p.k, slices_);
 }
 
-void SmallGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch) const {
+void SmallGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+                    const void* addend) const {
   float* x = reinterpret_cast<float*>(scratch);
   pack_a(a, x);
-  const Call call{x, static_cast<const std::byte*>(b), static_cast<std::byte*>(c), bias,
-                  reinterpret_cast<float*>(scratch + x_bytes_)};
+  const Call call{x,    static_cast<const std::byte*>(b), static_cast<std::byte*>(c),
+                  bias, addend_of(problem_, c, addend),   reinterpret_cast<float*>(scratch + x_bytes_)};
   const int64_t tasks = problem_.batch * blocks_;
   parallel_pieces(tasks * slices_, [&](int64_t index) { compute_block(call, index); });
   if (slices_ > 1) parallel_pieces(tasks, [&](int64_t index) { add_slices(call, index); });
@@ -140,9 +143,9 @@ void SmallGemm::finish(const Call& call, int64_t batch, int64_t column, int64_t 
   if (p.has_bias) convert_bias(call.bias, p.bias, column, n, DType::f32, bias);
   const int64_t element = static_cast<int64_t>(size_of(p.c));
   for (int64_t i = 0; i < p.m; ++i) {
-    epilogue_({sums + i * stride, p.has_bias ? bias : nullptr,
-               call.c + (batch * p.stride_c + i * p.ldc + column) * element, n, p.alpha, p.activation,
-               p.accumulate});
+    const int64_t at = (batch * p.stride_c + i * p.ldc + column) * element;
+    epilogue_({sums + i * stride, p.has_bias ? bias : nullptr, call.c + at, n, p.alpha, p.activation,
+               advance(call.addend, at)});
   }
 }
 

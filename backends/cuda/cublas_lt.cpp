@@ -187,10 +187,11 @@ bool LtProduct::run(const LtAlgorithm& algorithm, const GemmData& data) const {
   const float one = 1, beta = static_cast<float>(beta_);
   const double one_wide = 1;
   const bool wide = scale_ == CUDA_R_64F;
+  const void* addend = data.addend ? data.addend : data.c;  // not read where beta is 0
   auto operation = with_bias(data.bias);
   auto a = a_, b = b_, c = c_;
   return lt().matmul(handle(), &operation, wide ? static_cast<const void*>(&one_wide) : &one, data.b, &a,
-                     data.a, &b, wide ? static_cast<const void*>(&beta_) : &beta, data.c, &c, data.c, &c,
+                     data.a, &b, wide ? static_cast<const void*>(&beta_) : &beta, addend, &c, data.c, &c,
                      &algorithm.algo, data.workspace, static_cast<size_t>(kLtWorkspaceBytes),
                      data.stream) == CUBLAS_STATUS_SUCCESS;
 }

@@ -11,7 +11,8 @@ namespace {
 
 bool starts_at(uintptr_t alignment, const GemmData& d) {
   return ((reinterpret_cast<uintptr_t>(d.a) | reinterpret_cast<uintptr_t>(d.b) |
-           reinterpret_cast<uintptr_t>(d.c) | reinterpret_cast<uintptr_t>(d.bias)) %
+           reinterpret_cast<uintptr_t>(d.c) | reinterpret_cast<uintptr_t>(d.bias) |
+           reinterpret_cast<uintptr_t>(d.addend)) %
           alignment) == 0;
 }
 

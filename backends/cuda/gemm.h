@@ -16,9 +16,9 @@
 
 namespace genesis::cuda {
 
-// C[i] = act(op(A[i]) op(B[i]) + bias), or C[i] += op(A[i]) op(B[i]) with `accumulate`; everything row-major.
-// op(A) is [m, k] and op(B) is [k, n]; bias is [n], of A's dtype. Low precision accumulates in f32, integers
-// wrap.
+// C[i] = act(op(A[i]) op(B[i]) + bias), or op(A[i]) op(B[i]) + bias + an addend laid out as C with
+// `accumulate`, which goes with no activation; everything row-major. op(A) is [m, k] and op(B) is [k, n];
+// bias is [n], of A's dtype. Low precision accumulates in f32, integers wrap.
 struct GemmProblem {
   DType in = DType::f32, out = DType::f32;  // out: `in`, or f32 for 16-bit operands
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -36,9 +36,15 @@ struct GemmData {
   const void *a = nullptr, *b = nullptr;
   void* c = nullptr;
   const void* bias = nullptr;
+  const void* addend = nullptr;  // what `accumulate` adds; null: the old C
   std::byte* workspace = nullptr;
   cudaStream_t stream = nullptr;
 };
+
+// What a product with this data adds; null: nothing.
+inline const void* addend_of(const GemmProblem& problem, const GemmData& data) {
+  return !problem.accumulate ? nullptr : data.addend ? data.addend : data.c;
+}
 
 class Gemm {
  public:

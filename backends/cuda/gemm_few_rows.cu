@@ -15,7 +15,7 @@ constexpr int kWarps = 8, kLanes = 32, kMostSplits = 4, kMostLayers = 8;
 constexpr int64_t kManyWarps = 4096;  // enough to fill a large chip twice
 
 struct Layer {
-  const void *weight, *bias;
+  const void *weight, *bias, *addend;  // addend: as y lies, which it may be; null: none
   void* y;
   int64_t n, ldc, first_block;
 };
@@ -126,14 +126,16 @@ __global__ void __launch_bounds__(kWarps* kLanes) few_rows(Rows rows, const T* x
     const int64_t row = first_of_block + g * kResults + r;
     if (m >= rows.m || row >= layer.n) continue;
     const int from = g * rows.splits;
-    T* y = static_cast<T*>(layer.y) + m * layer.ldc + row;
+    const int64_t at_y = m * layer.ldc + row;
+    T* y = static_cast<T*>(layer.y) + at_y;
     if constexpr (kSwiglu) {
       const float a = finished<T>(shares, from, rows.splits, m * R + 2 * r, layer.bias, row);
       const float b = finished<T>(shares, from, rows.splits, m * R + 2 * r + 1, up.bias, row);
       *y = narrow<T>(gated(widen(narrow<T>(a)), widen(narrow<T>(b))));
     } else {
-      const float a = finished<T>(shares, from, rows.splits, m * R + r, layer.bias, row);
-      *y = narrow<T>(activate(a, rows.activation));
+      float a = activate(finished<T>(shares, from, rows.splits, m * R + r, layer.bias, row), rows.activation);
+      if (layer.addend) a += widen(static_cast<const T*>(layer.addend)[at_y]);
+      *y = narrow<T>(a);
     }
   }
 }
@@ -183,7 +185,7 @@ void start_all(DType dtype, const Rows& rows, const void* x, cudaStream_t stream
 Rows rows_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
   Rows rows{p.m, p.k, p.lda, 1, count, p.activation, {}};
   for (int i = 0; i < count; ++i)
-    rows.layer[i] = {layers[i].weight, layers[i].bias, layers[i].y, layers[i].n, layers[i].n, 0};
+    rows.layer[i] = {layers[i].weight, layers[i].bias, nullptr, layers[i].y, layers[i].n, layers[i].n, 0};
   return rows;
 }
 
@@ -191,7 +193,7 @@ Rows rows_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
 
 bool few_rows_takes(const GemmProblem& p) {
   if (p.in != p.out || p.batch != 1 || p.m < 1 || p.m > kFewRows || p.n < 1 || p.k < 1) return false;
-  if (p.transpose_a || !p.transpose_b || p.accumulate || p.ldb != p.k) return false;
+  if (p.transpose_a || !p.transpose_b || p.ldb != p.k) return false;
   if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32) return false;
   const int64_t pack = 16 / static_cast<int64_t>(size_of(p.in));
   return p.k % pack == 0 && p.lda % pack == 0 && p.k < int64_t{1} << 30;
@@ -201,6 +203,7 @@ void run_few_rows(const GemmProblem& p, const GemmData& d) {
   const FewRowsLayer layer{d.b, p.has_bias ? d.bias : nullptr, d.c, p.n};
   Rows rows = rows_of(p, &layer, 1);
   rows.layer[0].ldc = p.ldc;
+  rows.layer[0].addend = addend_of(p, d);
   start_all<false>(p.in, rows, d.a, d.stream);
 }
 

@@ -15,7 +15,7 @@ constexpr int kTile = 64, kDepth = 16, kSide = 16, kEach = kTile / kSide;
 
 struct Tiles {
   int64_t m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, tiles_m, tiles_n;
-  bool transpose_a, transpose_b, accumulate;
+  bool transpose_a, transpose_b;
   Activation activation;
 };
 
@@ -34,7 +34,7 @@ __device__ T narrowed(wide_t<T> x) {
 
 template <class T, class Out>
 __global__ void __launch_bounds__(kSide* kSide)
-    multiply(Tiles t, const T* a, const T* b, Out* c, const T* bias) {
+    multiply(Tiles t, const T* a, const T* b, Out* c, const T* bias, const Out* addend) {
   using W = wide_t<T>;
   __shared__ W tile_a[kDepth][kTile + 1], tile_b[kDepth][kTile + 1];
   const int64_t tile = blockIdx.x, batch = tile / (t.tiles_m * t.tiles_n);
@@ -80,12 +80,12 @@ __global__ void __launch_bounds__(kSide* kSide)
     for (int j = 0; j < kEach; ++j) {
       const int64_t row = row0 + ty + i * kSide, column = column0 + tx + j * kSide;
       if (row >= t.m || column >= t.n) continue;
-      Out& to = c[row * t.ldc + column];
+      const int64_t at = row * t.ldc + column;
       W x = sums[i][j];
       if (bias) x += widen(bias[column]);
       x = finish(x, t.activation);
-      if (t.accumulate) x += widen(to);
-      to = narrowed<Out>(static_cast<wide_t<Out>>(x));
+      if (addend) x += widen(addend[batch * t.stride_c + at]);
+      c[at] = narrowed<Out>(static_cast<wide_t<Out>>(x));
     }
 }
 
@@ -94,12 +94,11 @@ void start_plain(const GemmProblem& p, const GemmData& d) {
   const int64_t tiles_m = (p.m + kTile - 1) / kTile, tiles_n = (p.n + kTile - 1) / kTile;
   const int64_t blocks = p.batch * tiles_m * tiles_n;
   if (blocks == 0) return;
-  const Tiles tiles{p.m,     p.n,           p.k,           p.lda,        p.ldb,
-                    p.ldc,   p.stride_a,    p.stride_b,    p.stride_c,   tiles_m,
-                    tiles_n, p.transpose_a, p.transpose_b, p.accumulate, p.activation};
+  const Tiles tiles{p.m,        p.n,        p.k,     p.lda,   p.ldb,         p.ldc,         p.stride_a,
+                    p.stride_b, p.stride_c, tiles_m, tiles_n, p.transpose_a, p.transpose_b, p.activation};
   multiply<T, Out><<<static_cast<unsigned>(blocks), kSide * kSide, 0, d.stream>>>(
       tiles, static_cast<const T*>(d.a), static_cast<const T*>(d.b), static_cast<Out*>(d.c),
-      p.has_bias ? static_cast<const T*>(d.bias) : nullptr);
+      p.has_bias ? static_cast<const T*>(d.bias) : nullptr, static_cast<const Out*>(addend_of(p, d)));
 }
 
 // bool takes no products.

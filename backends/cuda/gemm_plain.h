@@ -15,9 +15,9 @@ void run_activation(Activation activation, DType dtype, void* x, int64_t rows, i
 // Values in [-1, 1) that differ from element to element. f16, bf16, f32 and f64.
 void fill_with_noise(void* data, DType dtype, int64_t elements, cudaStream_t stream);
 
-// y [m, n] = activation(x [m, k] weight [n, k]^T + bias) for a few rows: weight is read once, at the memory's
-// speed, 16 bytes at a time. How k is split among warps depends on k alone, so that a result has the same
-// bits whatever it is computed beside.
+// y [m, n] = activation(x [m, k] weight [n, k]^T + bias), plus the addend, for a few rows: weight is read
+// once, at the memory's speed, 16 bytes at a time. How k is split among warps depends on k alone, so that a
+// result has the same bits whatever it is computed beside.
 constexpr int64_t kFewRows = 8;
 bool few_rows_takes(const GemmProblem& problem);
 void run_few_rows(const GemmProblem& problem, const GemmData& data);

@@ -26,6 +26,11 @@ Shape leading_axes(const Shape& shape, int kept_out) {
 // [..., n] as [rows, n].
 Value as_rows(Value x) { return reshape(x, {leading_axes(x.shape(), 1).numel(), x.dim(-1)}); }
 
+void check_addend(std::string_view what, const TensorType& addend, const TensorType& result) {
+  if (!(addend == result))
+    fail("{}: addend must be {} as the result is, got {}", what, result.to_string(), addend.to_string());
+}
+
 bool is_all_ones(const Shape& shape) { return shape.numel() == Dim(1); }
 
 }  // namespace
@@ -46,13 +51,16 @@ std::vector<TensorType> Matmul::infer(Types in) const {
   Shape shape = broadcast(leading_axes(a, 2), leading_axes(b, 2));
   shape.push_back(m);
   shape.push_back(n);
-  return {{in[0].dtype, shape}};
+  const TensorType result{in[0].dtype, shape};
+  if (in.size() > 2) check_addend("matmul", in[2], result);
+  return {result};
 }
 
 // y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, each asked for in the orientation it is
 // stored in.
 void Matmul::grad(GradientContext& g) const {
   const Value a = g.input(0), b = g.input(1), dy = g.dy();
+  if (g.num_inputs() > 2) g.set(2, dy);
   if (g.wants(0))
     g.set(0, transpose_a ? matmul(b, dy, transpose_b, true) : matmul(dy, b, false, !transpose_b));
   if (!g.wants(1)) return;
@@ -72,14 +80,27 @@ std::vector<TensorType> Linear::infer(Types in) const {
   if (x.shape.rank() < 1 || !(x.shape[x.shape.rank() - 1] == weight.shape[1]))
     fail("linear: x {} does not fit weight {}: its last size must be {}", x.to_string(), weight.to_string(),
          weight.shape[1].to_string());
-  if (in.size() > 2 && !(in[2] == TensorType{x.dtype, {weight.shape[0]}}))
+  if (has_bias(in.size()) && !(in[2] == TensorType{x.dtype, {weight.shape[0]}}))
     fail("linear: bias must be {}[{}], got {}", name_of(x.dtype), weight.shape[0].to_string(),
          in[2].to_string());
   if (activation != Activation::kNone && !is_float(x.dtype))
     fail("linear with an activation needs a floating-point dtype, got {}", name_of(x.dtype));
+  if (has_addend && activation != Activation::kNone)
+    fail("linear: an addend goes with no activation, got {}",
+         EnumNames<Activation>::names[static_cast<size_t>(activation)]);
   Shape shape = leading_axes(x.shape, 1);
   shape.push_back(weight.shape[0]);
-  return {{x.dtype, shape}};
+  const TensorType result{x.dtype, shape};
+  if (has_addend && in.size() < 3)
+    fail("linear with an addend needs three inputs at least, got {}", in.size());
+  if (!has_addend && in.size() > 3) fail("linear takes a fourth input only with `has_addend`");
+  if (has_addend) check_addend("linear", in.back(), result);
+  return {result};
+}
+
+std::vector<InPlace> Linear::in_place(Types in, Types) const {
+  if (!has_addend) return {};
+  return {{.output = 0, .input = static_cast<int>(in.size()) - 1}};
 }
 
 namespace {
@@ -132,7 +153,9 @@ void add_to(Value& total, Value more) { total = total && more ? total + more : t
 }  // namespace
 
 void Linear::grad(GradientContext& g) const {
-  const Value dx = linear_grad(g, {1, g.num_inputs() > 2 ? 2 : -1}, g.dy(), activation);
+  const auto count = static_cast<size_t>(g.num_inputs());
+  const Value dx = linear_grad(g, {1, has_bias(count) ? 2 : -1}, g.dy(), activation);
+  if (has_addend) g.set(static_cast<int>(count) - 1, g.dy());
   if (dx) g.set(0, dx);
 }
 
@@ -192,29 +215,39 @@ constexpr const OpDef* kOps[] = {&kMatmul, &kLinear, &kMergedLinear, &kLinearSwi
 
 std::span<const OpDef* const> matmul_ops() { return kOps; }
 
-Value matmul(Value a, Value b, bool transpose_a, bool transpose_b) {
+Value matmul(Value a, Value b, bool transpose_a, bool transpose_b, Value addend) {
   if (a.rank() == 0 || b.rank() == 0)
     fail("matmul of {} and {}: operands must have at least one axis", a.type().to_string(),
          b.type().to_string());
   if ((transpose_a && a.rank() == 1) || (transpose_b && b.rank() == 1))
     fail("matmul: an operand with one axis cannot be transposed");
-  const DType dtype = promote(a.dtype(), b.dtype());
+  DType dtype = promote(a.dtype(), b.dtype());
+  if (addend) dtype = promote(dtype, addend.dtype());
   a = cast(a, dtype);
   b = cast(b, dtype);
   const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
   if (vector_a) a = unsqueeze(a, 0);
   if (vector_b) b = unsqueeze(b, 1);
-  Value y = emit_node(kMatmul, to_attributes(ops::Matmul{transpose_a, transpose_b}), {a, b})[0];
+  std::vector<Value> inputs = {a, b};
+  if (addend) {
+    addend = cast(addend, dtype);
+    if (vector_a) addend = unsqueeze(addend, vector_b ? -1 : -2);
+    if (vector_b) addend = unsqueeze(addend, -1);
+    inputs.push_back(addend);
+  }
+  Value y = emit_node(kMatmul, to_attributes(ops::Matmul{transpose_a, transpose_b}), inputs)[0];
   if (vector_b) y = squeeze(y, -1);
   if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
   return y;
 }
 
-Value linear(Value x, Value weight, Value bias, Activation activation) {
-  const DType dtype = promote(x.dtype(), weight.dtype());
+Value linear(Value x, Value weight, Value bias, Activation activation, Value addend) {
+  DType dtype = promote(x.dtype(), weight.dtype());
+  if (addend) dtype = promote(dtype, addend.dtype());
   std::vector<Value> inputs = {cast(x, dtype), cast(weight, dtype)};
   if (bias) inputs.push_back(cast(bias, dtype));
-  return emit_node(kLinear, to_attributes(ops::Linear{activation}), inputs)[0];
+  if (addend) inputs.push_back(cast(addend, dtype));
+  return emit_node(kLinear, to_attributes(ops::Linear{activation, static_cast<bool>(addend)}), inputs)[0];
 }
 
 std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights, const std::vector<Value>& biases,

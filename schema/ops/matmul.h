@@ -16,13 +16,15 @@ struct EnumNames<Activation> {
 namespace ops {
 
 struct Matmul {
+  static constexpr InPlace kOverAddend[] = {{.output = 0, .input = 2}};
   static constexpr OpInfo info{
       .name = "matmul",
       .doc =
-          "a [..., m, k] times b [..., k, n]; leading axes broadcast, `transpose_a` and "
-          "`transpose_b` swap an operand's last two axes first.",
-      .inputs = {2, 2},
-      .precision = Precision::kMatmul};
+          "a [..., m, k] times b [..., k, n], plus an addend [..., m, n] or none; leading axes of a and b "
+          "broadcast, `transpose_a` and `transpose_b` swap an operand's last two axes first.",
+      .inputs = {2, 3},
+      .precision = Precision::kMatmul,
+      .in_place = kOverAddend};
   bool transpose_a = false, transpose_b = false;
   static void fields(auto& self, auto&& visit) {
     visit("transpose_a", self.transpose_a);
@@ -36,12 +38,18 @@ struct Linear {
   static constexpr OpInfo info{
       .name = "linear",
       .doc =
-          "`activation`(x weight^T + bias): x [..., in], weight [out, in], bias [out] or "
-          "none.",
-      .inputs = {2, 3},
+          "`activation`(x weight^T + bias): x [..., in], weight [out, in], bias [out] or none. With "
+          "`has_addend`, which goes with no activation, the last input [..., out] is added.",
+      .inputs = {2, 4},
       .precision = Precision::kMatmul};
   Activation activation = Activation::kNone;
-  static void fields(auto& self, auto&& visit) { visit("activation", self.activation); }
+  bool has_addend = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("activation", self.activation);
+    visit("has_addend", self.has_addend);
+  }
+  bool has_bias(size_t num_inputs) const { return num_inputs > (has_addend ? 3 : 2); }
+  std::vector<InPlace> in_place(Types in, Types out) const;
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -82,12 +90,14 @@ struct LinearSwiglu : NoAttributes {
 }  // namespace ops
 
 // [..., m, k] x [..., k, n] -> [..., m, n]; leading axes broadcast; 1-d operands as in torch.matmul.
-// `transpose_*` swaps an operand's last two axes before the product, at no cost.
-Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false);
+// `transpose_*` swaps an operand's last two axes before the product, at no cost. `addend`, of the result's
+// shape, is added to it (torch.addmm, torch.baddbmm).
+Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false, Value addend = {});
 
 // x [..., in_features], weight [out_features, in_features], bias [out_features] -> activation(x weight^T +
-// bias).
-Value linear(Value x, Value weight, Value bias = {}, Activation activation = Activation::kNone);
+// bias), plus `addend` [..., out_features], which goes with no activation.
+Value linear(Value x, Value weight, Value bias = {}, Activation activation = Activation::kNone,
+             Value addend = {});
 
 // linear(x, weights[i], biases[i], activation) for each i in one step; no biases at all, or one for each.
 std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights,

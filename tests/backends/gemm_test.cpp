@@ -103,7 +103,7 @@ int64_t extent(const GemmProblem& p, int64_t stride, int64_t rows, int64_t ld, i
 }
 
 struct Operands {
-  Buffer a, b, c, bias;
+  Buffer a, b, c, bias, addend;  // addend: what C holds where a problem accumulates
 
   explicit Operands(const GemmProblem& p, int lead = 0)
       : a(p.a,
@@ -113,14 +113,14 @@ struct Operands {
           p.transpose_b ? extent(p, p.stride_b, p.n, p.ldb, p.k) : extent(p, p.stride_b, p.k, p.ldb, p.n),
           lead),
         c(p.c, extent(p, p.stride_c, p.m, p.ldc, p.n), lead),
-        bias(p.bias, p.n, lead) {
+        bias(p.bias, p.n, lead),
+        addend(c) {
     a.fill_random(1);
     b.fill_random(2);
     bias.fill_random(3);
-    if (p.accumulate)
-      c.fill_random(4);
-    else
-      c.fill(kUntouched);
+    addend.fill_random(4);
+    c.fill(kUntouched);
+    if (p.accumulate) c = addend;
   }
 };
 
@@ -137,7 +137,7 @@ Buffer expected(const GemmProblem& p, const Operands& o) {
         for (int64_t k = 0; k < p.k; ++k) sum += row[k * step_a] * column[k * step_b];
         const int64_t at = batch * p.stride_c + i * p.ldc + j;
         const double x = activate(p.alpha * sum + (p.has_bias ? o.bias.at(j) : 0), p.activation);
-        c.set(at, x + (p.accumulate ? o.c.at(at) : 0));
+        c.set(at, x + (p.accumulate ? o.addend.at(at) : 0));
       }
     }
   }
@@ -161,9 +161,9 @@ struct Scratch {
   std::vector<std::byte> bytes;
 };
 
-void run(const Gemm& gemm, Operands& o) {
+void run(const Gemm& gemm, Operands& o, const void* addend = nullptr) {
   Scratch scratch(gemm);
-  gemm.run(o.a.data(), o.b.data(), o.c.data(), o.bias.data(), scratch.data());
+  gemm.run(o.a.data(), o.b.data(), o.c.data(), o.bias.data(), scratch.data(), addend);
 }
 
 // Activations are compared to 3 units of f32 or one of the result's type; all else to the bit.
@@ -179,6 +179,14 @@ void expect_close(const Buffer& got, const Buffer& want, const GemmProblem& p) {
   }
 }
 
+// With the addend in memory of its own: C takes nothing but results.
+void check_addend_elsewhere(const GemmProblem& p, const Gemm& gemm, Operands o) {
+  o.c.fill(kUntouched);
+  const Buffer want = expected(p, o);
+  run(gemm, o, o.addend.data());
+  expect_close(o.c, want, p);
+}
+
 void check(const GemmProblem& p, int lead = 0) {
   const Operands inputs(p, lead);
   const Buffer want = expected(p, inputs);
@@ -186,8 +194,10 @@ void check(const GemmProblem& p, int lead = 0) {
     if (!implementation.decline(p).empty()) continue;
     SCOPED_TRACE(implementation.name);
     Operands o = inputs;
-    run(*implementation.create(p), o);
+    const auto gemm = implementation.create(p);
+    run(*gemm, o);
     expect_close(o.c, want, p);
+    if (p.accumulate) check_addend_elsewhere(p, *gemm, inputs);
     if (testing::Test::HasFatalFailure()) return;
   }
   Operands o = inputs;

@@ -1,6 +1,7 @@
 // matmul and linear against plain loops, in every arrangement of operands that torch.matmul takes.
 #include <cmath>
 
+#include "schema/ops/elementwise.h"
 #include "schema/ops/matmul.h"
 #include "tests/op_harness.h"
 
@@ -105,6 +106,71 @@ TEST(Matmul, Batches) {
   check(matmul_case("crossed_deep", {2, 1, 2, 2, 2}, {1, 3, 2, 2, 2}));
 }
 
+// matmul_case with an addend of the result's shape.
+OpCase with_addend(const std::string& name, const Sizes& a, const Sizes& b, const Sizes& y,
+                   bool transpose_a = false, bool transpose_b = false) {
+  return {
+      .name = "matmul_addend_" + name,
+      .inputs = {real(a), real(b), real(y)},
+      .build = [=](const Inputs& x) { return Outputs{matmul(x[0], x[1], transpose_a, transpose_b, x[2])}; },
+      .reference =
+          [=](const Refs& x) {
+            Ref sum = matmul_reference(x[0], x[1], transpose_a, transpose_b);
+            for (int64_t i = 0; i < sum.numel(); ++i) sum[i] += x[2][i];
+            return Refs{sum};
+          }};
+}
+
+TEST(Matmul, Addend) {
+  check(with_addend("square", {5, 5}, {5, 5}, {5, 5}));
+  check(with_addend("row", {1, 33}, {33, 20}, {1, 20}));
+  check(with_addend("row_tb", {1, 32}, {20, 32}, {1, 20}, false, true));
+  check(with_addend("ta", {6, 4}, {6, 5}, {4, 5}, true, false));
+  check(with_addend("tatb", {6, 4}, {5, 6}, {4, 5}, true, true));
+  check(with_addend("batch", {4, 2, 3}, {4, 3, 5}, {4, 2, 5}));
+  check(with_addend("one_b", {4, 2, 3}, {3, 5}, {4, 2, 5}));
+  check(with_addend("one_a", {2, 3}, {4, 3, 5}, {4, 2, 5}));
+  check(with_addend("crossed", {2, 1, 3, 2, 3}, {1, 4, 1, 3, 2}, {2, 4, 3, 2, 2}));
+  check(with_addend("dot", {7}, {7}, {}));
+  check(with_addend("vector_batch", {7}, {2, 7, 3}, {2, 3}));
+  check(with_addend("batch_vector", {2, 3, 7}, {7}, {2, 3}));
+}
+
+TEST(Matmul, AddendOfEmptySizes) {
+  check(with_addend("no_rows", {0, 3}, {3, 4}, {0, 4}));
+  check(with_addend("no_depth", {2, 0}, {0, 4}, {2, 4}));
+  check(with_addend("no_batch", {0, 2, 3}, {0, 3, 4}, {0, 2, 4}));
+}
+
+// The addend is made by another node and read by nobody else: the result is written over it.
+TEST(Matmul, ResultOverItsAddend) {
+  for (const Sizes& size : {Sizes{3, 70, 40}, Sizes{60, 70, 40}, Sizes{20, 30, 3000}}) {
+    const Sizes a{size[0], size[2]}, b{size[2], size[1]}, y{size[0], size[1]};
+    OpCase over = with_addend("over_" + std::to_string(size[2]), a, b, y);
+    over.build = [](const Inputs& x) { return Outputs{matmul(x[0], x[1], false, false, neg(x[2]))}; };
+    over.reference = [](const Refs& x) {
+      Ref sum = matmul_reference(x[0], x[1]);
+      for (int64_t i = 0; i < sum.numel(); ++i) sum[i] -= x[2][i];
+      return Refs{sum};
+    };
+    over.gradient = false;
+    over.tolerance = 2e-5;  // sums of up to 3000 products
+    over.tolerance_low = 0.1;
+    check(over);
+  }
+}
+
+TEST(Matmul, AddendErrors) {
+  const auto product = [](TensorType addend) {
+    return [=] {
+      infer_case({{DType::f32, {2, 3}}, {DType::f32, {3, 5}}, addend},
+                 [](const Inputs& x) { return Outputs{matmul(x[0], x[1], false, false, x[2])}; });
+    };
+  };
+  expect_error(product({DType::f32, {5}}), {"addend must be f32[2,5]", "f32[5]"});
+  expect_error(product({DType::f32, {2, 1}}), {"addend must be f32[2,5]", "f32[2,1]"});
+}
+
 TEST(Matmul, EmptySizes) {
   check(matmul_case("no_rows", {0, 3}, {3, 4}));
   check(matmul_case("no_columns", {2, 3}, {3, 0}));
@@ -195,6 +261,33 @@ TEST(Linear, Activations) {
   check(linear_case("gelu_tanh", {6, 5}, 7, true, Activation::kGeluTanh));
   check(linear_case("silu", {2, 3, 5}, 7, true, Activation::kSilu));
   check(linear_case("silu_without_bias", {6, 5}, 7, false, Activation::kSilu));
+}
+
+OpCase linear_addend_case(const std::string& name, const Sizes& x, int64_t out, bool bias) {
+  OpCase c = linear_case("addend_" + name, x, out, bias, Activation::kNone);
+  Sizes y = without_last(x, 1);
+  y.push_back(out);
+  c.inputs.push_back(real(y));
+  const size_t last = c.inputs.size() - 1;
+  c.build = [=](const Inputs& v) {
+    return Outputs{linear(v[0], v[1], bias ? v[2] : Value{}, Activation::kNone, v[last])};
+  };
+  c.reference = [=](const Refs& v) {
+    Ref sum = linear_reference(bias ? Refs{v[0], v[1], v[2]} : Refs{v[0], v[1]}, Activation::kNone);
+    for (int64_t i = 0; i < sum.numel(); ++i) sum[i] += v[last][i];
+    return Refs{sum};
+  };
+  return c;
+}
+
+TEST(Linear, Addend) {
+  check(linear_addend_case("matrix", {6, 5}, 7, true));
+  check(linear_addend_case("without_bias", {6, 5}, 7, false));
+  check(linear_addend_case("batch", {2, 3, 5}, 4, true));
+  check(linear_addend_case("vector", {5}, 4, false));
+  check(linear_addend_case("few_rows", {2, 64}, 40, true));
+  check(linear_addend_case("empty", {0, 5}, 4, true));
+  check(linear_addend_case("no_features", {3, 0}, 4, true));
 }
 
 using Layers = std::vector<int64_t>;  // out_features of each
@@ -307,6 +400,18 @@ TEST(LinearSwiglu, Errors) {
   };
   expect_error(build({x, weight, {DType::f32, {5, 3}}}), {"f32[4,3]", "f32[5,3]", "one type"});
   expect_error(build({x, weight, weight, bias}), {"both biases or none"});
+}
+
+TEST(Linear, AddendErrors) {
+  const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}};
+  const auto build = [=](TensorType addend, Activation activation) {
+    return [=] {
+      infer_case({x, weight, addend},
+                 [=](const Inputs& v) { return Outputs{linear(v[0], v[1], {}, activation, v[2])}; });
+    };
+  };
+  expect_error(build({DType::f32, {4}}, Activation::kNone), {"addend must be f32[2,4]", "f32[4]"});
+  expect_error(build({DType::f32, {2, 4}}, Activation::kRelu), {"no activation", "relu"});
 }
 
 TEST(Linear, Errors) {

@@ -14,6 +14,7 @@ namespace {
 struct Products {
   std::shared_ptr<const Gemm> gemm;
   std::vector<BatchOffsets> offsets;  // one run of `gemm` each; empty when the result is
+  bool has_bias = false, has_addend = false;
 };
 
 template <std::vector<BatchOffsets> (*kDescribe)(const KernelQuery&, GemmProblem&)>
@@ -22,6 +23,8 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   GemmProblem problem;
   problem.a = problem.b = problem.c = problem.bias = query.inputs[0].dtype;
   products->offsets = kDescribe(query, problem);
+  products->has_bias = problem.has_bias;
+  products->has_addend = problem.accumulate;
   if (!products->offsets.empty()) products->gemm = Gemm::create(problem);
   return products;
 }
@@ -38,10 +41,11 @@ int64_t scratch_bytes(const KernelQuery& query) {
 
 void run(const KernelContext& c) {
   const auto& products = c.prepared<Products>();
-  const void* bias = c.num_inputs() > 2 ? c.input(2).data : nullptr;
+  const void* bias = products.has_bias ? c.input(2).data : nullptr;
+  const auto* addend = products.has_addend ? c.inputs.back().as<const std::byte>() : nullptr;
   for (const BatchOffsets& at : products.offsets)
     products.gemm->run(c.input(0).as<std::byte>() + at.a, c.input(1).as<std::byte>() + at.b,
-                       c.output().as<std::byte>() + at.c, bias, c.scratch);
+                       c.output().as<std::byte>() + at.c, bias, c.scratch, addend ? addend + at.c : nullptr);
 }
 
 constexpr KernelImpl kMatmul[] = {

@@ -24,6 +24,7 @@ Described describe(const KernelQuery& query) {
 struct Products {
   std::shared_ptr<const Gemm> gemm;
   std::vector<BatchOffsets> offsets;
+  bool has_bias = false, has_addend = false;
 };
 
 template <Described (*kDescribe)(const KernelQuery&)>
@@ -33,6 +34,8 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   if (described.offsets.empty()) return products;
   products->gemm = Gemm::create(described.problem);
   products->offsets = std::move(described.offsets);
+  products->has_bias = described.problem.has_bias;
+  products->has_addend = described.problem.accumulate;
   return products;
 }
 
@@ -44,11 +47,13 @@ int64_t scratch_bytes(const KernelQuery& query) {
 
 void run(const KernelContext& c) {
   const auto& products = c.prepared<Products>();
+  const auto* addend = products.has_addend ? c.inputs.back().as<const std::byte>() : nullptr;
   for (const BatchOffsets& at : products.offsets)
     products.gemm->run({.a = c.input(0).as<std::byte>() + at.a,
                         .b = c.input(1).as<std::byte>() + at.b,
                         .c = c.output().as<std::byte>() + at.c,
-                        .bias = c.num_inputs() > 2 ? c.input(2).data : nullptr,
+                        .bias = products.has_bias ? c.input(2).data : nullptr,
+                        .addend = addend ? addend + at.c : nullptr,
                         .workspace = c.scratch,
                         .stream = launch_of(c).stream});
 }
