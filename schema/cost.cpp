@@ -25,16 +25,15 @@ double inner_size(const Call& call) {
 
 // q k^T and p v: two products of [queries, head_size] x [head_size, keys] per head; five in the backward
 // pass. A causal mask halves the useful work.
+template <class Op>
 double attention_flops(const Call& call, double products) {
-  const Shape &q = call.inputs[0].shape, &k = call.inputs[1].shape;
-  const AttrValue* layout = call.attributes.find("layout");
-  const bool bthd =
-      layout == nullptr || std::get<std::string>(*layout) == EnumNames<AttentionLayout>::names[0];
-  const double keys = static_cast<double>(k[bthd ? 1 : 2].value());
-  const AttrValue* causal = call.attributes.find("causal");
-  const double queries = static_cast<double>(q[bthd ? 1 : 2].value());
-  const double useful = causal && std::get<bool>(*causal) && queries > 1 ? 0.5 : 1.0;
-  return products * 2 * elements(call.inputs[0]) * keys * useful;
+  const auto op = from_attributes<Op>(call.attributes);
+  const auto [q, k, v] = ops::qkv_types(op, call.inputs);
+  const int time = op.layout == AttentionLayout::kBTHD ? 1 : 2;
+  const double queries = static_cast<double>(q.shape[time].value()),
+               keys = static_cast<double>(k.shape[time].value());
+  const double useful = op.causal && queries > 1 ? 0.5 : 1.0;
+  return products * 2 * elements(q) * keys * useful;
 }
 
 double flops_of(const Call& call) {
@@ -46,8 +45,8 @@ double flops_of(const Call& call) {
     for (const TensorType& type : call.outputs) flops += 2 * elements(type) * inner_size(call);
     return flops;
   }
-  if (op == "attention") return attention_flops(call, 2);
-  if (op == "attention_grad") return attention_flops(call, 5);
+  if (op == "attention") return attention_flops<ops::Attention>(call, 2);
+  if (op == "attention_grad") return attention_flops<ops::AttentionGrad>(call, 5);
   if (op == "linear_cross_entropy") {  // logits, and the two products of their gradient where it is made here
     const double logits = 2 * elements(call.inputs[0]) * static_cast<double>(call.inputs[1].shape[0].value());
     return call.outputs.size() > 1 ? 3 * logits : logits;

@@ -29,8 +29,8 @@ std::array<int64_t, 4> mask_strides(const TensorView& mask) {
 AttentionGeometry attention_geometry(const KernelQuery& query) {
   AttentionGeometry g;
   g.rules = rules_of(query);
-  const auto q = query.inputs[0].shape.sizes(), k = query.inputs[1].shape.sizes(),
-             v = query.inputs[2].shape.sizes();
+  const auto types = ops::qkv_types(g.rules, query.inputs);
+  const auto q = types[0].shape.sizes(), k = types[1].shape.sizes(), v = types[2].shape.sizes();
   const size_t heads = heads_first(g) ? 1 : 2, time = 3 - heads;
   g.batch = q[0];
   g.heads = q[heads];
@@ -40,18 +40,32 @@ AttentionGeometry attention_geometry(const KernelQuery& query) {
   g.size = q[3];
   g.v_size = v[3];
   g.scale = g.rules.scale != 0 ? g.rules.scale : 1 / std::sqrt(static_cast<double>(g.size));
-  g.first_optional = query.op.name() == ops::Attention::info.name ? 3 : 6;
+  g.first_optional = g.rules.operands() + (query.op.name() == ops::Attention::info.name ? 0 : 3);
   return g;
 }
 
-int64_t head_step(const AttentionGeometry& g, const TensorView& x) {
-  return heads_first(g) ? x.dim(2) * x.dim(3) : x.dim(3);
+Heads result_heads(const AttentionGeometry& g, const TensorView& x) {
+  const int64_t inner = x.dim(2) * x.dim(3);
+  const bool first = heads_first(g);
+  return {x.as<std::byte>(), x.dtype, x.dim(1) * inner, first ? inner : x.dim(3), first ? x.dim(3) : inner};
 }
 
-HeadRows head_rows(const AttentionGeometry& g, const TensorView& x, int64_t b, int64_t h) {
-  const int64_t offset = b * x.dim(1) * x.dim(2) * x.dim(3) + h * head_step(g, x);
-  return {x.as<std::byte>() + offset * static_cast<int64_t>(size_of(x.dtype)), x.dtype,
-          heads_first(g) ? x.dim(3) : x.dim(2) * x.dim(3)};
+namespace {
+
+QkvHeads qkv_heads(const AttentionGeometry& g, std::span<const TensorView> tensors) {
+  const Heads q = result_heads(g, tensors[0]);
+  if (!g.rules.packed()) return {q, result_heads(g, tensors[1]), result_heads(g, tensors[2])};
+  Heads k = q, v = q;
+  k.data = q.at(0, g.heads).data;
+  v.data = q.at(0, g.heads + g.key_heads).data;
+  return {q, k, v};
+}
+
+}  // namespace
+
+QkvHeads operand_heads(const AttentionGeometry& g, const KernelContext& c) { return qkv_heads(g, c.inputs); }
+QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c) {
+  return qkv_heads(g, c.outputs);
 }
 
 int64_t key_count(const AttentionGeometry& g, const KernelContext& c) {

@@ -13,6 +13,10 @@ struct AttentionGeometry {
   double scale = 1;
   int first_optional = 3;  // input number of the mask, or of key_length without one
 
+  // Input numbers of attention_grad.
+  int y() const { return rules.operands(); }
+  int lse() const { return rules.operands() + 1; }
+  int dy() const { return rules.operands() + 2; }
   int64_t group() const { return heads / key_heads; }
   int64_t lse_row(int64_t b, int64_t h) const { return (b * heads + h) * queries; }
 };
@@ -20,10 +24,26 @@ struct AttentionGeometry {
 // Of an `attention` or `attention_grad` node.
 AttentionGeometry attention_geometry(const KernelQuery& query);
 
-// Head `h` of batch entry `b` of q, k, v or anything of their form.
-HeadRows head_rows(const AttentionGeometry& g, const TensorView& x, int64_t b, int64_t h);
-// Elements from one head to the next.
-int64_t head_step(const AttentionGeometry& g, const TensorView& x);
+// Where the heads of one operand or result lie; steps in elements.
+struct Heads {
+  std::byte* data = nullptr;
+  DType dtype = DType::f32;
+  int64_t batch_step = 0, head_step = 0, row_step = 0;
+
+  HeadRows at(int64_t b, int64_t h) const {
+    const int64_t offset = b * batch_step + h * head_step;
+    return {data + offset * static_cast<int64_t>(size_of(dtype)), dtype, row_step};
+  }
+};
+
+struct QkvHeads {
+  Heads q, k, v;
+};
+
+QkvHeads operand_heads(const AttentionGeometry& g, const KernelContext& c);
+QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c);  // of attention_grad
+// Of y, or anything of its form.
+Heads result_heads(const AttentionGeometry& g, const TensorView& y);
 
 // How many keys exist in this run; a key_length out of range is reported and clamped.
 int64_t key_count(const AttentionGeometry& g, const KernelContext& c);

@@ -51,8 +51,8 @@ struct Head {
 };
 
 Head head_of(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h) {
-  return {head_rows(g, c.input(0), b, h), head_rows(g, c.input(1), b, h / g.group()),
-          head_rows(g, c.input(2), b, h / g.group()), sight_of(g, c, keys, b, h)};
+  const QkvHeads x = operand_heads(g, c);
+  return {x.q.at(b, h), x.k.at(b, h / g.group()), x.v.at(b, h / g.group()), sight_of(g, c, keys, b, h)};
 }
 
 double score(const AttentionGeometry& g, const Head& head, int64_t i, int64_t j) {
@@ -83,7 +83,7 @@ void forward_head(const AttentionGeometry& g, const KernelContext& c, int64_t ke
                   double* scratch) {
   const int64_t b = index / g.heads, h = index % g.heads;
   const Head head = head_of(g, c, keys, b, h);
-  const HeadRows y = head_rows(g, c.output(), b, h);
+  const HeadRows y = result_heads(g, c.output()).at(b, h);
   double *p = scratch, *row = scratch + g.keys;
   for (int64_t i = 0; i < g.queries; ++i) {
     const double lse = softmax_row(g, head, i, p);
@@ -100,7 +100,7 @@ int64_t backward_doubles(const AttentionGeometry& g) { return g.keys * (g.size +
 // One query's share of the gradients; `dk` and `dv` gather.
 void backward_row(const AttentionGeometry& g, const KernelContext& c, const Head& head, int64_t b, int64_t h,
                   int64_t i, double* p, double* dk, double* dv, double* dq) {
-  const HeadRows y = head_rows(g, c.input(3), b, h), dy = head_rows(g, c.input(5), b, h);
+  const HeadRows y = result_heads(g, c.input(g.y())).at(b, h), dy = result_heads(g, c.input(g.dy())).at(b, h);
   softmax_row(g, head, i, p);
   const double delta = dot(dy, i, y, i, g.v_size);
   std::fill(dq, dq + g.size, 0.0);
@@ -111,7 +111,7 @@ void backward_row(const AttentionGeometry& g, const KernelContext& c, const Head
     for (int64_t d = 0; d < g.size; ++d) dk[j * g.size + d] += ds * at(head.q, i, d);
     for (int64_t d = 0; d < g.size; ++d) dq[d] += ds * at(head.k, j, d);
   }
-  write_row(head_rows(g, c.output(0), b, h), i, dq, g.size);
+  write_row(gradient_heads(g, c).q.at(b, h), i, dq, g.size);
 }
 
 void backward_key_head(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t index,
@@ -123,9 +123,10 @@ void backward_key_head(const AttentionGeometry& g, const KernelContext& c, int64
     const Head head = head_of(g, c, keys, b, h);
     for (int64_t i = 0; i < g.queries; ++i) backward_row(g, c, head, b, h, i, p, dk, dv, dq);
   }
+  const QkvHeads to = gradient_heads(g, c);
   for (int64_t j = 0; j < g.keys; ++j) {
-    write_row(head_rows(g, c.output(1), b, key_head), j, dk + j * g.size, g.size);
-    write_row(head_rows(g, c.output(2), b, key_head), j, dv + j * g.v_size, g.v_size);
+    write_row(to.k.at(b, key_head), j, dk + j * g.size, g.size);
+    write_row(to.v.at(b, key_head), j, dv + j * g.v_size, g.v_size);
   }
 }
 

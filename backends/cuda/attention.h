@@ -20,7 +20,8 @@ struct AttentionShape {
   int64_t size = 0, v_size = 0;  // of a row of q and k, and of v and y
   double scale = 1;
   bool causal = false, has_mask = false, has_key_length = false, heads_first = false;
-  HeadSteps q, k, v, y;  // gradients lie as what they are gradients of
+  bool packed = false, gradient = false;  // packed: one tensor holds q, k and v
+  HeadSteps q, k, v, y;                   // gradients lie as what they are gradients of
   DType mask_dtype = DType::boolean;
   int64_t mask_steps[4] = {};  // along batch, head, query, key; 0 where broadcast
   int first_optional = 3;      // input number of the mask, or of key_length without one

@@ -31,8 +31,8 @@ void read_mask(AttentionShape& s, const TensorType& mask) {
 
 AttentionShape attention_shape(const KernelQuery& query) {
   const auto rules = rules_of(query);
-  const auto q = query.inputs[0].shape.sizes(), k = query.inputs[1].shape.sizes(),
-             v = query.inputs[2].shape.sizes();
+  const auto types = ops::qkv_types(rules, query.inputs);
+  const auto q = types[0].shape.sizes(), k = types[1].shape.sizes(), v = types[2].shape.sizes();
   AttentionShape s;
   s.dtype = query.inputs[0].dtype;
   s.heads_first = rules.layout == AttentionLayout::kBHTD;
@@ -48,24 +48,40 @@ AttentionShape attention_shape(const KernelQuery& query) {
   s.causal = rules.causal;
   s.has_mask = rules.has_mask;
   s.has_key_length = rules.has_key_length;
-  s.q = steps_of(q, s.heads_first);
-  s.k = steps_of(k, s.heads_first);
-  s.v = steps_of(v, s.heads_first);
+  s.packed = rules.packed();
+  s.gradient = !is_forward(query);
+  s.q = steps_of(s.packed ? query.inputs[0].shape.sizes() : q, s.heads_first);
+  s.k = s.packed ? s.q : steps_of(k, s.heads_first);
+  s.v = s.packed ? s.q : steps_of(v, s.heads_first);
   auto y = q;
   y[3] = v[3];
   s.y = steps_of(y, s.heads_first);
-  s.first_optional = is_forward(query) ? 3 : 6;
+  s.first_optional = rules.operands() + (is_forward(query) ? 0 : 3);
   if (s.has_mask) read_mask(s, query.inputs[static_cast<size_t>(s.first_optional)]);
   return s;
 }
 
 namespace {
 
+struct QkvPointers {
+  void *q, *k, *v;
+};
+
+// Of q, k and v, or of their gradients.
+QkvPointers qkv_pointers(const AttentionShape& s, std::span<const TensorView> tensors) {
+  if (!s.packed) return {tensors[0].data, tensors[1].data, tensors[2].data};
+  const auto head = [&](int64_t h) {
+    return tensors[0].as<std::byte>() + h * s.q.head * static_cast<int64_t>(size_of(s.dtype));
+  };
+  return {head(0), head(s.heads), head(s.heads + s.key_heads)};
+}
+
 AttentionData common_data(const AttentionShape& s, const KernelContext& c) {
   AttentionData d;
-  d.q = c.input(0).data;
-  d.k = c.input(1).data;
-  d.v = c.input(2).data;
+  const QkvPointers x = qkv_pointers(s, c.inputs);
+  d.q = x.q;
+  d.k = x.k;
+  d.v = x.v;
   if (s.has_mask) d.mask = c.input(s.first_optional).data;
   if (s.has_key_length) d.key_length = c.inputs.back().as<const int64_t>();
   d.scratch = c.scratch;
@@ -85,12 +101,14 @@ AttentionData forward_data(const AttentionShape& s, const KernelContext& c) {
 
 AttentionData backward_data(const AttentionShape& s, const KernelContext& c) {
   AttentionData d = common_data(s, c);
-  d.y = c.input(3).data;
-  d.lse = c.input(4).data;
-  d.dy = c.input(5).data;
-  d.dq = c.output(0).data;
-  d.dk = c.output(1).data;
-  d.dv = c.output(2).data;
+  const int y = s.packed ? 1 : 3;
+  d.y = c.input(y).data;
+  d.lse = c.input(y + 1).data;
+  d.dy = c.input(y + 2).data;
+  const QkvPointers dx = qkv_pointers(s, c.outputs);
+  d.dq = dx.q;
+  d.dk = dx.k;
+  d.dv = dx.v;
   return d;
 }
 

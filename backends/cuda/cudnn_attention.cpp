@@ -287,7 +287,7 @@ class Planned final : public CudnnAttention {
 std::optional<std::string> cudnn_attention_declines(const AttentionShape& s) {
   if (s.dtype != DType::f16 && s.dtype != DType::bf16) return "it takes f16 and bf16";
   if (s.has_mask) return "it takes no mask";
-  if (s.has_key_length && s.first_optional > 3) return "it takes no key_length in a gradient";
+  if (s.has_key_length && s.gradient) return "it takes no key_length in a gradient";
   if (s.queries * s.keys < kLeastScores || s.batch * s.heads * s.key_heads == 0)
     return "the tiles do small ones";
   if (s.size % 8 != 0 || s.v_size % 8 != 0 || s.size > 128 || s.v_size > 128 || s.size == 0 || s.v_size == 0)

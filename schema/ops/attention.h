@@ -3,6 +3,8 @@
 // A query that sees no key at all gives zeros, and its row statistic is -inf; its gradients are zero.
 #pragma once
 
+#include <array>
+
 #include "schema/graph.h"
 #include "schema/ops/rope.h"
 #include "schema/ops/swiglu.h"
@@ -28,27 +30,37 @@ struct AttentionOptions {
 namespace ops {
 
 // What attention and its gradient have in common. Optional inputs come last: mask, then key_length.
+// Instead of q, k and v they take one tensor [batch, time, heads + 2 packed_key_heads, head_size] that holds
+// the heads of all three in this order; their gradients then come as one such tensor.
 struct AttentionRules {
   bool causal = false;
   double scale = 0;  // 0: 1 / sqrt(head_size)
   AttentionLayout layout = AttentionLayout::kBTHD;
   bool has_mask = false, has_key_length = false;
+  int64_t packed_key_heads = 0;  // 0: q, k and v are three tensors
+
+  bool packed() const { return packed_key_heads > 0; }
+  int operands() const { return packed() ? 1 : 3; }  // inputs that hold q, k and v
   static void fields(auto& self, auto&& visit) {
     visit("causal", self.causal);
     visit("scale", self.scale);
     visit("layout", self.layout);
     visit("has_mask", self.has_mask);
     visit("has_key_length", self.has_key_length);
+    visit("packed_key_heads", self.packed_key_heads);
   }
 };
+
+// The types of q, k and v, which are read off a packed operand.
+std::array<TensorType, 3> qkv_types(const AttentionRules& rules, Types in);
 
 struct Attention : AttentionRules {
   static constexpr OpInfo info{
       .name = "attention",
       .doc =
           "softmax(scale q k^T + mask) v per head, with grouped key heads; `with_lse` adds "
-          "the log-sum-exp of each row as output 1.",
-      .inputs = {3, 5},
+          "the log-sum-exp of each row as output 1. `packed_key_heads`: one tensor holds q, k and v.",
+      .inputs = {1, 5},
       .precision = Precision::kMatmul};
   bool with_lse = false;
   static void fields(auto& self, auto&& visit) {
@@ -59,14 +71,15 @@ struct Attention : AttentionRules {
   void grad(GradientContext& g) const;
 };
 
-// Inputs q, k, v, y, lse, dy [, mask] [, key_length]; outputs dq, dk, dv.
+// Inputs q, k, v (or the three packed), y, lse, dy [, mask] [, key_length]; outputs dq, dk, dv (or these
+// packed).
 struct AttentionGrad : AttentionRules {
   static constexpr OpInfo info{
       .name = "attention_grad",
       .doc =
           "The gradients of attention by q, k and v, from (q, k, v, y, lse, dy) and what "
           "else the attention was given.",
-      .inputs = {6, 8},
+      .inputs = {4, 8},
       .precision = Precision::kMatmul};
   std::vector<TensorType> infer(Types in) const;
 };
@@ -80,5 +93,10 @@ struct AttentionGrad : AttentionRules {
 // from it.
 Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Value mask = {},
                 Value key_length = {});
+
+// The same of q, k and v that stand together, head by head: qkv is [batch, time, heads + 2 key_heads,
+// head_size].
+Value packed_attention(Value qkv, int64_t key_heads, const AttentionOptions& options = {}, Value mask = {},
+                       Value key_length = {});
 
 }  // namespace genesis

@@ -23,6 +23,8 @@ std::vector<TensorType> Rope::infer(Types in) const {
   const int64_t head_size = x.shape[3].value(), rotated = rotary_size == 0 ? head_size : rotary_size;
   if (rotated % 2 != 0 || rotated < 0 || rotated > head_size)
     fail("rope: rotary_size must be even and at most the head size {}, got {}", head_size, rotated);
+  if (heads < 0 || (x.shape[2].is_constant() && heads > x.shape[2].value()))
+    fail("rope: heads must be at most the {} of x {}, got {}", x.shape[2].to_string(), x.to_string(), heads);
   if (!(theta > 0)) fail("rope: theta must be positive, got {}", theta);
   return {x};
 }
@@ -49,8 +51,8 @@ Value emit(Value x, Value positions, const ops::Rope& op) {
 
 std::span<const OpDef* const> rope_ops() { return kOps; }
 
-Value rope(Value x, Value positions, double theta, RopeKind kind, int64_t rotary_size) {
-  return emit(x, positions, {.theta = theta, .kind = kind, .rotary_size = rotary_size});
+Value rope(Value x, Value positions, double theta, RopeKind kind, int64_t rotary_size, int64_t heads) {
+  return emit(x, positions, {.theta = theta, .kind = kind, .rotary_size = rotary_size, .heads = heads});
 }
 
 }  // namespace genesis

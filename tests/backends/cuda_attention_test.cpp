@@ -43,7 +43,41 @@ TEST(CudaAttention, ReadsStepsOfBothLayouts) {
   EXPECT_EQ(heads_first.q.row, 64);
 }
 
+Node packed_node(DType dtype, int64_t time, int64_t size) {
+  ops::Attention op;
+  op.causal = true;
+  op.packed_key_heads = 2;
+  return {to_attributes(op), {{dtype, {2, time, 18, size}}}, {{dtype, {2, time, 14, size}}}};
+}
+
+TEST(CudaAttention, PackedHeadsStandInOneRow) {
+  const AttentionShape s = attention_shape(packed_node(DType::bf16, 5, 64).query());
+  EXPECT_EQ(s.heads, 14);
+  EXPECT_EQ(s.key_heads, 2);
+  for (const HeadSteps& steps : {s.q, s.k, s.v}) {
+    EXPECT_EQ(steps.batch, 5 * 18 * 64);
+    EXPECT_EQ(steps.head, 64);
+    EXPECT_EQ(steps.row, 18 * 64);
+  }
+  EXPECT_EQ(s.y.row, 14 * 64);
+  EXPECT_EQ(s.first_optional, 1);
+  std::vector<bf16> qkv(2 * 5 * 18 * 64);
+  const TensorView view = view_of({DType::bf16, {2, 5, 18, 64}}, qkv.data());
+  const std::vector<TensorView> views = {view, view, view, view};
+  const Launch launch;
+  const AttentionData d =
+      backward_data(s, {.inputs = views, .outputs = std::span(views).first(1), .launch = &launch});
+  EXPECT_EQ(d.k, qkv.data() + 14 * 64);
+  EXPECT_EQ(d.v, qkv.data() + 16 * 64);
+  EXPECT_EQ(d.dq, qkv.data());
+  EXPECT_EQ(d.dv, qkv.data() + 16 * 64);
+}
+
 TEST(CudaAttention, EachShapeHasItsKernel) {
+  EXPECT_EQ(chosen(packed_node(DType::bf16, 1024, 64)), "fused");
+  EXPECT_EQ(chosen(packed_node(DType::f32, 1024, 64)), "tiles");
+  EXPECT_EQ(chosen(packed_node(DType::bf16, 2, 64)), "split keys");
+
   EXPECT_EQ(chosen(node(DType::bf16, 1, 1024, 64)), "split keys");
   EXPECT_EQ(chosen(node(DType::f32, 1, 1024, 128)), "split keys");
   EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 64)), "fused");

@@ -76,6 +76,38 @@ Ref attention_reference(const Setting& s, const Refs& x, bool mask_is_bool) {
   return y;
 }
 
+// q, k and v as the parts of one tensor of heads.
+Refs unpacked(const Setting& s, const Refs& x) {
+  Refs parts = {ref_zeros(s.shape(s.heads, s.queries, s.size)),
+                ref_zeros(s.shape(s.key_heads, s.keys, s.size)),
+                ref_zeros(s.shape(s.key_heads, s.keys, s.size))};
+  const int64_t rows = s.batch * s.queries;
+  int64_t from = 0;
+  for (int64_t row = 0; row < rows; ++row)
+    for (Ref& part : parts)
+      for (int64_t i = 0; i < part.numel() / rows; ++i) part[row * (part.numel() / rows) + i] = x[0][from++];
+  parts.insert(parts.end(), x.begin() + 1, x.end());
+  return parts;
+}
+
+void check_packed_attention(const std::string& name, const Setting& s, CaseInput mask = {}) {
+  OpCase one{.name = "packed_attention_" + name,
+             .inputs = {real(s.shape(s.heads + 2 * s.key_heads, s.queries, s.size), -2, 2)},
+             .build =
+                 [=](const Inputs& x) {
+                   const Value mask_value = s.mask.empty() ? Value{} : x[1];
+                   const Value length = s.key_length < 0 ? Value{} : x[s.mask.empty() ? 1 : 2];
+                   return Outputs{packed_attention(x[0], s.key_heads, s.options, mask_value, length)};
+                 },
+             .reference =
+                 [=](const Refs& x) {
+                   return Refs{attention_reference(s, unpacked(s, x), mask.dtype == DType::boolean)};
+                 }};
+  if (!s.mask.empty()) one.inputs.push_back(mask);
+  if (s.key_length >= 0) one.inputs.push_back(integer_data({}, {static_cast<double>(s.key_length)}));
+  check(one);
+}
+
 void check_attention(const std::string& name, const Setting& s, CaseInput mask = {}) {
   OpCase one{
       .name = "attention_" + name,
@@ -173,6 +205,22 @@ TEST(Attention, Decode) {
                   real({4, 2, 5}));
 }
 
+TEST(Attention, Packed) {
+  check_packed_attention("plain", {.batch = 2, .heads = 2, .key_heads = 2, .queries = 5, .keys = 5});
+  check_packed_attention(
+      "grouped", {.batch = 2, .heads = 6, .key_heads = 2, .queries = 6, .keys = 6, .options = kCausal});
+  check_packed_attention("one_query", {.batch = 2, .heads = 4, .key_heads = 2, .size = 16});
+  check_packed_attention(
+      "key_length",
+      {.heads = 4, .key_heads = 2, .queries = 3, .keys = 3, .size = 16, .options = kCausal, .key_length = 2});
+  check_packed_attention("float_mask", {.heads = 4, .key_heads = 2, .queries = 5, .keys = 5, .mask = {5, 5}},
+                         real({5, 5}, -2, 2));
+  check_packed_attention(
+      "bool_mask", {.batch = 2, .heads = 2, .key_heads = 1, .queries = 4, .keys = 4, .mask = {2, 1, 1, 4}},
+      booleans({2, 1, 1, 4}));
+  check_packed_attention("empty", {.heads = 2, .key_heads = 1, .queries = 0, .keys = 0});
+}
+
 TEST(Attention, EmptySizes) {
   check_attention("no_queries", {.heads = 2, .key_heads = 2, .queries = 0, .keys = 4});
   check_attention("no_keys", {.heads = 2, .key_heads = 2, .queries = 3, .keys = 0});
@@ -224,6 +272,20 @@ TEST(Attention, Errors) {
   expect_error(build({q, k, k, {DType::i32, {5, 6}}}), {"mask must be bool or floating-point"});
   expect_error(build({q, k, k, {DType::boolean, {5, 6}}, {DType::i64, {1}}}),
                {"key_length must be an i64 scalar"});
+}
+
+TEST(Attention, PackedErrors) {
+  const auto build = [](TensorType qkv, int64_t key_heads, AttentionOptions options = {}) {
+    return [=] {
+      infer_case({qkv}, [=](const Inputs& x) { return Outputs{packed_attention(x[0], key_heads, options)}; });
+    };
+  };
+  const TensorType qkv{DType::f32, {2, 5, 8, 16}};
+  expect_error(build(qkv, 5), {"no room", "5 heads", "f32[2,5,8,16]"});
+  expect_error(build(qkv, 3), {"2 query heads", "3 key heads"});
+  expect_error(build(qkv, 2, kHeadsFirst), {"[batch, time, heads, head_size]"});
+  expect_error(build({DType::f32, {2, 5, Dim::symbol("heads"), 16}}, 2), {"must be known"});
+  expect_error(build(qkv, 0), {"key_heads must be positive"});
 }
 
 TEST(Attention, SymbolicSizes) {
@@ -306,6 +368,67 @@ void expect_alike(const Tensors& got, const Tensors& expected, double tolerance)
   }
 }
 
+// [rows, a], [rows, b], ... as [rows, a + b + ...], and apart again: tensors of heads that stand together.
+Tensor side_by_side(const Tensors& parts, const Setting& s) {
+  const size_t rows = static_cast<size_t>(s.batch * s.queries);
+  std::byte* to;
+  const Tensor all = Tensor::uninitialized(
+      {parts[0].type().dtype, Shape::of(s.shape(s.heads + 2 * s.key_heads, s.queries, s.size))}, &to);
+  for (size_t row = 0; row < rows; ++row)
+    for (const Tensor& part : parts) {
+      const size_t bytes = static_cast<size_t>(part.type().bytes()) / rows;
+      to = std::copy_n(part.data() + row * bytes, bytes, to);
+    }
+  return all;
+}
+
+Tensors apart(const Tensor& all, const Tensors& like, const Setting& s) {
+  const size_t rows = static_cast<size_t>(s.batch * s.queries);
+  Tensors parts;
+  std::vector<std::byte*> to(like.size());
+  for (size_t i = 0; i < like.size(); ++i) parts.push_back(Tensor::uninitialized(like[i].type(), &to[i]));
+  const std::byte* from = all.data();
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t i = 0; i < like.size(); ++i) {
+      const size_t bytes = static_cast<size_t>(like[i].type().bytes()) / rows;
+      to[i] = std::copy_n(from, bytes, to[i]);
+      from += bytes;
+    }
+  return parts;
+}
+
+void expect_same_bits(const Tensors& got, const Tensors& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].type(), expected[i].type());
+    EXPECT_TRUE(std::equal(got[i].data(), got[i].data() + got[i].type().bytes(), expected[i].data()))
+        << "output " << i;
+  }
+}
+
+// Where operands lie changes no bit of what is computed from them.
+void compare_with_packed(const Setting& s, std::string_view implementation, const ops::AttentionRules& rules,
+                         const Tensors& inputs, size_t rest_from) {
+  const bool gradient = inputs.size() > 3 && rest_from == 6;
+  const Tensors qkv(inputs.begin(), inputs.begin() + 3);
+  Tensors packed = {side_by_side(qkv, s)};
+  packed.insert(packed.end(), inputs.begin() + 3, inputs.end());
+  ops::AttentionRules packed_rules = rules;
+  packed_rules.packed_key_heads = s.key_heads;
+  const auto attributes = [&](const ops::AttentionRules& r) {
+    ops::Attention forward;
+    ops::AttentionGrad backward;
+    static_cast<ops::AttentionRules&>(forward) = static_cast<ops::AttentionRules&>(backward) = r;
+    forward.with_lse = true;
+    return gradient ? to_attributes(backward) : to_attributes(forward);
+  };
+  const std::string_view op = gradient ? "attention_grad" : "attention";
+  const auto expected = run_with(implementation, op, attributes(rules), inputs);
+  const auto got = run_with(implementation, op, attributes(packed_rules), packed);
+  ASSERT_EQ(expected.has_value(), got.has_value());
+  if (expected) expect_same_bits(gradient ? apart((*got)[0], qkv, s) : *got, *expected);
+}
+
 void compare_implementations(const Setting& s, DType dtype, double tolerance) {
   SCOPED_TRACE(fmt::format("b{} h{}/{} q{} k{} d{}/{} causal={} mask={} key_length={}", s.batch, s.heads,
                            s.key_heads, s.queries, s.keys, s.size, s.value_size(), s.options.causal,
@@ -335,6 +458,11 @@ void compare_implementations(const Setting& s, DType dtype, double tolerance) {
   grad_inputs.insert(grad_inputs.end(), rest.begin(), rest.end());
   expect_alike(*run_with("blocks", "attention_grad", to_attributes(grad), grad_inputs),
                *run_with("reference", "attention_grad", to_attributes(grad), grad_inputs), 2 * tolerance);
+  if (s.heads_first() || s.queries != s.keys || s.size != s.value_size()) return;
+  for (const char* implementation : {"decode", "blocks", "reference"})
+    compare_with_packed(s, implementation, op, inputs, 3);
+  for (const char* implementation : {"blocks", "reference"})
+    compare_with_packed(s, implementation, grad, grad_inputs, 6);
 }
 
 TEST(Attention, BlocksAgreeWithTheFormula) {
@@ -407,6 +535,15 @@ TEST(Attention, DecodeAgreesWithTheFormula) {
   compare_implementations(
       {.heads = 8, .key_heads = 8, .queries = 1, .keys = 500, .size = 128, .options = kCausal}, DType::bf16,
       kBf16);
+  compare_implementations({.batch = 3,
+                           .heads = 6,
+                           .key_heads = 2,
+                           .queries = 4,
+                           .keys = 4,
+                           .size = 32,
+                           .options = kCausal,
+                           .key_length = 3},
+                          DType::f32, kF32);
 }
 
 // Every instruction set of this machine that the leaves are compiled for, not only the best.

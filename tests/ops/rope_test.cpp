@@ -15,6 +15,7 @@ struct Setting {
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;
   std::vector<double> at = {};  // the positions; empty: drawn
+  int64_t heads = 0;
 };
 
 Ref rope_reference(const Setting& s, const Ref& x, const Ref& positions) {
@@ -22,7 +23,7 @@ Ref rope_reference(const Setting& s, const Ref& x, const Ref& positions) {
   const int64_t size = x.dim(3), rotated = s.rotary_size ? s.rotary_size : size;
   for (int64_t flat = 0; flat < x.numel(); ++flat) {
     const auto at = unravel(flat, x.shape);
-    if (at[3] >= rotated) continue;
+    if (at[3] >= rotated || (s.heads && at[2] >= s.heads)) continue;
     const bool halves = s.kind == RopeKind::kHalf;
     const int64_t pair = halves ? at[3] % (rotated / 2) : at[3] / 2;
     const bool second = halves ? at[3] >= rotated / 2 : at[3] % 2 == 1;
@@ -40,7 +41,10 @@ void check_rope(const std::string& name, const Setting& s) {
   check({.name = "rope_" + name,
          .inputs = {real(s.shape),
                     s.at.empty() ? integers(s.positions, 0, 50) : integer_data(s.positions, s.at)},
-         .build = [=](const Inputs& x) { return Outputs{rope(x[0], x[1], s.theta, s.kind, s.rotary_size)}; },
+         .build =
+             [=](const Inputs& x) {
+               return Outputs{rope(x[0], x[1], s.theta, s.kind, s.rotary_size, s.heads)};
+             },
          .reference = [=](const Refs& x) { return Refs{rope_reference(s, x[0], x[1])}; },
          // Frequencies in double carry a relative error of 1e-16 times the position.
          .tolerance_f64 = s.at.empty() ? 1e-11 : 1e-9});
@@ -63,6 +67,12 @@ TEST(Rope, Partial) {
   check_rope("partial", {.shape = {2, 3, 2, 10}, .positions = {3}, .rotary_size = 4});
   check_rope("partial_interleaved",
              {.shape = {2, 3, 2, 10}, .positions = {3}, .kind = RopeKind::kInterleaved, .rotary_size = 6});
+}
+
+TEST(Rope, FirstHeads) {
+  check_rope("first_heads", {.shape = {2, 3, 5, 8}, .positions = {3}, .heads = 3});
+  check_rope("first_heads_packs", {.shape = {1, 2, 3, 32}, .positions = {1, 2}, .heads = 1});
+  check_rope("first_heads_partial", {.shape = {2, 3, 4, 10}, .positions = {3}, .rotary_size = 4, .heads = 2});
 }
 
 TEST(Rope, FarPositions) {
@@ -93,10 +103,10 @@ TEST(Rope, EmptySizes) {
 }
 
 TEST(Rope, Errors) {
-  const auto build = [](TensorType x, TensorType positions, int64_t rotary_size = 0) {
+  const auto build = [](TensorType x, TensorType positions, int64_t rotary_size = 0, int64_t heads = 0) {
     return [=] {
       infer_case({x, positions}, [=](const Inputs& v) {
-        return Outputs{rope(v[0], v[1], 10000, RopeKind::kHalf, rotary_size)};
+        return Outputs{rope(v[0], v[1], 10000, RopeKind::kHalf, rotary_size, heads)};
       });
     };
   };
@@ -105,6 +115,7 @@ TEST(Rope, Errors) {
   expect_error(build(x, {DType::i64, {4}}), {"i64[3]", "i64[2,3]", "i64[4]"});
   expect_error(build(x, {DType::f32, {3}}), {"f32[3]"});
   expect_error(build(x, positions, 5), {"even", "5"});
+  expect_error(build(x, positions, 0, 5), {"heads must be at most the 4", "5"});
   expect_error(build(x, positions, 10), {"at most the head size 8", "10"});
 }
 

@@ -54,13 +54,9 @@ std::optional<std::string> needs_f32_at_most(const KernelQuery& query) {
 
 AttentionHead head_of(const Geometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h) {
   const int64_t key_head = h / g.group();
-  return {head_rows(g, c.input(0), b, h),
-          head_rows(g, c.input(1), b, key_head),
-          head_rows(g, c.input(2), b, key_head),
-          g.size,
-          g.v_size,
-          static_cast<float>(g.scale),
-          sight_of(g, c, keys, b, h)};
+  const QkvHeads x = operand_heads(g, c);
+  return {x.q.at(b, h), x.k.at(b, key_head),         x.v.at(b, key_head),       g.size,
+          g.v_size,     static_cast<float>(g.scale), sight_of(g, c, keys, b, h)};
 }
 
 // --- forward
@@ -99,7 +95,7 @@ void run_forward(const KernelContext& c) {
     const int64_t part = cut.parts - 1 - index % cut.parts, b = index / cut.parts / g.heads,
                   h = index / cut.parts % g.heads;
     const int64_t first = part * cut.rows;
-    const ForwardTask task{head_of(g, c, keys, b, h), head_rows(g, c.output(), b, h).from(first),
+    const ForwardTask task{head_of(g, c, keys, b, h), result_heads(g, c.output()).at(b, h).from(first),
                            lse ? lse + g.lse_row(b, h) + first : nullptr, first,
                            std::min(cut.rows, g.queries - first)};
     slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
@@ -156,7 +152,7 @@ DecodeTask decode_task(const Geometry& g, const KernelContext& c, const DecodeCu
   return {head_of(g, c, keys, b, key_head * g.group() + first_head),
           g.queries,
           std::min(cut.heads, g.group() - first_head),
-          head_step(g, c.input(0)),
+          operand_heads(g, c).q.head_step,
           mask_head_step(g, c),
           first,
           std::min(kDecodeKeys, keys - first),
@@ -171,7 +167,7 @@ void merge_row(const Geometry& g, const KernelContext& c, const DecodeCut& cut, 
   const int64_t at = in_group % cut.heads * g.queries + query;
   const float lse =
       merge_partials(partials + cut.partial(column, 0) + at * cut.stride, parts, cut.rows * cut.stride,
-                     g.v_size, head_rows(g, c.output(), b, h).from(query));
+                     g.v_size, result_heads(g, c.output()).at(b, h).from(query));
   if (float* to = lse_of(c)) to[row] = lse;
 }
 
@@ -227,21 +223,23 @@ BackwardTask backward_task(const Geometry& g, const KernelContext& c, const Back
                 b = index / cut.parts / g.key_heads, h = key_head * g.group();
   BackwardTask task;
   task.head = head_of(g, c, keys, b, h);
-  task.y = head_rows(g, c.input(3), b, h);
-  task.dy = head_rows(g, c.input(5), b, h);
-  task.dk = head_rows(g, c.output(1), b, key_head);
-  task.dv = head_rows(g, c.output(2), b, key_head);
-  task.lse = c.input(4).as<float>() + g.lse_row(b, h);
+  const Heads y = result_heads(g, c.input(g.y()));
+  const QkvHeads to = gradient_heads(g, c);
+  task.y = y.at(b, h);
+  task.dy = result_heads(g, c.input(g.dy())).at(b, h);
+  task.dk = to.k.at(b, key_head);
+  task.dv = to.v.at(b, key_head);
+  task.lse = c.input(g.lse()).as<float>() + g.lse_row(b, h);
   task.queries = g.queries;
   task.group = g.group();
-  task.q_head_step = head_step(g, c.input(0));
-  task.y_head_step = head_step(g, c.input(3));
+  task.q_head_step = operand_heads(g, c).q.head_step;
+  task.y_head_step = y.head_step;
   task.mask_head_step = mask_head_step(g, c);
   task.first = part * cut.keys;
   task.count = std::min(cut.keys, g.keys - task.first);
   if (cut.parts == 1) {
-    task.dq = head_rows(g, c.output(0), b, h);
-    task.dq_head_step = head_step(g, c.output(0));
+    task.dq = to.q.at(b, h);
+    task.dq_head_step = to.q.head_step;
   } else {
     float* dq = dq_parts + part * cut.dq_part + (b * g.heads + h) * cut.dq_head;
     task.dq = {reinterpret_cast<std::byte*>(dq), DType::f32, cut.dq_ld};
@@ -262,7 +260,7 @@ void run_backward(const KernelContext& c) {
   });
   if (cut.parts == 1) return;
   for_each_task(g.batch * g.heads, cut.parts * cut.dq_part, [&](int64_t index) {
-    const HeadRows dq = head_rows(g, c.output(0), index / g.heads, index % g.heads);
+    const HeadRows dq = gradient_heads(g, c).q.at(index / g.heads, index % g.heads);
     for (int64_t query = 0; query < g.queries; ++query)
       sum_partials(dq_parts + index * cut.dq_head + query * cut.dq_ld, cut.parts, cut.dq_part, g.size,
                    dq.from(query));

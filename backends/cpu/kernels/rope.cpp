@@ -103,6 +103,7 @@ namespace {
 struct Prepared {
   ops::Rope op;
   int64_t batch, time, heads, size, pairs;
+  int64_t turned;                   // heads that turn; the rest pass through
   bool per_row;                     // positions [batch, time]
   std::vector<double> frequencies;  // of each pair, negative to turn back
 
@@ -124,6 +125,7 @@ std::shared_ptr<const Prepared> prepare_typed(const KernelQuery& query) {
   prepared->batch = x[0];
   prepared->time = x[1];
   prepared->heads = x[2];
+  prepared->turned = prepared->op.heads == 0 ? x[2] : prepared->op.heads;
   prepared->size = x[3];
   prepared->pairs = rotated / 2;
   prepared->per_row = query.inputs[1].shape.rank() == 2;
@@ -178,11 +180,15 @@ void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte
   ()(position, p.frequencies.data(), p.pairs, reinterpret_cast<float*>(scratch),
      reinterpret_cast<float*>(sines));
   const auto turn = wide ? turn_f64 : HWY_DYNAMIC_DISPATCH(turn_of)(c.output().dtype);
-  const int64_t row_bytes = p.heads * p.size * static_cast<int64_t>(size_of(c.output().dtype));
+  const int64_t head_bytes = p.size * static_cast<int64_t>(size_of(c.output().dtype)),
+                row_bytes = p.heads * head_bytes, turned_bytes = p.turned * head_bytes;
   for (int64_t b = 0; b < p.shared(); ++b) {
     const int64_t offset = (b * p.time + index) * row_bytes;
-    turn({c.input(0).as<std::byte>() + offset, c.output().as<std::byte>() + offset, scratch, sines, p.heads,
-          p.size, p.pairs, p.op.kind, streams(c.output(), p.pairs, c.input(0).data) && p.size % 32 == 0});
+    const std::byte* x = c.input(0).as<std::byte>() + offset;
+    std::byte* y = c.output().as<std::byte>() + offset;
+    turn({x, y, scratch, sines, p.turned, p.size, p.pairs, p.op.kind,
+          streams(c.output(), p.pairs, c.input(0).data) && p.size % 32 == 0});
+    if (x != y) std::copy(x + turned_bytes, x + row_bytes, y + turned_bytes);
   }
 }
 

@@ -1,5 +1,6 @@
 // swiglu and swiglu_grad on the CPU: one pass over memory, one exponential per element. Results may be
-// written over operands: every element is read before it is written.
+// written over operands: every element is read before it is written. Gate and up may stand side by side in
+// one operand: then a row of it is a stretch of elements, else all of them are.
 #include "backends/cpu/kernels/swiglu.h"
 
 #include <cmath>
@@ -35,35 +36,34 @@ void forward(const T* gate, const T* up, T* y, int64_t n) {
   });
 }
 
-// With s = sigmoid(x): d/dx of x s is s (1 + x (1 - s)).
+// With s = sigmoid(x): d/dx of x s is s (1 + x (1 - s)). `y`: the output once more, unless null.
 template <bool kStream, class T>
-void backward(const T* gate, const T* up, const T* dy, T* d_gate, T* d_up, int64_t n) {
+void backward(const T* gate, const T* up, const T* dy, T* d_gate, T* d_up, T* y, int64_t n) {
   const Vec one = hn::Set(kF32, 1.0f);
   each_vector(n, [&](int64_t i, auto part) {
     const Vec x = load(gate + i, part), u = load(up + i, part), g = load(dy + i, part), s = sigmoid(x);
     const Vec slope = hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one));
     put<kStream>(hn::Mul(hn::Mul(g, u), slope), d_gate + i, part);
     put<kStream>(hn::Mul(g, hn::Mul(x, s)), d_up + i, part);
+    if (y) put<kStream>(hn::Mul(hn::Mul(x, s), u), y + i, part);
   });
 }
 
 template <class T>
-void forward_range(const KernelContext& c, int64_t first, int64_t last) {
-  const auto *gate = c.input(0).as<T>(), *up = c.input(1).as<T>();
-  auto* y = c.output().as<T>();
-  const bool stream = streams(c.output(), 32, gate) && y != up;
-  (stream ? forward<true, T> : forward<false, T>)(gate + first, up + first, y + first, last - first);
+void forward_stretch(const SwigluCall& call, int64_t x_at, int64_t y_at, int64_t n) {
+  const auto *gate = static_cast<const T*>(call.gate), *up = static_cast<const T*>(call.up);
+  (call.stream ? forward<true, T> : forward<false, T>)(gate + x_at, up + x_at, static_cast<T*>(call.y) + y_at,
+                                                       n);
 }
 
 template <class T>
-void backward_range(const KernelContext& c, int64_t first, int64_t last) {
-  const auto *gate = c.input(0).as<T>(), *up = c.input(1).as<T>(), *dy = c.input(2).as<T>();
-  auto *d_gate = c.output(0).as<T>(), *d_up = c.output(1).as<T>();
-  const auto fresh = [&](int output) {
-    return streams(c.output(output), 32, gate) && c.output(output).data != up && c.output(output).data != dy;
-  };
-  (fresh(0) && fresh(1) ? backward<true, T> : backward<false, T>)(gate + first, up + first, dy + first,
-                                                                  d_gate + first, d_up + first, last - first);
+void backward_stretch(const SwigluCall& call, int64_t x_at, int64_t y_at, int64_t n) {
+  const auto *gate = static_cast<const T*>(call.gate), *up = static_cast<const T*>(call.up),
+             *dy = static_cast<const T*>(call.dy);
+  auto *d_gate = static_cast<T*>(call.d_gate), *d_up = static_cast<T*>(call.d_up);
+  (call.stream ? backward<true, T>
+               : backward<false, T>)(gate + x_at, up + x_at, dy + y_at, d_gate + x_at, d_up + x_at,
+                                     call.y ? static_cast<T*>(call.y) + y_at : nullptr, n);
 }
 
 template <class T>
@@ -79,18 +79,18 @@ SwigluFunction function_of(DType dtype) {
                                 : forward_untyped<f16>;
 }
 
-using Range = void (*)(const KernelContext&, int64_t, int64_t);
+using Stretch = void (*)(const SwigluCall&, int64_t, int64_t, int64_t);
 
-Range forward_of(DType dtype) {
-  return dtype == DType::f32    ? forward_range<float>
-         : dtype == DType::bf16 ? forward_range<bf16>
-                                : forward_range<f16>;
+Stretch forward_of(DType dtype) {
+  return dtype == DType::f32    ? forward_stretch<float>
+         : dtype == DType::bf16 ? forward_stretch<bf16>
+                                : forward_stretch<f16>;
 }
 
-Range backward_of(DType dtype) {
-  return dtype == DType::f32    ? backward_range<float>
-         : dtype == DType::bf16 ? backward_range<bf16>
-                                : backward_range<f16>;
+Stretch backward_of(DType dtype) {
+  return dtype == DType::f32    ? backward_stretch<float>
+         : dtype == DType::bf16 ? backward_stretch<bf16>
+                                : backward_stretch<f16>;
 }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE
@@ -99,7 +99,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace genesis::cpu {
 
-using SwigluRange = void (*)(const KernelContext&, int64_t, int64_t);
+using SwigluStretch = void (*)(const SwigluCall&, int64_t x_at, int64_t y_at, int64_t n);
 HWY_EXPORT(function_of);
 HWY_EXPORT(forward_of);
 HWY_EXPORT(backward_of);
@@ -113,35 +113,91 @@ void function_f64(const void* gate, const void* up, void* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) static_cast<double*>(y)[i] = g[i] * sigmoid(g[i]) * u[i];
 }
 
-void forward_f64(const KernelContext& c, int64_t first, int64_t last) {
-  function_f64(c.input(0).as<double>() + first, c.input(1).as<double>() + first,
-               c.output().as<double>() + first, last - first);
+void forward_f64(const SwigluCall& call, int64_t x_at, int64_t y_at, int64_t n) {
+  function_f64(static_cast<const double*>(call.gate) + x_at, static_cast<const double*>(call.up) + x_at,
+               static_cast<double*>(call.y) + y_at, n);
 }
 
-void backward_f64(const KernelContext& c, int64_t first, int64_t last) {
-  const auto *gate = c.input(0).as<double>(), *up = c.input(1).as<double>(), *dy = c.input(2).as<double>();
-  for (int64_t i = first; i < last; ++i) {
+void backward_f64(const SwigluCall& call, int64_t x_at, int64_t y_at, int64_t n) {
+  const auto *gate = static_cast<const double*>(call.gate) + x_at,
+             *up = static_cast<const double*>(call.up) + x_at,
+             *dy = static_cast<const double*>(call.dy) + y_at;
+  auto *d_gate = static_cast<double*>(call.d_gate) + x_at, *d_up = static_cast<double*>(call.d_up) + x_at;
+  for (int64_t i = 0; i < n; ++i) {
     const double x = gate[i], u = up[i], g = dy[i], s = sigmoid(x);
-    c.output(0).as<double>()[i] = g * u * s * (1 + x * (1 - s));
-    c.output(1).as<double>()[i] = g * x * s;
+    d_gate[i] = g * u * s * (1 + x * (1 - s));
+    d_up[i] = g * x * s;
+    if (call.y) static_cast<double*>(call.y)[y_at + i] = x * s * u;
   }
 }
 
-// Ranges begin at multiples of 64 elements, so that no vector straddles two.
-void run_ranges(const KernelContext& c, SwigluRange range) {
-  const int64_t n = c.output().numel(), tensors = c.num_inputs() + static_cast<int64_t>(c.outputs.size());
-  parallel_rows((n + 63) / 64, tensors * 64 * static_cast<int64_t>(size_of(c.output().dtype)),
-                [&](int64_t first, int64_t last) { range(c, first * 64, std::min(last * 64, n)); });
+// What of the operands and results lies where.
+struct Layout {
+  bool packed;
+  int64_t rows, n;  // stretches and their lengths; one where nothing is packed
+};
+
+Layout layout_of(const TensorView& y, bool packed) {
+  const int64_t n = packed ? y.dim(-1) : y.numel();
+  return {packed, packed && n > 0 ? y.numel() / n : 1, n};
+}
+
+template <class Void>
+Void* second_half(Void* data, DType dtype, int64_t n) {
+  using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+  return static_cast<Byte*>(data) + n * static_cast<int64_t>(size_of(dtype));
+}
+
+bool overlaps_operand(const KernelContext& c, const TensorView& result) {
+  return std::any_of(c.inputs.begin(), c.inputs.end(),
+                     [&](const TensorView& input) { return input.data == result.data; });
+}
+
+bool all_stream(const KernelContext& c, const Layout& layout) {
+  return std::all_of(c.outputs.begin(), c.outputs.end(), [&](const TensorView& result) {
+    return streams(result, layout.packed ? layout.n : 32, nullptr) && !overlaps_operand(c, result);
+  });
+}
+
+// Ranges begin at multiples of 64 elements, so that no vector straddles two; of packed operands, at rows.
+void run_stretches(const KernelContext& c, const SwigluCall& call, const Layout& layout,
+                   SwigluStretch stretch) {
+  const int64_t tensors = 3 + 2 * static_cast<int64_t>(c.outputs.size()),
+                element = static_cast<int64_t>(size_of(c.input(0).dtype));
+  if (layout.packed)
+    return parallel_rows(layout.rows, tensors * layout.n * element, [&](int64_t first, int64_t last) {
+      for (int64_t row = first; row < last; ++row)
+        stretch(call, 2 * row * layout.n, row * layout.n, layout.n);
+    });
+  parallel_rows((layout.n + 63) / 64, tensors * 64 * element, [&](int64_t first, int64_t last) {
+    stretch(call, first * 64, first * 64, std::min(last * 64, layout.n) - first * 64);
+  });
 }
 
 void run_forward(const KernelContext& c) {
   const DType dtype = c.output().dtype;
-  run_ranges(c, dtype == DType::f64 ? forward_f64 : HWY_DYNAMIC_DISPATCH(forward_of)(dtype));
+  const Layout layout = layout_of(c.output(), c.num_inputs() == 1);
+  SwigluCall call;
+  call.gate = c.input(0).data;
+  call.up = layout.packed ? second_half(call.gate, dtype, layout.n) : c.input(1).data;
+  call.y = c.output().data;
+  call.stream = all_stream(c, layout);
+  run_stretches(c, call, layout, dtype == DType::f64 ? forward_f64 : HWY_DYNAMIC_DISPATCH(forward_of)(dtype));
 }
 
 void run_backward(const KernelContext& c) {
-  const DType dtype = c.output().dtype;
-  run_ranges(c, dtype == DType::f64 ? backward_f64 : HWY_DYNAMIC_DISPATCH(backward_of)(dtype));
+  const TensorView& dy = c.inputs.back();
+  const Layout layout = layout_of(dy, c.num_inputs() == 2);
+  SwigluCall call;
+  call.gate = c.input(0).data;
+  call.up = layout.packed ? second_half(call.gate, dy.dtype, layout.n) : c.input(1).data;
+  call.dy = dy.data;
+  call.d_gate = c.output(0).data;
+  call.d_up = layout.packed ? second_half(call.d_gate, dy.dtype, layout.n) : c.output(1).data;
+  call.y = c.attributes<ops::SwigluGrad>().with_output ? c.outputs.back().data : nullptr;
+  call.stream = all_stream(c, layout);
+  run_stretches(c, call, layout,
+                dy.dtype == DType::f64 ? backward_f64 : HWY_DYNAMIC_DISPATCH(backward_of)(dy.dtype));
 }
 
 constexpr KernelImpl kSwiglu[] = {{.name = "simd", .run = run_forward}};

@@ -16,9 +16,10 @@ struct RopeArguments {
   const void* x = nullptr;
   void* y = nullptr;
   const int64_t* positions = nullptr;
-  int64_t rows = 0, time = 1;  // rows: batch * time
-  int heads = 1, size = 2, pairs = 1;
-  int at_once = 1;  // rows of a block
+  int64_t rows = 0, time = 1;          // rows: batch * time
+  int heads = 1, size = 2, pairs = 1;  // heads that turn
+  int row_size = 2;                    // elements of a row: those of the heads that turn, then the others'
+  int at_once = 1;                     // rows of a block
   bool per_row = false, halves = true;
   double exponent = 0;              // of pair i: theta ^ (exponent * i)
   double theta = 1, direction = 1;  // -1: back
@@ -97,17 +98,27 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ 
   for (int i = threadIdx.x; i < a.at_once * turned; i += blockDim.x) {
     const int row = i / turned, head = i % turned / (a.pairs / N), pair = i % (a.pairs / N) * N;
     if (first + row >= a.rows) break;
-    const int64_t at = ((first + row) * a.heads + head) * a.size;
+    const int64_t at = (first + row) * a.row_size + head * a.size;
     const W* cosines = tables + row * a.pairs;
     turn<T, N>(a, static_cast<const T*>(a.x) + at, static_cast<T*>(a.y) + at, pair, cosines,
                cosines + a.at_once * a.pairs);
   }
-  if (rest == 0 || a.x == a.y) return;
+  if (a.x == a.y) return;
   for (int i = threadIdx.x; i < a.at_once * a.heads * rest; i += blockDim.x) {
     const int64_t row = first + i / (a.heads * rest);
     if (row >= a.rows) break;
-    const int64_t at = (row * a.heads + i / rest % a.heads) * a.size + 2 * a.pairs + i % rest;
+    const int64_t at = row * a.row_size + i / rest % a.heads * a.size + 2 * a.pairs + i % rest;
     static_cast<T*>(a.y)[at] = static_cast<const T*>(a.x)[at];
+  }
+  // What stands behind the heads that turn.
+  using P = Pack<T, N>;
+  const int turned_size = a.heads * a.size, packs = (a.row_size - turned_size) / N;
+  for (int i = threadIdx.x; i < a.at_once * packs; i += blockDim.x) {
+    const int64_t row = first + i / packs;
+    if (row >= a.rows) break;
+    const int64_t at = row * a.row_size + turned_size + i % packs * N;
+    *reinterpret_cast<P*>(static_cast<T*>(a.y) + at) =
+        *reinterpret_cast<const P*>(static_cast<const T*>(a.x) + at);
   }
 }
 
@@ -118,7 +129,8 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const int64_t rotated = op.rotary_size == 0 ? x[3] : op.rotary_size;
   a->rows = x[0] * x[1];
   a->time = x[1];
-  a->heads = static_cast<int>(x[2]);
+  a->heads = static_cast<int>(op.heads == 0 ? x[2] : op.heads);
+  a->row_size = static_cast<int>(x[2] * x[3]);
   a->size = static_cast<int>(x[3]);
   a->pairs = static_cast<int>(rotated / 2);
   a->per_row = query.inputs[1].shape.rank() == 2;
