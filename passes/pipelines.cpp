@@ -19,6 +19,9 @@
 #include "passes/group_updates.h"
 #include "passes/make_plan.h"
 #include "passes/merge_linear.h"
+#include "passes/merge_projections.h"
+#include "passes/pack_attention.h"
+#include "passes/recompute_swiglu.h"
 #include "passes/remat.h"
 #include "passes/simplify.h"
 #include "schema/model.h"
@@ -39,7 +42,14 @@ constexpr Pass kPreparation[] = {
     {"fuse_linear_cross_entropy", "before autodiff, which would read the logits a second time",
      fuse_linear_cross_entropy},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
+    {"pack_attention",
+     "after simplify: it knows one layout; before autodiff, so that gradients are packed too",
+     pack_attention},
     {"dce", "last: nothing unread is differentiated", eliminate_dead_code},
+};
+
+constexpr Pass kLowPrecision[] = {
+    {"merge_projections", "weights are casts now, and nothing is differentiated yet", merge_projections},
 };
 
 constexpr Pass kInference[] = {
@@ -55,6 +65,7 @@ constexpr Pass kInference[] = {
      fuse_linear_cross_entropy},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
+    {"pack_attention", "after simplify: it knows one layout", pack_attention},
     {"merge_linear",
      "after the passes that change single layers: those alike in all but weights become one step",
      merge_linear},
@@ -72,6 +83,8 @@ constexpr Pass kTraining[] = {
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
     {"merge_linear", "layers alike in all but weights become one step, where rows are few", merge_linear},
     {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
+    {"recompute_swiglu", "after dce: gradients that nobody asked for do not count as readers",
+     recompute_swiglu},
     {"fuse_norm_residual", "before fuse_elementwise, which would take the addition", fuse_norm_residual},
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
@@ -81,6 +94,7 @@ constexpr Pass kTraining[] = {
 }  // namespace
 
 std::span<const Pass> preparation_pipeline() { return kPreparation; }
+std::span<const Pass> low_precision_pipeline() { return kLowPrecision; }
 std::span<const Pass> inference_pipeline() { return kInference; }
 std::span<const Pass> training_pipeline() { return kTraining; }
 
@@ -95,7 +109,8 @@ std::span<const Pass> pipeline_for(const Graph& graph) {
 
 std::vector<Pass> all_passes() {
   std::vector<Pass> passes;
-  for (const auto pipeline : {preparation_pipeline(), inference_pipeline(), training_pipeline()})
+  for (const auto pipeline :
+       {preparation_pipeline(), low_precision_pipeline(), inference_pipeline(), training_pipeline()})
     for (const Pass& pass : pipeline)
       if (std::none_of(passes.begin(), passes.end(), [&](const Pass& p) { return p.name == pass.name; }))
         passes.push_back(pass);

@@ -9,6 +9,8 @@ namespace genesis::passes {
 // Before add_train_step: what autodiff should see as one op with a good gradient of its own. Works on
 // symbols.
 std::span<const Pass> preparation_pipeline();
+// By add_train_step, between casting to low precision and autodiff.
+std::span<const Pass> low_precision_pipeline();
 // For graphs without a backward part.
 std::span<const Pass> inference_pipeline();
 // For graphs with one.

@@ -31,6 +31,7 @@ struct TrainOptions {
   // that after `scale_interval` good steps.
   TrainPrecision precision = TrainPrecision::kF32;
   std::vector<std::string> keep_f32;  // nodes, by name: computed in f32 nevertheless
+  bool merge_projections = true;      // in bf16 and f16: q, k and v as one product, gate and up as another
   double loss_scale = 65536;
   int64_t scale_interval = 2000;
   std::string entry = "loss", output = "loss";  // the number to minimise
@@ -66,6 +67,7 @@ struct TrainOptions {
     visit("no_decay", self.no_decay);
     visit("precision", self.precision);
     visit("keep_f32", self.keep_f32);
+    visit("merge_projections", self.merge_projections);
     visit("loss_scale", self.loss_scale);
     visit("scale_interval", self.scale_interval);
     visit("entry", self.entry);

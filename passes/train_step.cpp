@@ -7,6 +7,7 @@
 #include "passes/cast_precision.h"
 #include "passes/inline_graph.h"
 #include "passes/loss_scale.h"
+#include "passes/pipelines.h"
 #include "schema/ops/cast.h"
 #include "schema/ops/elementwise.h"
 #include "schema/ops/optimizer.h"
@@ -27,8 +28,9 @@ Graph loss_graph_for(Model& model, const TrainOptions& options) {
   const Graph& authored = model.entry(options.entry);
   if (options.precision == TrainPrecision::kF32) return copy_graph(authored, model);
   check_keep_f32(authored, options.keep_f32);
-  return mixed_precision(authored, options.precision == TrainPrecision::kBf16 ? DType::bf16 : DType::f16,
-                         options.keep_f32);
+  const DType low = options.precision == TrainPrecision::kBf16 ? DType::bf16 : DType::f16;
+  Graph mixed = mixed_precision(authored, low, options.keep_f32);
+  return options.merge_projections ? run_passes(mixed, low_precision_pipeline(), {}) : std::move(mixed);
 }
 
 // The gradient as the backward pass made it: widening a low one adds no bit, and every reader here computes

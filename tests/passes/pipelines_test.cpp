@@ -12,7 +12,7 @@ TEST(Pipelines, EveryPassHasAReasonAndARowInTheDocs) {
   std::ifstream file(std::string(GENESIS_SOURCE_ROOT) + "/docs/passes.md");
   std::stringstream docs;
   docs << file.rdbuf();
-  for (const auto pipeline : {preparation_pipeline(), inference_pipeline(), training_pipeline()})
+  for (const auto pipeline : {preparation_pipeline(), low_precision_pipeline(), inference_pipeline(), training_pipeline()})
     for (const Pass& pass : pipeline) {
       EXPECT_FALSE(pass.why.empty()) << pass.name;
       EXPECT_NE(docs.str().find("| `" + std::string(pass.name) + "` |"), std::string::npos)

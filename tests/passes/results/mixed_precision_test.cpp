@@ -1,5 +1,6 @@
 // Training in bf16 and f16 that runs: loss curves beside f32, every bit of f32 where everything is kept, and
 // the dynamic loss scale through overflows.
+#include <algorithm>
 #include <cmath>
 
 #include "executor/session.h"
@@ -92,6 +93,33 @@ TEST(MixedPrecisionResults, KeepingEverythingInF32KeepsEveryBit) {
     EXPECT_EQ(curve(c, "adamw,clip=1", 3), curve(c, "adamw,clip=1,precision=bf16,keep_f32=*", 3));
   }
   EXPECT_EQ(curve(kQwen2, "adamw,clip=1", 3), curve(kQwen2, "adamw,clip=1,precision=f16,keep_f32=*", 3));
+}
+
+int count_of(const Graph& graph, std::string_view op) {
+  return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                                        [&](const Node& node) { return node.op->name() == op; }));
+}
+
+// One product for q, k and v and one for gate and up round differently from three and two, no more.
+TEST(MixedPrecisionResults, MergedProjectionsGiveTheSameCurve) {
+  for (const char* precision : {"bf16", "f16"}) {
+    const std::string options = std::string("adamw,lr=2e-3,clip=1.0,precision=") + precision;
+    const std::vector<double> merged = curve(kQwen2, options, 10),
+                              apart = curve(kQwen2, options + ",merge_projections=false", 10);
+    for (size_t i = 0; i < apart.size(); ++i)
+      EXPECT_NEAR(merged[i], apart[i], 2e-3 * apart[i]) << precision << " step " << i;
+  }
+}
+
+TEST(MixedPrecisionResults, LayersThatAreKeptAreNotMerged) {
+  const auto products = [](const std::string& more) {
+    return count_of(trained(kQwen2, "adamw,precision=bf16" + more)->entry("train_step"), "linear");
+  };
+  const int apart = products(",merge_projections=false");
+  EXPECT_EQ(products(""), apart - 2 * 3);  // in each of two layers
+  EXPECT_EQ(products(",keep_f32=model.layers.0.self_attn.k_proj*"), apart - 2 - 1 - 1);
+  EXPECT_EQ(products(",keep_f32=*.up_proj*"), apart - 2 * 2);
+  EXPECT_EQ(products(",accumulate=2"), 2 * (apart - 2 * 3));
 }
 
 TEST(MixedPrecisionResults, KeepingALayerIsCloserToF32) {
