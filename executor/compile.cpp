@@ -14,7 +14,8 @@ passes::PlanOptions plan_options(const std::set<std::string>& disabled) {
   const auto on = [&](std::string_view name) { return !disabled.contains(std::string(name)); };
   return {.in_place = on(passes::kInPlaceSwitch),
           .schedule = on(passes::kOrderSwitch),
-          .reuse = on(passes::kReuseSwitch)};
+          .reuse = on(passes::kReuseSwitch),
+          .side_stream = on(passes::kSideStreamSwitch)};
 }
 
 // What the options say, else what the model says.

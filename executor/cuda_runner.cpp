@@ -6,6 +6,7 @@
 #include "backends/cuda/runtime.h"
 #include "executor/cuda_transfers.h"
 #include "executor/step_call.h"
+#include "executor/step_streams.h"
 #include "schema/error.h"
 
 namespace genesis {
@@ -94,10 +95,12 @@ class CudaRunner final : public Runner {
   void capture() {
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
     cudaGraph_t graph = nullptr;
+    std::vector<cuda::Event> order;
     try {
-      for (const StepCall& call : calls_) start(call);
+      order = start_on_streams();
       finish_steps();
     } catch (...) {
+      for (cuda::Launch& launch : launches_) launch.stream = stream_;
       cudaStreamEndCapture(stream_, &graph);
       if (graph) cudaGraphDestroy(graph);
       cudaGetLastError();
@@ -105,6 +108,45 @@ class CudaRunner final : public Runner {
     }
     check(cudaStreamEndCapture(stream_, &graph), "ending a capture");
     graph_ = cuda::make_graph(graph);
+  }
+
+  // Captured events become edges of the graph.
+  std::vector<cuda::Event> start_on_streams() {
+    const StepStreams streams = streams_of_plan();
+    std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
+    if (streams.last_aside >= 0) {
+      if (!side_) side_ = cuda::make_stream();
+      done.back() = recorded(stream_);
+    }
+    std::vector<bool> awaited(calls_.size(), false);
+    for (int32_t step : streams.waits_for)
+      if (step >= 0) awaited[static_cast<size_t>(step)] = true;
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      const cudaStream_t stream = launches_[i].stream = streams.aside[i] ? side_.get() : stream_;
+      if (const int32_t step = streams.waits_for[i]; step != StepStreams::kNothing)
+        wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
+      start(calls_[i]);
+      launches_[i].stream = stream_;
+      if (awaited[i]) done[i] = recorded(stream);
+    }
+    if (streams.last_aside >= 0) wait_on(stream_, done.emplace_back(recorded(side_.get())));
+    return done;  // to be kept until the capture ends
+  }
+
+  StepStreams streams_of_plan() const {
+    if (!plan_.one_stream) return assign_streams(plan_, make_step_graph(plan_));
+    return {.aside = std::vector<bool>(calls_.size(), false),
+            .waits_for = std::vector<int32_t>(calls_.size(), StepStreams::kNothing)};
+  }
+
+  static cuda::Event recorded(cudaStream_t stream) {
+    cuda::Event event = cuda::make_event(false);
+    check(cudaEventRecord(event.get(), stream), "ordering streams");
+    return event;
+  }
+
+  static void wait_on(cudaStream_t stream, const cuda::Event& event) {
+    check(cudaStreamWaitEvent(stream, event.get()), "ordering streams");
   }
 
   void start(const StepCall& call) {
@@ -240,6 +282,7 @@ class CudaRunner final : public Runner {
   std::shared_ptr<std::byte> firsts_;  // of find_nonfinite, made when first asked for
   int64_t first_bytes_ = 0;
   std::vector<std::byte*> host_inputs_;
+  cuda::Stream side_;  // of captures only: in a graph it is a branch
   cuda::GraphExec graph_;
 };
 

@@ -19,12 +19,14 @@ struct PlanOptions {
   bool in_place = true;  // off: every result gets memory of its own (to show that in-place changes nothing)
   bool schedule = true;  // off: nodes run in the graph's order
   bool reuse = true;     // off: no two buffers share memory
+  bool side_stream = true;  // off: a GPU runs one step after the other
 };
 
 // The names by which --disable switches them off, beside those of passes.
 inline constexpr std::string_view kOrderSwitch = "node_order", kInPlaceSwitch = "in_place",
-                                  kReuseSwitch = "memory_reuse";
-inline constexpr std::string_view kPlanSwitches[] = {kOrderSwitch, kInPlaceSwitch, kReuseSwitch};
+                                  kReuseSwitch = "memory_reuse", kSideStreamSwitch = "side_stream";
+inline constexpr std::string_view kPlanSwitches[] = {kOrderSwitch, kInPlaceSwitch, kReuseSwitch,
+                                                     kSideStreamSwitch};
 
 // The order in which make_plan would run the nodes.
 std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options = {});

@@ -52,7 +52,7 @@ class Assigner {
   }
 
   // The first input that `value` may be written over, as far as its op and the types say.
-  std::optional<ValueId> in_place_source(ValueId value) const {
+  std::optional<ValueId> in_place_source(ValueId value) {
     const ValueInfo& info = graph_.value(value);
     if (info.kind != ValueKind::kNode) return std::nullopt;
     const Node& node = graph_.node(info.producer);
@@ -61,13 +61,17 @@ class Assigner {
     return std::nullopt;
   }
 
-  std::vector<ValueId> in_place_candidates(const Node& node, int output) const {
-    std::vector<ValueId> candidates;
-    std::vector<TensorType> outputs;
-    for (ValueId id : node.outputs) outputs.push_back(graph_.type(id));
-    for (const InPlace& pair : in_place_pairs(*node.op, node.attributes, graph_.input_types(node), outputs))
-      if (pair.output == output) candidates.push_back(node.inputs[static_cast<size_t>(pair.input)]);
-    return candidates;
+  // Outputs of a node are asked about one after the other; a grouped update has a thousand of them.
+  const std::vector<ValueId>& in_place_candidates(const Node& node, int output) {
+    if (candidates_of_ != &node) {
+      candidates_of_ = &node;
+      std::vector<TensorType> outputs;
+      for (ValueId id : node.outputs) outputs.push_back(graph_.type(id));
+      candidates_.assign(node.outputs.size(), {});
+      for (const InPlace& pair : in_place_pairs(*node.op, node.attributes, graph_.input_types(node), outputs))
+        candidates_[static_cast<size_t>(pair.output)].push_back(node.inputs[static_cast<size_t>(pair.input)]);
+    }
+    return candidates_[static_cast<size_t>(output)];
   }
 
   int32_t new_root(Root root) {
@@ -182,6 +186,8 @@ class Assigner {
   std::vector<std::pair<int32_t, int32_t>> state_roots_;  // state -> root
   std::vector<int> last_read_;                            // by value: last step that reads it, -1: none
   std::vector<int32_t> target_state_;  // by value: state whose memory it may take, -1: none
+  const Node* candidates_of_ = nullptr;
+  std::vector<std::vector<ValueId>> candidates_;  // of that node, by output
 };
 
 }  // namespace

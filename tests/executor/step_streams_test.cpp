@@ -1,0 +1,131 @@
+// Steps that run aside change nothing that anyone can see: whatever a step waits for is done before it, by
+// the order of its own stream or by a wait for the other.
+#include "executor/step_streams.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backends/cpu/kernels.h"
+#include "executor/compile.h"
+#include "models/zoo.h"
+#include "passes/pipelines.h"
+#include "passes/train_step.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+constexpr int64_t kSmallBytes = 1024, kLargeBytes = 400 << 20;
+
+// A step of `bytes` in and out.
+Step step(std::vector<int64_t> inputs, int64_t output, int64_t bytes) {
+  const auto buffer = [&](int64_t at) { return BufferRef{Space::kArena, 0, at * kLargeBytes, bytes}; };
+  const TensorType type{DType::u8, {bytes}};
+  Step made{.op = find_op("neg")};
+  for (int64_t input : inputs) {
+    made.inputs.push_back(buffer(input));
+    made.input_types.push_back(type);
+  }
+  made.outputs = {buffer(output)};
+  made.output_types = {type};
+  return made;
+}
+
+StepStreams streams_of(const Plan& plan) { return assign_streams(plan, make_step_graph(plan)); }
+
+int count_aside(const StepStreams& streams) {
+  return static_cast<int>(std::count(streams.aside.begin(), streams.aside.end(), true));
+}
+
+TEST(StepStreams, ASmallStepRunsBesideALargeOne) {
+  Plan plan;
+  plan.steps = {step({}, 0, kLargeBytes), step({0}, 1, kSmallBytes), step({0}, 2, kLargeBytes),
+                step({1, 2}, 3, kLargeBytes)};
+  const StepStreams streams = streams_of(plan);
+  EXPECT_EQ(streams.aside, (std::vector<bool>{false, true, false, false}));
+  EXPECT_EQ(streams.waits_for, (std::vector<int32_t>{StepStreams::kNothing, 0, StepStreams::kNothing, 1}));
+  EXPECT_EQ(streams.last_aside, 1);
+}
+
+TEST(StepStreams, WhatDependsOnNothingWaitsForTheBeginning) {
+  Plan plan;
+  plan.steps = {step({}, 0, kSmallBytes), step({}, 1, kLargeBytes)};
+  const StepStreams streams = streams_of(plan);
+  EXPECT_EQ(streams.aside, (std::vector<bool>{true, false}));
+  EXPECT_EQ(streams.waits_for, (std::vector<int32_t>{StepStreams::kBegin, StepStreams::kNothing}));
+}
+
+TEST(StepStreams, AChainAndLargeStepsStayInLine) {
+  Plan chain, large;
+  for (int64_t i = 0; i < 6; ++i) {
+    chain.steps.push_back(step({i}, i + 1, kSmallBytes));
+    large.steps.push_back(step({0}, i + 1, kLargeBytes));
+  }
+  EXPECT_EQ(count_aside(streams_of(chain)), 0);
+  EXPECT_EQ(streams_of(chain).last_aside, StepStreams::kNothing);
+  EXPECT_EQ(count_aside(streams_of(large)), 0);
+}
+
+// Follows both streams: what is certainly done, of each, when a step starts.
+void expect_order(const Plan& plan, const StepStreams& streams) {
+  using Done = std::array<int32_t, 2>;  // by stream: its last step that is done
+  const StepGraph graph = make_step_graph(plan);
+  std::vector<Done> behind(plan.steps.size());  // once a step is done
+  Done now[2] = {{-1, -1}, {-1, -1}};           // by stream
+  std::vector<std::vector<size_t>> predecessors(plan.steps.size());
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    for (int32_t next : graph.successors[i]) predecessors[static_cast<size_t>(next)].push_back(i);
+  }
+  bool joined = false;  // a capture takes up the second stream at its first wait
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const bool aside = streams.aside[i];
+    Done& mine = now[aside];
+    const int32_t waits_for = streams.waits_for[i];
+    if (waits_for >= 0) {
+      ASSERT_LT(static_cast<size_t>(waits_for), i);
+      ASSERT_NE(streams.aside[static_cast<size_t>(waits_for)], aside);
+      for (size_t s = 0; s < 2; ++s) mine[s] = std::max(mine[s], behind[static_cast<size_t>(waits_for)][s]);
+    }
+    joined = joined || (aside && waits_for != StepStreams::kNothing);
+    ASSERT_TRUE(joined || !aside);
+    for (size_t p : predecessors[i])
+      ASSERT_GE(mine[streams.aside[p]], static_cast<int32_t>(p)) << "step " << i << " needs step " << p;
+    mine[aside] = static_cast<int32_t>(i);
+    behind[i] = mine;
+    ASSERT_TRUE(!aside || streams.last_aside >= static_cast<int32_t>(i));
+  }
+}
+
+TEST(StepStreams, EveryDependencyOfRealPlansIsKept) {
+  const std::shared_ptr<Model> model = models::make_model("qwen2", {{"hidden_size", "512"},
+                                                                    {"intermediate_size", "1024"},
+                                                                    {"num_hidden_layers", "2"},
+                                                                    {"num_attention_heads", "4"},
+                                                                    {"num_key_value_heads", "2"},
+                                                                    {"vocab_size", "64"}});
+  const passes::TrainOptions train = passes::parse_train_options("adamw,clip=1.0");
+  model->replace_entry(passes::run_passes(model->entry(train.entry), passes::preparation_pipeline(), {}, {}));
+  passes::add_train_step(*model, train);
+  const Target target = cpu::cpu_target();
+  for (const auto& [entry, bindings] :
+       {std::pair<std::string, Bindings>{"train_step", {{"batch", 16}, {"seq", 1024}}},
+        {"prefill", {{"seq", 1024}}},
+        {"decode", {}}}) {
+    const CompiledEntry made = compile_entry(*model, entry, bindings, target, {});
+    const StepStreams streams = streams_of(made.plan);
+    if (entry == "train_step") {
+      EXPECT_GT(count_aside(streams), 3);
+    } else if (entry == "decode") {
+      EXPECT_EQ(count_aside(streams), 0) << "a chain of kernels that are over at once";
+    }
+    expect_order(made.plan, streams);
+    EXPECT_FALSE(made.plan.one_stream);
+    EXPECT_TRUE(
+        compile_entry(*model, entry, bindings, target, {.disabled_passes = {"side_stream"}}).plan.one_stream);
+  }
+}
+
+}  // namespace
+}  // namespace genesis
