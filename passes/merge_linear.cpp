@@ -36,7 +36,7 @@ Value bias_of(Rewriter& rewriter, const Node& node) {
 }
 
 Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {
-  if (node.op->name() != "swiglu") return std::nullopt;
+  if (node.op->name() != "swiglu" || node.inputs.size() != 2) return std::nullopt;
   const Graph& graph = rewriter.old();
   const Node *gate = sole_producer(graph, uses, node.inputs[0], "linear"),
              *up = sole_producer(graph, uses, node.inputs[1], "linear");

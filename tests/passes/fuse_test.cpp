@@ -152,6 +152,12 @@ TEST(MergeLinear, LeavesGateAndUpWithOtherReaders) {
   EXPECT_NE(text.find("swiglu("), std::string::npos) << text;
 }
 
+TEST(MergeLinear, LeavesGateAndUpThatAreOneProduct) {
+  const std::string text =
+      merged("x: f32[2,3], w: f32[8,3]", "%both = linear(x, w)\n %y = swiglu(%both)\n return y = %y");
+  EXPECT_NE(text.find("swiglu(%both)"), std::string::npos) << text;
+}
+
 // What every block of a decoder makes from one encoder's output stays where it is.
 TEST(MergeLinear, LeavesLayersFarApart) {
   const char* inputs = "x: f32[2,3], a: f32[4,3], b: f32[4,3]";
