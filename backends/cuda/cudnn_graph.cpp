@@ -1,7 +1,11 @@
 #include "backends/cuda/cudnn_graph.h"
 
+#include <fmt/format.h>
+
 #include <mutex>
 
+#include "backends/cuda/cache_folder.h"
+#include "backends/cuda/kept_file.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/runtime.h"
 #include "schema/error.h"
@@ -104,6 +108,11 @@ Dims dense(const Dims& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
 CudnnDevice CudnnDevice::current() {
   CudnnDevice device;
   device.handle_ = handle_of_device();
+  const Chip& chip = current_chip();
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  device.words_ =
+      fmt::format("{} {} {}.{} {}", chip.name, chip.multiprocessors, chip.major, chip.minor, driver);
   return device;
 }
 
@@ -113,6 +122,7 @@ CudnnDevice CudnnDevice::described(const std::string& json) {
   set(device.properties_, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
       static_cast<int64_t>(json.size()), json.data());
   finish(device.properties_, "describing a device");
+  device.words_ = json;
   return device;
 }
 
@@ -130,6 +140,8 @@ int64_t CudnnGraph::add_tensor(cudnnDataType_t type, const Dims& dims, const Dim
   set_one(tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value);
   finish(tensor, "describing a tensor");
   tensors_.push_back(std::move(tensor));
+  words_ += fmt::format("tensor {} {} {} {} {}\n", static_cast<int>(type), fmt::join(dims, ","),
+                        fmt::join(strides, ","), is_virtual, by_value);
   return name;
 }
 
@@ -144,6 +156,7 @@ int64_t CudnnGraph::scalar(cudnnDataType_t type) {
 }
 
 void CudnnGraph::matmul(int64_t a, int64_t b, int64_t c, const Lengths& lengths) {
+  words_ += fmt::format("matmul {} {} {} {} {} {}\n", a, b, c, lengths.m, lengths.n, lengths.k);
   CudnnDescriptor how = make(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   set_one(how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   finish(how, "describing a product");
@@ -162,6 +175,8 @@ void CudnnGraph::matmul(int64_t a, int64_t b, int64_t c, const Lengths& lengths)
 
 void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, int64_t x, int64_t b, int64_t y, int64_t t,
                            cudnnDataType_t compute, int64_t axis) {
+  words_ += fmt::format("pointwise {} {} {} {} {} {} {}\n", static_cast<int>(mode), x, b, y, t,
+                        static_cast<int>(compute), axis);
   CudnnDescriptor how = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   set_one(how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
   set_one(how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, compute);
@@ -179,6 +194,7 @@ void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, int64_t x, int64_t b, int6
 }
 
 void CudnnGraph::reduce(cudnnReduceTensorOp_t op, int64_t x, int64_t y) {
+  words_ += fmt::format("reduce {} {} {}\n", static_cast<int>(op), x, y);
   CudnnDescriptor how = make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   set_one(how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, op);
   set_one(how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
@@ -193,6 +209,7 @@ void CudnnGraph::reduce(cudnnReduceTensorOp_t op, int64_t x, int64_t y) {
 }
 
 void CudnnGraph::reshape(int64_t x, int64_t y) {
+  words_ += fmt::format("reshape {} {}\n", x, y);
   CudnnDescriptor operation = make(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
   link(operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, at(x));
   link(operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, at(y));
@@ -227,9 +244,62 @@ std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph, const Cud
   return choices;
 }
 
+int64_t workspace_of(const CudnnDescriptor& plan) {
+  int64_t count = 0, bytes = 0;
+  check_dnn(dnn().get_attribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                &count, &bytes),
+            "asking for a workspace's size");
+  return bytes;
+}
+
 }  // namespace
 
 CudnnPlan CudnnGraph::plan(const CudnnDevice& device, int64_t workspace_limit) {
+  const auto folder = cache_folder();
+  if (!folder) return make_plan(device, workspace_limit);
+  const auto path = *folder / (hash_text(fmt::format("cuDNN {} {}\n{}\n{}", cudnn_version(), workspace_limit,
+                                                     device.words(), words_)) +
+                               ".plan");
+  try {
+    if (const auto kept = read_kept(path)) return CudnnPlan::restored(device, *kept);
+  } catch (const Error&) {  // made anew
+  }
+  CudnnPlan made = make_plan(device, workspace_limit);
+  if (const std::string text = made.text(); !text.empty()) keep(path, text);
+  return made;
+}
+
+CudnnPlan CudnnPlan::restored(const CudnnDevice& device, const std::string& text) {
+  CudnnPlan made;
+  made.plan_ = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  if (device.properties()) link(made.plan_, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.properties());
+  if (device.handle()) {
+    const cudnnHandle_t handle = device.handle();
+    set_one(made.plan_, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
+  }
+  set(made.plan_, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+      static_cast<int64_t>(text.size()), text.data());
+  finish(made.plan_, "restoring a plan");
+  made.handle_ = device.handle();
+  made.workspace_bytes_ = workspace_of(made.plan_);
+  return made;
+}
+
+// Empty where cuDNN has no text for it.
+std::string CudnnPlan::text() const {
+  int64_t size = 0;
+  if (dnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0,
+                          &size, nullptr) != CUDNN_STATUS_SUCCESS)
+    return "";
+  std::string text(static_cast<size_t>(size), '\0');
+  if (dnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, size,
+                          &size, text.data()) != CUDNN_STATUS_SUCCESS)
+    return "";
+  text.resize(static_cast<size_t>(size));
+  return text;
+}
+
+CudnnPlan CudnnGraph::make_plan(const CudnnDevice& device, int64_t workspace_limit) {
   CudnnDescriptor graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const auto& operation : operations_) raw.push_back(operation.get());
@@ -254,10 +324,7 @@ CudnnPlan CudnnGraph::plan(const CudnnDevice& device, int64_t workspace_limit) {
       continue;
     }
     CudnnPlan made;
-    int64_t count = 0;
-    check_dnn(dnn().get_attribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                                  &count, &made.workspace_bytes_),
-              "asking for a workspace's size");
+    made.workspace_bytes_ = workspace_of(plan);
     if (made.workspace_bytes_ > workspace_limit) {
       why = fmt::format("its plan needs {} bytes of workspace, {} are booked", made.workspace_bytes_,
                         workspace_limit);

@@ -30,10 +30,13 @@ class CudnnDevice {
 
   cudnnHandle_t handle() const { return handle_; }
   cudnnBackendDescriptor_t properties() const { return properties_.get(); }
+  // Devices with the same words run the same plans.
+  const std::string& words() const { return words_; }
 
  private:
   cudnnHandle_t handle_ = nullptr;  // of the process, per device
   CudnnDescriptor properties_;
+  std::string words_;
 };
 
 using Dims = std::array<int64_t, 4>;
@@ -51,6 +54,9 @@ class CudnnPlan {
 
  private:
   friend class CudnnGraph;
+  static CudnnPlan restored(const CudnnDevice& device, const std::string& text);
+  std::string text() const;
+
   cudnnHandle_t handle_ = nullptr;
   CudnnDescriptor plan_;
   int64_t workspace_bytes_ = 0;
@@ -74,7 +80,8 @@ class CudnnGraph {
   void reduce(cudnnReduceTensorOp_t op, int64_t x, int64_t y);
   void reshape(int64_t x, int64_t y);
 
-  // The first of cuDNN's plans that it can make and that needs at most `workspace_limit` bytes. Throws Error.
+  // The first of cuDNN's plans that it can make and that needs at most `workspace_limit` bytes. Making one
+  // takes most of a second, so its text is kept in the cache folder. Throws Error.
   CudnnPlan plan(const CudnnDevice& device, int64_t workspace_limit);
 
  private:
@@ -84,7 +91,10 @@ class CudnnGraph {
     return tensors_[static_cast<size_t>(tensor - 1)].get();
   }
 
+  CudnnPlan make_plan(const CudnnDevice& device, int64_t workspace_limit);
+
   std::vector<CudnnDescriptor> tensors_, details_, operations_;
+  std::string words_;  // the same graph, to be recognised by
 };
 
 cudnnDataType_t cudnn_type(DType dtype);

@@ -3,18 +3,15 @@
 #include <nvrtc.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <vector>
 
 #include "backends/cuda/cache_folder.h"
+#include "backends/cuda/kept_file.h"
 #include "backends/cuda/libraries.h"
 #include "backends/cuda/runtime.h"
 #include "schema/error.h"
-#include "schema/file/atomic_write.h"
-#include "schema/file/hash.h"
 
 namespace genesis::cuda {
 namespace {
@@ -112,38 +109,12 @@ class Program {
   nvrtcProgram program_ = nullptr;
 };
 
-std::string hash_text(const std::string& text) {
-  return file::hash_of(std::as_bytes(std::span(text))).to_string();
-}
-
 std::string key_of(const std::string& source, const Target& target) {
   int major = 0, minor = 0;
   api().check(api().version(&major, &minor));
   std::string all = std::to_string(major) + "." + std::to_string(minor);
   for (const std::string& option : target.options()) all += " " + option;
   return hash_text(all + "\n" + source);
-}
-
-// A file is the hash of the code, then the code; one that does not fit is as good as none.
-std::optional<std::string> read_kept(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::stringstream all;
-  all << in.rdbuf();
-  const std::string text = all.str();
-  const size_t digits = 32;
-  if (text.size() <= digits) return std::nullopt;
-  std::string code = text.substr(digits);
-  if (hash_text(code) != text.substr(0, digits)) return std::nullopt;
-  return code;
-}
-
-void keep(const std::filesystem::path& path, const std::string& code) {
-  try {
-    write_file_atomically(path, hash_text(code) + code);
-  } catch (const Error&) {
-    // A full disk costs time at the next start, nothing else.
-  }
 }
 
 }  // namespace
