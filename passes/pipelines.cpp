@@ -8,6 +8,7 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/fold_constants.h"
+#include "passes/fuse_addend.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_embedding_grad.h"
@@ -69,6 +70,9 @@ constexpr Pass kInference[] = {
     {"merge_linear",
      "after the passes that change single layers: those alike in all but weights become one step",
      merge_linear},
+    {"fuse_addend",
+     "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition",
+     fuse_addend},
     {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
     {"dce", "last: nothing unread is run", eliminate_dead_code},
 };
@@ -86,6 +90,8 @@ constexpr Pass kTraining[] = {
     {"recompute_swiglu", "after dce: gradients that nobody asked for do not count as readers",
      recompute_swiglu},
     {"fuse_norm_residual", "before fuse_elementwise, which would take the addition", fuse_norm_residual},
+    {"fuse_addend", "after fuse_norm_residual: a norm's gradient is the better place for what goes past it",
+     fuse_addend},
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
     {"remat", "last: a pass behind it that looks for equal nodes would undo it", rematerialise},

@@ -7,6 +7,7 @@
 #include "backends/cpu/gemm_packed.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "backends/cpu/gemm_kernels.h"
 #include "backends/cpu/gemm_util.h"
@@ -105,6 +106,11 @@ class PackedGemm final : public Gemm {
     for (int64_t i = 0; i < count; ++i) body(i);
   }
   bool wants_tasks_to_pack_b() const;
+  // Sums may start from the addend where nothing but a bias comes after them.
+  bool sums_fit_in_c() const {
+    const GemmProblem& p = problem_;
+    return p.c == accumulator() && (!p.accumulate || (p.alpha == 1 && p.activation == Activation::kNone));
+  }
   int64_t block_k() const { return kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step(); }
   int64_t block_a_bytes(int64_t k) const { return packed_panels(problem_.m, kernel_.mr, kernel_.width_a, k); }
   void run_high_tiles(const Call& call) const;
@@ -117,6 +123,10 @@ class PackedGemm final : public Gemm {
   void multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
                       int64_t stride_b, int64_t k, bool add) const;
   Sums sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
+  bool lies_in_c(const Tile& tile, int64_t i, int64_t j) const {
+    return in_place_ && i + kernel_.mr <= tile.rows.size && j + kernel_.nr <= tile.columns.size;
+  }
+  void copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
   void prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
   void finish_tile(const Call& call, const Tile& tile) const;
 
@@ -209,7 +219,7 @@ void PackedGemm::choose_chunk() {
       p.stride_b == 0 && !sliced ? p.batch : std::clamp<int64_t>(kScratchTarget / bytes_b, 1, p.batch);
   plane_offset_ = (p.stride_b == 0 ? 1 : chunk_batch_) * bytes_b;
   plane_bytes_ = sliced ? chunk_batch_ * chunk_m_ * chunk_n_ * sum_bytes_ : 0;
-  in_place_ = p.c == accumulator() && !p.accumulate && !sliced;
+  in_place_ = sums_fit_in_c() && !sliced;
 }
 
 // With more rows and more than one block of k, narrow tiles lose more by adding to C than they gain.
@@ -224,7 +234,7 @@ bool PackedGemm::wants_tasks_to_pack_b() const {
 void PackedGemm::choose_high_tiles() {
   tile_m_ = round_up(ceil_div(problem_.m, ceil_div(problem_.m, kHighTileRows)), kernel_.mr);
   tile_n_ = 2 * kernel_.nr;
-  in_place_ = problem_.c == accumulator() && !problem_.accumulate;
+  in_place_ = sums_fit_in_c();
   plane_offset_ = ceil_div(problem_.k, block_k()) * block_a_bytes(block_k());
   GENESIS_ASSERT(packed_bytes(tile_n_, kernel_.nr, block_k()) <= kPackedA);
   GENESIS_ASSERT(tile_m_ * tile_n_ * sum_bytes_ <= kMaxTileBytes);
@@ -363,8 +373,10 @@ void PackedGemm::multiply_block(const Call& call, const Tile& tile, const std::b
   const auto multiply = [&](int64_t i, int64_t j) {
     const Sums to = sums_at(call, tile, i, j);
     prefetch_c(call, tile, i, j);
+    const bool from_addend = call.addend && lies_in_c(tile, i, j);
+    if (from_addend && !add && call.addend != call.c) copy_addend(call, tile, i, j);
     kernel_.run(kernel_.depth(k), a + i / kernel_.mr * stride_a, b + j / kernel_.nr * stride_b, to.data,
-                to.stride, add);
+                to.stride, add || from_addend);
   };
   const int64_t rows = tile.rows.size, columns = tile.columns.size;
   if (tasks_pack_b_) {  // A comes from the last cache, once
@@ -379,9 +391,14 @@ void PackedGemm::multiply_block(const Call& call, const Tile& tile, const std::b
 // Whole register tiles are summed in C itself where its type allows; what sticks out goes to the tile's own
 // buffer.
 PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
-  const bool whole = i + kernel_.mr <= tile.rows.size && j + kernel_.nr <= tile.columns.size;
-  if (in_place_ && whole) return {c_at(call, tile, i, j), problem_.ldc};
+  if (lies_in_c(tile, i, j)) return {c_at(call, tile, i, j), problem_.ldc};
   return {tile.sums + (i * tile_n_ + j) * sum_bytes_, tile_n_};
+}
+
+void PackedGemm::copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+  const auto bytes = static_cast<size_t>(kernel_.nr * c_bytes_);
+  for (int64_t row = i; row < i + kernel_.mr; ++row)
+    std::memcpy(c_at(call, tile, row, j), advance(call.addend, offset_in_c(tile, row, j)), bytes);
 }
 
 void PackedGemm::prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
@@ -406,14 +423,14 @@ void PackedGemm::finish_tile(const Call& call, const Tile& tile) const {
   const int64_t whole_rows = in_place_ ? tile.rows.size / kernel_.mr * kernel_.mr : 0;
   const int64_t whole_columns = in_place_ ? tile.columns.size / kernel_.nr * kernel_.nr : 0;
   for (int64_t i = 0; i < tile.rows.size; ++i) {
-    const int64_t in_c = i < whole_rows ? whole_columns : 0;  // columns whose sums lie in C
-    const auto finish = [&](const std::byte* sums, int64_t j, int64_t n) {
+    const int64_t in_c = i < whole_rows ? whole_columns : 0;  // columns whose sums lie in C, addend and all
+    const auto finish = [&](const std::byte* sums, int64_t j, int64_t n, const void* addend) {
       if (n > 0)
         epilogue_({sums, p.has_bias ? bias + j * sum_bytes_ : nullptr, c_at(call, tile, i, j), n, p.alpha,
-                   p.activation, advance(call.addend, offset_in_c(tile, i, j))});
+                   p.activation, advance(addend, offset_in_c(tile, i, j))});
     };
-    if (!untouched) finish(c_at(call, tile, i, 0), 0, in_c);
-    finish(tile.sums + (i * tile_n_ + in_c) * sum_bytes_, in_c, tile.columns.size - in_c);
+    if (!untouched) finish(c_at(call, tile, i, 0), 0, in_c, nullptr);
+    finish(tile.sums + (i * tile_n_ + in_c) * sum_bytes_, in_c, tile.columns.size - in_c, call.addend);
   }
 }
 

@@ -1,6 +1,7 @@
 // Pattern fusion: what is found, and what is left alone.
 #include <algorithm>
 
+#include "passes/fuse_addend.h"
 #include "passes/fuse_attention.h"
 #include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
@@ -314,6 +315,65 @@ TEST(Fuse, MakesNothingTheTargetCannotRun) {
   EXPECT_NE(text("4", nullptr), plain);
   // With sizes still open it cannot be asked.
   EXPECT_NE(text("n", &target), normal_text(entry("g: f32[n], u: f32[n]", body)));
+}
+
+TEST(FuseAddend, TakesWhatIsAddedToAProduct) {
+  const char* inputs = "x: f32[2,5,3], w: f32[4,3], b: f32[4], r: f32[2,5,4]";
+  expect_fused(fuse_addend, inputs, "%m = linear(x, w, b)\n %y = add(r, %m)\n return y = %y",
+               "%linear = linear(x, w, b, r) {has_addend=true}\n return y = %linear");
+  expect_fused(fuse_addend, inputs, "%m = linear(x, w)\n %y = add(%m, r)\n return y = %y",
+               "%linear = linear(x, w, r) {has_addend=true}\n return y = %linear");
+  expect_fused(fuse_addend, "a: f32[7,2,3], b: f32[3,4], r: f32[7,2,4]",
+               "%m = matmul(a, b)\n %y = add(%m, r)\n return y = %y",
+               "%matmul = matmul(a, b, r)\n return y = %matmul");
+}
+
+TEST(FuseAddend, OfTwoProductsTheLaterTakesTheOther) {
+  const char* inputs = "a: f32[2,3], b: f32[2,3], c: f32[2,3], w: f32[3,4]";
+  expect_fused(
+      fuse_addend, inputs,
+      "%p = matmul(a, w)\n %q = matmul(b, w)\n %r = matmul(c, w)\n %s = add(%q, %p)\n %t = add(%s, %r)\n"
+      " return y = %t",
+      "%p = matmul(a, w)\n %matmul = matmul(b, w, %p)\n"
+      " %matmul_1 = matmul(c, w, %matmul)\n return y = %matmul_1");
+}
+
+// The sum of an earlier micro-batch waits; those of the next stand where their products stand.
+TEST(FuseAddend, SumsStandWhereProductsStood) {
+  const char* inputs = "a: f32[2,3], b: f32[2,3], w: f32[3,4], r: f32[2,4], s: f32[2,4]";
+  expect_fused(fuse_addend, inputs,
+               "%p = matmul(a, w)\n %q = matmul(b, w)\n %e = exp(s)\n %y = add(r, %p)\n %z = add(%q, s)\n"
+               " return y = %y\n return z = %z\n return e = %e",
+               "%matmul = matmul(a, w, r)\n %matmul_1 = matmul(b, w, s)\n %e = exp(s)\n"
+               " return y = %matmul\n return z = %matmul_1\n return e = %e");
+}
+
+TEST(FuseAddend, LeavesOthersAlone) {
+  const char* inputs = "x: f32[2,3], w: f32[4,3], r: f32[2,4], row: f32[4], wide: f32[5,2,4]";
+  const auto untouched = [&](const std::string& body) { expect_untouched(fuse_addend, inputs, body); };
+  untouched("%m = linear(x, w)\n %y = add(%m, r)\n return y = %y\n return m = %m");
+  untouched("%m = linear(x, w) {activation=\"relu\"}\n %y = add(%m, r)\n return y = %y");
+  untouched("%m = linear(x, w)\n %y = add(%m, row)\n return y = %y");
+  untouched("%m = linear(x, w)\n %y = add(%m, wide)\n return y = %y");
+  untouched("%m = linear(x, w)\n %y = add(%m, %m)\n return y = %y");
+  untouched("%m = linear(x, w, r) {has_addend=true}\n %y = add(%m, r)\n return y = %y");
+  // Made after the product.
+  untouched("%m = linear(x, w)\n %n = sum(wide) {axes=(0)}\n %y = add(%m, %n)\n return y = %y");
+  // One kernel with those that read it, or with what it reads.
+  untouched("%m = linear(x, w)\n %s = add(%m, r)\n %y = tanh(%s)\n return y = %y");
+  untouched("%t = tanh(r)\n %m = linear(x, w)\n %y = add(%m, %t)\n return y = %y");
+}
+
+TEST(FuseAddend, AsksTheTarget) {
+  const std::string body = "%m = matmul(x, w)\n %y = add(%m, r)\n return y = %y";
+  Target target;
+  target.can_run = [](const KernelQuery& query) {
+    return query.inputs.size() > 2 ? std::optional<std::string>("no addends here") : std::nullopt;
+  };
+  PassContext context;
+  context.target = &target;
+  const std::string text = entry("x: f32[2,3], w: f32[3,4], r: f32[2,4]", body);
+  EXPECT_EQ(text_after(text, fuse_addend, context), normal_text(text));
 }
 
 TEST(FuseNormResidual, TakesTheGradientThatGoesPast) {
