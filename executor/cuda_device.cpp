@@ -1,10 +1,9 @@
 // One GPU as a Device. All its runs, uploads and downloads go through one stream, so they happen in the order
 // in which they were started.
-#include <cstring>
-
 #include "backends/cuda/allocated.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime.h"
+#include "executor/cuda_copies.h"
 #include "executor/cuda_runner.h"
 #include "executor/device.h"
 #include "executor/device_use.h"
@@ -22,7 +21,9 @@ class CudaDevice final : public Device {
       : index_(index),
         chip_(cuda::open_chip(index)),
         target_(cuda::cuda_target(index)),
-        stream_(cuda::make_stream()) {}
+        stream_(cuda::make_stream()),
+        copies_(stream_.get()) {}
+  ~CudaDevice() override { cuda::try_wait_for(stream_.get()); }  // copies from pinned memory, on their way
 
   const Target& target() const override { return target_; }
   bool reads_host_memory() const override { return false; }
@@ -33,10 +34,12 @@ class CudaDevice final : public Device {
 
   DeviceMemory allocate(int64_t bytes) override { return cuda::allocate(index_, bytes); }
   void upload(std::byte* to, const std::byte* from, int64_t bytes) override {
-    copy(to, from, bytes, cudaMemcpyHostToDevice, "copying to the device");
+    make_current();
+    copies_.upload(to, from, bytes);
   }
   void download(std::byte* to, const std::byte* from, int64_t bytes) override {
-    copy(to, from, bytes, cudaMemcpyDeviceToHost, "copying from the device");
+    make_current();
+    copies_.download(to, from, bytes);
   }
   void clear(std::byte* to, int64_t bytes) override {
     make_current();
@@ -54,17 +57,11 @@ class CudaDevice final : public Device {
  private:
   void make_current() const { cuda::check(cudaSetDevice(index_), "choosing a device"); }
 
-  void copy(std::byte* to, const std::byte* from, int64_t bytes, cudaMemcpyKind kind, const char* doing) {
-    if (bytes == 0) return;
-    make_current();
-    cuda::check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_.get()), doing);
-    cuda::wait_for(stream_.get(), doing);
-  }
-
   int index_;
   cuda::Chip chip_;
   Target target_;
   cuda::Stream stream_;
+  CudaCopies copies_;
 };
 
 }  // namespace

@@ -21,7 +21,9 @@ class CudaRunner final : public Runner {
       : plan_(plan),
         device_(device),
         stream_(stream),
-        calls_(make_step_calls(plan, cuda::kernels_for)),
+        calls_(make_step_calls(
+            plan, cuda::kernels_for,
+            {cuda::is_compiled, [device] { check(cudaSetDevice(device), "choosing a device"); }})),
         inputs_(plan, device),
         outputs_(plan),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),

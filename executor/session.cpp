@@ -191,7 +191,12 @@ class Session::Impl {
       arena_bytes_ = compiled.plan.arena_bytes;
       ++generation_;
     }
-    for (int32_t state : compiled.plan.written_states) generation_ += states_.make_writable(state);
+    std::vector<int32_t> states = compiled.plan.written_states;
+    if (!device_->reads_host_memory())
+      for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
+        if (ref.space == Space::kState) states.push_back(ref.index);
+      });
+    generation_ += states_.make_writable(states);
   }
 
   void bind_tables(Compiled& compiled) {

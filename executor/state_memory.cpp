@@ -1,6 +1,13 @@
 #include "executor/state_memory.h"
 
+#include <map>
+
 namespace genesis {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+}  // namespace
 
 StateMemory::StateMemory(const Model& model, Device& device)
     : model_(model), device_(device), owned_(model.states().size()) {}
@@ -15,12 +22,21 @@ std::byte* StateMemory::data(int32_t state) {
   return owned.get();
 }
 
-bool StateMemory::make_writable(int32_t state) {
-  auto& owned = owned_[static_cast<size_t>(state)];
-  if (owned) return false;
-  owned = device_.allocate(model_.state(state).type.bytes());
-  fill_initial(state);
-  return true;
+bool StateMemory::make_writable(int32_t state) { return make_writable(std::vector{state}) > 0; }
+
+int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
+  std::map<int32_t, int64_t> offsets;  // of those that have no memory yet
+  int64_t bytes = 0;
+  for (int32_t state : states)
+    if (!owned_[static_cast<size_t>(state)] && offsets.emplace(state, bytes).second)
+      bytes += (model_.state(state).type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  if (offsets.empty()) return 0;
+  const DeviceMemory all = device_.allocate(bytes);
+  for (const auto& [state, offset] : offsets) {
+    owned_[static_cast<size_t>(state)] = DeviceMemory(all, all.get() + offset);
+    fill_initial(state);
+  }
+  return static_cast<int64_t>(offsets.size());
 }
 
 void StateMemory::fill_initial(int32_t state) {

@@ -15,6 +15,8 @@ class StateMemory {
 
   std::byte* data(int32_t state);     // readable by the device; made on first use
   bool make_writable(int32_t state);  // true when the address changed
+  // The same for many at once, which share one allocation: how many changed.
+  int64_t make_writable(const std::vector<int32_t>& states);
   void set(int32_t state, const Tensor& value);
   void reset(int32_t state);  // back to its initial value
   Tensor copy(int32_t state) const;

@@ -1,10 +1,15 @@
 #include "backends/cuda/gemm.h"
 
+#include <map>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "backends/cuda/autotune.h"
 #include "backends/cuda/gemm_plain.h"
 #include "backends/cuda/libraries.h"
+#include "backends/cuda/runtime.h"
 
 namespace genesis::cuda {
 namespace {
@@ -84,12 +89,27 @@ class FewRowsGemm final : public Gemm {
   GemmProblem problem_;
 };
 
+// Layers have the same products, and describing one to the library takes a while.
+std::shared_ptr<const Gemm> shared_lt_gemm(const GemmProblem& problem) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::string>, std::weak_ptr<const Gemm>> made;
+  const std::pair key{current_device(), tuning_key(problem)};
+  {
+    const std::lock_guard lock(mutex);
+    if (auto there = made[key].lock()) return there;
+  }
+  auto fresh = std::make_shared<const LtGemm>(problem);
+  const std::lock_guard lock(mutex);
+  made[key] = fresh;
+  return fresh;
+}
+
 }  // namespace
 
 std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
   if (problem.batch * problem.m * problem.n == 0) return std::make_shared<PlainGemm>(problem);
   if (few_rows_takes(problem)) return std::make_shared<FewRowsGemm>(problem);
-  if (lt_takes(problem) && cublas_lt().available()) return std::make_shared<LtGemm>(problem);
+  if (lt_takes(problem) && cublas_lt().available()) return shared_lt_gemm(problem);
   return std::make_shared<PlainGemm>(problem);
 }
 
