@@ -1,0 +1,104 @@
+// Operands that stand side by side, on a GPU: at sizes where the library computes attention, and in training
+// steps whose layers are merged. Skipped where there is no GPU.
+#include <cmath>
+
+#include "backends/cuda/cudnn_attention.h"
+#include "backends/cuda/libraries.h"
+#include "passes/autodiff.h"
+#include "schema/ops/attention.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/elementwise.h"
+#include "schema/ops/reduce.h"
+#include "tests/cuda/tiny_qwen.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+class Packing : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+  }
+};
+
+Tensor waves(const std::vector<int64_t>& shape, double step) {
+  const TensorType type{DType::f32, Shape::of(shape)};
+  std::vector<float> values(static_cast<size_t>(type.numel()));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(2 * std::sin(step * static_cast<double>(i % 100003)));
+  return Tensor::of<float>(shape, values);
+}
+
+// Within bf16's precision of the largest element of each result.
+void expect_alike(const NamedTensors& got, const NamedTensors& expected) {
+  for (const auto& [name, tensor] : expected) {
+    const std::vector<double> a = got.at(name).to_doubles(), b = tensor.to_doubles();
+    double largest = 0;
+    for (double x : b) largest = std::max(largest, std::abs(x));
+    for (size_t i = 0; i < b.size(); ++i) ASSERT_NEAR(a[i], b[i], 0.02 * largest) << name << " " << i;
+  }
+}
+
+// y and the gradient by all of q, k and v of one tensor, in bf16.
+NamedTensors packed_attention_on(const std::string& device) {
+  const int64_t time = 256, heads = 14, key_heads = 2, size = 64;
+  return run_graph({{"qkv", waves({2, time, heads + 2 * key_heads, size}, 0.7)},
+                    {"dy", waves({2, time, heads, size}, 0.3)}},
+                   [&](const Inputs& in) {
+                     const Value y = packed_attention(cast(in[0], DType::bf16), key_heads, {.causal = true});
+                     const auto d = passes::gradients(in.graph, sum(cast(y, DType::f32) * in[1]), {in[0]});
+                     return std::vector<std::pair<std::string, Value>>{{"y", y}, {"dqkv", d[0]}};
+                   },
+                   {.device = device});
+}
+
+TEST_F(Packing, AttentionIsThatOfTheCpu) {
+  expect_alike(packed_attention_on("cuda"), packed_attention_on("cpu"));
+}
+
+// Where the library makes no plan the tiles take over, which nobody would see but by the clock.
+TEST_F(Packing, TheLibraryTakesPackedHeads) {
+  if (!cuda::cudnn().available()) GTEST_SKIP() << "cuDNN is not there";
+  for (const int64_t key_heads : {2, 14}) {
+    ops::Attention op;
+    op.causal = true;
+    op.packed_key_heads = key_heads;
+    const Attributes attributes = to_attributes(op);
+    const std::vector<TensorType> in = {{DType::bf16, {2, 1024, 14 + 2 * key_heads, 64}}},
+                                  out = {{DType::bf16, {2, 1024, 14, 64}}};
+    const cuda::AttentionShape shape = cuda::attention_shape({*find_op("attention"), attributes, in, out});
+    EXPECT_NE(cuda::shared_cudnn_forward(shape, true), nullptr) << key_heads;
+    EXPECT_NE(cuda::shared_cudnn_backward(shape), nullptr) << key_heads;
+  }
+}
+
+// Merged layers, packed swiglu and its output made again: the losses agree step by step.
+void train_on_both(const std::string& name, const models::Settings& settings) {
+  const std::shared_ptr<Model> model = models::make_model(name, settings);
+  const passes::TrainOptions train = passes::parse_train_options("adamw,lr=1e-3,clip=1.0,precision=bf16");
+  model->replace_entry(passes::run_passes(model->entry(train.entry), passes::preparation_pipeline(), {}, {}));
+  passes::add_train_step(*model, train);
+  Session cpu(model), cuda(model, {.device = "cuda"});
+  for (int64_t step = 0; step < 10; ++step) {
+    const NamedTensors inputs = tiny_batch(step);
+    const double a = cpu.run("train_step", inputs).at("loss").to_doubles()[0],
+                 b = cuda.run("train_step", inputs).at("loss").to_doubles()[0];
+    EXPECT_NEAR(a, b, 0.005 * a) << name << ", step " << step;
+  }
+}
+
+TEST_F(Packing, TrainsInBf16AsTheCpuDoes) {
+  train_on_both("qwen2", {{"hidden_size", "64"},
+                          {"intermediate_size", "128"},
+                          {"num_hidden_layers", "2"},
+                          {"num_attention_heads", "4"},
+                          {"num_key_value_heads", "2"},
+                          {"vocab_size", "64"}});
+  train_on_both("gpt2", {{"n_embd", "64"}, {"n_layer", "2"}, {"n_head", "4"}, {"vocab_size", "64"}});
+}
+
+}  // namespace
+}  // namespace genesis
