@@ -1,5 +1,9 @@
 #include "executor/cuda_runner.h"
 
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
 #include "backends/cuda/find_nonfinite.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/launch.h"
@@ -21,9 +25,7 @@ class CudaRunner final : public Runner {
       : plan_(plan),
         device_(device),
         stream_(stream),
-        calls_(make_step_calls(
-            plan, cuda::kernels_for,
-            {cuda::is_compiled, [device] { check(cudaSetDevice(device), "choosing a device"); }})),
+        calls_(make_step_calls(plan, cuda::kernels_for)),
         inputs_(plan, device),
         outputs_(plan),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
@@ -95,6 +97,7 @@ class CudaRunner final : public Runner {
   }
 
   void capture() {
+    const auto begin = std::chrono::steady_clock::now();
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
     cudaGraph_t graph = nullptr;
     std::vector<cuda::Event> order;
@@ -110,6 +113,8 @@ class CudaRunner final : public Runner {
     }
     check(cudaStreamEndCapture(stream_, &graph), "ending a capture");
     graph_ = cuda::make_graph(graph);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    spdlog::debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
 
   // Captured events become edges of the graph.

@@ -1,6 +1,9 @@
 #include "executor/session.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "executor/compile.h"
@@ -11,6 +14,11 @@
 
 namespace genesis {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
 
 // An entry point made ready for one set of sizes.
 struct Compiled {
@@ -162,11 +170,15 @@ class Session::Impl {
 
   std::unique_ptr<Compiled> make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_unique<Compiled>();
+    const Clock::time_point start = Clock::now();
     CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_);
     compiled->work = std::move(made.work);
     compiled->plan = std::move(made.plan);
     check_fits(compiled->plan);
+    const Clock::time_point planned = Clock::now();
     device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan); });
+    spdlog::debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
+                  compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
     return compiled;
   }
 
@@ -174,12 +186,14 @@ class Session::Impl {
     if (started_.compiled)
       fail("a run of entry point '{}' has been started: take its result() first",
            started_.compiled->plan.entry);
+    const Clock::time_point start = Clock::now();
     prepare_memory(compiled);
     compiled.memory.inputs = addresses(compiled.plan, inputs);
     if (compiled.generation == generation_) return compiled.runner->bind_inputs(compiled.memory);
     bind_tables(compiled);
     compiled.runner->bind(compiled.memory);
     compiled.generation = generation_;
+    spdlog::debug("'{}': memory made ready in {:.3f} s", compiled.plan.entry, seconds(start, Clock::now()));
   }
 
   // Makes the arena large enough and the written states writable; any new address means binding again.

@@ -2,7 +2,6 @@
 // devices.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,14 +23,7 @@ struct StepCall {
 // By a device: what runs an op, best first.
 using KernelTable = std::span<const KernelImpl> (*)(std::string_view op);
 
-// Which kernels several threads may make ready at once, and what each thread does first.
-struct SideBySide {
-  bool (*may)(const KernelImpl&) = nullptr;
-  std::function<void()> enter;
-};
-
 // The calls of a plan, not yet bound to memory. Throws Error that names the node a device cannot run.
-std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels,
-                                      const SideBySide& side_by_side = {});
+std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels);
 
 }  // namespace genesis

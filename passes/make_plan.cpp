@@ -17,8 +17,13 @@ constexpr uint32_t kVariations = 12;
 
 class PlanMaker {
  public:
-  PlanMaker(const Graph& graph, const Target& target, const PlanOptions& options, uint32_t variation = 0)
-      : graph_(graph), target_(target), options_(options), variation_(variation) {}
+  PlanMaker(const Graph& graph, const Target& target, const PlanOptions& options, uint32_t variation = 0,
+            int64_t search_budget = 0)
+      : graph_(graph),
+        target_(target),
+        options_(options),
+        variation_(variation),
+        search_budget_(search_budget) {}
 
   Plan make() {
     plan_.entry = graph_.name();
@@ -192,7 +197,8 @@ class PlanMaker {
     }
     for (size_t i = 0; i < plan_.steps.size(); ++i)
       add(step_positions_[i], step_positions_[i], plan_.steps[i].scratch_bytes);
-    const OffsetPlan offsets = plan_offsets(buffers, {.alignment = target_.alignment});
+    const OffsetPlan offsets =
+        plan_offsets(buffers, {.alignment = target_.alignment, .search_budget = search_budget_});
     GENESIS_ASSERT(!find_overlap(buffers, offsets.offsets));
     plan_.arena_bytes = offsets.height;
     plan_.lower_bound_bytes = offsets.lower_bound;
@@ -250,6 +256,7 @@ class PlanMaker {
   const Target& target_;
   const PlanOptions options_;
   const uint32_t variation_;
+  const int64_t search_budget_;
   Plan plan_;
   std::vector<int64_t> scratch_;  // by node
   std::vector<NodeId> order_;
@@ -257,21 +264,33 @@ class PlanMaker {
   Storage storage_;
 };
 
+// Within a two-thousandth of the bytes that must be alive at once.
+bool is_close(const Plan& plan) {
+  return plan.arena_bytes - plan.lower_bound_bytes <= plan.lower_bound_bytes / 2000;
+}
+
 }  // namespace
 
 std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options) {
   return PlanMaker(graph, target, options).order();
 }
 
+// An order may hold few bytes at its peak and yet leave gaps: another one that is as good may not. Trying
+// orders is quick and searching is not, so the search is for the best of them, and only where gaps remain
+// that are worth it.
 Plan make_plan(const Graph& graph, const Target& target, const PlanOptions& options) {
   Plan best = PlanMaker(graph, target, options).make();
-  // An order may hold few bytes at its peak and yet leave gaps: another one that is as good may not.
+  uint32_t chosen = 0;
   for (uint32_t variation = 1; variation <= kVariations && options.schedule; ++variation) {
-    if (best.arena_bytes == best.lower_bound_bytes) break;
+    if (is_close(best)) return best;
     Plan other = PlanMaker(graph, target, options, variation).make();
-    if (other.arena_bytes < best.arena_bytes) best = std::move(other);
+    if (other.arena_bytes >= best.arena_bytes) continue;
+    best = std::move(other);
+    chosen = variation;
   }
-  return best;
+  if (is_close(best) || !options.reuse) return best;
+  Plan searched = PlanMaker(graph, target, options, chosen, kQuickSearch).make();
+  return searched.arena_bytes < best.arena_bytes ? searched : best;
 }
 
 }  // namespace genesis::passes

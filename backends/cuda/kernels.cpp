@@ -22,8 +22,6 @@ std::span<const KernelImpl> kernels_for(std::string_view op) {
   return table.find(op);
 }
 
-bool is_compiled(const KernelImpl& kernel) { return kernel.name == "generated"; }
-
 Target cuda_target(int device) {
   Target target;
   target.device = "cuda:" + std::to_string(device);

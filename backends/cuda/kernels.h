@@ -9,8 +9,4 @@ namespace genesis::cuda {
 std::span<const KernelImpl> kernels_for(std::string_view op);  // empty when CUDA has none
 Target cuda_target(int device);
 
-// Whether making a kernel ready means compiling it, which several threads may do at once. The others measure,
-// or share a library's handle, and take turns.
-bool is_compiled(const KernelImpl& kernel);
-
 }  // namespace genesis::cuda
