@@ -72,7 +72,7 @@ void emit_group(Rewriter& rewriter, const Group& group) {
 
 Graph group_updates(const Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);
-  const bool pays = context.target && context.target->groups_updates;
+  const bool pays = context.target && context.target->groups_small_work;
   const std::vector<Group> groups = pays ? find_groups(graph) : std::vector<Group>();
   for (const Node& node : graph.nodes()) {
     const auto has_node = [&](const Group& group) {

@@ -17,6 +17,7 @@
 #include "passes/fuse_norm_residual.h"
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
+#include "passes/group_casts.h"
 #include "passes/group_updates.h"
 #include "passes/make_plan.h"
 #include "passes/merge_linear.h"
@@ -94,7 +95,9 @@ constexpr Pass kTraining[] = {
      fuse_addend},
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
-    {"remat", "last: a pass behind it that looks for equal nodes would undo it", rematerialise},
+    {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},
+    {"group_casts", "last: casts that fusion took are gone, and those made again to save memory stay",
+     group_casts},
 };
 
 }  // namespace

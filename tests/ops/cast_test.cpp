@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "schema/ops/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -80,6 +81,54 @@ TEST(Cast, ToTheSameDtypeIsTheValueItself) {
     return Outputs{cast(x[0], DType::i8)};
   });
   EXPECT_EQ(types[0].to_string(), "i8[n,3]");
+}
+
+// Sizes on either side of a chunk of work, a scalar, nothing at all, and pieces that begin anywhere.
+TEST(CastGroup, JoinsAndConverts) {
+  check({.name = "cast_group",
+         .inputs = {real({3, 5}), real({2, 5}), real({0, 5}), real({}), real({40001})},
+         .build =
+             [](const Inputs& x) {
+               return Outputs{cast_group({{x[0], x[1], x[2]}, {x[3]}, {x[4]}}, x[0].dtype())};
+             },
+         .reference =
+             [](const Refs& x) {
+               Ref joined = x[0];
+               joined.shape[0] = 5;
+               joined.data.insert(joined.data.end(), x[1].data.begin(), x[1].data.end());
+               return Refs{joined, x[3], x[4]};
+             }});
+}
+
+TEST(CastGroup, IsTheCastsOneByOne) {
+  std::vector<float> values(70001);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i)) * 1e3f;
+  const Tensor large = Tensor::of<float>({70001}, values),
+               small = Tensor::of<float>({3}, {1.00390625f, 65520, 3e-8f});
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f64}) {
+    const NamedTensors out = run_graph({{"large", large}, {"small", small}}, [&](const Inputs& x) {
+      const std::vector<Value> group = cast_group({{x[1], x[0]}, {x[0]}}, dtype);
+      return std::vector<std::pair<std::string, Value>>{
+          {"joined", group[0]},
+          {"large", group[1]},
+          {"expected_joined", cast(concat({x[1], x[0]}, 0), dtype)},
+          {"expected_large", cast(x[0], dtype)}};
+    });
+    EXPECT_EQ(out.at("joined").to_doubles(), out.at("expected_joined").to_doubles());
+    EXPECT_EQ(out.at("large").to_doubles(), out.at("expected_large").to_doubles());
+  }
+}
+
+TEST(CastGroup, RefusesWhatDoesNotFit) {
+  const auto types = [](std::vector<TensorType> inputs, DType dtype) {
+    return
+        [=] { infer_case(inputs, [&](const Inputs& x) { return Outputs{cast_group({x.values}, dtype)}; }); };
+  };
+  expect_error(types({{DType::f32, {2, 3}}, {DType::f32, {2, 4}}}, DType::bf16),
+               {"differ there only", "[2,4]"});
+  expect_error(types({{DType::f32, {}}, {DType::f32, {}}}, DType::bf16), {"differ there only"});
+  expect_error(types({{DType::i32, {2}}}, DType::bf16), {"takes reals", "i32[2]"});
+  expect_error(types({{DType::f32, {2}}}, DType::i8), {"makes reals, not i8"});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ constexpr const char* kInputs =
     "step: i64[], scale: f32[]) {\n";
 
 std::string grouped(const std::string& body, bool pays = true) {
-  const Target target{.groups_updates = pays};
+  const Target target{.groups_small_work = pays};
   return text_after(kInputs + body + "\n}", group_updates, {.target = &target});
 }
 

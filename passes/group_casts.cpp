@@ -1,0 +1,125 @@
+#include "passes/group_casts.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/analysis.h"
+#include "passes/make_plan.h"
+#include "passes/rewriter.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+// What one result of the group replaces.
+struct Member {
+  const Node* node;            // a cast, or a concatenation of casts
+  std::vector<ValueId> parts;  // states
+};
+
+using Groups = std::map<DType, std::vector<Member>>;  // by dtype made; in the graph's order
+
+class Finder {
+ public:
+  explicit Finder(const Graph& graph) : graph_(graph), uses_(graph) {
+    // Of several casts of one state the later ones are there to save memory.
+    for (const Node& node : graph.nodes())
+      if (casts_state(node)) first_.emplace(std::pair(node.inputs[0], made(node)), &node);
+  }
+
+  Groups find() {
+    Groups groups;
+    for (const Node& node : graph_.nodes())
+      if (is_joint(node)) absorb(node);
+    for (const Node& node : graph_.nodes()) {
+      if (!joints_.contains(&node) && (!is_first_cast(node) || absorbed_.contains(&node))) continue;
+      groups[made(node)].push_back({&node, joints_.contains(&node) ? joints_[&node] : node.inputs});
+    }
+    std::erase_if(groups, [](const auto& group) { return group.second.size() < 2; });
+    return groups;
+  }
+
+ private:
+  DType made(const Node& node) const { return graph_.type(node.outputs[0]).dtype; }
+
+  bool casts_state(const Node& node) const {
+    return node.op->name() == "cast" && uses_.count(node.outputs[0]) > 0 && is_low_precision(made(node)) &&
+           graph_.value(node.inputs[0]).kind == ValueKind::kState &&
+           is_float(graph_.type(node.inputs[0]).dtype);
+  }
+
+  bool is_first_cast(const Node& node) const {
+    return casts_state(node) && first_.at({node.inputs[0], made(node)}) == &node;
+  }
+
+  // concat(cast(a), cast(b)) along axis 0, of casts that nobody else reads.
+  bool is_joint(const Node& node) const {
+    if (node.op->name() != "concat" || uses_.count(node.outputs[0]) == 0) return false;
+    const auto axis = from_attributes<ops::Concat>(node.attributes).axis;
+    if (axis != 0 && axis + graph_.type(node.outputs[0]).shape.rank() != 0) return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      const Node* cast = sole_producer(graph_, uses_, input, "cast");
+      return cast && is_first_cast(*cast);
+    });
+  }
+
+  void absorb(const Node& joint) {
+    for (const ValueId input : joint.inputs) {
+      const Node* cast = producer(graph_, input);
+      absorbed_.insert(cast);
+      joints_[&joint].push_back(cast->inputs[0]);
+    }
+  }
+
+  const Graph& graph_;
+  const Uses uses_;
+  std::map<std::pair<ValueId, DType>, const Node*> first_;
+  std::map<const Node*, std::vector<ValueId>> joints_;  // the states each joins
+  std::set<const Node*> absorbed_;                      // casts that a joint alone reads
+};
+
+void emit_group(Rewriter& rewriter, DType dtype, const std::vector<Member>& members) {
+  std::vector<std::vector<Value>> results;
+  std::vector<const Node*> nodes;
+  for (const Member& member : members) {
+    results.push_back(rewriter.map(member.parts));
+    nodes.push_back(member.node);
+  }
+  rewriter.begin_nodes_from(nodes);
+  const std::vector<Value> values = cast_group(results, dtype);
+  rewriter.end_nodes_from();
+  for (size_t i = 0; i < members.size(); ++i) rewriter.replace(*members[i].node, {values[i]});
+}
+
+// The group stands where its first member stood: states are there from the beginning.
+Graph with_groups(const Graph& graph) {
+  Finder finder(graph);
+  const Groups groups = finder.find();
+  std::set<const Node*> gone;
+  std::map<const Node*, DType> first;
+  for (const auto& [dtype, members] : groups) {
+    first[members.front().node] = dtype;
+    for (const Member& member : members) gone.insert(member.node);
+  }
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    if (const auto at = first.find(&node); at != first.end())
+      emit_group(rewriter, at->second, groups.at(at->second));
+    if (!gone.contains(&node)) rewriter.copy(node);
+  }
+  return groups.empty() ? rewriter.finish() : without_dead_nodes(rewriter.finish());
+}
+
+}  // namespace
+
+Graph group_casts(const Graph& graph, const PassContext& context) {
+  if (!context.target || !context.target->groups_small_work) return copy_graph(graph, graph.model());
+  Graph result = with_groups(graph);
+  const bool fits =
+      !context.memory_budget || make_plan(result, *context.target).arena_bytes <= *context.memory_budget;
+  return fits ? std::move(result) : copy_graph(graph, graph.model());
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,72 @@
+// Which casts are grouped, and which are left alone.
+#include "passes/group_casts.h"
+
+#include "tests/passes/passes_test_util.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr const char* kStates =
+    "state @a: f32[2,3] parameter trainable\nstate @b: f32[4,3] parameter trainable\n"
+    "state @c: f32[3] parameter trainable\nstate @s: f32[] parameter trainable\n";
+
+std::string text(const std::string& body) {
+  return kStates + ("entry f(x: f32[5,3], y: bf16[5,3]) {\n" + body + "\n}");
+}
+
+std::string grouped(const std::string& body, bool pays = true, std::optional<int64_t> budget = {}) {
+  const Target target{.groups_small_work = pays};
+  return text_after(text(body), group_casts, {.target = &target, .memory_budget = budget});
+}
+
+std::string expected(const std::string& body) { return normal_text(text(body)); }
+
+const std::string kRest =
+    "%p = linear(y, %wa)\n %n = neg(%p)\n %q = linear(y, %wb)\n return p = %n\n return q = %q";
+const std::string kCasts = "%wa = cast(@a) {dtype=bf16}\n %wb = cast(@b) {dtype=bf16}\n";
+
+TEST(GroupCasts, MakesOneNodeWhereThatPays) {
+  const std::string body = kCasts + kRest;
+  EXPECT_EQ(
+      grouped(body),
+      expected("%cast_group = cast_group(@a, @b) {dtype=bf16, parts=(1, 1)}\n %p = linear(y, %cast_group)\n"
+               "%n = neg(%p)\n %q = linear(y, %cast_group:1)\n return p = %n\n return q = %q"));
+  EXPECT_EQ(grouped(body, false), expected(body));
+}
+
+TEST(GroupCasts, TakesConcatenationsAlongTheFirstAxis) {
+  const std::string results = "return w = %w\n return c = %wc\n return s = %ws";
+  const std::string casts =
+      kCasts +
+      "%wc = cast(@c) {dtype=bf16}\n %ws = cast(@s) {dtype=bf16}\n %w = concat(%wb, %wa) {axis=-2}\n";
+  EXPECT_EQ(grouped(casts + results),
+            expected("%cast_group = cast_group(@c, @s, @b, @a) {dtype=bf16, parts=(1, 1, 2)}\n"
+                     "return w = %cast_group:2\n return c = %cast_group\n return s = %cast_group:1"));
+  EXPECT_EQ(grouped(casts + results + "\n return a = %wa"),
+            expected("%cast_group = cast_group(@a, @b, @c, @s) {dtype=bf16, parts=(1, 1, 1, 1)}\n"
+                     "%w = concat(%cast_group:1, %cast_group) {axis=-2}\n return w = %w\n"
+                     "return c = %cast_group:2\n return s = %cast_group:3\n return a = %cast_group"))
+      << "a part is read by itself";
+}
+
+// 24 and 48 bytes of weights become 64 aligned bytes each.
+TEST(GroupCasts, KeepsToAMemoryBudget) {
+  const std::string body = kCasts + kRest;
+  EXPECT_NE(grouped(body, true, 1 << 20), expected(body));
+  EXPECT_EQ(grouped(body, true, 0), expected(body));
+}
+
+TEST(GroupCasts, LeavesWhatIsAloneOrNoWeightsOrMadeAgain) {
+  const auto untouched = [](const std::string& body) { EXPECT_EQ(grouped(body), expected(body)); };
+  untouched("%wa = cast(@a) {dtype=bf16}\n %z = cast(x) {dtype=bf16}\n return p = %wa\n return z = %z");
+  untouched("%wa = cast(@a) {dtype=bf16}\n %wb = cast(@b) {dtype=f16}\n return p = %wa\n return q = %wb");
+  untouched("%wa = cast(@a) {dtype=f64}\n %wb = cast(@b) {dtype=f64}\n return p = %wa\n return q = %wb");
+  EXPECT_EQ(grouped(kCasts +
+                    "%again = cast(@a) {dtype=bf16}\n return p = %wa\n return q = %wb\n return r = %again"),
+            expected("%cast_group = cast_group(@a, @b) {dtype=bf16, parts=(1, 1)}\n"
+                     "%again = cast(@a) {dtype=bf16}\n"
+                     "return p = %cast_group\n return q = %cast_group:1\n return r = %again"));
+}
+
+}  // namespace
+}  // namespace genesis::passes
