@@ -1,0 +1,275 @@
+// The gradients of layer_norm and rms_norm. With dweight or dbias, rows that registers can hold take one pass
+// over memory (norm_gradient.h) and a second small kernel that adds the sums of its blocks in order; longer
+// ones take more passes.
+#include "backends/cuda/norm_gradient.h"
+#include "schema/ops/norm.h"
+
+namespace genesis::cuda {
+namespace {
+
+template <bool kCenter, class T, int N, class Row>
+__device__ GradientSums<wide_t<T>> sums_of(const NormArguments& a, const RowLane& lane, const Row& x,
+                                           const Row& dy) {
+  using W = wide_t<T>;
+  const auto [mean, inverse] = statistics_of<kCenter, T, N>(a, lane, x);
+  W g_sum = 0, gz_sum = 0;
+  each_pack(
+      lane,
+      [&, mean = mean](int64_t i, const Pack<T, N>& p, const Pack<T, N>& d) {
+        W w[N];
+        a.weight.at(i, W(1), w);
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+          const W g = widen(d.at[j]) * w[j];
+          gz_sum += g * (widen(p.at[j]) - mean);
+          if (kCenter) g_sum += g;
+        }
+      },
+      x, dy);
+  const W n = static_cast<W>(a.n);
+  gz_sum = reduce_group(gz_sum, lane.step, Add{}) / n * inverse;
+  if (kCenter) g_sum = reduce_group(g_sum, lane.step, Add{}) / n;
+  return {mean, inverse, g_sum, gz_sum};
+}
+
+// dx of a pack, and the residual's pack on top.
+template <bool kCenter, class T, int N>
+__device__ Pack<T, N> dx_of(const NormArguments& a, const GradientSums<wide_t<T>>& s, int64_t pack,
+                            int64_t pack_of_row, const Pack<T, N>& x, const Pack<T, N>& dy) {
+  using W = wide_t<T>;
+  W w[N];
+  a.weight.at(pack_of_row, W(1), w);
+  Pack<T, N> past{}, out;
+  if (a.residual) past = static_cast<const Pack<T, N>*>(a.residual)[pack];
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const W dx = s.template dx<kCenter>(widen(x.at[j]), widen(dy.at[j]), w[j]);
+    out.at[j] = narrow<T>(a.residual ? dx + widen(past.at[j]) : dx);
+  }
+  return out;
+}
+
+// dx alone.
+template <bool kCenter>
+struct NormGradientRow : NormArguments {
+  template <class T, int N, int K>
+  __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
+    using W = wide_t<T>;
+    const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
+    const typename RowOf<T, N, K>::type dy_row(dy, lane, shared + call.cached, call.cached);
+    const GradientSums<W> s = sums_of<kCenter, T, N>(*this, lane, x_row, dy_row);
+    each_pack(
+        lane,
+        [&](int64_t i, const Pack<T, N>& p, const Pack<T, N>& d) {
+          const int64_t at = lane.row * lane.packs + i;
+          static_cast<Pack<T, N>*>(y)[at] = dx_of<kCenter>(*this, s, at, i, p, d);
+        },
+        x_row, dy_row);
+  }
+};
+
+// --- sums over rows that registers cannot hold: statistics, then sums by columns, then dx
+
+template <bool kCenter>
+struct StatisticsRow : NormArguments {
+  void* statistics = nullptr;  // of each row
+
+  template <class T, int N, int K>
+  __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
+    const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
+    const auto s = statistics_of<kCenter, T, N>(*this, lane, x_row);
+    if (lane.first == 0 && lane.packs > 0) static_cast<Statistics<wide_t<T>>*>(statistics)[lane.row] = s;
+  }
+};
+
+constexpr int kColumns = 32, kStripes = 8;
+
+// Chunks of rows whose sums are made one by one.
+int64_t column_chunks(int64_t rows, int64_t n) {
+  constexpr int64_t kBlocks = 2048, kRows = 64;
+  return std::max<int64_t>(1,
+                           std::min(rows / kRows, kBlocks / blocks_for(std::max<int64_t>(n, 1), kColumns)));
+}
+
+// The sums of v over the stripes of a block, in order.
+template <int kHeight, class W>
+__device__ W add_stripes(W v) {
+  __shared__ W of_stripe[kHeight][kColumns];
+  __syncthreads();
+  of_stripe[threadIdx.y][threadIdx.x] = v;
+  __syncthreads();
+  v = 0;
+#pragma unroll
+  for (int i = 0; i < kHeight; ++i) v += of_stripe[i][threadIdx.x];
+  return v;
+}
+
+// Block (columns, chunk) -> sums of its columns over the rows of its chunk.
+template <class T>
+__global__ void column_sums_kernel(NormArguments a, int64_t rows, int64_t rows_each,
+                                   const Statistics<wide_t<T>>* statistics, wide_t<T>* dweight,
+                                   wide_t<T>* dbias) {
+  using W = wide_t<T>;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+  const int64_t last = min(rows, (blockIdx.y + int64_t{1}) * rows_each);
+  W dw = 0, db = 0;
+  for (int64_t row = blockIdx.y * rows_each + threadIdx.y; column < a.n && row < last; row += kStripes) {
+    const Statistics<W> s = statistics[row];
+    const W d = widen(static_cast<const T*>(a.dy)[row * a.n + column]);
+    dw += d * ((widen(static_cast<const T*>(a.x)[row * a.n + column]) - s.mean) * s.inverse);
+    db += d;
+  }
+  dw = add_stripes<kStripes>(dw);
+  db = add_stripes<kStripes>(db);
+  if (threadIdx.y != 0 || column >= a.n) return;
+  if (dweight) dweight[blockIdx.y * a.n + column] = dw;
+  if (dbias) dbias[blockIdx.y * a.n + column] = db;
+}
+
+// --- the last step of both: sums[j] of n columns over blocks, the same order always
+
+constexpr int kAdders = 16;  // threads of a column, each with all its loads under way at once
+
+template <class W>
+__global__ void __launch_bounds__(kColumns* kAdders)
+    add_blocks_kernel(const W* first, const W* second, int64_t blocks, int64_t n, W* first_sums,
+                      W* second_sums) {
+  const W* partial = blockIdx.y == 0 ? first : second;
+  W* sums = blockIdx.y == 0 ? first_sums : second_sums;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+  W sum = 0;
+  if (column < n) {
+#pragma unroll 10
+    for (int64_t b = threadIdx.y; b < blocks; b += kAdders) sum += partial[b * n + column];
+  }
+  sum = add_stripes<kAdders>(sum);
+  if (threadIdx.y == 0 && column < n) sums[column] = sum;
+}
+
+// --- starting them
+
+// Where the gradients' partial sums go, and their results.
+template <class W>
+struct AffineGradients {
+  W *dweight = nullptr, *dbias = nullptr;
+  W *dweight_sums = nullptr, *dbias_sums = nullptr;
+  int64_t n = 0, sums = 0;
+
+  void take_room(std::byte* scratch, int64_t blocks) {
+    W* room = reinterpret_cast<W*>(scratch);
+    if (dweight) dweight_sums = room;
+    if (dbias) dbias_sums = room + (dweight ? blocks * n : 0);
+  }
+  void add_blocks(const KernelContext& c, int64_t blocks) const {
+    const bool both = dweight && dbias;
+    const dim3 grid(static_cast<unsigned>(blocks_for(n, kColumns)), both ? 2 : 1);
+    add_blocks_kernel<W><<<grid, dim3(kColumns, kAdders), 0, launch_of(c).stream>>>(
+        dweight ? dweight_sums : dbias_sums, dbias_sums, blocks, n, dweight ? dweight : dbias, dbias);
+  }
+};
+
+// Whether rows are short enough.
+template <bool kCenter, class T, int N>
+bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, AffineGradients<float>& to) {
+  const int tensors = a.residual ? 3 : 2;
+  constexpr size_t kReserved = 2 << 10;  // what the kernel declares itself
+  GradientBlocks blocks = GradientBlocks::of(rows, a.n / N);
+  const size_t room = static_cast<size_t>(shared_bytes_limit()) - kReserved;
+  if (a.n > GradientBlocks::kLongest || !blocks.fit(tensors, a.n, room)) return false;
+  to.take_room(c.scratch, blocks.count);
+  const GradientCall call{
+      a, rows, blocks.rows_each, static_cast<int>(a.n / N), blocks.group, to.dweight_sums, to.dbias_sums};
+  const auto held = [&](auto k) {
+    const size_t bytes = blocks.shared_bytes(tensors, a.n);
+    cudaFuncSetAttribute(gradient_kernel<kCenter, T, N, k()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(bytes));
+    start(c, gradient_kernel<kCenter, T, N, k()>, blocks.count, blocks.threads(), bytes, call);
+  };
+  if (blocks.held == 1)
+    held(std::integral_constant<int, 1>{});
+  else if (blocks.held == 2)
+    held(std::integral_constant<int, 2>{});
+  else
+    held(std::integral_constant<int, 4>{});
+  to.add_blocks(c, blocks.count);
+  return true;
+}
+
+// Column sums first: dx may be written over x or dy.
+template <bool kCenter, class T>
+void start_long_gradient(const KernelContext& c, const NormArguments& a, int64_t rows,
+                         AffineGradients<wide_t<T>>& to) {
+  using W = wide_t<T>;
+  auto* statistics = reinterpret_cast<Statistics<W>*>(c.scratch);
+  const int64_t chunks = column_chunks(rows, a.n);
+  to.take_room(c.scratch + rows * static_cast<int64_t>(sizeof(Statistics<W>)), chunks);
+  start_rows<T, false>(c, rows, a.n, 1, StatisticsRow<kCenter>{a, statistics});
+  const dim3 grid(static_cast<unsigned>(blocks_for(a.n, kColumns)), static_cast<unsigned>(chunks));
+  column_sums_kernel<T><<<grid, dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(
+      a, rows, blocks_for(rows, chunks), statistics, to.dweight_sums, to.dbias_sums);
+  to.add_blocks(c, chunks);
+  start_rows<T>(c, rows, a.n, 2, NormGradientRow<kCenter>{a});
+}
+
+template <bool kCenter>
+void run_backward(const KernelContext& c, NormArguments a, bool has_weight, bool has_residual,
+                  bool want_weight, bool want_bias) {
+  if (a.n == 0) return;
+  a.dy = c.input(1).data;
+  if (has_weight) a.weight = WideVector::of(c.input(2));
+  if (has_residual) a.residual = c.inputs.back().data;
+  const int64_t rows = c.input(0).numel() / a.n;
+  dispatch_float(c.input(0).dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using W = wide_t<T>;
+    if (!want_weight && !want_bias) return start_rows<T>(c, rows, a.n, 2, NormGradientRow<kCenter>{a});
+    AffineGradients<W> to{.n = a.n};
+    if (want_weight) to.dweight = c.output(1).as<W>();
+    if (want_bias) to.dbias = c.output(want_weight ? 2 : 1).as<W>();
+    with_packs<T>(c, a.n, [&](auto size) {
+      constexpr int N = size();
+      if constexpr (N > 1 && !std::is_same_v<T, double>)
+        if (rows > 0 && try_gradient<kCenter, T, N>(c, a, rows, to)) return;
+      if (rows > 0) return start_long_gradient<kCenter, T>(c, a, rows, to);
+      to.add_blocks(c, 0);
+    });
+  });
+}
+
+// Either way's: alignment, which decides, is not known when this is asked.
+template <class Op>
+int64_t backward_scratch(const KernelQuery& query) {
+  const TensorType& x = query.inputs[0];
+  const int64_t n = normalized_size(x.shape.sizes(), from_attributes<Op>(query.attributes).num_axes);
+  const auto vectors = static_cast<int64_t>(query.outputs.size()) - 1;
+  if (n == 0 || vectors == 0) return 0;
+  const int64_t rows = x.numel() / n, size = x.dtype == DType::f64 ? 8 : 4;
+  const int pack = static_cast<int>(16 / size_of(x.dtype));
+  int64_t blocks = 0;
+  if (n % pack == 0 && n <= GradientBlocks::kLongest) blocks = GradientBlocks::of(rows, n / pack).count;
+  return std::max(blocks * n * vectors * size, rows * 2 * size + column_chunks(rows, n) * n * vectors * size);
+}
+
+void layer_norm_grad(const KernelContext& c) {
+  const auto& op = c.attributes<ops::LayerNormGrad>();
+  run_backward<true>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.has_residual, op.want_weight,
+                     op.want_bias);
+}
+
+void rms_norm_grad(const KernelContext& c) {
+  const auto& op = c.attributes<ops::RmsNormGrad>();
+  run_backward<false>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.has_residual, op.want_weight,
+                      false);
+}
+
+constexpr KernelImpl kLayerNormGrad[] = {
+    {.name = "rows", .run = layer_norm_grad, .scratch_bytes = backward_scratch<ops::LayerNormGrad>}};
+constexpr KernelImpl kRmsNormGrad[] = {
+    {.name = "rows", .run = rms_norm_grad, .scratch_bytes = backward_scratch<ops::RmsNormGrad>}};
+constexpr OpKernels kOps[] = {{"layer_norm_grad", kLayerNormGrad}, {"rms_norm_grad", kRmsNormGrad}};
+
+}  // namespace
+
+std::span<const OpKernels> norm_grad_kernels() { return kOps; }
+
+}  // namespace genesis::cuda
