@@ -1,9 +1,10 @@
 // Reductions over any axes on a GPU: text for NVRTC, after fused_kit.h. backends/cuda/reduce_source.cpp puts
-// what the kernels below call constants (types, sizes, threads) in front of it and chooses between rows, whose
-// elements lie side by side, and columns, whose elements lie a row apart.
+// what the kernels below call constants (types, sizes, threads) in front of it and chooses between rows,
+// whose elements lie side by side, and columns, whose elements lie a row apart.
 //
-// Fast because every thread has four packs of 16 bytes on their way before it uses the first, and because few
-// long reductions are cut into pieces: the block that finishes last joins them. The order of joining depends
+// Fast because every thread has four packs of 16 bytes on their way before it uses the first, eight where a
+// thread has columns, and because few long reductions are cut into pieces: the block that finishes last joins
+// them. The order of joining depends
 // on the sizes alone, so results have the same bits in every run.
 
 namespace genesis_device {
@@ -289,50 +290,64 @@ inline void reduce_rows(const Buffers& b, int64 outer) {
 
 constexpr int kDown = kThreads / kLanes;
 
+// Loads on their way at once; large accumulators leave no registers for more.
+template <class A>
+constexpr int kColumnFlight = sizeof(A) <= 8 ? 8 : 4;
+
 // The threads of row 0 get all of their columns.
 template <int V, class A>
 inline void join_down(A (&so_far)[V], int across, int down) {
-  __shared__ A all[V * kDown * kLanes];
+  constexpr int kHalf = kDown > 1 ? kDown / 2 : 1;
+  __shared__ A all[V * kHalf * kLanes];
   for (int half = kDown / 2; half > 0; half /= 2) {
     __syncthreads();
     if (down >= half && down < 2 * half)
 #pragma unroll
-      for (int j = 0; j < V; ++j) all[(j * kDown + down) * kLanes + across] = so_far[j];
+      for (int j = 0; j < V; ++j) all[(j * kHalf + down - half) * kLanes + across] = so_far[j];
     __syncthreads();
     if (down < half)
 #pragma unroll
-      for (int j = 0; j < V; ++j) so_far[j].join(all[(j * kDown + down + half) * kLanes + across]);
+      for (int j = 0; j < V; ++j) so_far[j].join(all[(j * kHalf + down) * kLanes + across]);
   }
 }
 
 template <int V, class A>
 inline void add_columns(A (&so_far)[V], const In* from, int64 begin, int64 end, int down) {
-  constexpr int kFlight = 4;
-  int64 i = begin + down;
-  for (; i + (kFlight - 1) * kDown < end; i += kFlight * kDown) {
+  constexpr int kFlight = kColumnFlight<A>;
+  for (int64 i = begin + down; i < end; i += kFlight * kDown) {
     Pack<In, V> packs[kFlight];
 #pragma unroll
-    for (int u = 0; u < kFlight; ++u) fetch(packs[u], from + along(i + u * kDown));
+    for (int u = 0; u < kFlight; ++u)
+      if (i + u * kDown < end) fetch(packs[u], from + along(i + u * kDown));
 #pragma unroll
     for (int u = 0; u < kFlight; ++u)
+      if (i + u * kDown < end)
 #pragma unroll
-      for (int j = 0; j < V; ++j) so_far[j].add(lane(packs[u].at[j]), i + u * kDown);
-  }
-  for (; i < end; i += kDown) {
-    Pack<In, V> pack;
-    fetch(pack, from + along(i));
-#pragma unroll
-    for (int j = 0; j < V; ++j) so_far[j].add(lane(pack.at[j]), i);
+        for (int j = 0; j < V; ++j) so_far[j].add(lane(packs[u].at[j]), i + u * kDown);
   }
 }
 
+// Accumulators of the columns of one thread, as they lie in a piece's row of partial results.
+template <class A, int V>
+struct alignas(sizeof(A) * V % 16 == 0 ? 16 : alignof(A)) SideBySide {
+  A at[V];
+};
+
 template <int V, class A>
 inline void join_pieces(A (&so_far)[V], const A* partial, int down) {
-  constexpr int kFlight = sizeof(A) <= 8 ? 4 : 1;
-#pragma unroll kFlight
-  for (int i = down; i < kPieces; i += kDown)
+  constexpr int kFlight = sizeof(A) <= 8 ? 8 : 1;
+  for (int i = down; i < kPieces; i += kFlight * kDown) {
+    SideBySide<A, V> pieces[kFlight];
 #pragma unroll
-    for (int j = 0; j < V; ++j) so_far[j].join(partial[i * kInner + j]);
+    for (int u = 0; u < kFlight; ++u)
+      if (i + u * kDown < kPieces)
+        pieces[u] = *reinterpret_cast<const SideBySide<A, V>*>(partial + (i + u * kDown) * kInner);
+#pragma unroll
+    for (int u = 0; u < kFlight; ++u)
+      if (i + u * kDown < kPieces)
+#pragma unroll
+        for (int j = 0; j < V; ++j) so_far[j].join(pieces[u].at[j]);
+  }
 }
 
 template <class A, int V>
@@ -352,9 +367,12 @@ inline void reduce_columns(const Buffers& b) {
   join_down<V>(so_far, across, down);
   if (kPieces > 1) {
     A* partial = static_cast<A*>(b.partial) + outer * kPieces * kInner + column;
-    if (live && down == 0)
+    if (live && down == 0) {
+      SideBySide<A, V> mine;
 #pragma unroll
-      for (int j = 0; j < V; ++j) partial[piece * kInner + j] = so_far[j];
+      for (int j = 0; j < V; ++j) mine.at[j] = so_far[j];
+      *reinterpret_cast<SideBySide<A, V>*>(partial + piece * kInner) = mine;
+    }
     if (!is_last(b.counters + outer * kTiles + tile, kPieces)) return;
 #pragma unroll
     for (int j = 0; j < V; ++j) so_far[j] = A::none();

@@ -6,11 +6,12 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kWidestRow = 512;  // threads that share one
-constexpr int kColumnThreads = 256;
-constexpr int kDeepest = 8;     // threads of one column in a block, at least where there are rows
+constexpr int kColumnThreads = 512;
+constexpr int kDeepest = 16;    // threads of one column in a block, at least where there are rows
 constexpr int kWidestPack = 8;  // columns of one thread
 constexpr int64_t kThreadsWanted = 132 * 1024;  // to keep a large chip's memory busy
-constexpr int64_t kBlocksWanted = 528;          // of 512 threads
+constexpr int64_t kBlocksWanted = 528;          // of 512 threads, for rows
+constexpr int64_t kColumnBlocks = 264;          // two to a multiprocessor, all of them at once
 constexpr int64_t kPartialBytes = 24;           // of the largest accumulator
 
 int64_t power_of_two_over(int64_t n) {
@@ -77,7 +78,7 @@ void spread_columns(ReducePlan& plan, int64_t width) {
   plan.lanes = static_cast<int>(lanes);
   plan.threads = static_cast<int>(lanes * down);
   const int64_t blocks = std::max<int64_t>(1, plan.outer * parts(plan.inner, lanes * plan.pack));
-  cut(plan, std::min(parts(kBlocksWanted, blocks), plan.count / (8 * down)), 1);
+  cut(plan, std::min(parts(kColumnBlocks, blocks), plan.count / (8 * down)), 1);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backends/cuda/fused_prelude.h"
 #include "backends/cuda/source_types.h"
 
@@ -26,10 +28,15 @@ std::string place_function(std::string_view name, const std::vector<StridedAxis>
 }
 
 std::string kernel(std::string_view name, const Reduction& reduction, const ReducePlan& plan, int pack) {
+  // Blocks of columns are counted so that 1024 threads of a multiprocessor run at once.
+  std::string resident;
+  if (plan.inner > 1)
+    resident =
+        fmt::format(", sizeof({}) <= 8 ? {} : 1", reduction.accumulator, std::min(16, 1024 / plan.threads));
   return fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__(kThreads) {}(const Buffers b, const int64 outer) {{\n"
+      "extern \"C\" __global__ void __launch_bounds__(kThreads{}) {}(const Buffers b, const int64 outer) {{\n"
       "  {}<{}, {}>(b{});\n}}\n",
-      name, plan.inner > 1 ? "reduce_columns" : "reduce_rows", reduction.accumulator, pack,
+      resident, name, plan.inner > 1 ? "reduce_columns" : "reduce_rows", reduction.accumulator, pack,
       plan.inner > 1 ? "" : ", outer");
 }
 

@@ -2,11 +2,11 @@
 // kernels generated for the sizes at hand (reduce_source.h, reduce_kit.h), compiled when a plan's steps are
 // made.
 #include "schema/ops/reduce.h"
+#include "backends/cuda/last_block.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/packs.h"
 #include "backends/cuda/reduce_source.h"
-#include "backends/cuda/runtime.h"
 #include "backends/cuda/source_types.h"
 
 namespace genesis::cuda {
@@ -90,12 +90,6 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return plan_of(query, kind).scratch_bytes();
 }
 
-std::shared_ptr<std::byte> zeroed(int64_t counters) {
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
-  return allocate(device, counters * static_cast<int64_t>(sizeof(unsigned)));
-}
-
 template <Kind kind>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const ReducePlan plan = plan_of(query, kind);
@@ -108,7 +102,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   made->single_blocks = static_cast<unsigned>(plan.blocks(1));
   made->threads = static_cast<unsigned>(plan.threads);
   made->outer = plan.outer;
-  if (plan.counters() > 0) made->counters = zeroed(plan.counters());
+  if (plan.counters() > 0) made->counters = counters(plan.counters());
   return made;
 }
 
