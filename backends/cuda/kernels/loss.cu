@@ -1,54 +1,11 @@
-// cross_entropy and its gradient: the forward pass reads the logits once, with the maximum and the sum of
-// exponentials kept together, and the gradient reads and writes them once. A tiny second kernel adds the
-// rows' losses, in f64 and in one order. Smoothed and probability targets read a row (from cache) once more.
-#include "backends/cuda/exponential.h"
-#include "backends/cuda/rows.h"
-#include "backends/cuda/wide_vector.h"
-#include "schema/ops/loss.h"
+// cross_entropy and its gradient: the forward pass reads the logits once, in registers (loss_rows.h) or,
+// where rows are long, with the maximum and the sum of exponentials kept together; the gradient reads and
+// writes them once. Losses are added in f64 and in one order. Smoothed and probability targets read a row
+// (from cache) once more.
+#include "backends/cuda/loss_rows.h"
 
 namespace genesis::cuda {
 namespace {
-
-constexpr int kMostThreads = 512;  // more would not have the registers
-
-struct LossArguments {
-  const void* logits = nullptr;
-  const void* target = nullptr;  // class indices [rows], or probabilities [rows, classes]
-  DType target_dtype = DType::i64;
-  bool probabilities = false;
-  WideVector weight;  // or null
-  void* lse = nullptr;
-  int64_t rows = 0, classes = 1, packs = 1, ignore_index = -100;
-  int group = 32;
-  double smoothing = 0;
-  FaultReport fault;
-
-  double* row_loss = nullptr;  // forward
-
-  void* dlogits = nullptr;  // gradient; may be the logits
-  const void* dy = nullptr;
-  bool dy_per_row = false;
-  const double* denominator = nullptr;  // of a mean, or null
-
-  // The row's class, or -1 when it does not count.
-  __device__ int64_t class_of(int64_t row) const {
-    const int64_t at = target_dtype == DType::i32 ? static_cast<const int32_t*>(target)[row]
-                                                  : static_cast<const int64_t*>(target)[row];
-    return at != ignore_index && at >= 0 && at < classes ? at : -1;
-  }
-  __device__ void report(int64_t row) const {
-    const int64_t at = target_dtype == DType::i32 ? static_cast<const int32_t*>(target)[row]
-                                                  : static_cast<const int64_t*>(target)[row];
-    if (at != ignore_index && (at < 0 || at >= classes)) fault(at, classes);
-  }
-  template <class W>
-  __device__ W weight_of(int64_t at) const {
-    W w[1];
-    weight.at(at, W(1), w);
-    return w[0];
-  }
-  double __device__ smooth_share() const { return smoothing / static_cast<double>(classes); }
-};
 
 // body(pack's index, pack) over a row in memory, some packs on their way at once. Body may write over the
 // row.
@@ -71,11 +28,6 @@ template <class W>
 struct MaxSum {
   W max, sum;  // sum of exp(x - max)
 };
-
-template <class W>
-__device__ W finite_shift(W max) {
-  return max == W(-INFINITY) ? W(0) : max;  // nothing but -inf so far: exponentials are 0
-}
 
 template <class T, int N>
 __device__ MaxSum<wide_t<T>> max_sum_of(const RowLane& lane, const void* rows) {
@@ -132,18 +84,19 @@ __device__ ShareSums<wide_t<T>> share_sums(const LossArguments& a, const RowLane
   return {reduce_group(near, lane.step, Add{}), reduce_group(shares, lane.step, Add{})};
 }
 
-// The group's row. Rows that do not count have no packs, so that the group still takes part in reductions.
+// The class of the group's row. Rows that do not count have no packs, so that the group still takes part in
+// reductions.
 __device__ int64_t take_row(const LossArguments& a, const RowLane& lane) {
   if (!lane.there) return -1;
   if (a.probabilities) return 0;
-  if (lane.first == 0) a.report(lane.row);
-  return a.class_of(lane.row);
+  const int64_t target = a.target_of(lane.row);
+  if (lane.first == 0) a.report(target);
+  return a.class_of(target);
 }
 
 template <class T, int N, bool kSpreads>
-__global__ void __launch_bounds__(kMostThreads, kSpreads ? 1 : 2) loss_kernel(LossArguments a) {
+__device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& totals) {
   using W = wide_t<T>;
-  RowLane lane(a.rows, a.packs, a.group);
   const bool writes = lane.there && lane.first == 0;
   const int64_t at = take_row(a, lane);
   if (at < 0) lane.packs = 0;
@@ -152,24 +105,37 @@ __global__ void __launch_bounds__(kMostThreads, kSpreads ? 1 : 2) loss_kernel(Lo
   if constexpr (kSpreads) spread = share_sums<T, N>(a, lane, sums.max);
   if (!writes) return;
   const double log_sum = ::log(static_cast<double>(sums.sum)), max = static_cast<double>(sums.max);
-  double loss = 0;
-  if (at >= 0) {
-    // share * (lse - x) as share * (max - x) + share * log(sum), so that large logits do not cancel.
-    if constexpr (kSpreads) loss = spread.near + log_sum * spread.shares;
-    if (!a.probabilities) {
-      const T* x = static_cast<const T*>(a.logits) + lane.row * a.classes;
-      const double below = max - static_cast<double>(widen(x[at]));
-      loss += (1 - a.smoothing) * static_cast<double>(a.weight_of<W>(at)) * (log_sum + below);
-    }
+  double loss = 0, weight = 1;
+  // share * (lse - x) as share * (max - x) + share * log(sum), so that large logits do not cancel.
+  if constexpr (kSpreads) loss = spread.near + log_sum * spread.shares;
+  if (!a.probabilities && at >= 0) {
+    const T* x = static_cast<const T*>(a.logits) + lane.row * a.classes;
+    const double below = max - static_cast<double>(widen(x[at]));
+    weight = static_cast<double>(a.weight_of<W>(at));
+    loss += (1 - a.smoothing) * weight * (log_sum + below);
   }
-  a.row_loss[lane.row] = loss;
-  if (a.lse) static_cast<W*>(a.lse)[lane.row] = at < 0 ? W(0) : static_cast<W>(max + log_sum);
+  put_row<W>(a, lane.row, at >= 0, loss, max + log_sum, weight, totals);
+}
+
+template <class T, int N, bool kSpreads>
+__global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) loss_kernel(const LossArguments a) {
+  RowLane lane(a.rows, a.packs, a.group);
+  LossTotals totals{0, 0};
+  const int64_t last = min(a.rows, (blockIdx.x + int64_t{1}) * a.rows_each);
+  for (int64_t base = blockIdx.x * a.rows_each; base < last; base += blockDim.x / a.group) {
+    const int64_t row = base + threadIdx.x / a.group;
+    lane.there = row < last;
+    lane.row = lane.there ? row : 0;
+    lane.packs = lane.there ? a.packs : 0;
+    add_row_loss<T, N, kSpreads>(a, lane, totals);
+  }
+  finish_loss<wide_t<T>>(a, totals);
 }
 
 // dx = a softmax(x) - shares, all times the row's dy, where a is the sum of shares. The target's own share is
 // taken off where its element passes by.
 template <class T, int N, bool kSpreads>
-__global__ void __launch_bounds__(kMostThreads, kSpreads ? 1 : 2) gradient_kernel(LossArguments a) {
+__global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kernel(const LossArguments a) {
   using W = wide_t<T>;
   RowLane lane(a.rows, a.packs, a.group);
   const int64_t at = take_row(a, lane), packs = lane.packs;
@@ -182,8 +148,7 @@ __global__ void __launch_bounds__(kMostThreads, kSpreads ? 1 : 2) gradient_kerne
     return;
   }
   if (packs == 0) return;
-  const double dy = static_cast<double>(static_cast<const W*>(a.dy)[a.dy_per_row ? lane.row : 0]);
-  const double g = a.denominator ? dy / *a.denominator : dy;
+  const double g = a.slope_of<W>(lane.row);
   const double own = a.probabilities ? 0 : (1 - a.smoothing) * static_cast<double>(a.weight_of<W>(at));
   const W lse = static_cast<const W*>(a.lse)[lane.row];
   const W scale = static_cast<W>(g * (own + static_cast<double>(spread))), dy_row = static_cast<W>(g);
@@ -205,44 +170,44 @@ __global__ void __launch_bounds__(kMostThreads, kSpreads ? 1 : 2) gradient_kerne
   }
 }
 
-// --- sums over rows: one block, in a fixed order
+// --- what a mean divides by: the weights of the targets that count, or the number of rows of probabilities
 
-__device__ double add_block(double v) { return reduce_group(v, static_cast<int>(blockDim.x), Add{}); }
+constexpr int kAdders = 1024, kMostAdding = 64;  // threads of a block, blocks
 
-// The weights of the targets that count, or the number of rows of probabilities.
 template <class W>
-__device__ double denominator_of(const LossArguments& a) {
-  if (a.probabilities) return static_cast<double>(a.rows);
+__global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArguments a, double* denominator) {
   double sum = 0;
-  for (int64_t row = threadIdx.x; row < a.rows; row += blockDim.x)
-    if (const int64_t at = a.class_of(row); at >= 0) sum += static_cast<double>(a.weight_of<W>(at));
-  return add_block(sum);
-}
-
-template <class W>
-__global__ void __launch_bounds__(1024) denominator_kernel(LossArguments a, double* denominator) {
-  const double sum = denominator_of<W>(a);
+#pragma unroll 4
+  for (int64_t row = blockIdx.x * int64_t{kAdders} + threadIdx.x; row < a.rows;
+       row += gridDim.x * int64_t{kAdders})
+    if (const int64_t at = a.class_of(a.target_of(row)); at >= 0)
+      sum += static_cast<double>(a.weight_of<W>(at));
+  double* of_block = denominator + 1;
+  sum = reduce_group(sum, kAdders, Add{});
+  if (threadIdx.x == 0) of_block[blockIdx.x] = sum;
+  if (!is_last_block(a.counter, gridDim.x)) return;
+  sum = reduce_group(threadIdx.x < gridDim.x ? of_block[threadIdx.x] : 0.0, kAdders, Add{});
   if (threadIdx.x == 0) *denominator = sum;
 }
 
+__global__ void count_rows_kernel(int64_t rows, double* denominator) {
+  *denominator = static_cast<double>(rows);
+}
+
 template <class W>
-__global__ void __launch_bounds__(1024) finish_kernel(LossArguments a, Reduction reduction, W* loss) {
-  if (reduction == Reduction::kNone) {
-    for (int64_t row = threadIdx.x + static_cast<int64_t>(blockIdx.x) * blockDim.x; row < a.rows;
-         row += static_cast<int64_t>(gridDim.x) * blockDim.x)
-      loss[row] = static_cast<W>(a.row_loss[row]);
-    return;
-  }
-  double sum = 0;
-  for (int64_t row = threadIdx.x; row < a.rows; row += blockDim.x) sum += a.row_loss[row];
-  sum = add_block(sum);
-  if (reduction == Reduction::kMean) sum /= denominator_of<W>(a);
-  if (threadIdx.x == 0) *loss = static_cast<W>(sum);
+void start_denominator(const KernelContext& c, const LossArguments& a, double* denominator) {
+  const int64_t blocks = std::clamp<int64_t>(blocks_for(a.rows, 2 * kAdders), 1, kMostAdding);
+  if (a.probabilities)
+    start(c, count_rows_kernel, 1, 1, 0, a.rows, denominator);
+  else
+    start(c, denominator_kernel<W>, blocks, kAdders, 0, a, denominator);
 }
 
 // --- starting them
 
-constexpr int kFinishers = 1024;
+constexpr int64_t kChip = 132 * 1024;        // threads that run at once
+constexpr int64_t kMostBlocks = kChip / 64;  // of 64 threads, the fewest
+constexpr int64_t kPartialBytes = kMostBlocks * static_cast<int64_t>(sizeof(LossTotals));
 
 int64_t rows_of(const TensorView& logits) {
   int64_t rows = 1;
@@ -262,37 +227,82 @@ LossArguments arguments_of(const KernelContext& c, const Op& op, int weight_inpu
   a.classes = c.input(0).dim(-1);
   a.ignore_index = op.ignore_index;
   a.smoothing = op.label_smoothing;
+  a.reduction = op.reduction;
+  a.counter = static_cast<unsigned*>(const_cast<void*>(c.prepared_ptr));
   a.fault = launch_of(c).fault;
   return a;
 }
 
-// body(N, whether shares beside the target's matter, plan) with rows dealt to groups.
+// How rows are dealt to blocks: by their number and length alone. `held`: packs in a thread's registers.
+struct LossPlan {
+  int64_t blocks;
+  int threads, held;
+};
+
+LossPlan deal_rows(LossArguments& a, bool may_hold) {
+  const RowPlan rows = RowPlan::of(a.rows, a.packs, may_hold, kLossThreads);
+  const int64_t at_once = rows.threads / rows.group, most = kChip / rows.threads;
+  a.group = rows.group;
+  a.rows_each = std::max<int64_t>(1, blocks_for(a.rows, at_once * most)) * at_once;
+  return {std::max<int64_t>(1, blocks_for(a.rows, a.rows_each)), rows.threads, rows.held};
+}
+
+// body.held<T, N, K>(plan) where threads hold 2 or 4 packs of a row, else body.streamed<T, N,
+// kSpreads>(plan); kSpreads: shares beside the target's matter.
 template <class T, class Body>
 void with_rows(const KernelContext& c, LossArguments& a, const Body& body) {
   with_packs<T>(c, a.classes, [&](auto size) {
-    a.packs = a.classes / size();
-    const RowPlan plan = RowPlan::of(a.rows, a.packs, false, kMostThreads);
-    a.group = plan.group;
-    if (a.probabilities || a.smoothing != 0)
-      body(size, std::true_type{}, plan);
-    else
-      body(size, std::false_type{}, plan);
+    constexpr int N = size();
+    constexpr bool kMayHold = N > 1 && !std::is_same_v<T, double>;
+    a.packs = a.classes / N;
+    const bool spreads = a.probabilities || a.smoothing != 0;
+    const LossPlan plan = deal_rows(a, kMayHold && !spreads);
+    if (spreads) return body.template streamed<T, N, true>(plan);
+    if constexpr (kMayHold) {
+      if (plan.held > 2) return body.template held<T, N, 4>(plan);
+      if (plan.held > 0) return body.template held<T, N, 2>(plan);
+    }
+    body.template streamed<T, N, false>(plan);
   });
 }
+
+struct StartLoss {
+  const KernelContext& c;
+  const LossArguments& a;
+  template <class T, int N, int K>
+  void held(const LossPlan& plan) const {
+    start(c, held_loss_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
+  }
+  template <class T, int N, bool kSpreads>
+  void streamed(const LossPlan& plan) const {
+    start(c, loss_kernel<T, N, kSpreads>, plan.blocks, plan.threads, 0, a);
+  }
+};
+
+struct StartGradient {
+  const KernelContext& c;
+  const LossArguments& a;
+  template <class T, int N, int K>
+  void held(const LossPlan& plan) const {
+    start(c, held_gradient_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
+  }
+  // A row of every group.
+  template <class T, int N, bool kSpreads>
+  void streamed(const LossPlan& plan) const {
+    start(c, gradient_kernel<T, N, kSpreads>, blocks_for(a.rows, plan.threads / a.group), plan.threads, 0, a);
+  }
+};
+
+std::shared_ptr<const void> prepare(const KernelQuery&) { return counters(1); }
 
 void run_loss(const KernelContext& c) {
   const auto& op = c.attributes<ops::CrossEntropy>();
   LossArguments a = arguments_of(c, op, 2);
-  a.row_loss = reinterpret_cast<double*>(c.scratch);
+  a.loss = c.output().data;
+  a.partial = reinterpret_cast<LossTotals*>(c.scratch);
   if (op.with_lse) a.lse = c.output(1).data;
   dispatch_float(c.input(0).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    with_rows<T>(c, a, [&](auto size, auto spreads, const RowPlan& plan) {
-      start(c, loss_kernel<T, size(), spreads()>, plan.blocks, plan.threads, 0, a);
-    });
-    const int64_t blocks =
-        op.reduction == Reduction::kNone ? std::min<int64_t>(blocks_for(a.rows, kFinishers), 1024) : 1;
-    start(c, finish_kernel<wide_t<T>>, blocks, kFinishers, 0, a, op.reduction, c.output().as<wide_t<T>>());
+    with_rows<typename decltype(tag)::type>(c, a, StartLoss{c, a});
   });
 }
 
@@ -308,22 +318,18 @@ void run_gradient(const KernelContext& c) {
     using T = typename decltype(tag)::type;
     if (op.reduction == Reduction::kMean) {
       auto* denominator = reinterpret_cast<double*>(c.scratch);
-      start(c, denominator_kernel<wide_t<T>>, 1, kFinishers, 0, a, denominator);
+      start_denominator<wide_t<T>>(c, a, denominator);
       a.denominator = denominator;
     }
-    with_rows<T>(c, a, [&](auto size, auto spreads, const RowPlan& plan) {
-      start(c, gradient_kernel<T, size(), spreads()>, plan.blocks, plan.threads, 0, a);
-    });
+    with_rows<T>(c, a, StartGradient{c, a});
   });
 }
 
-int64_t loss_scratch(const KernelQuery& query) {
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < query.inputs[0].shape.rank(); ++i) rows *= query.inputs[0].shape[i].value();
-  return rows * static_cast<int64_t>(sizeof(double));
-}
+int64_t loss_scratch(const KernelQuery&) { return kPartialBytes; }
 
-int64_t gradient_scratch(const KernelQuery&) { return sizeof(double); }
+int64_t gradient_scratch(const KernelQuery&) {
+  return (1 + kMostAdding) * static_cast<int64_t>(sizeof(double));
+}
 
 // PyTorch's: logarithms are clamped at -100.
 template <class T>
@@ -345,9 +351,10 @@ void run_bce(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kCrossEntropy[] = {{.name = "rows", .run = run_loss, .scratch_bytes = loss_scratch}};
+constexpr KernelImpl kCrossEntropy[] = {
+    {.name = "rows", .run = run_loss, .scratch_bytes = loss_scratch, .prepare = prepare}};
 constexpr KernelImpl kCrossEntropyGrad[] = {
-    {.name = "rows", .run = run_gradient, .scratch_bytes = gradient_scratch}};
+    {.name = "rows", .run = run_gradient, .scratch_bytes = gradient_scratch, .prepare = prepare}};
 constexpr KernelImpl kBce[] = {{.name = "elements", .run = run_bce}};
 constexpr OpKernels kOps[] = {
     {"cross_entropy", kCrossEntropy}, {"cross_entropy_grad", kCrossEntropyGrad}, {"bce", kBce}};
