@@ -3,7 +3,7 @@
 // by kernels/*.cu. A thread writes only what it read itself, so results may overwrite operands.
 #pragma once
 
-#include "backends/cuda/packs.h"
+#include "backends/cuda/words.h"
 
 namespace genesis::cuda {
 
@@ -76,19 +76,20 @@ __device__ W reduce_group(W v, int group, const Combine& combine) {
   return v;
 }
 
-// A row in the registers of its group.
+// A row in the registers of its group, as memory has it.
 template <class T, int N, int K>
 struct HeldRow {
   using P = Pack<T, N>;
-  P at[K];
+  static_assert(sizeof(P) == sizeof(Words));
+  Words at[K];
 
   __device__ HeldRow(const void* rows, const RowLane& lane, P*, int) {
-    const P* row = static_cast<const P*>(rows) + lane.row * lane.packs;
+    const Words* row = static_cast<const Words*>(rows) + lane.row * lane.packs;
 #pragma unroll
     for (int k = 0; k < K; ++k)
       if (const int i = lane.first + k * lane.step; i < lane.packs) at[k] = row[i];
   }
-  __device__ const P& get(int k, int64_t) const { return at[k]; }
+  __device__ P get(int k, int64_t) const { return pack_of<T>(at[k]); }
 };
 
 // A row in memory, its first `cached` packs in shared memory.

@@ -2,7 +2,7 @@
 // used, where packs of them (packs.h) take one each: for kernels that hold long parts of rows.
 #pragma once
 
-#include "backends/cuda/number.h"
+#include "backends/cuda/packs.h"
 
 namespace genesis::cuda {
 
@@ -29,6 +29,28 @@ __device__ __forceinline__ float element_of(const Words& words, int i) {
     const uint32_t word = word_of(words, i / 2);
     return __half2float(__ushort_as_half(static_cast<unsigned short>(i % 2 == 0 ? word : word >> 16)));
   }
+}
+
+template <class T>
+__device__ __forceinline__ Pack<T, static_cast<int>(16 / sizeof(T))> pack_of(const Words& words) {
+  Pack<T, static_cast<int>(16 / sizeof(T))> pack;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      pack.at[i] = __uint_as_float(word_of(words, i));
+    } else {
+      const auto low = static_cast<unsigned short>(word_of(words, i)),
+                 high = static_cast<unsigned short>(word_of(words, i) >> 16);
+      if constexpr (std::is_same_v<T, __half>) {
+        pack.at[2 * i] = __ushort_as_half(low);
+        pack.at[2 * i + 1] = __ushort_as_half(high);
+      } else {
+        pack.at[2 * i] = __ushort_as_bfloat16(low);
+        pack.at[2 * i + 1] = __ushort_as_bfloat16(high);
+      }
+    }
+  }
+  return pack;
 }
 
 // Rounds each to nearest, ties to even.
