@@ -1,10 +1,10 @@
 // linear_cross_entropy on CUDA, in blocks of rows: logits = x weight^T into scratch, in the dtype of x; then
 // one kernel that makes each row's loss and, in place of its logits, the gradient over them, reading the row
-// from memory once (the second time it is in the L2 cache); then dx = dlogits weight and dweight += dlogits^T
-// x, in f32. Blocks follow one another, so dweight is added up in one order.
+// from memory once where a block can hold it (logit_rows.h), else twice; then dx = dlogits weight and dweight
+// += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one order.
 #include "backends/cuda/exponential.h"
 #include "backends/cuda/gemm.h"
-#include "backends/cuda/packs.h"
+#include "backends/cuda/logit_rows.h"
 #include "schema/ops/loss.h"
 
 namespace genesis::cuda {
@@ -155,18 +155,6 @@ int64_t scratch_bytes(const KernelQuery& query) {
 
 // --- device
 
-// Class indices, as i32 or i64.
-struct Targets {
-  const void* data;
-  bool narrow;
-  int64_t classes, ignore_index;
-
-  __device__ int64_t operator[](int64_t row) const {
-    return narrow ? static_cast<const int32_t*>(data)[row] : static_cast<const int64_t*>(data)[row];
-  }
-  __device__ bool counts(int64_t at) const { return at != ignore_index && at >= 0 && at < classes; }
-};
-
 constexpr int kTotalThreads = 1024;
 
 // The sum of one number of each thread, in one order, in the first thread.
@@ -243,15 +231,6 @@ __device__ V over_block(V mine, V (&shared)[kRowWarps], const Combine& combine) 
   for (int w = 1; w < kRowWarps; ++w) total = combine(total, shared[w]);
   return total;
 }
-
-struct RowsArguments {
-  Targets targets;
-  int64_t first, ld;  // of this block's rows
-  double smoothing;
-  const double* denominator;  // of a mean, or null
-  double* row_loss;
-  double boost;  // 0, or what gradients are multiplied by in place of dividing them by the denominator
-};
 
 // f16 has no small numbers: gradients over logits are kept this many times larger, and not divided by the
 // rows, until they have become dx and dweight, which are f32.
@@ -334,6 +313,8 @@ __global__ void __launch_bounds__(kRowThreads) finish_rows(RowsArguments a, T* l
 
 template <class T, int N>
 void start_rows(const KernelContext& c, const RowsArguments& a, bool gradients, int64_t rows, T* logits) {
+  if constexpr (!std::is_same_v<T, double>)
+    if (gradients && try_held_rows(c, a, rows, logits)) return;
   if (gradients)
     start(c, finish_rows<T, N, true>, rows, kRowThreads, 0, a, logits);
   else
