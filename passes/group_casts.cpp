@@ -81,14 +81,17 @@ class Finder {
 };
 
 void emit_group(Rewriter& rewriter, DType dtype, const std::vector<Member>& members) {
-  std::vector<std::vector<Value>> results;
+  ops::CastGroup op{dtype, {}};
+  std::vector<Value> inputs;
   std::vector<const Node*> nodes;
   for (const Member& member : members) {
-    results.push_back(rewriter.map(member.parts));
+    for (const ValueId part : member.parts) inputs.push_back(rewriter.map(part));
+    op.parts.push_back(static_cast<int64_t>(member.parts.size()));
     nodes.push_back(member.node);
   }
   rewriter.begin_nodes_from(nodes);
-  const std::vector<Value> values = cast_group(results, dtype);
+  const std::vector<Value> values =
+      rewriter.graph().add_node(*find_op("cast_group"), to_attributes(op), inputs, "cast_group");
   rewriter.end_nodes_from();
   for (size_t i = 0; i < members.size(); ++i) rewriter.replace(*members[i].node, {values[i]});
 }
