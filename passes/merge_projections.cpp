@@ -45,8 +45,11 @@ Value beside_each_other(Rewriter& rewriter, const Layers& layers, size_t input) 
   return concat(parts, 0);
 }
 
-Value merged(Rewriter& rewriter, const Layers& layers) {
-  rewriter.from_nodes(layers);
+// Named beside `reader`: by one of the layers it would be mistaken for that.
+Value merged(Rewriter& rewriter, const Layers& layers, const Node& reader) {
+  Layers from = layers;
+  from.push_back(&reader);
+  rewriter.from_nodes(from);
   const Value weight = beside_each_other(rewriter, layers, 1), bias = beside_each_other(rewriter, layers, 2);
   return linear(rewriter.map(layers[0]->inputs[0]), weight, bias);
 }
@@ -57,14 +60,14 @@ Replacement merge_heads(Rewriter& rewriter, const Uses& uses, const Node& node) 
   if (!operands) return std::nullopt;
   const Layers layers = match_layers(graph, uses, {operands->q.rows, operands->k.rows, operands->v.rows});
   if (layers.empty()) return std::nullopt;
-  return {{attend_packed(rewriter, node, *operands, merged(rewriter, layers))}};
+  return {{attend_packed(rewriter, node, *operands, merged(rewriter, layers, *operands->q.reshape))}};
 }
 
 Replacement merge_gate(Rewriter& rewriter, const Uses& uses, const Node& node) {
   if (node.op->name() != "swiglu" || node.inputs.size() != 2) return std::nullopt;
   const Layers layers = match_layers(rewriter.old(), uses, node.inputs);
   if (layers.empty()) return std::nullopt;
-  const Value gate_and_up = merged(rewriter, layers);
+  const Value gate_and_up = merged(rewriter, layers, node);
   rewriter.from_nodes({&node});
   return {{packed_swiglu(gate_and_up)}};
 }
