@@ -2,7 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
+#include <set>
+#include <utility>
 
 #include "backends/cuda/find_nonfinite.h"
 #include "backends/cuda/kernels.h"
@@ -19,6 +22,23 @@ namespace {
 using cuda::check;
 using cuda::DeviceFault;
 
+// By step, which inputs no step before it in the run writes: constants, inputs of the plan and states not yet
+// updated (cuda::Launch::settled).
+std::vector<uint64_t> settled_inputs(const Plan& plan) {
+  std::set<std::pair<Space, int32_t>> written;
+  std::vector<uint64_t> settled;
+  for (const Step& step : plan.steps) {
+    uint64_t bits = 0;
+    for (size_t i = 0; i < std::min<size_t>(step.inputs.size(), 64); ++i)
+      if (const BufferRef& at = step.inputs[i];
+          at.space != Space::kArena && !written.count({at.space, at.index}))
+        bits |= uint64_t{1} << i;
+    settled.push_back(bits);
+    for (const BufferRef& at : step.outputs) written.insert({at.space, at.index});
+  }
+  return settled;
+}
+
 class CudaRunner final : public Runner {
  public:
   CudaRunner(const Plan& plan, int device, cudaStream_t stream)
@@ -31,10 +51,14 @@ class CudaRunner final : public Runner {
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()) {
     *device_fault() = {};
+    const std::vector<uint64_t> settled = settled_inputs(plan);
+    const bool can_start_early = cuda::code_can_start_early();
     for (size_t i = 0; i < calls_.size(); ++i) {
       launches_[i] = {.stream = stream_,
                       .fault = {device_fault(), static_cast<int32_t>(i)},
-                      .multiprocessors = cuda::current_chip().multiprocessors};
+                      .multiprocessors = cuda::current_chip().multiprocessors,
+                      .can_start_early = can_start_early,
+                      .settled = settled[i]};
       calls_[i].context.launch = &launches_[i];
       calls_[i].context.fault = &host_fault_;
     }
@@ -105,7 +129,7 @@ class CudaRunner final : public Runner {
       order = start_on_streams();
       finish_steps();
     } catch (...) {
-      for (cuda::Launch& launch : launches_) launch.stream = stream_;
+      for (cuda::Launch& launch : launches_) launch.stream = stream_, launch.early = false;
       cudaStreamEndCapture(stream_, &graph);
       if (graph) cudaGraphDestroy(graph);
       cudaGetLastError();
@@ -128,12 +152,17 @@ class CudaRunner final : public Runner {
     std::vector<bool> awaited(calls_.size(), false);
     for (int32_t step : streams.waits_for)
       if (step >= 0) awaited[static_cast<size_t>(step)] = true;
+    bool has_begun[2] = {};  // each stream
     for (size_t i = 0; i < calls_.size(); ++i) {
       const cudaStream_t stream = launches_[i].stream = streams.aside[i] ? side_.get() : stream_;
+      // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
+      launches_[i].early = launches_[i].can_start_early && streams.waits_for[i] == StepStreams::kNothing &&
+                           std::exchange(has_begun[streams.aside[i]], true);
       if (const int32_t step = streams.waits_for[i]; step != StepStreams::kNothing)
         wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
       start(calls_[i]);
       launches_[i].stream = stream_;
+      launches_[i].early = false;
       if (awaited[i]) done[i] = recorded(stream);
     }
     if (streams.last_aside >= 0) wait_on(stream_, done.emplace_back(recorded(side_.get())));

@@ -10,6 +10,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fuse_addend.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_cached_attention.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
@@ -67,6 +68,7 @@ constexpr Pass kInference[] = {
      fuse_linear_cross_entropy},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
+    {"fuse_cached_attention", "before pack_attention, whose operands it does not know", fuse_cached_attention},
     {"pack_attention", "after simplify: it knows one layout", pack_attention},
     {"merge_linear",
      "after the passes that change single layers: those alike in all but weights become one step",

@@ -40,6 +40,7 @@ struct AttentionData {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   std::byte* scratch = nullptr;
   cudaStream_t stream = nullptr;
+  bool early = false;  // as launch.h has it
   FaultReport fault;
 };
 

@@ -86,6 +86,7 @@ AttentionData common_data(const AttentionShape& s, const KernelContext& c) {
   if (s.has_key_length) d.key_length = c.inputs.back().as<const int64_t>();
   d.scratch = c.scratch;
   d.stream = launch_of(c).stream;
+  d.early = launch_of(c).early;
   d.fault = launch_of(c).fault;
   return d;
 }

@@ -4,18 +4,16 @@
 // shared evenly among blocks whose number comes from the shapes; a second kernel merges the blocks' results
 // in order.
 #include "backends/cuda/attention_sight.h"
+#include "backends/cuda/key_states.h"
 #include "backends/cuda/packs.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarps = 4, kLanes = 32, kAll = kWarps * kLanes, kAhead = 4;
+constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
 constexpr int64_t kMostQueries = 8, kWantedBlocks = 264, kLeastKeys = 64, kMostSplits = 64;
 constexpr int64_t kMostKeys = int64_t{1} << 24;
 constexpr int kMergeWarps = 4;
-
-template <class T>
-constexpr int kPack = 16 / sizeof(T);
 
 // How the work is cut, by shape alone.
 struct Cut {
@@ -46,65 +44,6 @@ struct Shares {
   }
 };
 
-// exp is exact enough for f32; 16-bit results do not show the difference to the fast one.
-template <class T>
-__device__ float weight_of(float x) {
-  if constexpr (sizeof(T) == 4)
-    return expf(x);
-  else
-    return __expf(x);
-}
-
-// What a set of lanes knows of one row: the maximum, the sum, and its lanes' features of the weighted values.
-template <int N>
-struct State {
-  float top = -INFINITY, sum = 0, y[N] = {};
-};
-
-template <class T, int N>
-__device__ void merge(State<N>& a, float top, float sum, const float (&y)[N]) {
-  const float higher = maximum(a.top, top);
-  if (higher == -INFINITY) return;
-  const float keep = weight_of<T>(a.top - higher), take = weight_of<T>(top - higher);
-  a.top = higher;
-  a.sum = a.sum * keep + sum * take;
-#pragma unroll
-  for (int i = 0; i < N; ++i) a.y[i] = a.y[i] * keep + y[i] * take;
-}
-
-template <class T, int kSet>
-__device__ float dot(const float (&q)[kPack<T>], const Pack<T, kPack<T>>& k) {
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kPack<T>; ++i) sum = fmaf(q[i], widen(k.at[i]), sum);
-#pragma unroll
-  for (int far = kSet / 2; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
-  return sum;
-}
-
-// One row of y from the states of sets far / kSet apart within a warp.
-template <class T, int kSet, int N>
-__device__ void merge_sets(State<N>& state) {
-#pragma unroll
-  for (int far = kSet; far < kLanes; far *= 2) {
-    float y[N];
-    const float top = __shfl_xor_sync(0xffffffffu, state.top, far),
-                sum = __shfl_xor_sync(0xffffffffu, state.sum, far);
-#pragma unroll
-    for (int i = 0; i < N; ++i) y[i] = __shfl_xor_sync(0xffffffffu, state.y[i], far);
-    // Both partners must add in one order, or they would differ in the last bit.
-    if (threadIdx.x & far) {
-      State<N> other{top, sum};
-#pragma unroll
-      for (int i = 0; i < N; ++i) other.y[i] = y[i];
-      merge<T>(other, state.top, state.sum, state.y);
-      state = other;
-    } else {
-      merge<T>(state, top, sum, y);
-    }
-  }
-}
-
 // A score with its mask. Apart from the kernel, whose loops it would fill many times over.
 __device__ __noinline__ float masked(float score, DType dtype, const void* mask, int64_t at,
                                      int64_t head_step, int64_t query_step, int first_head, int row,
@@ -119,7 +58,8 @@ __device__ __noinline__ float masked(float score, DType dtype, const void* mask,
 template <class T, int kSet, int G>
 __global__ void __launch_bounds__(kAll)
     split_keys(AttentionShape s, AttentionData data, Cut cut, float* partials) {
-  constexpr int N = kPack<T>, kSize = kSet * N, kSets = kAll / kSet;
+  begin_in_order();
+  constexpr int N = kKeyPack<T>, kSize = kSet * N, kSets = kAll / kSet;
   const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
             key_heads = static_cast<int>(s.key_heads), queries = static_cast<int>(s.queries);
   const int split = static_cast<int>(blockIdx.x) % splits, column = static_cast<int>(blockIdx.x) / splits;
@@ -221,6 +161,7 @@ __global__ void __launch_bounds__(kAll)
 template <class T>
 __global__ void __launch_bounds__(kMergeWarps* kLanes)
     merge_splits(AttentionShape s, AttentionData data, Cut cut, const float* partials) {
+  begin_in_order();
   const int64_t slices = (s.v_size + kLanes - 1) / kLanes;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kMergeWarps + threadIdx.x / kLanes;
   if (i >= s.batch * s.heads * s.queries * slices) return;
@@ -262,9 +203,13 @@ template <class T, int kSet, int G>
 void start_split(const AttentionShape& s, const AttentionData& d, const Cut& cut) {
   auto* partials = reinterpret_cast<float*>(d.scratch);
   const int64_t blocks = s.batch * s.key_heads * cut.chunks * cut.splits;
-  split_keys<T, kSet, G><<<static_cast<unsigned>(blocks), kAll, 0, d.stream>>>(s, d, cut, partials);
+  Launch launch;
+  launch.stream = d.stream;
+  launch.early = d.early;
+  start_early(launch, split_keys<T, kSet, G>, static_cast<unsigned>(blocks), kAll, 0, s, d, cut, partials);
   const int64_t merges = blocks_for(s.rows() * blocks_for(s.v_size, kLanes), kMergeWarps);
-  merge_splits<T><<<static_cast<unsigned>(merges), kMergeWarps * kLanes, 0, d.stream>>>(s, d, cut, partials);
+  start_early(launch, merge_splits<T>, static_cast<unsigned>(merges), kMergeWarps * kLanes, 0, s, d, cut,
+              partials);
 }
 
 template <class T, int kSet>
@@ -277,8 +222,8 @@ void start_set(const AttentionShape& s, const AttentionData& d) {
 
 template <class T>
 void start_type(const AttentionShape& s, const AttentionData& d) {
-  if (s.size == 16 * kPack<T>) return start_set<T, 16>(s, d);
-  if (s.size == 32 * kPack<T>) return start_set<T, 32>(s, d);
+  if (s.size == 16 * kKeyPack<T>) return start_set<T, 16>(s, d);
+  if (s.size == 32 * kKeyPack<T>) return start_set<T, 32>(s, d);
   if constexpr (sizeof(T) == 2) start_set<T, 8>(s, d);
 }
 

@@ -233,6 +233,13 @@ inline T reduce_row(T x, T* partial) {
 
 // --- as in backends/cuda/launch.h
 
+inline void wait_for_predecessors() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 struct DeviceFault {
   int set, step;
   int64 value, limit;

@@ -189,6 +189,7 @@ void FusedWriter::open_kernel(std::string_view name, std::string_view count) {
       "\nextern \"C\" __global__ void __launch_bounds__({}) {}(const Pointers p, const int64 {}, const "
       "FaultReport fault)",
       plan_.threads, name, count);
+  line("wait_for_predecessors();");
 }
 
 }  // namespace genesis::cuda

@@ -39,6 +39,7 @@ struct GemmData {
   const void* addend = nullptr;  // what `accumulate` adds; null: the old C
   std::byte* workspace = nullptr;
   cudaStream_t stream = nullptr;
+  bool can_start_early = false, early = false, settled = false;  // as launch.h has it; settled: b
 };
 
 // What a product with this data adds; null: nothing.

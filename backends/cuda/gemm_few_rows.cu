@@ -5,6 +5,7 @@
 
 #include "backends/cuda/activate.h"
 #include "backends/cuda/gemm_plain.h"
+#include "backends/cuda/gemm_slabs.h"
 #include "backends/cuda/number.h"
 #include "backends/cuda/packs.h"
 
@@ -142,9 +143,6 @@ __global__ void __launch_bounds__(kWarps* kLanes) few_rows(Rows rows, const T* x
 
 template <class T, int M, int R, bool kSwiglu>
 void start_few_rows(Rows rows, const void* x, cudaStream_t stream) {
-  const int64_t packs = rows.k / kPack<T>;
-  rows.splits = 1;
-  while (rows.splits < kMostSplits && packs >= 4 * kLanes * rows.splits) rows.splits *= 2;
   const int64_t per_block = kWarps / rows.splits * (kSwiglu ? R / 2 : R);
   int64_t blocks = 0;
   for (int i = 0; i < (kSwiglu ? 1 : rows.layers); ++i) {
@@ -175,8 +173,22 @@ void start_type(const Rows& rows, const void* x, cudaStream_t stream) {
   start_rows<T, 8, kSwiglu>(rows, x, stream);
 }
 
+Slabs slabs_of(const Rows& rows) {
+  Slabs slabs{.m = rows.m, .k = rows.k, .lda = rows.lda, .splits = rows.splits, .layers = rows.layers};
+  slabs.activation = rows.activation;
+  for (int i = 0; i < rows.layers; ++i) {
+    const Layer& layer = rows.layer[i];
+    slabs.layer[i] = {layer.weight, layer.bias, layer.addend, layer.y, layer.n, layer.ldc};
+  }
+  return slabs;
+}
+
 template <bool kSwiglu>
-void start_all(DType dtype, const Rows& rows, const void* x, cudaStream_t stream) {
+void start_all(DType dtype, Rows rows, const void* x, const FewRowsStart& start) {
+  const int64_t packs = rows.k * static_cast<int64_t>(size_of(dtype)) / 16;
+  while (rows.splits < kMostSplits && packs >= 4 * kLanes * rows.splits) rows.splits *= 2;
+  if (try_slabs(dtype, kSwiglu, slabs_of(rows), x, start)) return;
+  const cudaStream_t stream = start.stream;
   if (dtype == DType::bf16) return start_type<__nv_bfloat16, kSwiglu>(rows, x, stream);
   if (dtype == DType::f16) return start_type<__half, kSwiglu>(rows, x, stream);
   start_type<float, kSwiglu>(rows, x, stream);
@@ -204,21 +216,21 @@ void run_few_rows(const GemmProblem& p, const GemmData& d) {
   Rows rows = rows_of(p, &layer, 1);
   rows.layer[0].ldc = p.ldc;
   rows.layer[0].addend = addend_of(p, d);
-  start_all<false>(p.in, rows, d.a, d.stream);
+  start_all<false>(p.in, rows, d.a, {d.stream, d.can_start_early, d.early, d.settled});
 }
 
 void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
-                  cudaStream_t stream) {
+                  const FewRowsStart& start) {
   for (size_t first = 0; first < layers.size(); first += kMostLayers) {
     const auto count = static_cast<int>(std::min<size_t>(kMostLayers, layers.size() - first));
-    start_all<false>(common.in, rows_of(common, layers.data() + first, count), x, stream);
+    start_all<false>(common.in, rows_of(common, layers.data() + first, count), x, start);
   }
 }
 
 void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
-                         const FewRowsLayer& up, cudaStream_t stream) {
+                         const FewRowsLayer& up, const FewRowsStart& start) {
   const std::array layers{gate, up};
-  start_all<true>(common.in, rows_of(common, layers.data(), 2), x, stream);
+  start_all<true>(common.in, rows_of(common, layers.data(), 2), x, start);
 }
 
 }  // namespace genesis::cuda

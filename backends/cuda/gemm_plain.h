@@ -22,6 +22,12 @@ constexpr int64_t kFewRows = 8;
 bool few_rows_takes(const GemmProblem& problem);
 void run_few_rows(const GemmProblem& problem, const GemmData& data);
 
+// Where they start, as launch.h has it. settled: all weights are there before the kernels ahead have ended.
+struct FewRowsStart {
+  cudaStream_t stream = nullptr;
+  bool can_start_early = false, early = false, settled = false;
+};
+
 // Several weights over one x in one start. All problems differ in n and ldc alone.
 struct FewRowsLayer {
   const void *weight = nullptr, *bias = nullptr;
@@ -29,10 +35,10 @@ struct FewRowsLayer {
   int64_t n = 0;
 };
 void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
-                  cudaStream_t stream);
+                  const FewRowsStart& start);
 // y = silu(gate) * up, with gate and up rounded to the dtype first: the bits of two products and a swiglu.
 void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
-                         const FewRowsLayer& up, cudaStream_t stream);
+                         const FewRowsLayer& up, const FewRowsStart& start);
 
 // gate = silu(gate) * up, of `n` elements.
 void run_gate(DType dtype, void* gate, const void* up, int64_t n, cudaStream_t stream);

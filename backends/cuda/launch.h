@@ -10,8 +10,8 @@
 
 namespace genesis::cuda {
 
-// In the host's pinned memory, one per plan; the runner looks at it when a run is done. Steps run in order, so the first
-// report is the first step's.
+// In the host's pinned memory, one per plan; the runner looks at it when a run is done. Steps run in order,
+// so the first report is the first step's.
 struct DeviceFault {
   int32_t set = 0;  // 1: an index out of range; 2: an integer divided by zero
   int32_t step = 0;
@@ -37,9 +37,40 @@ struct Launch {
   cudaStream_t stream = nullptr;
   FaultReport fault;
   int multiprocessors = 1;
+  bool can_start_early = false;  // what code_can_start_early() says
+  bool early = false;            // start_early() may start kernels before those ahead of them have ended
+  uint64_t settled = 0;          // bit i: nothing that this run has started may still write input i
 };
 
 inline const Launch& launch_of(const KernelContext& c) { return *static_cast<const Launch*>(c.launch); }
+
+// Whether a kernel may read input i before wait_for_predecessors().
+inline bool is_settled(const KernelContext& c, int i) { return i < 64 && (launch_of(c).settled >> i & 1); }
+
+// Whether the machine code of this build that the current device runs contains the wait below. Where it does
+// not (PTX of an older architecture), no kernel may start early.
+bool code_can_start_early();
+
+// How a kernel is told to start while those ahead of it still run, which hides what starting costs.
+struct EarlyLaunch {
+  cudaLaunchConfig_t config{};
+  cudaLaunchAttribute attributes[2];
+
+  EarlyLaunch(const EarlyLaunch&) = delete;  // config points into it
+  EarlyLaunch(bool early, dim3 blocks, dim3 threads, size_t shared, cudaStream_t stream) {
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = early ? 2 : 0;
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    // Kernels that want different shares of the first cache cannot meet on one multiprocessor.
+    attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[1].val.sharedMemCarveout = 100;
+  }
+};
 
 inline int64_t blocks_for(int64_t items, int64_t per_block) { return (items + per_block - 1) / per_block; }
 
@@ -54,6 +85,48 @@ void start(const KernelContext& c, void (*kernel)(Parameters...), int64_t blocks
   if (blocks <= 0) return;
   kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared, launch_of(c).stream>>>(
       static_cast<Parameters>(arguments)...);
+}
+
+// What a kernel started by start_early() calls in every thread before it reads anything that is not settled
+// and before it writes anything: memory is reused, and the kernels ahead may still read it. A block that
+// touches nothing may end without it, but some block must wait: that a kernel has ended must mean that all
+// kernels ahead of it have, because the next one waits for this one alone. Does nothing in a kernel started
+// otherwise.
+__device__ __forceinline__ void wait_for_predecessors() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the kernel behind this one start once all blocks have called it or ended. Early is good: what starts
+// waits in wait_for_predecessors(), and what it asks of memory until then is on its way.
+__device__ __forceinline__ void let_successors_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// As start(), of a kernel that calls wait_for_predecessors().
+template <class... Parameters, class... Arguments>
+void start_early(const Launch& launch, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+                 size_t shared, Arguments... arguments) {
+  if (blocks.x == 0) return;
+  const EarlyLaunch early(launch.early, blocks, threads, shared, launch.stream);
+  cudaLaunchKernelEx(&early.config, kernel,
+                     static_cast<Parameters>(arguments)...);  // the runner asks for errors
+}
+template <class... Parameters, class... Arguments>
+void start_early(const KernelContext& c, void (*kernel)(Parameters...), int64_t blocks, int threads,
+                 size_t shared, Arguments... arguments) {
+  if (blocks > 0)
+    start_early(launch_of(c), kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared,
+                arguments...);
+}
+
+// Where a kernel that reads nothing ahead begins.
+__device__ __forceinline__ void begin_in_order() {
+  let_successors_start();
+  wait_for_predecessors();
 }
 
 template <class Body>

@@ -109,6 +109,7 @@ __device__ void move_any(const DeviceMove& move, int64_t block, Places shift) {
 }
 
 __global__ void __launch_bounds__(kThreads) move_kernel(const __grid_constant__ MoveBatch batch) {
+  begin_in_order();
   int i = 0;
   while (i + 1 < batch.count && static_cast<int64_t>(blockIdx.x) >= batch.first_block[i + 1]) ++i;
   move_any(batch.moves[i], static_cast<int64_t>(blockIdx.x) - batch.first_block[i], Places{});
@@ -119,7 +120,7 @@ int64_t blocks_of(const DeviceMove& move) {
 }
 
 void start_batch(const KernelContext& c, MoveBatch& batch) {
-  start(c, move_kernel, batch.first_block[batch.count], kThreads, 0, batch);
+  start_early(c, move_kernel, batch.first_block[batch.count], kThreads, 0, batch);
   batch.count = 0;
 }
 
@@ -141,6 +142,7 @@ struct DynamicPlace {
 
 __global__ void __launch_bounds__(kThreads)
     dynamic_kernel(const __grid_constant__ DeviceMove move, const __grid_constant__ DynamicPlace place) {
+  begin_in_order();
   int64_t at = place.is_i32 ? int64_t{*static_cast<const int32_t*>(place.start)}
                             : *static_cast<const int64_t*>(place.start);
   at = at < 0 ? 0 : at > place.last ? place.last : at;
@@ -315,7 +317,7 @@ void run_dynamic_copy(const KernelContext& c, const cpu::DynamicCopy& dynamic, v
   const DynamicPlace place{start_at.data, start_at.dtype == DType::i32, dynamic.last,
                            moving == Moving::kTarget ? dynamic.step_bytes : 0,
                            moving == Moving::kSource ? dynamic.step_bytes : 0};
-  start(c, dynamic_kernel, blocks_of(move), kThreads, 0, move, place);
+  start_early(c, dynamic_kernel, blocks_of(move), kThreads, 0, move, place);
 }
 
 }  // namespace genesis::cuda

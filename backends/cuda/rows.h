@@ -152,6 +152,7 @@ struct RowCall {
 // shared) const.
 template <class T, int N, int K, class Work>
 __global__ void __launch_bounds__(K == 0 ? 1024 : 512) row_kernel(RowCall call, Work work) {
+  begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
   work.template row<T, N, K>(call, RowLane(call.rows, call.packs, call.group),
                              reinterpret_cast<Pack<T, N>*>(shared));
@@ -177,7 +178,7 @@ void start_streamed(const KernelContext& c, RowCall call, const RowPlan& plan, i
     cudaFuncSetAttribute(row_kernel<T, N, 0, Work>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
   }
-  start(c, row_kernel<T, N, 0, Work>, plan.blocks, plan.threads, bytes, call, work);
+  start_early(c, row_kernel<T, N, 0, Work>, plan.blocks, plan.threads, bytes, call, work);
 }
 
 // work over all rows of n elements of T, of which `inputs` tensors are read. kHold: short rows in registers.
@@ -192,7 +193,7 @@ void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, con
     call.group = plan.group;
     if constexpr (kMayHold) {
       const auto held = [&](auto k) {
-        start(c, row_kernel<T, N, k(), Work>, plan.blocks, plan.threads, 0, call, work);
+        start_early(c, row_kernel<T, N, k(), Work>, plan.blocks, plan.threads, 0, call, work);
       };
       if (plan.held == 1) return held(std::integral_constant<int, 1>{});
       if (plan.held == 2) return held(std::integral_constant<int, 2>{});

@@ -59,8 +59,10 @@ void run(const KernelContext& c) {
   int64_t items = kernel.items;
   FaultReport fault = launch_of(c).fault;
   void* parameters[] = {addresses.data(), &items, &fault};
-  cudaLaunchKernel(aligned_to_packs(c) ? kernel.packed : kernel.single, dim3(kernel.blocks),
-                   dim3(kernel.threads), parameters, 0, launch_of(c).stream);  // the runner asks for errors
+  const Launch& launch = launch_of(c);
+  const EarlyLaunch early(launch.early, kernel.blocks, kernel.threads, 0, launch.stream);
+  cudaLaunchKernelExC(&early.config, aligned_to_packs(c) ? kernel.packed : kernel.single,
+                      parameters);  // the runner asks for errors
 }
 
 constexpr KernelImpl kGenerated[] = {

@@ -12,6 +12,7 @@ namespace {
 template <class I, class P>
 __global__ void embedding_kernel(const I* indices, int64_t n, int64_t rows, const P* weight, int64_t packs,
                                  P* y, FaultReport fault) {
+  begin_in_order();
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; i < n;
        i += static_cast<int64_t>(gridDim.x) * blockDim.y) {
     const int64_t row = indices[i];
@@ -37,9 +38,9 @@ void run_embedding(const KernelContext& c) {
         while (across < kThreads && across < packs) across *= 2;
         const dim3 threads(across, kThreads / across);
         const int64_t blocks = std::min<int64_t>(blocks_for(n, threads.y), int64_t{1} << 30);
-        embedding_kernel<I, P><<<static_cast<unsigned>(blocks), threads, 0, launch_of(c).stream>>>(
-            indices.as<const I>(), n, rows, weight.as<const P>(), packs, c.output().as<P>(),
-            launch_of(c).fault);
+        start_early(launch_of(c), embedding_kernel<I, P>, static_cast<unsigned>(blocks), threads, 0,
+                    indices.as<const I>(), n, rows, weight.as<const P>(), packs, c.output().as<P>(),
+                    launch_of(c).fault);
       };
       constexpr int kWidest = 16 / sizeof(T);
       if (columns % kWidest == 0 && aligned_to_packs(weight, c.output()))

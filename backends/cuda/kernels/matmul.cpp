@@ -55,7 +55,10 @@ void run(const KernelContext& c) {
                         .bias = products.has_bias ? c.input(2).data : nullptr,
                         .addend = addend ? addend + at.c : nullptr,
                         .workspace = c.scratch,
-                        .stream = launch_of(c).stream});
+                        .stream = launch_of(c).stream,
+                        .can_start_early = launch_of(c).can_start_early,
+                        .early = launch_of(c).early,
+                        .settled = is_settled(c, 1)});
 }
 
 constexpr KernelImpl kMatmul[] = {{.name = "gemm",

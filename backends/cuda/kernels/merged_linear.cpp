@@ -73,6 +73,14 @@ FewRowsLayer layer_of(const KernelContext& c, const Prepared& p, size_t i, void*
   return {c.inputs[1 + i].data, bias, y, p.problems[i].n};
 }
 
+FewRowsStart start_of(const KernelContext& c, const Prepared& p) {
+  const Launch& launch = launch_of(c);
+  FewRowsStart start{launch.stream, launch.can_start_early, launch.early, true};
+  for (size_t i = 0; i < p.problems.size(); ++i)
+    start.settled = start.settled && is_settled(c, static_cast<int>(1 + i));
+  return start;
+}
+
 void run_layer(const KernelContext& c, const Prepared& p, size_t i, void* y, std::byte* workspace) {
   const FewRowsLayer layer = layer_of(c, p, i, y);
   p.gemms[i]->run({.a = c.input(0).data,
@@ -80,7 +88,10 @@ void run_layer(const KernelContext& c, const Prepared& p, size_t i, void* y, std
                    .c = y,
                    .bias = layer.bias,
                    .workspace = workspace,
-                   .stream = launch_of(c).stream});
+                   .stream = launch_of(c).stream,
+                   .can_start_early = launch_of(c).can_start_early,
+                   .early = launch_of(c).early,
+                   .settled = is_settled(c, static_cast<int>(1 + i))});
 }
 
 void run_merged(const KernelContext& c) {
@@ -88,23 +99,22 @@ void run_merged(const KernelContext& c) {
   if (p.few_rows && aligned_to_packs(c)) {
     std::vector<FewRowsLayer> layers;
     for (size_t i = 0; i < p.problems.size(); ++i) layers.push_back(layer_of(c, p, i, c.outputs[i].data));
-    return run_few_rows(p.problems[0], c.input(0).data, layers, launch_of(c).stream);
+    return run_few_rows(p.problems[0], c.input(0).data, layers, start_of(c, p));
   }
   for (size_t i = 0; i < p.problems.size(); ++i) run_layer(c, p, i, c.outputs[i].data, c.scratch);
 }
 
 void run_swiglu(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
-  const auto stream = launch_of(c).stream;
   const TensorView& y = c.output();
   if (y.numel() == 0) return;
   if (p.few_rows && aligned_to_packs(c))
     return run_few_rows_swiglu(p.problems[0], c.input(0).data, layer_of(c, p, 0, y.data),
-                               layer_of(c, p, 1, y.data), stream);
+                               layer_of(c, p, 1, y.data), start_of(c, p));
   std::byte* workspace = c.scratch + aligned(y.bytes());
   run_layer(c, p, 0, y.data, workspace);
   run_layer(c, p, 1, c.scratch, workspace);
-  run_gate(y.dtype, y.data, c.scratch, y.numel(), stream);
+  run_gate(y.dtype, y.data, c.scratch, y.numel(), launch_of(c).stream);
 }
 
 constexpr KernelImpl kMergedLinear[] = {

@@ -2,9 +2,9 @@
 // them for every head. Angles are reduced in double precision, so that positions of a million turn as exactly
 // as small ones.
 #include <cmath>
-#include <numbers>
 
 #include "backends/cuda/packs.h"
+#include "backends/cuda/turn_angle.h"
 #include "schema/ops/rope.h"
 
 namespace genesis::cuda {
@@ -37,20 +37,7 @@ __device__ void make_tables(const RopeArguments& a, int64_t first, W* tables) {
         a.pairs <= kMostPairs ? a.frequencies[pair] : a.direction * pow(a.theta, a.exponent * pair);
     const double angle = static_cast<double>(a.positions[a.per_row ? row : row % a.time]) * frequency;
     W sine, cosine;
-    if constexpr (std::is_same_v<W, double>) {
-      sincos(angle, &sine, &cosine);
-    } else {
-      const double turns = rint(angle * (2 / std::numbers::pi));
-      const auto x =
-          static_cast<float>((angle - turns * 1.57079632679489655800) - turns * 6.12323399573676603587e-17);
-      float s, c;
-      sincosf(x, &s, &c);
-      const auto quadrant = static_cast<int64_t>(turns);
-      sine = quadrant & 1 ? c : s;
-      cosine = quadrant & 1 ? s : c;
-      if (quadrant & 2) sine = -sine;
-      if ((quadrant + 1) & 2) cosine = -cosine;
-    }
+    sine_and_cosine(angle, sine, cosine);
     tables[i] = cosine;
     tables[a.at_once * a.pairs + i] = sine;
   }
@@ -90,6 +77,7 @@ __device__ void turn(const RopeArguments& a, const T* x, T* y, int pair, const w
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ RopeArguments a) {
   using W = wide_t<T>;
+  begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
   W* tables = reinterpret_cast<W*>(shared);
   const int64_t first = static_cast<int64_t>(blockIdx.x) * a.at_once;
@@ -156,7 +144,7 @@ void run(const KernelContext& c) {
       const int row_work = std::max(1, a.heads * a.pairs / size());
       a.at_once = std::clamp(kThreads / row_work, 1, 16);
       const size_t tables = 2 * static_cast<size_t>(a.at_once * a.pairs) * sizeof(wide_t<T>);
-      start(c, rope_kernel<T, size()>, blocks_for(a.rows, a.at_once), kThreads, tables, a);
+      start_early(c, rope_kernel<T, size()>, blocks_for(a.rows, a.at_once), kThreads, tables, a);
     };
     if (a.pairs % kWidest == 0 && a.size % kWidest == 0 && aligned_to_packs(c))
       launch(std::integral_constant<int, kWidest>{});

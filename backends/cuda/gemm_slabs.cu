@@ -1,0 +1,273 @@
+// Decoding waits for memory, not for arithmetic, and a layer is a chain of small products: what counts is
+// that memory never idles between them. A block's rows of a weight lie side by side, so one copy of the
+// chip's own engine brings each warp's share into shared memory; it is asked for while the kernels ahead
+// still run. Then x comes out of the second-level cache and the product takes about as long as starting a
+// kernel did.
+#include "backends/cuda/gemm_slabs.h"
+
+#include "backends/cuda/activate.h"
+#include "backends/cuda/launch.h"
+#include "backends/cuda/number.h"
+#include "backends/cuda/packs.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kWarps = 4, kLanes = 32;
+constexpr int64_t kManyRows = 4096;        // of weights: more of them to a block
+constexpr size_t kWantedBytes = 40 << 10;  // of a block: several share a multiprocessor
+constexpr int kMostBytes = 112 << 10;
+
+template <class T>
+constexpr int kPack = 16 / sizeof(T);
+
+[[maybe_unused]] __device__ uint32_t shared_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
+// One barrier per group of warps: its copies report to it how many bytes have come. Compiled for older chips,
+// which never start these kernels, they are empty.
+__device__ void init_barrier(uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+__device__ void let_copies_see_barriers() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+__device__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+__device__ void copy_to_shared(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          shared_address(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+#endif
+}
+__device__ void wait_for_copies(uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  uint32_t done = 0;
+  while (!done)
+    asm volatile(
+        "{\n\t.reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(done)
+        : "r"(shared_address(barrier))
+        : "memory");
+#endif
+}
+
+// The rows of weights of one group of warps, in shared memory: R of them, k elements each; of a swiglu, first
+// gate's, then up's.
+template <class T, int R, bool kSwiglu>
+struct GroupRows {
+  static constexpr int kResults = kSwiglu ? R / 2 : R;
+
+  int64_t first;  // row of the layer
+  int count;      // rows there are, of each weight; 0 or less: none
+  T* slab;
+  uint64_t* arrived;
+
+  __device__ void ask(const Slabs& s, const Slabs::Layer& layer, const Slabs::Layer& up) const {
+    if (count <= 0) return;
+    const auto bytes = static_cast<uint32_t>(count * s.k * int64_t{sizeof(T)});
+    expect_bytes(arrived, kSwiglu ? 2 * bytes : bytes);
+    copy_to_shared(slab, static_cast<const T*>(layer.weight) + first * s.k, bytes, arrived);
+    if constexpr (kSwiglu)
+      copy_to_shared(slab + kResults * s.k, static_cast<const T*>(up.weight) + first * s.k, bytes, arrived);
+  }
+};
+
+// sums[m][r] += this lane's share of row m of x times row r. x is asked for some packs ahead.
+template <class T, int M, int R, bool kSwiglu>
+__device__ void multiply(const Slabs& s, const T* x, const GroupRows<T, R, kSwiglu>& rows, int part,
+                         float (&sums)[M][R]) {
+  constexpr int N = kPack<T>, kAhead = (R >= 4 ? 4 : 8) / M;
+  const int packs = static_cast<int>(s.k / N), step = kLanes * s.splits;
+  const auto* slab = reinterpret_cast<const Pack<T, N>*>(rows.slab);
+  for (int p0 = part * kLanes + static_cast<int>(threadIdx.x) % kLanes; p0 < packs; p0 += kAhead * step) {
+    Pack<T, N> v[kAhead][M];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (const int p = p0 + u * step; p < packs)
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+          v[u][m] =
+              *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, s.m - 1) * s.lda + int64_t{p} * N);
+    wait_for_copies(rows.arrived);
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (const int p = p0 + u * step; p < packs) {
+        Pack<T, N> w[R];
+#pragma unroll
+        for (int r = 0; r < R; ++r) w[r] = slab[r * packs + p];
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+          for (int i = 0; i < N; ++i) {
+            const float xi = widen(v[u][m].at[i]);
+#pragma unroll
+            for (int r = 0; r < R; ++r) sums[m][r] = fmaf(xi, widen(w[r].at[i]), sums[m][r]);
+          }
+      }
+  }
+}
+
+// One element of y: which, and what is added to its sum.
+template <class T>
+struct Result {
+  bool there = false;
+  int m = 0, group = 0, r = 0;
+  int64_t at = 0;  // in y
+  float bias = 0, up_bias = 0, addend = 0;
+
+  __device__ void read(const Slabs::Layer& layer, const Slabs::Layer& up, int64_t row) {
+    if (layer.bias) bias = widen(static_cast<const T*>(layer.bias)[row]);
+    if (up.bias) up_bias = widen(static_cast<const T*>(up.bias)[row]);
+    if (layer.addend) addend = widen(static_cast<const T*>(layer.addend)[at]);
+  }
+};
+
+template <class T, int M, int R, bool kSwiglu>
+__global__ void __launch_bounds__(kWarps* kLanes, M > 1    ? 3
+                                                  : R >= 4 ? 6
+                                                           : 5)
+    multiply_slabs(const __grid_constant__ Slabs s, const T* x) {
+  using Rows = GroupRows<T, R, kSwiglu>;
+  constexpr int kResults = Rows::kResults;
+  static_assert(kWarps * M * kResults <= kWarps * kLanes, "a thread finishes one result");
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ __align__(8) uint64_t arrived[kWarps];
+  __shared__ float shares[kWarps][M * R];
+  int which = 0;
+  if (!kSwiglu)
+    while (which + 1 < s.layers && blockIdx.x >= s.layer[which + 1].first_block) ++which;
+  const Slabs::Layer &layer = s.layer[which], &up = s.layer[kSwiglu ? 1 : which];
+  const int groups = kWarps / s.splits, warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  const int64_t first_of_block = (static_cast<int64_t>(blockIdx.x) - layer.first_block) * groups * kResults;
+  const auto rows_of = [&](int group) {
+    const int64_t first = first_of_block + group * kResults;
+    return Rows{first, static_cast<int>(min(int64_t{kResults}, layer.n - first)),
+                reinterpret_cast<T*>(shared) + group * R * s.k, arrived + group};
+  };
+  const Rows to_ask_for = rows_of(threadIdx.x);  // of the first threads
+
+  if (static_cast<int>(threadIdx.x) < groups) {
+    init_barrier(to_ask_for.arrived);
+    let_copies_see_barriers();
+    if (s.settled) to_ask_for.ask(s, layer, up);
+  }
+  let_successors_start();
+  wait_for_predecessors();
+  if (static_cast<int>(threadIdx.x) < groups && !s.settled) to_ask_for.ask(s, layer, up);
+  __syncthreads();  // barriers are there
+
+  Result<T> result;
+  if (const int i = static_cast<int>(threadIdx.x); i < groups * M * kResults) {
+    result.m = i / kResults % M, result.group = i / (M * kResults), result.r = i % kResults;
+    const int64_t row = first_of_block + result.group * kResults + result.r;
+    result.there = result.m < s.m && row < layer.n;
+    result.at = result.m * layer.ldc + row;
+    if (result.there) result.read(layer, up, row);
+  }
+
+  float sums[M][R] = {};
+  if (const Rows rows = rows_of(warp / s.splits); rows.count > 0)
+    multiply<T, M, R, kSwiglu>(s, x, rows, warp % s.splits, sums);
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+      for (int far = kLanes / 2; far > 0; far /= 2)
+        sums[m][r] += __shfl_xor_sync(0xffffffffu, sums[m][r], far);
+      if (lane == 0) shares[warp][m * R + r] = sums[m][r];
+    }
+  __syncthreads();
+  if (!result.there) return;
+  const auto total = [&](int r) {
+    float sum = 0;
+    for (int part = 0; part < s.splits; ++part)
+      sum += shares[result.group * s.splits + part][result.m * R + r];
+    return sum;
+  };
+  T* y = static_cast<T*>(layer.y) + result.at;
+  float a = total(result.r);
+  if (layer.bias) a += result.bias;
+  if constexpr (kSwiglu) {
+    float b = total(kResults + result.r);
+    if (up.bias) b += result.up_bias;
+    *y = narrow<T>(gated(widen(narrow<T>(a)), widen(narrow<T>(b))));
+  } else {
+    a = activate(a, s.activation);
+    if (layer.addend) a += result.addend;
+    *y = narrow<T>(a);
+  }
+}
+
+// The bytes of a block's rows.
+template <class T, int R>
+size_t slab_bytes(const Slabs& s) {
+  return static_cast<size_t>(kWarps / s.splits * R * s.k) * sizeof(T);
+}
+
+template <class T, int M, int R, bool kSwiglu>
+bool start_slabs(Slabs s, const void* x, const FewRowsStart& start) {
+  const size_t bytes = slab_bytes<T, R>(s);
+  if (bytes > size_t{kMostBytes}) return false;
+  const int64_t per_block = kWarps / s.splits * (kSwiglu ? R / 2 : R);
+  int64_t blocks = 0;
+  for (int i = 0; i < (kSwiglu ? 1 : s.layers); ++i) {
+    s.layer[i].first_block = blocks;
+    blocks += blocks_for(s.layer[i].n, per_block);
+  }
+  const auto kernel = multiply_slabs<T, M, R, kSwiglu>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
+  Launch launch;
+  launch.stream = start.stream;
+  launch.early = start.early;
+  start_early(launch, kernel, static_cast<unsigned>(blocks), kWarps * kLanes, bytes, s,
+              static_cast<const T*>(x));
+  return true;
+}
+
+// Many rows of weights share what is the same for a block; few are spread over the chip.
+template <class T, bool kSwiglu>
+bool start_type(const Slabs& s, const void* x, const FewRowsStart& start) {
+  if (s.m > 4) return start_slabs<T, 8, 2, kSwiglu>(s, x, start);
+  if (s.m > 1) return start_slabs<T, 4, 2, kSwiglu>(s, x, start);
+  int64_t n = 0;
+  for (int i = 0; i < s.layers; ++i) n += s.layer[i].n;
+  if (n >= kManyRows && slab_bytes<T, 4>(s) <= kWantedBytes)
+    return start_slabs<T, 1, 4, kSwiglu>(s, x, start);
+  if (kSwiglu || slab_bytes<T, 2>(s) <= kWantedBytes) return start_slabs<T, 1, 2, kSwiglu>(s, x, start);
+  if constexpr (!kSwiglu) return start_slabs<T, 1, 1, false>(s, x, start);
+  return false;
+}
+
+template <class T>
+bool start_either(bool swiglu, const Slabs& s, const void* x, const FewRowsStart& start) {
+  return swiglu ? start_type<T, true>(s, x, start) : start_type<T, false>(s, x, start);
+}
+
+}  // namespace
+
+bool try_slabs(DType dtype, bool swiglu, Slabs s, const void* x, const FewRowsStart& start) {
+  if (!start.can_start_early) return false;  // older chips
+  s.settled = start.settled;
+  if (dtype == DType::bf16) return start_either<__nv_bfloat16>(swiglu, s, x, start);
+  if (dtype == DType::f16) return start_either<__half>(swiglu, s, x, start);
+  return start_either<float>(swiglu, s, x, start);
+}
+
+}  // namespace genesis::cuda

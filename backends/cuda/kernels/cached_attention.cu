@@ -1,0 +1,452 @@
+// cached_attention in one start: rope, both updates of the caches, attention over split keys and the merge of
+// the splits. Decoding is a chain of small kernels, so everything that does not need the kernels ahead comes
+// first: the turns of this position, and the first keys and values of the cache. The new key never comes from
+// the cache: every block that needs it turns it itself, and one of them writes it. How keys are split depends
+// on their number alone; the last block of a key head to finish merges the splits, in order.
+#include <cmath>
+
+#include "backends/cached_parts.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/key_states.h"
+#include "backends/cuda/moves.h"
+#include "backends/cuda/runtime.h"
+#include "backends/cuda/turn_angle.h"
+#include "schema/ops/cached_attention.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
+constexpr int kMostPairs = 128, kMostSplits = 64, kLeastKeys = 128;
+constexpr int64_t kWantedBlocks = 132, kMostPositions = int64_t{1} << 24;
+
+// How the work is cut, by shape alone. Rows: the query heads of one key head; a block has `rows` of them.
+struct Cut {
+  int group = 1, rows = 1, chunks = 1, splits = 1;
+  int64_t columns = 1;  // batch * key heads * chunks: what is merged is of one column
+  // Partial results: weighted values [column][split][row][size], then [column][split][row]{maximum, sum}.
+  int64_t partial_rows = 1;
+
+  static Cut of(const KernelQuery& query) {
+    const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
+    Cut cut;
+    cut.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
+    cut.rows = cut.group <= 1 ? 1 : 4;
+    cut.chunks = (cut.group + cut.rows - 1) / cut.rows;
+    cut.columns = cache[0] * cache[2] * cut.chunks;
+    const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kLeastKeys), 1, kMostSplits);
+    cut.splits =
+        static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, cut.columns), 1, most));
+    cut.partial_rows = cut.columns * cut.splits * cut.rows;
+    return cut;
+  }
+};
+
+struct CachedCall {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
+  const int64_t* start = nullptr;
+  float* partials = nullptr;
+  unsigned* tickets = nullptr;  // [column], zero between runs
+  FaultReport fault;
+  Cut cut;
+  int key_heads = 1;
+  int64_t positions = 0;
+  float scale = 1;
+  bool settled = false;  // start and the caches
+  bool packed = true;    // the caches are aligned to 16 bytes
+  bool halves = true;
+  int pairs = 0;  // that turn
+  double frequencies[kMostPairs] = {};
+};
+
+// A block's place.
+struct Place {
+  int split, chunk, key_head, batch, column;
+
+  __device__ explicit Place(const CachedCall& c) {
+    const int block = static_cast<int>(blockIdx.x);
+    split = block % c.cut.splits;
+    column = block / c.cut.splits;
+    chunk = column % c.cut.chunks;
+    key_head = column / c.cut.chunks % c.key_heads;
+    batch = column / c.cut.chunks / c.key_heads;
+  }
+};
+
+// The keys of a block: [begin, end) of the `start` that are in the cache; the last split has the new one too.
+struct KeyRange {
+  int begin, end, used;
+
+  __device__ KeyRange(int start, int split, int splits) {
+    const int each = max((start + splits - 1) / splits, kLeastKeys);
+    used = max(1, (start + each - 1) / each);
+    begin = min(start, split * each);
+    end = min(start, begin + each);
+  }
+};
+
+template <class T>
+__device__ Pack<T, kKeyPack<T>> load_pack(const T* at, bool packed) {
+  using P = Pack<T, kKeyPack<T>>;
+  if (packed) return *reinterpret_cast<const P*>(at);
+  P pack;
+#pragma unroll
+  for (int i = 0; i < kKeyPack<T>; ++i) pack.at[i] = at[i];
+  return pack;
+}
+
+// kAhead keys and values of each set of lanes, from j0 on; those past the end repeat the last one.
+template <class T, int kSet>
+struct Round {
+  static constexpr int kSets = kAll / kSet, kKeys = kSets * kAhead;
+  Pack<T, kKeyPack<T>> k[kAhead], v[kAhead];
+
+  __device__ void load(const T* keys, const T* values, int64_t step, int j0, int set, int end, bool packed) {
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int64_t j = min(j0 + set + u * kSets, end - 1);
+      k[u] = load_pack(keys + j * step, packed);
+      v[u] = load_pack(values + j * step, packed);
+    }
+  }
+};
+
+template <class T, int kSet>
+__device__ void add_round(State<kKeyPack<T>>& state, const float (&q)[kKeyPack<T>],
+                          const Round<T, kSet>& round, int j0, int set, int end, float scale) {
+  float scores[kAhead], top = state.top;
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    const float product = dot<T, kSet>(q, round.k[u]);
+    scores[u] = j0 + set + u * Round<T, kSet>::kSets < end ? product * scale : -INFINITY;
+    top = maximum(top, scores[u]);
+  }
+  if (top == -INFINITY) return;
+  const float keep = weight_of<T>(state.top - top);
+  state.top = top;
+  state.sum *= keep;
+#pragma unroll
+  for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] *= keep;
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    const float p = weight_of<T>(scores[u] - top);
+    state.sum += p;
+    if (p == 0) continue;  // what is not seen may be anything
+#pragma unroll
+    for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] = fmaf(p, widen(round.v[u].at[i]), state.y[i]);
+  }
+}
+
+// Rows of the block's queries and of the new key, turned, as T rounds them.
+template <class T, int kSize, int G>
+__device__ void turn_rows(const CachedCall& c, const Place& at, const float* cosines, const float* sines,
+                          float (&rows)[G + 1][kSize]) {
+  constexpr int kUnits = kSize / 2;
+  const int64_t heads = int64_t{c.key_heads} * c.cut.group;
+  for (int i = threadIdx.x; i < (G + 1) * kUnits; i += kAll) {
+    const int row = i / kUnits, unit = i % kUnits;
+    const int in_group = min(at.chunk * G + row, c.cut.group - 1);
+    const T* x = row < G
+                     ? static_cast<const T*>(c.q) +
+                           (at.batch * heads + int64_t{at.key_head} * c.cut.group + in_group) * kSize
+                     : static_cast<const T*>(c.k) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
+    const bool turns = unit < c.pairs;
+    const int low = turns && c.halves ? unit : 2 * unit,
+              high = turns && c.halves ? unit + c.pairs : 2 * unit + 1;
+    const float a = widen(x[low]), b = widen(x[high]);
+    const float cosine = turns ? cosines[unit] : 1, sine = turns ? sines[unit] : 0;
+    rows[row][low] = turns ? widen(narrow<T>(a * cosine - b * sine)) : a;
+    rows[row][high] = turns ? widen(narrow<T>(b * cosine + a * sine)) : b;
+  }
+}
+
+// E floats that other blocks have written.
+template <int E>
+__device__ void load_others(const float* from, float (&to)[E]) {
+  if constexpr (E == 1) {
+    to[0] = __ldcg(from);
+  } else if constexpr (E == 2) {
+    const float2 two = __ldcg(reinterpret_cast<const float2*>(from));
+    to[0] = two.x, to[1] = two.y;
+  } else {
+#pragma unroll
+    for (int i = 0; i < E; i += 4) {
+      const float4 four = __ldcg(reinterpret_cast<const float4*>(from + i));
+      to[i] = four.x, to[i + 1] = four.y, to[i + 2] = four.z, to[i + 3] = four.w;
+    }
+  }
+}
+
+template <class T>
+__device__ T* result_row(const CachedCall& c, const Place& at, int in_group, int size) {
+  const int64_t head = (int64_t{at.batch} * c.key_heads + at.key_head) * c.cut.group + in_group;
+  return static_cast<T*>(c.y) + head * size;
+}
+
+// The splits of a column, in order. A warp weighs the splits of a row, then all threads add their values.
+template <class T, int kSize, int G>
+__device__ void merge_column(const CachedCall& c, const Place& at, int used) {
+  __shared__ float weights[G][kMostSplits], totals[G];
+  const int64_t first = int64_t{at.column} * c.cut.splits;
+  const float* statistics = c.partials + c.cut.partial_rows * kSize + first * G * 2;
+  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  static_assert(G <= kWarps && kMostSplits == 2 * kLanes);
+  if (warp < G) {
+    float tops[2], sums[2], top = -INFINITY, total = 0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int split = lane + i * kLanes;
+      float both[2] = {-INFINITY, 0};
+      if (split < used) load_others(statistics + (split * G + warp) * 2, both);
+      tops[i] = both[0], sums[i] = both[1];
+      top = maximum(tops[i], top);
+    }
+#pragma unroll
+    for (int far = kLanes / 2; far > 0; far /= 2) top = maximum(__shfl_xor_sync(0xffffffffu, top, far), top);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float weight = tops[i] == -INFINITY ? 0 : weight_of<T>(tops[i] - top);
+      weights[warp][lane + i * kLanes] = weight;
+      total += weight * sums[i];
+    }
+#pragma unroll
+    for (int far = kLanes / 2; far > 0; far /= 2) total += __shfl_xor_sync(0xffffffffu, total, far);
+    if (lane == 0) totals[warp] = total;
+  }
+  __syncthreads();
+  constexpr int E = G * kSize <= kAll ? 1 : G * kSize / kAll;
+  const int from = static_cast<int>(threadIdx.x) * E, g = from / kSize, in_group = at.chunk * G + g;
+  if (from >= G * kSize || in_group >= c.cut.group) return;
+  const float* values = c.partials + first * G * kSize + from;
+  float y[E] = {};
+#pragma unroll 8  // loads in flight
+  for (int split = 0; split < used; ++split) {
+    float part[E];
+    load_others(values + int64_t{split} * G * kSize, part);
+#pragma unroll
+    for (int i = 0; i < E; ++i) y[i] = fmaf(weights[g][split], part[i], y[i]);
+  }
+  T* to = result_row<T>(c, at, in_group, kSize) + from % kSize;
+#pragma unroll
+  for (int i = 0; i < E; ++i) to[i] = narrow<T>(y[i] / totals[g]);
+}
+
+// kSet lanes hold a row of a key; G rows of queries per block.
+template <class T, int kSet, int G>
+__global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ CachedCall c) {
+  constexpr int N = kKeyPack<T>, kSize = kSet * N;
+  __shared__ float rows[G + 1][kSize], of_warp[kWarps][G][kSize + 2], cosines[kSize / 2], sines[kSize / 2];
+  __shared__ bool is_last;
+  let_successors_start();
+  if (!c.settled) wait_for_predecessors();
+  const Place place(c);
+  const int64_t given = *c.start;
+  const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
+  const KeyRange range(start, place.split, c.cut.splits);
+  const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
+  const int64_t step = int64_t{c.key_heads} * kSize,
+                cache_at = place.batch * c.positions * step + int64_t{place.key_head} * kSize;
+  T *k_cache = static_cast<T*>(c.k_cache) + cache_at, *v_cache = static_cast<T*>(c.v_cache) + cache_at;
+  if (place.split >= range.used) return;  // split 0 of each column is there to wait
+  Round<T, kSet> round;
+  if (range.begin < range.end)
+    round.load(k_cache + lane_at, v_cache + lane_at, step, range.begin, set, range.end, c.packed);
+  for (int i = threadIdx.x; i < c.pairs; i += kAll)
+    sine_and_cosine(static_cast<double>(start) * c.frequencies[i], sines[i], cosines[i]);
+  if (c.settled) wait_for_predecessors();
+  if (given != start && blockIdx.x == 0 && threadIdx.x == 0) c.fault(given, c.positions);
+  __syncthreads();  // the turns
+  turn_rows<T, kSize, G>(c, place, cosines, sines, rows);
+  __syncthreads();
+  const bool has_new = place.split + 1 == range.used;
+  const T* new_v = static_cast<const T*>(c.v) + (int64_t{place.batch} * c.key_heads + place.key_head) * kSize;
+  if (has_new && place.chunk == 0)
+    for (int d = threadIdx.x; d < kSize; d += kAll) {
+      k_cache[start * step + d] = narrow<T>(rows[G][d]);
+      v_cache[start * step + d] = new_v[d];
+    }
+
+  float q[G][N];
+  State<N> states[G];
+#pragma unroll
+  for (int g = 0; g < G; ++g)
+#pragma unroll
+    for (int i = 0; i < N; ++i) q[g][i] = rows[g][lane_at + i];
+  // All lanes of a warp make the same number of rounds: they exchange sums.
+  for (int j0 = range.begin; j0 < range.end; j0 += Round<T, kSet>::kKeys) {
+    if (j0 != range.begin)
+      round.load(k_cache + lane_at, v_cache + lane_at, step, j0, set, range.end, c.packed);
+#pragma unroll
+    for (int g = 0; g < G; ++g) add_round<T, kSet>(states[g], q[g], round, j0, set, range.end, c.scale);
+  }
+  if (has_new) {
+    Pack<T, N> k;
+    float v[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rows[G][lane_at + i]), v[i] = widen(new_v[lane_at + i]);
+#pragma unroll
+    for (int g = 0; g < G; ++g) {
+      const float score = dot<T, kSet>(q[g], k) * c.scale;
+      if (set == 0) merge<T>(states[g], score, 1.0f, v);
+    }
+  }
+
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    merge_sets<T, kSet>(states[g]);
+    if (static_cast<int>(threadIdx.x) % kLanes >= kSet) continue;
+#pragma unroll
+    for (int i = 0; i < N; ++i) of_warp[warp][g][lane_at + i] = states[g].y[i];
+    if (lane_at == 0) {
+      of_warp[warp][g][kSize] = states[g].top;
+      of_warp[warp][g][kSize + 1] = states[g].sum;
+    }
+  }
+  __syncthreads();
+  const int64_t part = (int64_t{place.column} * c.cut.splits + place.split) * G;
+  for (int i = threadIdx.x; i < G * kSize; i += kAll) {
+    const int g = i / kSize, d = i % kSize, in_group = place.chunk * G + g;
+    State<1> state;
+    for (int w = 0; w < kWarps; ++w) {
+      const float y[1] = {of_warp[w][g][d]};
+      merge<T>(state, of_warp[w][g][kSize], of_warp[w][g][kSize + 1], y);
+    }
+    if (range.used == 1) {
+      if (in_group < c.cut.group)
+        result_row<T>(c, place, in_group, kSize)[d] = narrow<T>(state.y[0] / state.sum);
+      continue;
+    }
+    c.partials[(part + g) * kSize + d] = state.y[0];
+    if (d != 0) continue;
+    float* statistics = c.partials + c.cut.partial_rows * kSize + (part + g) * 2;
+    statistics[0] = state.top;
+    statistics[1] = state.sum;
+  }
+  if (range.used == 1) return;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0)
+    is_last = atomicAdd(&c.tickets[place.column], 1u) + 1 == static_cast<unsigned>(range.used);
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  merge_column<T, kSize, G>(c, place, range.used);
+  if (threadIdx.x == 0) c.tickets[place.column] = 0;  // for the next run
+}
+
+// --- starting it
+
+struct Prepared {
+  CachedCall call;
+  std::shared_ptr<std::byte> tickets;
+};
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  auto made = std::make_shared<Prepared>();
+  CachedCall& c = made->call;
+  const auto op = from_attributes<ops::CachedAttention>(query.attributes);
+  const auto cache = query.inputs[3].shape.sizes();
+  c.cut = Cut::of(query);
+  c.positions = cache[1];
+  c.key_heads = static_cast<int>(cache[2]);
+  c.scale = static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(cache[3])));
+  const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
+  c.pairs = op.turns ? static_cast<int>(rotated / 2) : 0;
+  c.halves = op.kind == RopeKind::kHalf;
+  for (int i = 0; i < c.pairs; ++i)
+    c.frequencies[i] = std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  made->tickets = allocate(device, c.cut.columns * int64_t{sizeof(unsigned)});
+  c.tickets = reinterpret_cast<unsigned*>(made->tickets.get());
+  return made;
+}
+
+template <class T, int kSet>
+void start_set(const KernelContext& k, const CachedCall& c) {
+  const int64_t blocks = c.cut.columns * c.cut.splits;
+  if (c.cut.rows == 1) return start_early(k, attend_cached<T, kSet, 1>, blocks, kAll, 0, c);
+  start_early(k, attend_cached<T, kSet, 4>, blocks, kAll, 0, c);
+}
+
+template <class T>
+void start_type(const KernelContext& k, const CachedCall& c, int64_t size) {
+  if (size == 16 * kKeyPack<T>) return start_set<T, 16>(k, c);
+  if (size == 32 * kKeyPack<T>) return start_set<T, 32>(k, c);
+  if constexpr (sizeof(T) == 2) start_set<T, 8>(k, c);
+}
+
+void run(const KernelContext& k) {
+  const bool in_place = k.output(1).data == k.input(3).data && k.output(2).data == k.input(4).data;
+  copy_whole(k, k.output(1), k.input(3));
+  copy_whole(k, k.output(2), k.input(4));
+  CachedCall c = k.prepared<Prepared>().call;
+  c.q = k.input(0).data;
+  c.k = k.input(1).data;
+  c.v = k.input(2).data;
+  c.start = k.input(5).as<const int64_t>();
+  c.y = k.output(0).data;
+  c.k_cache = k.output(1).data;
+  c.v_cache = k.output(2).data;
+  c.partials = reinterpret_cast<float*>(k.scratch);
+  c.fault = launch_of(k).fault;
+  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5);
+  c.packed = aligned_to_packs(k.output(1), k.output(2));
+  const int64_t size = k.output(1).dim(3);
+  if (k.output().dtype == DType::bf16) return start_type<__nv_bfloat16>(k, c, size);
+  if (k.output().dtype == DType::f16) return start_type<__half>(k, c, size);
+  start_type<float>(k, c, size);
+}
+
+int64_t scratch_bytes(const KernelQuery& query) {
+  return Cut::of(query).partial_rows * (query.inputs[3].shape[3].value() + 2) * 4;
+}
+
+std::optional<std::string> can_run(const KernelQuery& query) {
+  const TensorType &q = query.inputs[0], &k_cache = query.inputs[3], &v_cache = query.inputs[4];
+  const int64_t size = k_cache.shape[3].value();
+  if (q.dtype == DType::f64) return "it computes in f32, the operands are f64";
+  if (query.outputs[0].numel() == 0 || k_cache.numel() == 0) return "there is nothing to compute";
+  if (size != v_cache.shape[3].value()) return "it takes one head size for keys and values";
+  if (size != 64 && size != 128 && (q.dtype == DType::f32 || size != 256))
+    return "it takes head sizes 64, 128 and, in 16 bits, 256";
+  if (k_cache.shape[1].value() > kMostPositions || q.numel() > kMostPositions) return "it counts in 32 bits";
+  return std::nullopt;
+}
+
+// --- in parts: any size and dtype
+
+std::shared_ptr<const void> prepare_parts(const KernelQuery& query) {
+  return std::make_shared<CachedParts>(kernels_for, true, query);
+}
+
+int64_t parts_scratch(const KernelQuery& query) {
+  return CachedParts(kernels_for, false, query).scratch_bytes();
+}
+
+__global__ void write_length(const int64_t* start, int64_t positions, int64_t* to, FaultReport fault) {
+  begin_in_order();
+  const int64_t given = *start;
+  if (given < 0 || given >= positions) fault(given, positions);
+  *to = given < 0 ? 0 : given >= positions ? positions : given + 1;
+}
+
+void run_parts(const KernelContext& k) {
+  k.prepared<CachedParts>().run(k, [](const KernelContext& c, int64_t* to) {
+    start_early(c, write_length, 1, 1, 0, c.input(5).as<const int64_t>(), c.input(3).dim(1), to,
+                launch_of(c).fault);
+  });
+}
+
+constexpr KernelImpl kCachedAttention[] = {
+    {.name = "one start", .run = run, .can_run = can_run, .scratch_bytes = scratch_bytes, .prepare = prepare},
+    {.name = "in parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}};
+constexpr OpKernels kOps[] = {{"cached_attention", kCachedAttention}};
+
+}  // namespace
+
+std::span<const OpKernels> cached_attention_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

@@ -1,0 +1,121 @@
+// Decoding on a GPU, where kernels start before those ahead of them have ended: token after token as on the
+// CPU, the same bits in every run, and with every way to compute a layer. Skipped where there is no GPU.
+#include <cmath>
+
+#include "executor/session.h"
+#include "models/zoo.h"
+#include "passes/cast_precision.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+using Logits = std::vector<std::vector<double>>;  // by token
+
+class Decode : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+  }
+};
+
+constexpr int64_t kVocabulary = 1000, kPositions = 1024;
+
+// Heads of 64, three query heads to a key head, and sizes that are no multiples of what a block takes.
+std::shared_ptr<const Model> model(const std::string& kind, DType dtype) {
+  std::map<std::string, std::string> settings;
+  if (kind == "gpt2")
+    settings = {{"n_embd", "192"}, {"n_layer", "3"}, {"n_head", "3"}, {"n_positions", "1024"}};
+  else
+    settings = {{"hidden_size", "384"},       {"intermediate_size", "1000"},
+                {"num_hidden_layers", "3"},   {"num_attention_heads", "6"},
+                {"num_key_value_heads", "2"}, {"max_position_embeddings", "1024"}};
+  settings["vocab_size"] = std::to_string(kVocabulary);
+  const std::shared_ptr<Model> made = models::make_model(kind, settings);
+  if (dtype == DType::f32) return made;
+  return passes::cast_precision(*made, dtype);
+}
+
+// Logits of `tokens` tokens after a prompt of `prompt`.
+Logits decode(Session& session, int64_t prompt, int64_t tokens) {
+  const auto token = [](int64_t i) { return (i * 37 + 11) % kVocabulary; };
+  std::vector<int64_t> text;
+  for (int64_t i = 0; i < prompt; ++i) text.push_back(token(i));
+  if (prompt > 0)
+    session.run("prefill", {{"tokens", Tensor::of<int64_t>({1, prompt}, text)},
+                            {"position", Tensor::scalar<int64_t>(0)}});
+  Logits all;
+  for (int64_t i = prompt; i < prompt + tokens; ++i)
+    all.push_back(session
+                      .run("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {token(i)})},
+                                      {"position", Tensor::scalar<int64_t>(i)}})
+                      .at("logits")
+                      .to_doubles());
+  return all;
+}
+
+void expect_alike(const Logits& got, const Logits& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    double size = 0;
+    for (double x : expected[i]) size = std::max(size, std::abs(x));
+    for (size_t j = 0; j < got[i].size(); ++j)
+      ASSERT_NEAR(got[i][j], expected[i][j], tolerance * size) << "token " << i << ", logit " << j;
+  }
+}
+
+// bf16 carries 8 bits, and both ways round between layers.
+double tolerance_of(DType dtype) { return dtype == DType::f32 ? 1e-4 : 0.05; }
+
+TEST_F(Decode, EveryTokenIsTheCpus) {
+  for (const char* kind : {"qwen2", "qwen3", "gpt2"})
+    for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      SCOPED_TRACE(std::string(kind) + " " + std::string(name_of(dtype)));
+      Session cpu(model(kind, dtype)), cuda(model(kind, dtype), {.device = "cuda"});
+      expect_alike(decode(cuda, 0, 20), decode(cpu, 0, 20), tolerance_of(dtype));
+    }
+}
+
+// The keys are shared by several splits, the last block of which merges them.
+TEST_F(Decode, FarPositionsAreTheCpus) {
+  for (int64_t prompt : {120, 250, 1000}) {
+    SCOPED_TRACE(prompt);
+    Session cpu(model("qwen2", DType::bf16)), cuda(model("qwen2", DType::bf16), {.device = "cuda"});
+    expect_alike(decode(cuda, prompt, 12), decode(cpu, prompt, 12), tolerance_of(DType::bf16));
+  }
+}
+
+TEST_F(Decode, EveryRunHasTheSameBits) {
+  Session session(model("qwen2", DType::bf16), {.device = "cuda"});
+  const Logits first = decode(session, 300, 20);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(decode(session, 300, 20), first) << "run " << i;
+}
+
+TEST_F(Decode, EveryWayToComputeALayerAgrees) {
+  Session all(model("qwen2", DType::f32), {.device = "cuda"});
+  const Logits expected = decode(all, 140, 8);
+  for (const char* disabled :
+       {"fuse_cached_attention", "merge_linear", "fuse_elementwise", "in_place", "memory_reuse"}) {
+    SCOPED_TRACE(disabled);
+    Session session(model("qwen2", DType::f32), {.device = "cuda", .disabled_passes = {disabled}});
+    const Logits got = decode(session, 140, 8);
+    expect_alike(got, expected, tolerance_of(DType::f32));
+    EXPECT_EQ(decode(session, 140, 8), got) << "two runs differ";
+  }
+}
+
+TEST_F(Decode, APositionOutsideTheCacheIsAnError) {
+  Session session(model("qwen2", DType::bf16), {.device = "cuda"});
+  const Logits before = decode(session, 0, 2);
+  expect_error(
+      [&] {
+        session.run("decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {1})},
+                               {"position", Tensor::scalar<int64_t>(kPositions)}});
+      },
+      {"1024"});
+  EXPECT_EQ(decode(session, 0, 2), before);
+}
+
+}  // namespace
+}  // namespace genesis

@@ -1,0 +1,135 @@
+// cached_attention against its formula: the caches with the new token, and what the token sees of them. On a
+// GPU the sizes below go through one split of the keys and through many, and through the parts.
+#include "schema/ops/cached_attention.h"
+
+#include <cmath>
+
+#include "tests/op_harness.h"
+
+namespace genesis::testing {
+namespace {
+
+struct Setting {
+  int64_t batch = 1, heads = 2, key_heads = 2, size = 64, v_size = 64, positions = 9, start = 5;
+  ops::CachedAttention op = {};
+};
+
+Ref turned(const Setting& s, Ref x) {
+  const int64_t rotated = s.op.rotary_size ? s.op.rotary_size : s.size, pairs = rotated / 2;
+  const bool halves = s.op.kind == RopeKind::kHalf;
+  for (int64_t row = 0; row < x.numel() / s.size; ++row)
+    for (int64_t i = 0; i < pairs; ++i) {
+      const long double angle = s.start * std::pow(static_cast<long double>(s.op.theta), -2.0L * i / rotated);
+      double &a = x[row * s.size + (halves ? i : 2 * i)],
+             &b = x[row * s.size + (halves ? i + pairs : 2 * i + 1)];
+      const double c = static_cast<double>(std::cos(angle)), d = static_cast<double>(std::sin(angle));
+      const double turned_a = a * c - b * d, turned_b = b * c + a * d;
+      a = turned_a, b = turned_b;
+    }
+  return x;
+}
+
+void append(const Setting& s, Ref& cache, const Ref& token) {
+  const int64_t row = token.numel() / s.batch;
+  for (int64_t i = 0; i < token.numel(); ++i)
+    cache[(i / row * s.positions + s.start) * row + i % row] = token[i];
+}
+
+Refs reference(const Setting& s, const Refs& x) {
+  const Ref q = s.op.turns ? turned(s, x[0]) : x[0];
+  Ref k_cache = x[3], v_cache = x[4], y = ref_zeros({s.batch, 1, s.heads, s.v_size});
+  append(s, k_cache, s.op.turns ? turned(s, x[1]) : x[1]);
+  append(s, v_cache, x[2]);
+  const double scale = s.op.scale != 0 ? s.op.scale : 1 / std::sqrt(static_cast<double>(s.size));
+  for (int64_t head = 0; head < s.batch * s.heads; ++head) {
+    const int64_t b = head / s.heads, key_head = head % s.heads / (s.heads / s.key_heads);
+    const auto row_of = [&](int64_t j) { return (b * s.positions + j) * s.key_heads + key_head; };
+    double sum = 0;
+    for (int64_t j = 0; j <= s.start; ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < s.size; ++d) score += q[head * s.size + d] * k_cache[row_of(j) * s.size + d];
+      const double weight = std::exp(scale * score);
+      sum += weight;
+      for (int64_t d = 0; d < s.v_size; ++d)
+        y[head * s.v_size + d] += weight * v_cache[row_of(j) * s.v_size + d];
+    }
+    for (int64_t d = 0; d < s.v_size; ++d) y[head * s.v_size + d] /= sum;
+  }
+  return {y, k_cache, v_cache};
+}
+
+void check_cached(const std::string& name, const Setting& s) {
+  const auto token = [&](int64_t heads, int64_t size) { return constant_real({s.batch, 1, heads, size}); };
+  const auto cache = [&](int64_t size) { return constant_real({s.batch, s.positions, s.key_heads, size}); };
+  check({.name = "cached_attention_" + name,
+         .inputs = {token(s.heads, s.size), token(s.key_heads, s.size), token(s.key_heads, s.v_size),
+                    cache(s.size), cache(s.v_size), integer_data({}, {static_cast<double>(s.start)})},
+         .build = [=](const Inputs& x) { return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], s.op); },
+         .reference = [=](const Refs& x) { return reference(s, x); },
+         .gradient = false});
+}
+
+TEST(CachedAttention, AsItIs) {
+  check_cached("plain", {});
+  check_cached("first", {.start = 0});
+  check_cached("last", {.start = 8});
+  check_cached("batch_and_groups", {.batch = 2, .heads = 6, .key_heads = 2});
+  check_cached("many_groups", {.heads = 7, .key_heads = 1, .positions = 40, .start = 33});
+  check_cached("scale", {.op = {.scale = 0.3}});
+}
+
+TEST(CachedAttention, Turned) {
+  check_cached("half", {.heads = 4, .op = {.turns = true, .theta = 1e6}});
+  check_cached("half_first", {.start = 0, .op = {.turns = true}});
+  check_cached("neighbours", {.heads = 14, .op = {.turns = true, .kind = RopeKind::kInterleaved}});
+  check_cached("part", {.op = {.turns = true, .rotary_size = 16}});
+  check_cached("part_neighbours", {.op = {.turns = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
+}
+
+TEST(CachedAttention, ManyKeys) {
+  check_cached("one_split", {.heads = 4, .positions = 600, .start = 127, .op = {.turns = true}});
+  check_cached("two_splits", {.heads = 4, .positions = 600, .start = 129, .op = {.turns = true}});
+  check_cached("all_splits", {.batch = 2, .heads = 4, .positions = 600, .start = 599, .op = {.turns = true}});
+}
+
+TEST(CachedAttention, OtherSizes) {
+  check_cached("128", {.heads = 4, .size = 128, .v_size = 128, .positions = 300, .start = 260});
+  check_cached("256", {.size = 256, .v_size = 256, .positions = 20, .op = {.turns = true}});
+  check_cached("odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.turns = true}});
+  check_cached("sixteen", {.heads = 4, .size = 16, .v_size = 32, .op = {.turns = true}});
+}
+
+TEST(CachedAttention, BadInputIsNamed) {
+  const TensorType one{DType::f32, {1, 1, 2, 8}}, cache{DType::f32, {1, 5, 2, 8}}, start{DType::i64, {}};
+  const auto fails = [](const std::vector<TensorType>& types, const std::vector<std::string>& parts) {
+    expect_error(
+        [&] {
+          infer_case(types,
+                     [](const Inputs& x) { return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5]); });
+        },
+        parts);
+  };
+  fails({{DType::f32, {1, 2, 2, 8}}, one, one, cache, cache, start},
+        {"q must be of one token", "f32[1,2,2,8]"});
+  fails({one, one, one, {DType::f32, {1, 5, 1, 8}}, cache, start}, {"k", "does not fit k_cache"});
+  fails({one, one, one, cache, cache, {DType::i64, {1}}}, {"start must be an i64 scalar"});
+  fails({{DType::f32, {1, 1, 3, 8}}, one, one, cache, cache, start}, {"3 query heads", "multiple of 2"});
+}
+
+TEST(CachedAttention, AStartOutsideTheCacheIsAnError) {
+  for (int64_t start : {-1, 5})
+    expect_error(
+        [&] {
+          run_graph({{"x", Tensor::zeros({DType::f32, {1, 1, 2, 64}})},
+                     {"cache", Tensor::zeros({DType::f32, {1, 5, 2, 64}})},
+                     {"start", Tensor::scalar(start)}},
+                    [](const Inputs& x) {
+                      return std::vector<std::pair<std::string, Value>>{
+                          {"y", cached_attention(x[0], x[0], x[0], x[1], x[1], x[2])[0]}};
+                    });
+        },
+        {fmt::format("{}", start), "5"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
