@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/peaks.h"
 #include "backends/cpu/task_edges.h"
 #include "executor/aligned_memory.h"
 #include "executor/cpu_runner.h"
@@ -41,6 +42,16 @@ class CpuDevice final : public Device {
   const Target& target() const override { return target_; }
   bool reads_host_memory() const override { return true; }
   std::optional<int64_t> free_bytes() const override { return std::nullopt; }
+  DeviceUse use() const override { return {}; }
+  DevicePeaks measure_peaks() override {
+    DevicePeaks peaks;
+    enter([&] {
+      const cpu::Peaks measured = cpu::measure_peaks();
+      peaks = {measured.fma_f32_gflops, std::max(measured.fma_f32_gflops, measured.fma_bf16_gflops),
+               measured.copy_gbps};
+    });
+    return peaks;
+  }
 
   DeviceMemory allocate(int64_t bytes) override {
     AlignedMemory memory = allocate_memory(bytes);

@@ -2,11 +2,11 @@
 // in which they were started.
 #include "backends/cuda/allocated.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime.h"
 #include "executor/cuda_copies.h"
 #include "executor/cuda_runner.h"
 #include "executor/device.h"
-#include "executor/device_use.h"
 #include "schema/error.h"
 
 namespace genesis {
@@ -30,6 +30,15 @@ class CudaDevice final : public Device {
   std::optional<int64_t> free_bytes() const override {
     make_current();
     return std::max<int64_t>(0, cuda::free_memory_bytes() - kReservedBytes);
+  }
+  DeviceUse use() const override {
+    const cuda::Allocated held = cuda::allocated(index_);
+    return {held.bytes, held.peak_bytes};
+  }
+  DevicePeaks measure_peaks() override {
+    make_current();
+    const cuda::Peaks peaks = cuda::measure_peaks();
+    return {peaks.f32_gflops, peaks.bf16_gflops, peaks.copy_gbps};
   }
 
   DeviceMemory allocate(int64_t bytes) override { return cuda::allocate(index_, bytes); }
@@ -67,10 +76,6 @@ class CudaDevice final : public Device {
 }  // namespace
 
 std::shared_ptr<Device> open_cuda_device(int index) { return std::make_shared<CudaDevice>(index); }
-DeviceUse cuda_use(int index) {
-  const cuda::Allocated held = cuda::allocated(index);
-  return {held.bytes, held.peak_bytes};
-}
 Target cuda_target(int index) { return cuda::cuda_target(index); }
 
 }  // namespace genesis

@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "backends/cpu/kernels.h"
-#include "executor/device_use.h"
 #include "schema/error.h"
 
 namespace genesis {
@@ -34,11 +33,6 @@ Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data
 std::shared_ptr<Device> open_device(const std::string& name, int threads) {
   const int index = parse_device(name);
   return index < 0 ? open_cpu_device(threads) : open_cuda_device(index);
-}
-
-DeviceUse device_use(const std::string& name) {
-  const int index = parse_device(name);
-  return index < 0 ? DeviceUse{} : cuda_use(index);
 }
 
 Target target_of(const std::string& name) {

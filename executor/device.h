@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "executor/peaks.h"
 #include "executor/runner.h"
 #include "schema/target.h"
 #include "schema/tensor.h"
@@ -15,6 +16,11 @@ namespace genesis {
 
 // Zeroed memory of a device, given back with the pointer.
 using DeviceMemory = std::shared_ptr<std::byte>;
+
+// What this process holds of a device's memory, and held at most; 0 on the CPU, whose memory nobody counts.
+struct DeviceUse {
+  int64_t bytes = 0, peak_bytes = 0;
+};
 
 class Device {
  public:
@@ -25,6 +31,9 @@ class Device {
   virtual bool reads_host_memory() const = 0;
   // Bytes that can still be allocated; empty where asking for too much fails by itself.
   virtual std::optional<int64_t> free_bytes() const = 0;
+  virtual DeviceUse use() const = 0;
+  // Takes a moment, and memory of its own.
+  virtual DevicePeaks measure_peaks() = 0;
   // Throws Error that says how many bytes were asked for.
   virtual DeviceMemory allocate(int64_t bytes) = 0;
   // Between host and device, in the order of the runs started; the host's side may be reused on return.

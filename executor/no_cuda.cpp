@@ -1,6 +1,5 @@
 // Stands for the CUDA device in a build without CUDA.
 #include "executor/device.h"
-#include "executor/device_use.h"
 #include "schema/error.h"
 
 namespace genesis {
@@ -16,7 +15,6 @@ namespace {
 }  // namespace
 
 std::shared_ptr<Device> open_cuda_device(int index) { refuse(index); }
-DeviceUse cuda_use(int) { return {}; }
 Target cuda_target(int index) { refuse(index); }
 
 }  // namespace genesis

@@ -118,7 +118,11 @@ class Session::Impl {
     });
   }
 
-  MemoryStatistics memory() const { return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes()}; }
+  MemoryStatistics memory() const {
+    const DeviceUse use = device_->use();
+    return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes(), use.bytes, use.peak_bytes};
+  }
+  DevicePeaks measure_peaks() { return device_->measure_peaks(); }
   const SessionOptions& options() const { return options_; }
 
  private:
@@ -353,5 +357,7 @@ void Session::reset_states(StateRole role) {
 }
 
 MemoryStatistics Session::memory() const { return impl_->memory(); }
+
+DevicePeaks Session::measure_peaks() { return impl_->measure_peaks(); }
 
 }  // namespace genesis

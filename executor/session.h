@@ -16,6 +16,7 @@
 #include <string>
 
 #include "executor/inputs.h"
+#include "executor/peaks.h"
 #include "executor/runner.h"
 #include "schema/model.h"
 
@@ -37,6 +38,8 @@ struct MemoryStatistics {
   int64_t arena_bytes = 0;   // one arena for all entry points
   int64_t state_bytes = 0;   // states with memory of their own
   int64_t mapped_bytes = 0;  // states and constants read where the model keeps them
+  // What the process holds of a GPU's memory, and held at most.
+  int64_t device_bytes = 0, device_peak_bytes = 0;
 };
 
 class Session {
@@ -77,6 +80,8 @@ class Session {
   void set_state(const std::string& name, const Tensor& value);
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
   MemoryStatistics memory() const;
+  // Of the device, measured now.
+  DevicePeaks measure_peaks();
 
  private:
   class Impl;

@@ -129,6 +129,8 @@ TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& 
   if (options.steps < 0) fail("the number of steps is {}, it must not be negative", options.steps);
   if (options.checkpoint_every < 0)
     fail("checkpoints every {} steps: the number must not be negative", options.checkpoint_every);
+  if (options.max_skipped_steps < 1)
+    fail("an error after {} skipped steps: the number must be positive", options.max_skipped_steps);
   TrainMetrics metrics{.step = first, .loss = std::nan(""), .seconds = 0};
   if (first >= options.steps) return metrics;
   if (!options.checkpoint.empty()) make_checkpoint_folder(options.checkpoint);

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <iostream>
 
-#include "executor/device_use.h"
 #include "schema/file/reader.h"
 #include "tools/run_commands.h"
 #include "tools/run_inputs.h"
@@ -47,6 +46,23 @@ int64_t workspace_bytes(const Plan& plan) {
   return most;
 }
 
+// What the device's limits, measured now, would allow.
+struct Limits {
+  DevicePeaks peaks;
+  double least_ms = 0, gflop = 0, gbytes = 0;
+};
+
+Limits limits_of(const Plan& plan, const DevicePeaks& peaks) {
+  Limits limits{peaks};
+  for (const Step& step : plan.steps) {
+    const Cost cost = cost_of(step);
+    limits.least_ms += 1e-3 * peaks.microseconds(step);
+    limits.gflop += 1e-9 * cost.flops;
+    limits.gbytes += 1e-9 * cost.bytes;
+  }
+  return limits;
+}
+
 void bench(const Flags& flags) {
   if (flags.runs < 0)
     fail("--runs {}: expected 0 (as many as fit in --seconds) or a positive number", flags.runs);
@@ -64,7 +80,8 @@ void bench(const Flags& flags) {
   const double rate =
       tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
   const MemoryStatistics memory = session.memory();
-  const DeviceUse use = device_use(flags.run.session_options().device);
+  const Plan& plan = session.plan_for(flags.entry, inputs);
+  const Limits limits = limits_of(plan, session.measure_peaks());
   flags.out.print(
       {{"entry", flags.entry},
        {"runs", times.size()},
@@ -76,9 +93,13 @@ void bench(const Flags& flags) {
        {"tokens_per_second", rate},
        {"arena_bytes", memory.arena_bytes},
        {"state_bytes", memory.state_bytes},
-       {"workspace_bytes", workspace_bytes(session.plan_for(flags.entry, inputs))},
-       {"device_bytes", use.bytes},
-       {"device_peak_bytes", use.peak_bytes}},
+       {"workspace_bytes", workspace_bytes(plan)},
+       {"device_bytes", memory.device_bytes},
+       {"device_peak_bytes", memory.device_peak_bytes},
+       {"peaks", peaks_json(limits.peaks)},
+       {"gflop", limits.gflop},
+       {"gbytes", limits.gbytes},
+       {"share_of_peak", limits.least_ms / device_ms}},
       [&] {
         std::cout << fmt::format(
             "{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs, {:.3f} back to back on the "
@@ -88,10 +109,16 @@ void bench(const Flags& flags) {
         std::cout << fmt::format("arena {}, states {}\n",
                                  human_bytes(static_cast<double>(memory.arena_bytes)),
                                  human_bytes(static_cast<double>(memory.state_bytes)));
-        if (use.bytes > 0)
+        if (memory.device_bytes > 0)
           std::cout << fmt::format("held on the device {}, at most {}\n",
-                                   human_bytes(static_cast<double>(use.bytes)),
-                                   human_bytes(static_cast<double>(use.peak_bytes)));
+                                   human_bytes(static_cast<double>(memory.device_bytes)),
+                                   human_bytes(static_cast<double>(memory.device_peak_bytes)));
+        std::cout << fmt::format(
+            "{:.0f}% of what this device allows: products at {:.0f} GFLOP/s f32 or {:.0f} with 16 bits, "
+            "{:.0f} "
+            "GB/s (every step's bytes or products at these rates)\n",
+            100 * limits.least_ms / device_ms, limits.peaks.f32_gflops, limits.peaks.low_gflops,
+            limits.peaks.copy_gbps);
       });
 }
 

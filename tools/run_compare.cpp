@@ -29,17 +29,18 @@ int parse_threads(const std::string& text) {
   return threads;
 }
 
-// "threads=1,optimise=off,disable=cse+simplify,device=cpu" -> options.
+// "threads=1,optimise=off,disable=cse+simplify,device=cpu" -> options; a device may stand by itself.
 SessionOptions parse_options(const std::string& text) {
   SessionOptions options;
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
+    if (item == "cpu" || item.starts_with("cuda")) item.insert(0, "device=");
     const size_t equals = item.find('=');
     const std::string key = item.substr(0, equals),
                       value = equals == std::string::npos ? "" : item.substr(equals + 1);
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
-      fail("option '{}': expected device=, threads=, disable=PASS+PASS, optimise=on|off", item);
+      fail("option '{}': expected cpu, cuda, threads=, disable=PASS+PASS, optimise=on|off", item);
     if (key == "device")
       options.device = value;
     else if (key == "threads")
@@ -139,8 +140,9 @@ void add_compare(CLI::App& app) {
   command->add_option("file", flags->file, "a .genesis file")->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command
-      ->add_option("--a", flags->a,
-                   "options of the first run: device=, threads=, optimise=on|off, disable=PASS+PASS")
+      ->add_option(
+          "--a", flags->a,
+          "options of the first run: cpu, cuda or cuda:N, threads=, optimise=on|off, disable=PASS+PASS")
       ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
   command->add_option("--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal")
@@ -151,7 +153,8 @@ void add_compare(CLI::App& app) {
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run compare model.genesis --entry loss --a optimise=off,threads=1 --b threads=4 "
-      "--tolerance 1e-5");
+      "--tolerance 1e-5\n"
+      "  genesis-run compare model.genesis --a cpu --b cuda --tolerance 1e-3");
   command->callback([flags] { compare_command(*flags); });
 }
 

@@ -1,7 +1,12 @@
 // genesis-run info: what a file holds.
+#include <algorithm>
 #include <iostream>
 #include <map>
+#include <optional>
+#include <set>
 
+#include "executor/compile.h"
+#include "executor/device.h"
 #include "schema/file/reader.h"
 #include "tools/run_commands.h"
 
@@ -9,8 +14,10 @@ namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file;
+  std::string file, device;
+  std::vector<std::string> sizes;
   bool states = false, verify = false;
+  BudgetFlags memory;
   Output out;
 };
 
@@ -87,9 +94,95 @@ void print_text(const Flags& flags, const Model& model) {
               << (state.trainable ? ", trainable" : "") << "\n";
 }
 
+// What a run of one entry point would hold of a device's memory.
+struct Needs {
+  std::string entry;
+  int64_t arena = 0, workspace = 0, states = 0, constants = 0, inputs = 0;
+  int64_t peak() const { return arena + states + constants + inputs; }  // the workspace lies in the arena
+};
+
+Needs needs_of(const Plan& plan, const Model& model, const Model& work) {
+  Needs needs{.entry = plan.entry, .arena = plan.arena_bytes};
+  std::set<int32_t> states(plan.written_states.begin(), plan.written_states.end()), constants;
+  for (const Step& step : plan.steps) {
+    needs.workspace = std::max(needs.workspace, step.scratch_bytes);
+    for (const auto* refs : {&step.inputs, &step.outputs})
+      for (const BufferRef& ref : *refs)
+        if (ref.space == Space::kState || ref.space == Space::kConstant)
+          (ref.space == Space::kState ? states : constants).insert(ref.index);
+  }
+  for (int32_t state : states) needs.states += model.state(state).type.bytes();
+  for (int32_t tensor : constants)
+    needs.constants += work.tensors()[static_cast<size_t>(tensor)].tensor.bytes();
+  for (const PlanPort& port : plan.inputs) needs.inputs += port.type.bytes();
+  return needs;
+}
+
+// Of the entry points whose sizes are all known.
+std::vector<Needs> all_needs(const Flags& flags, const Model& model) {
+  const Target target = target_of(flags.device);
+  const Bindings sizes = parse_sizes(flags.sizes);
+  std::vector<Needs> needs;
+  for (const auto& entry : model.entries()) {
+    const auto known = [&](const std::string& symbol) { return sizes.contains(symbol); };
+    std::vector<std::string> symbols;
+    for (ValueId id : entry->inputs()) {
+      const Shape& shape = entry->type(id).shape;
+      for (int i = 0; i < shape.rank(); ++i) shape[i].collect_symbols(symbols);
+    }
+    if (!std::all_of(symbols.begin(), symbols.end(), known)) continue;
+    const CompiledEntry made =
+        compile_entry(model, entry->name(), sizes, target, {.memory_budget = flags.memory.bytes()});
+    needs.push_back(needs_of(made.plan, model, *made.work));
+  }
+  if (needs.empty()) fail("no entry point has all its sizes: give them by --size SYMBOL=SIZE");
+  return needs;
+}
+
+// Empty where the device is not there: a plan needs none.
+std::optional<int64_t> free_bytes(const std::string& device) {
+  try {
+    return open_device(device, 0)->free_bytes();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+nlohmann::ordered_json needs_json(const std::vector<Needs>& needs, const std::optional<int64_t>& free) {
+  nlohmann::ordered_json json;
+  for (const Needs& n : needs)
+    json["entries"][n.entry] = {{"arena_bytes", n.arena},  {"workspace_bytes", n.workspace},
+                                {"state_bytes", n.states}, {"constant_bytes", n.constants},
+                                {"input_bytes", n.inputs}, {"peak_bytes", n.peak()}};
+  if (free) json["free_bytes"] = *free;
+  return json;
+}
+
+void print_needs(const std::string& device, const std::vector<Needs>& needs,
+                 const std::optional<int64_t>& free) {
+  const auto human = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  for (const Needs& n : needs)
+    std::cout << fmt::format(
+        "{} on {}: {} at most: arena {} (of it workspace of libraries and kernels up to {}), states {}, "
+        "constants "
+        "{}, inputs {}\n",
+        n.entry, device, human(n.peak()), human(n.arena), human(n.workspace), human(n.states),
+        human(n.constants), human(n.inputs));
+  if (free) std::cout << fmt::format("free on {}: {}\n", device, human(*free));
+}
+
 void info(const Flags& flags) {
   const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
-  flags.out.print(model_json(flags, *model), [&] { print_text(flags, *model); });
+  nlohmann::ordered_json json = model_json(flags, *model);
+  if (flags.device.empty()) return flags.out.print(json, [&] { print_text(flags, *model); });
+  const std::vector<Needs> needs = all_needs(flags, *model);
+  const std::optional<int64_t> free = free_bytes(flags.device);
+  json["memory"] = needs_json(needs, free);
+  json["memory"]["device"] = flags.device;
+  flags.out.print(json, [&] {
+    print_text(flags, *model);
+    print_needs(flags.device, needs, free);
+  });
 }
 
 }  // namespace
@@ -100,8 +193,15 @@ void add_info(CLI::App& app) {
   command->add_option("file", flags->file, "a .genesis file")->required();
   command->add_flag("--states", flags->states, "list every state");
   command->add_flag("--verify", flags->verify, "check the hash of every weight, which reads the whole file");
+  command->add_option(
+      "--device", flags->device,
+      "cpu, cuda or cuda:N (which need not be there): how much of its memory runs would take");
+  command->add_option("--size", flags->sizes, "SYMBOL=SIZE, for --device; may be given again")->take_all();
+  flags->memory.add_to(*command);
   flags->out.add_to(*command);
-  command->footer("Example:\n  genesis-run info model.genesis --states");
+  command->footer(
+      "Example:\n  genesis-run info model.genesis --states\n"
+      "  genesis-run info train.genesis --device cuda --size batch=8 --size seq=1024");
   command->callback([flags] { info(*flags); });
 }
 

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <map>
 
-#include "backends/cpu/peaks.h"
 #include "executor/cost.h"
 #include "schema/file/atomic_write.h"
 #include "schema/file/reader.h"
@@ -26,16 +25,13 @@ struct Flags {
 struct Row {
   std::string name, op;
   int64_t count = 0;
-  double us = 0, bytes = 0, flops = 0;
+  double us = 0, least_us = 0, bytes = 0, flops = 0;
 
   double gbps() const { return us > 0 ? bytes / us / 1e3 : 0; }
   double gflops() const { return us > 0 ? flops / us / 1e3 : 0; }
-  // The part of the time that the machine's limits would need: bytes at full bandwidth or arithmetic at full
+  // The part of the time that the device's limits would need: bytes at full bandwidth or products at full
   // rate.
-  double roofline(const cpu::Peaks& peaks) const {
-    const double at_best = std::max(bytes / peaks.copy_gbps, flops / peaks.fma_f32_gflops) / 1e3;
-    return us > 0 ? at_best / us : 0;
-  }
+  double roofline() const { return us > 0 ? least_us / us : 0; }
 };
 
 // The fastest of several runs, step by step: what disturbs a run only ever makes it slower.
@@ -49,7 +45,8 @@ std::vector<StepTiming> best_timings(Session& session, const Flags& flags, const
   return best;
 }
 
-std::vector<Row> make_rows(const Plan& plan, const std::vector<StepTiming>& timings, bool by_op) {
+std::vector<Row> make_rows(const Plan& plan, const std::vector<StepTiming>& timings, const DevicePeaks& peaks,
+                           bool by_op) {
   std::map<std::string, Row> rows;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
@@ -60,6 +57,7 @@ std::vector<Row> make_rows(const Plan& plan, const std::vector<StepTiming>& timi
     row.op = op;
     row.count += 1;
     row.us += timings[i].end_us - timings[i].start_us;
+    row.least_us += peaks.microseconds(step);
     row.bytes += cost.bytes;
     row.flops += cost.flops;
   }
@@ -88,18 +86,19 @@ void write_trace(const std::string& path, const Plan& plan, const std::vector<St
   write_file_atomically(path, trace.dump());
 }
 
-void print_table(const Flags& flags, const std::vector<Row>& rows, const cpu::Peaks& peaks, double total) {
+void print_table(const Flags& flags, const std::vector<Row>& rows, const DevicePeaks& peaks, double total) {
   std::cout << fmt::format("{:>10} {:>6} {:>10} {:>8} {:>9} {:>9}  {}\n", "us", "share", "bytes", "GB/s",
                            "GFLOP/s", "roofline", flags.by_op ? "op" : "node");
   for (size_t i = 0; i < rows.size() && static_cast<int64_t>(i) < flags.top; ++i) {
     const Row& row = rows[i];
     std::cout << fmt::format(
         "{:10.1f} {:5.1f}% {:>10} {:8.1f} {:9.1f} {:8.0f}%  {}\n", row.us, 100 * row.us / total,
-        human_bytes(row.bytes), row.gbps(), row.gflops(), 100 * row.roofline(peaks),
+        human_bytes(row.bytes), row.gbps(), row.gflops(), 100 * row.roofline(),
         flags.by_op ? fmt::format("{} x{}", row.name, row.count) : fmt::format("{} ({})", row.name, row.op));
   }
-  std::cout << fmt::format("{:10.1f} us in all; this machine: {:.0f} GFLOP/s f32, copies {:.1f} GB/s\n",
-                           total, peaks.fma_f32_gflops, peaks.copy_gbps);
+  std::cout << fmt::format(
+      "{:10.1f} us in all; this device: {:.0f} GFLOP/s f32, {:.0f} with 16 bits, copies {:.1f} GB/s\n", total,
+      peaks.f32_gflops, peaks.low_gflops, peaks.copy_gbps);
 }
 
 void profile(const Flags& flags) {
@@ -112,18 +111,15 @@ void profile(const Flags& flags) {
   if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);
   const std::vector<StepTiming> timings = best_timings(session, flags, inputs);
   if (!flags.trace.empty()) write_trace(flags.trace, plan, timings);
-  const cpu::Peaks peaks = cpu::measure_peaks();
-  const std::vector<Row> rows = make_rows(plan, timings, flags.by_op);
+  const DevicePeaks peaks = session.measure_peaks();
+  const std::vector<Row> rows = make_rows(plan, timings, peaks, flags.by_op);
   const double total = timings.back().end_us;
   nlohmann::ordered_json json{{"entry", flags.entry},
                               {"total_us", total},
                               {"steps", plan.steps.size()},
                               {"arena_bytes", plan.arena_bytes},
                               {"arena_lower_bound", plan.lower_bound_bytes},
-                              {"peaks",
-                               {{"fma_f32_gflops", peaks.fma_f32_gflops},
-                                {"read_gbps", peaks.read_gbps},
-                                {"copy_gbps", peaks.copy_gbps}}}};
+                              {"peaks", peaks_json(peaks)}};
   for (const Row& row : rows)
     json["rows"].push_back({{"name", row.name},
                             {"op", row.op},
@@ -131,7 +127,7 @@ void profile(const Flags& flags) {
                             {"us", row.us},
                             {"bytes", row.bytes},
                             {"flops", row.flops},
-                            {"roofline", row.roofline(peaks)}});
+                            {"roofline", row.roofline()}});
   flags.out.print(json, [&] { print_table(flags, rows, peaks, total); });
 }
 
@@ -140,7 +136,7 @@ void profile(const Flags& flags) {
 void add_profile(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
-      app.add_subcommand("profile", "time per node, bytes, share of the machine's limits; Chrome trace");
+      app.add_subcommand("profile", "time per node, bytes, share of the device's limits; Chrome trace");
   command->add_option("file", flags->file, "a .genesis file")->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command->add_option("--runs", flags->runs, "runs; the fastest is shown")->capture_default_str();

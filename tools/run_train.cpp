@@ -21,7 +21,7 @@ namespace {
 struct Flags {
   std::string file, output, checkpoint, metrics;
   std::vector<std::string> data;
-  int64_t steps = 100, checkpoint_every = 0, keep = 2;
+  int64_t steps = 100, checkpoint_every = 0, keep = 2, max_skipped = TrainerOptions{}.max_skipped_steps;
   double minutes = 0;
   bool resume = false, quiet = false;
   data::SourceOptions source;
@@ -92,6 +92,7 @@ TrainMetrics run(const Flags& flags, Session& session, BatchSource& source) {
   options.checkpoint = flags.checkpoint;
   options.checkpoint_every = flags.checkpoint_every;
   options.keep_checkpoints = static_cast<int>(flags.keep);
+  options.max_skipped_steps = flags.max_skipped;
   options.metrics = flags.metrics;
   options.should_stop = StopWhen(flags.minutes);
   options.on_step = [&](const TrainMetrics& m) {
@@ -169,6 +170,10 @@ void add_train(CLI::App& app) {
                    "steps between checkpoints; 0: one at the end")
       ->capture_default_str();
   command->add_option("--keep", flags->keep, "checkpoints to keep")->capture_default_str();
+  command
+      ->add_option("--max-skipped", flags->max_skipped,
+                   "f16: stop with the node to blame after so many steps in a row whose gradients overflowed")
+      ->capture_default_str();
   command->add_flag("--resume", flags->resume, "go on from the newest checkpoint, or start if there is none");
   command->add_option("--metrics", flags->metrics,
                       "write a JSON object a step to this file; a resumed run goes on with it");

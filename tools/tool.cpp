@@ -144,6 +144,10 @@ void Output::print(const nlohmann::ordered_json& object, const std::function<voi
     text();
 }
 
+nlohmann::ordered_json peaks_json(const DevicePeaks& peaks) {
+  return {{"f32_gflops", peaks.f32_gflops}, {"low_gflops", peaks.low_gflops}, {"copy_gbps", peaks.copy_gbps}};
+}
+
 std::string human_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;

@@ -53,6 +53,7 @@ struct Output {
   void print(const nlohmann::ordered_json& object, const std::function<void()>& text) const;
 };
 
+nlohmann::ordered_json peaks_json(const DevicePeaks& peaks);
 std::string human_bytes(double bytes);      // "1.5 MiB"
 std::string human_count(double count);      // "1.5 M"
 std::string human_seconds(double seconds);  // "1m05s"

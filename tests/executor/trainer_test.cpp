@@ -122,6 +122,8 @@ TEST(Trainer, MistakesAreNamed) {
       std::shared_ptr<const Model>(parse_text("entry train_step(x: f32[]) {\n  return y = x\n}\n")));
   expect_error([&] { train(lossless, source, {.steps = 1}); }, {"output 'loss'", "none"});
   expect_error([&] { train(session, source, {.entry = "fit", .steps = 1}); }, {"'fit'", "train_step"});
+  expect_error([&] { train(session, source, {.steps = 1, .max_skipped_steps = 0}); },
+               {"0 skipped", "positive"});
 }
 
 }  // namespace
