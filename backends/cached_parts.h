@@ -4,61 +4,13 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
-#include "backends/kernel.h"
+#include "backends/kernel_part.h"
 #include "schema/ops/attention.h"
 #include "schema/ops/cached_attention.h"
 #include "schema/ops/slice.h"
 
 namespace genesis {
-
-// Another op's kernel.
-class KernelPart {
- public:
-  // `ready`: it will run, on the device that is current; otherwise only its scratch is asked for.
-  template <class Op>
-  static KernelPart of(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready, const Op& op,
-                       std::vector<TensorType> inputs, const TensorType& output) {
-    KernelPart part;
-    part.inputs_ = std::move(inputs);
-    part.output_ = output;
-    const Attributes attributes = to_attributes(op);
-    const KernelQuery query{*find_op(Op::info.name), attributes, part.inputs_, {&part.output_, 1}};
-    part.kernel_ = &select_kernel(kernels(Op::info.name), query);
-    if (part.kernel_->scratch_bytes) part.scratch_bytes_ = part.kernel_->scratch_bytes(query);
-    part.attributes_ = query.op.parse(attributes);
-    if (ready && part.kernel_->prepare) part.prepared_ = part.kernel_->prepare(query);
-    return part;
-  }
-  int64_t scratch_bytes() const { return scratch_bytes_; }
-
-  // As a part of the step `c`.
-  void run(const KernelContext& c, std::initializer_list<const void*> inputs, void* output,
-           std::byte* scratch) const {
-    std::array<TensorView, 4> views;
-    size_t count = 0;
-    for (const void* data : inputs) {
-      views[count] = view_of(inputs_[count], const_cast<void*>(data));
-      ++count;
-    }
-    const TensorView result = view_of(output_, output);
-    KernelContext part = c;
-    part.inputs = {views.data(), count};
-    part.outputs = {&result, 1};
-    part.attributes_ptr = attributes_.get();
-    part.prepared_ptr = prepared_.get();
-    part.scratch = scratch;
-    kernel_->run(part);
-  }
-
- private:
-  std::vector<TensorType> inputs_;
-  TensorType output_;
-  const KernelImpl* kernel_ = nullptr;
-  std::shared_ptr<const void> attributes_, prepared_;
-  int64_t scratch_bytes_ = 0;
-};
 
 class CachedParts {
  public:
@@ -74,13 +26,13 @@ class CachedParts {
     attention.scale = op.scale;
     for (size_t i = 0; i < 2; ++i)
       append_[i] = KernelPart::of(kernels, ready, update, {query.inputs[3 + i], query.inputs[1 + i], number},
-                                  query.inputs[3 + i]);
+                                  {query.inputs[3 + i]});
     attend_ = KernelPart::of(kernels, ready, attention, {q, query.inputs[3], query.inputs[4], number},
-                             query.outputs[0]);
+                             {query.outputs[0]});
     turns_ = op.turns;
     if (turns_) {
-      turn_q_ = KernelPart::of(kernels, ready, op.rope(), {q, position}, q);
-      turn_k_ = KernelPart::of(kernels, ready, op.rope(), {k, position}, k);
+      turn_q_ = KernelPart::of(kernels, ready, op.rope(), {q, position}, {q});
+      turn_k_ = KernelPart::of(kernels, ready, op.rope(), {k, position}, {k});
       k_at_ = aligned(q.bytes());
       length_at_ = k_at_ + aligned(k.bytes());
     }

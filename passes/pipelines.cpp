@@ -15,6 +15,7 @@
 #include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_linear_cross_entropy.h"
+#include "passes/fuse_norm_linear.h"
 #include "passes/fuse_norm_residual.h"
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
@@ -76,6 +77,7 @@ constexpr Pass kInference[] = {
     {"fuse_addend",
      "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition",
      fuse_addend},
+    {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once", fuse_norm_linear},
     {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
     {"dce", "last: nothing unread is run", eliminate_dead_code},
 };

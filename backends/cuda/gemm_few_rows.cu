@@ -183,10 +183,16 @@ Slabs slabs_of(const Rows& rows) {
   return slabs;
 }
 
+int splits_of(DType dtype, int64_t k) {
+  const int64_t packs = k * static_cast<int64_t>(size_of(dtype)) / 16;
+  int splits = 1;
+  while (splits < kMostSplits && packs >= 4 * kLanes * splits) splits *= 2;
+  return splits;
+}
+
 template <bool kSwiglu>
 void start_all(DType dtype, Rows rows, const void* x, const FewRowsStart& start) {
-  const int64_t packs = rows.k * static_cast<int64_t>(size_of(dtype)) / 16;
-  while (rows.splits < kMostSplits && packs >= 4 * kLanes * rows.splits) rows.splits *= 2;
+  rows.splits = splits_of(dtype, rows.k);
   if (try_slabs(dtype, kSwiglu, slabs_of(rows), x, start)) return;
   const cudaStream_t stream = start.stream;
   if (dtype == DType::bf16) return start_type<__nv_bfloat16, kSwiglu>(rows, x, stream);
@@ -231,6 +237,18 @@ void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRows
                          const FewRowsLayer& up, const FewRowsStart& start) {
   const std::array layers{gate, up};
   start_all<true>(common.in, rows_of(common, layers.data(), 2), x, start);
+}
+
+bool try_few_rows_after_norm(const GemmProblem& common, const void* x, const FewRowsNorm& norm,
+                             const std::vector<FewRowsLayer>& layers, bool swiglu,
+                             const FewRowsStart& start) {
+  if (layers.size() > kMostLayers) return false;
+  Rows rows = rows_of(common, layers.data(), static_cast<int>(layers.size()));
+  rows.splits = splits_of(common.in, common.k);
+  Slabs slabs = slabs_of(rows);
+  slabs.norm = norm.weight;
+  slabs.eps = static_cast<float>(norm.eps);
+  return try_slabs(common.in, swiglu, slabs, x, start);
 }
 
 }  // namespace genesis::cuda

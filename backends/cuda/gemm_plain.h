@@ -40,6 +40,15 @@ void run_few_rows(const GemmProblem& common, const void* x, const std::vector<Fe
 void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
                          const FewRowsLayer& up, const FewRowsStart& start);
 
+// Either, of rms_norm(x) with a weight [k] of x's dtype; x is one row. False, and nothing started, where no
+// kernel does both.
+struct FewRowsNorm {
+  const void* weight = nullptr;
+  double eps = 0;
+};
+bool try_few_rows_after_norm(const GemmProblem& common, const void* x, const FewRowsNorm& norm,
+                             const std::vector<FewRowsLayer>& layers, bool swiglu, const FewRowsStart& start);
+
 // gate = silu(gate) * up, of `n` elements.
 void run_gate(DType dtype, void* gate, const void* up, int64_t n, cudaStream_t stream);
 

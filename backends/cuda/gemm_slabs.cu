@@ -7,8 +7,7 @@
 
 #include "backends/cuda/activate.h"
 #include "backends/cuda/launch.h"
-#include "backends/cuda/number.h"
-#include "backends/cuda/packs.h"
+#include "backends/cuda/words.h"
 
 namespace genesis::cuda {
 namespace {
@@ -88,36 +87,42 @@ struct GroupRows {
   }
 };
 
-// sums[m][r] += this lane's share of row m of x times row r. x is asked for some packs ahead.
-template <class T, int M, int R, bool kSwiglu>
+// sums[m][r] += this lane's share of row m of x times row r; with kNorm, of x times the norm's weight, and
+// squares[m] that of x squared. x is asked for some packs ahead.
+template <class T, int M, int R, bool kSwiglu, bool kNorm>
 __device__ void multiply(const Slabs& s, const T* x, const GroupRows<T, R, kSwiglu>& rows, int part,
-                         float (&sums)[M][R]) {
-  constexpr int N = kPack<T>, kAhead = (R >= 4 ? 4 : 8) / M;
+                         float (&sums)[M][R], float (&squares)[M]) {
+  constexpr int N = kPack<T>, kAhead = M > 1 ? 8 / M : R >= 4 || kNorm ? 4 : 5;
   const int packs = static_cast<int>(s.k / N), step = kLanes * s.splits;
-  const auto* slab = reinterpret_cast<const Pack<T, N>*>(rows.slab);
+  const auto* slab = reinterpret_cast<const Words*>(rows.slab);
   for (int p0 = part * kLanes + static_cast<int>(threadIdx.x) % kLanes; p0 < packs; p0 += kAhead * step) {
-    Pack<T, N> v[kAhead][M];
+    Words v[kAhead][M], gains[kNorm ? kAhead : 1];
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
-      if (const int p = p0 + u * step; p < packs)
+      if (const int p = p0 + u * step; p < packs) {
+        if constexpr (kNorm) gains[u] = static_cast<const Words*>(s.norm)[p];
 #pragma unroll
         for (int m = 0; m < M; ++m)
-          v[u][m] =
-              *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, s.m - 1) * s.lda + int64_t{p} * N);
+          v[u][m] = *reinterpret_cast<const Words*>(x + min(int64_t{m}, s.m - 1) * s.lda + int64_t{p} * N);
+      }
     wait_for_copies(rows.arrived);
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
       if (const int p = p0 + u * step; p < packs) {
-        Pack<T, N> w[R];
+        Words w[R];
 #pragma unroll
         for (int r = 0; r < R; ++r) w[r] = slab[r * packs + p];
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
           for (int i = 0; i < N; ++i) {
-            const float xi = widen(v[u][m].at[i]);
+            float xi = element_of<T>(v[u][m], i);
+            if constexpr (kNorm) {
+              squares[m] = fmaf(xi, xi, squares[m]);
+              xi *= element_of<T>(gains[u], i);
+            }
 #pragma unroll
-            for (int r = 0; r < R; ++r) sums[m][r] = fmaf(xi, widen(w[r].at[i]), sums[m][r]);
+            for (int r = 0; r < R; ++r) sums[m][r] = fmaf(xi, element_of<T>(w[r], i), sums[m][r]);
           }
       }
   }
@@ -138,17 +143,18 @@ struct Result {
   }
 };
 
-template <class T, int M, int R, bool kSwiglu>
-__global__ void __launch_bounds__(kWarps* kLanes, M > 1    ? 3
-                                                  : R >= 4 ? 6
-                                                           : 5)
+// Blocks that share a multiprocessor, those of the next kernels among them: one row needs few registers.
+constexpr int blocks_of(int m) { return m > 1 ? 3 : 8; }
+
+template <class T, int M, int R, bool kSwiglu, bool kNorm>
+__global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
     multiply_slabs(const __grid_constant__ Slabs s, const T* x) {
   using Rows = GroupRows<T, R, kSwiglu>;
   constexpr int kResults = Rows::kResults;
   static_assert(kWarps * M * kResults <= kWarps * kLanes, "a thread finishes one result");
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ __align__(8) uint64_t arrived[kWarps];
-  __shared__ float shares[kWarps][M * R];
+  __shared__ float shares[kWarps][M * R + (kNorm ? M : 0)];  // sums, then squares
   int which = 0;
   if (!kSwiglu)
     while (which + 1 < s.layers && blockIdx.x >= s.layer[which + 1].first_block) ++which;
@@ -181,26 +187,30 @@ __global__ void __launch_bounds__(kWarps* kLanes, M > 1    ? 3
     if (result.there) result.read(layer, up, row);
   }
 
-  float sums[M][R] = {};
+  float sums[M][R] = {}, squares[M] = {};
   if (const Rows rows = rows_of(warp / s.splits); rows.count > 0)
-    multiply<T, M, R, kSwiglu>(s, x, rows, warp % s.splits, sums);
+    multiply<T, M, R, kSwiglu, kNorm>(s, x, rows, warp % s.splits, sums, squares);
+  const auto share = [&](float sum, int at) {
 #pragma unroll
-  for (int m = 0; m < M; ++m)
+    for (int far = kLanes / 2; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
+    if (lane == 0) shares[warp][at] = sum;
+  };
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
+  for (int m = 0; m < M; ++m) {
 #pragma unroll
-      for (int far = kLanes / 2; far > 0; far /= 2)
-        sums[m][r] += __shfl_xor_sync(0xffffffffu, sums[m][r], far);
-      if (lane == 0) shares[warp][m * R + r] = sums[m][r];
-    }
+    for (int r = 0; r < R; ++r) share(sums[m][r], m * R + r);
+    if constexpr (kNorm) share(squares[m], M * R + m);
+  }
   __syncthreads();
   if (!result.there) return;
-  const auto total = [&](int r) {
+  const auto in_all = [&](int at) {
     float sum = 0;
-    for (int part = 0; part < s.splits; ++part)
-      sum += shares[result.group * s.splits + part][result.m * R + r];
+    for (int part = 0; part < s.splits; ++part) sum += shares[result.group * s.splits + part][at];
     return sum;
   };
+  float scale = 1;
+  if constexpr (kNorm) scale /= sqrtf(in_all(M * R + result.m) / static_cast<float>(s.k) + s.eps);
+  const auto total = [&](int r) { return in_all(result.m * R + r) * scale; };
   T* y = static_cast<T*>(layer.y) + result.at;
   float a = total(result.r);
   if (layer.bias) a += result.bias;
@@ -221,7 +231,7 @@ size_t slab_bytes(const Slabs& s) {
   return static_cast<size_t>(kWarps / s.splits * R * s.k) * sizeof(T);
 }
 
-template <class T, int M, int R, bool kSwiglu>
+template <class T, int M, int R, bool kSwiglu, bool kNorm>
 bool start_slabs(Slabs s, const void* x, const FewRowsStart& start) {
   const size_t bytes = slab_bytes<T, R>(s);
   if (bytes > size_t{kMostBytes}) return false;
@@ -231,7 +241,7 @@ bool start_slabs(Slabs s, const void* x, const FewRowsStart& start) {
     s.layer[i].first_block = blocks;
     blocks += blocks_for(s.layer[i].n, per_block);
   }
-  const auto kernel = multiply_slabs<T, M, R, kSwiglu>;
+  const auto kernel = multiply_slabs<T, M, R, kSwiglu, kNorm>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
   Launch launch;
   launch.stream = start.stream;
@@ -242,17 +252,24 @@ bool start_slabs(Slabs s, const void* x, const FewRowsStart& start) {
 }
 
 // Many rows of weights share what is the same for a block; few are spread over the chip.
-template <class T, bool kSwiglu>
-bool start_type(const Slabs& s, const void* x, const FewRowsStart& start) {
-  if (s.m > 4) return start_slabs<T, 8, 2, kSwiglu>(s, x, start);
-  if (s.m > 1) return start_slabs<T, 4, 2, kSwiglu>(s, x, start);
+template <class T, bool kSwiglu, bool kNorm>
+bool start_one_row(const Slabs& s, const void* x, const FewRowsStart& start) {
   int64_t n = 0;
   for (int i = 0; i < s.layers; ++i) n += s.layer[i].n;
   if (n >= kManyRows && slab_bytes<T, 4>(s) <= kWantedBytes)
-    return start_slabs<T, 1, 4, kSwiglu>(s, x, start);
-  if (kSwiglu || slab_bytes<T, 2>(s) <= kWantedBytes) return start_slabs<T, 1, 2, kSwiglu>(s, x, start);
-  if constexpr (!kSwiglu) return start_slabs<T, 1, 1, false>(s, x, start);
+    return start_slabs<T, 1, 4, kSwiglu, kNorm>(s, x, start);
+  if (kSwiglu || slab_bytes<T, 2>(s) <= kWantedBytes)
+    return start_slabs<T, 1, 2, kSwiglu, kNorm>(s, x, start);
+  if constexpr (!kSwiglu) return start_slabs<T, 1, 1, false, kNorm>(s, x, start);
   return false;
+}
+
+template <class T, bool kSwiglu>
+bool start_type(const Slabs& s, const void* x, const FewRowsStart& start) {
+  if (s.norm) return s.m == 1 && start_one_row<T, kSwiglu, true>(s, x, start);
+  if (s.m == 1) return start_one_row<T, kSwiglu, false>(s, x, start);
+  if (s.m <= 4) return start_slabs<T, 4, 2, kSwiglu, false>(s, x, start);
+  return start_slabs<T, 8, 2, kSwiglu, false>(s, x, start);
 }
 
 template <class T>

@@ -11,6 +11,7 @@
 #include "backends/cuda/moves.h"
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/turn_angle.h"
+#include "backends/cuda/words.h"
 #include "schema/ops/cached_attention.h"
 
 namespace genesis::cuda {
@@ -87,27 +88,26 @@ struct KeyRange {
 };
 
 template <class T>
-__device__ Pack<T, kKeyPack<T>> load_pack(const T* at, bool packed) {
-  using P = Pack<T, kKeyPack<T>>;
-  if (packed) return *reinterpret_cast<const P*>(at);
-  P pack;
+__device__ Words load_words(const T* at, bool packed) {
+  if (packed) return *reinterpret_cast<const Words*>(at);
+  float elements[kKeyPack<T>];
 #pragma unroll
-  for (int i = 0; i < kKeyPack<T>; ++i) pack.at[i] = at[i];
-  return pack;
+  for (int i = 0; i < kKeyPack<T>; ++i) elements[i] = widen(at[i]);
+  return words_of<T>(elements);
 }
 
 // kAhead keys and values of each set of lanes, from j0 on; those past the end repeat the last one.
 template <class T, int kSet>
 struct Round {
   static constexpr int kSets = kAll / kSet, kKeys = kSets * kAhead;
-  Pack<T, kKeyPack<T>> k[kAhead], v[kAhead];
+  Words k[kAhead], v[kAhead];
 
   __device__ void load(const T* keys, const T* values, int64_t step, int j0, int set, int end, bool packed) {
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       const int64_t j = min(j0 + set + u * kSets, end - 1);
-      k[u] = load_pack(keys + j * step, packed);
-      v[u] = load_pack(values + j * step, packed);
+      k[u] = load_words(keys + j * step, packed);
+      v[u] = load_words(values + j * step, packed);
     }
   }
 };
@@ -118,7 +118,7 @@ __device__ void add_round(State<kKeyPack<T>>& state, const float (&q)[kKeyPack<T
   float scores[kAhead], top = state.top;
 #pragma unroll
   for (int u = 0; u < kAhead; ++u) {
-    const float product = dot<T, kSet>(q, round.k[u]);
+    const float product = dot<T, kSet>(q, pack_of<T>(round.k[u]));
     scores[u] = j0 + set + u * Round<T, kSet>::kSets < end ? product * scale : -INFINITY;
     top = maximum(top, scores[u]);
   }
@@ -134,7 +134,7 @@ __device__ void add_round(State<kKeyPack<T>>& state, const float (&q)[kKeyPack<T
     state.sum += p;
     if (p == 0) continue;  // what is not seen may be anything
 #pragma unroll
-    for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] = fmaf(p, widen(round.v[u].at[i]), state.y[i]);
+    for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] = fmaf(p, element_of<T>(round.v[u], i), state.y[i]);
   }
 }
 
@@ -434,7 +434,11 @@ __global__ void write_length(const int64_t* start, int64_t positions, int64_t* t
 }
 
 void run_parts(const KernelContext& k) {
-  k.prepared<CachedParts>().run(k, [](const KernelContext& c, int64_t* to) {
+  Launch launch = launch_of(k);
+  launch.settled = 0;  // the parts have inputs of their own
+  KernelContext parts = k;
+  parts.launch = &launch;
+  k.prepared<CachedParts>().run(parts, [](const KernelContext& c, int64_t* to) {
     start_early(c, write_length, 1, 1, 0, c.input(5).as<const int64_t>(), c.input(3).dim(1), to,
                 launch_of(c).fault);
   });

@@ -1,0 +1,58 @@
+#include "passes/fuse_norm_linear.h"
+
+#include "tests/passes/passes_test_util.h"
+
+namespace genesis::passes {
+namespace {
+
+std::string entry(const std::string& inputs, const std::string& body) {
+  return "entry main(" + inputs + ") {\n" + body + "}\n";
+}
+
+std::string fused(const std::string& inputs, const std::string& body, int64_t rows = 8) {
+  Target target;
+  target.merge_linear_rows = rows;
+  PassContext context;
+  context.target = &target;
+  return text_after(entry(inputs, body), fuse_norm_linear, context);
+}
+
+constexpr const char* kInputs = "x: f32[1,2,3], g: f32[3], a: f32[4,3], b: f32[4,3], c: f32[4], d: f32[4]";
+constexpr const char* kNorm = "%n = rms_norm(x, g) {eps=0.5, has_weight=true}\n";
+
+void expect_fused(const std::string& before, const std::string& after) {
+  EXPECT_EQ(fused(kInputs, kNorm + before), normal_text(entry(kInputs, after)));
+}
+
+TEST(FuseNormLinear, EveryKindOfLayer) {
+  expect_fused("%y = linear(%n, a, c) {activation=\"relu\"}\nreturn y = %y\n",
+               "%norm_linear = norm_linear(x, g, a, c) {activation=\"relu\", eps=0.5, has_bias=true}\n"
+               "return y = %norm_linear\n");
+  expect_fused("%y = merged_linear(%n, a, b, c, d) {has_bias=true}\nreturn y = %y\nreturn z = %y:1\n",
+               "%norm_linear = norm_linear(x, g, a, b, c, d) {eps=0.5, has_bias=true}\n"
+               "return y = %norm_linear\nreturn z = %norm_linear:1\n");
+  expect_fused("%y = linear_swiglu(%n, a, b)\nreturn y = %y\n",
+               "%norm_linear = norm_linear(x, g, a, b) {eps=0.5, swiglu=true}\nreturn y = %norm_linear\n");
+}
+
+TEST(FuseNormLinear, AReshapeOfWholeRowsGoesBefore) {
+  const std::string text = fused(
+      kInputs, std::string(kNorm) + "%m = reshape(%n) {shape=[2,3]}\n%y = linear(%m, a)\nreturn y = %y\n");
+  EXPECT_NE(text.find("= reshape(x) {shape=[2,3]}"), std::string::npos) << text;
+  EXPECT_NE(text.find("norm_linear(%"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rms_norm("), std::string::npos) << text;
+}
+
+TEST(FuseNormLinear, LeavesWhatDiffers) {
+  const auto untouched = [](const std::string& body, int64_t rows = 8) {
+    EXPECT_EQ(fused(kInputs, body, rows), normal_text(entry(kInputs, body)));
+  };
+  const std::string layer = "%y = linear(%n, a)\nreturn y = %y\n";
+  untouched(std::string(kNorm) + layer + "return n = %n\n");
+  untouched(std::string(kNorm) + layer, 1);
+  untouched("%n = rms_norm(x)\n" + layer);
+  untouched("%n = rms_norm(x, x) {num_axes=3, has_weight=true}\n" + layer);
+}
+
+}  // namespace
+}  // namespace genesis::passes
