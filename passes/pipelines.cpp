@@ -25,7 +25,7 @@
 #include "passes/merge_linear.h"
 #include "passes/merge_projections.h"
 #include "passes/pack_attention.h"
-#include "passes/recompute_swiglu.h"
+#include "passes/recompute_outputs.h"
 #include "passes/remat.h"
 #include "passes/simplify.h"
 #include "schema/model.h"
@@ -92,8 +92,8 @@ constexpr Pass kTraining[] = {
     {"fuse_activation", "only where no gradient reads the pre-activation: frozen layers", fuse_activation},
     {"merge_linear", "layers alike in all but weights become one step, where rows are few", merge_linear},
     {"dce", "gradients nobody asked for are not run, nor do they hold regions apart", eliminate_dead_code},
-    {"recompute_swiglu", "after dce: gradients that nobody asked for do not count as readers",
-     recompute_swiglu},
+    {"recompute_outputs", "after dce: gradients that nobody asked for do not count as readers",
+     recompute_outputs},
     {"fuse_norm_residual", "before fuse_elementwise, which would take the addition", fuse_norm_residual},
     {"fuse_addend", "after fuse_norm_residual: a norm's gradient is the better place for what goes past it",
      fuse_addend},

@@ -18,10 +18,9 @@ struct KernelQuery {
 };
 
 struct Target {
-  std::string device = "cpu";  // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;      // of every buffer in the arena, bytes
-  bool groups_small_work =
-      false;  // starting a kernel is dear: the updates, or casts, of all weights are one node
+  std::string device = "cpu";     // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;         // of every buffer in the arena, bytes
+  bool groups_small_work = false;  // starting a kernel is dear: casts of all weights are one node, updates too
   int64_t merge_linear_rows = 0;  // linear layers that share x are one step where x has at most so many rows
   // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;

@@ -243,7 +243,7 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
   return {mean[0], inverse, kCenter ? sums[kCenter ? 2 : 0] * each : 0.0f, sums[1] * each * inverse};
 }
 
-// Writes dx of the row and adds to the sums of its columns.
+// Writes dx of the row, and the norm's output where it is asked for, and adds to the sums of its columns.
 template <bool kCenter, class T, int N, int K, class Row>
 __device__ void finish_row(const NormArguments& a, const SharedWeight<N>& weight, const Row& row,
                            const GradientSums<float>& s, float (&dw)[K][N], float (&db)[K][N]) {
@@ -261,7 +261,14 @@ __device__ void finish_row(const NormArguments& a, const SharedWeight<N>& weight
       dx[j] = scaled * w[j] - (kCenter ? d * slope + base : d * slope);
       if (a.residual) dx[j] += element_of<T>(past, j);
     }
-    static_cast<Words*>(a.y)[row.lane.row * row.lane.call.packs + i] = words_of<T>(dx);
+    const int64_t at = row.lane.row * row.lane.call.packs + i;
+    static_cast<Words*>(a.y)[at] = words_of<T>(dx);
+    if (!a.output) return;
+    float b[N] = {};
+    if constexpr (kCenter) a.bias.at(i, 0.0f, b);
+#pragma unroll
+    for (int j = 0; j < N; ++j) b[j] += (element_of<T>(x, j) - s.mean) * s.inverse * w[j];
+    static_cast<Words*>(a.output)[at] = words_of<T>(b);
   });
 }
 

@@ -12,6 +12,7 @@ struct NormArguments {
   const void* dy = nullptr;        // gradients only
   const void* residual = nullptr;  // gradients: added to dx; or null
   void* y = nullptr;               // or dx; may be x or dy
+  void* output = nullptr;          // gradients: what the norm itself gives; or null
   WideVector weight, bias;
   int64_t n = 1;
   double eps = 0;

@@ -41,19 +41,28 @@ std::vector<TensorType> infer_norm(Types in, int64_t num_axes, bool has_weight, 
 
 DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-std::vector<TensorType> infer_norm_grad(Types in, int64_t num_axes, bool has_weight, bool has_residual,
-                                        int affine_gradients) {
-  check_normalized(in[0], num_axes);
+template <class Op>
+bool has_bias(const Op& op) {
+  if constexpr (requires { op.has_bias; }) return op.has_bias;
+  return false;
+}
+
+template <class Op>
+std::vector<TensorType> infer_norm_grad(Types in, const Op& op, int affine_gradients) {
+  check_normalized(in[0], op.num_axes);
   if (!(in[0] == in[1]))
     fail("x and dy must have one type, got {} and {}", in[0].to_string(), in[1].to_string());
-  const size_t expected = 2u + has_weight + has_residual;
+  const bool bias = has_bias(op);
+  const size_t expected = 2u + op.has_weight + bias + op.has_residual;
   if (in.size() != expected) fail("the attributes ask for {} inputs, {} were given", expected, in.size());
-  if (has_weight) check_affine(in[0], in[2], num_axes, "weight");
-  if (has_residual && !(in.back() == in[0]))
+  if (op.has_weight) check_affine(in[0], in[2], op.num_axes, "weight");
+  if (bias) check_affine(in[0], in[op.has_weight ? 3 : 2], op.num_axes, "bias");
+  if (op.has_residual && !(in.back() == in[0]))
     fail("residual must be {} like x, got {}", in[0].to_string(), in.back().to_string());
   std::vector<TensorType> out = {in[0]};
   for (int i = 0; i < affine_gradients; ++i)
-    out.push_back({statistics_dtype(in[0].dtype), last_axes(in[0].shape, num_axes)});
+    out.push_back({statistics_dtype(in[0].dtype), last_axes(in[0].shape, op.num_axes)});
+  if (op.with_output) out.push_back(in[0]);
   return out;
 }
 
@@ -66,11 +75,9 @@ std::vector<TensorType> LayerNorm::infer(Types in) const {
 }
 std::vector<TensorType> RmsNorm::infer(Types in) const { return infer_norm(in, num_axes, has_weight, false); }
 std::vector<TensorType> LayerNormGrad::infer(Types in) const {
-  return infer_norm_grad(in, num_axes, has_weight, has_residual, want_weight + want_bias);
+  return infer_norm_grad(in, *this, want_weight + want_bias);
 }
-std::vector<TensorType> RmsNormGrad::infer(Types in) const {
-  return infer_norm_grad(in, num_axes, has_weight, has_residual, want_weight);
-}
+std::vector<TensorType> RmsNormGrad::infer(Types in) const { return infer_norm_grad(in, *this, want_weight); }
 
 }  // namespace ops
 

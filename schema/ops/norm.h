@@ -51,18 +51,22 @@ struct RmsNorm {
   void grad(GradientContext& g) const;
 };
 
-// x, dy, [weight], [residual] -> dx, then dweight and dbias where wanted, in f32 (f64 for f64). `residual`,
+// x, dy, [weight], [bias], [residual] -> dx, then dweight and dbias where wanted, in f32 (f64 for f64), then
+// what the norm itself gives `with_output`: who needs it in the backward pass need not keep it. `residual`,
 // typed like x, is added to dx: the gradient that reaches x past the norm. It is another value than x and dy,
-// over which dx may be written.
+// over which dx may be written. `bias` is there for the output only.
 struct LayerNormGrad {
   static constexpr OpInfo info{.name = "layer_norm_grad",
-                               .doc = "The gradients of layer_norm: dx and, where wanted, dweight and dbias.",
-                               .inputs = {2, 4},
+                               .doc =
+                                   "The gradients of layer_norm: dx and, where wanted, dweight and dbias; "
+                                   "`with_output` adds what layer_norm itself gives.",
+                               .inputs = {2, 5},
                                .precision = Precision::kWide,
                                .in_place = kNormGradInPlace};
   double eps = 1e-5;
   int64_t num_axes = 1;
   bool has_weight = false, want_weight = false, want_bias = false, has_residual = false;
+  bool has_bias = false, with_output = false;
   static void fields(auto& self, auto&& visit) {
     visit("eps", self.eps);
     visit("num_axes", self.num_axes);
@@ -70,25 +74,30 @@ struct LayerNormGrad {
     visit("want_weight", self.want_weight);
     visit("want_bias", self.want_bias);
     visit("has_residual", self.has_residual);
+    visit("has_bias", self.has_bias);
+    visit("with_output", self.with_output);
   }
   std::vector<TensorType> infer(Types in) const;
 };
 
 struct RmsNormGrad {
   static constexpr OpInfo info{.name = "rms_norm_grad",
-                               .doc = "The gradients of rms_norm: dx and, where wanted, dweight.",
+                               .doc =
+                                   "The gradients of rms_norm: dx and, where wanted, dweight; "
+                                   "`with_output` adds what rms_norm itself gives.",
                                .inputs = {2, 4},
                                .precision = Precision::kWide,
                                .in_place = kNormGradInPlace};
   double eps = 1e-6;
   int64_t num_axes = 1;
-  bool has_weight = false, want_weight = false, has_residual = false;
+  bool has_weight = false, want_weight = false, has_residual = false, with_output = false;
   static void fields(auto& self, auto&& visit) {
     visit("eps", self.eps);
     visit("num_axes", self.num_axes);
     visit("has_weight", self.has_weight);
     visit("want_weight", self.want_weight);
     visit("has_residual", self.has_residual);
+    visit("with_output", self.with_output);
   }
   std::vector<TensorType> infer(Types in) const;
 };

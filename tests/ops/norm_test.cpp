@@ -239,5 +239,39 @@ TEST(NormGradients, AddTheResidual) {
       }
 }
 
+// The bits of the norm itself, beside a gradient that does not change.
+TEST(NormGradients, GiveTheOutputAgain) {
+  for (const bool center : {false, true})
+    for (const bool affine : {false, true}) {
+      std::vector<float> values(301 * 40);
+      for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(0.7f * static_cast<float>(i));
+      const Tensor x = Tensor::of<float>({301, 40}, values),
+                   w = Tensor::of<float>({40}, {values.begin(), values.begin() + 40}),
+                   b = Tensor::of<float>({40}, {values.begin() + 40, values.begin() + 80});
+      const NamedTensors out = run_graph({{"x", x}, {"w", w}, {"b", b}}, [&](const Inputs& in) {
+        const Value weight = affine ? in[1] : Value{}, bias = affine ? in[2] : Value{};
+        Attributes attributes;
+        attributes.set("has_weight", affine);
+        std::vector<Value> inputs = {in[0], in[0] * 0.5};
+        if (affine) inputs.push_back(in[1]);
+        const OpDef& op = *find_op(center ? "layer_norm_grad" : "rms_norm_grad");
+        const Value apart = emit_node(op, attributes, inputs)[0];
+        attributes.set("with_output", true);
+        if (center && affine) {
+          attributes.set("has_bias", true);
+          inputs.push_back(in[2]);
+        }
+        const std::vector<Value> together = emit_node(op, attributes, inputs);
+        return std::vector<std::pair<std::string, Value>>{
+            {"expected", center ? layer_norm(in[0], weight, bias, 1e-5) : rms_norm(in[0], weight, 1e-6)},
+            {"output", together[1]},
+            {"dx", apart},
+            {"dx_together", together[0]}};
+      });
+      EXPECT_EQ(out.at("output").to_doubles(), out.at("expected").to_doubles()) << center << affine;
+      EXPECT_EQ(out.at("dx_together").to_doubles(), out.at("dx").to_doubles()) << center << affine;
+    }
+}
+
 }  // namespace
 }  // namespace genesis::testing

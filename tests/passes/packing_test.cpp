@@ -1,7 +1,7 @@
 // The passes that let several products, and what reads them, be one: what is found, and what is left alone.
 #include "passes/merge_projections.h"
 #include "passes/pack_attention.h"
-#include "passes/recompute_swiglu.h"
+#include "passes/recompute_outputs.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -133,9 +133,9 @@ TEST(MergeProjections, MakesQueriesKeysAndValuesOneProduct) {
   EXPECT_EQ(text_after(text, merge_projections), normal_text(text)) << "one layer has no bias";
 }
 
-TEST(RecomputeSwiglu, LetsTheGradientMakeTheOutputForWhoWaitsForIt) {
+TEST(RecomputeOutputs, LetsTheGradientMakeTheOutputForWhoWaitsForIt) {
   const char* inputs = "g: f32[4,6], u: f32[4,6], w: f32[3,6], dy: f32[4,3]";
-  expect_changed(recompute_swiglu, inputs,
+  expect_changed(recompute_outputs, inputs,
                  "%h = swiglu(g, u)\n %y = linear(%h, w)\n %d = sub(%y, dy)\n"
                  " %dw = matmul(%d, %h) {transpose_a=true}\n %sum = sum(%dw)\n %dh = matmul(%d, w)\n"
                  " %dx = swiglu_grad(g, u, %dh)\n return dw = %dw\n return s = %sum\n return dg = %dx\n"
@@ -146,16 +146,43 @@ TEST(RecomputeSwiglu, LetsTheGradientMakeTheOutputForWhoWaitsForIt) {
                  " return s = %sum\n return dg = %dx\n return du = %dx:1");
 }
 
-TEST(RecomputeSwiglu, LeavesAnOutputThatSomebodyKeepsOrNobodyWaitsFor) {
+TEST(RecomputeOutputs, LeavesAnOutputThatSomebodyKeepsOrNobodyWaitsFor) {
   const char* inputs = "g: f32[4,6], u: f32[4,6], w: f32[3,6], dy: f32[4,3]";
   const std::string body =
       "%h = swiglu(g, u)\n %y = linear(%h, w)\n %d = sub(%y, dy)\n %dh = matmul(%d, w)\n"
       " %dx = swiglu_grad(g, u, %dh)\n return dg = %dx\n return du = %dx:1";
-  expect_untouched(recompute_swiglu, inputs, body);
-  expect_untouched(recompute_swiglu, inputs,
+  expect_untouched(recompute_outputs, inputs, body);
+  expect_untouched(recompute_outputs, inputs,
                    "%h = swiglu(g, u)\n %d = matmul(%h, w) {transpose_b=true}\n %dh = matmul(%d, w)\n"
                    " %dx = swiglu_grad(g, u, %dh)\n %dw = matmul(%d, %h) {transpose_a=true}\n"
                    " return dg = %dx\n return dw = %dw\n return h = %h");
+}
+
+TEST(RecomputeOutputs, OfNorms) {
+  const char* inputs = "x: f32[4,6], g: f32[6], b: f32[6], w: f32[3,6], dy: f32[4,3]";
+  const std::string results = "return dw = %dw\n return dx = %dx\n return dg = %dx:1";
+  expect_changed(recompute_outputs, inputs,
+                 "%h = layer_norm(x, g, b) {eps=0.1, has_bias=true, has_weight=true}\n %y = linear(%h, w)\n"
+                 "%d = sub(%y, dy)\n %dw = matmul(%d, %h) {transpose_a=true}\n %dh = matmul(%d, w)\n"
+                 "%dx = layer_norm_grad(x, %dh, g) {eps=0.1, has_weight=true, want_weight=true}\n" +
+                     results,
+                 "%h = layer_norm(x, g, b) {eps=0.1, has_bias=true, has_weight=true}\n %y = linear(%h, w)\n"
+                 "%d = sub(%y, dy)\n %dh = matmul(%d, w)\n"
+                 "%dx = layer_norm_grad(x, %dh, g, b) {eps=0.1, has_bias=true, has_weight=true, "
+                 "want_weight=true, with_output=true}\n"
+                 "%dw = matmul(%d, %dx:2) {transpose_a=true}\n" +
+                     results);
+  const std::string rest =
+      " %y = linear(%h, w)\n %d = sub(%y, dy)\n %dw = matmul(%d, %h) {transpose_a=true}\n"
+      " %dh = matmul(%d, w)\n %dx = rms_norm_grad(x, %dh, g) {has_weight=true, want_weight=true}\n" +
+      results;
+  expect_changed(recompute_outputs, inputs, "%h = rms_norm(x, g) {has_weight=true}\n" + rest,
+                 "%h = rms_norm(x, g) {has_weight=true}\n %y = linear(%h, w)\n %d = sub(%y, dy)\n"
+                 " %dh = matmul(%d, w)\n"
+                 " %dx = rms_norm_grad(x, %dh, g) {has_weight=true, want_weight=true, with_output=true}\n"
+                 " %dw = matmul(%d, %dx:2) {transpose_a=true}\n" +
+                     results);
+  expect_untouched(recompute_outputs, inputs, "%h = rms_norm(x, g) {eps=0.5, has_weight=true}\n" + rest);
 }
 
 }  // namespace

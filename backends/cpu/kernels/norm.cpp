@@ -151,6 +151,8 @@ void norm_rows(const NormJob& job, int64_t first, int64_t last, float* dweight, 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <optional>
+
 #include "backends/cpu/parallel.h"
 #include "schema/ops/norm.h"
 
@@ -255,20 +257,28 @@ void add_residual(const NormJob& job, const void* residual, int64_t first, int64
   });
 }
 
-// Few rows at a time, so that dx is still in the cache when the residual comes.
-void run_gradient_rows(const NormJob& job, const void* residual, int64_t first, int64_t last, void* dweight,
+// What is done to the rows of a gradient beside dx, dweight and dbias.
+struct Beside {
+  const void* residual = nullptr;
+  std::optional<NormJob> forward;  // makes the norm's own output again
+};
+
+// Few rows at a time, so that they are still in the cache for what comes beside. The output first: dx may be
+// written over x.
+void run_gradient_rows(const NormJob& job, const Beside& beside, int64_t first, int64_t last, void* dweight,
                        void* dbias) {
-  if (!residual) return run_rows(job, first, last, dweight, dbias);
+  if (!beside.residual && !beside.forward) return run_rows(job, first, last, dweight, dbias);
   const int64_t step = std::max<int64_t>(2, (16 << 10) / std::max<int64_t>(1, row_bytes(job, 1)) / 2 * 2);
   for (int64_t row = first; row < last; row += step) {
     const int64_t end = std::min(last, row + step);
+    if (beside.forward) run_rows(*beside.forward, row, end, nullptr, nullptr);
     run_rows(job, row, end, dweight, dbias);
-    add_residual(job, residual, row, end);
+    if (beside.residual) add_residual(job, beside.residual, row, end);
   }
 }
 
 template <class T>
-void run_gradient(const KernelContext& c, NormJob job, const void* residual, bool want_weight, bool want_bias,
+void run_gradient(const KernelContext& c, NormJob job, const Beside& beside, bool want_weight, bool want_bias,
                   std::byte* room) {
   const int64_t rows = c.input(0).numel() / std::max<int64_t>(job.n, 1);
   const RowBlocks blocks = RowBlocks::of(rows, job.n);
@@ -277,24 +287,39 @@ void run_gradient(const KernelContext& c, NormJob job, const void* residual, boo
   parallel_pieces(blocks.count, [&](int64_t b) {
     T* dw = cleared(dweight, b, job.n);
     T* db = cleared(dbias, b, job.n);
-    run_gradient_rows(job, residual, b * blocks.rows_each, std::min(rows, (b + 1) * blocks.rows_each), dw,
-                      db);
+    run_gradient_rows(job, beside, b * blocks.rows_each, std::min(rows, (b + 1) * blocks.rows_each), dw, db);
   });
   if (want_weight) add_blocks(dweight, blocks.count, job.n, c.output(1).as<T>());
   if (want_bias) add_blocks(dbias, blocks.count, job.n, c.output(want_weight ? 2 : 1).as<T>());
 }
 
-void run_backward(const KernelContext& c, NormJob job, bool has_weight, bool has_residual, bool want_weight,
-                  bool want_bias) {
+template <class Op>
+constexpr bool kHasBias = requires(const Op& op) {
+  op.has_bias;
+};
+
+template <class Op>
+void run_backward(const KernelContext& c, const Op& op) {
+  NormJob job = job_of(c, op.eps, op.num_axes, kHasBias<Op>);
   std::byte* room = c.scratch;
   job.dy = c.input(1).data;
-  const void* residual = has_residual ? c.inputs.back().data : nullptr;
-  job.stream = job.stream && job.y != job.dy && !residual;
-  if (has_weight) job.weight = widened(c.input(2), wide(job.dtype), room);
+  if (op.has_weight) job.weight = widened(c.input(2), wide(job.dtype), room);
+  Beside beside;
+  if (op.has_residual) beside.residual = c.inputs.back().data;
+  if (op.with_output) {
+    NormJob& forward = beside.forward.emplace(job);
+    forward.dy = nullptr;
+    forward.y = c.outputs.back().data;
+    if constexpr (kHasBias<Op>)
+      if (op.has_bias) forward.bias = widened(c.input(op.has_weight ? 3 : 2), wide(job.dtype), room);
+  }
+  job.stream = job.stream && job.y != job.dy && !beside.residual;
+  bool want_bias = false;
+  if constexpr (kHasBias<Op>) want_bias = op.want_bias;
   if (job.dtype == DType::f64)
-    run_gradient<double>(c, job, residual, want_weight, want_bias, room);
+    run_gradient<double>(c, job, beside, op.want_weight, want_bias, room);
   else
-    run_gradient<float>(c, job, residual, want_weight, want_bias, room);
+    run_gradient<float>(c, job, beside, op.want_weight, want_bias, room);
 }
 
 // Conversions of weight and bias, then the partial sums of the gradients.
@@ -315,8 +340,9 @@ int64_t forward_scratch(const KernelQuery& query) {
 
 template <class Op>
 int64_t backward_scratch(const KernelQuery& query) {
-  return scratch_for(query, from_attributes<Op>(query.attributes).num_axes,
-                     static_cast<int>(query.inputs.size()) - 2, static_cast<int>(query.outputs.size()) - 1);
+  const auto op = from_attributes<Op>(query.attributes);
+  return scratch_for(query, op.num_axes, static_cast<int>(query.inputs.size()) - 2,
+                     static_cast<int>(query.outputs.size()) - 1 - op.with_output);
 }
 
 void layer_norm(const KernelContext& c) {
@@ -329,17 +355,8 @@ void rms_norm(const KernelContext& c) {
   run_forward(c, job_of(c, op.eps, op.num_axes, false), op.has_weight, false);
 }
 
-void layer_norm_grad(const KernelContext& c) {
-  const auto& op = c.attributes<ops::LayerNormGrad>();
-  run_backward(c, job_of(c, op.eps, op.num_axes, true), op.has_weight, op.has_residual, op.want_weight,
-               op.want_bias);
-}
-
-void rms_norm_grad(const KernelContext& c) {
-  const auto& op = c.attributes<ops::RmsNormGrad>();
-  run_backward(c, job_of(c, op.eps, op.num_axes, false), op.has_weight, op.has_residual, op.want_weight,
-               false);
-}
+void layer_norm_grad(const KernelContext& c) { run_backward(c, c.attributes<ops::LayerNormGrad>()); }
+void rms_norm_grad(const KernelContext& c) { run_backward(c, c.attributes<ops::RmsNormGrad>()); }
 
 constexpr KernelImpl kLayerNorm[] = {
     {.name = "rows", .run = layer_norm, .scratch_bytes = forward_scratch<ops::LayerNorm>}};

@@ -32,24 +32,27 @@ __device__ GradientSums<wide_t<T>> sums_of(const NormArguments& a, const RowLane
   return {mean, inverse, g_sum, gz_sum};
 }
 
-// dx of a pack, and the residual's pack on top.
+// Writes dx of a pack, with the residual's pack on top, and the norm's output where it is asked for.
 template <bool kCenter, class T, int N>
-__device__ Pack<T, N> dx_of(const NormArguments& a, const GradientSums<wide_t<T>>& s, int64_t pack,
-                            int64_t pack_of_row, const Pack<T, N>& x, const Pack<T, N>& dy) {
+__device__ void put_pack(const NormArguments& a, const GradientSums<wide_t<T>>& s, int64_t pack,
+                         int64_t pack_of_row, const Pack<T, N>& x, const Pack<T, N>& dy) {
   using W = wide_t<T>;
-  W w[N];
+  W w[N], b[N];
   a.weight.at(pack_of_row, W(1), w);
-  Pack<T, N> past{}, out;
+  Pack<T, N> past{}, dx, output;
   if (a.residual) past = static_cast<const Pack<T, N>*>(a.residual)[pack];
+  if (a.output) a.bias.at(pack_of_row, W(0), b);
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    const W dx = s.template dx<kCenter>(widen(x.at[j]), widen(dy.at[j]), w[j]);
-    out.at[j] = narrow<T>(a.residual ? dx + widen(past.at[j]) : dx);
+    const W slope = s.template dx<kCenter>(widen(x.at[j]), widen(dy.at[j]), w[j]);
+    dx.at[j] = narrow<T>(a.residual ? slope + widen(past.at[j]) : slope);
+    if (a.output) output.at[j] = narrow<T>((widen(x.at[j]) - s.mean) * s.inverse * w[j] + b[j]);
   }
-  return out;
+  static_cast<Pack<T, N>*>(a.y)[pack] = dx;
+  if (a.output) static_cast<Pack<T, N>*>(a.output)[pack] = output;
 }
 
-// dx alone.
+// dx, and the norm's output.
 template <bool kCenter>
 struct NormGradientRow : NormArguments {
   template <class T, int N, int K>
@@ -61,8 +64,7 @@ struct NormGradientRow : NormArguments {
     each_pack(
         lane,
         [&](int64_t i, const Pack<T, N>& p, const Pack<T, N>& d) {
-          const int64_t at = lane.row * lane.packs + i;
-          static_cast<Pack<T, N>*>(y)[at] = dx_of<kCenter>(*this, s, at, i, p, d);
+          put_pack<kCenter>(*this, s, lane.row * lane.packs + i, i, p, d);
         },
         x_row, dy_row);
   }
@@ -211,13 +213,26 @@ void start_long_gradient(const KernelContext& c, const NormArguments& a, int64_t
   start_rows<T>(c, rows, a.n, 2, NormGradientRow<kCenter>{a});
 }
 
-template <bool kCenter>
-void run_backward(const KernelContext& c, NormArguments a, bool has_weight, bool has_residual,
-                  bool want_weight, bool want_bias) {
-  if (a.n == 0) return;
+template <class Op>
+constexpr bool kHasBias = requires(const Op& op) {
+  op.has_bias;
+};
+
+template <class Op>
+NormArguments gradient_arguments(const KernelContext& c, const Op& op) {
+  NormArguments a = arguments_of(c, op.eps, op.num_axes);
   a.dy = c.input(1).data;
-  if (has_weight) a.weight = WideVector::of(c.input(2));
-  if (has_residual) a.residual = c.inputs.back().data;
+  if (op.has_weight) a.weight = WideVector::of(c.input(2));
+  if constexpr (kHasBias<Op>)
+    if (op.has_bias) a.bias = WideVector::of(c.input(op.has_weight ? 3 : 2));
+  if (op.has_residual) a.residual = c.inputs.back().data;
+  if (op.with_output) a.output = c.outputs.back().data;
+  return a;
+}
+
+template <bool kCenter>
+void run_backward(const KernelContext& c, const NormArguments& a, bool want_weight, bool want_bias) {
+  if (a.n == 0) return;
   const int64_t rows = c.input(0).numel() / a.n;
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -240,8 +255,9 @@ void run_backward(const KernelContext& c, NormArguments a, bool has_weight, bool
 template <class Op>
 int64_t backward_scratch(const KernelQuery& query) {
   const TensorType& x = query.inputs[0];
-  const int64_t n = normalized_size(x.shape.sizes(), from_attributes<Op>(query.attributes).num_axes);
-  const auto vectors = static_cast<int64_t>(query.outputs.size()) - 1;
+  const auto op = from_attributes<Op>(query.attributes);
+  const int64_t n = normalized_size(x.shape.sizes(), op.num_axes);
+  const auto vectors = static_cast<int64_t>(query.outputs.size()) - 1 - op.with_output;
   if (n == 0 || vectors == 0) return 0;
   const int64_t rows = x.numel() / n, size = x.dtype == DType::f64 ? 8 : 4;
   const int pack = static_cast<int>(16 / size_of(x.dtype));
@@ -252,14 +268,12 @@ int64_t backward_scratch(const KernelQuery& query) {
 
 void layer_norm_grad(const KernelContext& c) {
   const auto& op = c.attributes<ops::LayerNormGrad>();
-  run_backward<true>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.has_residual, op.want_weight,
-                     op.want_bias);
+  run_backward<true>(c, gradient_arguments(c, op), op.want_weight, op.want_bias);
 }
 
 void rms_norm_grad(const KernelContext& c) {
   const auto& op = c.attributes<ops::RmsNormGrad>();
-  run_backward<false>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, op.has_residual, op.want_weight,
-                      false);
+  run_backward<false>(c, gradient_arguments(c, op), op.want_weight, false);
 }
 
 constexpr KernelImpl kLayerNormGrad[] = {

@@ -192,7 +192,7 @@ TEST(Passes, KeepResultsWithEachSwitchedOff) {
 // What the rewrites promise to keep bit for bit.
 TEST(Passes, ExactOnesKeepEveryBit) {
   const std::set<std::string> exact = {"simplify",       "fold_constants",  "cse", "dce", "merge_linear",
-                                       "pack_attention", "recompute_swiglu"};
+                                       "pack_attention", "recompute_outputs"};
   std::set<std::string> others;
   for (const Pass& pass : all_passes())
     if (!exact.contains(std::string(pass.name))) others.insert(std::string(pass.name));

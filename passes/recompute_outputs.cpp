@@ -1,4 +1,4 @@
-#include "passes/recompute_swiglu.h"
+#include "passes/recompute_outputs.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,7 +7,6 @@
 
 #include "passes/analysis.h"
 #include "passes/rewriter.h"
-#include "schema/ops/swiglu.h"
 
 namespace genesis::passes {
 namespace {
@@ -15,21 +14,55 @@ namespace {
 // A gradient that makes `output` again, and who then reads it from there.
 struct Again {
   NodeId gradient;
+  const Node* forward;
   ValueId output;
   std::vector<NodeId> readers;
 };
 
-bool is_gradient(const Node& node) {
-  return node.op->name() == "swiglu_grad" && !from_attributes<ops::SwigluGrad>(node.attributes).with_output;
+bool is_set(const Node& node, std::string_view attribute) {
+  const AttrValue* value = node.attributes.find(attribute);
+  return value && std::get<bool>(*value);
 }
 
-// The swiglu of the same operands.
+// The op whose output a gradient can make; empty for other nodes.
+std::string_view forward_op(const Node& node) {
+  const std::string_view op = node.op->name();
+  return op == "swiglu_grad"       ? "swiglu"
+         : op == "rms_norm_grad"   ? "rms_norm"
+         : op == "layer_norm_grad" ? "layer_norm"
+                                   : "";
+}
+
+bool is_gradient(const Node& node) { return !forward_op(node).empty() && !is_set(node, "with_output"); }
+
+// What of the forward node's inputs its gradient reads: all but dy, or of a norm x and weight.
+std::vector<ValueId> forward_inputs(const Node& gradient) {
+  std::vector<ValueId> inputs = gradient.inputs;
+  if (gradient.op->name() == "swiglu_grad")
+    inputs.pop_back();
+  else
+    inputs = {gradient.inputs[0]};
+  if (is_set(gradient, "has_weight")) inputs.push_back(gradient.inputs[2]);
+  return inputs;
+}
+
+// Norms over the same axes with the same eps.
+bool is_alike(const Node& forward, const Node& gradient) {
+  for (const char* name : {"eps", "num_axes", "has_weight"}) {
+    const AttrValue *a = forward.attributes.find(name), *b = gradient.attributes.find(name);
+    if (a && b ? *a != *b : a != b) return false;
+  }
+  return true;
+}
+
+// The node that `gradient` differentiates.
 const Node* forward_of(const Graph& graph, const Uses& uses, const Node& gradient) {
-  for (NodeId id : uses.readers(gradient.inputs[0])) {
+  const std::vector<ValueId> inputs = forward_inputs(gradient);
+  for (NodeId id : uses.readers(inputs[0])) {
     const Node& node = graph.node(id);
-    if (node.op->name() == "swiglu" && std::equal(node.inputs.begin(), node.inputs.end(),
-                                                  gradient.inputs.begin(), gradient.inputs.end() - 1))
-      return &node;
+    const bool same_inputs =
+        node.inputs.size() >= inputs.size() && std::equal(inputs.begin(), inputs.end(), node.inputs.begin());
+    if (node.op->name() == forward_op(gradient) && same_inputs && is_alike(node, gradient)) return &node;
   }
   return nullptr;
 }
@@ -65,7 +98,7 @@ std::vector<Again> find(const Graph& graph, const Uses& uses) {
   for (NodeId id : gradients) {
     const Node* forward = forward_of(graph, uses, graph.node(id));
     if (!forward || !only_nodes_read(graph, forward->outputs[0])) continue;
-    Again again{id, forward->outputs[0], {}};
+    Again again{id, forward, forward->outputs[0], {}};
     const bool taken = std::any_of(found.begin(), found.end(),
                                    [&](const Again& other) { return other.output == again.output; });
     // What no gradient needs may wait for one: no two of them can wait for each other.
@@ -105,23 +138,38 @@ std::vector<NodeId> order_of(const Graph& graph, const std::vector<Again>& all) 
   return order;
 }
 
+// The gradient with what makes the output of `forward` again.
+Value emit(Rewriter& rewriter, const Node& gradient, const Node& forward) {
+  std::vector<Value> inputs = rewriter.map(gradient.inputs);
+  Attributes attributes = gradient.attributes;
+  attributes.set("with_output", true);
+  if (is_set(forward, "has_bias")) {
+    const bool weight = is_set(gradient, "has_weight");
+    attributes.set("has_bias", true);
+    inputs.insert(inputs.begin() + (weight ? 3 : 2), rewriter.map(forward.inputs[weight ? 2 : 1]));
+  }
+  rewriter.begin_nodes_from({&gradient});
+  const std::vector<Value> outputs =
+      rewriter.graph().add_node(*gradient.op, attributes, inputs, gradient.name);
+  rewriter.end_nodes_from();
+  rewriter.replace(gradient, outputs);
+  return outputs.back();
+}
+
 }  // namespace
 
-Graph recompute_swiglu(const Graph& graph, const PassContext&) {
+Graph recompute_outputs(const Graph& graph, const PassContext&) {
   const Uses uses(graph);
   const std::vector<Again> all = find(graph, uses);
-  std::map<NodeId, ValueId> made;  // by gradient
-  for (const Again& again : all) made[again.gradient] = again.output;
+  std::map<NodeId, const Again*> made;  // by gradient
+  for (const Again& again : all) made[again.gradient] = &again;
   Rewriter rewriter(graph);
   for (NodeId id : order_of(graph, all)) {
-    const Node& node = graph.node(id);
     const auto at = made.find(id);
-    if (at == made.end()) {
-      rewriter.copy(node);
-      continue;
-    }
-    rewriter.copy_with(node, to_attributes(ops::SwigluGrad{.with_output = true}));
-    rewriter.replace(at->second, rewriter.graph().handle(rewriter.graph().nodes().back().outputs.back()));
+    if (at == made.end())
+      rewriter.copy(graph.node(id));
+    else
+      rewriter.replace(at->second->output, emit(rewriter, graph.node(id), *at->second->forward));
   }
   return rewriter.finish();
 }
