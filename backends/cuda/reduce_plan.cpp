@@ -78,7 +78,7 @@ void spread_columns(ReducePlan& plan, int64_t width) {
   plan.lanes = static_cast<int>(lanes);
   plan.threads = static_cast<int>(lanes * down);
   const int64_t blocks = std::max<int64_t>(1, plan.outer * parts(plan.inner, lanes * plan.pack));
-  cut(plan, std::min(parts(kColumnBlocks, blocks), plan.count / (8 * down)), 1);
+  cut(plan, std::min(std::max<int64_t>(1, kColumnBlocks / blocks), plan.count / (8 * down)), 1);
 }
 
 }  // namespace

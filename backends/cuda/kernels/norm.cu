@@ -1,6 +1,6 @@
 // layer_norm and rms_norm in one pass over memory: a row stays in registers, or in shared memory where it is
-// long.
-#include "backends/cuda/norm_rows.h"
+// long. Where short rows are many, the next is fetched while one is worked on (norm_forward.h).
+#include "backends/cuda/norm_forward.h"
 #include "schema/ops/norm.h"
 
 namespace genesis::cuda {
@@ -36,7 +36,13 @@ void run_forward(const KernelContext& c, NormArguments a, bool has_weight, bool 
   if (has_bias) a.bias = WideVector::of(c.input(has_weight ? 2 : 1));
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    start_rows<T>(c, c.input(0).numel() / a.n, a.n, 1, NormRow<kCenter>{a});
+    const int64_t rows = c.input(0).numel() / a.n;
+    with_packs<T>(c, a.n, [&](auto size) {
+      constexpr int N = size();
+      if constexpr (N > 1 && !std::is_same_v<T, double>)
+        if (try_norm<kCenter, T, N>(c, a, rows)) return;
+      start_rows<T>(c, rows, a.n, 1, NormRow<kCenter>{a});
+    });
   });
 }
 

@@ -170,30 +170,38 @@ struct AffineGradients {
   }
 };
 
+RowDeal deal_rows(int64_t rows, int64_t packs) {
+  constexpr int64_t kChip = 132;  // blocks, one to a multiprocessor
+  return RowDeal::of(rows, packs, kChip);
+}
+
 // Whether rows are short enough.
 template <bool kCenter, class T, int N>
 bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, AffineGradients<float>& to) {
   const int tensors = a.residual ? 3 : 2;
-  constexpr size_t kReserved = 2 << 10;  // what the kernel declares itself
-  GradientBlocks blocks = GradientBlocks::of(rows, a.n / N);
-  const size_t room = static_cast<size_t>(shared_bytes_limit()) - kReserved;
-  if (a.n > GradientBlocks::kLongest || !blocks.fit(tensors, a.n, room)) return false;
-  to.take_room(c.scratch, blocks.count);
-  const GradientCall call{
-      a, rows, blocks.rows_each, static_cast<int>(a.n / N), blocks.group, to.dweight_sums, to.dbias_sums};
+  RowDeal deal = deal_rows(rows, a.n / N);
+  if (a.n > RowDeal::kLongest || !deal.fit(tensors, a.n, shared_room())) return false;
+  to.take_room(c.scratch, deal.count);
+  const FeedCall feed{.data = {a.x, a.dy, a.residual},
+                      .tensors = tensors,
+                      .packs = static_cast<int>(a.n / N),
+                      .group = deal.group,
+                      .rows = rows,
+                      .rows_each = deal.rows_each};
+  const GradientCall call{a, feed, to.dweight_sums, to.dbias_sums};
   const auto held = [&](auto k) {
-    const size_t bytes = blocks.shared_bytes(tensors, a.n);
+    const size_t bytes = deal.shared_bytes(tensors, a.n);
     cudaFuncSetAttribute(gradient_kernel<kCenter, T, N, k()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
-    start(c, gradient_kernel<kCenter, T, N, k()>, blocks.count, blocks.threads(), bytes, call);
+    start(c, gradient_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, call);
   };
-  if (blocks.held == 1)
+  if (deal.held == 1)
     held(std::integral_constant<int, 1>{});
-  else if (blocks.held == 2)
+  else if (deal.held == 2)
     held(std::integral_constant<int, 2>{});
   else
     held(std::integral_constant<int, 4>{});
-  to.add_blocks(c, blocks.count);
+  to.add_blocks(c, deal.count);
   return true;
 }
 
@@ -262,7 +270,7 @@ int64_t backward_scratch(const KernelQuery& query) {
   const int64_t rows = x.numel() / n, size = x.dtype == DType::f64 ? 8 : 4;
   const int pack = static_cast<int>(16 / size_of(x.dtype));
   int64_t blocks = 0;
-  if (n % pack == 0 && n <= GradientBlocks::kLongest) blocks = GradientBlocks::of(rows, n / pack).count;
+  if (n % pack == 0 && n <= RowDeal::kLongest) blocks = deal_rows(rows, n / pack).count;
   return std::max(blocks * n * vectors * size, rows * 2 * size + column_chunks(rows, n) * n * vectors * size);
 }
 
