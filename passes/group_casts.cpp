@@ -19,7 +19,15 @@ struct Member {
   std::vector<ValueId> parts;  // states
 };
 
-using Groups = std::map<DType, std::vector<Member>>;  // by dtype made; in the graph's order
+struct Group {
+  DType dtype;  // made
+  std::vector<Member> members;
+  int64_t bytes = 0;
+};
+
+// A group that moves more takes no more: its start is hidden by then, and the next may run beside products
+// that do not read it.
+constexpr int64_t kEnough = 64 << 20;  // bytes, 20 us on a large GPU
 
 class Finder {
  public:
@@ -29,15 +37,25 @@ class Finder {
       if (casts_state(node)) first_.emplace(std::pair(node.inputs[0], made(node)), &node);
   }
 
-  Groups find() {
-    Groups groups;
+  // By first member, in the graph's order.
+  std::vector<Group> find() {
+    std::vector<Group> groups;
+    std::map<DType, size_t> open;  // the last group of each dtype
     for (const Node& node : graph_.nodes())
       if (is_joint(node)) absorb(node);
     for (const Node& node : graph_.nodes()) {
       if (!joints_.contains(&node) && (!is_first_cast(node) || absorbed_.contains(&node))) continue;
-      groups[made(node)].push_back({&node, joints_.contains(&node) ? joints_[&node] : node.inputs});
+      const auto at = open.find(made(node));
+      if (at == open.end() || groups[at->second].bytes > kEnough) {
+        open[made(node)] = groups.size();
+        groups.push_back({made(node), {}});
+      }
+      Group& group = groups[open[made(node)]];
+      group.members.push_back({&node, joints_.contains(&node) ? joints_[&node] : node.inputs});
+      for (const ValueId part : group.members.back().parts) group.bytes += graph_.type(part).bytes();
+      group.bytes += graph_.type(node.outputs[0]).bytes();
     }
-    std::erase_if(groups, [](const auto& group) { return group.second.size() < 2; });
+    std::erase_if(groups, [](const Group& group) { return group.members.size() < 2; });
     return groups;
   }
 
@@ -80,11 +98,11 @@ class Finder {
   std::set<const Node*> absorbed_;                      // casts that a joint alone reads
 };
 
-void emit_group(Rewriter& rewriter, DType dtype, const std::vector<Member>& members) {
-  ops::CastGroup op{dtype, {}};
+void emit_group(Rewriter& rewriter, const Group& group) {
+  ops::CastGroup op{group.dtype, {}};
   std::vector<Value> inputs;
   std::vector<const Node*> nodes;
-  for (const Member& member : members) {
+  for (const Member& member : group.members) {
     for (const ValueId part : member.parts) inputs.push_back(rewriter.map(part));
     op.parts.push_back(static_cast<int64_t>(member.parts.size()));
     nodes.push_back(member.node);
@@ -93,23 +111,21 @@ void emit_group(Rewriter& rewriter, DType dtype, const std::vector<Member>& memb
   const std::vector<Value> values =
       rewriter.graph().add_node(*find_op("cast_group"), to_attributes(op), inputs, "cast_group");
   rewriter.end_nodes_from();
-  for (size_t i = 0; i < members.size(); ++i) rewriter.replace(*members[i].node, {values[i]});
+  for (size_t i = 0; i < values.size(); ++i) rewriter.replace(*group.members[i].node, {values[i]});
 }
 
-// The group stands where its first member stood: states are there from the beginning.
+// A group stands where its first member stood: states are there from the beginning.
 Graph with_groups(const Graph& graph) {
   Finder finder(graph);
-  const Groups groups = finder.find();
+  const std::vector<Group> groups = finder.find();
   std::set<const Node*> gone;
-  std::map<const Node*, DType> first;
-  for (const auto& [dtype, members] : groups) {
-    first[members.front().node] = dtype;
-    for (const Member& member : members) gone.insert(member.node);
-  }
+  for (const Group& group : groups)
+    for (const Member& member : group.members) gone.insert(member.node);
   Rewriter rewriter(graph);
+  size_t next = 0;
   for (const Node& node : graph.nodes()) {
-    if (const auto at = first.find(&node); at != first.end())
-      emit_group(rewriter, at->second, groups.at(at->second));
+    if (next < groups.size() && groups[next].members.front().node == &node)
+      emit_group(rewriter, groups[next++]);
     if (!gone.contains(&node)) rewriter.copy(node);
   }
   return groups.empty() ? rewriter.finish() : without_dead_nodes(rewriter.finish());

@@ -1,8 +1,8 @@
-// Casts of weights to low precision -> one cast_group, and concatenations of such casts with it. A training
+// Casts of weights to low precision -> cast_group, and concatenations of such casts with them. A training
 // step in low precision casts every weight once; on a GPU, starting a kernel for each costs as much as the
-// smaller half of the work. All of them are made before the first is read, which costs memory only where a
-// weight is not read by the backward pass: most are, and live from the forward pass to it anyway. Under a
-// memory budget the group is made only where the plan still fits.
+// smaller half of the work. A group has weights that are cast one after the other, about a layer of a large
+// model, so that it stands close to its readers and may run beside other work. Under a memory budget groups
+// are made only where the plan still fits.
 #pragma once
 
 #include "passes/pass.h"

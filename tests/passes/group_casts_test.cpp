@@ -56,6 +56,30 @@ TEST(GroupCasts, KeepsToAMemoryBudget) {
   EXPECT_EQ(grouped(body, true, 0), expected(body));
 }
 
+// A group that moves 64 MiB is not made larger.
+TEST(GroupCasts, CutsLargeOnes) {
+  const auto model = [](const std::string& body) {
+    std::string states;
+    for (const char* name : {"a", "b", "c", "d"})
+      states += "state @" + std::string(name) + ": f32[4000,2000] parameter trainable\n";
+    return states + "entry f() {\n" + body +
+           "return a = %a\n return b = %b\n return c = %c\n return d = %d\n}";
+  };
+  std::string casts,
+      after =
+          "%cast_group = cast_group(@a, @b) {dtype=bf16, parts=(1, 1)}\n"
+          "%cast_group_1 = cast_group(@c, @d) {dtype=bf16, parts=(1, 1)}\n"
+          "return a = %cast_group\n return b = %cast_group:1\n return c = %cast_group_1\n return d = "
+          "%cast_group_1:1\n}";
+  for (const char* name : {"a", "b", "c", "d"})
+    casts += "%" + std::string(name) + " = cast(@" + name + ") {dtype=bf16}\n";
+  const Target target{.groups_small_work = true};
+  const std::string before = model(casts);
+  const size_t states = before.find("entry");
+  EXPECT_EQ(text_after(before, group_casts, {.target = &target}),
+            normal_text(before.substr(0, states) + "entry f() {\n" + after));
+}
+
 TEST(GroupCasts, LeavesWhatIsAloneOrNoWeightsOrMadeAgain) {
   const auto untouched = [](const std::string& body) { EXPECT_EQ(grouped(body), expected(body)); };
   untouched("%wa = cast(@a) {dtype=bf16}\n %z = cast(x) {dtype=bf16}\n return p = %wa\n return z = %z");
