@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kHolders) finish_held_rows(const RowsArguments
     for (int j = 0; j < N; ++j) {
       const float v = element_of<T>(words, j);
       slope[j] = scale * power(v) - low;
-      spread += seen.max - v;
+      if (a.smoothing != 0) spread += seen.max - v;
     }
     if (i == target_pack)
 #pragma unroll
