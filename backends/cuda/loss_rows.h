@@ -160,6 +160,7 @@ struct LossRows {
 
 template <class T, int N, int K>
 __global__ void __launch_bounds__(kLossThreads, 2) held_loss_kernel(const LossArguments a) {
+  begin_in_order();
   LossRows<K> rows(a);
   LossTotals totals{0, 0};
   const int turns = rows.turns();
@@ -199,6 +200,7 @@ __global__ void __launch_bounds__(kLossThreads, 2) held_loss_kernel(const LossAr
 // dx = (softmax(x) - 1 at the target) times the row's dy.
 template <class T, int N, int K>
 __global__ void __launch_bounds__(kLossThreads, 2) held_gradient_kernel(const LossArguments a) {
+  begin_in_order();
   LossRows<K> rows(a);
   const int turns = rows.turns();
   const double slope_of_all = a.dy_per_row ? 0 : a.slope_of<float>(0);

@@ -46,6 +46,7 @@ __device__ void put_norm(const NormArguments& a, const RowFeed<K>& feed, int tur
 template <bool kCenter, class T, int N, int K>
 __global__ void __launch_bounds__(RowDeal::kMostThreads, 2)
     norm_kernel(const NormArguments a, const FeedCall call) {
+  begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
   Words* slots = reinterpret_cast<Words*>(shared);
   RowFeed<K> feed(call, slots);
@@ -84,7 +85,7 @@ bool try_norm(const KernelContext& c, const NormArguments& a, int64_t rows) {
     const size_t bytes = deal.shared_bytes(1, numbers);
     cudaFuncSetAttribute(norm_kernel<kCenter, T, N, k()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
-    start(c, norm_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, a, feed);
+    start_early(c, norm_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, a, feed);
   };
   if (deal.held == 1)
     held(std::integral_constant<int, 1>{});

@@ -142,6 +142,7 @@ __device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight
 // Two rows of every group are in shared memory, one of them in work, and the sums of columns in registers.
 template <bool kCenter, class T, int N, int K>
 __global__ void __launch_bounds__(RowDeal::kMostThreads, 1) gradient_kernel(const GradientCall call) {
+  begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
   Words* slots = reinterpret_cast<Words*>(shared);
   RowFeed<K> feed(call.feed, slots);

@@ -74,6 +74,7 @@ __device__ void cast_chunk(const CastTensor& t, int64_t first) {
 
 template <class Y>
 __global__ void __launch_bounds__(kThreads, 4) cast_kernel(const __grid_constant__ CastTable table) {
+  begin_in_order();
   const CastTensor& t = entry_of_block(table.tensors, table.count);
   const int64_t first = (static_cast<int64_t>(blockIdx.x) - t.first_chunk) * kCastChunk;
   if (t.dtype == DType::f32)
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(kThreads, 4) cast_kernel(const __grid_constant
 
 void launch(const KernelContext& c, CastTable& table) {
   dispatch_float(c.attributes<ops::CastGroup>().dtype, [&](auto tag) {
-    start(c, cast_kernel<typename decltype(tag)::type>, table.chunks, kThreads, 0, table);
+    start_early(c, cast_kernel<typename decltype(tag)::type>, table.chunks, kThreads, 0, table);
   });
   table.count = table.chunks = 0;
 }

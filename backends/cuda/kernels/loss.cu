@@ -119,6 +119,7 @@ __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& t
 
 template <class T, int N, bool kSpreads>
 __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) loss_kernel(const LossArguments a) {
+  begin_in_order();
   RowLane lane(a.rows, a.packs, a.group);
   LossTotals totals{0, 0};
   const int64_t last = min(a.rows, (blockIdx.x + int64_t{1}) * a.rows_each);
@@ -136,6 +137,7 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) loss_kernel(co
 // taken off where its element passes by.
 template <class T, int N, bool kSpreads>
 __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kernel(const LossArguments a) {
+  begin_in_order();
   using W = wide_t<T>;
   RowLane lane(a.rows, a.packs, a.group);
   const int64_t at = take_row(a, lane), packs = lane.packs;
@@ -176,6 +178,7 @@ constexpr int kAdders = 1024, kMostAdding = 64;  // threads of a block, blocks
 
 template <class W>
 __global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArguments a, double* denominator) {
+  begin_in_order();
   double sum = 0;
 #pragma unroll 4
   for (int64_t row = blockIdx.x * int64_t{kAdders} + threadIdx.x; row < a.rows;
@@ -191,6 +194,7 @@ __global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArgument
 }
 
 __global__ void count_rows_kernel(int64_t rows, double* denominator) {
+  begin_in_order();
   *denominator = static_cast<double>(rows);
 }
 
@@ -198,9 +202,9 @@ template <class W>
 void start_denominator(const KernelContext& c, const LossArguments& a, double* denominator) {
   const int64_t blocks = std::clamp<int64_t>(blocks_for(a.rows, 2 * kAdders), 1, kMostAdding);
   if (a.probabilities)
-    start(c, count_rows_kernel, 1, 1, 0, a.rows, denominator);
+    start_early(c, count_rows_kernel, 1, 1, 0, a.rows, denominator);
   else
-    start(c, denominator_kernel<W>, blocks, kAdders, 0, a, denominator);
+    start_early(c, denominator_kernel<W>, blocks, kAdders, 0, a, denominator);
 }
 
 // --- starting them
@@ -271,11 +275,11 @@ struct StartLoss {
   const LossArguments& a;
   template <class T, int N, int K>
   void held(const LossPlan& plan) const {
-    start(c, held_loss_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
+    start_early(c, held_loss_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
   }
   template <class T, int N, bool kSpreads>
   void streamed(const LossPlan& plan) const {
-    start(c, loss_kernel<T, N, kSpreads>, plan.blocks, plan.threads, 0, a);
+    start_early(c, loss_kernel<T, N, kSpreads>, plan.blocks, plan.threads, 0, a);
   }
 };
 
@@ -284,12 +288,13 @@ struct StartGradient {
   const LossArguments& a;
   template <class T, int N, int K>
   void held(const LossPlan& plan) const {
-    start(c, held_gradient_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
+    start_early(c, held_gradient_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
   }
   // A row of every group.
   template <class T, int N, bool kSpreads>
   void streamed(const LossPlan& plan) const {
-    start(c, gradient_kernel<T, N, kSpreads>, blocks_for(a.rows, plan.threads / a.group), plan.threads, 0, a);
+    start_early(c, gradient_kernel<T, N, kSpreads>, blocks_for(a.rows, plan.threads / a.group), plan.threads,
+                0, a);
   }
 };
 

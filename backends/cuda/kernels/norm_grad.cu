@@ -136,6 +136,7 @@ template <class W>
 __global__ void __launch_bounds__(kColumns* kAdders)
     add_blocks_kernel(const W* first, const W* second, int64_t blocks, int64_t n, W* first_sums,
                       W* second_sums) {
+  begin_in_order();
   const W* partial = blockIdx.y == 0 ? first : second;
   W* sums = blockIdx.y == 0 ? first_sums : second_sums;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
@@ -165,8 +166,8 @@ struct AffineGradients {
   void add_blocks(const KernelContext& c, int64_t blocks) const {
     const bool both = dweight && dbias;
     const dim3 grid(static_cast<unsigned>(blocks_for(n, kColumns)), both ? 2 : 1);
-    add_blocks_kernel<W><<<grid, dim3(kColumns, kAdders), 0, launch_of(c).stream>>>(
-        dweight ? dweight_sums : dbias_sums, dbias_sums, blocks, n, dweight ? dweight : dbias, dbias);
+    start_early(launch_of(c), add_blocks_kernel<W>, grid, dim3(kColumns, kAdders), 0,
+                dweight ? dweight_sums : dbias_sums, dbias_sums, blocks, n, dweight ? dweight : dbias, dbias);
   }
 };
 
@@ -193,7 +194,7 @@ bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, 
     const size_t bytes = deal.shared_bytes(tensors, a.n);
     cudaFuncSetAttribute(gradient_kernel<kCenter, T, N, k()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
-    start(c, gradient_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, call);
+    start_early(c, gradient_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, call);
   };
   if (deal.held == 1)
     held(std::integral_constant<int, 1>{});
