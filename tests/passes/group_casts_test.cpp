@@ -63,7 +63,7 @@ TEST(GroupCasts, CutsLargeOnes) {
     for (const char* name : {"a", "b", "c", "d"})
       states += "state @" + std::string(name) + ": f32[4000,2000] parameter trainable\n";
     return states + "entry f() {\n" + body +
-           "return a = %a\n return b = %b\n return c = %c\n return d = %d\n}";
+           "return a = %wa\n return b = %wb\n return c = %wc\n return d = %wd\n}";
   };
   std::string casts,
       after =
@@ -72,7 +72,7 @@ TEST(GroupCasts, CutsLargeOnes) {
           "return a = %cast_group\n return b = %cast_group:1\n return c = %cast_group_1\n return d = "
           "%cast_group_1:1\n}";
   for (const char* name : {"a", "b", "c", "d"})
-    casts += "%" + std::string(name) + " = cast(@" + name + ") {dtype=bf16}\n";
+    casts += "%w" + std::string(name) + " = cast(@" + name + ") {dtype=bf16}\n";
   const Target target{.groups_small_work = true};
   const std::string before = model(casts);
   const size_t states = before.find("entry");
