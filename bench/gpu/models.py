@@ -176,7 +176,7 @@ def explain_decode(tools, flags, token_ms):
     result = {"layer_us": layer_us, "rest_us": 1e3 * few_ms - few * layer_us, "positions": {}, "without": {}}
     for position in (1000, 4000):
         result["positions"][position] = decode_times(tools, "infer.genesis", position)["device_ms"]
-    for name in ("fuse_cached_attention", "merge_linear"):
+    for name in ("fuse_norm_linear", "fuse_cached_attention", "fuse_addend", "merge_linear"):
         os.environ["GENESIS_DISABLE"] = name
         result["without"][name] = decode_times(tools, "infer.genesis")["device_ms"]
         del os.environ["GENESIS_DISABLE"]
