@@ -246,6 +246,7 @@ bool start_slabs(Slabs s, const void* x, const FewRowsStart& start) {
   Launch launch;
   launch.stream = start.stream;
   launch.early = start.early;
+  launch.shares_memory = true;
   start_early(launch, kernel, static_cast<unsigned>(blocks), kWarps * kLanes, bytes, s,
               static_cast<const T*>(x));
   return true;

@@ -39,6 +39,7 @@ struct Launch {
   int multiprocessors = 1;
   bool can_start_early = false;  // what code_can_start_early() says
   bool early = false;            // start_early() may start kernels before those ahead of them have ended
+  bool shares_memory = false;    // start_early(): give the multiprocessors' first cache to shared memory
   uint64_t settled = 0;          // bit i: nothing that this run has started may still write input i
 };
 
@@ -57,16 +58,17 @@ struct EarlyLaunch {
   cudaLaunchAttribute attributes[2];
 
   EarlyLaunch(const EarlyLaunch&) = delete;  // config points into it
-  EarlyLaunch(bool early, dim3 blocks, dim3 threads, size_t shared, cudaStream_t stream) {
+  EarlyLaunch(const Launch& launch, dim3 blocks, dim3 threads, size_t shared) {
     config.gridDim = blocks;
     config.blockDim = threads;
     config.dynamicSmemBytes = shared;
-    config.stream = stream;
+    config.stream = launch.stream;
     config.attrs = attributes;
-    config.numAttrs = early ? 2 : 0;
+    config.numAttrs = !launch.early ? 0 : launch.shares_memory ? 2 : 1;
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
-    // Kernels that want different shares of the first cache cannot meet on one multiprocessor.
+    // Kernels that want different shares of the first cache cannot meet on one multiprocessor. Those that
+    // stream through it need it: what they ask of memory has its places there.
     attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
     attributes[1].val.sharedMemCarveout = 100;
   }
@@ -111,7 +113,7 @@ template <class... Parameters, class... Arguments>
 void start_early(const Launch& launch, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
                  size_t shared, Arguments... arguments) {
   if (blocks.x == 0) return;
-  const EarlyLaunch early(launch.early, blocks, threads, shared, launch.stream);
+  const EarlyLaunch early(launch, blocks, threads, shared);
   cudaLaunchKernelEx(&early.config, kernel,
                      static_cast<Parameters>(arguments)...);  // the runner asks for errors
 }

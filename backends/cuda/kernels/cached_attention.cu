@@ -367,8 +367,10 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 template <class T, int kSet>
 void start_set(const KernelContext& k, const CachedCall& c) {
   const int64_t blocks = c.cut.columns * c.cut.splits;
-  if (c.cut.rows == 1) return start_early(k, attend_cached<T, kSet, 1>, blocks, kAll, 0, c);
-  start_early(k, attend_cached<T, kSet, 4>, blocks, kAll, 0, c);
+  Launch launch = launch_of(k);
+  launch.shares_memory = true;  // as the products beside it
+  const auto kernel = c.cut.rows == 1 ? attend_cached<T, kSet, 1> : attend_cached<T, kSet, 4>;
+  start_early(launch, kernel, static_cast<unsigned>(blocks), kAll, 0, c);
 }
 
 template <class T>

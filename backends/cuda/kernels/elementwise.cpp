@@ -60,7 +60,7 @@ void run(const KernelContext& c) {
   FaultReport fault = launch_of(c).fault;
   void* parameters[] = {addresses.data(), &items, &fault};
   const Launch& launch = launch_of(c);
-  const EarlyLaunch early(launch.early, kernel.blocks, kernel.threads, 0, launch.stream);
+  const EarlyLaunch early(launch, kernel.blocks, kernel.threads, 0);
   cudaLaunchKernelExC(&early.config, aligned_to_packs(c) ? kernel.packed : kernel.single,
                       parameters);  // the runner asks for errors
 }
