@@ -105,7 +105,10 @@ class CudaRunner final : public Runner {
 
   void wait() override {
     with_context([&] { cuda::wait_for(stream_, "running"); },
-                 [&] { return "in entry point '" + plan_.entry + "'"; });
+                 [&] {
+                   return "in entry point '" + plan_.entry +
+                          "', started as a whole; --find-nonfinite runs it node by node and names the one";
+                 });
     inputs_.runs_are_done();
     report_fault();
   }
