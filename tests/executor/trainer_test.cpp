@@ -68,6 +68,28 @@ TEST(Trainer, WritesALineAStep) {
   EXPECT_TRUE(std::isnan(last.grad_norm));
 }
 
+// The batch after the one in work is asked for early; what is wrong with it comes when it is due.
+TEST(Trainer, ABatchThatCannotBeMadeEndsTrainingAfterTheStepsBefore) {
+  class FailsAtTwo final : public BatchSource {
+   public:
+    NamedTensors batch(int64_t position) override {
+      if (position == 2) fail("no batch {}", position);
+      return {{position == 1 && wrong ? "z" : "x", Tensor::scalar<float>(1)}};
+    }
+    int64_t items_per_batch() const override { return 1; }
+    bool wrong = false;
+  };
+  for (const bool wrong : {false, true}) {
+    const TemporaryFolder folder;
+    Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+    FailsAtTwo source;
+    source.wrong = wrong;
+    expect_error([&] { train(session, source, {.steps = 3, .metrics = folder / "m.jsonl"}); },
+                 {wrong ? "no input 'z'" : "no batch 2"});
+    EXPECT_EQ(lines(folder / "m.jsonl").size(), wrong ? 1u : 2u);
+  }
+}
+
 TEST(Trainer, ALossThatIsNoNumberStopsWithTheStepAndTheWayToTheNode) {
   const TemporaryFolder folder;
   Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
