@@ -10,6 +10,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fuse_addend.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_bias_gradient.h"
 #include "passes/fuse_cached_attention.h"
 #include "passes/fuse_elementwise.h"
 #include "passes/fuse_embedding_grad.h"
@@ -97,6 +98,8 @@ constexpr Pass kTraining[] = {
     {"fuse_norm_residual", "before fuse_elementwise, which would take the addition", fuse_norm_residual},
     {"fuse_addend", "after fuse_norm_residual: a norm's gradient is the better place for what goes past it",
      fuse_addend},
+    {"fuse_bias_gradient", "after fuse_addend: a product that adds to a gradient gains more from that",
+     fuse_bias_gradient},
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
     {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},

@@ -39,6 +39,8 @@ double attention_flops(const Call& call, double products) {
 double flops_of(const Call& call) {
   const std::string_view op = call.op.name();
   if (op == "matmul" || op == "linear") return 2 * elements(call.outputs[0]) * inner_size(call);
+  if (op == "linear_weight_grad")
+    return 2 * elements(call.outputs[0]) * static_cast<double>(call.inputs[0].shape[0].value());
   if (op == "linear_swiglu") return 4 * elements(call.outputs[0]) * inner_size(call);
   if (op == "merged_linear") {
     double flops = 0;

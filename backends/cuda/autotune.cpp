@@ -21,6 +21,7 @@ constexpr uint32_t kAlignment = 16;
 constexpr auto kBudget = std::chrono::milliseconds(300);  // of one problem, so that a cold start stays short
 constexpr float kRunMilliseconds = 1.5f;                  // what one way is repeated for
 constexpr float kHopeless = 1.25f;                        // times the best, at first sight
+constexpr float kNever = std::numeric_limits<float>::infinity();
 
 // Matrices of a problem with noise in them: zeros would run faster than data does.
 class Operands {
@@ -31,7 +32,8 @@ class Operands {
     const int64_t rows_a = p.transpose_a ? p.k : p.m, rows_b = p.transpose_b ? p.n : p.k;
     const bool enough = made->add(p.in, span_of(p.batch, p.stride_a, rows_a, p.lda)) &&
                         made->add(p.in, span_of(p.batch, p.stride_b, rows_b, p.ldb)) &&
-                        made->add(p.out, span_of(p.batch, p.stride_c, p.m, p.ldc)) && made->add(p.in, p.n) &&
+                        made->add(p.out, span_of(p.batch, p.stride_c, p.m, p.ldc)) &&
+                        made->add(p.in, std::max(p.m, p.n)) &&  // a bias, or sums of op(A)'s rows
                         made->add(DType::u8, kLtWorkspaceBytes);
     return enough ? std::move(made) : nullptr;
   }
@@ -67,55 +69,64 @@ class Operands {
 
 class Stopwatch {
  public:
-  explicit Stopwatch(const LtProduct& product, const GemmData& data) : product_(product), data_(data) {}
+  using Way = std::function<bool()>;  // starts it; false when it cannot run
+
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {}
 
   // Milliseconds of one run; infinite when it cannot run. The better of two looks at those that have a
   // chance.
-  float time(const LtAlgorithm& algorithm, float best) {
-    constexpr float kNever = std::numeric_limits<float>::infinity();
-    if (repeat(algorithm, 1) == kNever) return kNever;  // loads the kernel
-    const float once = repeat(algorithm, 1);
+  float time(const Way& way, float best) {
+    if (repeat(way, 1) == kNever) return kNever;  // loads the kernel
+    const float once = repeat(way, 1);
     if (once == kNever || once > kHopeless * best + 0.02f) return once;
     const int times = std::clamp(static_cast<int>(kRunMilliseconds / std::max(once, 1e-3f)), 1, 40);
-    return std::min(repeat(algorithm, times), repeat(algorithm, times));
+    return std::min(repeat(way, times), repeat(way, times));
   }
 
  private:
-  float repeat(const LtAlgorithm& algorithm, int times) {
-    cudaEventRecord(begin_.get(), data_.stream);
+  float repeat(const Way& way, int times) {
+    cudaEventRecord(begin_.get(), stream_);
     bool started = true;
-    for (int i = 0; i < times; ++i) started = started && product_.run(algorithm, data_);
-    cudaEventRecord(end_.get(), data_.stream);
+    for (int i = 0; i < times; ++i) started = started && way();
+    cudaEventRecord(end_.get(), stream_);
     float ms = 0;
     const bool ran =
         try_wait_for(end_.get()) && cudaEventElapsedTime(&ms, begin_.get(), end_.get()) == cudaSuccess;
     if (!started || !ran) {
       cudaGetLastError();
-      return std::numeric_limits<float>::infinity();
+      return kNever;
     }
     return ms / static_cast<float>(times);
   }
 
-  const LtProduct& product_;
-  GemmData data_;
+  cudaStream_t stream_;
   Event begin_ = make_event(true), end_ = make_event(true);
 };
+
+struct Timed {
+  LtAlgorithm algorithm;
+  float ms = kNever;
+};
+
+// As far as the budget goes.
+Timed fastest_of(const std::vector<LtAlgorithm>& guesses, const LtProduct& product, const GemmData& data,
+                 Stopwatch& stopwatch) {
+  const auto until = std::chrono::steady_clock::now() + kBudget;
+  Timed best{guesses.front()};
+  for (size_t i = 0; i < guesses.size() && std::chrono::steady_clock::now() < until; ++i)
+    if (const float ms = stopwatch.time([&] { return product.run(guesses[i], data); }, best.ms); ms < best.ms)
+      best = {guesses[i], ms};
+  return best;
+}
 
 LtAlgorithm fastest(const GemmProblem& problem, const LtProduct& product,
                     const std::vector<LtAlgorithm>& guesses) {
   if (guesses.size() == 1) return guesses.front();
   const auto operands = Operands::make(problem);
   if (!operands) return guesses.front();
-  const auto until = std::chrono::steady_clock::now() + kBudget;
-  Stopwatch stopwatch(product, operands->data());
-  float best = std::numeric_limits<float>::infinity();
-  size_t chosen = 0;
-  for (size_t i = 0; i < guesses.size() && std::chrono::steady_clock::now() < until; ++i)
-    if (const float ms = stopwatch.time(guesses[i], best); ms < best) {
-      best = ms;
-      chosen = i;
-    }
-  return guesses[chosen];
+  const GemmData data = operands->data();
+  Stopwatch stopwatch(data.stream);
+  return fastest_of(guesses, product, data, stopwatch).algorithm;
 }
 
 std::string words_only(std::string name) {
@@ -168,9 +179,14 @@ std::optional<LtAlgorithm> algorithm_from_text(const std::string& text) {
   return at == end ? std::optional(algorithm) : std::nullopt;
 }
 
+namespace {
+
+std::mutex tuning;  // one at a time, so that measurements do not disturb each other
+
+}  // namespace
+
 std::optional<LtAlgorithm> best_algorithm(const GemmProblem& problem, const LtProduct& product) {
-  static std::mutex mutex;  // one at a time, so that measurements do not disturb each other
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(tuning);
   TuningFile& file = tuning_file(current_chip());
   const std::string key = tuning_key(problem);
   if (const auto kept = file.find(key))
@@ -181,6 +197,29 @@ std::optional<LtAlgorithm> best_algorithm(const GemmProblem& problem, const LtPr
   const LtAlgorithm chosen = fastest(problem, product, guesses);
   file.add(key, to_text(chosen));
   return chosen;
+}
+
+std::optional<LtAlgorithm> best_with_sums(const GemmProblem& problem, const LtProduct& product,
+                                          const std::function<void(const GemmData&)>& apart) {
+  const std::lock_guard lock(tuning);
+  constexpr const char* kApart = "apart";
+  TuningFile& file = tuning_file(current_chip());
+  const std::string key = tuning_key(problem) + " with sums of A";
+  if (const auto kept = file.find(key)) {
+    if (*kept == kApart) return std::nullopt;
+    if (const auto algorithm = algorithm_from_text(*kept); algorithm && product.accepts(*algorithm))
+      return algorithm;
+  }
+  const std::vector<LtAlgorithm> guesses = product.guesses(kGuesses, kAlignment);
+  const auto operands = guesses.empty() ? nullptr : Operands::make(problem);
+  if (!operands) return std::nullopt;
+  const GemmData data = operands->data();
+  Stopwatch stopwatch(data.stream);
+  const Timed together = fastest_of(guesses, product, data, stopwatch);
+  const float ms_apart = stopwatch.time([&] { return apart(data), true; }, kNever);
+  const bool pays = together.ms <= ms_apart && together.ms != kNever;
+  file.add(key, pays ? to_text(together.algorithm) : kApart);
+  return pays ? std::optional(together.algorithm) : std::nullopt;
 }
 
 }  // namespace genesis::cuda

@@ -127,7 +127,8 @@ bool lt_takes(const GemmProblem& p) {
          p.k <= kMostSize && !(p.batch > 1 && p.has_bias && p.stride_c == 0);
 }
 
-LtProduct::LtProduct(const GemmProblem& p) : has_bias_(p.has_bias), beta_(p.accumulate ? 1 : 0) {
+LtProduct::LtProduct(const GemmProblem& p, bool sums_a)
+    : has_bias_(p.has_bias || sums_a), beta_(p.accumulate ? 1 : 0) {
   const bool wide = p.in == DType::f64;
   scale_ = wide ? CUDA_R_64F : CUDA_R_32F;
   // Partial sums of a split K are kept in the accumulator's type.
@@ -138,8 +139,10 @@ LtProduct::LtProduct(const GemmProblem& p) : has_bias_(p.has_bias), beta_(p.accu
       "describing a product");
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p));
-  if (p.has_bias) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(type_of(p.in)));
+  set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, sums_a ? CUBLASLT_EPILOGUE_BGRADB : epilogue_of(p));
+  if (has_bias_)
+    set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        static_cast<int32_t>(type_of(sums_a ? p.out : p.in)));
   a_ = layout_of(p.in, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.batch, p.stride_b);
   b_ = layout_of(p.in, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.batch, p.stride_a);
   c_ = layout_of(p.out, p.m, p.n, p.ldc, p.batch, p.stride_c);

@@ -28,8 +28,9 @@ bool lt_takes(const GemmProblem& problem);
 // One problem as the library knows it. Its activation must be one that the library applies.
 class LtProduct {
  public:
-  // Throws Error when the library refuses the description. The device must be current.
-  explicit LtProduct(const GemmProblem& problem);
+  // Throws Error when the library refuses the description. The device must be current. With `sums_a` the
+  // sums of op(A)'s rows [m], of C's dtype, go where GemmData::bias points; the problem has no bias then.
+  explicit LtProduct(const GemmProblem& problem, bool sums_a = false);
 
   // The library's guesses, its best first, for buffers that start at multiples of `alignment` bytes.
   std::vector<LtAlgorithm> guesses(int count, uint32_t alignment) const;
@@ -41,7 +42,7 @@ class LtProduct {
  private:
   cublasLtMatmulDescOpaque_t with_bias(const void* bias) const;
 
-  bool has_bias_ = false;
+  bool has_bias_ = false;  // or sums that go there
   uint32_t reductions_ = 0;
   cudaDataType_t scale_ = CUDA_R_32F;
   double beta_ = 0;

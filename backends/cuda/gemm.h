@@ -35,7 +35,7 @@ struct GemmProblem {
 struct GemmData {
   const void *a = nullptr, *b = nullptr;
   void* c = nullptr;
-  const void* bias = nullptr;
+  const void* bias = nullptr;    // or where an LtProduct's sums go
   const void* addend = nullptr;  // what `accumulate` adds; null: the old C
   std::byte* workspace = nullptr;
   cudaStream_t stream = nullptr;

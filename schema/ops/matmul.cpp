@@ -159,6 +159,15 @@ void Linear::grad(GradientContext& g) const {
   if (dx) g.set(0, dx);
 }
 
+std::vector<TensorType> LinearWeightGrad::infer(Types in) const {
+  const TensorType &dy = in[0], &x = in[1];
+  check_dtypes("linear_weight_grad", dy.dtype, x.dtype);
+  if (dy.shape.rank() != 2 || x.shape.rank() != 2 || !(dy.shape[0] == x.shape[0]))
+    fail("linear_weight_grad: dy {} and x {} must be matrices with the same number of rows", dy.to_string(),
+         x.to_string());
+  return {{dy.dtype, {dy.shape[1], x.shape[1]}}, {dy.dtype, {dy.shape[1]}}};
+}
+
 std::vector<TensorType> MergedLinear::infer(Types in) const {
   if (has_bias && in.size() % 2 == 0)
     fail("merged_linear with biases needs one for each weight, got {} inputs besides x", in.size() - 1);
@@ -207,9 +216,10 @@ namespace {
 
 constexpr OpDef kMatmul = make_op<ops::Matmul>();
 constexpr OpDef kLinear = make_op<ops::Linear>();
+constexpr OpDef kLinearWeightGrad = make_op<ops::LinearWeightGrad>();
 constexpr OpDef kMergedLinear = make_op<ops::MergedLinear>();
 constexpr OpDef kLinearSwiglu = make_op<ops::LinearSwiglu>();
-constexpr const OpDef* kOps[] = {&kMatmul, &kLinear, &kMergedLinear, &kLinearSwiglu};
+constexpr const OpDef* kOps[] = {&kMatmul, &kLinear, &kLinearWeightGrad, &kMergedLinear, &kLinearSwiglu};
 
 }  // namespace
 
@@ -249,6 +259,8 @@ Value linear(Value x, Value weight, Value bias, Activation activation, Value add
   if (addend) inputs.push_back(cast(addend, dtype));
   return emit_node(kLinear, to_attributes(ops::Linear{activation, static_cast<bool>(addend)}), inputs)[0];
 }
+
+std::vector<Value> linear_weight_grad(Value dy, Value x) { return emit_node(kLinearWeightGrad, {}, {dy, x}); }
 
 std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights, const std::vector<Value>& biases,
                                  Activation activation) {

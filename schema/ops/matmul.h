@@ -54,6 +54,17 @@ struct Linear {
   void grad(GradientContext& g) const;
 };
 
+struct LinearWeightGrad : NoAttributes {
+  static constexpr OpInfo info{.name = "linear_weight_grad",
+                               .doc =
+                                   "The gradients of linear by weight and bias: dy^T x and the sum of dy's "
+                                   "rows, from (dy [rows, out], "
+                                   "x [rows, in]).",
+                               .inputs = {2, 2},
+                               .precision = Precision::kMatmul};
+  std::vector<TensorType> infer(Types in) const;
+};
+
 struct MergedLinear {
   static constexpr OpInfo info{
       .name = "merged_linear",
@@ -98,6 +109,9 @@ Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = fals
 // bias), plus `addend` [..., out_features], which goes with no activation.
 Value linear(Value x, Value weight, Value bias = {}, Activation activation = Activation::kNone,
              Value addend = {});
+
+// dy [rows, out], x [rows, in] -> dweight [out, in], dbias [out].
+std::vector<Value> linear_weight_grad(Value dy, Value x);
 
 // linear(x, weights[i], biases[i], activation) for each i in one step; no biases at all, or one for each.
 std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights,

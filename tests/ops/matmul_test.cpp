@@ -402,6 +402,48 @@ TEST(LinearSwiglu, Errors) {
   expect_error(build({x, weight, weight, bias}), {"both biases or none"});
 }
 
+OpCase weight_grad_case(const std::string& name, const Sizes& dy, const Sizes& x) {
+  return {.name = "linear_weight_grad_" + name,
+          .inputs = {real(dy), real(x)},
+          .build = [](const Inputs& v) { return Outputs(linear_weight_grad(v[0], v[1])); },
+          .reference =
+              [](const Refs& v) {
+                const int64_t rows = v[0].dim(0), out = v[0].dim(1);
+                Ref sums = ref_zeros({out});
+                for (int64_t i = 0; i < rows * out; ++i) sums[i % out] += v[0][i];
+                return Refs{matmul_reference(v[0], v[1], true), sums};
+              },
+          .gradient = false};
+}
+
+TEST(LinearWeightGrad, Shapes) {
+  check(weight_grad_case("small", {6, 5}, {6, 7}));
+  check(weight_grad_case("packs", {40, 24}, {40, 16}));
+  check(weight_grad_case("one_row", {1, 33}, {1, 20}));
+  check(weight_grad_case("one_column", {33, 1}, {33, 20}));
+  OpCase tall = weight_grad_case("tall", {520, 40}, {520, 72});
+  tall.tolerance = 2e-5;  // sums of 520 products
+  tall.tolerance_low = 0.05;
+  check(tall);
+}
+
+TEST(LinearWeightGrad, EmptySizes) {
+  check(weight_grad_case("no_rows", {0, 5}, {0, 7}));
+  check(weight_grad_case("no_out", {6, 0}, {6, 7}));
+  check(weight_grad_case("no_in", {6, 5}, {6, 0}));
+}
+
+TEST(LinearWeightGrad, Errors) {
+  const auto build = [](TensorType dy, TensorType x) {
+    return [=] {
+      infer_case({dy, x}, [](const Inputs& v) { return Outputs(linear_weight_grad(v[0], v[1])); });
+    };
+  };
+  expect_error(build({DType::f32, {2, 3}}, {DType::f32, {3, 3}}), {"f32[2,3]", "f32[3,3]", "number of rows"});
+  expect_error(build({DType::f32, {2}}, {DType::f32, {2, 3}}), {"f32[2]", "matrices"});
+  expect_error(build({DType::f32, {2, 3}}, {DType::bf16, {2, 3}}), {"f32 and bf16"});
+}
+
 TEST(Linear, AddendErrors) {
   const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}};
   const auto build = [=](TensorType addend, Activation activation) {

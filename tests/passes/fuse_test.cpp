@@ -3,6 +3,7 @@
 
 #include "passes/fuse_addend.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_bias_gradient.h"
 #include "passes/fuse_embedding_grad.h"
 #include "passes/fuse_linear.h"
 #include "passes/fuse_linear_cross_entropy.h"
@@ -374,6 +375,43 @@ TEST(FuseAddend, AsksTheTarget) {
   context.target = &target;
   const std::string text = entry("x: f32[2,3], w: f32[3,4], r: f32[2,4]", body);
   EXPECT_EQ(text_after(text, fuse_addend, context), normal_text(text));
+}
+
+constexpr const char* kGradientInputs =
+    "dy: bf16[8192,2000], x: bf16[8192,30], so_far: bf16[2000,30], few: bf16[64,2000], y: bf16[64,30]";
+
+std::string with_bias_gradients(const std::string& body, bool pays = true) {
+  Target target;
+  target.groups_small_work = pays;
+  PassContext context;
+  context.target = &target;
+  return text_after(entry(kGradientInputs, body), fuse_bias_gradient, context);
+}
+
+TEST(FuseBiasGradient, TakesTheSumOfTheSameRowsWhereThatPays) {
+  const std::string body =
+      "%w = matmul(dy, x) {transpose_a=true}\n %b = sum(dy) {axes=(0)}\n return w = %w\n return b = %b";
+  EXPECT_EQ(with_bias_gradients(body),
+            normal_text(entry(kGradientInputs,
+                              "%linear_weight_grad = linear_weight_grad(dy, x)\n"
+                              " return w = %linear_weight_grad\n return b = %linear_weight_grad:1")));
+  EXPECT_EQ(with_bias_gradients(body, false), normal_text(entry(kGradientInputs, body)));
+}
+
+TEST(FuseBiasGradient, LeavesOthersAlone) {
+  const auto untouched = [](const std::string& body) {
+    EXPECT_EQ(with_bias_gradients(body), normal_text(entry(kGradientInputs, body)));
+  };
+  const std::string both = "\n return w = %w\n return b = %b",
+                    product = "%w = matmul(dy, x) {transpose_a=true}\n ";
+  untouched("%w = matmul(few, y) {transpose_a=true}\n %b = sum(few) {axes=(0)}" + both);
+  untouched(product + "%b = sum(dy) {axes=(1)}" + both);
+  untouched(product + "%b = sum(dy) {axes=(0), keep_dims=true}" + both);
+  untouched(product + "%b = sum(x) {axes=(0)}" + both);
+  untouched(product + "%b = max(dy) {axes=(0)}" + both);
+  untouched("%w = matmul(dy, x, so_far) {transpose_a=true}\n %b = sum(dy) {axes=(0)}" + both);
+  // Read before the product stands.
+  untouched("%s = sum(dy) {axes=(0)}\n %b = neg(%s)\n " + product + both);
 }
 
 TEST(FuseNormResidual, TakesTheGradientThatGoesPast) {
