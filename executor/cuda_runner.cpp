@@ -2,9 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include "backends/cuda/find_nonfinite.h"
@@ -12,6 +10,7 @@
 #include "backends/cuda/launch.h"
 #include "backends/cuda/runtime.h"
 #include "executor/cuda_transfers.h"
+#include "executor/settled_inputs.h"
 #include "executor/step_call.h"
 #include "executor/step_streams.h"
 #include "schema/error.h"
@@ -21,23 +20,6 @@ namespace {
 
 using cuda::check;
 using cuda::DeviceFault;
-
-// By step, which inputs no step before it in the run writes: constants, inputs of the plan and states not yet
-// updated (cuda::Launch::settled).
-std::vector<uint64_t> settled_inputs(const Plan& plan) {
-  std::set<std::pair<Space, int32_t>> written;
-  std::vector<uint64_t> settled;
-  for (const Step& step : plan.steps) {
-    uint64_t bits = 0;
-    for (size_t i = 0; i < std::min<size_t>(step.inputs.size(), 64); ++i)
-      if (const BufferRef& at = step.inputs[i];
-          at.space != Space::kArena && !written.count({at.space, at.index}))
-        bits |= uint64_t{1} << i;
-    settled.push_back(bits);
-    for (const BufferRef& at : step.outputs) written.insert({at.space, at.index});
-  }
-  return settled;
-}
 
 class CudaRunner final : public Runner {
  public:
