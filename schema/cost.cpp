@@ -42,11 +42,14 @@ double flops_of(const Call& call) {
   if (op == "linear_weight_grad")
     return 2 * elements(call.outputs[0]) * static_cast<double>(call.inputs[0].shape[0].value());
   if (op == "linear_swiglu") return 4 * elements(call.outputs[0]) * inner_size(call);
-  if (op == "merged_linear") {
+  if (op == "merged_linear" || op == "norm_linear") {
     double flops = 0;
     for (const TensorType& type : call.outputs) flops += 2 * elements(type) * inner_size(call);
-    return flops;
+    const AttrValue* swiglu = call.attributes.find("swiglu");
+    return swiglu && std::get<bool>(*swiglu) ? 2 * flops : flops;
   }
+  if (op == "cached_attention")  // at the end of the cache
+    return 4 * elements(call.inputs[0]) * static_cast<double>(call.inputs[3].shape[1].value());
   if (op == "attention") return attention_flops<ops::Attention>(call, 2);
   if (op == "attention_grad") return attention_flops<ops::AttentionGrad>(call, 5);
   if (op == "linear_cross_entropy") {  // logits, and the two products of their gradient where it is made here
@@ -63,6 +66,9 @@ Cost cost_of(const OpDef& op, const Attributes& attributes, Types inputs, Types 
   Cost cost{.flops = flops_of(call)};
   for (const TensorType& type : call.inputs) cost.bytes += static_cast<double>(type.bytes());
   for (const TensorType& type : call.outputs) cost.bytes += static_cast<double>(type.bytes());
+  // The caches are read; of what comes out of them, one token is new.
+  if (call.op.name() == "cached_attention")
+    cost.bytes -= static_cast<double>(call.outputs[1].bytes() + call.outputs[2].bytes());
   // In place on part of a state (a cache append), or a lookup of rows: only what is written moves, twice.
   if (call.op.name() == "dynamic_update_slice") cost.bytes = 2 * static_cast<double>(call.inputs[1].bytes());
   if (call.op.name() == "embedding" || call.op.name() == "gather" || call.op.name() == "index_select")
