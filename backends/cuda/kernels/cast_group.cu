@@ -6,8 +6,8 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int64_t kCastChunk = 16 << 10;  // elements of one block
-constexpr int kMostCasts = 960;           // of a launch: 32 KB of kernel parameters hold no more
+constexpr int64_t kCastChunk = 4 << 10;  // elements of one block: one turn, so that no block ends late
+constexpr int kMostCasts = 960;          // of a launch: 32 KB of kernel parameters hold no more
 constexpr int kInFlight = 4;
 
 struct CastTensor {
