@@ -51,6 +51,7 @@ __global__ void __launch_bounds__(RowDeal::kMostThreads, 2)
   Words* slots = reinterpret_cast<Words*>(shared);
   RowFeed<K> feed(call, slots);
   feed.fetch(0, 0);
+  feed.fetch(0, 1);
   auto* parts = reinterpret_cast<Pack<float, 4>*>(slots + 2 * feed.stage);
   const SharedVector<N> weight{parts, call.packs}, bias{parts + N / 4 * call.packs, call.packs};
   weight.fill(a.weight, 1);
@@ -58,13 +59,13 @@ __global__ void __launch_bounds__(RowDeal::kMostThreads, 2)
   __syncthreads();
   const int turns = feed.turns();
   for (int turn = 0; turn < turns; ++turn, feed.row += feed.at_once) {
-    feed.fetch(turn, 1);
     wait_for_batches<1>();
     Words x[K];
 #pragma unroll
     for (int k = 0; k < K; ++k)
       if (feed.index(k) < feed.packs_of(feed.row)) x[k] = feed.slot(turn, 0, k);
     put_norm<kCenter, T, N>(a, feed, turn, x, weight, bias);
+    feed.fetch(turn, 2);  // into the slots that are free now
   }
 }
 

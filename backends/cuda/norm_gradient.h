@@ -147,17 +147,18 @@ __global__ void __launch_bounds__(RowDeal::kMostThreads, 1) gradient_kernel(cons
   Words* slots = reinterpret_cast<Words*>(shared);
   RowFeed<K> feed(call.feed, slots);
   feed.fetch(0, 0);
+  feed.fetch(0, 1);
   const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(slots + 2 * feed.stage), call.feed.packs};
   weight.fill(call.a.weight, 1);
   __syncthreads();
   float dw[K][N] = {}, db[K][N] = {};
   const int turns = feed.turns();
   for (int turn = 0; turn < turns; ++turn, feed.row += feed.at_once) {
-    feed.fetch(turn, 1);
     wait_for_batches<1>();
     const RowInWork<!kCenter, K> row(feed, turn);
     const GradientSums<float> s = gradient_sums<kCenter, T>(call.a, weight, row);
     finish_row<kCenter, T>(call.a, weight, row, s, dw, db);
+    feed.fetch(turn, 2);  // into the slots that are free now
   }
   float* room = reinterpret_cast<float*>(shared);  // every copy is over
   const int64_t at = static_cast<int64_t>(blockIdx.x) * call.feed.packs * N;
