@@ -143,6 +143,15 @@ struct Result {
   }
 };
 
+// Into the second-level cache: other layers' weights have passed through it since the last token.
+template <class T>
+__device__ void ask_for_gains(const Slabs& s) {
+  constexpr int64_t kLine = 128;
+  const int64_t bytes = s.k * int64_t{sizeof(T)};
+  for (int64_t at = threadIdx.x * kLine; at < bytes; at += kWarps * kLanes * kLine)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(s.norm) + at));
+}
+
 // Blocks that share a multiprocessor, those of the next kernels among them: one row needs few registers.
 constexpr int blocks_of(int m) { return m > 1 ? 3 : 8; }
 
@@ -173,6 +182,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
     let_copies_see_barriers();
     if (s.settled) to_ask_for.ask(s, layer, up);
   }
+  if (kNorm && s.settled) ask_for_gains<T>(s);
   let_successors_start();
   wait_for_predecessors();
   if (static_cast<int>(threadIdx.x) < groups && !s.settled) to_ask_for.ask(s, layer, up);

@@ -2,7 +2,7 @@
 // the splits. Decoding is a chain of small kernels, so everything that does not need the kernels ahead comes
 // first: the turns of this position, and the first keys and values of the cache. The new key never comes from
 // the cache: every block that needs it turns it itself, and one of them writes it. How keys are split depends
-// on their number alone; the last block of a key head to finish merges the splits, in order.
+// on their number alone; the last block of a head to finish merges the splits, in order.
 #include <cmath>
 
 #include "backends/cached_parts.h"
@@ -19,26 +19,25 @@ namespace {
 
 constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
 constexpr int kMostPairs = 128, kMostSplits = 64, kLeastKeys = 128;
-constexpr int64_t kWantedBlocks = 132, kMostPositions = int64_t{1} << 24;
+constexpr int64_t kWantedBlocks = 264, kMostPositions = int64_t{1} << 24;
 
-// How the work is cut, by shape alone. Rows: the query heads of one key head; a block has `rows` of them.
+// How the work is cut, by shape alone: a block has one query head and a range of keys. Keys of a group are
+// read once per head, out of the second-level cache: what counts is how soon one block is done.
 struct Cut {
-  int group = 1, rows = 1, chunks = 1, splits = 1;
-  int64_t columns = 1;  // batch * key heads * chunks: what is merged is of one column
-  // Partial results: weighted values [column][split][row][size], then [column][split][row]{maximum, sum}.
+  int group = 1, splits = 1;  // query heads of a key head; ranges of keys
+  int64_t columns = 1;        // batch * query heads: the splits of a column are merged
+  // Partial results: weighted values [column][split][size], then [column][split]{maximum, sum}.
   int64_t partial_rows = 1;
 
   static Cut of(const KernelQuery& query) {
     const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
     Cut cut;
     cut.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
-    cut.rows = cut.group <= 1 ? 1 : 4;
-    cut.chunks = (cut.group + cut.rows - 1) / cut.rows;
-    cut.columns = cache[0] * cache[2] * cut.chunks;
+    cut.columns = cache[0] * cache[2] * cut.group;
     const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kLeastKeys), 1, kMostSplits);
     cut.splits =
         static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, cut.columns), 1, most));
-    cut.partial_rows = cut.columns * cut.splits * cut.rows;
+    cut.partial_rows = cut.columns * cut.splits;
     return cut;
   }
 };
@@ -63,15 +62,15 @@ struct CachedCall {
 
 // A block's place.
 struct Place {
-  int split, chunk, key_head, batch, column;
+  int split, column, in_group, key_head, batch;
 
   __device__ explicit Place(const CachedCall& c) {
     const int block = static_cast<int>(blockIdx.x);
     split = block % c.cut.splits;
     column = block / c.cut.splits;
-    chunk = column % c.cut.chunks;
-    key_head = column / c.cut.chunks % c.key_heads;
-    batch = column / c.cut.chunks / c.key_heads;
+    in_group = column % c.cut.group;
+    key_head = column / c.cut.group % c.key_heads;
+    batch = column / c.cut.group / c.key_heads;
   }
 };
 
@@ -138,18 +137,15 @@ __device__ void add_round(State<kKeyPack<T>>& state, const float (&q)[kKeyPack<T
   }
 }
 
-// Rows of the block's queries and of the new key, turned, as T rounds them.
-template <class T, int kSize, int G>
+// The block's query and the new key, turned, as T rounds them.
+template <class T, int kSize>
 __device__ void turn_rows(const CachedCall& c, const Place& at, const float* cosines, const float* sines,
-                          float (&rows)[G + 1][kSize]) {
+                          float (&rows)[2][kSize]) {
   constexpr int kUnits = kSize / 2;
-  const int64_t heads = int64_t{c.key_heads} * c.cut.group;
-  for (int i = threadIdx.x; i < (G + 1) * kUnits; i += kAll) {
+  for (int i = threadIdx.x; i < 2 * kUnits; i += kAll) {
     const int row = i / kUnits, unit = i % kUnits;
-    const int in_group = min(at.chunk * G + row, c.cut.group - 1);
-    const T* x = row < G
-                     ? static_cast<const T*>(c.q) +
-                           (at.batch * heads + int64_t{at.key_head} * c.cut.group + in_group) * kSize
+    const T* x = row == 0
+                     ? static_cast<const T*>(c.q) + int64_t{at.column} * kSize
                      : static_cast<const T*>(c.k) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
     const bool turns = unit < c.pairs;
     const int low = turns && c.halves ? unit : 2 * unit,
@@ -161,82 +157,51 @@ __device__ void turn_rows(const CachedCall& c, const Place& at, const float* cos
   }
 }
 
-// E floats that other blocks have written.
-template <int E>
-__device__ void load_others(const float* from, float (&to)[E]) {
-  if constexpr (E == 1) {
-    to[0] = __ldcg(from);
-  } else if constexpr (E == 2) {
-    const float2 two = __ldcg(reinterpret_cast<const float2*>(from));
-    to[0] = two.x, to[1] = two.y;
-  } else {
-#pragma unroll
-    for (int i = 0; i < E; i += 4) {
-      const float4 four = __ldcg(reinterpret_cast<const float4*>(from + i));
-      to[i] = four.x, to[i + 1] = four.y, to[i + 2] = four.z, to[i + 3] = four.w;
-    }
-  }
-}
-
-template <class T>
-__device__ T* result_row(const CachedCall& c, const Place& at, int in_group, int size) {
-  const int64_t head = (int64_t{at.batch} * c.key_heads + at.key_head) * c.cut.group + in_group;
-  return static_cast<T*>(c.y) + head * size;
-}
-
-// The splits of a column, in order. A warp weighs the splits of a row, then all threads add their values.
-template <class T, int kSize, int G>
+// The splits of a column, in order. The first warp weighs them, then all threads add their values, which
+// other blocks have written.
+template <class T, int kSize>
 __device__ void merge_column(const CachedCall& c, const Place& at, int used) {
-  __shared__ float weights[G][kMostSplits], totals[G];
+  __shared__ float weights[kMostSplits], total_of_all;
   const int64_t first = int64_t{at.column} * c.cut.splits;
-  const float* statistics = c.partials + c.cut.partial_rows * kSize + first * G * 2;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
-  static_assert(G <= kWarps && kMostSplits == 2 * kLanes);
-  if (warp < G) {
-    float tops[2], sums[2], top = -INFINITY, total = 0;
+  const auto* statistics = reinterpret_cast<const float2*>(c.partials + c.cut.partial_rows * kSize) + first;
+  static_assert(kMostSplits == 2 * kLanes);
+  if (const int lane = static_cast<int>(threadIdx.x); lane < kLanes) {
+    float2 both[2];  // maximum, sum
+    float top = -INFINITY, total = 0;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int split = lane + i * kLanes;
-      float both[2] = {-INFINITY, 0};
-      if (split < used) load_others(statistics + (split * G + warp) * 2, both);
-      tops[i] = both[0], sums[i] = both[1];
-      top = maximum(tops[i], top);
+      both[i] = split < used ? __ldcg(statistics + split) : float2{-INFINITY, 0};
+      top = maximum(both[i].x, top);
     }
 #pragma unroll
     for (int far = kLanes / 2; far > 0; far /= 2) top = maximum(__shfl_xor_sync(0xffffffffu, top, far), top);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float weight = tops[i] == -INFINITY ? 0 : weight_of<T>(tops[i] - top);
-      weights[warp][lane + i * kLanes] = weight;
-      total += weight * sums[i];
+      const float weight = both[i].x == -INFINITY ? 0 : weight_of<T>(both[i].x - top);
+      weights[lane + i * kLanes] = weight;
+      total += weight * both[i].y;
     }
 #pragma unroll
     for (int far = kLanes / 2; far > 0; far /= 2) total += __shfl_xor_sync(0xffffffffu, total, far);
-    if (lane == 0) totals[warp] = total;
+    if (lane == 0) total_of_all = total;
   }
   __syncthreads();
-  constexpr int E = G * kSize <= kAll ? 1 : G * kSize / kAll;
-  const int from = static_cast<int>(threadIdx.x) * E, g = from / kSize, in_group = at.chunk * G + g;
-  if (from >= G * kSize || in_group >= c.cut.group) return;
-  const float* values = c.partials + first * G * kSize + from;
-  float y[E] = {};
+  for (int d = threadIdx.x; d < kSize; d += kAll) {
+    const float* values = c.partials + first * kSize + d;
+    float y = 0;
 #pragma unroll 8  // loads in flight
-  for (int split = 0; split < used; ++split) {
-    float part[E];
-    load_others(values + int64_t{split} * G * kSize, part);
-#pragma unroll
-    for (int i = 0; i < E; ++i) y[i] = fmaf(weights[g][split], part[i], y[i]);
+    for (int split = 0; split < used; ++split)
+      y = fmaf(weights[split], __ldcg(values + int64_t{split} * kSize), y);
+    static_cast<T*>(c.y)[int64_t{at.column} * kSize + d] = narrow<T>(y / total_of_all);
   }
-  T* to = result_row<T>(c, at, in_group, kSize) + from % kSize;
-#pragma unroll
-  for (int i = 0; i < E; ++i) to[i] = narrow<T>(y[i] / totals[g]);
 }
 
-// kSet lanes hold a row of a key; G rows of queries per block.
-template <class T, int kSet, int G>
+// kSet lanes hold a row of a key.
+template <class T, int kSet>
 __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ CachedCall c) {
   constexpr int N = kKeyPack<T>, kSize = kSet * N;
-  __shared__ float rows[G + 1][kSize], of_warp[kWarps][G][kSize + 2], cosines[kSize / 2], sines[kSize / 2];
+  __shared__ float rows[2][kSize], of_warp[kWarps][kSize + 2], cosines[kSize / 2], sines[kSize / 2];
   __shared__ bool is_last;
   let_successors_start();
   if (!c.settled) wait_for_predecessors();
@@ -256,73 +221,68 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
     sine_and_cosine(static_cast<double>(start) * c.frequencies[i], sines[i], cosines[i]);
   if (c.settled) wait_for_predecessors();
   if (given != start && blockIdx.x == 0 && threadIdx.x == 0) c.fault(given, c.positions);
-  __syncthreads();  // the turns
-  turn_rows<T, kSize, G>(c, place, cosines, sines, rows);
-  __syncthreads();
   const bool has_new = place.split + 1 == range.used;
-  const T* new_v = static_cast<const T*>(c.v) + (int64_t{place.batch} * c.key_heads + place.key_head) * kSize;
-  if (has_new && place.chunk == 0)
-    for (int d = threadIdx.x; d < kSize; d += kAll) {
-      k_cache[start * step + d] = narrow<T>(rows[G][d]);
-      v_cache[start * step + d] = new_v[d];
-    }
+  const T* at_v = static_cast<const T*>(c.v) + (int64_t{place.batch} * c.key_heads + place.key_head) * kSize;
+  T new_v[N];  // asked for with the rows that are turned
+#pragma unroll
+  for (int i = 0; i < N; ++i) new_v[i] = at_v[lane_at + i];
+  __syncthreads();  // the turns
+  turn_rows<T, kSize>(c, place, cosines, sines, rows);
+  __syncthreads();
 
-  float q[G][N];
-  State<N> states[G];
+  float q[N];
+  State<N> state;
 #pragma unroll
-  for (int g = 0; g < G; ++g)
-#pragma unroll
-    for (int i = 0; i < N; ++i) q[g][i] = rows[g][lane_at + i];
+  for (int i = 0; i < N; ++i) q[i] = rows[0][lane_at + i];
   // All lanes of a warp make the same number of rounds: they exchange sums.
   for (int j0 = range.begin; j0 < range.end; j0 += Round<T, kSet>::kKeys) {
     if (j0 != range.begin)
       round.load(k_cache + lane_at, v_cache + lane_at, step, j0, set, range.end, c.packed);
-#pragma unroll
-    for (int g = 0; g < G; ++g) add_round<T, kSet>(states[g], q[g], round, j0, set, range.end, c.scale);
+    add_round<T, kSet>(state, q, round, j0, set, range.end, c.scale);
   }
   if (has_new) {
     Pack<T, N> k;
     float v[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rows[G][lane_at + i]), v[i] = widen(new_v[lane_at + i]);
+    for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rows[1][lane_at + i]), v[i] = widen(new_v[i]);
+    const float score = dot<T, kSet>(q, k) * c.scale;
+    if (set == 0) merge<T>(state, score, 1.0f, v);
+    if (set == 0 && place.in_group == 0) {
 #pragma unroll
-    for (int g = 0; g < G; ++g) {
-      const float score = dot<T, kSet>(q[g], k) * c.scale;
-      if (set == 0) merge<T>(states[g], score, 1.0f, v);
+      for (int i = 0; i < N; ++i) {
+        k_cache[start * step + lane_at + i] = k.at[i];
+        v_cache[start * step + lane_at + i] = new_v[i];
+      }
     }
   }
 
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  merge_sets<T, kSet>(state);
+  if (threadIdx.x % kLanes < kSet) {
 #pragma unroll
-  for (int g = 0; g < G; ++g) {
-    merge_sets<T, kSet>(states[g]);
-    if (static_cast<int>(threadIdx.x) % kLanes >= kSet) continue;
-#pragma unroll
-    for (int i = 0; i < N; ++i) of_warp[warp][g][lane_at + i] = states[g].y[i];
+    for (int i = 0; i < N; ++i) of_warp[warp][lane_at + i] = state.y[i];
     if (lane_at == 0) {
-      of_warp[warp][g][kSize] = states[g].top;
-      of_warp[warp][g][kSize + 1] = states[g].sum;
+      of_warp[warp][kSize] = state.top;
+      of_warp[warp][kSize + 1] = state.sum;
     }
   }
   __syncthreads();
-  const int64_t part = (int64_t{place.column} * c.cut.splits + place.split) * G;
-  for (int i = threadIdx.x; i < G * kSize; i += kAll) {
-    const int g = i / kSize, d = i % kSize, in_group = place.chunk * G + g;
-    State<1> state;
+  const int64_t part = int64_t{place.column} * c.cut.splits + place.split;
+  for (int d = threadIdx.x; d < kSize; d += kAll) {
+    State<1> whole;
     for (int w = 0; w < kWarps; ++w) {
-      const float y[1] = {of_warp[w][g][d]};
-      merge<T>(state, of_warp[w][g][kSize], of_warp[w][g][kSize + 1], y);
+      const float y[1] = {of_warp[w][d]};
+      merge<T>(whole, of_warp[w][kSize], of_warp[w][kSize + 1], y);
     }
     if (range.used == 1) {
-      if (in_group < c.cut.group)
-        result_row<T>(c, place, in_group, kSize)[d] = narrow<T>(state.y[0] / state.sum);
+      static_cast<T*>(c.y)[int64_t{place.column} * kSize + d] = narrow<T>(whole.y[0] / whole.sum);
       continue;
     }
-    c.partials[(part + g) * kSize + d] = state.y[0];
+    c.partials[part * kSize + d] = whole.y[0];
     if (d != 0) continue;
-    float* statistics = c.partials + c.cut.partial_rows * kSize + (part + g) * 2;
-    statistics[0] = state.top;
-    statistics[1] = state.sum;
+    float* statistics = c.partials + c.cut.partial_rows * kSize + part * 2;
+    statistics[0] = whole.top;
+    statistics[1] = whole.sum;
   }
   if (range.used == 1) return;
   __threadfence();
@@ -332,7 +292,7 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   __syncthreads();
   if (!is_last) return;
   __threadfence();
-  merge_column<T, kSize, G>(c, place, range.used);
+  merge_column<T, kSize>(c, place, range.used);
   if (threadIdx.x == 0) c.tickets[place.column] = 0;  // for the next run
 }
 
@@ -369,7 +329,7 @@ void start_set(const KernelContext& k, const CachedCall& c) {
   const int64_t blocks = c.cut.columns * c.cut.splits;
   Launch launch = launch_of(k);
   launch.shares_memory = true;  // as the products beside it
-  const auto kernel = c.cut.rows == 1 ? attend_cached<T, kSet, 1> : attend_cached<T, kSet, 4>;
+  const auto kernel = attend_cached<T, kSet>;
   start_early(launch, kernel, static_cast<unsigned>(blocks), kAll, 0, c);
 }
 
