@@ -14,6 +14,11 @@ constexpr int64_t kTile = 256;              // rows and columns of one tile of a
 constexpr int64_t kStreamRow = 4096;        // bytes of a row; shorter ones measured no better than memcpy
 constexpr int64_t kStreamBytes = 16 << 20;  // results from here on leave the caches anyway
 
+// An element of so many bytes, at any address: a view may begin anywhere in its buffer.
+template <class Word>
+struct [[gnu::packed]] Unaligned {
+  Word bits;
+};
 struct Word16 {
   uint64_t low, high;
 };
@@ -24,13 +29,13 @@ void with_element(int64_t bytes, F&& f) {
     case 1:
       return f(uint8_t{});
     case 2:
-      return f(uint16_t{});
+      return f(Unaligned<uint16_t>{});
     case 4:
-      return f(uint32_t{});
+      return f(Unaligned<uint32_t>{});
     case 8:
-      return f(uint64_t{});
+      return f(Unaligned<uint64_t>{});
     default:
-      return f(Word16{});
+      return f(Unaligned<Word16>{});
   }
 }
 
