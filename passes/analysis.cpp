@@ -1,21 +1,53 @@
 #include "passes/analysis.h"
 
+#include <functional>
+#include <map>
+#include <queue>
+
+#include "schema/error.h"
 #include "schema/model.h"
 
 namespace genesis::passes {
 
-std::vector<bool> live_nodes(const Graph& graph) {
-  std::vector<bool> live(graph.nodes().size());
-  const auto mark = [&](ValueId id) {
-    const NodeId producer = graph.value(id).producer;
-    if (producer.index >= 0) live[static_cast<size_t>(producer.index)] = true;
+std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes) {
+  std::vector<bool> needed(graph.nodes().size());
+  const auto mark = [&](NodeId id) {
+    if (id.index >= 0) needed[static_cast<size_t>(id.index)] = true;
   };
-  for (const NamedValue& output : graph.outputs()) mark(output.value);
-  for (const StateUpdate& update : graph.updates()) mark(update.value);
-  for (size_t i = graph.nodes().size(); i-- > 0;)
-    if (live[i])
-      for (ValueId input : graph.nodes()[i].inputs) mark(input);
-  return live;
+  for (const NodeId id : nodes) mark(id);
+  for (size_t i = needed.size(); i-- > 0;)
+    if (needed[i])
+      for (ValueId input : graph.nodes()[i].inputs) mark(graph.value(input).producer);
+  return needed;
+}
+
+std::vector<bool> live_nodes(const Graph& graph) {
+  std::vector<NodeId> makers;  // or none, for a value that no node makes
+  for (const NamedValue& output : graph.outputs()) makers.push_back(graph.value(output.value).producer);
+  for (const StateUpdate& update : graph.updates()) makers.push_back(graph.value(update.value).producer);
+  return needed_by(graph, makers);
+}
+
+std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector<Precedence>& precedences) {
+  std::map<NodeId, std::vector<NodeId>> followers;
+  std::map<NodeId, int> waits;
+  for (const NodeId node : nodes) waits.emplace(node, 0);
+  for (const auto& [before, after] : precedences) {
+    followers[before].push_back(after);
+    ++waits.at(after);
+  }
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
+  for (const auto& [node, count] : waits)
+    if (count == 0) ready.push(node);
+  std::vector<NodeId> order;
+  while (!ready.empty()) {
+    order.push_back(ready.top());
+    ready.pop();
+    for (const NodeId next : followers[order.back()])
+      if (--waits.at(next) == 0) ready.push(next);
+  }
+  GENESIS_ASSERT(order.size() == waits.size());
+  return order;
 }
 
 Uses::Uses(const Graph& graph) : counts_(graph.values().size()), readers_(graph.values().size()) {

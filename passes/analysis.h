@@ -4,13 +4,22 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "schema/graph.h"
 
 namespace genesis::passes {
 
+// By node: is it one of `nodes`, or does one of them need it?
+std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes);
 // By node: does an output or an update need it?
 std::vector<bool> live_nodes(const Graph& graph);
+
+// One of a pair, the second, must come after the other.
+using Precedence = std::pair<NodeId, NodeId>;
+// `nodes` by all precedences, which may repeat; where these leave a choice, the lower number comes first.
+std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector<Precedence>& precedences);
 
 // Who reads a value: live nodes (once per operand), outputs and updates.
 class Uses {

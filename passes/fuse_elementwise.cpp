@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 
+#include "passes/analysis.h"
 #include "passes/fusion_groups.h"
 #include "passes/rewriter.h"
 #include "schema/fused_program.h"
@@ -176,31 +176,17 @@ class Fuser {
 
   // Units after what they read, as near to the old order as that allows.
   std::vector<NodeId> order() const {
-    std::map<NodeId, std::vector<NodeId>> readers;
-    std::map<NodeId, int> waits;
+    std::vector<NodeId> units;
+    std::vector<Precedence> precedences;
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const NodeId unit{static_cast<int32_t>(i)};
       if (unit_of(unit) != unit) continue;
-      waits.try_emplace(unit, 0);
-      for (ValueId input : inputs_of(unit)) {
-        const ValueInfo& info = graph_.value(input);
-        if (info.kind != ValueKind::kNode) continue;
-        readers[unit_of(info.producer)].push_back(unit);
-        ++waits[unit];
-      }
+      units.push_back(unit);
+      for (ValueId input : inputs_of(unit))
+        if (const ValueInfo& info = graph_.value(input); info.kind == ValueKind::kNode)
+          precedences.emplace_back(unit_of(info.producer), unit);
     }
-    std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
-    for (const auto& [unit, count] : waits)
-      if (count == 0) ready.push(unit);
-    std::vector<NodeId> units;
-    while (!ready.empty()) {
-      units.push_back(ready.top());
-      ready.pop();
-      for (NodeId reader : readers[units.back()])
-        if (--waits[reader] == 0) ready.push(reader);
-    }
-    GENESIS_ASSERT(units.size() == waits.size());
-    return units;
+    return in_order(units, precedences);
   }
 
   void emit(NodeId unit) {

@@ -1,9 +1,7 @@
 #include "passes/recompute_outputs.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <queue>
 
 #include "passes/analysis.h"
 #include "passes/rewriter.h"
@@ -67,19 +65,6 @@ const Node* forward_of(const Graph& graph, const Uses& uses, const Node& gradien
   return nullptr;
 }
 
-// By node: whether one of `nodes` needs it.
-std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes) {
-  std::vector<bool> needed(graph.nodes().size());
-  for (NodeId id : nodes) needed[static_cast<size_t>(id.index)] = true;
-  for (size_t i = needed.size(); i-- > 0;) {
-    if (!needed[i]) continue;
-    for (ValueId input : graph.nodes()[i].inputs)
-      if (const Node* maker = producer(graph, input))
-        needed[static_cast<size_t>(id_of(graph, *maker).index)] = true;
-  }
-  return needed;
-}
-
 // Whether nodes alone read the value: no output, no update.
 bool only_nodes_read(const Graph& graph, ValueId value) {
   return std::none_of(graph.outputs().begin(), graph.outputs().end(),
@@ -111,31 +96,17 @@ std::vector<Again> find(const Graph& graph, const Uses& uses) {
 
 // The nodes as they stand, but for readers that have to wait for a gradient behind them.
 std::vector<NodeId> order_of(const Graph& graph, const std::vector<Again>& all) {
-  const size_t count = graph.nodes().size();
-  std::vector<std::vector<int32_t>> later(count);
-  std::vector<int> waits(count);
-  const auto add = [&](int32_t before, int32_t after) {
-    later[static_cast<size_t>(before)].push_back(after);
-    ++waits[static_cast<size_t>(after)];
-  };
-  for (size_t i = 0; i < count; ++i)
+  std::vector<NodeId> nodes;
+  std::vector<Precedence> precedences;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    nodes.push_back({static_cast<int32_t>(i)});
     for (ValueId input : graph.nodes()[i].inputs)
-      if (const Node* maker = producer(graph, input))
-        add(id_of(graph, *maker).index, static_cast<int32_t>(i));
-  for (const Again& again : all)
-    for (NodeId reader : again.readers) add(again.gradient.index, reader.index);
-  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
-  for (size_t i = 0; i < count; ++i)
-    if (waits[i] == 0) ready.push(static_cast<int32_t>(i));
-  std::vector<NodeId> order;
-  while (!ready.empty()) {
-    order.push_back({ready.top()});
-    ready.pop();
-    for (int32_t next : later[static_cast<size_t>(order.back().index)])
-      if (--waits[static_cast<size_t>(next)] == 0) ready.push(next);
+      if (const NodeId maker = graph.value(input).producer; maker.index >= 0)
+        precedences.emplace_back(maker, nodes.back());
   }
-  GENESIS_ASSERT(order.size() == count);
-  return order;
+  for (const Again& again : all)
+    for (NodeId reader : again.readers) precedences.emplace_back(again.gradient, reader);
+  return in_order(nodes, precedences);
 }
 
 // The gradient with what makes the output of `forward` again.

@@ -82,18 +82,12 @@ bool try_norm(const KernelContext& c, const NormArguments& a, int64_t rows) {
                       .group = deal.group,
                       .rows = rows,
                       .rows_each = deal.rows_each};
-  const auto held = [&](auto k) {
+  deal.with_held([&](auto k) {
     const size_t bytes = deal.shared_bytes(1, numbers);
     cudaFuncSetAttribute(norm_kernel<kCenter, T, N, k()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
     start_early(c, norm_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, a, feed);
-  };
-  if (deal.held == 1)
-    held(std::integral_constant<int, 1>{});
-  else if (deal.held == 2)
-    held(std::integral_constant<int, 2>{});
-  else
-    held(std::integral_constant<int, 4>{});
+  });
   return true;
 }
 

@@ -45,6 +45,13 @@ struct RowDeal {
     while (shared_bytes(tensors, numbers) > room && threads() > std::max(group, 32)) at_once /= 2;
     return shared_bytes(tensors, numbers) <= room;
   }
+  // body(std::integral_constant<int, held>), for kernels whose threads keep their packs in registers.
+  template <class Body>
+  void with_held(Body&& body) const {
+    if (held == 1) return body(std::integral_constant<int, 1>{});
+    if (held == 2) return body(std::integral_constant<int, 2>{});
+    body(std::integral_constant<int, 4>{});
+  }
 };
 
 struct FeedCall {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "executor/trainer.h"
-#include "schema/text.h"
 #include "tests/cuda/tiny_qwen.h"
+#include "tests/executor/overflowing_f16.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -83,21 +83,8 @@ TEST_P(LowPrecisionTraining, TheLossScaleBacksOffOnTheDevice) {
 
 // The weight itself is too large for f16: no scale helps.
 TEST_P(LowPrecisionTraining, StepsThatAreAllSkippedStopWithTheNode) {
-  const std::shared_ptr<Model> model = parse_text(R"(
-state @w: f32[2,2] parameter trainable = (100000.0, 1.0, 1.0, 1.0)
-entry loss(x: f32[3,2]) {
-  %h = linear(x, @w)
-  %q = mul(%h, %h)
-  %loss = mean(%q)
-  return loss = %loss
-}
-)");
-  passes::add_train_step(*model, passes::parse_train_options("adamw,precision=f16"));
-  class Rows final : public BatchSource {
-   public:
-    NamedTensors batch(int64_t) override { return {{"x", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})}}; }
-    int64_t items_per_batch() const override { return 3; }
-  } source;
+  const std::shared_ptr<Model> model = overflowing_f16_model();
+  ThreeRows source;
   Session session(model, {.device = GetParam()});
   expect_error([&] { train(session, source, {.steps = 20, .max_skipped_steps = 5}); },
                {"5 steps in a row", "up to step 5", "an infinity", "--keep-f32"});

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "passes/train_step.h"
 #include "schema/text.h"
+#include "tests/executor/overflowing_f16.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -103,21 +103,8 @@ TEST(Trainer, ALossThatIsNoNumberStopsWithTheStepAndTheWayToTheNode) {
 
 // Of every step the gradients overflow, whatever the scale: the weight itself is too large for f16.
 TEST(Trainer, StepsThatAreAllSkippedStopWithTheNode) {
-  const std::shared_ptr<Model> model = parse_text(R"(
-state @w: f32[2,2] parameter trainable = (100000.0, 1.0, 1.0, 1.0)
-entry loss(x: f32[3,2]) {
-  %h = linear(x, @w)
-  %q = mul(%h, %h)
-  %loss = mean(%q)
-  return loss = %loss
-}
-)");
-  passes::add_train_step(*model, passes::parse_train_options("adamw,precision=f16"));
-  class Rows final : public BatchSource {
-   public:
-    NamedTensors batch(int64_t) override { return {{"x", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})}}; }
-    int64_t items_per_batch() const override { return 3; }
-  } source;
+  const std::shared_ptr<Model> model = overflowing_f16_model();
+  ThreeRows source;
   Session session(model);
   const TrainMetrics few = train(session, source, {.steps = 3});
   EXPECT_EQ(few.skipped_steps, 3);

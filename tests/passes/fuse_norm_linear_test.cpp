@@ -5,16 +5,9 @@
 namespace genesis::passes {
 namespace {
 
-std::string entry(const std::string& inputs, const std::string& body) {
-  return "entry main(" + inputs + ") {\n" + body + "}\n";
-}
-
 std::string fused(const std::string& inputs, const std::string& body, int64_t rows = 8) {
-  Target target;
-  target.merge_linear_rows = rows;
-  PassContext context;
-  context.target = &target;
-  return text_after(entry(inputs, body), fuse_norm_linear, context);
+  const Target target{.merge_linear_rows = rows};
+  return text_after(entry(inputs, body), fuse_norm_linear, {.target = &target});
 }
 
 constexpr const char* kInputs = "x: f32[1,2,3], g: f32[3], a: f32[4,3], b: f32[4,3], c: f32[4], d: f32[4]";

@@ -18,10 +18,6 @@ namespace {
 
 using Run = Graph (*)(const Graph&, const PassContext&);
 
-std::string entry(const std::string& inputs, const std::string& body) {
-  return "entry f(" + inputs + ") {\n" + body + "\n}";
-}
-
 void expect_fused(Run pass, const std::string& inputs, const std::string& before, const std::string& after) {
   EXPECT_EQ(text_after(entry(inputs, before), pass), normal_text(entry(inputs, after))) << before;
 }
@@ -99,11 +95,8 @@ TEST(FuseEmbeddingGrad, AddsTheRowsToTheHeadsGradient) {
 }
 
 std::string merged(const std::string& inputs, const std::string& body, int64_t rows = 8) {
-  Target target;
-  target.merge_linear_rows = rows;
-  PassContext context;
-  context.target = &target;
-  return text_after(entry(inputs, body), merge_linear, context);
+  const Target target{.merge_linear_rows = rows};
+  return text_after(entry(inputs, body), merge_linear, {.target = &target});
 }
 
 TEST(MergeLinear, LayersThatShareX) {
@@ -381,11 +374,8 @@ constexpr const char* kGradientInputs =
     "dy: bf16[8192,2000], x: bf16[8192,30], so_far: bf16[2000,30], few: bf16[64,2000], y: bf16[64,30]";
 
 std::string with_bias_gradients(const std::string& body, bool pays = true) {
-  Target target;
-  target.groups_small_work = pays;
-  PassContext context;
-  context.target = &target;
-  return text_after(entry(kGradientInputs, body), fuse_bias_gradient, context);
+  const Target target{.groups_small_work = pays};
+  return text_after(entry(kGradientInputs, body), fuse_bias_gradient, {.target = &target});
 }
 
 TEST(FuseBiasGradient, TakesTheSumOfTheSameRowsWhereThatPays) {

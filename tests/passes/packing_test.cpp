@@ -9,10 +9,6 @@ namespace {
 
 using Run = Graph (*)(const Graph&, const PassContext&);
 
-std::string entry(const std::string& inputs, const std::string& body) {
-  return "entry f(" + inputs + ") {\n" + body + "\n}";
-}
-
 void expect_changed(Run pass, const std::string& inputs, const std::string& before,
                     const std::string& after) {
   EXPECT_EQ(text_after(entry(inputs, before), pass), normal_text(entry(inputs, after))) << before;

@@ -24,6 +24,11 @@ inline std::string text_after(const std::string& before, Graph (*pass)(const Gra
   return texts[0];
 }
 
+// A model of one entry point.
+inline std::string entry(const std::string& inputs, const std::string& body) {
+  return "entry f(" + inputs + ") {\n" + body + "\n}";
+}
+
 // The same entry point as it stands, types written out: what `text_after` is compared with.
 inline std::string normal_text(const std::string& text) {
   const auto model = parse_text(text);

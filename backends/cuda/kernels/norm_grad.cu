@@ -190,18 +190,12 @@ bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, 
                       .rows = rows,
                       .rows_each = deal.rows_each};
   const GradientCall call{a, feed, to.dweight_sums, to.dbias_sums};
-  const auto held = [&](auto k) {
+  deal.with_held([&](auto k) {
     const size_t bytes = deal.shared_bytes(tensors, a.n);
     cudaFuncSetAttribute(gradient_kernel<kCenter, T, N, k()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(bytes));
     start_early(c, gradient_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, call);
-  };
-  if (deal.held == 1)
-    held(std::integral_constant<int, 1>{});
-  else if (deal.held == 2)
-    held(std::integral_constant<int, 2>{});
-  else
-    held(std::integral_constant<int, 4>{});
+  });
   to.add_blocks(c, deal.count);
   return true;
 }
