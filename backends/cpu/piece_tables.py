@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Writes piece_tables.h: python3 backends/cpu/piece_tables.py | clang-format > backends/cpu/piece_tables.h
+
+A function of a >= 0 in 16 pieces, each a polynomial of degree 5 in the distance to a centre, with the least largest
+relative error (Remez). The piece is round(index(a) / step), where `index` is what a multiply-add can compute: it
+decides where pieces are short. The first piece has its centre at 0, no constant and an exact slope, for small numbers.
+Prints the largest relative error of the rounded coefficients to stderr.
+"""
+import math
+import struct
+import sys
+
+PIECES, DEGREE = 16, 5
+
+
+def f32(x):
+    return struct.unpack("f", struct.pack("f", x))[0]
+
+
+def solve(rows):
+    """Linear equations, by elimination; the last column is the right side."""
+    n = len(rows)
+    for c in range(n):
+        pivot = max(range(c, n), key=lambda r: abs(rows[r][c]))
+        rows[c], rows[pivot] = rows[pivot], rows[c]
+        for r in range(n):
+            if r != c:
+                k = rows[r][c] / rows[c][c]
+                rows[r] = [a - k * b for a, b in zip(rows[r], rows[c])]
+    return [rows[i][n] / rows[i][i] for i in range(n)]
+
+
+def alternating(errors, count):
+    """The largest of each run of errors of one sign; `count` of them."""
+    peaks = []
+    for i, e in enumerate(errors):
+        if not peaks or (e > 0) != (errors[peaks[-1]] > 0):
+            peaks.append(i)
+        elif abs(e) > abs(errors[peaks[-1]]):
+            peaks[-1] = i
+    while len(peaks) > count:
+        peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
+    return peaks
+
+
+def minimax(f, allowed, low, high, degree):
+    """Coefficients of powers of s, -1 to 1 for f from low to high; the error is spread as `allowed` is."""
+    middle, half, grid = (low + high) / 2, (high - low) / 2, 400
+    scaled = [-math.cos(math.pi * i / grid) for i in range(grid + 1)]
+    values = [f(middle + half * s) for s in scaled]
+    weights = [allowed(middle + half * s) for s in scaled]
+    peaks = [round(grid * i / (degree + 1)) for i in range(degree + 2)]
+    for _ in range(12):
+        rows = [[scaled[i]**j for j in range(degree + 1)] + [(-1)**k * weights[i], values[i]]
+                for k, i in enumerate(peaks)]
+        c = solve(rows)[:-1]
+        errors = [(value(c, s) - v) / w for s, v, w in zip(scaled, values, weights)]
+        better = alternating(errors, degree + 2)
+        if better == peaks or len(better) < degree + 2:
+            break
+        peaks = better
+    return c
+
+
+def powers_of_t(c, offset, half):
+    """From powers of (t + offset) / half."""
+    powers = [0.0] * len(c)
+    for cj in reversed(c):
+        powers = [((powers[k - 1] if k else 0.0) + offset * powers[k]) / half for k in range(len(c))]
+        powers[0] += cj
+    return powers
+
+
+def value(c, s):
+    return sum(cj * s**j for j, cj in enumerate(c))
+
+
+def first_piece(f, slope, high):
+    """f(t) = slope t + t^2 p(t)"""
+    start = high / 1000  # where the differences are accurate
+    p = minimax(lambda t: (f(max(t, start)) / max(t, start) - slope) / max(t, start),
+                lambda t: 1 / max(t, high / 50), 0.0, high, DEGREE - 2)
+    return [0.0, 0.0, slope] + powers_of_t(p, -high / 2, high / 2)
+
+
+def other_piece(f, low, high):
+    """The centre lies near the middle, where rounding the constant changes it least."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    c = minimax(f, f, low, high, DEGREE)
+    centres = [f32(middle + half * i / 2000) for i in range(-200, 201)]
+    constants = [value(c, (centre - middle) / half) for centre in centres]
+    lost, centre = min((abs(f32(v) / v - 1), centre) for v, centre in zip(constants, centres))
+    return [centre] + powers_of_t(c, centre - middle, half)
+
+
+def pieces(f, slope, index, step, end):
+    """A row per piece: the centre, then the coefficients. `slope` is that at 0."""
+    rows, low = [], 0.0
+    for piece in range(PIECES):
+        high, beyond = low, end
+        for _ in range(60):  # index(high) = (piece + 0.5) step, or the end
+            a = (high + beyond) / 2
+            high, beyond = (a, beyond) if index(a) < (piece + 0.5) * step else (high, a)
+        rows.append(first_piece(f, slope, high) if piece == 0 else other_piece(f, low, high))
+        low = high
+    return [[f32(x) for x in row] for row in rows], low
+
+
+def write(name, f, slope, index, step, end):
+    table, end = pieces(f, slope, index, step, end)
+    worst = 0.0
+    for i in range(1, 200000):
+        a = end * i / 200000
+        centre, *c = table[round(index(a) / step)]
+        worst = max(worst, abs(value(c, a - centre) / f(a) - 1))
+    print(f"{name}: to {end:.4f}, largest relative error {worst:.2e}", file=sys.stderr)
+    print(f"inline constexpr float {name}End = {math.floor(end * 1000) / 1000}f;")
+    print(f"alignas(64) inline constexpr float {name}[{DEGREE + 2}][{PIECES}] = {{")
+    for k in range(DEGREE + 2):
+        print("{" + ", ".join(f"{row[k]:#.9g}f" for row in table) + "},")
+    print("};\n")
+
+
+def tail(a):
+    return 0.5 * math.erfc(a / math.sqrt(2))
+
+
+print("// Made by piece_tables.py: in each column the centre of a piece, then the coefficients of powers of the distance")
+print("// to it. Used by simd_math.h.\n#pragma once\n\nnamespace genesis::cpu {\n")
+print("// |x| times the chance that a normal variable exceeds |x|; by (|x| + 1.6) (|x| + 0.2) / 2.")
+write("kGeluTail", lambda a: a * tail(a), 0.5, lambda a: (a + 1.6) * (a + 0.2), 2, 6)
+print("// tanh of |x|; by |x| (15.6 - |x|) / 4.")
+write("kTanh", math.tanh, 1.0, lambda a: a * (15.6 - a), 4, 9.2)
+print("}  // namespace genesis::cpu")
