@@ -2,22 +2,18 @@
 // disturbs a run only ever makes it slower.
 #include "backends/cpu/peaks.h"
 
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
-
 #include <memory>
-#include <vector>
 
 #include <hwy/aligned_allocator.h>
 
 #include "backends/cpu/highway_targets.h"
+#include "backends/cpu/parallel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/peaks.cpp"
@@ -122,13 +118,10 @@ double parallel_chains(double (*chains)(int64_t, float*)) {
   const int pieces = 16 * tbb::this_task_arena::max_concurrency();
   std::atomic<int64_t> flops{0};
   const double seconds = seconds_of([&] {
-    tbb::parallel_for(
-        0, pieces,
-        [&](int) {
-          float sink[4] = {1, 1e-9f, 1e-9f, 0};
-          flops += static_cast<int64_t>(chains(20000, sink));
-        },
-        tbb::simple_partitioner());
+    parallel_pieces(pieces, [&](int64_t) {
+      float sink[4] = {1, 1e-9f, 1e-9f, 0};
+      flops += static_cast<int64_t>(chains(20000, sink));
+    });
   });
   return static_cast<double>(flops) / seconds * 1e-9;
 }
@@ -146,8 +139,8 @@ constexpr int64_t kPiece = 256 << 10;
 double read_once(const float* data) {
   std::atomic<int> positive{0};
   const double seconds = seconds_of([&] {
-    tbb::parallel_for(tbb::blocked_range<int64_t>(0, kFloats / kPiece), [&](const auto& range) {
-      for (int64_t i = range.begin(); i < range.end(); ++i)
+    parallel_ranges(kFloats / kPiece, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
         positive += HWY_DYNAMIC_DISPATCH(sum_of)(data + i * kPiece, kPiece) > 0;
     });
   });
@@ -157,8 +150,8 @@ double read_once(const float* data) {
 double copy_once(const float* from, float* to) {
   const int64_t half = kFloats / 2;
   const double seconds = seconds_of([&] {
-    tbb::parallel_for(tbb::blocked_range<int64_t>(0, half / kPiece), [&](const auto& range) {
-      for (int64_t i = range.begin(); i < range.end(); ++i)
+    parallel_ranges(half / kPiece, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i)
         HWY_DYNAMIC_DISPATCH(copy_streaming)(from + i * kPiece, to + i * kPiece, kPiece);
     });
   });
@@ -178,8 +171,8 @@ namespace {
 
 hwy::AlignedFreeUniquePtr<float[]> make_ones() {
   auto data = hwy::AllocateAligned<float>(kFloats);
-  tbb::parallel_for(tbb::blocked_range<int64_t>(0, kFloats / kPiece), [&](const auto& range) {
-    std::fill(data.get() + range.begin() * kPiece, data.get() + range.end() * kPiece, 1.0f);
+  parallel_ranges(kFloats / kPiece, 1, [&](int64_t first, int64_t last) {
+    std::fill(data.get() + first * kPiece, data.get() + last * kPiece, 1.0f);
   });
   return data;
 }
