@@ -125,10 +125,22 @@ def tail(a):
     return 0.5 * math.erfc(a / math.sqrt(2))
 
 
-print("// Made by piece_tables.py: in each column the centre of a piece, then the coefficients of powers of the distance")
-print("// to it. Used by simd_math.h.\n#pragma once\n\nnamespace genesis::cpu {\n")
+def tail_by_tanh(a):
+    return 1 / (1 + math.exp(math.sqrt(8 / math.pi) * (a + 0.044715 * a**3)))
+
+
+print("// Made by piece_tables.py. Of a function in pieces: in each column the centre of a piece, then the coefficients of")
+print("// powers of the distance to it. Used by simd_math.h.\n#pragma once\n\nnamespace genesis::cpu {\n")
 print("// |x| times the chance that a normal variable exceeds |x|; by (|x| + 1.6) (|x| + 0.2) / 2.")
 write("kGeluTail", lambda a: a * tail(a), 0.5, lambda a: (a + 1.6) * (a + 0.2), 2, 6)
+print("// The same of the form with tanh; by (|x| + 1.8) (|x| + 0.2) / 2.")
+write("kGeluTanhTail", lambda a: a * tail_by_tanh(a), 0.5, lambda a: (a + 1.8) * (a + 0.2), 2, 6)
 print("// tanh of |x|; by |x| (15.6 - |x|) / 4.")
 write("kTanh", math.tanh, 1.0, lambda a: a * (15.6 - a), 4, 9.2)
+print("// 2^(k / 16), and what rounding it lost.")
+powers = [2**(k / 16) for k in range(16)]
+print("alignas(64) inline constexpr float kPowers[2][16] = {")
+print("{" + ", ".join(f"{f32(x):#.9g}f" for x in powers) + "},")
+print("{" + ", ".join(f"{f32(x - f32(x)):#.9g}f" for x in powers) + "},")
+print("};\n")
 print("}  // namespace genesis::cpu")

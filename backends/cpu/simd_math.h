@@ -70,19 +70,55 @@ HWY_INLINE VFloat limit(VFloat x, double low, double high) {  // NaN passes
   return select(up > VFloat(high), VFloat(high), up);
 }
 
+#if HWY_TARGET == HWY_AVX3
+// Entry `which` (its low bits) of sixteen numbers, which stand in one register. It takes less than a
+// multiply-add, and other ports; of 32 numbers it would take the same.
+HWY_INLINE VFloat look_up(const float (&table)[16], VFloat which) {
+  const auto index = hn::BitCast(kInt, which.v);
+  return hn::Vec<FloatTag>{_mm512_permutexvar_ps(index.raw, load(table).v.raw)};
+}
+// A function in 16 pieces (piece_tables.py).
+template <size_t kRows>
+HWY_INLINE VFloat in_pieces(const float (&table)[kRows][16], VFloat a, VFloat piece) {
+  const VFloat t = a - look_up(table[0], piece);
+  VFloat y = look_up(table[kRows - 1], piece);
+  for (size_t k = kRows - 1; k-- > 1;) y = fma(y, t, look_up(table[k], piece));
+  return y;
+}
+
+// x = n ln2 + r for a multiple n of 1/16, |r| <= ln2 / 32.
+HWY_INLINE VFloat exp_by_table(VFloat x) {
+  const VFloat shifted = fma(x, VFloat(1.44269504088896341), VFloat(kRounder / 16)),
+               n = shifted - VFloat(kRounder / 16);
+  const VFloat r = fma(n, VFloat(2.12194440e-4), fma(n, VFloat(-0.693359375), x));
+  const VFloat power = look_up(kPowers[0], shifted), lost = look_up(kPowers[1], shifted);
+  const VFloat y = fma(fma(power, r, lost), polynomial(r, 1, 0.5, 0.166666667), power);
+  return scale(y, n);  // by the whole part of n
+}
+#endif
+
 // Both take NaN for the second operand's, so that it passes.
 HWY_INLINE VFloat exp(VFloat x) {
-  const auto [r, n] = split_exp(hn::Min(VFloat(90).v, hn::Max(VFloat(-105).v, x.v)));
+  x = hn::Min(VFloat(90).v, hn::Max(VFloat(-105).v, x.v));
+#if HWY_TARGET == HWY_AVX3
+  return exp_by_table(x);
+#else
+  const auto [r, n] = split_exp(x);
   return scale(exp_reduced(r), n);
+#endif
 }
 
 // exp for x <= 0; results below 2^-126 may become 0. NaN gives anything.
 HWY_INLINE VFloat exp_nonpositive(VFloat x) {
   x = hn::Max(VFloat(-200).v, x.v);
+#if HWY_TARGET == HWY_AVX3
+  return exp_by_table(x);
+#else
   const VFloat shifted = fma(x, VFloat(1.44269504088896341), VFloat(kRounder)),
                n = shifted - VFloat(kRounder);
   const VFloat r = fma(n, VFloat(2.12194440e-4), fma(n, VFloat(-0.693359375), x));
   return scale_down(exp_reduced(r), n, shifted);
+#endif
 }
 
 // exp(-(x + correction) / 2) for x in [0, 1e6] and a small correction, with as few products as can be: the
@@ -134,20 +170,6 @@ HWY_INLINE VFloat log1p(VFloat x) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-// A function in 16 pieces (piece_tables.py). The low bits of `piece` say which. Sixteen numbers stand in one
-// register; looking one up takes less than a multiply-add, and other ports. Of 32 it would take the same.
-template <size_t kRows>
-HWY_INLINE VFloat in_pieces(const float (&table)[kRows][16], VFloat a, VFloat piece) {
-  const auto looked_up = [&](size_t k) HWY_ATTR {
-    const auto which = hn::BitCast(kInt, piece.v);
-    return VFloat(hn::Vec<FloatTag>{_mm512_permutexvar_ps(which.raw, load(table[k]).v.raw)});
-  };
-  const VFloat t = a - looked_up(0);
-  VFloat y = looked_up(kRows - 1);
-  for (size_t k = kRows - 1; k-- > 1;) y = fma(y, t, looked_up(k));
-  return y;
-}
-
 HWY_INLINE VFloat tanh(VFloat x) {
   const VFloat a = hn::Min(VFloat(kTanhEnd).v, hn::Abs(x.v));
   return copysign(in_pieces(kTanh, a, fma(a, VFloat(15.6) - a, VFloat(4 * kRounder))), x);
@@ -257,13 +279,21 @@ HWY_INLINE VFloat cos(VFloat x) {
 #undef GENESIS_FORMULA
 
 #if HWY_TARGET == HWY_AVX3
-// Where most numbers are, in two fifths of the time of the formula.
-HWY_INLINE VFloat gelu(VFloat x) {
-  const VFloat a = abs(x), piece = fma(a + VFloat(1.6), a + VFloat(0.2), VFloat(2 * kRounder));
-  const VFloat near = VFloat(hn::Max(hn::Zero(kFloat), x.v)) - in_pieces(kGeluTail, a, piece);
-  const VMask far = a > VFloat(kGeluTailEnd);
+// x where it is positive, less a tail of |x|: in pieces where most numbers are, else as `formula` says.
+template <size_t kRows, class F>
+HWY_INLINE VFloat relu_less(const float (&tail)[kRows][16], float end, float p, VFloat x, F formula) {
+  const VFloat a = abs(x), piece = fma(a + VFloat(p), a + VFloat(0.2), VFloat(2 * kRounder));
+  const VFloat near = VFloat(hn::Max(hn::Zero(kFloat), x.v)) - in_pieces(tail, a, piece);
+  const VMask far = a > VFloat(end);
   if (HWY_LIKELY(hn::AllFalse(kFloat, far.m))) return near;
-  return select(far, gelu<VFloat>(x), near);
+  return select(far, formula(x), near);
+}
+HWY_INLINE VFloat gelu(VFloat x) {
+  return relu_less(kGeluTail, kGeluTailEnd, 1.6f, x, [](VFloat far) HWY_ATTR { return gelu<VFloat>(far); });
+}
+HWY_INLINE VFloat gelu_tanh(VFloat x) {
+  return relu_less(kGeluTanhTail, kGeluTanhTailEnd, 1.8f, x,
+                   [](VFloat far) HWY_ATTR { return gelu_tanh<VFloat>(far); });
 }
 #endif
 
