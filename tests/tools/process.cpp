@@ -6,11 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 
 namespace genesis::testing {
 namespace {
@@ -85,6 +87,14 @@ void listen(Process& process, int out, int err, Watch& watch) {
   }
 }
 
+// Under a thread sanitizer its helper complains when what TBB does on a stack, which the sanitizer passes
+// over, belongs to no file.
+void drop_lines_of_symbolizer(std::string& text) {
+  constexpr std::string_view kStart = "LLVMSymbolizer: ";
+  for (size_t at; (at = text.find(kStart)) != std::string::npos;)
+    text.erase(at, std::min(text.find('\n', at), text.size() - 1) + 1 - at);
+}
+
 }  // namespace
 
 Process run_process(const std::vector<std::string>& command, const ProcessOptions& options) {
@@ -97,6 +107,7 @@ Process run_process(const std::vector<std::string>& command, const ProcessOption
   Process process;
   Watch watch(child, options);
   listen(process, out.read_end, err.read_end, watch);
+  drop_lines_of_symbolizer(process.err);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
