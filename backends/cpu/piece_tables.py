@@ -93,32 +93,43 @@ def other_piece(f, low, high):
     return [centre] + powers_of_t(c, centre - middle, half)
 
 
-def pieces(f, slope, index, step, end):
-    """A row per piece: the centre, then the coefficients. `slope` is that at 0."""
-    rows, low = [], 0.0
-    for piece in range(PIECES):
-        high, beyond = low, end
-        for _ in range(60):  # index(high) = (piece + 0.5) step, or the end
-            a = (high + beyond) / 2
-            high, beyond = (a, beyond) if index(a) < (piece + 0.5) * step else (high, a)
-        rows.append(first_piece(f, slope, high) if piece == 0 else other_piece(f, low, high))
+def boundary(index, number, low, end):
+    """The last f32 with index(a) <= number, or the end."""
+    while f32((low + end) / 2) not in (low, end):
+        a = f32((low + end) / 2)
+        low, end = (a, end) if index(a) <= number else (low, a)
+    return low
+
+
+def pieces(f, slope, index, step, first, end):
+    """A row per piece: the centre, then the coefficients; and where they begin and end. `slope` is that at 0."""
+    begin = low = boundary(index, (first - 0.5) * step, 0.0, end) if first else 0.0
+    rows = []
+    for piece in range(first, first + PIECES):
+        high = boundary(index, (piece + 0.5) * step, low, end)
+        rows.append(other_piece(f, low, high) if piece else first_piece(f, slope, high))
         low = high
-    return [[f32(x) for x in row] for row in rows], low
+    return [[f32(x) for x in row] for row in rows], begin, low
 
 
-def write(name, f, slope, index, step, end):
-    table, end = pieces(f, slope, index, step, end)
+def write(name, f, slope, index, step, end, first=0):
+    table, begin, end = pieces(f, slope, index, step, first, end)
     worst = 0.0
     for i in range(1, 200000):
-        a = end * i / 200000
-        centre, *c = table[round(index(a) / step)]
+        a = begin + (end - begin) * i / 200000
+        centre, *c = table[round(index(a) / step) - first]
         worst = max(worst, abs(value(c, a - centre) / f(a) - 1))
-    print(f"{name}: to {end:.4f}, largest relative error {worst:.2e}", file=sys.stderr)
-    print(f"inline constexpr float {name}End = {math.floor(end * 1000) / 1000}f;")
+    print(f"{name}: {begin:.4f} to {end:.4f}, largest relative error {worst:.2e}", file=sys.stderr)
+    print(f"inline constexpr float {name}End = {end:.9g}f;")
     print(f"alignas(64) inline constexpr float {name}[{DEGREE + 2}][{PIECES}] = {{")
     for k in range(DEGREE + 2):
         print("{" + ", ".join(f"{row[k]:#.9g}f" for row in table) + "},")
     print("};\n")
+
+
+def product(a, p):
+    """As a multiply-add of f32 sees it."""
+    return f32(a + f32(p)) * f32(a + f32(0.2))
 
 
 def tail(a):
@@ -132,11 +143,13 @@ def tail_by_tanh(a):
 print("// Made by piece_tables.py. Of a function in pieces: in each column the centre of a piece, then the coefficients of")
 print("// powers of the distance to it. Used by simd_math.h.\n#pragma once\n\nnamespace genesis::cpu {\n")
 print("// |x| times the chance that a normal variable exceeds |x|; by (|x| + 1.6) (|x| + 0.2) / 2.")
-write("kGeluTail", lambda a: a * tail(a), 0.5, lambda a: (a + 1.6) * (a + 0.2), 2, 6)
+write("kGeluTail", lambda a: a * tail(a), 0.5, lambda a: product(a, 1.6), 2, 6)
+print("// The next 16 pieces of it.")
+write("kGeluFarTail", lambda a: a * tail(a), 0.5, lambda a: product(a, 1.6), 2, 9, PIECES)
 print("// The same of the form with tanh; by (|x| + 1.8) (|x| + 0.2) / 2.")
-write("kGeluTanhTail", lambda a: a * tail_by_tanh(a), 0.5, lambda a: (a + 1.8) * (a + 0.2), 2, 6)
+write("kGeluTanhTail", lambda a: a * tail_by_tanh(a), 0.5, lambda a: product(a, 1.8), 2, 6)
 print("// tanh of |x|; by |x| (15.6 - |x|) / 4.")
-write("kTanh", math.tanh, 1.0, lambda a: a * (15.6 - a), 4, 9.2)
+write("kTanh", math.tanh, 1.0, lambda a: a * (15.6 - a), 4, f32(9.2))
 print("// 2^(k / 16), and what rounding it lost.")
 powers = [2**(k / 16) for k in range(16)]
 print("alignas(64) inline constexpr float kPowers[2][16] = {")

@@ -279,21 +279,26 @@ HWY_INLINE VFloat cos(VFloat x) {
 #undef GENESIS_FORMULA
 
 #if HWY_TARGET == HWY_AVX3
-// x where it is positive, less a tail of |x|: in pieces where most numbers are, else as `formula` says.
+// x where it is positive, less a tail of |x|: in pieces where most numbers are, else as far(a, piece) says.
 template <size_t kRows, class F>
-HWY_INLINE VFloat relu_less(const float (&tail)[kRows][16], float end, float p, VFloat x, F formula) {
+HWY_INLINE VFloat relu_less(const float (&tail)[kRows][16], float end, double p, VFloat x, F far) {
   const VFloat a = abs(x), piece = fma(a + VFloat(p), a + VFloat(0.2), VFloat(2 * kRounder));
   const VFloat near = VFloat(hn::Max(hn::Zero(kFloat), x.v)) - in_pieces(tail, a, piece);
-  const VMask far = a > VFloat(end);
-  if (HWY_LIKELY(hn::AllFalse(kFloat, far.m))) return near;
-  return select(far, formula(x), near);
+  const VMask beyond = a > VFloat(end);
+  if (HWY_LIKELY(hn::AllFalse(kFloat, beyond.m))) return near;
+  return select(beyond, far(a, piece), near);
 }
 HWY_INLINE VFloat gelu(VFloat x) {
-  return relu_less(kGeluTail, kGeluTailEnd, 1.6f, x, [](VFloat far) HWY_ATTR { return gelu<VFloat>(far); });
+  return relu_less(kGeluTail, kGeluTailEnd, 1.6, x, [x](VFloat a, VFloat piece) HWY_ATTR {
+    const VFloat near = VFloat(hn::Max(hn::Zero(kFloat), x.v)) - in_pieces(kGeluFarTail, a, piece);
+    const VMask beyond = a > VFloat(kGeluFarTailEnd);
+    if (HWY_LIKELY(hn::AllFalse(kFloat, beyond.m))) return near;
+    return select(beyond, gelu<VFloat>(x), near);
+  });
 }
 HWY_INLINE VFloat gelu_tanh(VFloat x) {
-  return relu_less(kGeluTanhTail, kGeluTanhTailEnd, 1.8f, x,
-                   [](VFloat far) HWY_ATTR { return gelu_tanh<VFloat>(far); });
+  return relu_less(kGeluTanhTail, kGeluTanhTailEnd, 1.8, x,
+                   [x](VFloat, VFloat) HWY_ATTR { return gelu_tanh<VFloat>(x); });
 }
 #endif
 

@@ -10,7 +10,6 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kWholeRow = 256;  // shorter rows share a tile
 constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kBlockElements = 16 * 1024;
 constexpr int64_t kFarBytes = 512 * 1024;
