@@ -1,6 +1,6 @@
 #include "passes/pipelines.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>

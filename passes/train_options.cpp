@@ -1,6 +1,6 @@
 #include "passes/train_options.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

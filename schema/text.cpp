@@ -1,6 +1,6 @@
 #include "schema/text.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>

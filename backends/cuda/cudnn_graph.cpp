@@ -1,6 +1,6 @@
 #include "backends/cuda/cudnn_graph.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <mutex>
 

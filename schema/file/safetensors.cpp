@@ -1,6 +1,6 @@
 #include "schema/file/safetensors.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
