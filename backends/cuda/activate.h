@@ -25,10 +25,4 @@ __device__ __forceinline__ F activate(F x, Activation activation) {
   }
 }
 
-// As the swiglu kernel has it.
-template <class F>
-__device__ __forceinline__ F gated(F gate, F up) {
-  return gate * (F(1) / (F(1) + exp(-gate))) * up;
-}
-
 }  // namespace genesis::cuda

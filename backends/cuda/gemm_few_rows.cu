@@ -8,6 +8,7 @@
 #include "backends/cuda/gemm_slabs.h"
 #include "backends/cuda/number.h"
 #include "backends/cuda/packs.h"
+#include "backends/cuda/swiglu_formula.h"
 
 namespace genesis::cuda {
 namespace {
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(kWarps* kLanes) few_rows(Rows rows, const T* x
     if constexpr (kSwiglu) {
       const float a = finished<T>(shares, from, rows.splits, m * R + 2 * r, layer.bias, row);
       const float b = finished<T>(shares, from, rows.splits, m * R + 2 * r + 1, up.bias, row);
-      *y = narrow<T>(gated(widen(narrow<T>(a)), widen(narrow<T>(b))));
+      *y = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
     } else {
       float a = activate(finished<T>(shares, from, rows.splits, m * R + r, layer.bias, row), rows.activation);
       if (layer.addend) a += widen(static_cast<const T*>(layer.addend)[at_y]);

@@ -7,6 +7,7 @@
 #include "backends/cuda/gemm_plain.h"
 #include "backends/cuda/number.h"
 #include "backends/cuda/packs.h"
+#include "backends/cuda/swiglu_formula.h"
 
 namespace genesis::cuda {
 namespace {
@@ -126,7 +127,7 @@ template <class T>
 __global__ void gate_elements(T* gate, const T* up, int64_t n) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
-    gate[i] = narrow<T>(gated(widen(gate[i]), widen(up[i])));
+    gate[i] = narrow<T>(gated<T>(widen(gate[i]), widen(up[i])));
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/activate.h"
 #include "backends/cuda/launch.h"
+#include "backends/cuda/swiglu_formula.h"
 #include "backends/cuda/words.h"
 
 namespace genesis::cuda {
@@ -227,7 +228,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
   if constexpr (kSwiglu) {
     float b = total(kResults + result.r);
     if (up.bias) b += result.up_bias;
-    *y = narrow<T>(gated(widen(narrow<T>(a)), widen(narrow<T>(b))));
+    *y = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
   } else {
     a = activate(a, s.activation);
     if (layer.addend) a += result.addend;

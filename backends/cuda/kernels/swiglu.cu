@@ -3,15 +3,11 @@
 #include "backends/cuda/divisor.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/packs.h"
+#include "backends/cuda/swiglu_formula.h"
 #include "schema/ops/swiglu.h"
 
 namespace genesis::cuda {
 namespace {
-
-template <class T>
-__device__ wide_t<T> sigmoid(wide_t<T> x) {
-  return wide_t<T>(1) / (wide_t<T>(1) + exp(-x));
-}
 
 // Where gate and up lie, in packs: side by side in rows of one operand, or (one row) in two.
 struct Place {
@@ -35,10 +31,7 @@ __global__ void forward(int64_t packs, Place place, const Pack<T, N>* gate, cons
   const Pack<T, N> g = gate[at], u = up[at];
   Pack<T, N> out;
 #pragma unroll
-  for (int k = 0; k < N; ++k) {
-    const wide_t<T> x = widen(g.at[k]);
-    out.at[k] = narrow<T>(x * sigmoid<T>(x) * widen(u.at[k]));
-  }
+  for (int k = 0; k < N; ++k) out.at[k] = narrow<T>(gated<T>(widen(g.at[k]), widen(u.at[k])));
   y[i] = out;
 }
 
@@ -53,10 +46,10 @@ __global__ void backward(int64_t packs, Place place, const Pack<T, N>* gate, con
   Pack<T, N> dg, du, out;
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    const wide_t<T> x = widen(g.at[k]), s = sigmoid<T>(x), dk = widen(d.at[k]);
-    dg.at[k] = narrow<T>(dk * widen(u.at[k]) * s * (wide_t<T>(1) + x * (wide_t<T>(1) - s)));
-    du.at[k] = narrow<T>(dk * x * s);
-    out.at[k] = narrow<T>(x * s * widen(u.at[k]));
+    const GatedGradient<T> made = gated_gradient<T>(widen(g.at[k]), widen(u.at[k]), widen(d.at[k]));
+    dg.at[k] = narrow<T>(made.dgate);
+    du.at[k] = narrow<T>(made.dup);
+    out.at[k] = narrow<T>(made.y);
   }
   dgate[at] = dg;
   dup[at] = du;
