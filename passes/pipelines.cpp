@@ -20,6 +20,7 @@
 #include "passes/fuse_norm_residual.h"
 #include "passes/fuse_norms.h"
 #include "passes/fuse_swiglu.h"
+#include "passes/fuse_swiglu_products.h"
 #include "passes/group_casts.h"
 #include "passes/group_updates.h"
 #include "passes/make_plan.h"
@@ -103,6 +104,8 @@ constexpr Pass kTraining[] = {
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
     {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},
+    {"fuse_swiglu_products", "behind remat, which makes a product again without what reads it",
+     fuse_swiglu_products},
     {"group_casts", "last: casts that fusion took are gone, and those made again to save memory stay",
      group_casts},
 };

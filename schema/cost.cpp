@@ -41,6 +41,8 @@ double flops_of(const Call& call) {
   if (op == "matmul" || op == "linear") return 2 * elements(call.outputs[0]) * inner_size(call);
   if (op == "linear_weight_grad")
     return 2 * elements(call.outputs[0]) * static_cast<double>(call.inputs[0].shape[0].value());
+  if (op == "linear_with_swiglu") return 2 * elements(call.outputs[0]) * inner_size(call);
+  if (op == "matmul_swiglu_grad") return elements(call.outputs[0]) * inner_size(call);
   if (op == "linear_swiglu") return 4 * elements(call.outputs[0]) * inner_size(call);
   if (op == "merged_linear" || op == "norm_linear") {
     double flops = 0;

@@ -1,0 +1,159 @@
+// The instructions of Hopper chips (compute capability 9.0a) that products use: barriers that count bytes,
+// the engine that copies boxes of a matrix, and the tensor cores that read shared memory. One function each,
+// no policy. Used by hopper_gemm.h; a file that includes this compiles for other chips only where it asks
+// GENESIS_HOPPER first.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define GENESIS_HOPPER 1
+#endif
+
+#ifdef GENESIS_HOPPER
+
+namespace genesis::cuda::hopper {
+
+__device__ __forceinline__ uint32_t shared_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
+// --- barriers in shared memory: `arrivals` and all bytes that were announced end a phase
+
+__device__ __forceinline__ void init_barrier(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+// By the thread that made barriers, before others use them and copies report to them.
+__device__ __forceinline__ void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void arrive_and_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+// Until the phase of this parity is over; a new barrier is in the phase behind one of parity 1.
+__device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (!done)
+    asm volatile(
+        "{\n\t.reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+}
+
+// The box at (column, row) of the matrix that `map` describes; its bytes are reported to the barrier.
+__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int column,
+                                         int row) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+      "%4}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(column), "r"(row)
+      : "memory");
+}
+
+// --- products of a warpgroup, 128 threads
+
+// A matrix in shared memory as the tensor cores read it and copy_box() puts it, in rows of 128 bytes, groups
+// of eight of them `stride` bytes apart. Where the rows are what is summed over, matrices wider than a row go
+// on `leading` bytes behind.
+__device__ __forceinline__ uint64_t describe(uint32_t address, uint32_t stride, uint32_t leading = 16) {
+  constexpr uint64_t kRowsOf128Bytes = uint64_t{1} << 62;
+  return uint64_t{(address & 0x3FFFF) >> 4} | uint64_t{leading >> 4} << 16 | uint64_t{stride >> 4} << 32 |
+         kRowsOf128Bytes;
+}
+
+// Around multiplications that share accumulators; what was committed last counts as one.
+__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void commit_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Until all but the last kLeft are done.
+template <int kLeft>
+__device__ __forceinline__ void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
+}
+
+// d = a b, or d + a b with `accumulate`: 64 rows of 128 columns over a depth of 16 in bf16. Warp w has rows
+// 16 w to 16 w + 15, lane l of it columns 8 i + 2 (l % 4) and the next one: of row l / 4 in d[kFirst + 4 i]
+// and behind it, of the row 8 further in the two after these. b is stored by columns, or with kRowsOfB by
+// rows.
+template <bool kRowsOfB, int kFirst, int kSize>
+__device__ __forceinline__ void multiply(float (&d)[kSize], uint64_t a, uint64_t b, bool accumulate) {
+  // clang-format off
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %66, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+      "}, %64, %65, p, 1, 1, 0, %67;\n\t}"
+      : "+f"(d[kFirst + 0]), "+f"(d[kFirst + 1]), "+f"(d[kFirst + 2]), "+f"(d[kFirst + 3]),
+        "+f"(d[kFirst + 4]), "+f"(d[kFirst + 5]), "+f"(d[kFirst + 6]), "+f"(d[kFirst + 7]),
+        "+f"(d[kFirst + 8]), "+f"(d[kFirst + 9]), "+f"(d[kFirst + 10]), "+f"(d[kFirst + 11]),
+        "+f"(d[kFirst + 12]), "+f"(d[kFirst + 13]), "+f"(d[kFirst + 14]), "+f"(d[kFirst + 15]),
+        "+f"(d[kFirst + 16]), "+f"(d[kFirst + 17]), "+f"(d[kFirst + 18]), "+f"(d[kFirst + 19]),
+        "+f"(d[kFirst + 20]), "+f"(d[kFirst + 21]), "+f"(d[kFirst + 22]), "+f"(d[kFirst + 23]),
+        "+f"(d[kFirst + 24]), "+f"(d[kFirst + 25]), "+f"(d[kFirst + 26]), "+f"(d[kFirst + 27]),
+        "+f"(d[kFirst + 28]), "+f"(d[kFirst + 29]), "+f"(d[kFirst + 30]), "+f"(d[kFirst + 31]),
+        "+f"(d[kFirst + 32]), "+f"(d[kFirst + 33]), "+f"(d[kFirst + 34]), "+f"(d[kFirst + 35]),
+        "+f"(d[kFirst + 36]), "+f"(d[kFirst + 37]), "+f"(d[kFirst + 38]), "+f"(d[kFirst + 39]),
+        "+f"(d[kFirst + 40]), "+f"(d[kFirst + 41]), "+f"(d[kFirst + 42]), "+f"(d[kFirst + 43]),
+        "+f"(d[kFirst + 44]), "+f"(d[kFirst + 45]), "+f"(d[kFirst + 46]), "+f"(d[kFirst + 47]),
+        "+f"(d[kFirst + 48]), "+f"(d[kFirst + 49]), "+f"(d[kFirst + 50]), "+f"(d[kFirst + 51]),
+        "+f"(d[kFirst + 52]), "+f"(d[kFirst + 53]), "+f"(d[kFirst + 54]), "+f"(d[kFirst + 55]),
+        "+f"(d[kFirst + 56]), "+f"(d[kFirst + 57]), "+f"(d[kFirst + 58]), "+f"(d[kFirst + 59]),
+        "+f"(d[kFirst + 60]), "+f"(d[kFirst + 61]), "+f"(d[kFirst + 62]), "+f"(d[kFirst + 63])
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kRowsOfB ? 1 : 0));
+  // clang-format on
+}
+
+// No use of d behind this is moved ahead of what it stands behind.
+template <int kSize>
+__device__ __forceinline__ void pin(float (&d)[kSize]) {
+#pragma unroll
+  for (int i = 0; i < kSize; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+// --- registers: a warpgroup gives some up, so that others can take more than a kernel starts with
+
+template <int kRegisters>
+__device__ __forceinline__ void keep_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// --- shared memory
+
+// Four blocks of 8x8 16-bit elements to shared memory: lane l gives the address of row l % 8 of block l / 8,
+// and of every block two elements as multiply() has them.
+__device__ __forceinline__ void store_blocks(uint32_t address, const uint32_t (&blocks)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(blocks[0]), "r"(blocks[1]), "r"(blocks[2]), "r"(blocks[3])
+               : "memory");
+}
+
+__device__ __forceinline__ uint4 read_pack(uint32_t address) {
+  uint4 pack;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(pack.x), "=r"(pack.y), "=r"(pack.z), "=r"(pack.w)
+               : "r"(address)
+               : "memory");
+  return pack;
+}
+
+}  // namespace genesis::cuda::hopper
+
+#endif

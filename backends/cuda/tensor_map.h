@@ -1,0 +1,27 @@
+// Descriptions of matrices for the copy engine of Hopper chips, which moves boxes of them into shared memory.
+// Made by the driver, on the host, from an address: kernels get them as parameters. Used by hopper_gemm.h's
+// users.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace genesis::cuda {
+
+// A row-major bf16 matrix, and the box that one copy moves. `columns` and `data` are multiples of 8 elements
+// and 16 bytes.
+struct BoxedMatrix {
+  const void* data = nullptr;
+  int64_t rows = 0, columns = 0;
+  int box_rows =
+      0;  // of 64 columns, 128 bytes, whose 16-byte pieces are shuffled as the tensor cores read them
+};
+
+// Whether the driver has what make_tensor_map calls. Asks no GPU.
+bool has_tensor_maps();
+
+// What lies outside of the matrix is read as zero. False when the driver refuses.
+bool make_tensor_map(const BoxedMatrix& matrix, CUtensorMap& map);
+
+}  // namespace genesis::cuda
