@@ -1,8 +1,6 @@
 // Matrix products of training and decoding as shares of the limits measured in the same run: multiply-adds in
 // registers for the large ones, read bandwidth for those with few rows. `matmul [--json FILE] [--rounds N]`.
 #include <fmt/format.h>
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/parallel.h"
 #include "backends/cpu/peaks.h"
 
 namespace genesis::bench {
@@ -86,9 +85,8 @@ class Memory {
  public:
   explicit Memory(int64_t bytes)
       : bytes_((bytes + 4095) / 4096 * 4096), data_(new (std::align_val_t(4096)) std::byte[bytes_]) {
-    tbb::parallel_for(tbb::blocked_range<int64_t>(0, bytes_ / 4096), [&](const auto& range) {
-      for (int64_t i = range.begin() * 2048; i < range.end() * 2048; ++i)
-        reinterpret_cast<uint16_t*>(data_)[i] = 0x3f80;
+    cpu::parallel_ranges(bytes_ / 4096, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first * 2048; i < last * 2048; ++i) reinterpret_cast<uint16_t*>(data_)[i] = 0x3f80;
     });
   }
   Memory(const Memory&) = delete;

@@ -1,9 +1,9 @@
 #include "executor/cuda_copies.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "backends/cpu/parallel.h"
 
 namespace genesis {
 namespace {
@@ -15,11 +15,7 @@ constexpr int64_t kAlignment = 256;
 
 // Pages of a mapped file are looked up as they are touched: by all cores, that keeps pace with the bus.
 void copy_by_all_cores(std::byte* to, const std::byte* from, int64_t bytes) {
-  if (bytes <= kBlockBytes) {
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-    return;
-  }
-  tbb::parallel_for(int64_t{0}, (bytes + kBlockBytes - 1) / kBlockBytes, [&](int64_t block) {
+  cpu::parallel_pieces((bytes + kBlockBytes - 1) / kBlockBytes, [&](int64_t block) {
     const int64_t begin = block * kBlockBytes, size = std::min(kBlockBytes, bytes - begin);
     std::memcpy(to + begin, from + begin, static_cast<size_t>(size));
   });
