@@ -15,7 +15,8 @@ passes::PlanOptions plan_options(const std::set<std::string>& disabled) {
   return {.in_place = on(passes::kInPlaceSwitch),
           .schedule = on(passes::kOrderSwitch),
           .reuse = on(passes::kReuseSwitch),
-          .side_stream = on(passes::kSideStreamSwitch)};
+          .side_stream = on(passes::kSideStreamSwitch),
+          .step_chains = on(passes::kStepChainsSwitch)};
 }
 
 // What the options say, else what the model says.

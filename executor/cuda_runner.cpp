@@ -9,6 +9,7 @@
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/runtime.h"
+#include "executor/cuda_chain.h"
 #include "executor/cuda_transfers.h"
 #include "executor/settled_inputs.h"
 #include "executor/step_call.h"
@@ -31,7 +32,8 @@ class CudaRunner final : public Runner {
         inputs_(plan, device),
         outputs_(plan),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
-        launches_(calls_.size()) {
+        launches_(calls_.size()),
+        chains_(make_cuda_chains(plan, device)) {
     *device_fault() = {};
     const std::vector<uint64_t> settled = settled_inputs(plan);
     const bool can_start_early = cuda::code_can_start_early();
@@ -107,6 +109,7 @@ class CudaRunner final : public Runner {
 
   void capture() {
     const auto begin = std::chrono::steady_clock::now();
+    std::erase_if(chains_, [&](CudaChain& chain) { return !chain.load(calls_, stream_); });
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
     cudaGraph_t graph = nullptr;
     std::vector<cuda::Event> order;
@@ -138,20 +141,37 @@ class CudaRunner final : public Runner {
     for (int32_t step : streams.waits_for)
       if (step >= 0) awaited[static_cast<size_t>(step)] = true;
     bool has_begun[2] = {};  // each stream
-    for (size_t i = 0; i < calls_.size(); ++i) {
+    for (size_t i = 0, end = 0; i < calls_.size(); i = end) {
+      const CudaChain* chain = chain_from(i, streams);
+      end = chain ? chain->end() : i + 1;
       const cudaStream_t stream = launches_[i].stream = streams.aside[i] ? side_.get() : stream_;
       // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
       launches_[i].early = launches_[i].can_start_early && streams.waits_for[i] == StepStreams::kNothing &&
                            std::exchange(has_begun[streams.aside[i]], true);
       if (const int32_t step = streams.waits_for[i]; step != StepStreams::kNothing)
         wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
-      start(calls_[i]);
+      if (chain)
+        start(*chain, i);
+      else
+        start(calls_[i]);
       launches_[i].stream = stream_;
       launches_[i].early = false;
-      if (awaited[i]) done[i] = recorded(stream);
+      for (size_t k = i; k < end; ++k)
+        if (awaited[k]) done[k] = recorded(stream);
     }
     if (streams.last_aside >= 0) wait_on(stream_, done.emplace_back(recorded(side_.get())));
     return done;  // to be kept until the capture ends
+  }
+
+  // The chain that begins with a step, unless streams part its steps.
+  const CudaChain* chain_from(size_t step, const StepStreams& streams) const {
+    for (const CudaChain& chain : chains_) {
+      if (chain.first() != step) continue;
+      for (size_t i = step; i < chain.end(); ++i)
+        if (streams.aside[i] || (i > step && streams.waits_for[i] != StepStreams::kNothing)) return nullptr;
+      return &chain;
+    }
+    return nullptr;
   }
 
   StepStreams streams_of_plan() const {
@@ -176,6 +196,16 @@ class CudaRunner final : public Runner {
       fail("node '{}' ({}, kernel '{}') in entry point '{}': CUDA refused to start it: {} ({})",
            call.step->authored, call.step->op->name(), call.implementation, plan_.entry,
            cudaGetErrorString(status), cudaGetErrorName(status));
+  }
+
+  void start(const CudaChain& chain, size_t first) {
+    chain.start(launches_[first]);
+    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
+      fail(
+          "nodes '{}' to '{}' in entry point '{}': CUDA refused to start the kernel that does them all: {} "
+          "({}); --disable step_chains starts one for each",
+          calls_[first].step->authored, calls_[chain.end() - 1].step->authored, plan_.entry,
+          cudaGetErrorString(status), cudaGetErrorName(status));
   }
 
   // What follows the steps: updates that could not happen in place.
@@ -304,6 +334,7 @@ class CudaRunner final : public Runner {
   int64_t first_bytes_ = 0;
   std::vector<std::byte*> host_inputs_;
   cuda::Stream side_;  // of captures only: in a graph it is a branch
+  std::vector<CudaChain> chains_;
   cuda::GraphExec graph_;
 };
 

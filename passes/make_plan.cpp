@@ -28,6 +28,7 @@ class PlanMaker {
   Plan make() {
     plan_.entry = graph_.name();
     plan_.one_stream = !options_.side_stream;
+    plan_.separate_steps = !options_.step_chains;
     ask_target_about_nodes();
     choose_order();
     for (size_t i = 0; i < order_.size(); ++i) add_step(order_[i], static_cast<int>(i));

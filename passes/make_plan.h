@@ -20,13 +20,15 @@ struct PlanOptions {
   bool schedule = true;  // off: nodes run in the graph's order
   bool reuse = true;     // off: no two buffers share memory
   bool side_stream = true;  // off: a GPU runs one step after the other
+  bool step_chains = true;  // off: a GPU starts a kernel for every step
 };
 
 // The names by which --disable switches them off, beside those of passes.
 inline constexpr std::string_view kOrderSwitch = "node_order", kInPlaceSwitch = "in_place",
-                                  kReuseSwitch = "memory_reuse", kSideStreamSwitch = "side_stream";
+                                  kReuseSwitch = "memory_reuse", kSideStreamSwitch = "side_stream",
+                                  kStepChainsSwitch = "step_chains";
 inline constexpr std::string_view kPlanSwitches[] = {kOrderSwitch, kInPlaceSwitch, kReuseSwitch,
-                                                     kSideStreamSwitch};
+                                                     kSideStreamSwitch, kStepChainsSwitch};
 
 // The order in which make_plan would run the nodes.
 std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options = {});

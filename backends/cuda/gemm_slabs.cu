@@ -6,6 +6,7 @@
 #include "backends/cuda/gemm_slabs.h"
 
 #include "backends/cuda/activate.h"
+#include "backends/cuda/bulk_copy.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/swiglu_formula.h"
 #include "backends/cuda/words.h"
@@ -20,52 +21,6 @@ constexpr int kMostBytes = 112 << 10;
 
 template <class T>
 constexpr int kPack = 16 / sizeof(T);
-
-[[maybe_unused]] __device__ uint32_t shared_address(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
-
-// One barrier per group of warps: its copies report to it how many bytes have come. Compiled for older chips,
-// which never start these kernels, they are empty.
-__device__ void init_barrier(uint64_t* barrier) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
-#endif
-}
-__device__ void let_copies_see_barriers() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-__device__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
-#endif
-}
-__device__ void copy_to_shared(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          shared_address(to)),
-      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
-      : "memory");
-#endif
-}
-__device__ void wait_for_copies(uint64_t* barrier) {
-#if __CUDA_ARCH__ >= 900
-  uint32_t done = 0;
-  while (!done)
-    asm volatile(
-        "{\n\t.reg .pred p;\n\t"
-        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\n\t"
-        "selp.u32 %0, 1, 0, p;\n\t}"
-        : "=r"(done)
-        : "r"(shared_address(barrier))
-        : "memory");
-#endif
-}
 
 // The rows of weights of one group of warps, in shared memory: R of them, k elements each; of a swiglu, first
 // gate's, then up's.
@@ -106,7 +61,7 @@ __device__ void multiply(const Slabs& s, const T* x, const GroupRows<T, R, kSwig
         for (int m = 0; m < M; ++m)
           v[u][m] = *reinterpret_cast<const Words*>(x + min(int64_t{m}, s.m - 1) * s.lda + int64_t{p} * N);
       }
-    wait_for_copies(rows.arrived);
+    wait_for_phase(rows.arrived, 0);
 #pragma unroll
     for (int u = 0; u < kAhead; ++u)
       if (const int p = p0 + u * step; p < packs) {
@@ -179,7 +134,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
   const Rows to_ask_for = rows_of(threadIdx.x);  // of the first threads
 
   if (static_cast<int>(threadIdx.x) < groups) {
-    init_barrier(to_ask_for.arrived);
+    init_barrier(to_ask_for.arrived, 1);
     let_copies_see_barriers();
     if (s.settled) to_ask_for.ask(s, layer, up);
   }

@@ -1,4 +1,4 @@
-// The instructions of Hopper chips (compute capability 9.0a) that products use: barriers that count bytes,
+// The instructions of Hopper chips (compute capability 9.0a) that products use beside those of bulk_copy.h:
 // the engine that copies boxes of a matrix, and the tensor cores that read shared memory. One function each,
 // no policy. Used by hopper_gemm.h; a file that includes this compiles for other chips only where it asks
 // GENESIS_HOPPER first.
@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "backends/cuda/bulk_copy.h"
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define GENESIS_HOPPER 1
 #endif
@@ -15,39 +17,6 @@
 #ifdef GENESIS_HOPPER
 
 namespace genesis::cuda::hopper {
-
-__device__ __forceinline__ uint32_t shared_address(const void* at) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
-}
-
-// --- barriers in shared memory: `arrivals` and all bytes that were announced end a phase
-
-__device__ __forceinline__ void init_barrier(uint32_t barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-// By the thread that made barriers, before others use them and copies report to them.
-__device__ __forceinline__ void publish_barriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-__device__ __forceinline__ void arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ __forceinline__ void arrive_and_expect(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-// Until the phase of this parity is over; a new barrier is in the phase behind one of parity 1.
-__device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity) {
-  uint32_t done = 0;
-  while (!done)
-    asm volatile(
-        "{\n\t.reg .pred p;\n\t"
-        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
-        "selp.u32 %0, 1, 0, p;\n\t}"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-}
 
 // The box at (column, row) of the matrix that `map` describes; its bytes are reported to the barrier.
 __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int column,

@@ -90,14 +90,14 @@ struct Barriers {
 
 __device__ __forceinline__ void init(Barriers& barriers) {
   for (int i = 0; i < kSlices; ++i) {
-    init_barrier(shared_address(&barriers.filled[i]), 1);
-    init_barrier(shared_address(&barriers.free[i]), 8);  // warps that multiply
+    init_barrier(&barriers.filled[i], 1);
+    init_barrier(&barriers.free[i], 8);  // warps that multiply
   }
   for (int i = 0; i < 2; ++i) {
-    init_barrier(shared_address(&barriers.finished[i]), 4);
-    init_barrier(shared_address(&barriers.taken[i]), kEnders);
+    init_barrier(&barriers.finished[i], 4);
+    init_barrier(&barriers.taken[i], kEnders);
   }
-  publish_barriers();
+  let_copies_see_barriers();
 }
 
 // Which slice of the ring is next, and the parity of its phase.
@@ -121,8 +121,8 @@ __device__ void fill_ring(const CUtensorMap* a, const CUtensorMap* b, const Prod
     for (int depth = 0; depth < sizes.depth; depth += kDepth) {
       const uint32_t slice = ring + place.slice * kSliceBytes,
                      filled = shared_address(&barriers.filled[place.slice]);
-      wait(shared_address(&barriers.free[place.slice]), place.parity);
-      arrive_and_expect(filled, kSliceBytes);
+      wait_for_phase(&barriers.free[place.slice], place.parity);
+      expect_bytes(&barriers.filled[place.slice], kSliceBytes);
       copy_box(slice, a, filled, depth, tile.row);
       End::copy_b(slice + kBytesOfA, b, filled, tile.column, depth, sizes);
       place.advance();
@@ -167,7 +167,7 @@ __device__ __forceinline__ void put_down(uint32_t tile, int half, const float (&
 
 __device__ __forceinline__ void arrive_as_warp(uint64_t& barrier) {
   __syncwarp();
-  if (threadIdx.x % 32 == 0) arrive(shared_address(&barrier));
+  if (threadIdx.x % 32 == 0) arrive(&barrier, 1);
 }
 
 // A warpgroup, 0 or 1.
@@ -181,7 +181,7 @@ __device__ __forceinline__ void multiply_tiles(int half, const ProductSizes& siz
     int before = 0;
     for (int depth = 0; depth < sizes.depth; depth += kDepth) {
       const uint32_t slice = ring + place.slice * kSliceBytes;
-      wait(shared_address(&barriers.filled[place.slice]), place.parity);
+      wait_for_phase(&barriers.filled[place.slice], place.parity);
       multiply_slice<End>(d, slice + half * (kBytesOfA / 2), slice + kBytesOfA, depth > 0);
       if (depth > 0) {
         wait_for_products<1>();
@@ -193,7 +193,7 @@ __device__ __forceinline__ void multiply_tiles(int half, const ProductSizes& siz
     wait_for_products<0>();
     pin(d);
     arrive_as_warp(barriers.free[before]);
-    wait(shared_address(&barriers.taken[half]), parity);
+    wait_for_phase(&barriers.taken[half], parity);
     put_down(tile, half, d);
     arrive_as_warp(barriers.finished[half]);
     parity ^= 1;
@@ -212,8 +212,8 @@ __device__ __forceinline__ void end_tiles(const End& end, int ender, const Produ
     const Tile next = tile_at<End>(i + gridDim.x, sizes);
 #pragma unroll 1
     for (int unit = 0; unit < kUnits; ++unit) {
-      if (unit == 0) wait(shared_address(&barriers.finished[0]), parity);
-      if (unit == kMiddle) wait(shared_address(&barriers.finished[1]), parity);
+      if (unit == 0) wait_for_phase(&barriers.finished[0], parity);
+      if (unit == kMiddle) wait_for_phase(&barriers.finished[1], parity);
       work.unit(unit, tile, next);
       if (unit == kMiddle) arrive_as_warp(barriers.taken[0]);
     }

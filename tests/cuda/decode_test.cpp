@@ -23,12 +23,13 @@ class Decode : public ::testing::Test {
 constexpr int64_t kVocabulary = 1000, kPositions = 1024;
 
 // Heads of 64, three query heads to a key head, and sizes that are no multiples of what a block takes.
-std::shared_ptr<const Model> model(const std::string& kind, DType dtype) {
+std::shared_ptr<const Model> model(const std::string& kind, DType dtype,
+                                   const std::string& intermediate = "1000") {
   std::map<std::string, std::string> settings;
   if (kind == "gpt2")
     settings = {{"n_embd", "192"}, {"n_layer", "3"}, {"n_head", "3"}, {"n_positions", "1024"}};
   else
-    settings = {{"hidden_size", "384"},       {"intermediate_size", "1000"},
+    settings = {{"hidden_size", "384"},       {"intermediate_size", intermediate},
                 {"num_hidden_layers", "3"},   {"num_attention_heads", "6"},
                 {"num_key_value_heads", "2"}, {"max_position_embeddings", "1024"}};
   settings["vocab_size"] = std::to_string(kVocabulary);
@@ -84,6 +85,21 @@ TEST_F(Decode, FarPositionsAreTheCpus) {
     Session cpu(model("qwen2", DType::bf16)), cuda(model("qwen2", DType::bf16), {.device = "cuda"});
     expect_alike(decode(cuda, prompt, 12), decode(cpu, prompt, 12), tolerance_of(DType::bf16));
   }
+}
+
+// Where k is whole blocks everywhere, one kernel does all layers; position 1000 has its keys split.
+TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
+  for (DType dtype : {DType::bf16, DType::f16})
+    for (int64_t prompt : {0, 120, 1000}) {
+      SCOPED_TRACE(std::string(name_of(dtype)) + " after " + std::to_string(prompt));
+      const auto whole = model("qwen2", dtype, "992");
+      Session cpu(whole), cuda(whole, {.device = "cuda"}),
+          one_by_one(whole, {.device = "cuda", .disabled_passes = {"step_chains"}});
+      const Logits got = decode(cuda, prompt, 12);
+      expect_alike(got, decode(cpu, prompt, 12), tolerance_of(dtype));
+      expect_alike(got, decode(one_by_one, prompt, 12), tolerance_of(dtype));
+      for (int i = 0; i < 5; ++i) ASSERT_EQ(decode(cuda, prompt, 12), got) << "run " << i;
+    }
 }
 
 TEST_F(Decode, EveryRunHasTheSameBits) {

@@ -1,0 +1,225 @@
+// A step of attention in a chain: a block has one query head and one range of keys; it turns q and the new
+// key itself, and one block of a key head writes the caches. Keys and values of the caches are asked for
+// before q is there. With few keys a block has them all; with more, blocks hand on what they know of a head
+// in words, and the first of them merges. How keys are split depends on their number and the chip. Used by
+// step_chain.cu.
+#pragma once
+
+#include "backends/cuda/chain_kit.h"
+
+namespace genesis::cuda {
+
+inline constexpr int kKeysOfSplit = 128;
+
+// Eight elements each of N vectors, from elements[i] of vector i on. Waits until they are there.
+template <int N>
+__device__ __forceinline__ void read_eights(const ChainVector* const (&vectors)[N], uint32_t tags,
+                                            const int64_t (&elements)[N], Words (&eights)[N]) {
+  uint4 words[2 * N];
+  bool all;
+  do {
+    all = true;
+#pragma unroll
+    for (int i = 0; i < 2 * N; ++i)
+      words[i] = load_words(vectors[i / 2]->words + elements[i / 2] / 2 + i % 2 * 2);
+#pragma unroll
+    for (int i = 0; i < 2 * N; ++i) {
+      const uint32_t tag = tags + vectors[i / 2]->tag;
+      all = all && words[i].y == tag && words[i].w == tag;
+    }
+  } while (!all);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    eights[i] = {words[2 * i].x, words[2 * i].z, words[2 * i + 1].x, words[2 * i + 1].z};
+}
+
+// The lane's part of a head, turned; its partner lane has the other halves.
+template <class T, int kSet>
+__device__ __forceinline__ void turn_head(const Words& head, const ChainShared& shared, int lane_of_set,
+                                          float (&turned)[kChainPack]) {
+  const float sign = lane_of_set < kSet / 2 ? -1.0f : 1.0f;
+#pragma unroll
+  for (int i = 0; i < kChainPack; ++i) {
+    const int pair = lane_of_set % (kSet / 2) * kChainPack + i;
+    const float own = element_of<T>(head, i), other = __shfl_xor_sync(0xffffffffu, own, kSet / 2);
+    turned[i] = widen(narrow<T>(own * shared.cosines[pair] + sign * (other * shared.sines[pair])));
+  }
+}
+
+// The lane's share of q times k.
+template <class T>
+__device__ __forceinline__ float share_of_score(const float (&q)[kChainPack], const Words& k) {
+  float low = 0, high = 0;
+#pragma unroll
+  for (int i = 0; i < kChainPack / 2; ++i) {
+    low = fmaf(q[i], element_of<T>(k, i), low);
+    high = fmaf(q[i + kChainPack / 2], element_of<T>(k, i + kChainPack / 2), high);
+  }
+  return low + high;
+}
+
+template <class T>
+__device__ __forceinline__ void add_value(State<kChainPack>& state, const Words& v, float weight) {
+  if (weight == 0) return;  // what is not seen may be anything
+  state.sum += weight;
+#pragma unroll
+  for (int i = 0; i < kChainPack; ++i) state.y[i] = fmaf(weight, element_of<T>(v, i), state.y[i]);
+}
+
+// Rows of {y [size], maximum, sum}, in order; two elements of y a thread.
+template <int kSize>
+__device__ __forceinline__ float3 merge_rows(const float (*rows)[kMostHeadSize + 4], int count, int pair,
+                                             float& top) {
+  constexpr int kAtOnce = 8;
+  float3 whole{};  // y, y, sum
+  top = -INFINITY;
+#pragma unroll 1
+  for (int first = 0; first < count; first += kAtOnce) {
+    float2 known[kAtOnce], y[kAtOnce];
+    float higher = top;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float* row = rows[min(first + i, count - 1)];
+      known[i] = *reinterpret_cast<const float2*>(row + kSize);
+      y[i] = *reinterpret_cast<const float2*>(row + 2 * pair);
+      if (first + i >= count) known[i].x = -INFINITY;
+      higher = maximum(higher, known[i].x);
+    }
+    if (higher == -INFINITY) continue;
+    const float keep = __expf(top - higher);
+    top = higher;
+    whole = {whole.x * keep, whole.y * keep, whole.z * keep};
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (known[i].x == -INFINITY) continue;
+      const float take = __expf(known[i].x - higher);
+      whole = {fmaf(take, y[i].x, whole.x), fmaf(take, y[i].y, whole.y), fmaf(take, known[i].y, whole.z)};
+    }
+  }
+  return whole;
+}
+
+// What other blocks know of a head.
+template <int kSize>
+__device__ void read_splits(const ChainWord* words, uint32_t tag, int splits, ChainShared& shared) {
+  constexpr int kRow = kSize + 2;
+  for (int i = threadIdx.x; i < splits * kRow; i += kChainThreads) {
+    ChainWord word;
+    do word = load_word(words + i);
+    while (word.y != tag);
+    shared.of_split[i / kRow][i % kRow] = __uint_as_float(word.x);
+  }
+}
+
+template <class T, int kSize>
+__device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& shared, const ChainRun& run,
+                       const StepFeed& coming) {
+  constexpr int kSet = kSize / kChainPack, kKeys = kChainThreads / kSet;  // lanes of a key; keys at once
+  const int start = run.start, thread = static_cast<int>(threadIdx.x);
+  const int splits = max(1, min(s.splits, (start + kKeysOfSplit - 1) / kKeysOfSplit)), split = feed.split;
+  if (feed.head < 0 || split >= splits) {
+    coming.put();
+    return sync_chain();
+  }
+  const int each = ((start + splits - 1) / splits + kKeys - 1) / kKeys * kKeys;
+  const int begin = min(start, split * each), end = min(start, begin + each);
+  const int group = s.heads / s.key_heads, key_head = feed.head / group;
+  const int lane_of_set = thread % kSet, key = thread / kSet;
+  const int64_t step = int64_t{s.key_heads} * kSize,
+                cache_at = int64_t{key_head} * kSize + lane_of_set * kChainPack;
+  T *k_cache = static_cast<T*>(s.k_cache) + cache_at, *v_cache = static_cast<T*>(s.v_cache) + cache_at;
+  const auto load = [&](int j, Words& k, Words& v) {
+    const int64_t at = max(0, min(j, end - 1)) * step;
+    k = *reinterpret_cast<const Words*>(k_cache + at);
+    v = *reinterpret_cast<const Words*>(v_cache + at);
+  };
+  Words k[2], v[2];
+#pragma unroll
+  for (int u = 0; u < 2; ++u) load(begin + key + u * kKeys, k[u], v[u]);
+
+  Words read[3];
+  read_eights({&s.q, &s.k_new, &s.v_new}, run.tags,
+              {int64_t{feed.head} * kSize + lane_of_set * kChainPack, cache_at, cache_at}, read);
+  const Words new_v = read[2];
+  coming.put();
+  __syncwarp();
+  float q[kChainPack], turned[kChainPack];
+  turn_head<T, kSet>(read[0], shared, lane_of_set, q);
+  turn_head<T, kSet>(read[1], shared, lane_of_set, turned);
+  const Words new_k = words_of<T>(turned);
+  const bool has_new = split == splits - 1;
+
+  // Two rounds of keys at a time, with the last the new key; the next two are on their way.
+  State<kChainPack> state;
+#pragma unroll 1
+  for (int j0 = begin;; j0 += 2 * kKeys) {
+    const bool last = j0 + 2 * kKeys >= end;
+    const Words now_k[3] = {k[0], k[1], new_k}, now_v[3] = {v[0], v[1], new_v};
+    const bool seen[3] = {j0 + key < end, j0 + kKeys + key < end, last && has_new && key == 0};
+    if (!last)
+#pragma unroll
+      for (int u = 0; u < 2; ++u) load(j0 + key + (2 + u) * kKeys, k[u], v[u]);
+    float scores[3], top = state.top;
+#pragma unroll
+    for (int u = 0; u < 3; ++u) scores[u] = share_of_score<T>(q, now_k[u]);
+#pragma unroll
+    for (int far = 1; far < kSet; far *= 2)
+#pragma unroll
+      for (int u = 0; u < 3; ++u) scores[u] += __shfl_xor_sync(0xffffffffu, scores[u], far);
+#pragma unroll
+    for (int u = 0; u < 3; ++u) {
+      scores[u] = seen[u] ? scores[u] * s.scale : -INFINITY;
+      top = maximum(top, scores[u]);
+    }
+    if (top != -INFINITY) {
+      const float keep = __expf(state.top - top);
+      state.top = top;
+      state.sum *= keep;
+#pragma unroll
+      for (int i = 0; i < kChainPack; ++i) state.y[i] *= keep;
+#pragma unroll
+      for (int u = 0; u < 3; ++u) add_value<T>(state, now_v[u], seen[u] ? __expf(scores[u] - top) : 0);
+    }
+    if (last) break;
+  }
+  if (has_new && key == 0 && feed.head % group == 0) {
+    *reinterpret_cast<Words*>(k_cache + start * step) = new_k;
+    *reinterpret_cast<Words*>(v_cache + start * step) = new_v;
+  }
+
+  merge_sets<T, kSet>(state);
+  if (thread % kLanes < kSet) {
+    float* row = shared.of_warp[thread / kLanes];
+#pragma unroll
+    for (int i = 0; i < kChainPack; ++i) row[lane_of_set * kChainPack + i] = state.y[i];
+    if (lane_of_set == 0) row[kSize] = state.top, row[kSize + 1] = state.sum;
+  }
+  sync_chain();
+  const uint32_t tag = run.tags + s.tag;
+  ChainWord* words = s.split_words + int64_t{feed.head} * s.splits * (kSize + 2);
+  float top;
+  float3 whole{};
+  if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_warp, kChainWarps, thread, top);
+  if (splits > 1) {
+    if (thread < kSize / 2) {
+      ChainWord* own = words + split * (kSize + 2);
+      store_word(own + 2 * thread, __float_as_uint(whole.x), tag);
+      store_word(own + 2 * thread + 1, __float_as_uint(whole.y), tag);
+      if (thread == 0) {
+        store_word(own + kSize, __float_as_uint(top), tag);
+        store_word(own + kSize + 1, __float_as_uint(whole.z), tag);
+      }
+    }
+    if (split > 0) return;
+    read_splits<kSize>(words, tag, splits, shared);
+    sync_chain();
+    if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_split, splits, thread, top);
+  }
+  if (thread >= kSize / 2) return;
+  const uint32_t y = pair_of<T>(whole.x / whole.z, whole.y / whole.z);
+  const int64_t pair = int64_t{feed.head} * (kSize / 2) + thread;
+  if (s.out) store_word(s.out + pair, y, tag);
+  if (s.y) static_cast<uint32_t*>(s.y)[pair] = y;
+}
+
+}  // namespace genesis::cuda

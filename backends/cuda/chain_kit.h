@@ -1,0 +1,199 @@
+// What the parts of step_chain.cu share: what lies in shared memory, how a block knows its share of a step,
+// and words with tags.
+#pragma once
+
+#include "backends/cuda/key_states.h"
+#include "backends/cuda/step_chain.h"
+#include "backends/cuda/words.h"
+
+namespace genesis::cuda {
+
+inline constexpr int kChainThreads = kChainWarps * kLanes;  // that compute; one more warp feeds the ring
+inline constexpr int kChainPack = 8;                        // elements of 16 bytes
+inline constexpr int kChainBlock = 32;                      // elements of k to two tensor core products
+inline constexpr int kBlockBytes = kChainBlock * 2;
+inline constexpr int kChunks = 32;                      // in the ring at most
+inline constexpr int kChunkRows = 16, kPassChunks = 6;  // chunks whose sums are finished together
+inline constexpr int kStepsAhead = 3;  // the step at hand, the next, and one that a late warp may still read
+inline constexpr int kMostHeadSize = 128, kMostChainSplits = 11;
+inline constexpr int kLeastSharedBytes = 200 << 10;
+
+struct ChainShared {
+  ChainStep steps[kStepsAhead];
+  uint4 zeros;
+  union {
+    float sums[2][kPassChunks * kChainWarps * kChunkRows];  // [chunk][slice of k][row]; two passes take turns
+    float of_split[kMostChainSplits][kMostHeadSize + 4];    // of an attention, behind its first barrier
+  };
+  float squares[2][kChainWarps];  // of x; two steps take turns
+  float cosines[kMostHeadSize / 2], sines[kMostHeadSize / 2];
+  float of_warp[kChainWarps][kMostHeadSize + 4];
+  uint64_t full[kChunks], empty[kChunks];
+  uint32_t at[kChunks],
+      takes[kChunks];  // bytes: where a chunk lies in the ring, and what it keeps from others
+};
+
+// A block's share of a step, and where its weights come from.
+struct ChainFeed {
+  const void* weight[ChainStep::kMostLayers];
+  int32_t first[ChainStep::kMostLayers];
+  int32_t k, layers, swiglu, log_parts, ahead, first_unit = 0, end_unit = 0;  // no unit: nothing to do
+  int32_t row_bytes = 0;                                                      // from row to row in the ring
+  int32_t head = -1, split = 0;                                               // of an attention
+
+  __device__ explicit ChainFeed(const ChainStep& s)
+      : k(s.k), layers(s.layers), swiglu(s.swiglu), log_parts(s.log_parts), ahead(s.ahead) {
+    const int blocks = static_cast<int>(gridDim.x), block = (static_cast<int>(blockIdx.x) + s.shift) % blocks;
+    for (int i = 0; i < ChainStep::kMostLayers; ++i)
+      weight[i] = s.layer[i].weight, first[i] = s.layer[i].first;
+    if (s.kind == ChainStep::kProduct) {
+      first_unit = static_cast<int>(int64_t{block} * s.units / blocks);
+      end_unit = static_cast<int>((int64_t{block} + 1) * s.units / blocks);
+      // Two rows lie in different halves of the banks, or reading eight of them at once would take twice as
+      // long.
+      row_bytes = ((k / kChainBlock + (1 << log_parts) - 1) >> log_parts) * kBlockBytes;
+      row_bytes += row_bytes % (2 * kBlockBytes) == 0 ? kBlockBytes : 0;
+    } else if (const int each = blocks / s.heads; block / each < s.heads && block % each < s.splits) {
+      head = block / each;
+      split = block % each;
+    }
+  }
+
+  // Row `lane` of a chunk that begins with output `row`: of a swiglu, its outputs' rows of gate, then of up.
+  __device__ const void* weight_row(int row, int lane, int outputs, int element_bytes) const {
+    int at = row + lane;
+    const void* from = weight[0];
+    if (swiglu) {
+      if (lane >= outputs) from = weight[1], at -= outputs;
+    } else {
+      int begin = 0;
+#pragma unroll
+      for (int i = 1; i < ChainStep::kMostLayers; ++i)
+        if (i < layers && row + lane >= first[i]) from = weight[i], begin = first[i];
+      at -= begin;
+    }
+    return static_cast<const char*>(from) + int64_t{at} * k * element_bytes;
+  }
+};
+
+// Behind ChainShared: one ChainFeed a step, x, and the ring.
+struct ChainPlaces {
+  ChainFeed* feeds;
+  unsigned char *vector, *ring;
+
+  __host__ __device__ ChainPlaces(const ChainProgram& p, unsigned char* memory) {
+    const auto up = [](int64_t bytes) { return (bytes + 127) / 128 * 128; };
+    feeds = reinterpret_cast<ChainFeed*>(memory + up(sizeof(ChainShared)));
+    vector = memory + up(sizeof(ChainShared)) + up(p.count * int64_t{sizeof(ChainFeed)});
+    ring = vector + up(p.vector_bytes);
+  }
+};
+
+// What the warps that compute know of a run.
+struct ChainRun {
+  uint32_t tags = 0;          // plus a step's tag: the tag of its words
+  int start = 0;              // the new token's position
+  uint32_t chunk = 0;         // of the ring, the next to be used
+  int sums = 0, squares = 0;  // whose turn it is
+};
+
+__device__ __forceinline__ void sync_chain() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kChainThreads) : "memory");
+}
+
+// The step after the one at hand comes while that is done: asked for first, put in its place before a barrier
+// of the step at hand, which makes it seen. Its place is that of the step two before, which nobody reads any
+// more: there was a barrier in the one between.
+class StepFeed {
+ public:
+  __device__ StepFeed(const ChainProgram& program, ChainShared& shared, int i)
+      : lane_(static_cast<int>(threadIdx.x) - (kChainThreads - kLanes)) {
+    there_ = i < program.count && lane_ >= 0 && lane_ < kWords;
+    if (!there_) return;
+    words_ = reinterpret_cast<const uint4*>(program.steps + i)[lane_];
+    to_ = reinterpret_cast<uint4*>(&shared.steps[i % kStepsAhead]) + lane_;
+  }
+  __device__ void put() const {
+    if (there_) *to_ = words_;
+  }
+
+ private:
+  static constexpr int kWords = sizeof(ChainStep) / sizeof(uint4);
+  static_assert(kWords <= kLanes);
+  int lane_;
+  bool there_ = false;
+  uint4 words_;
+  uint4* to_ = nullptr;
+};
+
+// Two words. Volatile: they come from the second-level cache every time.
+__device__ __forceinline__ uint4 load_words(const ChainWord* at) {
+  uint4 words;
+  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "l"(at)
+               : "memory");
+  return words;
+}
+__device__ __forceinline__ ChainWord load_word(const ChainWord* at) {
+  ChainWord word;
+  asm volatile("ld.volatile.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(at) : "memory");
+  return word;
+}
+// One access: a reader sees both halves or none.
+__device__ __forceinline__ void store_word(ChainWord* at, uint32_t value, uint32_t tag) {
+  asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(value), "r"(tag) : "memory");
+}
+
+template <class T>
+__device__ __forceinline__ float low_of(uint32_t pair) {
+  return element_of<T>(Words{pair, 0, 0, 0}, 0);
+}
+template <class T>
+__device__ __forceinline__ float high_of(uint32_t pair) {
+  return element_of<T>(Words{pair, 0, 0, 0}, 1);
+}
+template <class T>
+__device__ __forceinline__ uint32_t pair_of(float low, float high) {
+  const T both[2] = {narrow<T>(low), narrow<T>(high)};
+  uint32_t pair;
+  memcpy(&pair, both, sizeof(pair));
+  return pair;
+}
+
+// Both numbers rounded, and what that took from them.
+template <class T>
+__device__ __forceinline__ void split_pair(float low, float high, uint32_t& rounded, uint32_t& rest) {
+  rounded = pair_of<T>(low, high);
+  rest = pair_of<T>(low - low_of<T>(rounded), high - high_of<T>(rounded));
+}
+
+// Elements 4 i to 4 i + 3 of a vector as two pairs, for N values of i that lie `step` apart, as far as they
+// are below `end`. Waits until they are there.
+template <int N>
+__device__ __forceinline__ void read_fours(const ChainVector& v, uint32_t tags, int i0, int step, int end,
+                                           uint2 (&fours)[N]) {
+  if (!v.words) {
+#pragma unroll
+    for (int u = 0; u < N; ++u)
+      if (i0 + u * step < end) fours[u] = static_cast<const uint2*>(v.memory)[i0 + u * step];
+    return;
+  }
+  const uint32_t tag = tags + v.tag;
+  uint4 words[N];
+  bool all;
+  do {
+    all = true;
+#pragma unroll
+    for (int u = 0; u < N; ++u)
+      if (i0 + u * step < end) words[u] = load_words(v.words + 2 * (i0 + u * step));
+#pragma unroll
+    for (int u = 0; u < N; ++u)
+      if (i0 + u * step < end) all = all && words[u].y == tag && words[u].w == tag;
+  } while (!all);
+#pragma unroll
+  for (int u = 0; u < N; ++u)
+    if (i0 + u * step < end) fours[u] = {words[u].x, words[u].z};
+}
+
+}  // namespace genesis::cuda

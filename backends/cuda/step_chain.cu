@@ -1,0 +1,221 @@
+#include "backends/cuda/step_chain.h"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+
+#include "backends/cuda/activate.h"
+#include "backends/cuda/bulk_copy.h"
+#include "backends/cuda/chain_attention.h"
+#include "backends/cuda/chain_kit.h"
+#include "backends/cuda/chain_product.h"
+#include "backends/cuda/runtime.h"
+#include "backends/cuda/turn_angle.h"
+
+namespace genesis::cuda {
+namespace {
+
+// Weights, in the order in which the other warps want them.
+template <class T>
+__device__ void feed_ring(const ChainProgram& program, ChainShared& shared, const ChainPlaces& places) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const auto ring_bytes = static_cast<uint32_t>(program.ring_bytes);
+  uint32_t next = 0, tail = 0, landed = 0;  // chunks: to be asked for, still in the ring, under way
+  uint32_t head = 0, used = 0;              // bytes of the ring
+#pragma unroll 1
+  for (int i = 0; i < program.count; ++i) {
+    const ChainFeed f = places.feeds[i];
+    const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, blocks = f.k / kChainBlock;
+#pragma unroll 1
+    for (int unit = f.first_unit; unit < f.end_unit; unit += units_of_chunk) {
+      const int outputs = 2 * min(units_of_chunk, f.end_unit - unit), rows = f.swiglu ? 2 * outputs : outputs;
+      const T* row = static_cast<const T*>(f.weight_row(2 * unit, min(lane, rows - 1), outputs, sizeof(T)));
+#pragma unroll 1
+      for (int part = 0; part < 1 << f.log_parts; ++part) {
+        const int begin = part * blocks >> f.log_parts, end = (part + 1) * blocks >> f.log_parts;
+        const auto copied = static_cast<uint32_t>((end - begin) * kBlockBytes),
+                   room = static_cast<uint32_t>(rows * f.row_bytes);
+        const bool wraps = head + room > ring_bytes;
+        const uint32_t takes = room + (wraps ? ring_bytes - head : 0);
+        for (; next - tail >= kChunks || used + takes > ring_bytes; ++tail) {
+          wait_for_phase(&shared.empty[tail % kChunks], tail / kChunks & 1);
+          used -= shared.takes[tail % kChunks];
+        }
+        landed = max(landed, tail);
+        for (; next - landed >= static_cast<uint32_t>(f.ahead); ++landed)
+          wait_for_phase(&shared.full[landed % kChunks], landed / kChunks & 1);
+        const uint32_t at = wraps ? 0 : head;
+        head = at + room;
+        used += takes;
+        uint64_t* full = &shared.full[next % kChunks];
+        if (lane == 0) {
+          shared.takes[next % kChunks] = takes;
+          shared.at[next % kChunks] = at;
+          expect_bytes(full, rows * copied);
+        }
+        __syncwarp();
+        if (lane < rows)
+          stream_to_shared(places.ring + at + lane * f.row_bytes, row + begin * kChainBlock, copied, full);
+        ++next;
+      }
+    }
+  }
+}
+
+// Into the second-level cache, where they stay while weights stream through: what steps read besides weights.
+template <class T>
+__device__ void ask_for_small_tensors(const ChainProgram& program) {
+  constexpr int kLine = 128;
+  const auto ask = [](const void* from, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += kLine)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(from) + at));
+  };
+  for (int i = threadIdx.x; i < program.count * (1 + ChainStep::kMostLayers); i += kChainThreads) {
+    const ChainStep& s = program.steps[i / (1 + ChainStep::kMostLayers)];
+    const int layer = i % (1 + ChainStep::kMostLayers) - 1;
+    if (static_cast<int>(blockIdx.x) != i % static_cast<int>(gridDim.x) || s.kind != ChainStep::kProduct)
+      continue;
+    if (layer < 0) {
+      if (s.norm) ask(s.norm, s.k * int64_t{sizeof(T)});
+    } else if (layer < s.layers && s.layer[layer].bias) {
+      const int end = s.swiglu ? s.n : layer + 1 < s.layers ? s.layer[layer + 1].first : s.n;
+      ask(s.layer[layer].bias, (end - (s.swiglu ? 0 : s.layer[layer].first)) * int64_t{sizeof(T)});
+    }
+  }
+}
+
+__device__ void find_turns(const ChainProgram& program, ChainShared& shared, int start) {
+  const int pairs = program.size / 2;
+  for (int i = threadIdx.x; i < pairs; i += kChainThreads)
+    sine_and_cosine(start * pow(program.theta, -2.0 * i / program.size), shared.sines[i], shared.cosines[i]);
+}
+
+// The last block to be done makes the number of the next run.
+__device__ void count_run(uint32_t* run) {
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  if (atomicAdd(run + 1, 1u) + 1 != gridDim.x) return;
+  run[1] = 0;
+  __threadfence();
+  run[0] += 1;
+}
+
+template <class T, int kSize>
+__global__ void __launch_bounds__(kChainThreads + kLanes, 1)
+    run_chain(const __grid_constant__ ChainProgram program) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  ChainShared& shared = *reinterpret_cast<ChainShared*>(memory);
+  const ChainPlaces places(program, memory);
+  if (threadIdx.x == 0) shared.zeros = {0, 0, 0, 0};
+  for (int i = threadIdx.x; i < program.count; i += blockDim.x) places.feeds[i] = ChainFeed(program.steps[i]);
+  if (threadIdx.x < kChunks) {
+    init_barrier(&shared.full[threadIdx.x], 1);
+    init_barrier(&shared.empty[threadIdx.x], kChainWarps);
+  }
+  StepFeed next_step(program, shared, 0);
+  next_step.put();
+  let_copies_see_barriers();
+  __syncthreads();
+  let_successors_start();
+  if (threadIdx.x >= kChainThreads) return feed_ring<T>(program, shared, places);
+
+  ask_for_small_tensors<T>(program);
+  wait_for_predecessors();
+  ChainRun run{.tags = *program.run * kChainTags};
+  if (program.positions > 0) {
+    const int64_t given = *program.start;
+    run.start = static_cast<int>(given < 0 ? 0 : given >= program.positions ? program.positions - 1 : given);
+    if (given != run.start && blockIdx.x == 0 && threadIdx.x == 0) program.fault(given, program.positions);
+    find_turns(program, shared, run.start);
+  }
+  sync_chain();
+  for (int i = 0; i < program.count; ++i) {
+    const ChainStep& step = shared.steps[i % kStepsAhead];
+    StepFeed coming(program, shared, i + 1);
+    if (step.kind == ChainStep::kAttention)
+      attend<T, kSize>(step, places.feeds[i], shared, run, coming);
+    else
+      multiply<T>(step, places.feeds[i], shared, places, run, coming);
+  }
+  count_run(program.run);
+}
+
+int shared_memory_of_device() {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
+        "asking for shared memory");
+  return bytes;
+}
+
+template <class T, int kSize>
+void start_kernel(const Launch& launch, ChainProgram program) {
+  const int shared = shared_memory_of_device();
+  program.ring_bytes =
+      shared - static_cast<int>(ChainPlaces(program, nullptr).ring - static_cast<unsigned char*>(nullptr));
+  program.ring_bytes -= program.ring_bytes % 128;
+  const auto kernel = run_chain<T, kSize>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  cudaLaunchAttribute attributes[2];
+  attributes[0].id = cudaLaunchAttributeCooperative;
+  attributes[0].val.cooperative = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(launch.multiprocessors);
+  config.blockDim = kChainThreads + kLanes;
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = launch.stream;
+  config.attrs = attributes;
+  config.numAttrs = launch.early ? 2 : 1;
+  cudaLaunchKernelEx(&config, kernel, program);  // the runner asks for errors
+}
+
+template <class T>
+void start_type(const Launch& launch, const ChainProgram& program) {
+  if (program.size == 128) return start_kernel<T, 128>(launch, program);
+  start_kernel<T, 64>(launch, program);
+}
+
+}  // namespace
+
+void plan_product(ChainStep& step, int blocks) {
+  constexpr int kChunkBytes = 30000;  // short enough to be asked for one by one, long enough to be few
+  constexpr int kAheadOfLong = 3;
+  constexpr int kLongLink = 32;  // chunks of a block; memory must not idle between them
+  step.units = step.n / 2;
+  const int units_of_chunk = step.swiglu ? kChunkRows / 4 : kChunkRows / 2,
+            units = (step.units + blocks - 1) / blocks,
+            chunks = (units + units_of_chunk - 1) / units_of_chunk, k_blocks = step.k / kChainBlock;
+  // Warps share a chunk so that the one with most to do has as little as can be.
+  int least = INT_MAX;
+  for (int log = 0; 1 << log <= std::min(kChainWarps, k_blocks); ++log) {
+    const int groups = kChainWarps >> log;
+    const int most = ((k_blocks + (1 << log) - 1) >> log) * ((chunks + groups - 1) / groups);
+    if (most <= least) least = most, step.log_slices = log;
+  }
+  const int rows = (step.swiglu ? 4 : 2) * std::min(units, units_of_chunk);
+  step.log_parts = 0;
+  while (step.log_parts < step.log_slices && rows * step.k * 2 >> step.log_parts > kChunkBytes)
+    ++step.log_parts;
+  step.ahead = chunks << step.log_parts >= kLongLink ? kAheadOfLong : 1;
+}
+
+int chain_splits(int heads, int blocks) { return std::clamp(blocks / heads, 0, kMostChainSplits); }
+
+int64_t split_words(int heads, int size, int blocks) {
+  return int64_t{heads} * chain_splits(heads, blocks) * (size + 2);
+}
+
+bool can_start_chains() {
+  int cooperative = 0;
+  check(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, current_device()),
+        "asking for cooperative launches");
+  return cooperative != 0 && code_can_start_early() && shared_memory_of_device() >= kLeastSharedBytes;
+}
+
+void start_chain(const Launch& launch, const ChainProgram& program) {
+  if (program.dtype == DType::f16) return start_type<__half>(launch, program);
+  start_type<__nv_bfloat16>(launch, program);
+}
+
+}  // namespace genesis::cuda

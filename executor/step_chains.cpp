@@ -1,0 +1,216 @@
+#include "executor/step_chains.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "executor/settled_inputs.h"
+
+namespace genesis {
+namespace {
+
+using Kind = cuda::LinkShape::Kind;
+
+bool overlap(const BufferRef& a, const BufferRef& b) {
+  if (a.space != b.space || (a.space != Space::kArena && a.index != b.index)) return false;
+  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+bool any_overlap(const std::vector<BufferRef>& buffers, const BufferRef& with) {
+  return std::any_of(buffers.begin(), buffers.end(), [&](const BufferRef& b) { return overlap(b, with); });
+}
+
+// Whether something from step `end` on reads what `step` has left in `buffer`.
+bool is_read_later(const Plan& plan, size_t step, size_t end, const BufferRef& buffer) {
+  for (size_t i = step + 1; i < plan.steps.size(); ++i) {
+    if (i >= end && any_overlap(plan.steps[i].inputs, buffer)) return true;
+    if (any_overlap(plan.steps[i].outputs, buffer)) return false;  // its memory has another use
+  }
+  for (const PlanPort& port : plan.outputs)
+    if (overlap(port.buffer, buffer)) return true;
+  for (const StateCopy& copy : plan.state_copies)
+    if (overlap(copy.source, buffer)) return true;
+  return buffer.space != Space::kArena;
+}
+
+// A chain while it grows. done_before(j) are the links that all blocks are done with before any block writes
+// what j gives: those whose whole results j waits for, and what is done before them.
+class Growing {
+ public:
+  Growing(const Plan& plan, const std::vector<uint64_t>& settled) : plan_(plan), settled_(settled) {}
+
+  // False, and nothing has changed, where the step cannot be the next link.
+  bool add(size_t step) {
+    const Step& s = plan_.steps[step];
+    const auto shape = cuda::link_of({*s.op, s.attributes, s.input_types, s.output_types});
+    if (!shape || !is_settled(s, *shape, step) || !goes_with_the_others(*shape, s)) return false;
+    ChainLink link{.step = step, .shape = *shape};
+    for (int input : shape->vectors()) {
+      const auto source = find(s.inputs[static_cast<size_t>(input)]);
+      if (!source || (source->link < 0 && shape->kind == Kind::kAttention)) return false;
+      link.sources.push_back(*source);
+    }
+    if (shape->addend >= 0) {
+      const auto source = find(s.inputs[static_cast<size_t>(shape->addend)]);
+      if (!source) return false;
+      link.addend = *source;
+    }
+    std::vector<bool> before = done_before(link);
+    if (!may_write(s, *shape, before)) return false;
+    links_.push_back(std::move(link));
+    before_.push_back(std::move(before));
+    return true;
+  }
+
+  size_t size() const { return links_.size(); }
+
+  StepChain finish() {
+    StepChain chain;
+    for (size_t i = 0; i < links_.size(); ++i) {
+      ChainLink& link = links_[i];
+      const Step& step = plan_.steps[link.step];
+      for (size_t o = 0; o < link.shape.elements.size(); ++o)
+        link.kept.push_back(is_read_later(plan_, link.step, links_.back().step + 1, step.outputs[o]));
+      if (!is_read(i)) continue;
+      link.slot = free_slot(i);
+      chain.slot_elements = std::max(chain.slot_elements, given(link.shape));
+    }
+    chain.slots = static_cast<int>(occupants_.size());
+    chain.links = std::move(links_);
+    return chain;
+  }
+
+ private:
+  static int64_t given(const cuda::LinkShape& shape) {
+    return std::accumulate(shape.elements.begin(), shape.elements.end(), int64_t{0});
+  }
+
+  // Weights are asked for before anything that runs ahead has ended; caches are changed where they are.
+  bool is_settled(const Step& s, const cuda::LinkShape& shape, size_t step) const {
+    for (int input : shape.settled(s.inputs.size()))
+      if (input >= 64 || !(settled_[step] >> input & 1)) return false;
+    if (shape.kind == Kind::kProduct) return true;
+    // They are read before anything is waited for.
+    for (const ChainLink& other : links_)
+      for (const BufferRef& written : plan_.steps[other.step].outputs)
+        if (overlap(written, s.inputs[3]) || overlap(written, s.inputs[4])) return false;
+    return s.inputs[3] == s.outputs[1] && s.inputs[4] == s.outputs[2];
+  }
+
+  // One dtype; one way to turn heads, by one start.
+  bool goes_with_the_others(const cuda::LinkShape& shape, const Step& s) const {
+    for (const ChainLink& other : links_) {
+      if (other.shape.dtype != shape.dtype) return false;
+      if (other.shape.kind != shape.kind || shape.kind == Kind::kProduct) continue;
+      if (other.shape.size != shape.size || other.shape.theta != shape.theta ||
+          other.shape.positions != shape.positions || !(plan_.steps[other.step].inputs[5] == s.inputs[5]))
+        return false;
+    }
+    return true;
+  }
+
+  // Nothing where a link writes a part of it, or other memory of it.
+  std::optional<ChainSource> find(const BufferRef& buffer) const {
+    for (size_t i = links_.size(); i-- > 0;) {
+      const Step& step = plan_.steps[links_[i].step];
+      int64_t element = 0;
+      for (size_t o = 0; o < step.outputs.size(); ++o) {
+        const bool is_given = o < links_[i].shape.elements.size();
+        if (is_given && step.outputs[o] == buffer) return ChainSource{static_cast<int>(i), element};
+        if (overlap(step.outputs[o], buffer)) return std::nullopt;
+        if (is_given) element += links_[i].shape.elements[o];
+      }
+    }
+    return ChainSource{};
+  }
+
+  std::vector<bool> done_before(const ChainLink& link) const {
+    std::vector<bool> done(links_.size(), false);
+    for (size_t i = 0; i < links_.size(); ++i)
+      if (waits_for_all_of(link, i)) {
+        done[i] = true;
+        for (size_t j = 0; j < i; ++j)
+          if (before_[i][j]) done[j] = true;
+      }
+    return done;
+  }
+
+  // Sources that together are all that link i gives. Every head of an attention waits for its own part alone,
+  // but what it gives is complete when all heads are done.
+  bool waits_for_all_of(const ChainLink& link, size_t i) const {
+    int64_t asked = 0;
+    const Step& step = plan_.steps[link.step];
+    const std::vector<int> inputs = link.shape.vectors();
+    for (size_t s = 0; s < inputs.size(); ++s)
+      if (link.sources[s].link == static_cast<int>(i))
+        asked += step.input_types[static_cast<size_t>(inputs[s])].numel();
+    return asked == given(links_[i].shape);
+  }
+
+  // What links ahead read from memory, or write there, must be done with before this step writes over it.
+  bool may_write(const Step& s, const cuda::LinkShape& shape, const std::vector<bool>& before) const {
+    for (size_t i = 0; i < links_.size(); ++i) {
+      if (before[i]) continue;
+      const Step& other = plan_.steps[links_[i].step];
+      for (const BufferRef& out : s.outputs)
+        if (any_overlap(other.inputs, out) || any_overlap(other.outputs, out)) return false;
+    }
+    // An addend may lie where the result goes: one thread reads and writes an element. Other inputs may not.
+    for (size_t i = 0; i < s.inputs.size(); ++i) {
+      const bool in_place = shape.kind == Kind::kAttention && (i == 3 || i == 4);
+      if (in_place || static_cast<int>(i) == shape.addend) continue;
+      if (any_overlap(s.outputs, s.inputs[i])) return false;
+    }
+    return true;
+  }
+
+  // One whose link is done with by everybody who reads it, or a new one.
+  int free_slot(size_t link) {
+    const auto is_done = [&](size_t i) { return before_[link][i]; };
+    for (size_t slot = 0; slot < occupants_.size(); ++slot) {
+      const size_t occupant = occupants_[slot];
+      bool free = is_done(occupant);
+      for (size_t r = occupant + 1; r < links_.size() && free; ++r)
+        if (reads(links_[r], occupant)) free = r < link && is_done(r);
+      if (!free) continue;
+      occupants_[slot] = link;
+      return static_cast<int>(slot);
+    }
+    occupants_.push_back(link);
+    return static_cast<int>(occupants_.size()) - 1;
+  }
+
+  bool is_read(size_t link) const {
+    return std::any_of(links_.begin(), links_.end(), [&](const ChainLink& l) { return reads(l, link); });
+  }
+
+  static bool reads(const ChainLink& link, size_t what) {
+    const auto is_it = [&](const ChainSource& s) { return s.link == static_cast<int>(what); };
+    return is_it(link.addend) || std::any_of(link.sources.begin(), link.sources.end(), is_it);
+  }
+
+  const Plan& plan_;
+  const std::vector<uint64_t>& settled_;
+  std::vector<ChainLink> links_;
+  std::vector<std::vector<bool>> before_;
+  std::vector<size_t> occupants_;  // by slot
+};
+
+}  // namespace
+
+std::vector<StepChain> find_step_chains(const Plan& plan) {
+  const std::vector<uint64_t> settled = settled_inputs(plan);
+  std::vector<StepChain> chains;
+  for (size_t step = 0; step < plan.steps.size();) {
+    Growing chain(plan, settled);
+    while (chain.size() < kMostLinks && step + chain.size() < plan.steps.size() &&
+           chain.add(step + chain.size())) {
+    }
+    const size_t links = chain.size();
+    if (links >= kLeastLinks) chains.push_back(chain.finish());
+    step += std::max<size_t>(links, 1);
+  }
+  return chains;
+}
+
+}  // namespace genesis
