@@ -30,7 +30,6 @@ CudaChain::CudaChain(StepChain chain, int device)
   run_ = cuda::allocate(device, 2 * sizeof(uint32_t));
   program_.dtype = chain_.links[0].shape.dtype;
   program_.steps = reinterpret_cast<const ChainStep*>(steps_.get());
-  program_.count = static_cast<int32_t>(chain_.links.size());
   program_.run = reinterpret_cast<uint32_t*>(run_.get());
   int64_t split_words = 0;
   for (const ChainLink& link : chain_.links) {
@@ -38,7 +37,7 @@ CudaChain::CudaChain(StepChain chain, int device)
     if (shape.kind == LinkShape::Kind::kProduct) {
       const int64_t bytes = shape.k * (shape.norm >= 0 ? int64_t{sizeof(float)} : 2);
       program_.vector_bytes = std::max(program_.vector_bytes, static_cast<int32_t>(bytes));
-    } else {
+    } else if (shape.kind == LinkShape::Kind::kAttention) {
       program_.size = shape.size;
       program_.positions = static_cast<int32_t>(shape.positions);
       program_.theta = shape.theta;
@@ -80,8 +79,17 @@ void CudaChain::describe_product(const ChainLink& link, const StepCall& call, Ch
   cuda::plan_product(step, blocks_);
 }
 
-void CudaChain::describe_attention(const ChainLink& link, const StepCall& call, ChainStep& step) {
+void CudaChain::describe_attention(const ChainLink& link, std::span<const StepCall> calls, ChainStep& step) {
   const LinkShape& shape = link.shape;
+  const StepCall& call = calls[link.step];
+  const auto take_norm = [&](int norm, const void*& weight, float& eps) {
+    if (norm < 0) return;
+    const ChainLink& taken = chain_.links[static_cast<size_t>(norm)];
+    weight = calls[taken.step].inputs[1].data;
+    eps = taken.shape.eps;
+  };
+  take_norm(link.q_norm, step.q_norm, step.q_eps);
+  take_norm(link.k_norm, step.k_norm, step.k_eps);
   step.kind = ChainStep::kAttention;
   step.heads = shape.heads;
   step.key_heads = shape.key_heads;
@@ -97,16 +105,16 @@ void CudaChain::describe_attention(const ChainLink& link, const StepCall& call, 
   program_.start = call.inputs[5].as<const int64_t>();
 }
 
-ChainStep CudaChain::describe(const ChainLink& link, const StepCall& call) {
+ChainStep CudaChain::describe(const ChainLink& link, std::span<const StepCall> calls) {
   const auto index = static_cast<int>(&link - chain_.links.data());
   ChainStep step;
   step.tag = tag_of(index);
   step.shift = static_cast<int32_t>(int64_t{index} * 37 % blocks_);
   if (link.slot >= 0) step.out = reinterpret_cast<ChainWord*>(words_.get()) + link.slot * slot_words(chain_);
   if (link.shape.kind == LinkShape::Kind::kProduct)
-    describe_product(link, call, step);
+    describe_product(link, calls[link.step], step);
   else
-    describe_attention(link, call, step);
+    describe_attention(link, calls, step);
   return step;
 }
 
@@ -118,8 +126,9 @@ bool CudaChain::load(std::span<const StepCall> calls, cudaStream_t stream) {
       if (view.numel() > 1 && !is_aligned(view.data, 16)) return false;
     for (const TensorView& view : call.outputs)
       if (!is_aligned(view.data, 16)) return false;
-    steps.push_back(describe(link, call));
+    if (link.shape.kind != LinkShape::Kind::kHeadNorm) steps.push_back(describe(link, calls));
   }
+  program_.count = static_cast<int32_t>(steps.size());
   cuda::check(cudaMemcpyAsync(steps_.get(), steps.data(), steps.size() * sizeof(ChainStep),
                               cudaMemcpyHostToDevice, stream),
               "loading a chain");
@@ -142,7 +151,7 @@ std::vector<CudaChain> make_cuda_chains(const Plan& plan, int device) {
   if (plan.separate_steps || !cuda::can_start_chains()) return chains;
   for (StepChain& chain : find_step_chains(plan)) {
     const auto fits = [&](const ChainLink& link) {
-      return link.shape.kind == LinkShape::Kind::kProduct ||
+      return link.shape.kind != LinkShape::Kind::kAttention ||
              link.shape.heads <= cuda::current_chip().multiprocessors;
     };
     if (std::all_of(chain.links.begin(), chain.links.end(), fits))

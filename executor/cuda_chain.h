@@ -27,9 +27,9 @@ class CudaChain {
   size_t end() const { return chain_.end(); }
 
  private:
-  cuda::ChainStep describe(const ChainLink& link, const StepCall& call);
+  cuda::ChainStep describe(const ChainLink& link, std::span<const StepCall> calls);
   void describe_product(const ChainLink& link, const StepCall& call, cuda::ChainStep& step) const;
-  void describe_attention(const ChainLink& link, const StepCall& call, cuda::ChainStep& step);
+  void describe_attention(const ChainLink& link, std::span<const StepCall> calls, cuda::ChainStep& step);
   cuda::ChainVector vector(const ChainSource& source, const void* memory) const;
 
   StepChain chain_;

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
 #include "executor/settled_inputs.h"
+#include "schema/ops/cached_attention.h"
 
 namespace genesis {
 namespace {
 
 using Kind = cuda::LinkShape::Kind;
+
+constexpr std::string_view kAttention = ops::CachedAttention::info.name;
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
   if (a.space != b.space || (a.space != Space::kArena && a.index != b.index)) return false;
@@ -47,16 +51,17 @@ class Growing {
     ChainLink link{.step = step, .shape = *shape};
     for (int input : shape->vectors()) {
       const auto source = find(s.inputs[static_cast<size_t>(input)]);
-      if (!source || (source->link < 0 && shape->kind == Kind::kAttention)) return false;
+      if (!source || (source->link < 0 && shape->kind != Kind::kProduct)) return false;
       link.sources.push_back(*source);
     }
+    if (!take_norms(link) || (shape->kind == Kind::kHeadNorm && !only_attention_reads(step))) return false;
     if (shape->addend >= 0) {
       const auto source = find(s.inputs[static_cast<size_t>(shape->addend)]);
       if (!source) return false;
       link.addend = *source;
     }
     std::vector<bool> before = done_before(link);
-    if (!may_write(s, *shape, before)) return false;
+    if (shape->kind != Kind::kHeadNorm && !may_write(s, *shape, before)) return false;
     links_.push_back(std::move(link));
     before_.push_back(std::move(before));
     return true;
@@ -85,11 +90,37 @@ class Growing {
     return std::accumulate(shape.elements.begin(), shape.elements.end(), int64_t{0});
   }
 
+  // The norms of q and k are a part of the attention that reads them, and nobody else's.
+  bool take_norms(ChainLink& link) const {
+    for (size_t i = 0; i < link.sources.size(); ++i) {
+      ChainSource& source = link.sources[i];
+      if (source.link < 0) continue;
+      const ChainLink& norm = links_[static_cast<size_t>(source.link)];
+      if (norm.shape.kind != Kind::kHeadNorm) continue;
+      if (link.shape.kind != Kind::kAttention || i > 1 || norm.shape.size != link.shape.size) return false;
+      (i == 0 ? link.q_norm : link.k_norm) = source.link;
+      source = norm.sources[0];
+    }
+    return true;
+  }
+
+  bool only_attention_reads(size_t step) const {
+    const BufferRef& buffer = plan_.steps[step].outputs[0];
+    for (size_t i = step + 1; i < plan_.steps.size(); ++i) {
+      const Step& later = plan_.steps[i];
+      for (size_t input = 0; input < later.inputs.size(); ++input)
+        if (overlap(later.inputs[input], buffer) && (later.op->name() != kAttention || input > 1))
+          return false;
+      if (any_overlap(later.outputs, buffer)) return true;
+    }
+    return !is_read_later(plan_, step, plan_.steps.size(), buffer);
+  }
+
   // Weights are asked for before anything that runs ahead has ended; caches are changed where they are.
   bool is_settled(const Step& s, const cuda::LinkShape& shape, size_t step) const {
     for (int input : shape.settled(s.inputs.size()))
       if (input >= 64 || !(settled_[step] >> input & 1)) return false;
-    if (shape.kind == Kind::kProduct) return true;
+    if (shape.kind != Kind::kAttention) return true;
     // They are read before anything is waited for.
     for (const ChainLink& other : links_)
       for (const BufferRef& written : plan_.steps[other.step].outputs)
@@ -101,7 +132,7 @@ class Growing {
   bool goes_with_the_others(const cuda::LinkShape& shape, const Step& s) const {
     for (const ChainLink& other : links_) {
       if (other.shape.dtype != shape.dtype) return false;
-      if (other.shape.kind != shape.kind || shape.kind == Kind::kProduct) continue;
+      if (other.shape.kind != shape.kind || shape.kind != Kind::kAttention) continue;
       if (other.shape.size != shape.size || other.shape.theta != shape.theta ||
           other.shape.positions != shape.positions || !(plan_.steps[other.step].inputs[5] == s.inputs[5]))
         return false;
@@ -150,7 +181,7 @@ class Growing {
   // What links ahead read from memory, or write there, must be done with before this step writes over it.
   bool may_write(const Step& s, const cuda::LinkShape& shape, const std::vector<bool>& before) const {
     for (size_t i = 0; i < links_.size(); ++i) {
-      if (before[i]) continue;
+      if (before[i] || links_[i].shape.kind == Kind::kHeadNorm) continue;  // done, or touches no memory
       const Step& other = plan_.steps[links_[i].step];
       for (const BufferRef& out : s.outputs)
         if (any_overlap(other.inputs, out) || any_overlap(other.outputs, out)) return false;

@@ -33,6 +33,23 @@ __device__ __forceinline__ void read_eights(const ChainVector* const (&vectors)[
     eights[i] = {words[2 * i].x, words[2 * i].z, words[2 * i + 1].x, words[2 * i + 1].z};
 }
 
+// The lane's part of a head after rms_norm, as T rounds it.
+template <class T, int kSet>
+__device__ __forceinline__ Words normalise_head(const Words& head, const Words& gain, float eps) {
+  float x[kChainPack], squares = 0;
+#pragma unroll
+  for (int i = 0; i < kChainPack; ++i) {
+    x[i] = element_of<T>(head, i);
+    squares = fmaf(x[i], x[i], squares);
+  }
+#pragma unroll
+  for (int far = 1; far < kSet; far *= 2) squares += __shfl_xor_sync(0xffffffffu, squares, far);
+  const float scale = rsqrtf(squares * (1.0f / (kSet * kChainPack)) + eps);
+#pragma unroll
+  for (int i = 0; i < kChainPack; ++i) x[i] *= scale * element_of<T>(gain, i);
+  return words_of<T>(x);
+}
+
 // The lane's part of a head, turned; its partner lane has the other halves.
 template <class T, int kSet>
 __device__ __forceinline__ void turn_head(const Words& head, const ChainShared& shared, int lane_of_set,
@@ -137,12 +154,17 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
 #pragma unroll
   for (int u = 0; u < 2; ++u) load(begin + key + u * kKeys, k[u], v[u]);
 
+  Words q_gain{}, k_gain{};
+  if (s.q_norm) q_gain = static_cast<const Words*>(s.q_norm)[lane_of_set];
+  if (s.k_norm) k_gain = static_cast<const Words*>(s.k_norm)[lane_of_set];
   Words read[3];
   read_eights({&s.q, &s.k_new, &s.v_new}, run.tags,
               {int64_t{feed.head} * kSize + lane_of_set * kChainPack, cache_at, cache_at}, read);
   const Words new_v = read[2];
   coming.put();
   __syncwarp();
+  if (s.q_norm) read[0] = normalise_head<T, kSet>(read[0], q_gain, s.q_eps);
+  if (s.k_norm) read[1] = normalise_head<T, kSet>(read[1], k_gain, s.k_eps);
   float q[kChainPack], turned[kChainPack];
   turn_head<T, kSet>(read[0], shared, lane_of_set, q);
   turn_head<T, kSet>(read[1], shared, lane_of_set, turned);

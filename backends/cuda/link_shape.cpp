@@ -4,6 +4,7 @@
 
 #include "schema/ops/cached_attention.h"
 #include "schema/ops/matmul.h"
+#include "schema/ops/norm.h"
 #include "schema/ops/norm_linear.h"
 
 namespace genesis::cuda {
@@ -91,6 +92,23 @@ std::optional<LinkShape> cached_attention(const KernelQuery& query) {
   return shape;
 }
 
+std::optional<LinkShape> head_norm(const KernelQuery& query) {
+  const auto op = from_attributes<ops::RmsNorm>(query.attributes);
+  const TensorType& x = query.inputs[0];
+  LinkShape shape;
+  shape.kind = LinkShape::Kind::kHeadNorm;
+  shape.dtype = x.dtype;
+  if (!op.has_weight || op.num_axes != 1 || query.inputs[1].dtype != x.dtype || x.shape.rank() < 2)
+    return std::nullopt;
+  shape.size = static_cast<int>(x.shape[x.shape.rank() - 1].value());
+  if (x.numel() == 0) return std::nullopt;
+  shape.heads = static_cast<int>(x.numel() / shape.size);
+  shape.eps = static_cast<float>(op.eps);
+  shape.norm = 1;
+  shape.elements = {x.numel()};
+  return shape;
+}
+
 }  // namespace
 
 std::vector<int> LinkShape::vectors() const {
@@ -113,6 +131,7 @@ std::optional<LinkShape> link_of(const KernelQuery& query) {
   if (op == ops::LinearSwiglu::info.name) shape = linear_swiglu(query);
   if (op == ops::NormLinear::info.name) shape = norm_linear(query);
   if (op == ops::CachedAttention::info.name) shape = cached_attention(query);
+  if (op == ops::RmsNorm::info.name) shape = head_norm(query);
   if (shape && shape->dtype != DType::bf16 && shape->dtype != DType::f16) return std::nullopt;
   return shape;
 }

@@ -1,5 +1,6 @@
 // Which steps can be links of a chain (step_chain.h), and what such a link computes: one row of x against
-// weights, or one new token against its caches. Needs no device. Used by executor/step_chains.cpp.
+// weights, one new token against its caches, or the norm of each head of a new token. Needs no device. Used
+// by executor/step_chains.cpp.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 namespace genesis::cuda {
 
 struct LinkShape {
-  enum class Kind { kProduct, kAttention };
+  enum class Kind { kProduct, kAttention, kHeadNorm };
   static constexpr int kMostLayers = 4;
   static constexpr int kNone = -1;
 
@@ -24,10 +25,10 @@ struct LinkShape {
   int64_t k = 0;
   std::vector<int64_t> n;  // rows of each weight
   bool swiglu = false;
-  float eps = 0;
+  float eps = 0;  // of kHeadNorm too
   int norm = kNone, weight = kNone, bias = kNone, addend = kNone;
 
-  // kAttention: as ops::CachedAttention has it.
+  // kAttention: as ops::CachedAttention has it. kHeadNorm: heads, of that size.
   int heads = 0, key_heads = 0, size = 0;
   int64_t positions = 0;
   float scale = 1;

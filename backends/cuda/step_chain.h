@@ -60,6 +60,8 @@ struct alignas(16) ChainStep {
   int32_t heads = 0, key_heads = 0, splits = 0;
   float scale = 1;
   ChainVector q, k_new, v_new;
+  const void *q_norm = nullptr, *k_norm = nullptr;  // [size]: rms_norm of each head first; or null
+  float q_eps = 0, k_eps = 0;
   void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
   ChainWord* split_words = nullptr;  // [head][split][size + 2] words of one f32
 };

@@ -1,5 +1,7 @@
 // Decoding on a GPU, where kernels start before those ahead of them have ended: token after token as on the
 // CPU, the same bits in every run, and with every way to compute a layer. Skipped where there is no GPU.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "executor/session.h"
@@ -89,17 +91,18 @@ TEST_F(Decode, FarPositionsAreTheCpus) {
 
 // Where k is whole blocks everywhere, one kernel does all layers; position 1000 has its keys split.
 TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
-  for (DType dtype : {DType::bf16, DType::f16})
-    for (int64_t prompt : {0, 120, 1000}) {
-      SCOPED_TRACE(std::string(name_of(dtype)) + " after " + std::to_string(prompt));
-      const auto whole = model("qwen2", dtype, "992");
-      Session cpu(whole), cuda(whole, {.device = "cuda"}),
-          one_by_one(whole, {.device = "cuda", .disabled_passes = {"step_chains"}});
-      const Logits got = decode(cuda, prompt, 12);
-      expect_alike(got, decode(cpu, prompt, 12), tolerance_of(dtype));
-      expect_alike(got, decode(one_by_one, prompt, 12), tolerance_of(dtype));
-      for (int i = 0; i < 5; ++i) ASSERT_EQ(decode(cuda, prompt, 12), got) << "run " << i;
-    }
+  for (const char* kind : {"qwen2", "qwen3"})
+    for (DType dtype : {DType::bf16, DType::f16})
+      for (int64_t prompt : {0, 120, 1000}) {
+        SCOPED_TRACE(fmt::format("{} {} after {}", kind, name_of(dtype), prompt));
+        const auto whole = model(kind, dtype, "992");
+        Session cpu(whole), cuda(whole, {.device = "cuda"}),
+            one_by_one(whole, {.device = "cuda", .disabled_passes = {"step_chains"}});
+        const Logits got = decode(cuda, prompt, 12);
+        expect_alike(got, decode(cpu, prompt, 12), tolerance_of(dtype));
+        expect_alike(got, decode(one_by_one, prompt, 12), tolerance_of(dtype));
+        for (int i = 0; i < 5; ++i) ASSERT_EQ(decode(cuda, prompt, 12), got) << "run " << i;
+      }
 }
 
 TEST_F(Decode, EveryRunHasTheSameBits) {

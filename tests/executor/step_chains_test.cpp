@@ -61,6 +61,23 @@ TEST(StepChains, DecodingIsOneChainOfAllLayersAndTheHead) {
   EXPECT_LE(chain.slots, 4);
 }
 
+TEST(StepChains, AnAttentionTakesTheNormsOfItsHeads) {
+  const auto model = language_model("qwen3", "3");
+  const Found found = chains_of(*model, "decode");
+  ASSERT_EQ(found.chains.size(), 1u);
+  const StepChain& chain = found.chains[0];
+  ASSERT_EQ(chain.links.size(), 3 * 7 + 1u);
+  for (size_t i = 0; i + 1 < chain.links.size(); ++i) {
+    const ChainLink& link = chain.links[i];
+    EXPECT_EQ(link.shape.kind == Kind::kHeadNorm, i % 7 == 1 || i % 7 == 2) << i;
+    EXPECT_EQ(link.slot < 0, link.shape.kind == Kind::kHeadNorm) << i;
+    if (link.shape.kind != Kind::kAttention) continue;
+    // It reads what the norms read, whichever of them comes first.
+    EXPECT_EQ(link.q_norm + link.k_norm, static_cast<int>(2 * i) - 3);
+    for (const ChainSource& source : link.sources) EXPECT_EQ(source.link, static_cast<int>(i) - 3);
+  }
+}
+
 // A slot is free once everything that reads it is done before anybody writes it again: along the chain of
 // vectors that links wait for.
 void expect_slots_are_safe(const StepChain& chain) {
