@@ -19,6 +19,20 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global) {
                : "memory");
 }
 
+// As copy_async, of what is not read again soon: `policy` is evict_first_policy(), by which it is the first
+// to leave the second-level cache, and what was written stays for who reads it next.
+__device__ __forceinline__ uint64_t evict_first_policy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+__device__ __forceinline__ void copy_async_once(void* shared, const void* global, uint64_t policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
+               "l"(global), "l"(policy)
+               : "memory");
+}
+
 // Ends a batch of copies, which may be empty.
 __device__ __forceinline__ void end_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

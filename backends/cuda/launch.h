@@ -74,6 +74,13 @@ struct EarlyLaunch {
   }
 };
 
+// How a step starts another kernel behind one of its own, which is then all that it waits for.
+inline Launch behind_own_kernel(const KernelContext& c) {
+  Launch launch = launch_of(c);
+  launch.early = launch.can_start_early;
+  return launch;
+}
+
 inline int64_t blocks_for(int64_t items, int64_t per_block) { return (items + per_block - 1) / per_block; }
 
 #ifdef __CUDACC__

@@ -1,10 +1,9 @@
-// Cross-entropy of rows that the registers of their threads can hold, against class indices: the next row is
-// on its way while one is worked on, and rows are many to a block, so that few sums are left to add. What
+// Cross-entropy of rows that the registers of their threads can hold, against class indices. Rows are dealt
+// in small blocks, which end without waiting for anybody: a kernel behind them adds up what they leave. What
 // these kernels are told, and how losses are added, serves those for other rows too. Used by kernels/loss.cu.
 #pragma once
 
 #include "backends/cuda/exponential.h"
-#include "backends/cuda/last_block.h"
 #include "backends/cuda/rows.h"
 #include "backends/cuda/wide_vector.h"
 #include "backends/cuda/words.h"
@@ -18,6 +17,7 @@ struct alignas(16) LossTotals {
 };
 
 inline constexpr int kLossThreads = 512;  // more would not have the registers
+inline constexpr int kDenominatorParts = 32;
 
 struct LossArguments {
   const void* logits = nullptr;
@@ -35,12 +35,11 @@ struct LossArguments {
   Reduction reduction = Reduction::kMean;
   void* loss = nullptr;           // forward: one, or one of each row
   LossTotals* partial = nullptr;  // of each block
-  unsigned* counter = nullptr;    // of blocks that are done
 
   void* dlogits = nullptr;  // gradient; may be the logits
   const void* dy = nullptr;
   bool dy_per_row = false;
-  const double* denominator = nullptr;  // of a mean, or null
+  const double* denominators = nullptr;  // a mean's, in parts: kDenominatorParts numbers; or null
 
 #ifdef __CUDACC__
   __device__ int64_t target_of(int64_t row) const {
@@ -62,11 +61,18 @@ struct LossArguments {
   }
   __device__ double smooth_share() const { return smoothing / static_cast<double>(classes); }
 
-  // Of a row that counts, for the whole block: dy, over what a mean divides by.
+  // What slopes are divided by. Every thread of the warp calls it.
+  __device__ double divisor() const {
+    if (!denominators) return 1;
+    double sum = denominators[threadIdx.x % kDenominatorParts];
+#pragma unroll
+    for (int step = kDenominatorParts / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    return sum;
+  }
+  // dy of a row that counts, over the divisor.
   template <class W>
-  __device__ double slope_of(int64_t row) const {
-    const double slope = static_cast<double>(static_cast<const W*>(dy)[dy_per_row ? row : 0]);
-    return denominator ? slope / *denominator : slope;
+  __device__ W slope_of(int64_t row, double divisor) const {
+    return static_cast<const W*>(dy)[dy_per_row ? row : 0] / static_cast<W>(divisor);
   }
 #endif
 };
@@ -89,144 +95,169 @@ __device__ void put_row(const LossArguments& a, int64_t row, bool counts, double
   totals.weight += weight;
 }
 
-__device__ inline LossTotals add_over_block(const LossTotals& mine) {
-  const int threads = static_cast<int>(blockDim.x);
-  return {reduce_group(mine.loss, threads, Add{}), reduce_group(mine.weight, threads, Add{})};
-}
-
-// The block that comes last adds what all have, in order.
-template <class W>
-__device__ void finish_loss(const LossArguments& a, const LossTotals& mine) {
+// What the first threads of the block's groups have, added in order.
+__device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
   if (a.reduction == Reduction::kNone) return;
-  const LossTotals of_block = add_over_block(mine);
-  if (threadIdx.x == 0) a.partial[blockIdx.x] = of_block;
-  if (!is_last_block(a.counter, gridDim.x)) return;
-  constexpr unsigned kFlight = 8;  // partial sums on their way at once
-  LossTotals all{0, 0};
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += kFlight * blockDim.x) {
-    LossTotals some[kFlight] = {};
-#pragma unroll
-    for (unsigned u = 0; u < kFlight; ++u)
-      if (i + u * blockDim.x < gridDim.x) some[u] = a.partial[i + u * blockDim.x];
-#pragma unroll
-    for (unsigned u = 0; u < kFlight; ++u) {
-      all.loss += some[u].loss;
-      all.weight += some[u].weight;
-    }
+  __shared__ LossTotals of_warp[kLossThreads / 32];
+  for (int step = 16; step >= a.group; step /= 2) {
+    mine.loss += __shfl_xor_sync(~0u, mine.loss, step);
+    mine.weight += __shfl_xor_sync(~0u, mine.weight, step);
   }
-  all = add_over_block(all);
-  if (threadIdx.x == 0)
-    *static_cast<W*>(a.loss) =
-        static_cast<W>(a.reduction == Reduction::kMean ? all.loss / all.weight : all.loss);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) {
+    mine.loss += of_warp[warp].loss;
+    mine.weight += of_warp[warp].weight;
+  }
+  a.partial[blockIdx.x] = mine;
 }
 
-// The rows of a group of threads, one in work and the next on its way.
-template <int K>
-struct LossRows {
-  const LossArguments& a;
-  int64_t row, last;
-  int first, at_once;
-  Words ahead[K];
-  int64_t target_ahead = -1;
-
-  __device__ explicit LossRows(const LossArguments& arguments)
-      : a(arguments),
-        row(blockIdx.x * a.rows_each + threadIdx.x / a.group),
-        last(min(a.rows, (blockIdx.x + int64_t{1}) * a.rows_each)),
-        first(static_cast<int>(threadIdx.x) % a.group),
-        at_once(static_cast<int>(blockDim.x) / a.group) {
-    fetch();
-  }
-  __device__ int turns() const {
-    return static_cast<int>((last - blockIdx.x * a.rows_each + at_once - 1) / at_once);
-  }
-  // The next row's logits and target.
-  __device__ void fetch() {
-    if (row >= last) return;
-    const Words* from = static_cast<const Words*>(a.logits) + row * a.packs;
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (first + k * a.group < a.packs) ahead[k] = from[first + k * a.group];
-    target_ahead = a.target_of(row);
-  }
-  // body(k, pack's index) for the packs of this thread.
-  template <class Body>
-  __device__ void each(const Body& body) const {
-#pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (first + k * a.group < a.packs) body(k, first + k * a.group);
+// exp(x - max) up to a factor, and the logarithm of sums of it. 16-bit types: a power of two with one
+// multiplication; the factor is what rounding max * log2(e) leaves over, known exactly.
+template <class T>
+struct PowerBelow {
+  float offset, rest;
+  __device__ explicit PowerBelow(float max) : offset(max * -kLog2E), rest(fmaf(max, kLog2E, offset)) {}
+  __device__ float operator()(float x) const { return approximate_power(fmaf(x, kLog2E, offset)); }
+  __device__ float log_of(float sum) const {
+    constexpr float kLn2 = 0.693147180559945f;
+    return logf(sum) - rest * kLn2;
   }
 };
+template <>
+struct PowerBelow<float> {
+  float max;
+  __device__ explicit PowerBelow(float m) : max(m) {}
+  __device__ float operator()(float x) const { return expf(x - max); }
+  __device__ float log_of(float sum) const { return logf(sum); }
+};
+
+// The greatest of the elements, without NaN: two at a time where two share a register.
+template <class T>
+__device__ __forceinline__ uint32_t greater_of(uint32_t a, uint32_t b) {
+  if constexpr (std::is_same_v<T, float>) {
+    return __float_as_uint(fmaxf(__uint_as_float(a), __uint_as_float(b)));
+  } else {
+    using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    const Two most = __hmax2(*reinterpret_cast<const Two*>(&a), *reinterpret_cast<const Two*>(&b));
+    return *reinterpret_cast<const uint32_t*>(&most);
+  }
+}
+template <class T, int K>
+__device__ float greatest(const Words (&x)[K]) {
+  Words most = lowest_words<T>();
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) set_word(most, i, greater_of<T>(word_of(most, i), word_of(x[k], i)));
+  }
+  set_word(most, 0, greater_of<T>(greater_of<T>(most.x, most.y), greater_of<T>(most.z, most.w)));
+  const float low = element_of<T>(most, 0);
+  return sizeof(T) == 2 ? fmaxf(low, element_of<T>(most, 1)) : low;
+}
+
+// A row of logits in the registers of its group; -inf past its end.
+template <class T, int K>
+__device__ void hold_row(const LossArguments& a, int64_t row, int first, Words (&x)[K]) {
+  const Words* from = static_cast<const Words*>(a.logits) + row * a.packs + first;
+#pragma unroll
+  for (int k = 0; k < K; ++k) x[k] = first + k * a.group < a.packs ? from[k * a.group] : lowest_words<T>();
+}
 
 template <class T, int N, int K>
-__global__ void __launch_bounds__(kLossThreads, 2) held_loss_kernel(const LossArguments a) {
+__global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
+    held_loss_kernel(const LossArguments a) {
   begin_in_order();
-  LossRows<K> rows(a);
+  const int first = static_cast<int>(threadIdx.x) & (a.group - 1),
+            at_once = static_cast<int>(blockDim.x) / a.group;
+  const int64_t last = min(a.rows, (blockIdx.x + int64_t{1}) * a.rows_each);
   LossTotals totals{0, 0};
-  const int turns = rows.turns();
-  for (int turn = 0; turn < turns; ++turn) {
+  for (int64_t base = blockIdx.x * a.rows_each; base < last; base += at_once) {
+    const int64_t row = min(base + threadIdx.x / a.group, last - 1);
+    const bool speaks = first == 0 && base + threadIdx.x / a.group < last;
     Words x[K];
-#pragma unroll
-    for (int k = 0; k < K; ++k) x[k] = rows.ahead[k];
-    const int64_t row = rows.row, target = rows.target_ahead;
-    const bool there = row < rows.last, speaks = there && rows.first == 0;
-    rows.row += rows.at_once;
-    rows.fetch();
-    const int64_t at = there ? a.class_of(target) : -1;
-    if (speaks) a.report(target);
+    hold_row<T>(a, row, first, x);
+    int64_t at = -1;
     float own = 0;  // asked for early: it comes while sums are made
-    if (speaks && at >= 0) own = widen(static_cast<const T*>(a.logits)[row * a.classes + at]);
-    float max = -INFINITY, sum = 0;
-    rows.each([&](int k, int) {
+    if (speaks) {
+      const int64_t target = a.target_of(row);
+      at = a.class_of(target);
+      a.report(target);
+      if (at >= 0) own = widen(static_cast<const T*>(a.logits)[row * a.classes + at]);
+    }
+    const float greatest_of_row = reduce_group(greatest<T>(x), a.group, Max{});
+    const PowerBelow<T> power(finite_shift(greatest_of_row));
+    float even = 0, odd = 0;
 #pragma unroll
-      for (int j = 0; j < N; ++j) max = fmaxf(max, element_of<T>(x[k], j));
-    });
-    max = reduce_group(max, a.group, Max{});
-    const float shift = finite_shift(max);
-    rows.each([&](int k, int) {
+    for (int k = 0; k < K; ++k) {
 #pragma unroll
-      for (int j = 0; j < N; ++j) sum += exponential<T>(element_of<T>(x[k], j) - shift);
-    });
-    sum = reduce_group(sum, a.group, Add{});
+      for (int j = 0; j < N; j += 2) {
+        even += power(element_of<T>(x[k], j));
+        odd += power(element_of<T>(x[k], j + 1));
+      }
+    }
+    const float sum = reduce_group(even + odd, a.group, Add{});
     if (!speaks) continue;
-    const double log_sum = static_cast<double>(logf(sum)), top = static_cast<double>(max);
+    const double log_sum = static_cast<double>(power.log_of(sum)), top = static_cast<double>(greatest_of_row);
     const double weight = at >= 0 ? static_cast<double>(a.weight_of<float>(at)) : 0;
     put_row<float>(a, row, at >= 0, weight * (log_sum + (top - static_cast<double>(own))), top + log_sum,
                    weight, totals);
   }
-  finish_loss<float>(a, totals);
+  put_partial(a, totals);
+}
+
+// exp(x - lse), as exact as T can show.
+template <class T>
+struct Probability {
+  float offset;
+  __device__ explicit Probability(float lse) : offset(lse * -kLog2E) {}
+  __device__ float operator()(float x) const { return approximate_power(fmaf(x, kLog2E, offset)); }
+};
+template <>
+struct Probability<float> {
+  float lse;
+  __device__ explicit Probability(float l) : lse(l) {}
+  __device__ float operator()(float x) const { return expf(x - lse); }
+};
+
+// The row of this thread's group in a gradient, or less than 0. The last rows come first: they are what the
+// second-level cache still has of the logits when the loss has just read them.
+__device__ inline int64_t row_from_end(const LossArguments& a) {
+  return a.rows - 1 - (static_cast<int64_t>(blockIdx.x) * (blockDim.x / a.group) + threadIdx.x / a.group);
 }
 
 // dx = (softmax(x) - 1 at the target) times the row's dy.
 template <class T, int N, int K>
 __global__ void __launch_bounds__(kLossThreads, 2) held_gradient_kernel(const LossArguments a) {
   begin_in_order();
-  LossRows<K> rows(a);
-  const int turns = rows.turns();
-  const double slope_of_all = a.dy_per_row ? 0 : a.slope_of<float>(0);
-  for (int turn = 0; turn < turns && rows.row < rows.last; ++turn) {
-    Words x[K];
+  const double denominator = a.divisor();
+  const int first = static_cast<int>(threadIdx.x) & (a.group - 1);
+  const int64_t row = row_from_end(a);
+  if (row < 0) return;
+  Words x[K];
+  hold_row<T>(a, row, first, x);
+  const int64_t target = a.target_of(row), at = a.class_of(target);
+  if (first == 0) a.report(target);
+  const float scale = at < 0 ? 0 : a.slope_of<float>(row, denominator) * a.weight_of<float>(at);
+  const Probability<T> probability(static_cast<const float*>(a.lse)[row]);
+  const int target_pack = static_cast<int>(at) / N, target_place = static_cast<int>(at) % N;
+  Words* dx = static_cast<Words*>(a.dlogits) + row * a.packs + first;
 #pragma unroll
-    for (int k = 0; k < K; ++k) x[k] = rows.ahead[k];
-    const int64_t row = rows.row, target = rows.target_ahead, at = a.class_of(target);
-    rows.row += rows.at_once;
-    rows.fetch();
-    if (rows.first == 0) a.report(target);
-    const double slope = a.dy_per_row ? a.slope_of<float>(row) : slope_of_all;
-    const float scale = at < 0 ? 0 : static_cast<float>(slope * static_cast<double>(a.weight_of<float>(at)));
-    const float lse = static_cast<const float*>(a.lse)[row];
-    Words* dx = static_cast<Words*>(a.dlogits) + row * a.packs;
-    rows.each([&](int k, int i) {
-      float slopes[N] = {};
-      if (at >= 0) {
+  for (int k = 0; k < K; ++k) {
+    const int i = first + k * a.group;
+    if (i >= a.packs) continue;
+    if (at < 0) {
+      dx[k * a.group] = Words{};
+      continue;
+    }
+    float slopes[N];
 #pragma unroll
-        for (int j = 0; j < N; ++j) {
-          slopes[j] = scale * exponential<T>(element_of<T>(x[k], j) - lse);
-          if (int64_t{i} * N + j == at) slopes[j] -= scale;
-        }
-      }
-      dx[i] = words_of<T>(slopes);
-    });
+    for (int j = 0; j < N; ++j) slopes[j] = scale * probability(element_of<T>(x[k], j));
+    if (i == target_pack)
+#pragma unroll
+      for (int j = 0; j < N; ++j) slopes[j] -= j == target_place ? scale : 0;
+    dx[k * a.group] = words_of<T>(slopes);
   }
 }
 

@@ -9,6 +9,7 @@
 namespace genesis::cuda {
 
 struct GradientCall {
+  static constexpr int kStages = 2;  // rows of a group in shared memory
   NormArguments a;
   FeedCall feed;             // x, dy, [residual]
   float* dweight = nullptr;  // of each block, n columns; or null
@@ -30,140 +31,163 @@ struct GradientSums {
   }
 };
 
-// Adds the groups of the block in order into n columns of `to`. `room`: threads * K * N floats.
+template <int K>
+using GradientFeed = RowFeed<K, GradientCall::kStages, 3, 2>;
+
+// The sums of columns of the groups of a block, added in order: first[], then second[] where it is asked for.
+// `room`: 2 * threads * K * N floats, as planes of four, so that no two threads meet in a bank.
 template <int N, int K>
-__device__ void put_sums(const float (&mine)[K][N], const RowFeed<K>& feed, float* room, float* to) {
-  const int n = feed.call.packs * N;
-  float* row = room + static_cast<int>(threadIdx.x) / feed.call.group * n;
-  __syncthreads();
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    if (feed.index(k) >= feed.call.packs) continue;
-#pragma unroll
-    for (int j = 0; j < N; ++j) row[feed.index(k) * N + j] = mine[k][j];
-  }
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    float sum = 0;
-    for (int g = 0; g < feed.at_once; ++g) sum += room[g * n + i];
-    to[i] = sum;
-  }
-}
+struct BlockSums {
+  using Part = Pack<float, 4>;
+  static constexpr int kParts = N / 4;
+  const GradientFeed<K>& feed;
+  Part* room;
+  float *first, *second;  // of this block, n columns each; or null
 
-// The row in work, x (0), dy (1) and the residual (2): x and dy in registers where there are enough, which is
-// without sums of dbias.
-template <bool kHold, int K>
-struct RowInWork {
-  const RowFeed<K>& feed;
-  int turn, packs;  // 0 packs: there is no row
-  Words held[2][K];
+  __device__ void add(const float (&a)[K][N], const float (&b)[K][N]) const {
+    __syncthreads();
+    const int group = static_cast<int>(threadIdx.x) / feed.call.group;
+    if (first) leave(a, group);
+    if (second) leave(b, feed.at_once + group);
+    __syncthreads();
+    const int parts = feed.call.packs * kParts;
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * parts; i += static_cast<int>(blockDim.x)) {
+      const bool is_first = i < parts;
+      float* to = is_first ? first : second;
+      if (to) put(to, is_first ? 0 : feed.at_once, is_first ? i : i - parts);
+    }
+  }
 
-  __device__ RowInWork(const RowFeed<K>& f, int at_turn) : feed(f), turn(at_turn), packs(f.packs_of(f.row)) {
-    if constexpr (kHold)
-      each([&](int k, int) {
-        held[0][k] = feed.slot(turn, 0, k);
-        held[1][k] = feed.slot(turn, 1, k);
-      });
-  }
-  __device__ Words get(int tensor, int k) const {
-    return kHold && tensor < 2 ? held[tensor][k] : feed.slot(turn, tensor, k);
-  }
-  // body(k, its index in the row) for the packs of this thread.
-  template <class Body>
-  __device__ void each(const Body& body) const {
+ private:
+  __device__ void leave(const float (&mine)[K][N], int row) const {
+    Part* at = room + row * kParts * feed.call.packs;
 #pragma unroll
-    for (int k = 0; k < K; ++k)
-      if (feed.index(k) < packs) body(k, feed.index(k));
+    for (int k = 0; k < K; ++k) {
+      if (feed.index(k) >= feed.call.packs) continue;
+#pragma unroll
+      for (int j = 0; j < N; ++j) at[j / 4 * feed.call.packs + feed.index(k)].at[j % 4] = mine[k][j];
+    }
+  }
+  // Part i of a row: the planes one after the other.
+  __device__ void put(float* to, int row, int i) const {
+    const int packs = feed.call.packs;
+    Part sum{};
+    for (int g = 0; g < feed.at_once; ++g) {
+      const Part mine = room[(row + g) * kParts * packs + i];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sum.at[j] += mine.at[j];
+    }
+    reinterpret_cast<Part*>(to)[i % packs * kParts + i / packs] = sum;
   }
 };
 
-template <bool kCenter, class T, int N, class Row>
+// Of a row whose distances from the mean are d, which are x without a centre: what dx needs besides them.
+template <bool kCenter, class T, int N, int K>
 __device__ GradientSums<float> gradient_sums(const NormArguments& a, const SharedVector<N>& weight,
-                                             const Row& row) {
-  const int group = row.feed.call.group;
+                                             const GradientFeed<K>& feed, float (&d)[K][N]) {
+  const int group = feed.call.group, packs = feed.packs();
   const float each = 1.0f / static_cast<float>(a.n);
   float mean[1] = {};
-  if constexpr (kCenter) {
-    row.each([&](int k, int) {
-      const Words x = row.get(0, k);
 #pragma unroll
-      for (int j = 0; j < N; ++j) mean[0] += element_of<T>(x, j);
-    });
-    add_over_group(mean, group, row.turn);
+  for (int k = 0; k < K; ++k) {
+    feed.template elements<T>(0, k, d[k]);
+    if constexpr (kCenter)
+#pragma unroll
+      for (int j = 0; j < N; ++j) mean[0] += d[k][j];
+  }
+  if constexpr (kCenter) {
+    add_over_group(mean, group, feed.turn);
     mean[0] *= each;
   }
-  float sums[kCenter ? 3 : 2] = {};  // of squares, of g z sigma, of g
-  row.each([&](int k, int i) {
-    const Words x = row.get(0, k), dy = row.get(1, k);
-    float w[N];
-    weight.get(i, w);
+  float sums[kCenter ? 3 : 2] = {};  // of squares, of g d, of g
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (feed.index(k) >= packs) continue;
+    float g[N], w[N];
+    feed.template elements<T>(1, k, g);
+    weight.get(feed.index(k), w);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      const float d = element_of<T>(x, j) - mean[0], g = element_of<T>(dy, j) * w[j];
-      sums[0] += d * d;
-      sums[1] += g * d;
-      if constexpr (kCenter) sums[2] += g;
+      if constexpr (kCenter) d[k][j] -= mean[0];
+      g[j] *= w[j];
+      sums[0] += d[k][j] * d[k][j];
+      sums[1] += g[j] * d[k][j];
+      if constexpr (kCenter) sums[2] += g[j];
     }
-  });
-  add_over_group(sums, group, row.turn);
+  }
+  add_over_group(sums, group, feed.turn);
   const float inverse = rsqrtf(sums[0] * each + static_cast<float>(a.eps));
   return {mean[0], inverse, kCenter ? sums[kCenter ? 2 : 0] * each : 0.0f, sums[1] * each * inverse};
 }
 
 // Writes dx of the row, and the norm's output where it is asked for, and adds to the sums of its columns.
-template <bool kCenter, class T, int N, int K, class Row>
-__device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight, const Row& row,
-                           const GradientSums<float>& s, float (&dw)[K][N], float (&db)[K][N]) {
+template <bool kCenter, class T, int N, int K>
+__device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight, const GradientFeed<K>& feed,
+                           const GradientSums<float>& s, const float (&d)[K][N], float (&dw)[K][N],
+                           float (&db)[K][N]) {
+  const int packs = feed.packs();
   const float slope = s.inverse * s.inverse * s.mean_gz, base = s.inverse * s.mean_g;
-  row.each([&](int k, int i) {
-    const Words x = row.get(0, k), dy = row.get(1, k);
-    const Words past = a.residual ? row.get(2, k) : Words{};
-    float w[N], dx[N];
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int i = feed.index(k);
+    if (i >= packs) continue;
+    const int64_t at = feed.row * feed.call.packs + i;
+    float dx[N], w[N];
+    feed.template elements<T>(1, k, dx);
     weight.get(i, w);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      const float d = element_of<T>(x, j) - s.mean, g = element_of<T>(dy, j), scaled = g * s.inverse;
-      dw[k][j] += scaled * d;
-      if constexpr (kCenter) db[k][j] += g;
-      dx[j] = scaled * w[j] - (kCenter ? d * slope + base : d * slope);
-      if (a.residual) dx[j] += element_of<T>(past, j);
+      const float scaled = dx[j] * s.inverse;
+      dw[k][j] += scaled * d[k][j];
+      if constexpr (kCenter) db[k][j] += dx[j];
+      dx[j] = scaled * w[j] - (kCenter ? d[k][j] * slope + base : d[k][j] * slope);
     }
-    const int64_t at = row.feed.row * row.feed.call.packs + i;
-    static_cast<Words*>(a.y)[at] = words_of<T>(dx);
-    if (!a.output) return;
-    float b[N] = {};
-    if constexpr (kCenter) a.bias.at(i, 0.0f, b);
+    if (a.residual) {
+      float past[N];
+      feed.template elements<T>(2, k, past);
 #pragma unroll
-    for (int j = 0; j < N; ++j) b[j] += (element_of<T>(x, j) - s.mean) * s.inverse * w[j];
-    static_cast<Words*>(a.output)[at] = words_of<T>(b);
-  });
+      for (int j = 0; j < N; ++j) dx[j] += past[j];
+    }
+    static_cast<Words*>(a.y)[at] = words_of<T>(dx);
+    if (!a.output) continue;
+    float y[N] = {};
+    if constexpr (kCenter) a.bias.at(i, 0.0f, y);
+#pragma unroll
+    for (int j = 0; j < N; ++j) y[j] += d[k][j] * s.inverse * w[j];
+    static_cast<Words*>(a.output)[at] = words_of<T>(y);
+  }
 }
 
-// Two rows of every group are in shared memory, one of them in work, and the sums of columns in registers.
+// Of a thread: a multiprocessor has some left, in which the kernel behind waits.
+constexpr int kGradientRegisters = (65536 / RowDeal::kThreads - 4) / 8 * 8;
+
+// GradientCall::kStages rows of every group are in shared memory, one of them in work, and the sums of
+// columns in registers.
 template <bool kCenter, class T, int N, int K>
-__global__ void __launch_bounds__(RowDeal::kMostThreads, 1) gradient_kernel(const GradientCall call) {
+__global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCall call) {
   begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
-  Words* slots = reinterpret_cast<Words*>(shared);
-  RowFeed<K> feed(call.feed, slots);
-  feed.fetch(0, 0);
-  feed.fetch(0, 1);
-  const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(slots + 2 * feed.stage), call.feed.packs};
+  // Few threads wait for the weight, which is asked for first: behind the rows it would come late.
+  auto* slots = reinterpret_cast<Words*>(shared);
+  const int room = GradientFeed<K>::room(call.feed);
+  const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(slots + room), call.feed.packs};
   weight.fill(call.a.weight, 1);
+  GradientFeed<K> feed(call.feed, slots);
   __syncthreads();
   float dw[K][N] = {}, db[K][N] = {};
   const int turns = feed.turns();
-  for (int turn = 0; turn < turns; ++turn, feed.row += feed.at_once) {
-    wait_for_batches<1>();
-    const RowInWork<!kCenter, K> row(feed, turn);
-    const GradientSums<float> s = gradient_sums<kCenter, T>(call.a, weight, row);
-    finish_row<kCenter, T>(call.a, weight, row, s, dw, db);
-    feed.fetch(turn, 2);  // into the slots that are free now
+  for (int turn = 0; turn < turns; ++turn) {
+    feed.wait();
+    float d[K][N];
+    const GradientSums<float> s = gradient_sums<kCenter, T>(call.a, weight, feed, d);
+    finish_row<kCenter, T>(call.a, weight, feed, s, d, dw, db);
+    feed.advance();
   }
-  float* room = reinterpret_cast<float*>(shared);  // every copy is over
   const int64_t at = static_cast<int64_t>(blockIdx.x) * call.feed.packs * N;
-  if (call.dweight) put_sums<N, K>(dw, feed, room, call.dweight + at);
-  if (kCenter && call.dbias) put_sums<N, K>(db, feed, room, call.dbias + at);
+  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared),  // every copy is over
+                             call.dweight ? call.dweight + at : nullptr,
+                             kCenter && call.dbias ? call.dbias + at : nullptr};
+  sums.add(dw, db);
 }
 
 #endif

@@ -219,14 +219,14 @@ inline void join_row(A& so_far) {
 // goes back to 0 for the next run.
 inline bool is_last(unsigned* counter, unsigned pieces) {
   __shared__ bool last;
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0) {  // what the others wrote before the barrier is in order with what it does
+    __threadfence();
     last = atomicAdd(counter, 1u) == pieces - 1;
     if (last) *counter = 0;
+    __threadfence();
   }
   __syncthreads();
-  __threadfence();
   return last;
 }
 
@@ -294,20 +294,24 @@ constexpr int kDown = kThreads / kLanes;
 template <class A>
 constexpr int kColumnFlight = sizeof(A) <= 8 ? 8 : 4;
 
-// The threads of row 0 get all of their columns.
+// The threads of row 0 get all of their columns: a few rows of threads join all the others, until one is
+// left.
 template <int V, class A>
 inline void join_down(A (&so_far)[V], int across, int down) {
-  constexpr int kHalf = kDown > 1 ? kDown / 2 : 1;
-  __shared__ A all[V * kHalf * kLanes];
-  for (int half = kDown / 2; half > 0; half /= 2) {
+  constexpr int kFold = sizeof(A) <= 8 ? 4 : 2;  // shared memory has room for that
+  constexpr int kLeft = kDown > kFold ? kDown / kFold : 1, kOthers = kDown > 1 ? kDown - kLeft : 1;
+  __shared__ A all[V * kOthers * kLanes];
+  for (int height = kDown, left; height > 1; height = left) {
+    left = height > kFold ? height / kFold : 1;
     __syncthreads();
-    if (down >= half && down < 2 * half)
+    if (down >= left && down < height)
 #pragma unroll
-      for (int j = 0; j < V; ++j) all[(j * kHalf + down - half) * kLanes + across] = so_far[j];
+      for (int j = 0; j < V; ++j) all[(j * kOthers + down - left) * kLanes + across] = so_far[j];
     __syncthreads();
-    if (down < half)
+    if (down < left)
+      for (int other = down; other + left < height; other += left)
 #pragma unroll
-      for (int j = 0; j < V; ++j) so_far[j].join(all[(j * kHalf + down) * kLanes + across]);
+        for (int j = 0; j < V; ++j) so_far[j].join(all[(j * kOthers + other) * kLanes + across]);
   }
 }
 

@@ -1,6 +1,6 @@
 // Rows for kernels that have many of them to a block: while a group of threads computes on one row, its next
 // is on its way into shared memory. Every thread copies what it will read itself, so within a warp nobody
-// waits for anybody else. Used by norm_forward.h and norm_gradient.h.
+// waits for anybody else. Used by norm_gradient.h.
 #pragma once
 
 #include "backends/cuda/async_copy.h"
@@ -10,47 +10,39 @@
 
 namespace genesis::cuda {
 
-// How rows are dealt to blocks; of the shape alone, and with it the order of every sum.
+// How rows are dealt to groups of threads; of the shape alone, and with it the order of every sum.
 struct RowDeal {
-  static constexpr int kMostThreads = 512, kMostHeld = 4;
-  static constexpr int64_t kLongest = 8192;  // elements of a row that fit the registers of a block
+  static constexpr int kThreads = 512, kElements = 16;  // most of a block; most of a thread
+  static constexpr int64_t kLongest = kThreads * kElements;
 
   int group = 32, at_once = 1;  // threads of a row; rows of a block in work at once
   int held = 1;                 // packs of a row that a thread has: 1, 2 or 4
-  int64_t rows_each = 1, count = 0;
+  int64_t count = 0;            // blocks
 
   int threads() const { return group * at_once; }
 
-  // `blocks`: so many run at once.
-  static RowDeal of(int64_t rows, int64_t packs, int64_t blocks) {
+  // `width`: elements of a pack. `blocks`: so many run at once.
+  static RowDeal of(int64_t rows, int64_t packs, int width, int64_t blocks) {
     RowDeal b;
     b.group = 1;
     while (b.group < 32 && b.group < packs) b.group *= 2;
-    while (b.group < kMostThreads && b.group * kMostHeld < packs) b.group *= 2;
+    while (b.group < kThreads && b.group * (kElements / width) < packs) b.group *= 2;
     b.held = packs > 2 * b.group ? 4 : packs > b.group ? 2 : 1;
     b.at_once = std::max(1, 32 / b.group);
-    while (b.threads() < kMostThreads && b.at_once * blocks < rows) b.at_once *= 2;
-    b.rows_each = blocks_for(rows, blocks * b.at_once) * b.at_once;
-    b.count = rows == 0 ? 0 : blocks_for(rows, b.rows_each);
+    while (b.threads() < kThreads && b.at_once * blocks < rows) b.at_once *= 2;
+    b.count = std::min(blocks, blocks_for(rows, b.at_once));
     return b;
   }
 
-  // Two rows of `tensors` tensors for every group, and so many numbers.
-  size_t shared_bytes(int tensors, int64_t numbers) const {
-    return static_cast<size_t>(2 * tensors * held * threads()) * 16 +
+  // So many rows of `tensors` tensors for every group, and so many numbers.
+  size_t shared_bytes(int stages, int tensors, int64_t numbers) const {
+    return static_cast<size_t>(stages * tensors * held * threads()) * 16 +
            static_cast<size_t>(numbers) * sizeof(float);
   }
   // Fewer rows in work where a chip has less shared memory; whether that does.
-  bool fit(int tensors, int64_t numbers, size_t room) {
-    while (shared_bytes(tensors, numbers) > room && threads() > std::max(group, 32)) at_once /= 2;
-    return shared_bytes(tensors, numbers) <= room;
-  }
-  // body(std::integral_constant<int, held>), for kernels whose threads keep their packs in registers.
-  template <class Body>
-  void with_held(Body&& body) const {
-    if (held == 1) return body(std::integral_constant<int, 1>{});
-    if (held == 2) return body(std::integral_constant<int, 2>{});
-    body(std::integral_constant<int, 4>{});
+  bool fit(int stages, int tensors, int64_t numbers, size_t room) {
+    while (shared_bytes(stages, tensors, numbers) > room && threads() > std::max(group, 32)) at_once /= 2;
+    return shared_bytes(stages, tensors, numbers) <= room;
   }
 };
 
@@ -59,7 +51,7 @@ struct FeedCall {
   const void* data[kMostTensors] = {};
   int tensors = 1;
   int packs = 0, group = 32;
-  int64_t rows = 0, rows_each = 1;
+  int64_t rows = 0;
 };
 
 #ifdef __CUDACC__
@@ -74,71 +66,107 @@ inline size_t shared_room() {
 // `turn` alternates between calls, so that one barrier is enough.
 template <int M>
 __device__ void add_over_group(float (&v)[M], int group, int turn) {
+  if (group < 32) {
+    for (int step = group / 2; step > 0; step /= 2)
 #pragma unroll
-  for (int step = 16; step > 0; step /= 2) {
-    if (step >= group) continue;
+      for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
+    return;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
 #pragma unroll
     for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
-  }
-  if (group <= 32) return;
-  __shared__ float of_warp[2][M][RowDeal::kMostThreads / 32];
+  if (group == 32) return;
+  __shared__ float of_warp[2][M][RowDeal::kThreads / 32];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-            warps = group / 32;
+            warps = group / 32, first = warp & -warps;  // a power of two
 #pragma unroll
   for (int m = 0; m < M; ++m)
     if (lane == 0) of_warp[turn & 1][m][warp] = v[m];
-  wait_for_threads(1 + static_cast<int>(threadIdx.x) / group, group);
+  wait_for_threads(1 + first, group);
 #pragma unroll
   for (int m = 0; m < M; ++m) {
-    v[m] = of_warp[turn & 1][m][warp / warps * warps + lane % warps];
-    for (int step = warps / 2; step > 0; step /= 2) v[m] += __shfl_xor_sync(~0u, v[m], step);
+    v[m] = of_warp[turn & 1][m][first + (lane & (warps - 1))];
+#pragma unroll
+    for (int step = RowDeal::kThreads / 64; step > 0; step /= 2)
+      if (step < warps) v[m] += __shfl_xor_sync(~0u, v[m], step);
   }
 }
 
-// A thread's part of the rows of its group.
-template <int K>
+// A thread's part of the rows of its group. Groups take turns: all of the chip works on neighbouring rows,
+// and what is left for a last turn is spread over all blocks. kSure: so many of the tensors are there.
+template <int K, int kStages, int kTensors, int kSure = kTensors>
 struct RowFeed {
   const FeedCall& call;
-  int64_t row, last;  // its current row; past the block's rows
+  int64_t row, stride;  // its current row; from there to the next
   int first, at_once;
-  Words* slots;     // of this thread, `step` apart: the packs of all tensors' rows, then of their next
-  int step, stage;  // packs between two slots, and between the two rows
+  Words* slots;     // of this thread, `step` apart: the packs of all tensors' rows; then of their next
+  int step, stage;  // packs between two slots, and between two rows
+  int turn = 0, reading = 0, writing = 0;
+  int64_t asked;  // the next row to ask for
+  uint64_t policy = evict_first_policy();
 
   __device__ RowFeed(const FeedCall& c, Words* shared)
       : call(c),
-        row(blockIdx.x * c.rows_each + threadIdx.x / c.group),
-        last(min(c.rows, (blockIdx.x + int64_t{1}) * c.rows_each)),
+        row(threadIdx.x / c.group * int64_t{gridDim.x} + blockIdx.x),
+        stride(blockDim.x / c.group * int64_t{gridDim.x}),
         first(static_cast<int>(threadIdx.x) % c.group),
         at_once(static_cast<int>(blockDim.x) / c.group),
         slots(shared + threadIdx.x),
         step(static_cast<int>(blockDim.x)),
-        stage(c.tensors * K * static_cast<int>(blockDim.x)) {}
-
-  __device__ int index(int k) const { return first + k * call.group; }  // in the row
-  __device__ int packs_of(int64_t of_row) const { return of_row < last ? call.packs : 0; }
-  // Of the block: in the last ones some groups have no row.
-  __device__ int turns() const {
-    return static_cast<int>((last - blockIdx.x * call.rows_each + at_once - 1) / at_once);
+        stage(c.tensors * K * static_cast<int>(blockDim.x)),
+        asked(row) {
+#pragma unroll
+    for (int i = 0; i < kStages; ++i) fetch();
   }
 
-  // A batch: the row `ahead` turns from now into the slots of that turn.
-  __device__ void fetch(int turn, int ahead) const {
-    const int64_t from_row = row + static_cast<int64_t>(ahead) * at_once;
-    const int packs = packs_of(from_row);
-    Words* to = slots + ((turn + ahead) & 1) * stage;
+  // Packs of all slots of a block.
+  __device__ static int room(const FeedCall& c) {
+    return kStages * c.tensors * K * static_cast<int>(blockDim.x);
+  }
+  __device__ int index(int k) const { return first + k * call.group; }  // in the row
+  __device__ int packs() const { return row < call.rows ? call.packs : 0; }
+  // Of the block: in the last one some groups have no row.
+  __device__ int turns() const { return static_cast<int>((call.rows - blockIdx.x + stride - 1) / stride); }
+
+  // Until the current row is there.
+  __device__ void wait() const { wait_for_batches<kStages - 1>(); }
+  // To the next row; the slots of the current one are free.
+  __device__ void advance() {
+    fetch();
+    row += stride;
+    reading = reading + 1 == kStages ? 0 : reading + 1;
+    ++turn;
+  }
+
+  __device__ Words slot(int tensor, int k) const { return slots[reading * stage + (tensor * K + k) * step]; }
+  // The elements of pack k, widened; zeros past the row.
+  template <class T, int N>
+  __device__ void elements(int tensor, int k, float (&to)[N]) const {
+    const Words words = index(k) < packs() ? slot(tensor, k) : Words{};
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      if (index(k) >= packs) continue;
-      const int64_t at = from_row * call.packs + index(k);
+    for (int j = 0; j < N; ++j) to[j] = element_of<T>(words, j);
+  }
+
+ private:
+  // A batch, empty past the last row.
+  __device__ void fetch() {
+    if (asked < call.rows) {
+      const int64_t at = asked * call.packs + first;
+      Words* to = slots + writing * stage;
 #pragma unroll
-      for (int t = 0; t < FeedCall::kMostTensors; ++t)
-        if (t < call.tensors)
-          copy_async(to + (t * K + k) * step, static_cast<const Words*>(call.data[t]) + at);
+      for (int t = 0; t < kTensors; ++t)
+        if (t < kSure || call.data[t])
+          fetch_part(to + t * K * step, static_cast<const Words*>(call.data[t]) + at);
     }
     end_batch();
+    asked += stride;
+    writing = writing + 1 == kStages ? 0 : writing + 1;
   }
-  __device__ Words slot(int turn, int tensor, int k) const {
-    return slots[(turn & 1) * stage + (tensor * K + k) * step];
+  __device__ void fetch_part(Words* to, const Words* from) const {
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (index(k) < call.packs) copy_async_once(to + k * step, from + k * call.group, policy);
   }
 };
 

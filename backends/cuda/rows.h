@@ -9,22 +9,25 @@ namespace genesis::cuda {
 
 // How rows are dealt out; it depends on the shape alone, and with it the order of every sum.
 struct RowPlan {
-  int held = 0;        // packs of a row that a thread keeps in registers: 1, 2 or 4; 0: rows are streamed
+  int held = 0;        // packs of a row that a thread keeps in registers: 1, 2, 4 or 8; 0: rows are streamed
   int group = 32;      // threads of a row, a power of two; more than a warp: the whole block
   int threads = 128;   // of a block
   int64_t blocks = 0;  // threads / group rows each
 
-  static RowPlan of(int64_t rows, int64_t packs, bool may_hold, int most_threads = 1024) {
+  // `few`: packs of a thread, as long as there are threads for the others.
+  static RowPlan of(int64_t rows, int64_t packs, bool may_hold, int most_threads = 1024, int few = 4) {
     constexpr int kMostHeld = 4, kMostHolders = 512;  // more threads would not have the registers
     constexpr int64_t kChip = 128 << 10;              // threads that keep a chip busy
     RowPlan plan;
     plan.group = 1;
     while (plan.group < 32 && plan.group < packs) plan.group *= 2;
     const auto each = [&] { return (packs + plan.group - 1) / plan.group; };
-    while (plan.group < kMostHolders && (each() > kMostHeld || (each() > 1 && rows * plan.group < kChip)))
+    while (plan.group < kMostHolders && (each() > few || (each() > 1 && rows * plan.group < kChip)))
       plan.group *= 2;
-    if (may_hold && each() <= kMostHeld) plan.held = each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
-    if (each() > kMostHeld) plan.group = most_threads;
+    const bool fits = each() <= std::max(few, kMostHeld);
+    if (may_hold && fits)
+      plan.held = each() > 4 ? 8 : each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
+    if (!fits) plan.group = most_threads;
     plan.threads = plan.group > 32 ? plan.group : 128;
     plan.blocks = blocks_for(rows, plan.threads / plan.group);
     return plan;
@@ -61,18 +64,33 @@ struct Max {
   __device__ double operator()(double a, double b) const { return fmax(a, b); }
 };
 
-// combine over the group's threads, the same bits in each. Every thread of the block calls it.
+// combine over the threads of a warp that share a group, the same bits in each.
 template <class W, class Combine>
+__device__ W reduce_lanes(W v, int group, const Combine& combine) {
+  if (group < 32) {
+    for (int step = group / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+    return v;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  return v;
+}
+
+// combine over the group's threads, the same bits in each. Every thread of the block calls it. kPlace: where
+// each call of a kernel has a place of its own, and is made once, none waits for what was there before.
+template <int kPlace = -1, class W, class Combine>
 __device__ W reduce_group(W v, int group, const Combine& combine) {
-  for (int step = min(group, 32) / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  v = reduce_lanes(v, group, combine);
   if (group <= 32) return v;
   __shared__ W of_warp[32];
   const int warps = group / 32;
-  __syncthreads();  // the last use is over
+  if constexpr (kPlace < 0) __syncthreads();  // the last use is over
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = v;
   __syncthreads();
-  v = of_warp[threadIdx.x % warps];
-  for (int step = warps / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  v = of_warp[threadIdx.x & (warps - 1)];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+    if (step < warps) v = combine(v, __shfl_xor_sync(~0u, v, step));
   return v;
 }
 
@@ -148,10 +166,18 @@ struct RowCall {
   int cached = 0;  // packs of each input that shared memory has room for
 };
 
+// Blocks of 512 threads that must find registers on a multiprocessor together, when rows are held.
+template <class Work, int K>
+constexpr int blocks_at_once() {
+  if constexpr (requires { Work::kBlocksAtOnce; }) return K == 1 || K == 2 ? Work::kBlocksAtOnce : 1;
+  return 1;
+}
+
 // `work` is a struct with  template <class T, int N, int K> __device__ void row(RowCall, RowLane, Pack<T, N>*
 // shared) const.
 template <class T, int N, int K, class Work>
-__global__ void __launch_bounds__(K == 0 ? 1024 : 512) row_kernel(RowCall call, Work work) {
+__global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>())
+    row_kernel(RowCall call, Work work) {
   begin_in_order();
   extern __shared__ __align__(16) unsigned char shared[];
   work.template row<T, N, K>(call, RowLane(call.rows, call.packs, call.group),
@@ -182,14 +208,15 @@ void start_streamed(const KernelContext& c, RowCall call, const RowPlan& plan, i
 }
 
 // work over all rows of n elements of T, of which `inputs` tensors are read. kHold: short rows in registers.
+// `few`: as RowPlan::of().
 template <class T, bool kHold = true, class Work>
-void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, const Work& work) {
+void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, const Work& work, int few = 4) {
   if (rows == 0 || n == 0) return;
   with_packs<T>(c, n, [&](auto size) {
     constexpr int N = size();
     constexpr bool kMayHold = kHold && !std::is_same_v<T, double> && N > 1;
     RowCall call{.rows = rows, .packs = n / N};
-    const RowPlan plan = RowPlan::of(rows, call.packs, kMayHold);
+    const RowPlan plan = RowPlan::of(rows, call.packs, kMayHold, 1024, few);
     call.group = plan.group;
     if constexpr (kMayHold) {
       const auto held = [&](auto k) {

@@ -53,6 +53,15 @@ __device__ __forceinline__ Pack<T, static_cast<int>(16 / sizeof(T))> pack_of(con
   return pack;
 }
 
+// -inf in all places.
+template <class T>
+__device__ __forceinline__ Words lowest_words() {
+  constexpr uint32_t kLowest = std::is_same_v<T, float>    ? 0xff800000u
+                               : std::is_same_v<T, __half> ? 0xfc00fc00u
+                                                           : 0xff80ff80u;
+  return {kLowest, kLowest, kLowest, kLowest};
+}
+
 // Rounds each to nearest, ties to even.
 template <class T, int N>
 __device__ __forceinline__ Words words_of(const float (&from)[N]) {

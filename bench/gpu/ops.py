@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Single ops on one GPU: Genesis against PyTorch and against the bandwidth of a copy, measured in one run.
 
-    python3 bench/gpu/ops.py BUILD_DIR [--json FILE] [--only WORD] [--quick]
+    python3 bench/gpu/ops.py BUILD_DIR [--json FILE] [--only WORD[,WORD...]] [--sizes 16M,64M] [--quick]
 
 One table says what each case is to both: the line of the graph for Genesis (a model in text form, timed by
 bench_time_entries on replayed CUDA Graphs) and an expression for PyTorch (eager, timed by CUDA events over many
@@ -213,9 +213,10 @@ def time_genesis(build, cases):
 
 
 def all_cases(flags):
-    cases = [c for dtype in DTYPES for n in (SIZES[2:3] if flags.quick else SIZES) for c in pointwise_cases(dtype, n)]
+    wanted = ["16M"] if flags.quick else flags.sizes.split(",")
+    cases = [c for dtype in DTYPES for n in SIZES if size_name(n) in wanted for c in pointwise_cases(dtype, n)]
     cases += list(matmul_cases()) + list(attention_cases())
-    return [c for c in cases if not flags.only or flags.only in c.name]
+    return [c for c in cases if not flags.only or any(word in c.name for word in flags.only.split(","))]
 
 
 def row_of(case, ours, peer, copy):
@@ -260,8 +261,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("--json")
-    parser.add_argument("--only", help="cases whose name contains this")
-    parser.add_argument("--quick", action="store_true", help="one size of the memory-bound cases")
+    parser.add_argument("--only", help="cases whose name contains this, or one of these words with commas between them")
+    parser.add_argument("--sizes", default=",".join(map(size_name, SIZES)), help="of the memory-bound cases: %(default)s")
+    parser.add_argument("--quick", action="store_true", help="one size of them, and everything else")
     flags = parser.parse_args()
     cases = all_cases(flags)
     ours = time_genesis(flags.build, cases)

@@ -112,6 +112,18 @@ TEST(CrossEntropy, ProbabilityTargets) {
   });
 }
 
+// More rows than a GPU adds up the losses of blocks for: each block has several rows, one after the other.
+TEST(CrossEntropy, ManyRows) {
+  constexpr int64_t kRows = 66001, kClasses = 40;
+  std::vector<double> targets(kRows);
+  for (size_t i = 0; i < kRows; ++i) targets[i] = i % 7 == 3 ? -100 : static_cast<double>(i * 11 % kClasses);
+  check({.name = "ce_many_rows",
+         .inputs = {constant_real({kRows, kClasses}, -3, 3), integer_data({kRows}, targets)},
+         .build = [](const Inputs& x) { return Outputs{cross_entropy(x[0], x[1])}; },
+         .reference = [](const Refs& x) { return Refs{class_reference(x[0], x[1], nullptr, {})}; },
+         .gradient = false});
+}
+
 double loss_of(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   return run_graph(
              {{"x", logits}, {"t", target}},

@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) loss_kernel(co
     lane.packs = lane.there ? a.packs : 0;
     add_row_loss<T, N, kSpreads>(a, lane, totals);
   }
-  finish_loss<wide_t<T>>(a, totals);
+  put_partial(a, totals);
 }
 
 // dx = a softmax(x) - shares, all times the row's dy, where a is the sum of shares. The target's own share is
@@ -139,6 +139,7 @@ template <class T, int N, bool kSpreads>
 __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kernel(const LossArguments a) {
   begin_in_order();
   using W = wide_t<T>;
+  const double divisor = a.divisor();
   RowLane lane(a.rows, a.packs, a.group);
   const int64_t at = take_row(a, lane), packs = lane.packs;
   if (at < 0) lane.packs = 0;
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kerne
     return;
   }
   if (packs == 0) return;
-  const double g = a.slope_of<W>(lane.row);
+  const double g = static_cast<double>(a.slope_of<W>(lane.row, divisor));
   const double own = a.probabilities ? 0 : (1 - a.smoothing) * static_cast<double>(a.weight_of<W>(at));
   const W lse = static_cast<const W*>(a.lse)[lane.row];
   const W scale = static_cast<W>(g * (own + static_cast<double>(spread))), dy_row = static_cast<W>(g);
@@ -172,46 +173,55 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kerne
   }
 }
 
-// --- what a mean divides by: the weights of the targets that count, or the number of rows of probabilities
+// --- sums over blocks
 
-constexpr int kAdders = 1024, kMostAdding = 64;  // threads of a block, blocks
+constexpr int kAdders = 512;  // threads of a block
 
+// The loss from those of all blocks, by one block.
 template <class W>
-__global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArguments a, double* denominator) {
+__global__ void __launch_bounds__(kAdders) add_losses_kernel(const LossArguments a, int blocks) {
+  begin_in_order();
+  constexpr int kFlight = 4;  // on their way at once
+  LossTotals all{0, 0};
+  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kFlight * kAdders) {
+    LossTotals some[kFlight] = {};
+#pragma unroll
+    for (int u = 0; u < kFlight; ++u)
+      if (i + u * kAdders < blocks) some[u] = a.partial[i + u * kAdders];
+#pragma unroll
+    for (int u = 0; u < kFlight; ++u) {
+      all.loss += some[u].loss;
+      all.weight += some[u].weight;
+    }
+  }
+  all.loss = reduce_group<0>(all.loss, kAdders, Add{});
+  all.weight = reduce_group<1>(all.weight, kAdders, Add{});
+  if (threadIdx.x == 0)
+    *static_cast<W*>(a.loss) =
+        static_cast<W>(a.reduction == Reduction::kMean ? all.loss / all.weight : all.loss);
+}
+
+// What a mean divides by, in parts: the weights of the targets that count, or the number of rows of
+// probabilities.
+template <class W>
+__global__ void __launch_bounds__(kAdders) denominator_kernel(const LossArguments a, double* parts) {
   begin_in_order();
   double sum = 0;
+  if (a.probabilities && blockIdx.x == 0 && threadIdx.x == 0) sum = static_cast<double>(a.rows);
+  if (!a.probabilities) {
 #pragma unroll 4
-  for (int64_t row = blockIdx.x * int64_t{kAdders} + threadIdx.x; row < a.rows;
-       row += gridDim.x * int64_t{kAdders})
-    if (const int64_t at = a.class_of(a.target_of(row)); at >= 0)
-      sum += static_cast<double>(a.weight_of<W>(at));
-  double* of_block = denominator + 1;
-  sum = reduce_group(sum, kAdders, Add{});
-  if (threadIdx.x == 0) of_block[blockIdx.x] = sum;
-  if (!is_last_block(a.counter, gridDim.x)) return;
-  sum = reduce_group(threadIdx.x < gridDim.x ? of_block[threadIdx.x] : 0.0, kAdders, Add{});
-  if (threadIdx.x == 0) *denominator = sum;
-}
-
-__global__ void count_rows_kernel(int64_t rows, double* denominator) {
-  begin_in_order();
-  *denominator = static_cast<double>(rows);
-}
-
-template <class W>
-void start_denominator(const KernelContext& c, const LossArguments& a, double* denominator) {
-  const int64_t blocks = std::clamp<int64_t>(blocks_for(a.rows, 2 * kAdders), 1, kMostAdding);
-  if (a.probabilities)
-    start_early(c, count_rows_kernel, 1, 1, 0, a.rows, denominator);
-  else
-    start_early(c, denominator_kernel<W>, blocks, kAdders, 0, a, denominator);
+    for (int64_t row = blockIdx.x * int64_t{kAdders} + threadIdx.x; row < a.rows;
+         row += gridDim.x * int64_t{kAdders})
+      if (const int64_t at = a.class_of(a.target_of(row)); at >= 0)
+        sum += static_cast<double>(a.weight_of<W>(at));
+  }
+  sum = reduce_group<0>(sum, kAdders, Add{});
+  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
 // --- starting them
 
-constexpr int64_t kChip = 132 * 1024;        // threads that run at once
-constexpr int64_t kMostBlocks = kChip / 64;  // of 64 threads, the fewest
-constexpr int64_t kPartialBytes = kMostBlocks * static_cast<int64_t>(sizeof(LossTotals));
+constexpr int64_t kMostBlocks = 8192;  // whose losses are added
 
 int64_t rows_of(const TensorView& logits) {
   int64_t rows = 1;
@@ -232,7 +242,6 @@ LossArguments arguments_of(const KernelContext& c, const Op& op, int weight_inpu
   a.ignore_index = op.ignore_index;
   a.smoothing = op.label_smoothing;
   a.reduction = op.reduction;
-  a.counter = static_cast<unsigned*>(const_cast<void*>(c.prepared_ptr));
   a.fault = launch_of(c).fault;
   return a;
 }
@@ -243,11 +252,12 @@ struct LossPlan {
   int threads, held;
 };
 
-LossPlan deal_rows(LossArguments& a, bool may_hold) {
-  const RowPlan rows = RowPlan::of(a.rows, a.packs, may_hold, kLossThreads);
-  const int64_t at_once = rows.threads / rows.group, most = kChip / rows.threads;
+LossPlan deal_rows(LossArguments& a, bool may_hold, int few) {
+  RowPlan rows = RowPlan::of(a.rows, a.packs, may_hold, kLossThreads, few);
+  if (rows.held == 8 && rows.group == 32) rows.threads = 256;
+  const int64_t at_once = rows.threads / rows.group;
   a.group = rows.group;
-  a.rows_each = std::max<int64_t>(1, blocks_for(a.rows, at_once * most)) * at_once;
+  a.rows_each = std::max<int64_t>(1, blocks_for(a.rows, at_once * kMostBlocks)) * at_once;
   return {std::max<int64_t>(1, blocks_for(a.rows, a.rows_each)), rows.threads, rows.held};
 }
 
@@ -260,9 +270,11 @@ void with_rows(const KernelContext& c, LossArguments& a, const Body& body) {
     constexpr bool kMayHold = N > 1 && !std::is_same_v<T, double>;
     a.packs = a.classes / N;
     const bool spreads = a.probabilities || a.smoothing != 0;
-    const LossPlan plan = deal_rows(a, kMayHold && !spreads);
+    const LossPlan plan = deal_rows(a, kMayHold && !spreads, kMayHold && sizeof(T) == 4 && !spreads ? 8 : 4);
     if (spreads) return body.template streamed<T, N, true>(plan);
     if constexpr (kMayHold) {
+      if constexpr (sizeof(T) == 4)
+        if (plan.held > 4) return body.template held<T, N, 8>(plan);
       if (plan.held > 2) return body.template held<T, N, 4>(plan);
       if (plan.held > 0) return body.template held<T, N, 2>(plan);
     }
@@ -276,29 +288,38 @@ struct StartLoss {
   template <class T, int N, int K>
   void held(const LossPlan& plan) const {
     start_early(c, held_loss_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
+    add_losses<T>(plan);
   }
   template <class T, int N, bool kSpreads>
   void streamed(const LossPlan& plan) const {
     start_early(c, loss_kernel<T, N, kSpreads>, plan.blocks, plan.threads, 0, a);
+    add_losses<T>(plan);
+  }
+  template <class T>
+  void add_losses(const LossPlan& plan) const {
+    if (a.reduction != Reduction::kNone)
+      start_early(behind_own_kernel(c), add_losses_kernel<wide_t<T>>, 1, kAdders, 0, a, plan.blocks);
   }
 };
 
+// A row of every group.
 struct StartGradient {
   const KernelContext& c;
   const LossArguments& a;
+  Launch launch;
   template <class T, int N, int K>
   void held(const LossPlan& plan) const {
-    start_early(c, held_gradient_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
+    start(held_gradient_kernel<T, N, K>, plan);
   }
-  // A row of every group.
   template <class T, int N, bool kSpreads>
   void streamed(const LossPlan& plan) const {
-    start_early(c, gradient_kernel<T, N, kSpreads>, blocks_for(a.rows, plan.threads / a.group), plan.threads,
-                0, a);
+    start(gradient_kernel<T, N, kSpreads>, plan);
+  }
+  void start(void (*kernel)(LossArguments), const LossPlan& plan) const {
+    const int64_t blocks = blocks_for(a.rows, plan.threads / a.group);
+    start_early(launch, kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(plan.threads), 0, a);
   }
 };
-
-std::shared_ptr<const void> prepare(const KernelQuery&) { return counters(1); }
 
 void run_loss(const KernelContext& c) {
   const auto& op = c.attributes<ops::CrossEntropy>();
@@ -321,19 +342,18 @@ void run_gradient(const KernelContext& c) {
   a.dlogits = c.output().data;
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (op.reduction == Reduction::kMean) {
-      auto* denominator = reinterpret_cast<double*>(c.scratch);
-      start_denominator<wide_t<T>>(c, a, denominator);
-      a.denominator = denominator;
-    }
-    with_rows<T>(c, a, StartGradient{c, a});
+    if (op.reduction != Reduction::kMean) return with_rows<T>(c, a, StartGradient{c, a, launch_of(c)});
+    auto* parts = reinterpret_cast<double*>(c.scratch);
+    start_early(c, denominator_kernel<wide_t<T>>, kDenominatorParts, kAdders, 0, a, parts);
+    a.denominators = parts;
+    with_rows<T>(c, a, StartGradient{c, a, behind_own_kernel(c)});
   });
 }
 
-int64_t loss_scratch(const KernelQuery&) { return kPartialBytes; }
+int64_t loss_scratch(const KernelQuery&) { return kMostBlocks * static_cast<int64_t>(sizeof(LossTotals)); }
 
 int64_t gradient_scratch(const KernelQuery&) {
-  return (1 + kMostAdding) * static_cast<int64_t>(sizeof(double));
+  return kDenominatorParts * static_cast<int64_t>(sizeof(double));
 }
 
 // PyTorch's: logarithms are clamped at -100.
@@ -356,10 +376,9 @@ void run_bce(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kCrossEntropy[] = {
-    {.name = "rows", .run = run_loss, .scratch_bytes = loss_scratch, .prepare = prepare}};
+constexpr KernelImpl kCrossEntropy[] = {{.name = "rows", .run = run_loss, .scratch_bytes = loss_scratch}};
 constexpr KernelImpl kCrossEntropyGrad[] = {
-    {.name = "rows", .run = run_gradient, .scratch_bytes = gradient_scratch, .prepare = prepare}};
+    {.name = "rows", .run = run_gradient, .scratch_bytes = gradient_scratch}};
 constexpr KernelImpl kBce[] = {{.name = "elements", .run = run_bce}};
 constexpr OpKernels kOps[] = {
     {"cross_entropy", kCrossEntropy}, {"cross_entropy_grad", kCrossEntropyGrad}, {"bce", kBce}};

@@ -1,17 +1,92 @@
 // layer_norm and rms_norm in one pass over memory: a row stays in registers, or in shared memory where it is
-// long. Where short rows are many, the next is fetched while one is worked on (norm_forward.h).
-#include "backends/cuda/norm_forward.h"
+// long.
+#include "backends/cuda/norm_rows.h"
+#include "backends/cuda/words.h"
 #include "schema/ops/norm.h"
 
 namespace genesis::cuda {
 namespace {
 
+// Two sums in one reduction.
+struct Two {
+  float a, b;
+  __device__ friend Two operator+(const Two& x, const Two& y) { return {x.a + y.a, x.b + y.b}; }
+  __device__ friend Two __shfl_xor_sync(unsigned lanes, const Two& v, int step) {
+    return {::__shfl_xor_sync(lanes, v.a, step), ::__shfl_xor_sync(lanes, v.b, step)};
+  }
+};
+
 template <bool kCenter>
 struct NormRow : NormArguments {
+  static constexpr int kBlocksAtOnce = 2;
+
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
+    if constexpr (K > 0)
+      held_row<T, N, K>(lane);
+    else
+      streamed_row<T, N>(call, lane, shared);
+  }
+
+  // Elements are widened once and stay so. Of 16-bit ones the distance from the row's first is taken, so that
+  // one look gives the sums of both x and its squares: what that cancels is beyond what they can show.
+  template <class T, int N, int K>
+  __device__ void held_row(const RowLane& lane) const {
+    constexpr bool kOneLook = kCenter && sizeof(T) == 2;
+    const Words* from = static_cast<const Words*>(x) + lane.row * lane.packs;
+    Words words[K];
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const int i = lane.first + k * lane.step;
+      words[k] = i < lane.packs ? from[i] : Words{};
+    }
+    float d[K][N], mean = 0, squares = 0;
+    const float each = 1.0f / static_cast<float>(n),
+                pivot = kOneLook ? widen(*reinterpret_cast<const T*>(from)) : 0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+#pragma unroll
+      for (int j = 0; j < N; ++j) d[k][j] = element_of<T>(words[k], j) - (kOneLook ? pivot : 0);
+      if (lane.first + k * lane.step >= lane.packs) continue;
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        if (kCenter) mean += d[k][j];
+        if (kOneLook || !kCenter) squares += d[k][j] * d[k][j];
+      }
+    }
+    if constexpr (kOneLook) {
+      const Two sums = reduce_group<0>(Two{mean, squares}, lane.step, Add{});
+      mean = sums.a * each;
+      squares = fmaxf(sums.b - mean * sums.a, 0);
+    } else if constexpr (kCenter) {
+      mean = reduce_group<0>(mean, lane.step, Add{}) * each;
+#pragma unroll
+      for (int k = 0; k < K; ++k) {
+        if (lane.first + k * lane.step >= lane.packs) continue;
+#pragma unroll
+        for (int j = 0; j < N; ++j) squares += (d[k][j] - mean) * (d[k][j] - mean);
+      }
+    }
+    if constexpr (!kOneLook) squares = reduce_group<1>(squares, lane.step, Add{});
+    const float inverse = rsqrtf(squares * each + static_cast<float>(eps));
+    Words* to = static_cast<Words*>(y) + lane.row * lane.packs;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const int64_t i = lane.first + k * lane.step;
+      if (i >= lane.packs) continue;
+      float w[N], b[N];
+      weight.at(i, 1.0f, w);
+      bias.at(i, 0.0f, b);
+#pragma unroll
+      for (int j = 0; j < N; ++j) b[j] += (kCenter ? d[k][j] - mean : d[k][j]) * inverse * w[j];
+      to[i] = words_of<T>(b);
+    }
+  }
+
+  template <class T, int N>
+  __device__ void streamed_row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
-    const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
+    const StreamedRow<T, N> x_row(x, lane, shared, call.cached);
     const auto [mean, inverse] = statistics_of<kCenter, T, N>(*this, lane, x_row);
     Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
     each_pack(
@@ -36,13 +111,9 @@ void run_forward(const KernelContext& c, NormArguments a, bool has_weight, bool 
   if (has_bias) a.bias = WideVector::of(c.input(has_weight ? 2 : 1));
   dispatch_float(c.input(0).dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const int64_t rows = c.input(0).numel() / a.n;
-    with_packs<T>(c, a.n, [&](auto size) {
-      constexpr int N = size();
-      if constexpr (N > 1 && sizeof(T) == 2)  // of f32 a row in registers is as fast, and simpler to start
-        if (try_norm<kCenter, T, N>(c, a, rows)) return;
-      start_rows<T>(c, rows, a.n, 1, NormRow<kCenter>{a});
-    });
+    constexpr int kFew =
+        sizeof(T) == 2 ? 2 : 4;  // packs of a thread: 16 elements, and registers for more blocks
+    start_rows<T>(c, c.input(0).numel() / a.n, a.n, 1, NormRow<kCenter>{a}, kFew);
   });
 }
 

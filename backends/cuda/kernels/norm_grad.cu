@@ -93,6 +93,8 @@ int64_t column_chunks(int64_t rows, int64_t n) {
                            std::min(rows / kRows, kBlocks / blocks_for(std::max<int64_t>(n, 1), kColumns)));
 }
 
+int64_t statistics_bytes(int64_t rows, int64_t size) { return (rows * 2 * size + 15) / 16 * 16; }
+
 // The sums of v over the stripes of a block, in order.
 template <int kHeight, class W>
 __device__ W add_stripes(W v) {
@@ -130,23 +132,47 @@ __global__ void column_sums_kernel(NormArguments a, int64_t rows, int64_t rows_e
 
 // --- the last step of both: sums[j] of n columns over blocks, the same order always
 
-constexpr int kAdders = 16;  // threads of a column, each with all its loads under way at once
+// Threads of a block: so few that it finds registers beside gradient_kernel's, and waits there.
+constexpr int kAddAcross = 4, kAddDown = 32, kAddThreads = kAddAcross * kAddDown;
 
 template <class W>
-__global__ void __launch_bounds__(kColumns* kAdders)
+__global__ void __launch_bounds__(kAddThreads, 16)
     add_blocks_kernel(const W* first, const W* second, int64_t blocks, int64_t n, W* first_sums,
                       W* second_sums) {
   begin_in_order();
+  constexpr int V = 4;  // columns of a thread
+  __shared__ W of_warp[kAddThreads / 32][kAddAcross * V];
   const W* partial = blockIdx.y == 0 ? first : second;
-  W* sums = blockIdx.y == 0 ? first_sums : second_sums;
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + threadIdx.x;
-  W sum = 0;
-  if (column < n) {
-#pragma unroll 10
-    for (int64_t b = threadIdx.y; b < blocks; b += kAdders) sum += partial[b * n + column];
+  const int across = static_cast<int>(threadIdx.x) % kAddAcross,
+            down = static_cast<int>(threadIdx.x) / kAddAcross;
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kAddAcross * V, column = begin + across * V;
+  const bool whole = n % V == 0 && sizeof(W) == 4;
+  W sum[V] = {};
+#pragma unroll 5
+  for (int64_t b = down; b < blocks; b += kAddDown) {
+    Pack<W, V> some{};
+    if (whole && column < n)
+      some = *reinterpret_cast<const Pack<W, V>*>(partial + b * n + column);
+    else
+#pragma unroll
+      for (int j = 0; j < V; ++j)
+        if (column + j < n) some.at[j] = partial[b * n + column + j];
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum[j] += some.at[j];
   }
-  sum = add_stripes<kAdders>(sum);
-  if (threadIdx.y == 0 && column < n) sums[column] = sum;
+#pragma unroll
+  for (int step = 16; step >= kAddAcross; step /= 2)
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum[j] += __shfl_xor_sync(~0u, sum[j], step);
+  if (threadIdx.x % 32 < kAddAcross)
+#pragma unroll
+    for (int j = 0; j < V; ++j) of_warp[threadIdx.x / 32][across * V + j] = sum[j];
+  __syncthreads();
+  if (threadIdx.x >= kAddAcross * V || begin + threadIdx.x >= n) return;
+  W total = 0;
+#pragma unroll
+  for (int warp = 0; warp < kAddThreads / 32; ++warp) total += of_warp[warp][threadIdx.x];
+  (blockIdx.y == 0 ? first_sums : second_sums)[begin + threadIdx.x] = total;
 }
 
 // --- starting them
@@ -165,37 +191,43 @@ struct AffineGradients {
   }
   void add_blocks(const KernelContext& c, int64_t blocks) const {
     const bool both = dweight && dbias;
-    const dim3 grid(static_cast<unsigned>(blocks_for(n, kColumns)), both ? 2 : 1);
-    start_early(launch_of(c), add_blocks_kernel<W>, grid, dim3(kColumns, kAdders), 0,
+    const dim3 grid(static_cast<unsigned>(blocks_for(n, kAddAcross * 4)), both ? 2 : 1);
+    start_early(behind_own_kernel(c), add_blocks_kernel<W>, grid, dim3(kAddThreads), 0,
                 dweight ? dweight_sums : dbias_sums, dbias_sums, blocks, n, dweight ? dweight : dbias, dbias);
   }
 };
 
-RowDeal deal_rows(int64_t rows, int64_t packs) {
+// Of rows whose packs have `width` elements.
+RowDeal deal_rows(int64_t rows, int64_t packs, int width) {
   constexpr int64_t kChip = 132;  // blocks, one to a multiprocessor
-  return RowDeal::of(rows, packs, kChip);
+  return RowDeal::of(rows, packs, width, kChip);
+}
+
+template <bool kCenter, class T, int N, int K>
+void start_gradient(const KernelContext& c, const RowDeal& deal, const GradientCall& call, size_t bytes) {
+  const auto kernel = gradient_kernel<kCenter, T, N, K>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  start_early(c, kernel, deal.count, deal.threads(), bytes, call);
 }
 
 // Whether rows are short enough.
 template <bool kCenter, class T, int N>
 bool try_gradient(const KernelContext& c, const NormArguments& a, int64_t rows, AffineGradients<float>& to) {
   const int tensors = a.residual ? 3 : 2;
-  RowDeal deal = deal_rows(rows, a.n / N);
-  if (a.n > RowDeal::kLongest || !deal.fit(tensors, a.n, shared_room())) return false;
+  RowDeal deal = deal_rows(rows, a.n / N, N);
+  if (a.n > RowDeal::kLongest || !deal.fit(GradientCall::kStages, tensors, a.n, shared_room())) return false;
   to.take_room(c.scratch, deal.count);
   const FeedCall feed{.data = {a.x, a.dy, a.residual},
                       .tensors = tensors,
                       .packs = static_cast<int>(a.n / N),
                       .group = deal.group,
-                      .rows = rows,
-                      .rows_each = deal.rows_each};
+                      .rows = rows};
   const GradientCall call{a, feed, to.dweight_sums, to.dbias_sums};
-  deal.with_held([&](auto k) {
-    const size_t bytes = deal.shared_bytes(tensors, a.n);
-    cudaFuncSetAttribute(gradient_kernel<kCenter, T, N, k()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(bytes));
-    start_early(c, gradient_kernel<kCenter, T, N, k()>, deal.count, deal.threads(), bytes, call);
-  });
+  const size_t bytes = deal.shared_bytes(GradientCall::kStages, tensors, a.n);
+  if (deal.held == 1) start_gradient<kCenter, T, N, 1>(c, deal, call, bytes);
+  if (deal.held == 2) start_gradient<kCenter, T, N, 2>(c, deal, call, bytes);
+  if constexpr (4 * N <= RowDeal::kElements)
+    if (deal.held == 4) start_gradient<kCenter, T, N, 4>(c, deal, call, bytes);
   to.add_blocks(c, deal.count);
   return true;
 }
@@ -207,7 +239,7 @@ void start_long_gradient(const KernelContext& c, const NormArguments& a, int64_t
   using W = wide_t<T>;
   auto* statistics = reinterpret_cast<Statistics<W>*>(c.scratch);
   const int64_t chunks = column_chunks(rows, a.n);
-  to.take_room(c.scratch + rows * static_cast<int64_t>(sizeof(Statistics<W>)), chunks);
+  to.take_room(c.scratch + statistics_bytes(rows, sizeof(W)), chunks);
   start_rows<T, false>(c, rows, a.n, 1, StatisticsRow<kCenter>{a, statistics});
   const dim3 grid(static_cast<unsigned>(blocks_for(a.n, kColumns)), static_cast<unsigned>(chunks));
   column_sums_kernel<T><<<grid, dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(
@@ -265,8 +297,9 @@ int64_t backward_scratch(const KernelQuery& query) {
   const int64_t rows = x.numel() / n, size = x.dtype == DType::f64 ? 8 : 4;
   const int pack = static_cast<int>(16 / size_of(x.dtype));
   int64_t blocks = 0;
-  if (n % pack == 0 && n <= RowDeal::kLongest) blocks = deal_rows(rows, n / pack).count;
-  return std::max(blocks * n * vectors * size, rows * 2 * size + column_chunks(rows, n) * n * vectors * size);
+  if (n % pack == 0 && n <= RowDeal::kLongest) blocks = deal_rows(rows, n / pack, pack).count;
+  return std::max(blocks * n * vectors * size,
+                  statistics_bytes(rows, size) + column_chunks(rows, n) * n * vectors * size);
 }
 
 void layer_norm_grad(const KernelContext& c) {

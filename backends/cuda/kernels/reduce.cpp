@@ -2,11 +2,11 @@
 // kernels generated for the sizes at hand (reduce_source.h, reduce_kit.h), compiled when a plan's steps are
 // made.
 #include "schema/ops/reduce.h"
-#include "backends/cuda/last_block.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/packs.h"
 #include "backends/cuda/reduce_source.h"
+#include "backends/cuda/runtime.h"
 #include "backends/cuda/source_types.h"
 
 namespace genesis::cuda {
@@ -88,6 +88,13 @@ std::optional<std::string> can_run(const KernelQuery& query) {
 template <Kind kind>
 int64_t scratch_bytes(const KernelQuery& query) {
   return plan_of(query, kind).scratch_bytes();
+}
+
+// Zeros on the current device.
+std::shared_ptr<std::byte> counters(int64_t count) {
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  return allocate(device, count * static_cast<int64_t>(sizeof(unsigned)));
 }
 
 template <Kind kind>
