@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <thread>
 
 #include "executor/session.h"
 #include "models/zoo.h"
@@ -103,6 +104,19 @@ TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
         expect_alike(got, decode(one_by_one, prompt, 12), tolerance_of(dtype));
         for (int i = 0; i < 5; ++i) ASSERT_EQ(decode(cuda, prompt, 12), got) << "run " << i;
       }
+}
+
+// Each kernel wants the whole chip: they take turns, and none waits for a part that the other holds.
+TEST_F(Decode, TwoSessionsDecodeAtOnce) {
+  const auto whole = model("qwen2", DType::bf16, "992");
+  Session sessions[] = {Session(whole, {.device = "cuda"}), Session(whole, {.device = "cuda"})};
+  const Logits expected = decode(sessions[0], 100, 200);
+  Logits got[2];
+  std::thread other([&] { got[1] = decode(sessions[1], 100, 200); });
+  got[0] = decode(sessions[0], 100, 200);
+  other.join();
+  EXPECT_EQ(got[0], expected);
+  EXPECT_EQ(got[1], expected);
 }
 
 TEST_F(Decode, EveryRunHasTheSameBits) {
