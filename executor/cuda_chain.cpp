@@ -129,6 +129,8 @@ bool CudaChain::load(std::span<const StepCall> calls, cudaStream_t stream) {
     if (link.shape.kind != LinkShape::Kind::kHeadNorm) steps.push_back(describe(link, calls));
   }
   program_.count = static_cast<int32_t>(steps.size());
+  for (const ChainStep& step : steps)
+    if (!cuda::ring_takes(program_, step)) return false;
   cuda::check(cudaMemcpyAsync(steps_.get(), steps.data(), steps.size() * sizeof(ChainStep),
                               cudaMemcpyHostToDevice, stream),
               "loading a chain");

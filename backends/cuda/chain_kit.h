@@ -33,6 +33,13 @@ struct ChainShared {
       takes[kChunks];  // bytes: where a chunk lies in the ring, and what it keeps from others
 };
 
+// From row to row of a chunk. Two rows lie in different halves of the banks, or reading eight of them at once
+// would take twice as long.
+__host__ __device__ inline int row_bytes_in_ring(int k, int log_parts) {
+  const int bytes = ((k / kChainBlock + (1 << log_parts) - 1) >> log_parts) * kBlockBytes;
+  return bytes % (2 * kBlockBytes) == 0 ? bytes + kBlockBytes : bytes;
+}
+
 // A block's share of a step, and where its weights come from.
 struct ChainFeed {
   const void* weight[ChainStep::kMostLayers];
@@ -49,10 +56,7 @@ struct ChainFeed {
     if (s.kind == ChainStep::kProduct) {
       first_unit = static_cast<int>(int64_t{block} * s.units / blocks);
       end_unit = static_cast<int>((int64_t{block} + 1) * s.units / blocks);
-      // Two rows lie in different halves of the banks, or reading eight of them at once would take twice as
-      // long.
-      row_bytes = ((k / kChainBlock + (1 << log_parts) - 1) >> log_parts) * kBlockBytes;
-      row_bytes += row_bytes % (2 * kBlockBytes) == 0 ? kBlockBytes : 0;
+      row_bytes = row_bytes_in_ring(k, log_parts);
     } else if (const int each = blocks / s.heads; block / each < s.heads && block % each < s.splits) {
       head = block / each;
       split = block % each;

@@ -35,6 +35,7 @@ __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, cons
         const int begin = part * blocks >> f.log_parts, end = (part + 1) * blocks >> f.log_parts;
         const auto copied = static_cast<uint32_t>((end - begin) * kBlockBytes),
                    room = static_cast<uint32_t>(rows * f.row_bytes);
+        if (used == 0) head = 0;
         const bool wraps = head + room > ring_bytes;
         const uint32_t takes = room + (wraps ? ring_bytes - head : 0);
         for (; next - tail >= kChunks || used + takes > ring_bytes; ++tail) {
@@ -147,12 +148,15 @@ int shared_memory_of_device() {
   return bytes;
 }
 
+int ring_bytes(const ChainProgram& program, int shared) {
+  const ChainPlaces places(program, nullptr);
+  return (shared - static_cast<int>(places.ring - static_cast<unsigned char*>(nullptr))) / 128 * 128;
+}
+
 template <class T, int kSize>
 void start_kernel(const Launch& launch, ChainProgram program) {
   const int shared = shared_memory_of_device();
-  program.ring_bytes =
-      shared - static_cast<int>(ChainPlaces(program, nullptr).ring - static_cast<unsigned char*>(nullptr));
-  program.ring_bytes -= program.ring_bytes % 128;
+  program.ring_bytes = ring_bytes(program, shared);
   const auto kernel = run_chain<T, kSize>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   cudaLaunchAttribute attributes[2];
@@ -204,6 +208,12 @@ int chain_splits(int heads, int blocks) { return std::clamp(blocks / heads, 0, k
 
 int64_t split_words(int heads, int size, int blocks) {
   return int64_t{heads} * chain_splits(heads, blocks) * (size + 2);
+}
+
+bool ring_takes(const ChainProgram& program, const ChainStep& step) {
+  if (step.kind != ChainStep::kProduct) return true;
+  const int64_t chunk = int64_t{kChunkRows} * row_bytes_in_ring(step.k, step.log_parts);
+  return 2 * chunk <= ring_bytes(program, shared_memory_of_device());
 }
 
 bool can_start_chains() {

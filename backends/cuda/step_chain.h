@@ -88,6 +88,8 @@ void plan_product(ChainStep& step, int blocks);
 int chain_splits(int heads, int blocks);
 int64_t split_words(int heads, int size, int blocks);
 
+// Whether there is room for a chunk of the step's weights while another is used.
+bool ring_takes(const ChainProgram& program, const ChainStep& step);
 // Whether the current device can hold such a kernel: shared memory, cooperative launches.
 bool can_start_chains();
 void start_chain(const Launch& launch, const ChainProgram& program);
