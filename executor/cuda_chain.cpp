@@ -24,11 +24,10 @@ uint32_t tag_of(int link) { return static_cast<uint32_t>(link) + 1; }
 
 CudaChain::CudaChain(StepChain chain, int device)
     : chain_(std::move(chain)), blocks_(cuda::current_chip().multiprocessors) {
-  static_assert(kMostLinks < cuda::kChainTags);
+  static_assert(kMostLinks < cuda::kChainTags && LinkShape::kMostLayers == ChainStep::kMostLayers);
   words_ = cuda::allocate(device, chain_.slots * slot_words(chain_) * int64_t{sizeof(ChainWord)});
   steps_ = cuda::allocate(device, static_cast<int64_t>(chain_.links.size() * sizeof(ChainStep)));
   run_ = cuda::allocate(device, 2 * sizeof(uint32_t));
-  program_.dtype = chain_.links[0].shape.dtype;
   program_.steps = reinterpret_cast<const ChainStep*>(steps_.get());
   program_.run = reinterpret_cast<uint32_t*>(run_.get());
   int64_t split_words = 0;

@@ -1,19 +1,16 @@
 #include "executor/step_chains.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
-#include <string_view>
 
 #include "executor/settled_inputs.h"
-#include "schema/ops/cached_attention.h"
 
 namespace genesis {
 namespace {
 
 using Kind = cuda::LinkShape::Kind;
-
-constexpr std::string_view kAttention = ops::CachedAttention::info.name;
 
 bool overlap(const BufferRef& a, const BufferRef& b) {
   if (a.space != b.space || (a.space != Space::kArena && a.index != b.index)) return false;
@@ -37,8 +34,10 @@ bool is_read_later(const Plan& plan, size_t step, size_t end, const BufferRef& b
   return buffer.space != Space::kArena;
 }
 
-// A chain while it grows. done_before(j) are the links that all blocks are done with before any block writes
-// what j gives: those whose whole results j waits for, and what is done before them.
+// A chain while it grows. What a block knows about the others, by what it has waited for: before_write(j) are
+// the links that all blocks are done with before any block writes what j gives, complete(j) those that they
+// are done with when all of that is there. A product waits for a whole vector; a head of an attention for its
+// own parts alone, and what it gives is complete when all heads are.
 class Growing {
  public:
   Growing(const Plan& plan, const std::vector<uint64_t>& settled) : plan_(plan), settled_(settled) {}
@@ -54,17 +53,28 @@ class Growing {
       if (!source || (source->link < 0 && shape->kind != Kind::kProduct)) return false;
       link.sources.push_back(*source);
     }
-    if (!take_norms(link) || (shape->kind == Kind::kHeadNorm && !only_attention_reads(step))) return false;
+    if (!take_norms(link)) return false;
     if (shape->addend >= 0) {
       const auto source = find(s.inputs[static_cast<size_t>(shape->addend)]);
       if (!source) return false;
       link.addend = *source;
     }
-    std::vector<bool> before = done_before(link);
-    if (shape->kind != Kind::kHeadNorm && !may_write(s, *shape, before)) return false;
+    Known known = known_by(link);
+    if (shape->kind != Kind::kHeadNorm && !may_write(s, *shape, known.before_write)) return false;
+    if (shape->kind == Kind::kAttention && !attentions_are_done(known.before_write)) return false;
     links_.push_back(std::move(link));
-    before_.push_back(std::move(before));
+    known_.push_back(std::move(known));
     return true;
+  }
+
+  // Norms of heads that no attention of the chain has taken, or not alone, and what follows them.
+  void cut_at_untaken_norms() {
+    for (size_t i = 0; i < links_.size(); ++i)
+      if (links_[i].shape.kind == Kind::kHeadNorm && !is_taken(i)) {
+        links_.resize(i);
+        known_.resize(i);
+        i = static_cast<size_t>(-1);  // those ahead may have been taken by what is gone
+      }
   }
 
   size_t size() const { return links_.size(); }
@@ -104,16 +114,21 @@ class Growing {
     return true;
   }
 
-  bool only_attention_reads(size_t step) const {
-    const BufferRef& buffer = plan_.steps[step].outputs[0];
-    for (size_t i = step + 1; i < plan_.steps.size(); ++i) {
-      const Step& later = plan_.steps[i];
-      for (size_t input = 0; input < later.inputs.size(); ++input)
-        if (overlap(later.inputs[input], buffer) && (later.op->name() != kAttention || input > 1))
-          return false;
-      if (any_overlap(later.outputs, buffer)) return true;
+  // All that read what the norm gives are attentions of the chain that do the norm themselves.
+  bool is_taken(size_t norm) const {
+    const BufferRef& buffer = plan_.steps[links_[norm].step].outputs[0];
+    bool taken = false;
+    for (size_t i = links_[norm].step + 1; i < plan_.steps.size(); ++i) {
+      if (any_overlap(plan_.steps[i].inputs, buffer)) {
+        const size_t reader = i - links_[0].step;
+        if (reader >= links_.size()) return false;
+        const auto is_it = [&](int which) { return which == static_cast<int>(norm); };
+        if (!is_it(links_[reader].q_norm) && !is_it(links_[reader].k_norm)) return false;
+        taken = true;
+      }
+      if (any_overlap(plan_.steps[i].outputs, buffer)) return taken;
     }
-    return !is_read_later(plan_, step, plan_.steps.size(), buffer);
+    return taken && !is_read_later(plan_, plan_.steps.size(), plan_.steps.size(), buffer);
   }
 
   // Weights are asked for before anything that runs ahead has ended; caches are changed where they are.
@@ -121,7 +136,7 @@ class Growing {
     for (int input : shape.settled(s.inputs.size()))
       if (input >= 64 || !(settled_[step] >> input & 1)) return false;
     if (shape.kind != Kind::kAttention) return true;
-    // They are read before anything is waited for.
+    // They are read before any word is waited for.
     for (const ChainLink& other : links_)
       for (const BufferRef& written : plan_.steps[other.step].outputs)
         if (overlap(written, s.inputs[3]) || overlap(written, s.inputs[4])) return false;
@@ -131,7 +146,6 @@ class Growing {
   // One dtype; one way to turn heads, by one start.
   bool goes_with_the_others(const cuda::LinkShape& shape, const Step& s) const {
     for (const ChainLink& other : links_) {
-      if (other.shape.dtype != shape.dtype) return false;
       if (other.shape.kind != shape.kind || shape.kind != Kind::kAttention) continue;
       if (other.shape.size != shape.size || other.shape.theta != shape.theta ||
           other.shape.positions != shape.positions || !(plan_.steps[other.step].inputs[5] == s.inputs[5]))
@@ -155,27 +169,46 @@ class Growing {
     return ChainSource{};
   }
 
-  std::vector<bool> done_before(const ChainLink& link) const {
-    std::vector<bool> done(links_.size(), false);
+  struct Known {
+    std::vector<bool> before_write, complete;
+  };
+
+  Known known_by(const ChainLink& link) const {
+    Known known{std::vector<bool>(links_.size(), false), {}};
+    const auto add = [](std::vector<bool>& to, const std::vector<bool>& from) {
+      for (size_t i = 0; i < from.size(); ++i) to[i] = to[i] || from[i];
+    };
+    // Whoever has seen a word knows what its writer knew.
+    for (const ChainSource& source : link.sources)
+      if (source.link >= 0) add(known.before_write, known_[static_cast<size_t>(source.link)].before_write);
+    known.complete = known.before_write;
     for (size_t i = 0; i < links_.size(); ++i)
-      if (waits_for_all_of(link, i)) {
-        done[i] = true;
-        for (size_t j = 0; j < i; ++j)
-          if (before_[i][j]) done[j] = true;
+      if (asks_for_all_of(link, i)) {
+        known.complete[i] = true;
+        add(known.complete, known_[i].complete);
       }
-    return done;
+    if (link.shape.kind != Kind::kAttention) known.before_write = known.complete;
+    return known;
   }
 
-  // Sources that together are all that link i gives. Every head of an attention waits for its own part alone,
-  // but what it gives is complete when all heads are done.
-  bool waits_for_all_of(const ChainLink& link, size_t i) const {
-    int64_t asked = 0;
+  // Sources that together are all that link i gives.
+  bool asks_for_all_of(const ChainLink& link, size_t i) const {
     const Step& step = plan_.steps[link.step];
     const std::vector<int> inputs = link.shape.vectors();
+    std::map<int64_t, int64_t> asked;  // elements, by the first
     for (size_t s = 0; s < inputs.size(); ++s)
       if (link.sources[s].link == static_cast<int>(i))
-        asked += step.input_types[static_cast<size_t>(inputs[s])].numel();
-    return asked == given(links_[i].shape);
+        asked[link.sources[s].element] = step.input_types[static_cast<size_t>(inputs[s])].numel();
+    int64_t elements = 0;
+    for (const auto& [first, count] : asked) elements += count;
+    return elements == given(links_[i].shape);
+  }
+
+  // They share memory of the kernel.
+  bool attentions_are_done(const std::vector<bool>& before) const {
+    for (size_t i = 0; i < links_.size(); ++i)
+      if (links_[i].shape.kind == Kind::kAttention && !before[i]) return false;
+    return true;
   }
 
   // What links ahead read from memory, or write there, must be done with before this step writes over it.
@@ -197,12 +230,13 @@ class Growing {
 
   // One whose link is done with by everybody who reads it, or a new one.
   int free_slot(size_t link) {
-    const auto is_done = [&](size_t i) { return before_[link][i]; };
+    const auto is_done = [&](size_t i) { return known_[link].before_write[i]; };
     for (size_t slot = 0; slot < occupants_.size(); ++slot) {
       const size_t occupant = occupants_[slot];
       bool free = is_done(occupant);
       for (size_t r = occupant + 1; r < links_.size() && free; ++r)
-        if (reads(links_[r], occupant)) free = r < link && is_done(r);
+        if (reads(links_[r], occupant) && links_[r].shape.kind != Kind::kHeadNorm)
+          free = r < link && is_done(r);
       if (!free) continue;
       occupants_[slot] = link;
       return static_cast<int>(slot);
@@ -223,7 +257,7 @@ class Growing {
   const Plan& plan_;
   const std::vector<uint64_t>& settled_;
   std::vector<ChainLink> links_;
-  std::vector<std::vector<bool>> before_;
+  std::vector<Known> known_;
   std::vector<size_t> occupants_;  // by slot
 };
 
@@ -237,6 +271,7 @@ std::vector<StepChain> find_step_chains(const Plan& plan) {
     while (chain.size() < kMostLinks && step + chain.size() < plan.steps.size() &&
            chain.add(step + chain.size())) {
     }
+    chain.cut_at_untaken_norms();
     const size_t links = chain.size();
     if (links >= kLeastLinks) chains.push_back(chain.finish());
     step += std::max<size_t>(links, 1);

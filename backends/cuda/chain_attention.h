@@ -33,54 +33,52 @@ __device__ __forceinline__ void read_eights(const ChainVector* const (&vectors)[
     eights[i] = {words[2 * i].x, words[2 * i].z, words[2 * i + 1].x, words[2 * i + 1].z};
 }
 
-// The lane's part of a head after rms_norm, as T rounds it.
-template <class T, int kSet>
+// The lane's part of a head after rms_norm, rounded.
+template <int kSet>
 __device__ __forceinline__ Words normalise_head(const Words& head, const Words& gain, float eps) {
   float x[kChainPack], squares = 0;
 #pragma unroll
   for (int i = 0; i < kChainPack; ++i) {
-    x[i] = element_of<T>(head, i);
+    x[i] = element_of<ChainElement>(head, i);
     squares = fmaf(x[i], x[i], squares);
   }
 #pragma unroll
   for (int far = 1; far < kSet; far *= 2) squares += __shfl_xor_sync(0xffffffffu, squares, far);
   const float scale = rsqrtf(squares * (1.0f / (kSet * kChainPack)) + eps);
 #pragma unroll
-  for (int i = 0; i < kChainPack; ++i) x[i] *= scale * element_of<T>(gain, i);
-  return words_of<T>(x);
+  for (int i = 0; i < kChainPack; ++i) x[i] *= scale * element_of<ChainElement>(gain, i);
+  return words_of<ChainElement>(x);
 }
 
 // The lane's part of a head, turned; its partner lane has the other halves.
-template <class T, int kSet>
+template <int kSet>
 __device__ __forceinline__ void turn_head(const Words& head, const ChainShared& shared, int lane_of_set,
                                           float (&turned)[kChainPack]) {
   const float sign = lane_of_set < kSet / 2 ? -1.0f : 1.0f;
 #pragma unroll
   for (int i = 0; i < kChainPack; ++i) {
     const int pair = lane_of_set % (kSet / 2) * kChainPack + i;
-    const float own = element_of<T>(head, i), other = __shfl_xor_sync(0xffffffffu, own, kSet / 2);
-    turned[i] = widen(narrow<T>(own * shared.cosines[pair] + sign * (other * shared.sines[pair])));
+    const float own = element_of<ChainElement>(head, i), other = __shfl_xor_sync(0xffffffffu, own, kSet / 2);
+    turned[i] = widen(narrow<ChainElement>(own * shared.cosines[pair] + sign * (other * shared.sines[pair])));
   }
 }
 
 // The lane's share of q times k.
-template <class T>
 __device__ __forceinline__ float share_of_score(const float (&q)[kChainPack], const Words& k) {
   float low = 0, high = 0;
 #pragma unroll
   for (int i = 0; i < kChainPack / 2; ++i) {
-    low = fmaf(q[i], element_of<T>(k, i), low);
-    high = fmaf(q[i + kChainPack / 2], element_of<T>(k, i + kChainPack / 2), high);
+    low = fmaf(q[i], element_of<ChainElement>(k, i), low);
+    high = fmaf(q[i + kChainPack / 2], element_of<ChainElement>(k, i + kChainPack / 2), high);
   }
   return low + high;
 }
 
-template <class T>
 __device__ __forceinline__ void add_value(State<kChainPack>& state, const Words& v, float weight) {
   if (weight == 0) return;  // what is not seen may be anything
   state.sum += weight;
 #pragma unroll
-  for (int i = 0; i < kChainPack; ++i) state.y[i] = fmaf(weight, element_of<T>(v, i), state.y[i]);
+  for (int i = 0; i < kChainPack; ++i) state.y[i] = fmaf(weight, element_of<ChainElement>(v, i), state.y[i]);
 }
 
 // Rows of {y [size], maximum, sum}, in order; two elements of y a thread.
@@ -128,7 +126,7 @@ __device__ void read_splits(const ChainWord* words, uint32_t tag, int splits, Ch
   }
 }
 
-template <class T, int kSize>
+template <int kSize>
 __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& shared, const ChainRun& run,
                        const StepFeed& coming) {
   constexpr int kSet = kSize / kChainPack, kKeys = kChainThreads / kSet;  // lanes of a key; keys at once
@@ -144,7 +142,8 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
   const int lane_of_set = thread % kSet, key = thread / kSet;
   const int64_t step = int64_t{s.key_heads} * kSize,
                 cache_at = int64_t{key_head} * kSize + lane_of_set * kChainPack;
-  T *k_cache = static_cast<T*>(s.k_cache) + cache_at, *v_cache = static_cast<T*>(s.v_cache) + cache_at;
+  auto *k_cache = static_cast<ChainElement*>(s.k_cache) + cache_at,
+       *v_cache = static_cast<ChainElement*>(s.v_cache) + cache_at;
   const auto load = [&](int j, Words& k, Words& v) {
     const int64_t at = max(0, min(j, end - 1)) * step;
     k = *reinterpret_cast<const Words*>(k_cache + at);
@@ -163,12 +162,12 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
   const Words new_v = read[2];
   coming.put();
   __syncwarp();
-  if (s.q_norm) read[0] = normalise_head<T, kSet>(read[0], q_gain, s.q_eps);
-  if (s.k_norm) read[1] = normalise_head<T, kSet>(read[1], k_gain, s.k_eps);
+  if (s.q_norm) read[0] = normalise_head<kSet>(read[0], q_gain, s.q_eps);
+  if (s.k_norm) read[1] = normalise_head<kSet>(read[1], k_gain, s.k_eps);
   float q[kChainPack], turned[kChainPack];
-  turn_head<T, kSet>(read[0], shared, lane_of_set, q);
-  turn_head<T, kSet>(read[1], shared, lane_of_set, turned);
-  const Words new_k = words_of<T>(turned);
+  turn_head<kSet>(read[0], shared, lane_of_set, q);
+  turn_head<kSet>(read[1], shared, lane_of_set, turned);
+  const Words new_k = words_of<ChainElement>(turned);
   const bool has_new = split == splits - 1;
 
   // Two rounds of keys at a time, with the last the new key; the next two are on their way.
@@ -183,7 +182,7 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
       for (int u = 0; u < 2; ++u) load(j0 + key + (2 + u) * kKeys, k[u], v[u]);
     float scores[3], top = state.top;
 #pragma unroll
-    for (int u = 0; u < 3; ++u) scores[u] = share_of_score<T>(q, now_k[u]);
+    for (int u = 0; u < 3; ++u) scores[u] = share_of_score(q, now_k[u]);
 #pragma unroll
     for (int far = 1; far < kSet; far *= 2)
 #pragma unroll
@@ -200,7 +199,7 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
 #pragma unroll
       for (int i = 0; i < kChainPack; ++i) state.y[i] *= keep;
 #pragma unroll
-      for (int u = 0; u < 3; ++u) add_value<T>(state, now_v[u], seen[u] ? __expf(scores[u] - top) : 0);
+      for (int u = 0; u < 3; ++u) add_value(state, now_v[u], seen[u] ? __expf(scores[u] - top) : 0);
     }
     if (last) break;
   }
@@ -209,7 +208,7 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
     *reinterpret_cast<Words*>(v_cache + start * step) = new_v;
   }
 
-  merge_sets<T, kSet>(state);
+  merge_sets<ChainElement, kSet>(state);
   if (thread % kLanes < kSet) {
     float* row = shared.of_warp[thread / kLanes];
 #pragma unroll
@@ -238,7 +237,7 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
     if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_split, splits, thread, top);
   }
   if (thread >= kSize / 2) return;
-  const uint32_t y = pair_of<T>(whole.x / whole.z, whole.y / whole.z);
+  const uint32_t y = pair_of(whole.x / whole.z, whole.y / whole.z);
   const int64_t pair = int64_t{feed.head} * (kSize / 2) + thread;
   if (s.out) store_word(s.out + pair, y, tag);
   if (s.y) static_cast<uint32_t*>(s.y)[pair] = y;

@@ -8,18 +8,20 @@
 
 namespace genesis::cuda {
 
+using ChainElement = __nv_bfloat16;  // of every vector and weight
+
 inline constexpr int kChainThreads = kChainWarps * kLanes;  // that compute; one more warp feeds the ring
 inline constexpr int kChainPack = 8;                        // elements of 16 bytes
 inline constexpr int kChainBlock = 32;                      // elements of k to two tensor core products
 inline constexpr int kBlockBytes = kChainBlock * 2;
 inline constexpr int kChunks = 32;                      // in the ring at most
 inline constexpr int kChunkRows = 16, kPassChunks = 6;  // chunks whose sums are finished together
-inline constexpr int kStepsAhead = 3;  // the step at hand, the next, and one that a late warp may still read
+inline constexpr int kStepPlaces = 3;  // the step at hand, the next, and one that a late warp may still read
 inline constexpr int kMostHeadSize = 128, kMostChainSplits = 11;
 inline constexpr int kLeastSharedBytes = 200 << 10;
 
 struct ChainShared {
-  ChainStep steps[kStepsAhead];
+  ChainStep steps[kStepPlaces];
   uint4 zeros;
   union {
     float sums[2][kPassChunks * kChainWarps * kChunkRows];  // [chunk][slice of k][row]; two passes take turns
@@ -102,6 +104,7 @@ struct ChainRun {
 };
 
 __device__ __forceinline__ void sync_chain() {
+  __syncwarp();
   asm volatile("bar.sync 1, %0;" ::"n"(kChainThreads) : "memory");
 }
 
@@ -115,7 +118,7 @@ class StepFeed {
     there_ = i < program.count && lane_ >= 0 && lane_ < kWords;
     if (!there_) return;
     words_ = reinterpret_cast<const uint4*>(program.steps + i)[lane_];
-    to_ = reinterpret_cast<uint4*>(&shared.steps[i % kStepsAhead]) + lane_;
+    to_ = reinterpret_cast<uint4*>(&shared.steps[i % kStepPlaces]) + lane_;
   }
   __device__ void put() const {
     if (there_) *to_ = words_;
@@ -130,46 +133,40 @@ class StepFeed {
   uint4* to_ = nullptr;
 };
 
-// Two words. Volatile: they come from the second-level cache every time.
+// Two words. Volatile: they come from the second-level cache every time. A word is one access of 8 bytes, so
+// that a reader sees both halves or none.
 __device__ __forceinline__ uint4 load_words(const ChainWord* at) {
-  uint4 words;
-  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-               : "l"(at)
-               : "memory");
-  return words;
+  uint64_t first, second;
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(at) : "memory");
+  return {static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(second),
+          static_cast<uint32_t>(second >> 32)};
 }
 __device__ __forceinline__ ChainWord load_word(const ChainWord* at) {
-  ChainWord word;
-  asm volatile("ld.volatile.global.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "l"(at) : "memory");
-  return word;
+  uint64_t word;
+  asm volatile("ld.volatile.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
+  return {static_cast<uint32_t>(word), static_cast<uint32_t>(word >> 32)};
 }
-// One access: a reader sees both halves or none.
 __device__ __forceinline__ void store_word(ChainWord* at, uint32_t value, uint32_t tag) {
-  asm volatile("st.volatile.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(value), "r"(tag) : "memory");
+  asm volatile("st.volatile.global.u64 [%0], %1;" ::"l"(at), "l"(uint64_t{tag} << 32 | value) : "memory");
 }
 
-template <class T>
 __device__ __forceinline__ float low_of(uint32_t pair) {
-  return element_of<T>(Words{pair, 0, 0, 0}, 0);
+  return element_of<ChainElement>(Words{pair, 0, 0, 0}, 0);
 }
-template <class T>
 __device__ __forceinline__ float high_of(uint32_t pair) {
-  return element_of<T>(Words{pair, 0, 0, 0}, 1);
+  return element_of<ChainElement>(Words{pair, 0, 0, 0}, 1);
 }
-template <class T>
 __device__ __forceinline__ uint32_t pair_of(float low, float high) {
-  const T both[2] = {narrow<T>(low), narrow<T>(high)};
+  const ChainElement both[2] = {narrow<ChainElement>(low), narrow<ChainElement>(high)};
   uint32_t pair;
   memcpy(&pair, both, sizeof(pair));
   return pair;
 }
 
 // Both numbers rounded, and what that took from them.
-template <class T>
 __device__ __forceinline__ void split_pair(float low, float high, uint32_t& rounded, uint32_t& rest) {
-  rounded = pair_of<T>(low, high);
-  rest = pair_of<T>(low - low_of<T>(rounded), high - high_of<T>(rounded));
+  rounded = pair_of(low, high);
+  rest = pair_of(low - low_of(rounded), high - high_of(rounded));
 }
 
 // Elements 4 i to 4 i + 3 of a vector as two pairs, for N values of i that lie `step` apart, as far as they

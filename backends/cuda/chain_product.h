@@ -5,16 +5,15 @@
 
 #include "backends/cuda/bulk_copy.h"
 #include "backends/cuda/chain_kit.h"
+#include "backends/cuda/swiglu_formula.h"
 
 namespace genesis::cuda {
 
 // x to be normalised is multiplied by the norm's weight first and kept in two numbers, what rounding takes
-// from the first and that; in f16 also made smaller, so that it stays in range.
-template <class T>
-constexpr float kMadeSmaller = std::is_same_v<T, __half> ? 1.0f / 64 : 1.0f;
+// from the first and that.
 
 // x into shared memory, [k], and behind it, of an x to be normalised, what rounding took; and its squares.
-template <class T, bool kNormalises, int N>
+template <bool kNormalises, int N>
 __device__ __forceinline__ void bring_x(const ChainVector& x, const uint2* gains, int fours, uint2* to,
                                         uint32_t tags, float* squares_of_warp) {
   const ChainVector from = x;
@@ -28,14 +27,13 @@ __device__ __forceinline__ void bring_x(const ChainVector& x, const uint2* gains
       const int i = i0 + u * kChainThreads;
       if (i >= fours) break;
       if constexpr (kNormalises) {
-        constexpr float kSmaller = kMadeSmaller<T>;
         const uint2 gain = gains[i];
-        const float a = low_of<T>(four[u].x), b = high_of<T>(four[u].x), c = low_of<T>(four[u].y),
-                    d = high_of<T>(four[u].y);
+        const float a = low_of(four[u].x), b = high_of(four[u].x), c = low_of(four[u].y),
+                    d = high_of(four[u].y);
         squares = fmaf(a, a, fmaf(b, b, fmaf(c, c, fmaf(d, d, squares))));
         uint2 rest;
-        split_pair<T>(a * kSmaller * low_of<T>(gain.x), b * kSmaller * high_of<T>(gain.x), four[u].x, rest.x);
-        split_pair<T>(c * kSmaller * low_of<T>(gain.y), d * kSmaller * high_of<T>(gain.y), four[u].y, rest.y);
+        split_pair(a * low_of(gain.x), b * high_of(gain.x), four[u].x, rest.x);
+        split_pair(c * low_of(gain.y), d * high_of(gain.y), four[u].y, rest.y);
         to[fours + i] = rest;
       }
       to[i] = four[u];
@@ -49,35 +47,26 @@ __device__ __forceinline__ void bring_x(const ChainVector& x, const uint2* gains
 }
 
 // One round where threads suffice for it: fewer instructions, which are fetched anew in every step.
-template <class T>
 __device__ void bring_x(const ChainStep& s, unsigned char* vector, uint32_t tags, float* squares_of_warp) {
   constexpr int kMany = 5;
   const int fours = s.k / 4;
   const auto* gains = static_cast<const uint2*>(s.norm);
   auto* to = reinterpret_cast<uint2*>(vector);
   const bool once = fours <= kChainThreads;
-  if (gains && once) return bring_x<T, true, 1>(s.x, gains, fours, to, tags, squares_of_warp);
-  if (gains) return bring_x<T, true, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
-  if (once) return bring_x<T, false, 1>(s.x, gains, fours, to, tags, squares_of_warp);
-  bring_x<T, false, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (gains && once) return bring_x<true, 1>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (gains) return bring_x<true, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (once) return bring_x<false, 1>(s.x, gains, fours, to, tags, squares_of_warp);
+  bring_x<false, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
 }
 
 // sums += w times x over 16 elements of k: w has 16 rows, x 8 columns.
-template <class T>
 __device__ __forceinline__ void multiply_16(float (&sums)[4], uint32_t w0, uint32_t w1, uint32_t w2,
                                             uint32_t w3, uint32_t x0, uint32_t x1) {
-  if constexpr (std::is_same_v<T, __half>)
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(w0), "r"(w1), "r"(w2), "r"(w3), "r"(x0), "r"(x1));
-  else
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(w0), "r"(w1), "r"(w2), "r"(w3), "r"(x0), "r"(x1));
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(w0), "r"(w1), "r"(w2), "r"(w3), "r"(x0), "r"(x1));
 }
 
 // What a lane needs to multiply: four lanes share rows `row` and row + 8 of w. Column 0 of x is x, column 1
@@ -99,7 +88,7 @@ struct ChainLane {
 
   // Blocks [begin, end) of k; `low` and `high` are where the lane's rows of w would have block 0. In lanes of
   // quarter 0 the sums of both rows.
-  template <class T, bool kBoth>
+  template <bool kBoth>
   __device__ float2 multiply(const unsigned char* low, const unsigned char* high, int begin, int end) const {
     const int own = quarter * 16;
     float even[4] = {}, odd[4] = {};
@@ -109,15 +98,14 @@ struct ChainLane {
                   lows = *reinterpret_cast<const Words*>(low + own + b * kBlockBytes);
       Words highs{};
       if (kBoth) highs = *reinterpret_cast<const Words*>(high + own + b * kBlockBytes);
-      multiply_16<T>(even, lows.x, highs.x, lows.y, highs.y, xs.x, xs.y);
-      multiply_16<T>(odd, lows.z, highs.z, lows.w, highs.w, xs.z, xs.w);
+      multiply_16(even, lows.x, highs.x, lows.y, highs.y, xs.x, xs.y);
+      multiply_16(odd, lows.z, highs.z, lows.w, highs.w, xs.z, xs.w);
     }
     return {(even[0] + even[1]) + (odd[0] + odd[1]), (even[2] + even[3]) + (odd[2] + odd[3])};
   }
 };
 
 // Two elements of y, which one thread finishes, and what it needs for that: asked for before x is waited for.
-template <class T>
 struct ChainResult {
   bool there = false, has_bias = false, swiglu = false, has_addend = false;
   uint32_t bias = 0, up_bias = 0, tag = 0, addend_tag = 0;
@@ -151,26 +139,19 @@ struct ChainResult {
 
   // Sums of two rows; of a swiglu, those are gate's, and up's follow.
   __device__ void finish(float2 sums, float2 up) {
-    if (has_bias) sums.x += low_of<T>(bias), sums.y += high_of<T>(bias);
+    if (has_bias) sums.x += low_of(bias), sums.y += high_of(bias);
     if (swiglu) {
-      if (has_bias) up.x += low_of<T>(up_bias), up.y += high_of<T>(up_bias);
-      const uint32_t gates = pair_of<T>(sums.x, sums.y),
-                     ups = pair_of<T>(up.x, up.y);  // as two products round
-      sums = {gate_times_up(low_of<T>(gates), low_of<T>(ups)),
-              gate_times_up(high_of<T>(gates), high_of<T>(ups))};
+      if (has_bias) up.x += low_of(up_bias), up.y += high_of(up_bias);
+      const uint32_t gates = pair_of(sums.x, sums.y), ups = pair_of(up.x, up.y);  // as two products round
+      sums = {gated<ChainElement>(low_of(gates), low_of(ups)),
+              gated<ChainElement>(high_of(gates), high_of(ups))};
     }
     if (addend_at)
       while (addend.y != addend_tag) addend = load_word(addend_at);
-    if (has_addend) sums.x += low_of<T>(addend.x), sums.y += high_of<T>(addend.x);
-    const uint32_t both = pair_of<T>(sums.x, sums.y);
+    if (has_addend) sums.x += low_of(addend.x), sums.y += high_of(addend.x);
+    const uint32_t both = pair_of(sums.x, sums.y);
     if (out) store_word(out, both, tag);
     if (y) *y = both;
-  }
-
- private:
-  // 16-bit results do not show that these are not the exact exp and quotient.
-  __device__ static float gate_times_up(float gate, float up) {
-    return __fdividef(gate, 1 + __expf(-gate)) * up;
   }
 };
 
@@ -187,7 +168,6 @@ __device__ __forceinline__ float2 add_slices(const float* sums, int slices) {
   return sum;
 }
 
-template <class T>
 __device__ void multiply(const ChainStep& s, const ChainFeed& feed, ChainShared& shared,
                          const ChainPlaces& places, ChainRun& run, const StepFeed& coming) {
   if (feed.first_unit == feed.end_unit) {
@@ -211,12 +191,12 @@ __device__ void multiply(const ChainStep& s, const ChainFeed& feed, ChainShared&
 #pragma unroll 1
   for (int c0 = 0; c0 < chunks; c0 += kPassChunks) {
     const int count = min(kPassChunks, chunks - c0);
-    ChainResult<T> result;
+    ChainResult result;
     if (const int unit = feed.first_unit + (c0 << log_units) + thread;
         thread < count << log_units && unit < feed.end_unit)
       result.ask(s, unit, run.tags);
     if (c0 == 0) {
-      bring_x<T>(s, places.vector, run.tags, squares);
+      bring_x(s, places.vector, run.tags, squares);
       coming.put();
       sync_chain();
     }
@@ -227,14 +207,15 @@ __device__ void multiply(const ChainStep& s, const ChainFeed& feed, ChainShared&
       const uint32_t chunk = run.chunk + static_cast<uint32_t>((c << log_parts) + part);
       const int outputs = 2 * min(1 << log_units, units - ((c0 + c) << log_units));
       wait_for_phase(&shared.full[chunk % kChunks], chunk / kChunks & 1);
+      __syncwarp();
       // Rows that are not there repeat the last one.
       const unsigned char* rows = places.ring + shared.at[chunk % kChunks] - part_begin * kBlockBytes;
       const unsigned char *low = rows + min(own.row, outputs - 1) * row_bytes,
                           *high = rows + (swiglu ? outputs + min(own.row, outputs - 1)
                                                  : min(own.row + kChunkRows / 2, outputs - 1)) *
                                              row_bytes;
-      const float2 sums = swiglu || outputs > kChunkRows / 2 ? own.multiply<T, true>(low, high, begin, end)
-                                                             : own.multiply<T, false>(low, high, begin, end);
+      const float2 sums = swiglu || outputs > kChunkRows / 2 ? own.multiply<true>(low, high, begin, end)
+                                                             : own.multiply<false>(low, high, begin, end);
       __syncwarp();
       if (lane == 0) arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(groups << log_parts));
       if (own.quarter == 0) {
@@ -254,7 +235,7 @@ __device__ void multiply(const ChainStep& s, const ChainFeed& feed, ChainShared&
       float total = 0;
 #pragma unroll
       for (int w = 0; w < kChainWarps; ++w) total += squares[w];
-      const float scale = rsqrtf(fmaf(total, inverse_k, eps)) / kMadeSmaller<T>;
+      const float scale = rsqrtf(fmaf(total, inverse_k, eps));
       y.x *= scale, y.y *= scale, up.x *= scale, up.y *= scale;
     }
     result.finish(y, up);

@@ -16,7 +16,6 @@ constexpr int64_t kBlock = 32;  // elements of k that the kernel takes at once
 bool fits(const KernelQuery& query, LinkShape& shape, int first, int count) {
   const TensorType& x = query.inputs[0];
   if (count < 1 || count > LinkShape::kMostLayers || x.shape.rank() < 1) return false;
-  shape.dtype = x.dtype;
   shape.weight = first;
   shape.k = x.shape[x.shape.rank() - 1].value();
   if (x.numel() != shape.k || shape.k < kBlock || shape.k % kBlock != 0) return false;
@@ -74,10 +73,9 @@ std::optional<LinkShape> cached_attention(const KernelQuery& query) {
   const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
   LinkShape shape;
   shape.kind = LinkShape::Kind::kAttention;
-  shape.dtype = query.inputs[0].dtype;
   if (cache[0] != 1 || query.outputs[0].numel() == 0 || query.inputs[3].numel() == 0) return std::nullopt;
   for (int i = 1; i < 5; ++i)
-    if (query.inputs[static_cast<size_t>(i)].dtype != shape.dtype) return std::nullopt;
+    if (query.inputs[static_cast<size_t>(i)].dtype != DType::bf16) return std::nullopt;
   if (query.inputs[4].shape.sizes()[3] != cache[3] || (cache[3] != 64 && cache[3] != 128))
     return std::nullopt;
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
@@ -97,7 +95,6 @@ std::optional<LinkShape> head_norm(const KernelQuery& query) {
   const TensorType& x = query.inputs[0];
   LinkShape shape;
   shape.kind = LinkShape::Kind::kHeadNorm;
-  shape.dtype = x.dtype;
   if (!op.has_weight || op.num_axes != 1 || query.inputs[1].dtype != x.dtype || x.shape.rank() < 2)
     return std::nullopt;
   shape.size = static_cast<int>(x.shape[x.shape.rank() - 1].value());
@@ -124,6 +121,8 @@ std::vector<int> LinkShape::settled(size_t num_inputs) const {
 }
 
 std::optional<LinkShape> link_of(const KernelQuery& query) {
+  // f16 could not hold x times a norm's weight.
+  if (query.inputs.empty() || query.inputs[0].dtype != DType::bf16) return std::nullopt;
   const std::string_view op = query.op.name();
   std::optional<LinkShape> shape;
   if (op == ops::Linear::info.name) shape = linear(query);
@@ -132,7 +131,6 @@ std::optional<LinkShape> link_of(const KernelQuery& query) {
   if (op == ops::NormLinear::info.name) shape = norm_linear(query);
   if (op == ops::CachedAttention::info.name) shape = cached_attention(query);
   if (op == ops::RmsNorm::info.name) shape = head_norm(query);
-  if (shape && shape->dtype != DType::bf16 && shape->dtype != DType::f16) return std::nullopt;
   return shape;
 }
 

@@ -18,7 +18,6 @@ struct LinkShape {
   static constexpr int kNone = -1;
 
   Kind kind = Kind::kProduct;
-  DType dtype = DType::bf16;  // of everything but a start
 
   // kProduct: y_i = [rms_norm](x) weight_i^T + bias_i, plus an addend; with swiglu silu(y_0) * y_1. Inputs of
   // the step by their index, or kNone; weights and biases of all layers stand side by side.

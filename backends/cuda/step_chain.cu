@@ -4,7 +4,6 @@
 #include <climits>
 #include <cmath>
 
-#include "backends/cuda/activate.h"
 #include "backends/cuda/bulk_copy.h"
 #include "backends/cuda/chain_attention.h"
 #include "backends/cuda/chain_kit.h"
@@ -16,7 +15,6 @@ namespace genesis::cuda {
 namespace {
 
 // Weights, in the order in which the other warps want them.
-template <class T>
 __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, const ChainPlaces& places) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const auto ring_bytes = static_cast<uint32_t>(program.ring_bytes);
@@ -29,13 +27,13 @@ __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, cons
 #pragma unroll 1
     for (int unit = f.first_unit; unit < f.end_unit; unit += units_of_chunk) {
       const int outputs = 2 * min(units_of_chunk, f.end_unit - unit), rows = f.swiglu ? 2 * outputs : outputs;
-      const T* row = static_cast<const T*>(f.weight_row(2 * unit, min(lane, rows - 1), outputs, sizeof(T)));
+      const auto* row = static_cast<const ChainElement*>(
+          f.weight_row(2 * unit, min(lane, rows - 1), outputs, sizeof(ChainElement)));
 #pragma unroll 1
       for (int part = 0; part < 1 << f.log_parts; ++part) {
         const int begin = part * blocks >> f.log_parts, end = (part + 1) * blocks >> f.log_parts;
         const auto copied = static_cast<uint32_t>((end - begin) * kBlockBytes),
                    room = static_cast<uint32_t>(rows * f.row_bytes);
-        if (used == 0) head = 0;
         const bool wraps = head + room > ring_bytes;
         const uint32_t takes = room + (wraps ? ring_bytes - head : 0);
         for (; next - tail >= kChunks || used + takes > ring_bytes; ++tail) {
@@ -49,6 +47,7 @@ __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, cons
         head = at + room;
         used += takes;
         uint64_t* full = &shared.full[next % kChunks];
+        __syncwarp();  // all have read what the place held before
         if (lane == 0) {
           shared.takes[next % kChunks] = takes;
           shared.at[next % kChunks] = at;
@@ -64,7 +63,6 @@ __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, cons
 }
 
 // Into the second-level cache, where they stay while weights stream through: what steps read besides weights.
-template <class T>
 __device__ void ask_for_small_tensors(const ChainProgram& program) {
   constexpr int kLine = 128;
   const auto ask = [](const void* from, int64_t bytes) {
@@ -77,10 +75,10 @@ __device__ void ask_for_small_tensors(const ChainProgram& program) {
     if (static_cast<int>(blockIdx.x) != i % static_cast<int>(gridDim.x) || s.kind != ChainStep::kProduct)
       continue;
     if (layer < 0) {
-      if (s.norm) ask(s.norm, s.k * int64_t{sizeof(T)});
+      if (s.norm) ask(s.norm, s.k * int64_t{sizeof(ChainElement)});
     } else if (layer < s.layers && s.layer[layer].bias) {
       const int end = s.swiglu ? s.n : layer + 1 < s.layers ? s.layer[layer + 1].first : s.n;
-      ask(s.layer[layer].bias, (end - (s.swiglu ? 0 : s.layer[layer].first)) * int64_t{sizeof(T)});
+      ask(s.layer[layer].bias, (end - (s.swiglu ? 0 : s.layer[layer].first)) * int64_t{sizeof(ChainElement)});
     }
   }
 }
@@ -101,7 +99,7 @@ __device__ void count_run(uint32_t* run) {
   run[0] += 1;
 }
 
-template <class T, int kSize>
+template <int kSize>
 __global__ void __launch_bounds__(kChainThreads + kLanes, 1)
     run_chain(const __grid_constant__ ChainProgram program) {
   extern __shared__ __align__(128) unsigned char memory[];
@@ -118,9 +116,9 @@ __global__ void __launch_bounds__(kChainThreads + kLanes, 1)
   let_copies_see_barriers();
   __syncthreads();
   let_successors_start();
-  if (threadIdx.x >= kChainThreads) return feed_ring<T>(program, shared, places);
+  if (threadIdx.x >= kChainThreads) return feed_ring(program, shared, places);
 
-  ask_for_small_tensors<T>(program);
+  ask_for_small_tensors(program);
   wait_for_predecessors();
   ChainRun run{.tags = *program.run * kChainTags};
   if (program.positions > 0) {
@@ -131,12 +129,12 @@ __global__ void __launch_bounds__(kChainThreads + kLanes, 1)
   }
   sync_chain();
   for (int i = 0; i < program.count; ++i) {
-    const ChainStep& step = shared.steps[i % kStepsAhead];
+    const ChainStep& step = shared.steps[i % kStepPlaces];
     StepFeed coming(program, shared, i + 1);
     if (step.kind == ChainStep::kAttention)
-      attend<T, kSize>(step, places.feeds[i], shared, run, coming);
+      attend<kSize>(step, places.feeds[i], shared, run, coming);
     else
-      multiply<T>(step, places.feeds[i], shared, places, run, coming);
+      multiply(step, places.feeds[i], shared, places, run, coming);
   }
   count_run(program.run);
 }
@@ -153,11 +151,11 @@ int ring_bytes(const ChainProgram& program, int shared) {
   return (shared - static_cast<int>(places.ring - static_cast<unsigned char*>(nullptr))) / 128 * 128;
 }
 
-template <class T, int kSize>
+template <int kSize>
 void start_kernel(const Launch& launch, ChainProgram program) {
   const int shared = shared_memory_of_device();
   program.ring_bytes = ring_bytes(program, shared);
-  const auto kernel = run_chain<T, kSize>;
+  const auto kernel = run_chain<kSize>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   cudaLaunchAttribute attributes[2];
   attributes[0].id = cudaLaunchAttributeCooperative;
@@ -174,33 +172,27 @@ void start_kernel(const Launch& launch, ChainProgram program) {
   cudaLaunchKernelEx(&config, kernel, program);  // the runner asks for errors
 }
 
-template <class T>
-void start_type(const Launch& launch, const ChainProgram& program) {
-  if (program.size == 128) return start_kernel<T, 128>(launch, program);
-  start_kernel<T, 64>(launch, program);
-}
-
 }  // namespace
 
 void plan_product(ChainStep& step, int blocks) {
-  constexpr int kChunkBytes = 30000;  // short enough to be asked for one by one, long enough to be few
+  constexpr int kChunkBytes = 30000;    // better asked for one by one, but not in rows too short to copy
+  constexpr int kMostBytes = 64 << 10;  // where k can be cut into so little
   constexpr int kAheadOfLong = 3;
   constexpr int kLongLink = 32;  // chunks of a block; memory must not idle between them
   step.units = step.n / 2;
   const int units_of_chunk = step.swiglu ? kChunkRows / 4 : kChunkRows / 2,
             units = (step.units + blocks - 1) / blocks,
             chunks = (units + units_of_chunk - 1) / units_of_chunk, k_blocks = step.k / kChainBlock;
+  const int64_t bytes = int64_t{(step.swiglu ? 4 : 2) * std::min(units, units_of_chunk)} * step.k * 2;
   // Warps share a chunk so that the one with most to do has as little as can be.
   int least = INT_MAX;
   for (int log = 0; 1 << log <= std::min(kChainWarps, k_blocks); ++log) {
     const int groups = kChainWarps >> log;
     const int most = ((k_blocks + (1 << log) - 1) >> log) * ((chunks + groups - 1) / groups);
-    if (most <= least) least = most, step.log_slices = log;
+    if (most <= least || (log > 0 && bytes >> (log - 1) > kMostBytes)) least = most, step.log_slices = log;
   }
-  const int rows = (step.swiglu ? 4 : 2) * std::min(units, units_of_chunk);
   step.log_parts = 0;
-  while (step.log_parts < step.log_slices && rows * step.k * 2 >> step.log_parts > kChunkBytes)
-    ++step.log_parts;
+  while (step.log_parts < step.log_slices && bytes >> step.log_parts > kChunkBytes) ++step.log_parts;
   step.ahead = chunks << step.log_parts >= kLongLink ? kAheadOfLong : 1;
 }
 
@@ -224,8 +216,8 @@ bool can_start_chains() {
 }
 
 void start_chain(const Launch& launch, const ChainProgram& program) {
-  if (program.dtype == DType::f16) return start_type<__half>(launch, program);
-  start_type<__nv_bfloat16>(launch, program);
+  if (program.size == 128) return start_kernel<128>(launch, program);
+  start_kernel<64>(launch, program);
 }
 
 }  // namespace genesis::cuda

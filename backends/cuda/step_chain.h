@@ -6,7 +6,7 @@
 // which they will be wanted, through a ring in shared memory, whatever the others are doing. The other warps
 // do the steps: they wait for the vector that the step reads, multiply it with rows as they come, and hand on
 // the block's share of the result. Blocks never wait for each other as such. A result is handed on in words
-// of 8 bytes that carry two elements and a tag which no other step of this or an earlier run has, so that
+// of 8 bytes that carry two elements and a tag which no other step of this or the run before has, so that
 // whoever reads a word sees whether it is the one; storing a word is all that it takes to pass it on.
 // (NCCL hands data between GPUs in such words and calls it the LL protocol.)
 //
@@ -69,7 +69,6 @@ struct alignas(16) ChainStep {
 inline constexpr uint32_t kChainTags = 1u << 10;
 
 struct ChainProgram {
-  DType dtype = DType::bf16;
   const ChainStep* steps = nullptr;
   int32_t count = 0;
   int32_t size = 64;      // of a head
