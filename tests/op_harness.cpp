@@ -1,5 +1,8 @@
 #include "tests/op_harness.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -288,8 +291,9 @@ void check_same_bits(const OpCase& op_case) {
     expect_close(ref_of(tensor), ref_of(plain.at(name)), op_case.tolerance,
                  op_case.name + " optimised against plain, " + name);
 
+  // Other processes check cases of this name beside this one.
   const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / (op_case.name + ".genesis");
+      std::filesystem::path(::testing::TempDir()) / fmt::format("{}-{}.genesis", op_case.name, ::getpid());
   save_model(*built.model, path);
   Built loaded = built;
   loaded.model = load_model(path);

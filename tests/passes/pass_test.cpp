@@ -63,7 +63,7 @@ TEST(RunPasses, ErrorsNameThePass) {
 
 TEST(RunPasses, DumpsToAFolder) {
   const auto model = parse_text(kText);
-  const std::string folder = testing::TempDir() + "/genesis_dump";
+  const std::string folder = testing::TempDir() + "/genesis_dump-" + std::to_string(::getpid());
   std::filesystem::remove_all(folder);
   PipelineOptions options;
   options.on_change = dump_to_folder(folder);
@@ -72,6 +72,7 @@ TEST(RunPasses, DumpsToAFolder) {
   std::string line;
   ASSERT_TRUE(std::getline(file, line));
   EXPECT_EQ(line, "entry f(x: f32[3]) {");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
