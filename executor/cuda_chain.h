@@ -17,8 +17,8 @@ class CudaChain {
   CudaChain(StepChain chain, int device);
 
   // Takes the addresses that the calls of the plan are bound to; the program is there behind what the stream
-  // does. False where they are not aligned as the
-  // kernel wants them or its memory is too small for the weights: the steps run one by one then.
+  // does. False where they are not aligned as the kernel wants them, or its memory is too small for the
+  // weights: the steps run one by one then.
   bool load(std::span<const StepCall> calls, cudaStream_t stream);
   // `launch`: of the chain's first step, whose report a bad start goes into.
   void start(const cuda::Launch& launch) const;
