@@ -1,13 +1,13 @@
-// A chain of a plan (executor/step_chains.h) on a GPU: its program in device memory, and the kernel that runs
-// it (backends/cuda/step_chain.h). Used by cuda_runner.cpp.
+// A chain of a plan (executor/cuda_step_chains.h) on a GPU: its program in device memory, and the kernel that
+// runs it (backends/cuda/step_chain.h). Used by cuda_runner.cpp.
 #pragma once
 
 #include <memory>
 #include <span>
 
 #include "backends/cuda/step_chain.h"
+#include "executor/cuda_step_chains.h"
 #include "executor/step_call.h"
-#include "executor/step_chains.h"
 
 namespace genesis {
 

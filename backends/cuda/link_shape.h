@@ -1,6 +1,6 @@
 // Which steps can be links of a chain (step_chain.h), and what such a link computes: one row of x against
 // weights, one new token against its caches, or the norm of each head of a new token. Needs no device. Used
-// by executor/step_chains.cpp.
+// by executor/cuda_step_chains.cpp.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-#include "executor/step_chains.h"
+#include "executor/cuda_step_chains.h"
 
 #include <algorithm>
 #include <map>

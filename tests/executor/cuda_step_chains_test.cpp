@@ -1,6 +1,6 @@
 // Which steps of a plan one kernel does together, and that no link overwrites what another may still read.
 // Needs no GPU.
-#include "executor/step_chains.h"
+#include "executor/cuda_step_chains.h"
 
 #include <gtest/gtest.h>
 
