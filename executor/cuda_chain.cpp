@@ -34,7 +34,7 @@ CudaChain::CudaChain(StepChain chain, int device)
   for (const ChainLink& link : chain_.links) {
     const LinkShape& shape = link.shape;
     if (shape.kind == LinkShape::Kind::kProduct) {
-      const int64_t bytes = shape.k * (shape.norm >= 0 ? int64_t{sizeof(float)} : 2);
+      const int64_t bytes = shape.k * (shape.norm >= 0 ? 4 : 2);  // with what rounding took, or without
       program_.vector_bytes = std::max(program_.vector_bytes, static_cast<int32_t>(bytes));
     } else if (shape.kind == LinkShape::Kind::kAttention) {
       program_.size = shape.size;
@@ -69,12 +69,13 @@ void CudaChain::describe_product(const ChainLink& link, const StepCall& call, Ch
     cuda::ChainLayer& layer = step.layer[i];
     layer.weight = input(shape.weight + i);
     layer.bias = shape.bias < 0 ? nullptr : input(shape.bias + i);
-    layer.first = first;
     const auto output = static_cast<size_t>(i);
+    layer.first = first;
+    layer.n = static_cast<int32_t>(shape.n[output]);
     if (output < link.kept.size() && link.kept[output]) layer.y = call.outputs[output].data;
-    if (!shape.swiglu) first += static_cast<int32_t>(shape.n[output]);
+    if (!shape.swiglu) first += layer.n;
   }
-  step.n = shape.swiglu ? static_cast<int32_t>(shape.n[0]) : first;
+  step.n = shape.swiglu ? step.layer[0].n : first;
   cuda::plan_product(step, blocks_);
 }
 

@@ -143,7 +143,7 @@ class Growing {
     return s.inputs[3] == s.outputs[1] && s.inputs[4] == s.outputs[2];
   }
 
-  // One dtype; one way to turn heads, by one start.
+  // One way to turn heads, by one start.
   bool goes_with_the_others(const cuda::LinkShape& shape, const Step& s) const {
     for (const ChainLink& other : links_) {
       if (other.shape.kind != shape.kind || shape.kind != Kind::kAttention) continue;

@@ -19,9 +19,8 @@ struct ChainSource {
 struct ChainLink {
   size_t step = 0;  // of the plan
   cuda::LinkShape shape;
-  std::vector<ChainSource>
-      sources;                   // as shape.vectors(); of an attention, what its norms read where it has any
-  int q_norm = -1, k_norm = -1;  // of an attention: links that it does itself
+  std::vector<ChainSource> sources;  // as shape.vectors(); of an attention, what its norms read
+  int q_norm = -1, k_norm = -1;      // of an attention: links that it does itself
   ChainSource addend;
   std::vector<bool> kept;  // by shape.elements: the output goes to memory too
   int slot = -1;           // where the link leaves what it gives to others; -1: to memory alone

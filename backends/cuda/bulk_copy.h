@@ -3,7 +3,7 @@
 // gemm_slabs.cu, step_chain.cu and hopper_gemm.h.
 #pragma once
 
-#include <cstdint>
+#include "backends/cuda/async_copy.h"
 
 namespace genesis::cuda {
 
@@ -77,13 +77,12 @@ __device__ __forceinline__ void copy_to_shared([[maybe_unused]] void* to, [[mayb
 #endif
 }
 
-// As above, of memory that is read once: what else is in the second-level cache stays there.
+// As above, of memory that is read once; `policy` is evict_first_policy().
 __device__ __forceinline__ void stream_to_shared([[maybe_unused]] void* to, [[maybe_unused]] const void* from,
                                                  [[maybe_unused]] uint32_t bytes,
-                                                 [[maybe_unused]] uint64_t* barrier) {
+                                                 [[maybe_unused]] uint64_t* barrier,
+                                                 [[maybe_unused]] uint64_t policy) {
 #if __CUDA_ARCH__ >= 900
-  uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
       "[%3], %4;" ::"r"(shared_address(to)),

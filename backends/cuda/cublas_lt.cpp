@@ -51,8 +51,7 @@ void check_lt(cublasStatus_t status, const char* doing) {
 cublasLtHandle_t handle() {
   static std::mutex mutex;
   static std::array<cublasLtHandle_t, 64> handles{};
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
+  const int device = current_device();
   const std::lock_guard lock(mutex);
   cublasLtHandle_t& made = handles.at(static_cast<size_t>(device));
   if (!made) check_lt(lt().create(&made), "opening the library");

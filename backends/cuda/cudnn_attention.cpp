@@ -318,8 +318,7 @@ std::shared_ptr<const CudnnAttention> cudnn_backward(const AttentionShape& shape
 namespace {
 
 std::string key_of(const AttentionShape& s, int kind) {
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
+  const int device = current_device();
   const auto steps = [](const HeadSteps& x) { return fmt::format("{},{},{}", x.batch, x.head, x.row); };
   return fmt::format("{} {} {} {}x{}x{}x{}x{} {} {} {} {}{} {} {} {} {}", device, kind, name_of(s.dtype),
                      s.batch, s.heads, s.key_heads, s.queries, s.keys, s.size, s.v_size, s.scale,

@@ -76,8 +76,7 @@ std::mutex handles_mutex;  // a handle's stream belongs to who runs
 
 cudnnHandle_t handle_of_device() {
   static std::array<cudnnHandle_t, 64> handles{};
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
+  const int device = current_device();
   const std::lock_guard lock(handles_mutex);
   cudnnHandle_t& made = handles.at(static_cast<size_t>(device));
   if (!made) check_dnn(dnn().create(&made), "opening the library");

@@ -99,7 +99,6 @@ std::optional<LinkShape> head_norm(const KernelQuery& query) {
     return std::nullopt;
   shape.size = static_cast<int>(x.shape[x.shape.rank() - 1].value());
   if (x.numel() == 0) return std::nullopt;
-  shape.heads = static_cast<int>(x.numel() / shape.size);
   shape.eps = static_cast<float>(op.eps);
   shape.norm = 1;
   shape.elements = {x.numel()};

@@ -27,7 +27,7 @@ struct LinkShape {
   float eps = 0;  // of kHeadNorm too
   int norm = kNone, weight = kNone, bias = kNone, addend = kNone;
 
-  // kAttention: as ops::CachedAttention has it. kHeadNorm: heads, of that size.
+  // kAttention: as ops::CachedAttention has it. kHeadNorm: heads of that size.
   int heads = 0, key_heads = 0, size = 0;
   int64_t positions = 0;
   float scale = 1;

@@ -18,6 +18,7 @@ namespace {
 __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, const ChainPlaces& places) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const auto ring_bytes = static_cast<uint32_t>(program.ring_bytes);
+  const uint64_t policy = evict_first_policy();
   uint32_t next = 0, tail = 0, landed = 0;  // chunks: to be asked for, still in the ring, under way
   uint32_t head = 0, used = 0;              // bytes of the ring
 #pragma unroll 1
@@ -55,7 +56,8 @@ __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, cons
         }
         __syncwarp();
         if (lane < rows)
-          stream_to_shared(places.ring + at + lane * f.row_bytes, row + begin * kChainBlock, copied, full);
+          stream_to_shared(places.ring + at + lane * f.row_bytes, row + begin * kChainBlock, copied, full,
+                           policy);
         ++next;
       }
     }
@@ -77,8 +79,7 @@ __device__ void ask_for_small_tensors(const ChainProgram& program) {
     if (layer < 0) {
       if (s.norm) ask(s.norm, s.k * int64_t{sizeof(ChainElement)});
     } else if (layer < s.layers && s.layer[layer].bias) {
-      const int end = s.swiglu ? s.n : layer + 1 < s.layers ? s.layer[layer + 1].first : s.n;
-      ask(s.layer[layer].bias, (end - (s.swiglu ? 0 : s.layer[layer].first)) * int64_t{sizeof(ChainElement)});
+      ask(s.layer[layer].bias, s.layer[layer].n * int64_t{sizeof(ChainElement)});
     }
   }
 }

@@ -34,7 +34,7 @@ struct ChainVector {
 struct ChainLayer {
   const void *weight = nullptr, *bias = nullptr;  // [n, k]; [n] or null
   void* y = nullptr;                              // [n], or null: only links read it
-  int32_t first = 0;                              // row of the link at which the layer begins
+  int32_t first = 0, n = 0;                       // row of the link at which the layer begins; its rows
 };
 
 // One step, as the kernel reads it.
@@ -43,7 +43,7 @@ struct alignas(16) ChainStep {
   enum Kind : int32_t { kProduct, kAttention };
 
   Kind kind = kProduct;
-  uint32_t tag = 0;          // of what it gives; below kTags
+  uint32_t tag = 0;          // of what it gives; below kChainTags
   int32_t shift = 0;         // of the blocks, so that not always the same ones have more to do
   ChainWord* out = nullptr;  // null: no link reads it
 

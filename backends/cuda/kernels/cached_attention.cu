@@ -317,9 +317,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   c.halves = op.kind == RopeKind::kHalf;
   for (int i = 0; i < c.pairs; ++i)
     c.frequencies[i] = std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
-  made->tickets = allocate(device, c.cut.columns * int64_t{sizeof(unsigned)});
+  made->tickets = allocate(current_device(), c.cut.columns * int64_t{sizeof(unsigned)});
   c.tickets = reinterpret_cast<unsigned*>(made->tickets.get());
   return made;
 }

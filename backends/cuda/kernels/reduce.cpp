@@ -92,9 +92,7 @@ int64_t scratch_bytes(const KernelQuery& query) {
 
 // Zeros on the current device.
 std::shared_ptr<std::byte> counters(int64_t count) {
-  int device = 0;
-  check(cudaGetDevice(&device), "asking for the current device");
-  return allocate(device, count * static_cast<int64_t>(sizeof(unsigned)));
+  return allocate(current_device(), count * static_cast<int64_t>(sizeof(unsigned)));
 }
 
 template <Kind kind>
