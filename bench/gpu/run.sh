@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one go: tests first, then the benches, a short table last.
+# Everything that needs a GPU, in one go: tests first, then the benches, a table of all bars last (summary.py).
 #   bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]     logs and JSON go to OUTPUT_DIR (default: BUILD_DIR/gpu-results)
 # STEPS chooses parts of: tests sanitizer ops models (default: all); LIMIT: seconds a test program may take. PYTHON names a python with PyTorch and
 # transformers.
@@ -58,5 +58,9 @@ fi
 if wanted models; then
   section "models against PyTorch"
   "$python" "$here/models.py" "$build" --json "$out/models.json" ${MODEL_FLAGS:-} || failed=1
+fi
+if wanted ops || wanted models; then
+  section "bars"
+  "$python" "$here/summary.py" "$out" || failed=1
 fi
 exit $failed
