@@ -136,8 +136,9 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
   if (static_cast<int>(threadIdx.x) < groups) {
     init_barrier(to_ask_for.arrived, 1);
     let_copies_see_barriers();
-    if (s.settled) to_ask_for.ask(s, layer, up);
   }
+  __syncwarp();
+  if (static_cast<int>(threadIdx.x) < groups && s.settled) to_ask_for.ask(s, layer, up);
   if (kNorm && s.settled) ask_for_gains<T>(s);
   let_successors_start();
   wait_for_predecessors();
