@@ -1,98 +1,13 @@
-// Choosing an index per row: random_sample and multinomial. Weights are summed as integers (backends/
-// sampling.h), so many blocks may share a row and the choice is still that of the CPU, to the bit. A row of a
-// large vocabulary takes four launches: its greatest logit, a histogram of weights, the few tokens that top-k
-// or top-p can keep, and one block that chooses among those.
-#include "backends/cuda/divisor.h"
+// random_sample: a token per row of logits. Weights are summed as integers (backends/sampling.h), so many
+// blocks may share a row and the choice is still that of the CPU, to the bit. A row of a large vocabulary
+// takes four launches: its greatest logit, a histogram of weights, the few tokens that top-k or top-p can
+// keep, and one block that chooses among those.
+#include "backends/cuda/draw.h"
 #include "backends/cuda/number.h"
-#include "backends/cuda/radix_sort.h"
-#include "backends/cuda/warp_scan.h"
-#include "backends/sampling.h"
 #include "schema/ops/random.h"
 
 namespace genesis::cuda {
 namespace {
-
-using Sum = unsigned long long;  // what atomicAdd takes
-
-__device__ uint32_t word_of(const int64_t* rng, uint32_t stream, int64_t i) {
-  return philox(static_cast<uint64_t>(rng[0]), stream, static_cast<uint32_t>(rng[1]),
-                static_cast<uint64_t>(i / 4))
-      .word[i % 4];
-}
-
-// --- block-wide searches; every thread of the block takes part and gets the result
-
-struct Found {
-  int64_t at;
-  Sum before, value;
-};
-
-// The first i in [0, count) at which the running sum of value_of(i) passes `target`, which is below the sum.
-template <class ValueOf>
-__device__ Found find_running(int64_t count, Sum target, const ValueOf& value_of) {
-  __shared__ Found found;
-  Sum before = 0;
-  for (int64_t first = 0; first < count && before <= target; first += blockDim.x) {
-    const int64_t i = first + threadIdx.x;
-    const Sum value = i < count ? value_of(i) : 0;
-    const BlockScan<Sum> scan = block_scan(value);
-    const Sum mine = before + scan.before;
-    if (mine <= target && target < mine + value) found = {i, mine, value};
-    before += scan.total;
-  }
-  __syncthreads();
-  return found;
-}
-
-constexpr int kBins = 2048;
-
-// Entries of a list: key and index of a token.
-__device__ uint32_t key_in(uint64_t entry) { return static_cast<uint32_t>(entry >> 32); }
-__device__ uint32_t index_in(uint64_t entry) { return static_cast<uint32_t>(entry); }
-
-struct Selected {
-  uint32_t field;  // least one of the set
-  Sum above, at;   // weight of greater fields, and of this one
-};
-
-// The smallest set of entries with greatest field_of(entry) < 2^bits whose weights sum to `wanted` or more;
-// wanted is at least 1 and at most the sum. Integer sums: the order of the atomics does not matter. `mass` is
-// shared memory for kBins.
-template <class FieldOf, class WeightOf>
-__device__ Selected select_greatest(Sum* mass, const uint64_t* list, int64_t count, int bits, Sum wanted,
-                                    const FieldOf& field_of, const WeightOf& weight_of) {
-  Selected result{0, 0, 0};
-  for (int level = 0; level < 3; ++level) {
-    const int shift = level == 0 ? 21 : level == 1 ? 10 : 0, size = level == 2 ? 1024 : kBins;
-    if (shift >= bits) continue;
-    for (int i = static_cast<int>(threadIdx.x); i < size; i += static_cast<int>(blockDim.x)) mass[i] = 0;
-    __syncthreads();
-    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-      const uint32_t field = field_of(list[i]), part = field >> shift;
-      if (part / static_cast<uint32_t>(size) != (result.field >> shift) / static_cast<uint32_t>(size))
-        continue;
-      if (const Sum weight = weight_of(list[i]); weight > 0)
-        atomicAdd(&mass[part % static_cast<uint32_t>(size)], weight);
-    }
-    __syncthreads();
-    const Found bin =
-        find_running(size, wanted - 1 - result.above, [&](int64_t i) { return mass[size - 1 - i]; });
-    result.field |= static_cast<uint32_t>(size - 1 - bin.at) << shift;
-    result.above += bin.before;
-    result.at = bin.value;
-    __syncthreads();
-  }
-  return result;
-}
-
-template <class ValueOf>
-__device__ Sum sum_over(int64_t count, const ValueOf& value_of) {
-  Sum sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += value_of(i);
-  return block_scan(sum).total;
-}
-
-// --- random_sample
 
 constexpr int kPerThread = 8;
 constexpr int64_t kSegment = int64_t{kThreads} * kPerThread;  // tokens of one block
@@ -312,7 +227,7 @@ __global__ void __launch_bounds__(kChooseThreads) choose(Sampling s, const T* lo
   const int64_t row = blockIdx.x;
   const Settings settings = s.settings();
   const Rule rule(s, settings, s.rows[row]);
-  const uint32_t word = word_of(s.rng, s.stream, row);
+  const uint32_t word = word_of_draw(s.rng, s.stream, row);
   int64_t chosen = ~static_cast<uint32_t>(s.rows[row].greatest);
   if (!rule.greedy)
     chosen = rule.cut_k || rule.cut_p ? choose_from_list(mass, s, rule, settings, row, word)
@@ -369,148 +284,9 @@ int64_t sample_scratch(const KernelQuery& query) {
   return sample_shape(query.inputs[1].numel(), logits[logits.rank() - 1].value()).bytes();
 }
 
-// --- multinomial
-
-constexpr int kRowThreads = 1024;
-
-// A weight that is negative, infinite or NaN is a fault; it counts as 0.
-__device__ float usable(float weight, const FaultReport& fault) {
-  if (weight >= 0 && weight <= 3.402823466e38f) return weight;
-  fault(weight < 0 ? -1 : INT64_MAX, INT64_MAX);
-  return 0;
-}
-
-struct Drawing {
-  int64_t n, samples;
-  int bits;
-  const int64_t* rng;
-  uint32_t stream;
-  FaultReport fault;
-};
-
-// One block a row: running sums of the weights, then a search per sample.
-template <class T>
-__global__ void __launch_bounds__(kRowThreads)
-    draw_with_replacement(Drawing d, const T* weights, Sum* all_sums, int64_t* chosen) {
-  __shared__ uint32_t greatest_bits;
-  const int64_t row = blockIdx.x;
-  weights += row * d.n;
-  Sum* sums = all_sums + row * d.n;
-  const auto weight = [&](int64_t i) { return usable(static_cast<float>(widen(weights[i])), d.fault); };
-  if (threadIdx.x == 0) greatest_bits = 0;
-  __syncthreads();
-  float greatest = 0;
-  for (int64_t i = threadIdx.x; i < d.n; i += kRowThreads) greatest = fmaxf(greatest, weight(i));
-  atomicMax(&greatest_bits, bits_of(greatest));  // of floats that are not negative, in their order
-  __syncthreads();
-  const double factor = multiple_factor(float_of(greatest_bits), d.bits);
-
-  constexpr int kEach = 4;
-  Sum before = 0;
-  for (int64_t first = 0; first < d.n; first += kRowThreads * kEach) {
-    Sum mine[kEach], sum = 0;
-    for (int k = 0; k < kEach; ++k) {
-      const int64_t i = first + threadIdx.x * kEach + k;
-      mine[k] = sum += i < d.n ? whole_multiple(weight(i), factor) : 0;
-    }
-    const BlockScan<Sum> scan = block_scan(sum);
-    for (int k = 0; k < kEach; ++k)
-      if (const int64_t i = first + threadIdx.x * kEach + k; i < d.n)
-        sums[i] = before + scan.before + mine[k];
-    before += scan.total;
-  }
-  if (before == 0 && threadIdx.x == 0) d.fault(0, 0);
-  __syncthreads();
-  for (int64_t k = threadIdx.x; k < d.samples; k += kRowThreads) {
-    const int64_t at = row * d.samples + k;
-    const Sum target = share_of(before, word_of(d.rng, d.stream, at));
-    int64_t low = 0, high = d.n;  // the first sum above the target
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (sums[middle] > target)
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    chosen[at] = min(low, d.n - 1);
-  }
-}
-
-// Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: the first to arrive, where
-// element i waits an exponential time of rate w_i. Times that are not negative are in the order of their
-// bits.
-template <class T>
-__global__ void __launch_bounds__(kRowThreads) draw_times(Drawing d, const T* weights, uint64_t* times) {
-  const int64_t row = blockIdx.x;
-  uint32_t possible = 0;
-  for (int64_t i = threadIdx.x; i < d.n; i += kRowThreads) {
-    const int64_t at = row * d.n + i;
-    const float u = static_cast<float>((word_of(d.rng, d.stream, at) >> 8) + 1) * 0x1p-24f;
-    const float weight = usable(static_cast<float>(widen(weights[at])), d.fault);
-    possible += weight > 0;
-    union {
-      double time;
-      uint64_t bits;
-    } both = {weight > 0 ? static_cast<double>(-log_of_uniform(u)) / static_cast<double>(weight)
-                         : static_cast<double>(INFINITY)};
-    times[at] = both.time > 0 ? both.bits : 0;
-  }
-  const uint32_t total = block_scan(possible).total;
-  if (threadIdx.x == 0 && total < d.samples) d.fault(d.samples, int64_t{total} + 1);
-}
-
-struct TakeFirst {
-  int64_t n;
-  Divisor samples;
-  bool small;
-  const uint32_t* places;
-  int64_t* chosen;
-
-  __device__ void operator()(int64_t i) const {
-    const FlatIndex at = divide(static_cast<uint64_t>(i), samples, small);
-    chosen[i] = places[static_cast<int64_t>(at.quotient) * n + static_cast<int64_t>(at.remainder)];
-  }
-};
-
-SortShape times_shape(int64_t rows, int64_t n) { return {.rows = rows, .n = n, .key_bytes = 8, .bits = 63}; }
-
-void run_multinomial(const KernelContext& c) {
-  const auto& op = c.attributes<ops::Multinomial>();
-  const int64_t n = c.input(1).dim(-1), samples = c.output().dim(-1);
-  const int64_t rows = n == 0 ? 0 : c.input(1).numel() / n, count = rows * samples;
-  const Drawing d{n,
-                  samples,
-                  weight_bits(n),
-                  c.input(0).as<const int64_t>(),
-                  static_cast<uint32_t>(op.stream),
-                  launch_of(c).fault};
-  int64_t* chosen = c.output().as<int64_t>();
-  dispatch_float(c.input(1).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* weights = c.input(1).as<const T>();
-    if (op.replacement)
-      return start(c, draw_with_replacement<T>, rows, kRowThreads, 0, d, weights,
-                   reinterpret_cast<Sum*>(c.scratch), chosen);
-    const SortShape shape = times_shape(rows, n);
-    const SortBuffers buffers = sort_buffers(shape, c.scratch);
-    start(c, draw_times<T>, rows, kRowThreads, 0, d, weights, static_cast<uint64_t*>(buffers.keys[0]));
-    const int at = radix_sort(c, shape, buffers);
-    for_each(c, count, TakeFirst{n, make_divisor(samples), is_small(count), buffers.places[at], chosen});
-  });
-}
-
-int64_t multinomial_scratch(const KernelQuery& query) {
-  const Shape& weights = query.inputs[1].shape;
-  const int64_t n = weights[weights.rank() - 1].value(), numel = query.inputs[1].numel();
-  if (from_attributes<ops::Multinomial>(query.attributes).replacement || n == 0) return numel * 8;
-  return sort_scratch_bytes(times_shape(numel / n, n));
-}
-
-constexpr KernelImpl kSample[] = {
+constexpr KernelImpl kImplementations[] = {
     {.name = "shared rows", .run = run_random_sample, .scratch_bytes = sample_scratch}};
-constexpr KernelImpl kMultinomial[] = {
-    {.name = "rows", .run = run_multinomial, .scratch_bytes = multinomial_scratch}};
-constexpr OpKernels kOps[] = {{"random_sample", kSample}, {"multinomial", kMultinomial}};
+constexpr OpKernels kOps[] = {{"random_sample", kImplementations}};
 
 }  // namespace
 
