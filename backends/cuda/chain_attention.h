@@ -126,88 +126,74 @@ __device__ void read_splits(const ChainWord* words, uint32_t tag, int splits, Ch
   }
 }
 
+// The part of the cache that a block looks at, as one of its threads sees it: kSet threads have a key, so
+// many keys are in work at once.
 template <int kSize>
-__device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& shared, const ChainRun& run,
-                       const StepFeed& coming) {
-  constexpr int kSet = kSize / kChainPack, kKeys = kChainThreads / kSet;  // lanes of a key; keys at once
-  const int start = run.start, thread = static_cast<int>(threadIdx.x);
-  const int splits = max(1, min(s.splits, (start + kKeysOfSplit - 1) / kKeysOfSplit)), split = feed.split;
-  if (feed.head < 0 || split >= splits) {
-    coming.put();
-    return sync_chain();
+struct CachedKeys {
+  static constexpr int kSet = kSize / kChainPack, kAtOnce = kChainThreads / kSet;
+  ChainElement *k, *v;  // this thread's elements at position 0
+  int64_t offset, step;
+  int lane_of_set, key, begin, end;
+
+  __device__ CachedKeys(const ChainStep& s, int key_head, int split, int splits, int start)
+      : step(int64_t{s.key_heads} * kSize),
+        lane_of_set(static_cast<int>(threadIdx.x) % kSet),
+        key(static_cast<int>(threadIdx.x) / kSet) {
+    offset = int64_t{key_head} * kSize + lane_of_set * kChainPack;
+    k = static_cast<ChainElement*>(s.k_cache) + offset;
+    v = static_cast<ChainElement*>(s.v_cache) + offset;
+    const int each = ((start + splits - 1) / splits + kAtOnce - 1) / kAtOnce * kAtOnce;
+    begin = min(start, split * each);
+    end = min(start, begin + each);
   }
-  const int each = ((start + splits - 1) / splits + kKeys - 1) / kKeys * kKeys;
-  const int begin = min(start, split * each), end = min(start, begin + each);
-  const int group = s.heads / s.key_heads, key_head = feed.head / group;
-  const int lane_of_set = thread % kSet, key = thread / kSet;
-  const int64_t step = int64_t{s.key_heads} * kSize,
-                cache_at = int64_t{key_head} * kSize + lane_of_set * kChainPack;
-  auto *k_cache = static_cast<ChainElement*>(s.k_cache) + cache_at,
-       *v_cache = static_cast<ChainElement*>(s.v_cache) + cache_at;
-  const auto load = [&](int j, Words& k, Words& v) {
-    const int64_t at = max(0, min(j, end - 1)) * step;
-    k = *reinterpret_cast<const Words*>(k_cache + at);
-    v = *reinterpret_cast<const Words*>(v_cache + at);
-  };
-  Words k[2], v[2];
-#pragma unroll
-  for (int u = 0; u < 2; ++u) load(begin + key + u * kKeys, k[u], v[u]);
 
-  Words q_gain{}, k_gain{};
-  if (s.q_norm) q_gain = static_cast<const Words*>(s.q_norm)[lane_of_set];
-  if (s.k_norm) k_gain = static_cast<const Words*>(s.k_norm)[lane_of_set];
-  Words read[3];
-  read_eights({&s.q, &s.k_new, &s.v_new}, run.tags,
-              {int64_t{feed.head} * kSize + lane_of_set * kChainPack, cache_at, cache_at}, read);
-  const Words new_v = read[2];
-  coming.put();
-  __syncwarp();
-  if (s.q_norm) read[0] = normalise_head<kSet>(read[0], q_gain, s.q_eps);
-  if (s.k_norm) read[1] = normalise_head<kSet>(read[1], k_gain, s.k_eps);
-  float q[kChainPack], turned[kChainPack];
-  turn_head<kSet>(read[0], shared, lane_of_set, q);
-  turn_head<kSet>(read[1], shared, lane_of_set, turned);
-  const Words new_k = words_of<ChainElement>(turned);
-  const bool has_new = split == splits - 1;
-
-  // Two rounds of keys at a time, with the last the new key; the next two are on their way.
-  State<kChainPack> state;
-#pragma unroll 1
-  for (int j0 = begin;; j0 += 2 * kKeys) {
-    const bool last = j0 + 2 * kKeys >= end;
-    const Words now_k[3] = {k[0], k[1], new_k}, now_v[3] = {v[0], v[1], new_v};
-    const bool seen[3] = {j0 + key < end, j0 + kKeys + key < end, last && has_new && key == 0};
-    if (!last)
+  // Two rounds of keys from position j on; beyond the end, anything.
+  __device__ __forceinline__ void load(int j, Words (&ks)[2], Words (&vs)[2]) const {
 #pragma unroll
-      for (int u = 0; u < 2; ++u) load(j0 + key + (2 + u) * kKeys, k[u], v[u]);
-    float scores[3], top = state.top;
-#pragma unroll
-    for (int u = 0; u < 3; ++u) scores[u] = share_of_score(q, now_k[u]);
-#pragma unroll
-    for (int far = 1; far < kSet; far *= 2)
-#pragma unroll
-      for (int u = 0; u < 3; ++u) scores[u] += __shfl_xor_sync(0xffffffffu, scores[u], far);
-#pragma unroll
-    for (int u = 0; u < 3; ++u) {
-      scores[u] = seen[u] ? scores[u] * s.scale : -INFINITY;
-      top = maximum(top, scores[u]);
+    for (int u = 0; u < 2; ++u) {
+      const int64_t at = max(0, min(j + key + u * kAtOnce, end - 1)) * step;
+      ks[u] = *reinterpret_cast<const Words*>(k + at);
+      vs[u] = *reinterpret_cast<const Words*>(v + at);
     }
-    if (top != -INFINITY) {
-      const float keep = __expf(state.top - top);
-      state.top = top;
-      state.sum *= keep;
-#pragma unroll
-      for (int i = 0; i < kChainPack; ++i) state.y[i] *= keep;
-#pragma unroll
-      for (int u = 0; u < 3; ++u) add_value(state, now_v[u], seen[u] ? __expf(scores[u] - top) : 0);
-    }
-    if (last) break;
   }
-  if (has_new && key == 0 && feed.head % group == 0) {
-    *reinterpret_cast<Words*>(k_cache + start * step) = new_k;
-    *reinterpret_cast<Words*>(v_cache + start * step) = new_v;
+  __device__ void put(int position, const Words& new_k, const Words& new_v) const {
+    *reinterpret_cast<Words*>(k + position * step) = new_k;
+    *reinterpret_cast<Words*>(v + position * step) = new_v;
   }
+};
 
+// Three keys, of which some are seen.
+template <int kSet>
+__device__ __forceinline__ void add_keys(State<kChainPack>& state, const float (&q)[kChainPack],
+                                         const Words (&k)[3], const Words (&v)[3], const bool (&seen)[3],
+                                         float scale) {
+  float scores[3], top = state.top;
+#pragma unroll
+  for (int u = 0; u < 3; ++u) scores[u] = share_of_score(q, k[u]);
+#pragma unroll
+  for (int far = 1; far < kSet; far *= 2)
+#pragma unroll
+    for (int u = 0; u < 3; ++u) scores[u] += __shfl_xor_sync(0xffffffffu, scores[u], far);
+#pragma unroll
+  for (int u = 0; u < 3; ++u) {
+    scores[u] = seen[u] ? scores[u] * scale : -INFINITY;
+    top = maximum(top, scores[u]);
+  }
+  if (top == -INFINITY) return;
+  const float keep = __expf(state.top - top);
+  state.top = top;
+  state.sum *= keep;
+#pragma unroll
+  for (int i = 0; i < kChainPack; ++i) state.y[i] *= keep;
+#pragma unroll
+  for (int u = 0; u < 3; ++u) add_value(state, v[u], seen[u] ? __expf(scores[u] - top) : 0);
+}
+
+// What all warps of the block know of the head, in its first kSize / 2 threads.
+template <int kSize>
+__device__ __forceinline__ float3 merge_block(State<kChainPack>& state, ChainShared& shared, float& top) {
+  constexpr int kSet = kSize / kChainPack;
+  const int thread = static_cast<int>(threadIdx.x), lane_of_set = thread % kSet;
   merge_sets<ChainElement, kSet>(state);
   if (thread % kLanes < kSet) {
     float* row = shared.of_warp[thread / kLanes];
@@ -216,21 +202,74 @@ __device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& s
     if (lane_of_set == 0) row[kSize] = state.top, row[kSize + 1] = state.sum;
   }
   sync_chain();
+  return thread < kSize / 2 ? merge_rows<kSize>(shared.of_warp, kChainWarps, thread, top) : float3{};
+}
+
+// The same for other blocks.
+template <int kSize>
+__device__ void write_split(ChainWord* own, const float3& whole, float top, uint32_t tag) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread >= kSize / 2) return;
+  store_word(own + 2 * thread, __float_as_uint(whole.x), tag);
+  store_word(own + 2 * thread + 1, __float_as_uint(whole.y), tag);
+  if (thread != 0) return;
+  store_word(own + kSize, __float_as_uint(top), tag);
+  store_word(own + kSize + 1, __float_as_uint(whole.z), tag);
+}
+
+template <int kSize>
+__device__ void attend(const ChainStep& s, const ChainFeed& feed, ChainShared& shared, const ChainRun& run,
+                       const StepFeed& coming) {
+  using Keys = CachedKeys<kSize>;
+  constexpr int kSet = Keys::kSet;
+  const int start = run.start, thread = static_cast<int>(threadIdx.x), split = feed.split;
+  const int splits = max(1, min(s.splits, (start + kKeysOfSplit - 1) / kKeysOfSplit));
+  if (feed.head < 0 || split >= splits) {
+    coming.put();
+    return sync_chain();
+  }
+  const int group = s.heads / s.key_heads;
+  const Keys keys(s, feed.head / group, split, splits, start);
+  Words k[2], v[2];
+  keys.load(keys.begin, k, v);
+
+  Words q_gain{}, k_gain{};
+  if (s.q_norm) q_gain = static_cast<const Words*>(s.q_norm)[keys.lane_of_set];
+  if (s.k_norm) k_gain = static_cast<const Words*>(s.k_norm)[keys.lane_of_set];
+  Words read[3];
+  read_eights({&s.q, &s.k_new, &s.v_new}, run.tags,
+              {int64_t{feed.head} * kSize + keys.lane_of_set * kChainPack, keys.offset, keys.offset}, read);
+  const Words new_v = read[2];
+  coming.put();
+  __syncwarp();
+  if (s.q_norm) read[0] = normalise_head<kSet>(read[0], q_gain, s.q_eps);
+  if (s.k_norm) read[1] = normalise_head<kSet>(read[1], k_gain, s.k_eps);
+  float q[kChainPack], turned[kChainPack];
+  turn_head<kSet>(read[0], shared, keys.lane_of_set, q);
+  turn_head<kSet>(read[1], shared, keys.lane_of_set, turned);
+  const Words new_k = words_of<ChainElement>(turned);
+  const bool has_new = split == splits - 1;
+
+  // Two rounds of keys at a time, with the last the new key; the next two are on their way.
+  State<kChainPack> state;
+#pragma unroll 1
+  for (int j = keys.begin;; j += 2 * Keys::kAtOnce) {
+    const bool last = j + 2 * Keys::kAtOnce >= keys.end;
+    const Words now_k[3] = {k[0], k[1], new_k}, now_v[3] = {v[0], v[1], new_v};
+    const bool seen[3] = {j + keys.key < keys.end, j + Keys::kAtOnce + keys.key < keys.end,
+                          last && has_new && keys.key == 0};
+    if (!last) keys.load(j + 2 * Keys::kAtOnce, k, v);
+    add_keys<kSet>(state, q, now_k, now_v, seen, s.scale);
+    if (last) break;
+  }
+  if (has_new && keys.key == 0 && feed.head % group == 0) keys.put(start, new_k, new_v);
+
   const uint32_t tag = run.tags + s.tag;
-  ChainWord* words = s.split_words + int64_t{feed.head} * s.splits * (kSize + 2);
   float top;
-  float3 whole{};
-  if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_warp, kChainWarps, thread, top);
+  float3 whole = merge_block<kSize>(state, shared, top);
   if (splits > 1) {
-    if (thread < kSize / 2) {
-      ChainWord* own = words + split * (kSize + 2);
-      store_word(own + 2 * thread, __float_as_uint(whole.x), tag);
-      store_word(own + 2 * thread + 1, __float_as_uint(whole.y), tag);
-      if (thread == 0) {
-        store_word(own + kSize, __float_as_uint(top), tag);
-        store_word(own + kSize + 1, __float_as_uint(whole.z), tag);
-      }
-    }
+    ChainWord* words = s.split_words + int64_t{feed.head} * s.splits * (kSize + 2);
+    write_split<kSize>(words + split * (kSize + 2), whole, top, tag);
     if (split > 0) return;
     read_splits<kSize>(words, tag, splits, shared);
     sync_chain();

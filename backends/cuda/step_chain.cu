@@ -14,13 +14,44 @@
 namespace genesis::cuda {
 namespace {
 
-// Weights, in the order in which the other warps want them.
+// Where in the ring the next chunk goes. Chunks keep the order in which they are asked for, and none is in
+// two pieces: where the end is too near, the room before it is left empty.
+struct ChunkPlaces {
+  const ChainProgram& program;
+  ChainShared& shared;
+  uint32_t next = 0, tail = 0, landed = 0;  // chunks: to be asked for, still in the ring, under way
+  uint32_t head = 0, used = 0;              // bytes
+
+  // Waits for room, and until fewer than `ahead` chunks are under way; tells those who multiply where it is.
+  __device__ __forceinline__ uint32_t take(uint32_t bytes, int ahead) {
+    const auto ring = static_cast<uint32_t>(program.ring_bytes);
+    const bool wraps = head + bytes > ring;
+    const uint32_t takes = bytes + (wraps ? ring - head : 0);
+    for (; next - tail >= kChunks || used + takes > ring; ++tail) {
+      wait_for_phase(&shared.empty[tail % kChunks], tail / kChunks & 1);
+      used -= shared.takes[tail % kChunks];
+    }
+    landed = max(landed, tail);
+    for (; next - landed >= static_cast<uint32_t>(ahead); ++landed)
+      wait_for_phase(&shared.full[landed % kChunks], landed / kChunks & 1);
+    const uint32_t at = wraps ? 0 : head;
+    head = at + bytes;
+    used += takes;
+    __syncwarp();  // all have read what the place held before
+    if (threadIdx.x % kLanes == 0) {
+      shared.takes[next % kChunks] = takes;
+      shared.at[next % kChunks] = at;
+    }
+    return at;
+  }
+  __device__ uint64_t* full() const { return &shared.full[next % kChunks]; }
+};
+
+// Weights, in the order in which the other warps want them: a lane asks for a row of a chunk.
 __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, const ChainPlaces& places) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const auto ring_bytes = static_cast<uint32_t>(program.ring_bytes);
   const uint64_t policy = evict_first_policy();
-  uint32_t next = 0, tail = 0, landed = 0;  // chunks: to be asked for, still in the ring, under way
-  uint32_t head = 0, used = 0;              // bytes of the ring
+  ChunkPlaces ring{program, shared};
 #pragma unroll 1
   for (int i = 0; i < program.count; ++i) {
     const ChainFeed f = places.feeds[i];
@@ -31,34 +62,15 @@ __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, cons
       const auto* row = static_cast<const ChainElement*>(
           f.weight_row(2 * unit, min(lane, rows - 1), outputs, sizeof(ChainElement)));
 #pragma unroll 1
-      for (int part = 0; part < 1 << f.log_parts; ++part) {
+      for (int part = 0; part < 1 << f.log_parts; ++part, ++ring.next) {
         const int begin = part * blocks >> f.log_parts, end = (part + 1) * blocks >> f.log_parts;
-        const auto copied = static_cast<uint32_t>((end - begin) * kBlockBytes),
-                   room = static_cast<uint32_t>(rows * f.row_bytes);
-        const bool wraps = head + room > ring_bytes;
-        const uint32_t takes = room + (wraps ? ring_bytes - head : 0);
-        for (; next - tail >= kChunks || used + takes > ring_bytes; ++tail) {
-          wait_for_phase(&shared.empty[tail % kChunks], tail / kChunks & 1);
-          used -= shared.takes[tail % kChunks];
-        }
-        landed = max(landed, tail);
-        for (; next - landed >= static_cast<uint32_t>(f.ahead); ++landed)
-          wait_for_phase(&shared.full[landed % kChunks], landed / kChunks & 1);
-        const uint32_t at = wraps ? 0 : head;
-        head = at + room;
-        used += takes;
-        uint64_t* full = &shared.full[next % kChunks];
-        __syncwarp();  // all have read what the place held before
-        if (lane == 0) {
-          shared.takes[next % kChunks] = takes;
-          shared.at[next % kChunks] = at;
-          expect_bytes(full, rows * copied);
-        }
+        const auto copied = static_cast<uint32_t>((end - begin) * kBlockBytes);
+        const uint32_t at = ring.take(static_cast<uint32_t>(rows * f.row_bytes), f.ahead);
+        if (lane == 0) expect_bytes(ring.full(), rows * copied);
         __syncwarp();
         if (lane < rows)
-          stream_to_shared(places.ring + at + lane * f.row_bytes, row + begin * kChainBlock, copied, full,
-                           policy);
-        ++next;
+          stream_to_shared(places.ring + at + lane * f.row_bytes, row + begin * kChainBlock, copied,
+                           ring.full(), policy);
       }
     }
   }
