@@ -40,6 +40,15 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
   return found;
 }
 
+// Later steps than `step` are none of this run's: it passed over them because they are damaged, so they do
+// not count among those to keep.
+void remove_all_but(int keep, const std::vector<Checkpoint>& newest_first, int64_t step) {
+  std::error_code error;  // what cannot be removed stays
+  int seen = 0;
+  for (const Checkpoint& checkpoint : newest_first)
+    if (checkpoint.step <= step && ++seen > std::max(keep, 1)) fs::remove(checkpoint.path, error);
+}
+
 }  // namespace
 
 std::unique_ptr<Model> snapshot(const Session& session) {
@@ -76,9 +85,7 @@ Checkpoint save_checkpoint(const Session& session, const fs::path& directory, in
   model->metadata[kStepKey] = std::to_string(step);
   const Checkpoint written{directory / file_name(step), step};
   save_model(*model, written.path);
-  std::error_code error;  // what cannot be removed stays
-  const std::vector<Checkpoint> all = list_checkpoints(directory);
-  for (size_t i = static_cast<size_t>(std::max(keep, 1)); i < all.size(); ++i) fs::remove(all[i].path, error);
+  remove_all_but(keep, list_checkpoints(directory), step);
   return written;
 }
 

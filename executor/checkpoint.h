@@ -27,7 +27,8 @@ int64_t steps_done(const Model& model);
 // Throws Error when there is no folder and none can be made.
 void make_checkpoint_folder(const std::filesystem::path& directory);
 
-// Writes DIR/step-<step>.genesis atomically, then removes all but the newest `keep` checkpoints.
+// Writes DIR/step-<step>.genesis atomically, then removes all but the newest `keep` checkpoints up to it.
+// Those of later steps stay: they are damaged, or find_checkpoint() would have begun there.
 Checkpoint save_checkpoint(const Session& session, const std::filesystem::path& directory, int64_t step,
                            int keep = 2);
 

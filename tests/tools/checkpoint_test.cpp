@@ -71,6 +71,18 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOver) {
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
 }
 
+// A damaged one of a later step does not push out those that are written after it was passed over.
+TEST_F(Checkpoints, ADamagedOneDoesNotCountAmongThoseToKeep) {
+  expect_ok(train("qwen2", 12, {"--checkpoint", path("run"), "--checkpoint-every", "4"}));
+  fs::resize_file(path(newest()), 100);
+  const Words more = {"--checkpoint", path("run"), "--checkpoint-every", "1", "--keep", "1", "--resume"};
+  expect_ok(train("qwen2", 10, more));
+  EXPECT_EQ(files_in(folder() / "run"),
+            (std::set<std::string>{"step-000000010.genesis", "step-000000012.genesis"}));
+  expect_ok(train("qwen2", 13, more));
+  EXPECT_EQ(files_in(folder() / "run"), std::set<std::string>{"step-000000013.genesis"});
+}
+
 TEST_F(Checkpoints, AFullDiskLeavesThePreviousOne) {
   expect_ok(train("qwen2", 20, {"-o", path("whole.genesis")}));
   expect_ok(train("qwen2", 5, {"--checkpoint", path("run")}));
