@@ -53,7 +53,7 @@ void remove_all_but(int keep, const std::vector<Checkpoint>& newest_first, int64
 
 std::unique_ptr<Model> snapshot(const Session& session) {
   auto model = std::make_unique<Model>(session.model());
-  model->metadata.erase(kStepKey);
+  for (const char* key : {kStepKey, kDataOrderKey}) model->metadata.erase(key);
   for (size_t i = 0; i < model->states().size(); ++i) {
     const State& state = model->states()[i];
     if (state.role != StateRole::kCache)
@@ -83,6 +83,9 @@ Checkpoint save_checkpoint(const Session& session, const fs::path& directory, in
   make_checkpoint_folder(directory);
   const std::unique_ptr<Model> model = snapshot(session);
   model->metadata[kStepKey] = std::to_string(step);
+  const auto& metadata = session.model().metadata;
+  if (const auto order = metadata.find(kDataOrderKey); order != metadata.end())
+    model->metadata.insert(*order);
   const Checkpoint written{directory / file_name(step), step};
   save_model(*model, written.path);
   remove_all_but(keep, list_checkpoints(directory), step);

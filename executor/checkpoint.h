@@ -21,6 +21,9 @@ struct Checkpoint {
 // any other, not a checkpoint: trained again, it begins at step 1 of the data it is given.
 std::unique_ptr<Model> snapshot(const Session& session);
 
+// Metadata that say in which order a run takes its data, in words; only checkpoints keep them.
+inline constexpr const char* kDataOrderKey = "checkpoint.data";
+
 // Training steps that a model loaded from a checkpoint has behind it; 0 for any other model.
 int64_t steps_done(const Model& model);
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -154,6 +155,7 @@ PlanCsv parse_plan_csv(std::string_view text, const std::string& name) {
 }
 
 PlanCsv read_plan_csv(const std::string& path) {
+  if (std::filesystem::is_directory(path)) fail("cannot read '{}': it is a folder", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) fail("cannot open '{}': {}", path, std::strerror(errno));
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

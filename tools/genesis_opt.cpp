@@ -1,5 +1,7 @@
 // genesis-opt: rewrites model files: adds training, optimises for inference, shows what passes do, plans
 // memory.
+#include <spdlog/spdlog.h>
+
 #include <iostream>
 
 #include "executor/compile.h"
@@ -35,6 +37,12 @@ struct Flags {
   bool list_passes = false, list_ops = false, inference = false, text = false;
   BudgetFlags memory;
   Output out;
+
+  bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
+  // Whether anything comes of a run besides what it reports.
+  bool gives_nothing() const {
+    return output.empty() && print_after.empty() && dump.empty() && !text && !out.json;
+  }
 };
 
 void list_passes(const Output& out) {
@@ -107,7 +115,7 @@ passes::PipelineOptions pipeline_options(const Flags& flags) {
   const auto dump = flags.dump.empty() ? nullptr : passes::dump_to_folder(flags.dump);
   options.on_change = [&flags, dump](int number, const passes::Pass& pass, const Graph& graph) {
     if (dump) dump(number, pass, graph);
-    if (flags.print_after == "all" || flags.print_after == pass.name)
+    if (flags.prints(pass.name))
       std::cout << fmt::format("// {}. {}: {}\n{}", number, pass.name, pass.why, to_text(graph));
   };
   return options;
@@ -141,6 +149,8 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   train.keep_f32.insert(train.keep_f32.end(), flags.keep_f32.begin(), flags.keep_f32.end());
   passes::PipelineOptions options = pipeline_options(flags);
   options.reports = &reports;
+  if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
+    fail("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
   const Graph& loss = std::as_const(model).entry(train.entry);
   model.replace_entry(passes::run_passes(loss, passes::preparation_pipeline(), {}, options));
   passes::add_train_step(model, train);
@@ -163,6 +173,7 @@ void check(const Flags& flags) {
   const std::shared_ptr<const Model> model = load_model(flags.input);
   const Target target = target_of(flags.check);
   const Bindings sizes = parse_sizes(flags.sizes);
+  check_sizes_exist(*model, sizes);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const std::string& name : chosen_entries(flags, *model)) {
     check_sizes_known(model->entry(name), sizes);
@@ -214,6 +225,15 @@ void report(const Flags& flags, const Model& model, const std::vector<passes::Pa
   });
 }
 
+// What would look as if it had been done.
+void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
+  if (flags.gives_nothing()) spdlog::warn("nothing is saved: name the file to write with -o FILE");
+  if (!flags.print_after.empty() && std::none_of(reports.begin(), reports.end(), [&](const auto& row) {
+        return row.changed && flags.prints(row.name);
+      }))
+    spdlog::warn("--print-after {}: nothing was changed, so there is nothing to print", flags.print_after);
+}
+
 void run(const Flags& flags) {
   if (flags.list_passes) return list_passes(flags.out);
   if (flags.list_ops) return list_ops(flags.out);
@@ -222,6 +242,8 @@ void run(const Flags& flags) {
   if (!flags.check.empty()) return check(flags);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
   if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
+  if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
+    fail("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
   check_can_write(flags.output);
   // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
   std::unique_ptr<Model> model = load_model(flags.input, {.verify = Verify::kFull});
@@ -236,6 +258,7 @@ void run(const Flags& flags) {
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output);
   report(flags, *model, reports);
+  warn(flags, reports);
 }
 
 }  // namespace

@@ -136,6 +136,7 @@ void draw_loss(const Flags& flags) {
 void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, const std::string& entry) {
   Session session(model);
   const Bindings sizes = parse_sizes(flags.sizes);
+  check_sizes_exist(*model, sizes);
   check_sizes_known(model->entry(entry), sizes);
   write_svg(flags, viz::memory_svg(session.plan(entry, sizes)), entry);
 }
@@ -145,6 +146,7 @@ void draw_graph(const Flags& flags, const Model& model, const std::string& entry
   options.color = parse_color(flags.color);
   options.fold = !flags.no_fold;
   options.sizes = parse_sizes(flags.sizes);
+  check_sizes_exist(model, options.sizes);
   if (!flags.profile.empty()) options.times_us = read_times(flags.profile);
   std::unique_ptr<Model> other;
   if (!flags.diff.empty()) {

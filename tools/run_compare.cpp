@@ -95,6 +95,7 @@ std::optional<Difference> compare(const Step& step, const Tensor& expected, cons
 
 void compare_command(const Flags& flags) {
   check_can_write(flags.repro);
+  if (!(flags.tolerance >= 0)) fail("--tolerance {}: expected 0 or more", flags.tolerance);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   std::map<std::string, Seen> values;  // of way A, by node and output number

@@ -1,4 +1,6 @@
 // genesis-run infer: one run of an entry point, inputs from files, outputs to files.
+#include <spdlog/spdlog.h>
+
 #include <iostream>
 
 #include "schema/file/npy.h"
@@ -45,7 +47,9 @@ void infer(const Flags& flags) {
   check_output(flags.output);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   Session session(model, flags.run.session_options());
-  const NamedTensors outputs = session.run(flags.entry, flags.inputs.make(model->entry(flags.entry)));
+  std::vector<std::string> invented;
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), &invented);
+  const NamedTensors outputs = session.run(flags.entry, inputs);
   if (!flags.output.empty()) write_outputs(outputs, flags.output);
   nlohmann::ordered_json json{{"entry", flags.entry}, {"output", flags.output}};
   for (const auto& [name, tensor] : outputs) json["outputs"][name] = tensor.type().to_string();
@@ -53,6 +57,9 @@ void infer(const Flags& flags) {
     for (const auto& [name, tensor] : outputs)
       std::cout << name << ": " << tensor.type().to_string() << preview(tensor) << "\n";
   });
+  for (const std::string& name : invented)  // who reads the results must know
+    spdlog::warn("input '{}' was not given and is {}: give it with --input {}=FILE", name,
+                 inputs.at(name).type().shape.rank() == 0 ? "0" : "random", name);
 }
 
 }  // namespace

@@ -122,6 +122,7 @@ Needs needs_of(const Plan& plan, const Model& model, const Model& work) {
 std::vector<Needs> all_needs(const Flags& flags, const Model& model) {
   const Target target = target_of(flags.device);
   const Bindings sizes = parse_sizes(flags.sizes);
+  check_sizes_exist(model, sizes);
   std::vector<Needs> needs;
   for (const auto& entry : model.entries()) {
     const auto known = [&](const std::string& symbol) { return sizes.contains(symbol); };

@@ -78,12 +78,14 @@ class InputMaker {
 
   NamedTensors make() {
     for (const std::string& input : flags_.inputs) read(input);
-    bindings_ = parse_sizes(flags_.sizes);
+    bindings_ = sizes_ = parse_sizes(flags_.sizes);
     check_symbols();
     learn_sizes();
     for (ValueId id : graph_.inputs()) invent(graph_.value(id), static_cast<uint64_t>(id.index));
     return std::move(tensors_);
   }
+
+  const std::vector<std::string>& invented() const { return invented_; }
 
  private:
   void check_symbols() const {
@@ -96,11 +98,10 @@ class InputMaker {
 
   void read(const std::string& input) {
     if (ends_with(input, ".safetensors") && input.find('=') == std::string::npos) {
-      for (auto& [name, tensor] : read_safetensors(input).tensors)
-        if (find_input(graph_, name)) tensors_[name] = tensor;
-      return;
+      return read_all(input);
     }
     const auto [name, value] = split("--input", input);
+    if (tensors_.contains(name) || made_.contains(name)) fail("--input {}: '{}' is given twice", input, name);
     if (!find_input(graph_, name)) {
       tensors_[name] = Tensor::zeros({DType::f32, {}});  // the session names what there is
     } else if (ends_with(value, ".npy")) {
@@ -117,21 +118,41 @@ class InputMaker {
     }
   }
 
+  void read_all(const std::string& path) {
+    bool used = false;
+    for (const auto& [name, tensor] : read_safetensors(path).tensors) {
+      if (!find_input(graph_, name)) continue;
+      used = true;
+      if (!tensors_.emplace(name, tensor).second) fail("--input {}: '{}' is given twice", path, name);
+    }
+    std::vector<std::string> names;
+    for (ValueId id : graph_.inputs()) names.push_back(graph_.value(id).name);
+    if (!used)
+      fail("{} holds none of the inputs of entry point '{}'; it takes: {}", path, graph_.name(),
+           fmt::join(names, ", "));
+  }
+
   // Symbols that stand alone in a dimension take the size of the tensor given there.
   void learn_sizes() {
     for (const auto& [name, tensor] : tensors_) {
       const ValueInfo* input = find_input(graph_, name);
       if (!input || input->type.shape.rank() != tensor.type().shape.rank()) continue;
       for (int i = 0; i < input->type.shape.rank(); ++i) {
-        const std::string symbol = input->type.shape[i].to_string();
-        if (!input->type.shape[i].is_constant())
-          bindings_.try_emplace(symbol, tensor.type().shape[i].value());
+        if (input->type.shape[i].is_constant()) continue;
+        learn_size(name, input->type.shape[i].to_string(), tensor.type().shape[i].value());
       }
     }
   }
 
+  void learn_size(const std::string& name, const std::string& symbol, int64_t size) {
+    const auto [at, fresh] = bindings_.try_emplace(symbol, size);
+    if (!fresh && at->second != size && sizes_.contains(symbol))
+      fail("--size {}={}: the tensor given for input '{}' has {} there", symbol, at->second, name, size);
+  }
+
   void invent(const ValueInfo& input, uint64_t stream) {
     if (tensors_.contains(input.name)) return;
+    if (!made_.contains(input.name)) invented_.push_back(input.name);
     std::vector<std::string> symbols;
     for (const Dim& dim : input.type.shape) dim.collect_symbols(symbols);
     for (const std::string& symbol : symbols) bindings_.try_emplace(symbol, 1);
@@ -150,7 +171,8 @@ class InputMaker {
   const InputFlags& flags_;
   NamedTensors tensors_;
   std::map<std::string, std::string> made_;
-  Bindings bindings_;
+  std::vector<std::string> invented_;
+  Bindings sizes_, bindings_;  // what --size says, and what files say besides
 };
 
 }  // namespace
@@ -164,6 +186,11 @@ void InputFlags::add_to(CLI::App& app) {
   app.add_option("--seed", seed, "of random inputs")->capture_default_str();
 }
 
-NamedTensors InputFlags::make(const Graph& graph) const { return InputMaker(graph, *this).make(); }
+NamedTensors InputFlags::make(const Graph& graph, std::vector<std::string>* invented) const {
+  InputMaker maker(graph, *this);
+  NamedTensors inputs = maker.make();
+  if (invented) *invented = maker.invented();
+  return inputs;
+}
 
 }  // namespace genesis::tools

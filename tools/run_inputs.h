@@ -15,8 +15,9 @@ struct InputFlags {
   uint64_t seed = 0;
 
   void add_to(CLI::App& app);
-  // Inputs that are not named are random; symbols that no file decides and no --size gives are 1.
-  NamedTensors make(const Graph& graph) const;
+  // Inputs that are not named are random (scalars 0) and `invented`; symbols that no file decides and no
+  // --size gives are 1.
+  NamedTensors make(const Graph& graph, std::vector<std::string>* invented = nullptr) const;
 };
 
 }  // namespace genesis::tools

@@ -36,9 +36,19 @@ std::string train_step_text(const Model& model) {
   return entry ? to_text(*entry) : "";
 }
 
+std::string data_order(const data::SourceOptions& options) {
+  return fmt::format("--batch {} --seq {} --seed {}{}", options.batch_size, options.sequence_length,
+                     options.seed, options.shuffle ? "" : " --no-shuffle");
+}
+
 // A checkpoint brings its own graph.
-std::shared_ptr<const Model> resume(const Flags& flags, const Checkpoint& checkpoint) {
-  std::shared_ptr<const Model> model = load_checkpoint(checkpoint);
+std::shared_ptr<Model> resume(const Flags& flags, const Checkpoint& checkpoint) {
+  std::shared_ptr<Model> model = load_checkpoint(checkpoint);
+  const auto order = model->metadata.find(kDataOrderKey);
+  if (order != model->metadata.end() && order->second != data_order(flags.source))
+    spdlog::warn(
+        "the checkpoint {} took its data with {}, this run does with {}: it will not be the run that goes on",
+        checkpoint.path.string(), order->second, data_order(flags.source));
   if (train_step_text(*model) != train_step_text(*load_model(flags.file)))
     spdlog::warn(
         "the checkpoint {} was made with another model or other training options than {}: going on with "
@@ -47,7 +57,7 @@ std::shared_ptr<const Model> resume(const Flags& flags, const Checkpoint& checkp
   return model;
 }
 
-std::shared_ptr<const Model> load(const Flags& flags) {
+std::shared_ptr<Model> load(const Flags& flags) {
   if (flags.resume) {
     if (flags.checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
     if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return resume(flags, *checkpoint);
@@ -118,11 +128,22 @@ void print_result(const Flags& flags, const TrainMetrics& last) {
   if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
 }
 
+void check_numbers(const Flags& flags) {
+  if (flags.keep < 1) fail("--keep {}: expected 1 or more", flags.keep);
+  if (flags.checkpoint_every < 0) fail("--checkpoint-every {}: expected 0 or more", flags.checkpoint_every);
+  if (flags.steps < 0) fail("--steps {}: expected 0 or more", flags.steps);
+  if (!(flags.minutes >= 0)) fail("--minutes {}: expected 0 or more", flags.minutes);
+  if (flags.checkpoint_every > 0 && flags.checkpoint.empty())
+    throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
+}
+
 void train_command(const Flags& flags) {
+  check_numbers(flags);
   check_can_write(flags.output);
   check_can_write(flags.metrics);
-  const auto model = load(flags);
+  const std::shared_ptr<Model> model = load(flags);
   check_trainable(*model, flags.file);
+  model->metadata[kDataOrderKey] = data_order(flags.source);
   Session session(model, flags.run.session_options());
   const auto source = data::open_source(flags.data, source_options(flags, model->entry("train_step")));
   for (const int number : {SIGINT, SIGTERM})

@@ -1,5 +1,6 @@
 #include "tools/tool.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "executor/environment.h"
 #include "passes/bind.h"
@@ -112,9 +114,20 @@ Bindings parse_sizes(const std::vector<std::string>& sizes) {
     const auto [stop, error] = std::from_chars(begin, end, size);
     if (error != std::errc() || stop != end || size < 0)
       fail("--size {}: expected SYMBOL=SIZE, where SIZE is a whole number and not negative", text);
-    bindings[text.substr(0, equals)] = size;
+    if (!bindings.emplace(text.substr(0, equals), size).second)
+      fail("--size {}: '{}' is given twice", text, text.substr(0, equals));
   }
   return bindings;
+}
+
+void check_sizes_exist(const Model& model, const Bindings& sizes) {
+  std::set<std::string> known;
+  for (const auto& entry : model.entries())
+    for (const std::string& symbol : passes::symbols_of(*entry)) known.insert(symbol);
+  for (const auto& [symbol, size] : sizes)
+    if (!known.contains(symbol))
+      fail("--size {}={}: no entry point has such a size; they have: {}", symbol, size,
+           known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
 }
 
 void check_sizes_known(const Graph& entry, const Bindings& sizes) {

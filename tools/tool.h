@@ -40,6 +40,8 @@ struct RunFlags {
 
 // --size SYMBOL=SIZE, as often as it was given.
 Bindings parse_sizes(const std::vector<std::string>& sizes);
+// Throws Error naming a size that no entry point of the model has.
+void check_sizes_exist(const Model& model, const Bindings& sizes);
 // Throws Error naming the symbols of the entry point's inputs that have no size yet, and the flag that gives
 // one.
 void check_sizes_known(const Graph& entry, const Bindings& sizes);

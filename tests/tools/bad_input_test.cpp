@@ -82,6 +82,9 @@ TEST_F(BadInput, InputsThatDoNotFit) {
   contents.tensors = {{"y", Tensor::scalar<float>(1)}};
   write_safetensors(path("y.safetensors"), contents);
   expect_error(run(infer + Words{"x=" + path("y.safetensors")}), {"y.safetensors", "'x'"});
+  expect_error(run(infer + Words{path("y.safetensors")}),
+               {"y.safetensors", "none of the inputs", "takes: x"});
+  expect_error(run(infer + Words{"x=zeros", "--input", "x=random"}), {"x=random", "'x' is given twice"});
   EXPECT_FALSE(fs::exists(path("y.npy")));
 }
 
@@ -93,7 +96,26 @@ TEST_F(BadInput, InputsThatDisagree) {
                {"batch", "i64[3]"});
 }
 
+TEST_F(BadInput, InputsThatAreInventedAreNamed) {
+  const Process process = run({"infer", tiny("mlp.genesis")});
+  expect_ok(process);
+  EXPECT_NE(process.err.find("input 'x' was not given and is random"), std::string::npos) << process.err;
+  EXPECT_EQ(run({"infer", tiny("mlp.genesis"), "--input", "x=random"}).err, "");
+}
+
 TEST_F(BadInput, SizesThatMakeNoSense) {
+  write_npy(path("x.npy"), Tensor::of<float>({2, 4}, std::vector<float>(8)));
+  expect_error(run({"infer", tiny("mlp.genesis"), "--input", "x=" + path("x.npy"), "--size", "batch=3"}),
+               {"batch=3", "'x'", "has 2"});
+  expect_error(run({"infer", tiny("mlp.genesis"), "--size", "batch=3", "--size", "batch=4"}), {"twice"});
+  for (const Words& words : {Words{"genesis-opt", "--check", "cpu"}, Words{"genesis-run", "--device", "cpu"},
+                             Words{"genesis-viz", "--color", "memory", "-o", path("v.dot")}}) {
+    const Words file =
+        words[0] == "genesis-run" ? Words{"info", tiny("mlp.genesis")} : Words{tiny("mlp.genesis")};
+    expect_error(run_tool(words[0], file + Words(words.begin() + 1, words.end()) +
+                                        Words{"--size", "batch=2", "--size", "foo=3"}),
+                 {"foo=3", "they have: batch"});
+  }
   for (const char* size : {"batch=-1", "batch=1.5", "batch=1e30", "batch=many", "batch=", "=3", "batch"})
     expect_error(run({"infer", tiny("mlp.genesis"), "--size", size}), {size, "SYMBOL=SIZE"});
   expect_error(run({"infer", tiny("mlp.genesis"), "--size", "bath=3"}), {"bath=3", "it has: batch"});

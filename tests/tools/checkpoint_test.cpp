@@ -119,6 +119,14 @@ TEST_F(Checkpoints, OfAnotherModelAreNotResumedInSilence) {
   EXPECT_EQ(train("qwen2", 6, {"--checkpoint", path("run"), "--resume"}).err, "");
 }
 
+TEST_F(Checkpoints, OfAnotherOrderOfTheDataAreNotResumedInSilence) {
+  expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
+  const Process other = train("qwen2", 4, {"--checkpoint", path("run"), "--resume", "--seed", "3"});
+  expect_ok(other);
+  EXPECT_NE(other.err.find("--seed 0, this run does with"), std::string::npos) << other.err;
+  EXPECT_EQ(train("qwen2", 6, {"--checkpoint", path("run"), "--resume", "--seed", "3"}).err, "");
+}
+
 TEST_F(Checkpoints, AreNotOverwrittenByAFreshRun) {
   expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
   const std::string before = read_text(path(newest()));

@@ -41,6 +41,18 @@ TEST(Flags, MissingArgumentsAreWrongUsage) {
   expect_usage_error(run_tool("genesis-viz", {"-o", "x.svg"}), "a model file");
   expect_usage_error(run_tool("genesis-run", {"train", tiny("mlp.train.genesis"), "--data", "x", "--resume"}),
                      "--checkpoint");
+  expect_usage_error(
+      run_tool("genesis-run", {"train", tiny("mlp.train.genesis"), "--data", "x", "--checkpoint-every", "3"}),
+      "--checkpoint DIR");
+}
+
+TEST(Flags, NumbersOutOfRangeAreNamed) {
+  for (const Words& words : {Words{"--keep", "0"}, Words{"--minutes", "-1"}, Words{"--steps", "-1"},
+                             Words{"--checkpoint-every", "-1"}})
+    expect_error(run_tool("genesis-run", Words{"train", tiny("mlp.train.genesis"), "--data", "x"} + words),
+                 {words[0] + " " + words[1]});
+  expect_error(run_tool("genesis-run", {"compare", tiny("mlp.genesis"), "--tolerance", "nan"}),
+               {"--tolerance"});
 }
 
 }  // namespace

@@ -23,6 +23,23 @@ TEST_F(Opt, PrintsTheGraphAfterPasses) {
   EXPECT_EQ(none.find("entry decode("), std::string::npos);
 }
 
+TEST_F(Opt, SaysWhatItDidNotDo) {
+  const auto warning = [](const Words& words) {
+    const Process process = run_tool("genesis-opt", words);
+    expect_ok(process);
+    return process.err;
+  };
+  EXPECT_NE(warning({tiny("mlp.genesis"), "--train", "adamw"}).find("nothing is saved"), std::string::npos);
+  EXPECT_NE(warning({tiny("mlp.genesis"), "--print-after", "simplify"}).find("nothing was changed"),
+            std::string::npos);
+  EXPECT_EQ(warning({tiny("mlp.genesis"), "--train", "adamw", "-o", path("t.genesis")}), "");
+  for (const Words& words : {Words{}, Words{"--train", "adamw"}})
+    expect_error(run_tool("genesis-opt",
+                          Words{tiny("mlp.genesis"), "--keep-f32", "a", "-o", path("t.genesis")} + words),
+                 {"--keep-f32 a", "--cast bf16"});
+  expect_error(run_tool("genesis-opt", {"--plan-csv", folder().string()}), {folder().string(), "folder"});
+}
+
 TEST_F(Opt, DumpsAFileForEachPassThatChangedTheGraph) {
   expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--dump", path("dumps"), "--entry", "decode"}));
   bool found = false;
@@ -118,7 +135,8 @@ TEST_F(Opt, RefusesWhatItDoesNotKnow) {
                {"'fast'", "number"});
   expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw"}), {"train_step"});
   expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
-  expect_error(run_tool("genesis-opt", {model, "--target", "tpu"}), {"no device 'tpu'", "cpu, cuda or cuda:N"});
+  expect_error(run_tool("genesis-opt", {model, "--target", "tpu"}),
+               {"no device 'tpu'", "cpu, cuda or cuda:N"});
   expect_error(run_tool("genesis-opt", {model, "--entry", "nope"}), {"'nope'", "loss, forward"});
   expect_error(run_tool("genesis-opt", {model, "--dump", "/dev/null/x"}), {"/dev/null/x"});
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
