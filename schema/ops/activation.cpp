@@ -1,5 +1,8 @@
 // Activations, and clamp: elementwise functions of one operand, some with attributes. Formulas:
 // schema/ops/formulas.h.
+#include <cmath>
+
+#include "schema/ops/cast.h"
 #include "schema/ops/elementwise_rules.h"
 
 namespace genesis {
@@ -35,7 +38,7 @@ void LeakyRelu::grad(G& g) const {
 
 std::vector<TensorType> Elu::infer(Types in) const { return infer_real({}, in); }
 void Elu::grad(G& g) const {
-  g.set(0, where(le(g.input(0), zero_like(g.input(0))), g.dy() * (g.output() + alpha), g.dy()));
+  g.set(0, where(gt(g.input(0), zero_like(g.input(0))), g.dy(), g.dy() * (g.output() + alpha)));
 }
 
 std::vector<TensorType> Gelu::infer(Types in) const { return infer_real({}, in); }
@@ -73,8 +76,8 @@ constexpr OpDef kSilu = transcendental("silu", "x * sigmoid(x).", [](G& g, A) {
 constexpr OpDef kHardswish =
     make_row({"hardswish", "x * clamp(x + 3, 0, 6) / 6.", 1, infer_real, [](G& g, A) {
                 const Value x = g.input(0), slope = g.dy() * (x / 3.0 + 0.5);
-                const Value below = le(x, scalar_like(x, -3.0)), middle = lt(x, scalar_like(x, 3.0));
-                g.set(0, where(below, zero_like(slope), where(middle, slope, g.dy())));
+                const Value below = le(x, scalar_like(x, -3.0)), above = ge(x, scalar_like(x, 3.0));
+                g.set(0, where(below, zero_like(slope), where(above, g.dy(), slope)));
               }});
 constexpr OpDef kMish = transcendental("mish", "x * tanh(log(1 + exp(x))).", [](G& g, A) {
   const Value x = g.input(0), t = tanh(softplus(x));
@@ -109,6 +112,8 @@ Value softplus(Value x, double beta, double threshold) {
   return emit_node(kSoftplus, to_attributes(ops::Softplus{beta, threshold}), {x})[0];
 }
 Value clamp(Value x, double min, double max) {
+  const auto fractional = [](double bound) { return std::isfinite(bound) && bound != std::floor(bound); };
+  if (is_integer(x.dtype()) && (fractional(min) || fractional(max))) x = cast(x, DType::f32);
   return emit_node(kClamp, to_attributes(ops::Clamp{min, max}), {x})[0];
 }
 

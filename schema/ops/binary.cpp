@@ -82,6 +82,10 @@ DType scalar_dtype(const TensorType& like, const Scalar& value) {
   return is_integer(like.dtype) ? like.dtype : DType::i64;
 }
 
+Scalar real_beside(Value like, Scalar value) {
+  return is_float(like.dtype()) ? value : Scalar(value.as_double());
+}
+
 }  // namespace
 
 std::span<const OpDef* const> binary_ops() { return kOps; }
@@ -100,7 +104,14 @@ Value atan2(Value a, Value b) { return emit(kAtan2, {a, b}); }
 Value scalar_like(Value like, Scalar value) {
   return full(*like.graph, {}, value, scalar_dtype(like.type(), value));
 }
-Value pow(Value a, Scalar b) { return pow(a, scalar_like(a, b)); }
+Value div(Value a, Scalar b) { return div(a, scalar_like(a, real_beside(a, b))); }
+Value div(Scalar a, Value b) { return div(scalar_like(b, real_beside(b, a)), b); }
+Value pow(Value a, Scalar b) {
+  if (is_integer(a.dtype()) && b.is_integer() && b.as_integer() < 0)
+    fail("pow: integers to the power {} are not whole: cast {} to f32 first", b.as_integer(),
+         a.type().to_string());
+  return pow(a, scalar_like(a, b));
+}
 Value maximum(Value a, Scalar b) { return maximum(a, scalar_like(a, b)); }
 Value minimum(Value a, Scalar b) { return minimum(a, scalar_like(a, b)); }
 

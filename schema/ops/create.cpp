@@ -3,7 +3,10 @@
 namespace genesis {
 namespace ops {
 
-std::vector<TensorType> Full::infer(Types) const { return {{dtype, shape}}; }
+std::vector<TensorType> Full::infer(Types) const {
+  check_fill(value, dtype, "full");
+  return {{dtype, shape}};
+}
 
 std::vector<TensorType> Arange::infer(Types) const {
   if (length.rank() != 1) fail("arange takes one length, got {}", length.to_string());
@@ -36,6 +39,12 @@ constexpr const OpDef* kOps[] = {&kFull, &kArange, &kOneHot, &kDimValue};
 }  // namespace
 
 std::span<const OpDef* const> create_ops() { return kOps; }
+
+void check_fill(const Scalar& value, DType dtype, std::string_view op) {
+  const double number = value.as_double();
+  if (!is_integer(dtype) || value.is_integer() || (number >= -0x1p63 && number < 0x1p63)) return;
+  fail("{}: {} is no value of {}: give a whole number, or make the tensor f32", op, number, name_of(dtype));
+}
 
 Value full(Graph& graph, Shape shape, Scalar value, DType dtype) {
   return graph.add_node(kFull, to_attributes(ops::Full{std::move(shape), value, dtype}), {})[0];

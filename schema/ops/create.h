@@ -69,6 +69,9 @@ struct DimValue {
 
 }  // namespace ops
 
+// Throws Error when integers of `dtype` cannot be filled with `value`: it is not finite or beyond 64 bits.
+void check_fill(const Scalar& value, DType dtype, std::string_view op);
+
 Value full(Graph& graph, Shape shape, Scalar value, DType dtype = DType::f32);
 Value zeros(Graph& graph, Shape shape, DType dtype = DType::f32);
 Value ones(Graph& graph, Shape shape, DType dtype = DType::f32);

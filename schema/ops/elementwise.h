@@ -121,8 +121,9 @@ Value mish(Value x);
 Value sign(Value x);
 Value floor(Value x);
 Value ceil(Value x);
-Value round(Value x);                          // half to even
-Value clamp(Value x, double min, double max);  // NaN stays NaN; an infinite bound does nothing
+Value round(Value x);  // half to even
+// NaN stays NaN; an infinite bound does nothing; bounds that are not whole make f32 of integers.
+Value clamp(Value x, double min, double max);
 Value isnan(Value x);
 Value isinf(Value x);
 Value isfinite(Value x);
@@ -152,6 +153,10 @@ Value where(Value condition, Value a, Value b);
 // A 0-d constant next to `like`: same graph, and the dtype a scalar takes beside it.
 Value scalar_like(Value like, Scalar value);
 
+// Beside integers the scalar is f32, as the result is: it need not fit their dtype.
+Value div(Value a, Scalar b);
+Value div(Scalar a, Value b);
+
 inline Value operator-(Value x) { return neg(x); }
 inline Value operator+(Value a, Value b) { return add(a, b); }
 inline Value operator-(Value a, Value b) { return sub(a, b); }
@@ -160,16 +165,16 @@ inline Value operator/(Value a, Value b) { return div(a, b); }
 inline Value operator+(Value a, Scalar b) { return add(a, scalar_like(a, b)); }
 inline Value operator-(Value a, Scalar b) { return sub(a, scalar_like(a, b)); }
 inline Value operator*(Value a, Scalar b) { return mul(a, scalar_like(a, b)); }
-inline Value operator/(Value a, Scalar b) { return div(a, scalar_like(a, b)); }
+inline Value operator/(Value a, Scalar b) { return div(a, b); }
 inline Value operator+(Scalar a, Value b) { return add(scalar_like(b, a), b); }
 inline Value operator-(Scalar a, Value b) { return sub(scalar_like(b, a), b); }
 inline Value operator*(Scalar a, Value b) { return mul(scalar_like(b, a), b); }
-inline Value operator/(Scalar a, Value b) { return div(scalar_like(b, a), b); }
+inline Value operator/(Scalar a, Value b) { return div(a, b); }
 inline Value operator<(Value a, Value b) { return lt(a, b); }
 inline Value operator<=(Value a, Value b) { return le(a, b); }
 inline Value operator>(Value a, Value b) { return gt(a, b); }
 inline Value operator>=(Value a, Value b) { return ge(a, b); }
-Value pow(Value a, Scalar b);
+Value pow(Value a, Scalar b);  // integers take no negative b
 Value maximum(Value a, Scalar b);
 Value minimum(Value a, Scalar b);
 

@@ -129,11 +129,14 @@ GENESIS_FORMULA T remainder(T a, T b) {
   const T moved = select(b < T(0), select(r > T(0), r + b, r), select(r < T(0), r + b, r));
   return select(b == b, moved, b);
 }
-// (a - remainder) / b is an integer up to rounding; a / b alone may round up to the next one.
+// (a - fmod) / b is an integer up to rounding, one too much where the signs differ and something is left; a /
+// b alone may round up to the next one.
 template <class T>
 GENESIS_FORMULA T floordiv(T a, T b) {
-  const T quotient = (a - remainder(a, b)) / b, whole = floor(quotient);
-  const T nearest = select(quotient - whole > T(0.5), whole + T(1), whole);
+  const T r = fmod(a, b), toward_zero = (a - r) / b, below = toward_zero - T(1);
+  const T quotient =
+      select(b < T(0), select(r > T(0), below, toward_zero), select(r < T(0), below, toward_zero));
+  const T whole = floor(quotient), nearest = select(quotient - whole > T(0.5), whole + T(1), whole);
   const T finite = select(quotient == T(0), copysign(T(0), a / b), nearest);
   return select(b == T(0), a / b, finite);
 }

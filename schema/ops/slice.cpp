@@ -133,6 +133,7 @@ std::vector<TensorType> Pad::infer(Types in) const {
   if (before.size() != shape.dims().size() || after.size() != before.size())
     fail("pad was given {} amounts before and {} after for {}: give one per axis", before.size(),
          after.size(), in[0].to_string());
+  check_fill(value, in[0].dtype, "pad");
   for (int i = 0; i < shape.rank(); ++i) {
     const auto at = static_cast<size_t>(i);
     shape[i] = shape[i] + Dim(before[at]) + Dim(after[at]);

@@ -114,6 +114,9 @@ TEST(Create, Errors) {
       },
       {"one_hot takes integer indices", "f32[2]"});
   expect_error([] { evaluate([](Graph& g) { return full(g, {-2}, 1); }); }, {"negative size"});
+  for (const double value : {double{NAN}, -double{INFINITY}, 1e19})
+    expect_error([&] { evaluate([&](Graph& g) { return full(g, {2}, value, DType::i32); }); },
+                 {"is no value of i32", "f32"});
 }
 
 }  // namespace

@@ -393,6 +393,14 @@ TEST(Elementwise, FloorDivisionAndRemainderHaveTheSignOfTheDivisor) {
   expect_values(
       {{"a", row<float>(a)}, {"b", row<float>(b)}}, [](const Inputs& x) { return remainder(x[0], x[1]); },
       {1, 1, -1, -1, 0, 0, kNan}, DType::f32);
+  const Tensor wide = row<float>({1, -1, 0, 3, -INFINITY}),
+               divisors = row<float>({-INFINITY, INFINITY, -INFINITY, INFINITY, 2});
+  expect_values(
+      {{"a", wide}, {"b", divisors}}, [](const Inputs& x) { return floordiv(x[0], x[1]); },
+      {-1, -1, 0, 0, kNan}, DType::f32);
+  expect_values(
+      {{"a", wide}, {"b", divisors}}, [](const Inputs& x) { return remainder(x[0], x[1]); },
+      {-kInf, kInf, 0, 3, kNan}, DType::f32);
   const Tensor ia = row<int32_t>({7, -7, 7, -7, 6}), ib = row<int32_t>({2, 2, -2, -2, -3});
   expect_values(
       {{"a", ia}, {"b", ib}}, [](const Inputs& x) { return floordiv(x[0], x[1]); }, {3, -4, -4, 3, -2},
@@ -438,7 +446,20 @@ TEST(Elementwise, IntegersBecomeRealWhereTheFunctionIs) {
   expect_values(
       {{"a", a}}, [](const Inputs& x) { return x[0] + 2; }, {3, 6, 11}, DType::i64);
   expect_values(
-      {{"a", a}}, [](const Inputs& x) { return clamp(x[0], 1.5, 8.9); }, {2, 4, 8}, DType::i64);
+      {{"a", a}}, [](const Inputs& x) { return clamp(x[0], 1.5, 8.25); }, {1.5, 4, 8.25}, DType::f32);
+  expect_values(
+      {{"a", a}}, [](const Inputs& x) { return clamp(x[0], 2, kInf); }, {2, 4, 9}, DType::i64);
+}
+
+// A scalar that a division makes real need not fit the integers beside it.
+TEST(Elementwise, IntegersDividedByScalarsThatDoNotFitThem) {
+  const Tensor a = row<uint8_t>({1, 128, 255});
+  expect_values(
+      {{"a", a}}, [](const Inputs& x) { return x[0] / 256; }, {1.0 / 256, 0.5, 255.0 / 256}, DType::f32);
+  expect_values(
+      {{"a", a}}, [](const Inputs& x) { return x[0] / -2; }, {-0.5, -64, -127.5}, DType::f32);
+  expect_values(
+      {{"a", a}}, [](const Inputs& x) { return -512 / x[0]; }, {-512, -4, -512.0f / 255}, DType::f32);
 }
 
 TEST(Elementwise, ComparisonsAndLogic) {
@@ -494,6 +515,14 @@ TEST(Elementwise, SubgradientsAtKinks) {
         {{"x", row<double>({kink.at})}},
         [&](const Inputs& x) { return passes::gradients(x.graph, sum(kink.op(x[0])), {x[0]})[0]; },
         {kink.slope}, DType::f64);
+}
+
+TEST(Elementwise, SlopesAtNanAreNan) {
+  for (Value (*op)(Value) : {elu2, hardswish, silu, mish, gelu_erf, gelu_tanh})
+    expect_values(
+        {{"x", row<double>({kNan, 1e9})}},
+        [&](const Inputs& x) { return passes::gradients(x.graph, sum(op(x[0])), {x[0]})[0]; }, {kNan, 1},
+        DType::f64);
 }
 
 // --- shapes and dtypes
@@ -557,6 +586,11 @@ TEST(Elementwise, RefusesWhatMeansNothing) {
         with({{DType::f32, {2}}}, [](const Inputs& x) { return where(x[0], x[0], x[0]); });
       },
       {"condition", "f32[2]", "bool"});
+  expect_error(
+      [&] {
+        with({{DType::i32, {2}}}, [](const Inputs& x) { return pow(x[0], -1); });
+      },
+      {"power -1", "i32[2]", "cast"});
 }
 
 TEST(Elementwise, IntegerDivisionByZeroIsAnError) {
