@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <type_traits>
 
 namespace genesis::passes {
@@ -90,6 +91,30 @@ void check_options(const TrainOptions& o) {
   check_schedule(o.schedule);
 }
 
+// What reads a key, where not every run does; null: it is read.
+const char* unread_without(const std::string& key, const TrainOptions& o) {
+  const auto one_of = [&](std::initializer_list<const char*> keys) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  using enum ScheduleKind;
+  const bool sgd = o.optimizer == OptimizerKind::kSgd, lion = o.optimizer == OptimizerKind::kLion;
+  const ScheduleKind kind = o.schedule.kind;
+  const bool cosine = kind == kCosine || kind == kWarmupCosine;
+  if (one_of({"momentum", "dampening", "nesterov"}) && !sgd) return "sgd";
+  if (one_of({"beta1", "beta2"}) && sgd) return "adam, adamw or lion";
+  if (key == "eps" && (sgd || lion)) return "adam or adamw";
+  if (key == "total" && !cosine && kind != kLinear && kind != kOneCycle)
+    return "schedule=linear, cosine, warmup_cosine or one_cycle";
+  if (key == "warmup" && kind != kWarmupCosine) return "schedule=warmup_cosine";
+  if (key == "step_size" && kind != kStep) return "schedule=step";
+  if (key == "gamma" && kind != kStep && kind != kExponential) return "schedule=step or exponential";
+  if (one_of({"start_factor", "end_factor"}) && kind != kLinear) return "schedule=linear";
+  if (key == "min_lr" && !cosine) return "schedule=cosine or warmup_cosine";
+  if (one_of({"pct_start", "div_factor", "final_div_factor"}) && kind != kOneCycle)
+    return "schedule=one_cycle";
+  return nullptr;
+}
+
 // '*' matches any text, '?' one character.
 bool matches(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
@@ -129,12 +154,18 @@ TrainOptions parse_train_options(const std::string& text) {
   for (const std::string& item : items)  // first, since it decides the defaults of the others
     if (item.starts_with("optimizer=")) parse_field("optimizer", item.substr(10), optimizer);
   TrainOptions options = default_options(optimizer);
+  std::set<std::string> given;
   for (const std::string& item : items) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos) fail("training option '{}' has no value: expected {}=VALUE", item, item);
-    set_field(options, item.substr(0, equals), item.substr(equals + 1));
+    const std::string key = item.substr(0, equals);
+    set_field(options, key, item.substr(equals + 1));
+    if (!given.insert(key).second) fail("training option '{}' is given twice", key);
   }
   check_options(options);
+  for (const std::string& key : given)
+    if (const char* reader = unread_without(key, options))
+      fail("training option '{}' would do nothing: it goes with {}", key, reader);
   return options;
 }
 

@@ -79,7 +79,8 @@ struct TrainOptions {
 TrainOptions default_options(OptimizerKind optimizer);
 
 // Pairs key=value separated by ','; the first word alone may name the optimizer. Lists are separated by ';'
-// (freeze=embed*;*.bias). Throws Error that names the key and lists the known ones.
+// (freeze=embed*;*.bias). Throws Error that names the key and lists the known ones, and for a key that this
+// optimizer or this schedule does not read.
 TrainOptions parse_train_options(const std::string& text);
 // What differs from the optimizer's defaults; parse_train_options reads it back.
 std::string to_string(const TrainOptions& options);

@@ -57,6 +57,12 @@ TEST(TrainOptions, ErrorsNameTheKey) {
   expect_error("adamw,schedule=step", "the schedule 'step' needs step_size=STEPS");
   expect_error("adamw,schedule=warmup_cosine,total=10,warmup=11", "warmup between 0 and total");
   expect_error("adamw,schedule=one_cycle,total=3", "pct_start between");
+  expect_error("adamw,momentum=0.9", "'momentum' would do nothing: it goes with sgd");
+  expect_error("sgd,beta1=0.5", "'beta1' would do nothing: it goes with adam, adamw or lion");
+  expect_error("lion,eps=1", "'eps' would do nothing: it goes with adam or adamw");
+  expect_error("adamw,warmup=10", "'warmup' would do nothing: it goes with schedule=warmup_cosine");
+  expect_error("adamw,schedule=cosine,total=9,gamma=0.5", "it goes with schedule=step or exponential");
+  expect_error("adamw,lr=1,lr=2", "training option 'lr' is given twice");
 }
 
 TEST(TrainOptions, MatchesNames) {
