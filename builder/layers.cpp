@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "schema/ops/index.h"
 #include "schema/ops/matmul.h"
@@ -95,22 +96,32 @@ Value LayerNorm::operator()(Value x) const {
                     static_cast<int64_t>(normalized_shape_.size()));
 }
 
-RMSNorm::RMSNorm(const Scope& scope, int64_t normalized_size, double eps)
-    : weight(scope.parameter("weight", {normalized_size}, init::ones())), eps_(eps), path_(scope.path()) {}
+RMSNorm::RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps,
+                 bool elementwise_affine)
+    : normalized_size_(normalized_size), eps_(eps), path_(scope.path()) {
+  if (elementwise_affine) weight = scope.parameter("weight", {normalized_size}, init::ones());
+}
 
 Value RMSNorm::operator()(Value x) const {
   const LayerScope names(x, path_);
-  return rms_norm(x, weight.in(*x.graph), eps_);
+  check_trailing(path_, x, {normalized_size_});
+  const double smallest = x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                                  : std::numeric_limits<float>::epsilon();
+  return rms_norm(x, optional(weight, x), eps_.value_or(smallest));
 }
 
-BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, double momentum)
-    : weight(scope.parameter("weight", {num_features}, init::ones())),
-      bias(scope.parameter("bias", {num_features}, init::zeros())),
-      running_mean(scope.buffer("running_mean", {num_features})),
-      running_var(scope.buffer("running_var", {num_features}, init::ones())),
-      eps_(eps),
-      momentum_(momentum),
-      path_(scope.path()) {}
+BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, double momentum, bool affine,
+                         bool track_running_stats)
+    : num_features_(num_features), eps_(eps), momentum_(momentum), path_(scope.path()) {
+  if (affine) {
+    weight = scope.parameter("weight", {num_features}, init::ones());
+    bias = scope.parameter("bias", {num_features}, init::zeros());
+  }
+  if (track_running_stats) {
+    running_mean = scope.buffer("running_mean", {num_features});
+    running_var = scope.buffer("running_var", {num_features}, init::ones());
+  }
+}
 
 namespace {
 
@@ -126,9 +137,14 @@ Value latest(Graph& graph, Parameter parameter) {
 Value BatchNorm1d::operator()(Value x) const {
   const LayerScope names(x, path_);
   Graph& graph = *x.graph;
-  const BatchNormResult result = batch_norm(x, weight.in(graph), bias.in(graph), latest(graph, running_mean),
-                                            latest(graph, running_var), graph.training(), momentum_, eps_);
-  if (graph.training()) {
+  if (x.rank() < 2 || x.rank() > 3 || !(x.dim(1) == Dim(num_features_)))
+    fail("layer '{}' takes x [N, {}] or [N, {}, L], got {}", path_, num_features_, num_features_,
+         x.shape().to_string());
+  const bool tracked = bool(running_mean);
+  const BatchNormResult result = batch_norm(
+      x, optional(weight, x), optional(bias, x), tracked ? latest(graph, running_mean) : Value{},
+      tracked ? latest(graph, running_var) : Value{}, graph.training() || !tracked, momentum_, eps_);
+  if (graph.training() && tracked) {
     graph.add_update(running_mean.index, result.running_mean);
     graph.add_update(running_var.index, result.running_var);
   }

@@ -2,6 +2,8 @@
 // Scope says and is called like a function: Linear fc(scope / "fc", 784, 128); Value y = fc(x);
 #pragma once
 
+#include <optional>
+
 #include "builder/scope.h"
 #include "schema/ops/attention.h"
 #include "schema/ops/elementwise.h"
@@ -55,25 +57,34 @@ class LayerNorm {
   std::string path_;
 };
 
+// Without `eps` it is that of the numbers computed with: 2^-23, 2^-52 for f64.
 class RMSNorm {
  public:
-  RMSNorm(const Scope& scope, int64_t normalized_size, double eps = 1e-6);
+  RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps = {},
+          bool elementwise_affine = true);
   Value operator()(Value x) const;  // over the last axis
+
   Parameter weight;
 
  private:
-  double eps_;
+  int64_t normalized_size_;
+  std::optional<double> eps_;
   std::string path_;
 };
 
-// x [N, C] or [N, C, L]. In training the running statistics become updates of the entry point.
+// x [N, C] or [N, C, L]. In training the running statistics become updates of the entry point. Without them
+// (`track_running_stats`) the batch's own are taken in evaluation too; without `affine` there are no weight
+// and bias.
 class BatchNorm1d {
  public:
-  BatchNorm1d(const Scope& scope, int64_t num_features, double eps = 1e-5, double momentum = 0.1);
+  BatchNorm1d(const Scope& scope, int64_t num_features, double eps = 1e-5, double momentum = 0.1,
+              bool affine = true, bool track_running_stats = true);
   Value operator()(Value x) const;
+
   Parameter weight, bias, running_mean, running_var;
 
  private:
+  int64_t num_features_;
   double eps_, momentum_;
   std::string path_;
 };

@@ -1,40 +1,100 @@
 #include "builder/transformer.h"
 
+#include <cmath>
+
 #include "builder/containers.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/create.h"
+#include "schema/ops/layout.h"
 #include "schema/ops/matmul.h"
+#include "schema/ops/random.h"
 #include "schema/ops/slice.h"
+#include "schema/ops/softmax.h"
 
 namespace genesis::nn {
 
 Value Residual::operator()(Value x) const { return x + layer_(x); }
 
-MultiheadAttention::MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, bool bias)
-    : embed_dim_(embed_dim), num_heads_(num_heads), path_(scope.path()) {
+MultiheadAttention::MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads,
+                                       const Options& options)
+    : embed_dim_(embed_dim), num_heads_(num_heads), dropout_p_(options.dropout), path_(scope.path()) {
   if (num_heads <= 0 || embed_dim <= 0 || embed_dim % num_heads != 0)
     fail("layer '{}': embed_dim {} is not a multiple of num_heads {}", path_, embed_dim, num_heads);
-  in_proj_weight = scope.parameter("in_proj_weight", {3 * embed_dim, embed_dim}, init::xavier_uniform());
-  if (bias) in_proj_bias = scope.parameter("in_proj_bias", {3 * embed_dim}, init::zeros());
-  out_proj_.emplace(scope / "out_proj", embed_dim, embed_dim, Linear::Options{.bias = bias});
-  if (bias) {  // unlike that of any other Linear
+  if (options.kdim < 0 || options.vdim < 0)
+    fail("layer '{}': kdim {} and vdim {} must not be negative", path_, options.kdim, options.vdim);
+  if (!(options.dropout >= 0 && options.dropout <= 1))
+    fail("layer '{}': dropout probability {} is not between 0 and 1", path_, options.dropout);
+  if (options.dropout > 0) rng_ = scope.rng();
+  const int64_t kdim = options.kdim ? options.kdim : embed_dim,
+                vdim = options.vdim ? options.vdim : embed_dim;
+  const auto weight = [&](const char* name, int64_t out, int64_t in) {
+    return scope.parameter(name, {out, in}, init::xavier_uniform());
+  };
+  if (kdim == embed_dim && vdim == embed_dim) {
+    in_proj_weight = weight("in_proj_weight", 3 * embed_dim, embed_dim);
+  } else {
+    q_proj_weight = weight("q_proj_weight", embed_dim, embed_dim);
+    k_proj_weight = weight("k_proj_weight", embed_dim, kdim);
+    v_proj_weight = weight("v_proj_weight", embed_dim, vdim);
+  }
+  if (options.bias) in_proj_bias = scope.parameter("in_proj_bias", {3 * embed_dim}, init::zeros());
+  out_proj_.emplace(scope / "out_proj", embed_dim, embed_dim, Linear::Options{.bias = options.bias});
+  if (options.bias) {  // unlike that of any other Linear
     const Parameter& out_bias = out_proj_->bias;
     scope.model().set_initial(out_bias.index, Tensor::zeros(out_bias.state().type));
   }
+}
+
+// Part 0 is q, 1 is k, 2 is v.
+Value MultiheadAttention::project(Value x, int64_t part) const {
+  Graph& graph = *x.graph;
+  const auto third = [&](Parameter all) {
+    return slice(all.in(graph), 0, part * embed_dim_, (part + 1) * embed_dim_);
+  };
+  const Parameter own[] = {q_proj_weight, k_proj_weight, v_proj_weight};
+  const Value weight = in_proj_weight ? third(in_proj_weight) : own[part].in(graph);
+  const Value bias = in_proj_bias ? third(in_proj_bias) : Value{};
+  return reshape(linear(x, weight, bias), {x.dim(0), x.dim(1), num_heads_, embed_dim_ / num_heads_});
+}
+
+namespace {
+
+// Which keys a query sees, [query_time, key_time]: those up to its own place, counted from the end.
+Value seen_by_causality(Value scores) {
+  Graph& graph = *scores.graph;
+  const Dim queries = scores.dim(-2), keys = scores.dim(-1);
+  const Value last = arange(graph, queries) + dim_value(graph, keys - queries);
+  return arange(graph, keys) <= unsqueeze(last, -1);
+}
+
+}  // namespace
+
+// Where dropout wants the weights of attention they are values of the graph; the op keeps them to itself.
+Value MultiheadAttention::attend(Value q, Value k, Value v, bool causal, Value mask) const {
+  if (!q.graph->training() || dropout_p_ == 0) return attention(q, k, v, {.causal = causal}, mask);
+  const auto heads_first = [](Value x) { return transpose(x, 1, 2); };
+  const double scale = 1 / std::sqrt(static_cast<double>(embed_dim_ / num_heads_));
+  Value scores =
+      cast(matmul(heads_first(q), heads_first(k), false, true), promote(q.dtype(), DType::f32)) * scale;
+  Value seen = mask && mask.dtype() == DType::boolean ? mask : Value{};
+  if (mask && !seen) scores = scores + cast(mask, scores.dtype());
+  if (causal) {
+    const Value before = seen_by_causality(scores);
+    seen = seen ? logical_and(seen, before) : before;
+  }
+  if (seen) scores = where(seen, scores, scalar_like(scores, -1e30));
+  Value weights = softmax(scores);
+  if (seen)
+    weights = where(seen, weights, scalar_like(weights, 0.0));  // a query that sees nothing gets zeros
+  return heads_first(
+      matmul(cast(dropout(rng_.in(*q.graph), weights, dropout_p_), v.dtype()), heads_first(v)));
 }
 
 Value MultiheadAttention::operator()(Value query, Value key, Value value, bool causal, Value mask) const {
   Value attended;
   {
     const LayerScope names(query, path_);
-    Graph& graph = *query.graph;
-    const auto project = [&](Value x, int64_t part) {
-      const Value weight = slice(in_proj_weight.in(graph), 0, part * embed_dim_, (part + 1) * embed_dim_);
-      const Value bias = in_proj_bias
-                             ? slice(in_proj_bias.in(graph), 0, part * embed_dim_, (part + 1) * embed_dim_)
-                             : Value{};
-      return reshape(linear(x, weight, bias), {x.dim(0), x.dim(1), num_heads_, embed_dim_ / num_heads_});
-    };
-    const Value heads =
-        attention(project(query, 0), project(key, 1), project(value, 2), {.causal = causal}, mask);
+    const Value heads = attend(project(query, 0), project(key, 1), project(value, 2), causal, mask);
     attended = reshape(heads, {query.dim(0), query.dim(1), embed_dim_});
   }
   return (*out_proj_)(attended);

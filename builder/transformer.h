@@ -7,20 +7,33 @@
 
 namespace genesis::nn {
 
-// torch.nn.MultiheadAttention with batch_first=True: in_proj_weight [3 embed_dim, embed_dim], in_proj_bias,
-// out_proj.
+// torch.nn.MultiheadAttention with batch_first=True: in_proj_weight [3 embed_dim, embed_dim], or where keys
+// or values have other sizes q_proj_weight, k_proj_weight and v_proj_weight; in_proj_bias; out_proj.
 class MultiheadAttention {
  public:
-  MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, bool bias = true);
+  struct Options {
+    double dropout = 0;  // of the attention weights, while training: these then exist in memory
+    bool bias = true;
+    int64_t kdim = 0, vdim = 0;  // features of key and value; 0: embed_dim
+  };
+  MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, const Options& options);
+  MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, bool bias = true)
+      : MultiheadAttention(scope, embed_dim, num_heads, Options{.bias = bias}) {}
   // mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time].
   Value operator()(Value query, Value key, Value value, bool causal = false, Value mask = {}) const;
   Value operator()(Value x, bool causal = false) const { return (*this)(x, x, x, causal); }
-  Parameter in_proj_weight, in_proj_bias;
+
+  Parameter in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
 
  private:
+  Value project(Value x, int64_t part) const;
+  Value attend(Value q, Value k, Value v, bool causal, Value mask) const;
+
   int64_t embed_dim_, num_heads_;
+  double dropout_p_;
   std::string path_;
   std::optional<Linear> out_proj_;
+  Parameter rng_;
 };
 
 // down_proj(silu(gate_proj(x)) * up_proj(x)): the feed-forward layer of Llama and Qwen.

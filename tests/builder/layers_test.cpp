@@ -157,7 +157,22 @@ TEST(Layers, RmsNorm) {
   scramble(model);
   const Tensor x = wave_tensor({2, 3, 4}, 0.3);
   expect_near(run_layer(model, {x}, [&](const auto& v) { return norm(v[0]); }).y(),
-              affine(norm_reference(x.to_doubles(), 4, 1e-6, false), state_of(model, "norm.weight"), {}));
+              affine(norm_reference(x.to_doubles(), 4, 0x1p-23, false), state_of(model, "norm.weight"), {}));
+}
+
+// torch.nn.RMSNorm's default depends on what it computes in.
+TEST(Layers, RmsNormTakesTheEpsOfItsNumbersWhenNoneIsGiven) {
+  const auto first = [](DType dtype, std::optional<double> eps) {
+    Model model;
+    const nn::RMSNorm norm(Scope(model, 0, dtype) / "norm", 4, eps, /*elementwise_affine=*/false);
+    EXPECT_EQ(model.states().size(), 0u);
+    const Tensor x = dtype == DType::f64 ? Tensor::of<double>({1, 4}, {1e-3, 1e-3, 1e-3, 1e-3})
+                                         : Tensor::of<float>({1, 4}, {1e-3f, 1e-3f, 1e-3f, 1e-3f});
+    return run_layer(model, {x}, [&](const auto& v) { return norm(v[0]); }).y()[0];
+  };
+  EXPECT_NEAR(first(DType::f32, {}), 1 / std::sqrt(1 + 0x1p-23 * 1e6), 1e-6);
+  EXPECT_NEAR(first(DType::f64, {}), 1, 1e-9);
+  EXPECT_NEAR(first(DType::f32, 1e-6), std::sqrt(0.5), 1e-6);
 }
 
 // x [n, c, l]
@@ -247,7 +262,23 @@ TEST(Layers, BatchNorm1dRefusesOtherChannels) {
       [&] {
         run_layer(model, {wave_tensor({2, 4}, 0)}, [&](const auto& v) { return norm(v[0]); });
       },
-      {"batch_norm", "[4]", "[3]"});
+      {"'bn'", "[N, 3]", "[2,4]"});
+}
+
+TEST(Layers, BatchNorm1dWithoutParametersOrStatistics) {
+  Model model;
+  const nn::BatchNorm1d plain(Scope(model) / "plain", 3, 1e-5, 0.1, false),
+      untracked(Scope(model) / "untracked", 3, 1e-5, 0.1, false, false);
+  EXPECT_EQ(state_names(model), (Names{"plain.running_mean f32[3]", "plain.running_var f32[3]"}));
+  const Tensor x = wave_tensor({6, 3}, 0.2);
+  const auto of = [&](const nn::BatchNorm1d& norm, Mode mode) {
+    return run_layer(
+               model, {x}, [&](const auto& v) { return norm(v[0]); }, mode)
+        .y();
+  };
+  expect_near(of(untracked, Mode::kEval), of(plain, Mode::kTrain));
+  const Doubles data = x.to_doubles(), y = of(plain, Mode::kEval);
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], data[i] / std::sqrt(1 + 1e-5), 1e-6);
 }
 
 TEST(Layers, DropoutKeepsTheMeanInTrainingAndIsTheIdentityOtherwise) {

@@ -97,6 +97,67 @@ TEST(Transformer, MultiheadAttentionAcrossWithAMaskAndWithoutBias) {
       1e-5);
 }
 
+TEST(Transformer, MultiheadAttentionOverKeysAndValuesOfOtherSizes) {
+  Model model;
+  const nn::MultiheadAttention attn(Scope(model) / "attn", 4, 2, {.kdim = 3, .vdim = 5});
+  EXPECT_EQ(state_names(model), (Names{"attn.q_proj_weight f32[4,4]", "attn.k_proj_weight f32[4,3]",
+                                       "attn.v_proj_weight f32[4,5]", "attn.in_proj_bias f32[12]",
+                                       "attn.out_proj.weight f32[4,4]", "attn.out_proj.bias f32[4]"}));
+  scramble(model);
+  const auto project = [&](const Doubles& x, size_t rows, const char* weight, size_t part) {
+    const Doubles w = state_of(model, weight), b = state_of(model, "attn.in_proj_bias");
+    const size_t in = w.size() / 4;
+    Doubles y;
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t o = 0; o < 4; ++o) {
+        double sum = b[part * 4 + o];
+        for (size_t i = 0; i < in; ++i) sum += x[r * in + i] * w[o * in + i];
+        y.push_back(sum);
+      }
+    return y;
+  };
+  const Tensor query = wave_tensor({1, 2, 4}, 0.2), key = wave_tensor({1, 3, 3}, 0.9),
+               value = wave_tensor({1, 3, 5}, 2.1);
+  // The same as a layer of one size gives for what is projected already.
+  Model plain_model;
+  const nn::MultiheadAttention plain(Scope(plain_model) / "attn", 4, 2);
+  std::vector<float> identity(48);
+  for (size_t i = 0; i < 12; ++i) identity[i * 4 + i % 4] = 1;
+  plain_model.set_initial(plain.in_proj_weight.index, Tensor::of<float>({12, 4}, identity));
+  for (const char* name : {"attn.out_proj.weight", "attn.out_proj.bias"})
+    plain_model.set_initial(plain_model.find_state(name), model.state(model.find_state(name)).initial);
+  const auto projected = [&](const Tensor& x, int64_t rows, const char* weight, size_t part) {
+    return tensor({1, rows, 4}, project(x.to_doubles(), static_cast<size_t>(rows), weight, part));
+  };
+  expect_near(
+      run_layer(model, {query, key, value}, [&](const auto& v) { return attn(v[0], v[1], v[2]); }).y(),
+      run_layer(plain_model,
+                {projected(query, 2, "attn.q_proj_weight", 0), projected(key, 3, "attn.k_proj_weight", 1),
+                 projected(value, 3, "attn.v_proj_weight", 2)},
+                [&](const auto& v) { return plain(v[0], v[1], v[2]); })
+          .y(),
+      1e-5);
+}
+
+// With a probability that drops nothing in practice the weights that dropout sees are those of the op.
+TEST(Transformer, MultiheadAttentionDropsItsWeightsInTraining) {
+  Model model;
+  const nn::MultiheadAttention attn(Scope(model) / "attn", 8, 2, {.dropout = 1e-12}),
+      half(Scope(model) / "half", 8, 2, {.dropout = 0.5});
+  scramble(model);
+  const Tensor x = wave_tensor({2, 3, 8}, 0.2), bools = Tensor::of<bool>({3, 3}, {0, 0, 0, 1, 0, 1, 1, 1, 1}),
+               added = wave_tensor({2, 1, 3, 3}, 0.7);
+  for (const Tensor& mask : {bools, added})
+    for (const bool causal : {false, true}) {
+      const auto layer = [&](const auto& v) { return attn(v[0], v[0], v[0], causal, v[1]); };
+      expect_near(run_layer(model, {x, mask}, layer, Mode::kTrain).y(),
+                  run_layer(model, {x, mask}, layer).y(), 1e-5);
+    }
+  const auto layer = [&](const auto& v) { return half(v[0], true); };
+  EXPECT_NE(run_layer(model, {x}, layer, Mode::kTrain).y(), run_layer(model, {x}, layer).y());
+  expect_error([&] { nn::MultiheadAttention(Scope(model) / "bad", 8, 2, {.dropout = 2}); }, {"bad", "2"});
+}
+
 TEST(Transformer, MultiheadAttentionRefusesHeadsThatDoNotDivide) {
   Model model;
   expect_error([&] { nn::MultiheadAttention(Scope(model) / "attn", 8, 3); }, {"attn", "8", "num_heads 3"});
