@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstring>
@@ -23,7 +24,11 @@ void set_up_logging(const std::string& name) {
   auto logger = spdlog::stderr_color_mt(name);
   logger->set_pattern("%n: %^%l%$: %v");
   spdlog::set_default_logger(logger);
-  spdlog::set_level(spdlog::level::from_str(environment().log_level));
+  const std::string& level = environment().log_level;
+  const char* known[] = {"trace", "debug", "info", "warn", "error", "off"};
+  if (std::find(std::begin(known), std::end(known), level) == std::end(known))
+    fail("GENESIS_LOG is '{}', expected one of: {}", level, fmt::join(known, ", "));
+  spdlog::set_level(spdlog::level::from_str(level));
 }
 
 std::string one_line(std::string message) {

@@ -45,6 +45,28 @@ TEST(Docs, ReadmeShowsTheExampleThatRuns) {
         << name << " shows another program than examples/first_model.cpp";
 }
 
+// What stands between `begin` and the next `end`, wherever in the text.
+std::vector<std::string> pieces(const std::string& text, const std::string& begin, const std::string& end) {
+  std::vector<std::string> found;
+  for (size_t at = 0; (at = text.find(begin, at)) != std::string::npos;) {
+    at += begin.size();
+    found.push_back(text.substr(at, text.find_first_of(end, at) - at));
+  }
+  return found;
+}
+
+TEST(Docs, TheTwoReadmesShowTheSameCommandsAndPictures) {
+  const std::string english = read(kRoot / "README.md"), chinese = read(kRoot / "README.zh.md");
+  size_t seen = 0;
+  for (const auto& [begin, end] : {std::pair{"\ngenesis-", "#\n"}, {"`genesis-", "`"}, {"](docs/", ")"}})
+    for (std::string piece : pieces(english, begin, end)) {
+      piece.erase(piece.find_last_not_of(' ') + 1);
+      EXPECT_NE(chinese.find(begin + piece), std::string::npos) << begin << piece << " is not in README.zh.md";
+      ++seen;
+    }
+  EXPECT_GT(seen, 20u);
+}
+
 TEST(Docs, TheTableOfOpsIsThatOfTheDefinitions) {
   const std::string table = output_of(std::string(GENESIS_OPT) + " --list-ops");
   ASSERT_GT(table.size(), 5000u);

@@ -46,6 +46,13 @@ TEST(Flags, MissingArgumentsAreWrongUsage) {
       "--checkpoint DIR");
 }
 
+TEST(Flags, ALogLevelThatIsNoneIsNamed) {
+  ProcessOptions options;
+  options.environment = {"GENESIS_LOG=loud"};
+  expect_error(run_tool("genesis-build", {"--list"}, options),
+               {"GENESIS_LOG is 'loud'", "trace, debug, info"});
+}
+
 TEST(Flags, NumbersOutOfRangeAreNamed) {
   for (const Words& words : {Words{"--keep", "0"}, Words{"--minutes", "-1"}, Words{"--steps", "-1"},
                              Words{"--checkpoint-every", "-1"}})
