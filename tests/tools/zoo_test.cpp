@@ -197,7 +197,7 @@ TEST_F(Tools, CompareNamesTheFirstNodeThatDiffersAndSavesIt) {
   const auto json = nlohmann::json::parse(strict.out);
   EXPECT_EQ(json["differs"], true);
   const SafeTensors repro = read_safetensors(path("repro.safetensors"));
-  EXPECT_EQ(repro.metadata.at("node"), json["first"]["node"]);
+  EXPECT_EQ(repro.metadata.at("node"), json["first"]["node"].get<std::string>());
   EXPECT_TRUE(repro.tensors.contains("input0") && repro.tensors.contains("expected") &&
               repro.tensors.contains("got"));
   const size_t element = json["first"]["element"];
