@@ -106,11 +106,15 @@ std::shared_ptr<const Gemm> shared_lt_gemm(const GemmProblem& problem) {
 
 }  // namespace
 
+std::shared_ptr<const Gemm> Gemm::create_plain(const GemmProblem& problem) {
+  return std::make_shared<PlainGemm>(problem);
+}
+
 std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
-  if (problem.batch * problem.m * problem.n == 0) return std::make_shared<PlainGemm>(problem);
+  if (problem.batch * problem.m * problem.n == 0) return create_plain(problem);
   if (few_rows_takes(problem)) return std::make_shared<FewRowsGemm>(problem);
   if (lt_takes(problem) && cublas_lt().available()) return shared_lt_gemm(problem);
-  return std::make_shared<PlainGemm>(problem);
+  return create_plain(problem);
 }
 
 int64_t gemm_workspace_bytes(const GemmProblem& problem) {

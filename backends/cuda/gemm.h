@@ -53,6 +53,8 @@ class Gemm {
 
   // The device must be current. May time several ways (autotune.h).
   static std::shared_ptr<const Gemm> create(const GemmProblem& problem);
+  // Without a library, and ready at once: for what hardly ever runs.
+  static std::shared_ptr<const Gemm> create_plain(const GemmProblem& problem);
 
   // Only starts kernels.
   virtual void run(const GemmData& data) const = 0;

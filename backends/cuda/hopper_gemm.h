@@ -9,6 +9,7 @@
 //   kRowsOfB      B is stored [k, n], else [n, k]
 //   kColumns      columns of its own that a tile stands for
 //   copy_b(...)   asks for a slice of B, 64 deep
+//   is_wanted()   false: the kernel does nothing
 //   Work          what an ending warp does: begin(tile) before the first, unit(...) kUnits times a tile
 //
 // For chips without these instructions the kernel is empty; has_hopper_code() says so.
@@ -237,6 +238,7 @@ __global__ __launch_bounds__(kBlockThreads, 1) void product_kernel(const __grid_
   if (threadIdx.x == 0) init(barriers);
   __syncthreads();
   begin_in_order();
+  if (!end.is_wanted()) return;
   const int warp = threadIdx.x / 32, group = warp / 4;
   if (group == 1 || group == 2) {
     take_registers<168>();

@@ -45,6 +45,8 @@ struct SwigluEnd {
   Bf16 *gate_and_up = nullptr, *y = nullptr;
 
 #ifdef GENESIS_HOPPER
+  __device__ static bool is_wanted() { return true; }
+
   __device__ static void copy_b(uint32_t to, const CUtensorMap* map, uint32_t barrier, int column, int depth,
                                 const ProductSizes& sizes) {
     copy_box(to, map, barrier, depth, column);
@@ -105,6 +107,8 @@ struct SwigluGradEnd {
   Bf16 *gradient = nullptr, *y = nullptr;
 
 #ifdef GENESIS_HOPPER
+  __device__ static bool is_wanted() { return true; }
+
   __device__ static void copy_b(uint32_t to, const CUtensorMap* map, uint32_t barrier, int column, int depth,
                                 const ProductSizes&) {
 #pragma unroll

@@ -166,6 +166,58 @@ TEST_F(RowsOnGpu, LinearCrossEntropy) {
     }
 }
 
+// Numbers whose products bf16 has exactly, so that no rounding of logits hides what a loss of 4000 is made
+// of: in some rows the target's logit is that far below the largest.
+struct SteepRows {
+  static constexpr int64_t kRows = 300, kClasses = 5003, kHidden = 64;
+  std::vector<float> x, weight;
+
+  SteepRows() : x(kRows * kHidden), weight(kClasses * kHidden) {
+    for (int64_t row = 0; row < kRows; ++row)
+      x[static_cast<size_t>(row * kHidden + row % kHidden)] = row % 5 == 1 ? 512 : row % 5 == 2 ? -64 : 1;
+    for (int64_t i = 0; i < kClasses * kHidden; ++i)
+      weight[static_cast<size_t>(i)] =
+          static_cast<float>((i / kHidden * 31 + i % kHidden * 17) % 64 - 32) / 8;
+  }
+  Given given() const {
+    return {{"x", Tensor::of<float>({kRows, kHidden}, x)},
+            {"w", Tensor::of<float>({kClasses, kHidden}, weight)},
+            {"t", targets(kRows, kClasses)}};
+  }
+  static Named build(const Inputs& in) {
+    const Value x = cast(in[0], DType::bf16), weight = cast(in[1], DType::bf16);
+    const Value loss = linear_cross_entropy(x, weight, in[2]);
+    const std::vector<Value> gradients = passes::gradients(in.graph, loss * 64.0, {x, weight});
+    return {{"loss", loss}, {"dx", cast(gradients[0], DType::f32)}, {"dw", cast(gradients[1], DType::f32)}};
+  }
+};
+
+TEST_F(RowsOnGpu, LinearCrossEntropyFarFromItsTargets) {
+  compare(SteepRows().given(), SteepRows::build,
+          [](const std::string& result) { return result == "loss" ? 5e-3 : rounding_of(DType::bf16); });
+}
+
+// A row that is not a number gives no gradient that is one, and the others theirs; a row that does not count
+// gives zeros whatever it is.
+TEST_F(RowsOnGpu, LinearCrossEntropyOfRowsThatAreNotNumbers) {
+  SteepRows steep;
+  const auto is_bad = [](int64_t row) { return row == 8 || row == 51; };
+  steep.x[8 * SteepRows::kHidden + 5] = NAN;
+  steep.x[51 * SteepRows::kHidden] = INFINITY;
+  steep.x[10 * SteepRows::kHidden] = INFINITY;  // does not count
+  const NamedTensors got = run_graph(steep.given(), SteepRows::build, {.device = "cuda"});
+  EXPECT_TRUE(std::isnan(got.at("loss").to_doubles()[0]));
+  const std::vector<double> dx = got.at("dx").to_doubles();
+  for (int64_t i = 0; i < SteepRows::kRows * SteepRows::kHidden; ++i) {
+    const int64_t row = i / SteepRows::kHidden;
+    const double d = dx[static_cast<size_t>(i)];
+    if (row == 10)
+      ASSERT_EQ(d, 0) << i;
+    else
+      ASSERT_EQ(std::isnan(d), is_bad(row)) << i;
+  }
+}
+
 // Sums over rows against sums in double: whatever the order, an element goes through no more than kDepth
 // additions (those of its thread, then of threads and pieces in trees), each of which loses a unit roundoff
 // of the sum of magnitudes at most; the result is rounded once more.

@@ -1,16 +1,17 @@
 // linear_cross_entropy on CUDA, in blocks of rows: logits = x weight^T into scratch, in the dtype of x; then
 // one kernel that makes each row's loss and, in place of its logits, the gradient over them, reading the row
-// from memory once where a block can hold it (logit_rows.h), else twice; then dx = dlogits weight and dweight
-// += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one order.
-#include "backends/cuda/exponential.h"
+// from memory once where a block can hold it (logit_rows.h), else twice (streamed_logit_rows.h); then dx =
+// dlogits weight and dweight += dlogits^T x, in f32. Training in bf16 on Hopper chips has no such kernel: the
+// product itself makes all but a factor of each row (logit_exponentials.h). Blocks follow one another, so
+// dweight is added up in one order.
 #include "backends/cuda/gemm.h"
-#include "backends/cuda/logit_rows.h"
+#include "backends/cuda/logit_exponentials.h"
+#include "backends/cuda/streamed_logit_rows.h"
 #include "schema/ops/loss.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kRowThreads = 512, kRowWarps = kRowThreads / 32;
 // Elements of logits at a time: dweight is read and written once per block of rows, so blocks should be
 // large.
 constexpr int64_t kBlockElements = 320 << 20;
@@ -34,6 +35,7 @@ struct Blocks {
   int64_t rows = 0, hidden = 0, classes = 0, each = 1;
   int64_t ld = 0;  // of logits: rows start where fast loads can
   bool gradients = false;
+  bool exponentials = false;  // may do without logits
 
   // The few first, so that what they add to dx is rounded while it is small.
   std::vector<Classes> ranges() const {
@@ -48,6 +50,12 @@ struct Blocks {
   int64_t element() const { return static_cast<int64_t>(size_of(dtype)); }
   int64_t logits_bytes() const { return round_up(std::min(each, rows) * ld * element(), 256); }
   int64_t loss_bytes() const { return round_up((rows + 1) * 8, 256); }  // of each row; and the denominator
+  ExponentialShape exponential_shape() const {
+    return {.rows = rows, .hidden = hidden, .classes = classes, .each = std::min(each, rows), .ld = ld};
+  }
+  int64_t exponential_bytes() const {
+    return exponentials ? round_up(exponential_scratch_bytes(exponential_shape()), 256) : 0;
+  }
 };
 
 Blocks cut(const KernelQuery& query) {
@@ -64,6 +72,8 @@ Blocks cut(const KernelQuery& query) {
       std::clamp(kBlockElements / std::max<int64_t>(b.ld, 1) / kRowStep * kRowStep, kRowStep, kMostRows);
   const int64_t count = std::max<int64_t>(1, (b.rows + most - 1) / most);
   b.each = std::max(kRowStep, round_up((b.rows + count - 1) / count, kRowStep));
+  b.exponentials = b.gradients && b.dtype == DType::bf16 && exponentials_fit(b.exponential_shape()) &&
+                   from_attributes<ops::LinearCrossEntropy>(query.attributes).label_smoothing == 0;
   return b;
 }
 
@@ -106,6 +116,7 @@ GemmProblem dweight_problem(const Blocks& b, int64_t rows, int64_t classes, bool
 // by range of classes.
 struct Prepared {
   Blocks blocks;
+  bool exponentials = false;  // where buffers start as they should
   std::vector<Classes> ranges;
   std::vector<Products> first, middle, last;
 
@@ -114,11 +125,14 @@ struct Prepared {
   }
 };
 
-std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate) {
+std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate, bool exponentials) {
   std::vector<Products> all;
   for (const Classes& range : b.ranges()) {
     Products& products = all.emplace_back();
-    products.logits = Gemm::create(logits_problem(b, rows, range.count));
+    // Timing the library's ways takes a while. Where exponentials do it, only buffers that start at odd
+    // addresses are left for this.
+    const GemmProblem logits = logits_problem(b, rows, range.count);
+    products.logits = exponentials ? Gemm::create_plain(logits) : Gemm::create(logits);
     if (!b.gradients) continue;
     products.dx = Gemm::create(dx_problem(b, rows, range.count, all.size() > 1));
     products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate));
@@ -129,11 +143,12 @@ std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>();
   const Blocks& b = prepared->blocks = cut(query);
+  const bool exponentials = prepared->exponentials = b.exponentials && has_exponentials();
   prepared->ranges = b.ranges();
   const int64_t count = b.count();
-  if (count > 0) prepared->first = products_of(b, b.rows_in(0), false);
-  if (count > 2) prepared->middle = products_of(b, b.each, true);
-  if (count > 1) prepared->last = products_of(b, b.rows_in(count - 1), true);
+  if (count > 0) prepared->first = products_of(b, b.rows_in(0), false, exponentials);
+  if (count > 2) prepared->middle = products_of(b, b.each, true, exponentials);
+  if (count > 1) prepared->last = products_of(b, b.rows_in(count - 1), true, exponentials);
   return prepared;
 }
 
@@ -149,7 +164,7 @@ int64_t workspace_bytes(const Blocks& b, int64_t rows) {
 int64_t scratch_bytes(const KernelQuery& query) {
   const Blocks b = cut(query);
   if (b.count() == 0) return b.loss_bytes();
-  return b.logits_bytes() + b.loss_bytes() +
+  return b.logits_bytes() + b.loss_bytes() + b.exponential_bytes() +
          std::max(workspace_bytes(b, b.rows_in(0)), workspace_bytes(b, b.rows_in(b.count() - 1)));
 }
 
@@ -193,45 +208,6 @@ __global__ void __launch_bounds__(kTotalThreads)
   if (threadIdx.x == 0) *loss = static_cast<W>(denominator ? sum / *denominator : sum);
 }
 
-template <class W>
-struct MaxSum {
-  W max, sum;  // sum of exp(x - max)
-};
-
-// NaN wins.
-template <class W>
-__device__ W larger(W a, W b) {
-  return a > b || a != a ? a : b;
-}
-
-template <class T>
-__device__ MaxSum<wide_t<T>> merged(MaxSum<wide_t<T>> a, MaxSum<wide_t<T>> b) {
-  using W = wide_t<T>;
-  const W max = larger(a.max, b.max), shift = max == W(-INFINITY) ? W(0) : max;
-  return {max, a.sum * exponential<T>(a.max - shift) + b.sum * exponential<T>(b.max - shift)};
-}
-
-// combine(a, b) over the block, the same in every thread.
-template <class V, class Combine>
-__device__ V over_block(V mine, V (&shared)[kRowWarps], const Combine& combine) {
-#pragma unroll
-  for (int far = 16; far > 0; far /= 2) {
-    V other = mine;
-    static_assert(sizeof(V) % 4 == 0);
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(V) / 4; ++i)
-      reinterpret_cast<int*>(&other)[i] =
-          __shfl_down_sync(0xffffffffu, reinterpret_cast<int*>(&mine)[i], far);
-    mine = combine(mine, other);
-  }
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = mine;
-  __syncthreads();
-  V total = shared[0];
-  for (int w = 1; w < kRowWarps; ++w) total = combine(total, shared[w]);
-  return total;
-}
-
 // f16 has no small numbers: gradients over logits are kept this many times larger, and not divided by the
 // rows, until they have become dx and dweight, which are f32.
 constexpr double kF16Boost = 1024;
@@ -246,71 +222,6 @@ struct ScaleGradients {
   }
 };
 
-// A block per row: its loss, and the gradient in place of its logits.
-template <class T, int N, bool kGradients>
-__global__ void __launch_bounds__(kRowThreads) finish_rows(RowsArguments a, T* logits) {
-  using W = wide_t<T>;
-  __shared__ MaxSum<W> shared[kRowWarps];
-  __shared__ W shared_sums[kRowWarps];
-  const int64_t row = a.first + blockIdx.x, classes = a.targets.classes, at = a.targets[row];
-  T* x = logits + static_cast<int64_t>(blockIdx.x) * a.ld;
-  auto* packs = reinterpret_cast<Pack<T, N>*>(x);
-  const int64_t whole = classes / N;
-  const bool counts = a.targets.counts(at);
-  if (!counts) {
-    if (threadIdx.x == 0) a.row_loss[row] = 0;
-    if (kGradients)
-      for (int64_t i = threadIdx.x; i < classes; i += kRowThreads) x[i] = narrow<T>(W(0));
-    return;
-  }
-  MaxSum<W> mine{W(-INFINITY), W(0)};
-  const auto take = [&](const auto& values, int n) {
-    W max = mine.max;
-    for (int k = 0; k < n; ++k) max = larger(max, widen(values[k]));
-    const W shift = max == W(-INFINITY) ? W(0) : max;
-    W sum = mine.sum * exponential<T>(mine.max - shift);
-    for (int k = 0; k < n; ++k) sum += exponential<T>(widen(values[k]) - shift);
-    mine = {max, sum};
-  };
-#pragma unroll 4
-  for (int64_t i = threadIdx.x; i < whole; i += kRowThreads) {
-    const Pack<T, N> pack = packs[i];
-    take(pack.at, N);
-  }
-  for (int64_t i = whole * N + threadIdx.x; i < classes; i += kRowThreads) take(x + i, 1);
-  const W target = widen(x[at]);
-  const MaxSum<W> total = over_block(mine, shared, merged<T>);  // all have read x[at] when it returns
-  const W log_sum = log(total.sum), lse = total.max + log_sum;
-
-  const double mean = a.denominator ? 1 / *a.denominator : 1, g = a.boost > 0 ? a.boost : mean;
-  const double share = a.smoothing / static_cast<double>(classes);
-  const W scale = static_cast<W>(g), low = static_cast<W>(g * share),
-          high = static_cast<W>(g * (1 - a.smoothing));
-  W spread = 0;
-  const auto put = [&](T& value, int64_t i) {
-    const W v = widen(value);
-    spread += total.max - v;
-    if (kGradients) value = narrow<T>(scale * exponential<T>(v - lse) - low - (i == at ? high : W(0)));
-  };
-  if (kGradients || a.smoothing != 0) {
-#pragma unroll 4
-    for (int64_t i = threadIdx.x; i < whole; i += kRowThreads) {
-      Pack<T, N> pack = packs[i];
-#pragma unroll
-      for (int k = 0; k < N; ++k) put(pack.at[k], i * N + k);
-      if (kGradients) packs[i] = pack;
-    }
-    for (int64_t i = whole * N + threadIdx.x; i < classes; i += kRowThreads) put(x[i], i);
-  }
-  if (a.smoothing != 0) spread = over_block(spread, shared_sums, [](W p, W q) { return p + q; });
-  if (threadIdx.x != 0) return;
-  double loss =
-      (1 - a.smoothing) * (static_cast<double>(log_sum) - (static_cast<double>(target) - total.max));
-  if (a.smoothing != 0)
-    loss += share * (static_cast<double>(spread) + static_cast<double>(classes) * log_sum);
-  a.row_loss[row] = loss;
-}
-
 template <class T, int N>
 void start_rows(const KernelContext& c, const RowsArguments& a, bool gradients, int64_t rows, T* logits) {
   if constexpr (!std::is_same_v<T, double>)
@@ -321,68 +232,94 @@ void start_rows(const KernelContext& c, const RowsArguments& a, bool gradients, 
     start(c, finish_rows<T, N, false>, rows, kRowThreads, 0, a, logits);
 }
 
-void run(const KernelContext& c) {
-  const auto& op = c.attributes<ops::LinearCrossEntropy>();
-  const auto& prepared = c.prepared<Prepared>();
+// One run of the op.
+struct Run {
+  const KernelContext& c;
+  const ops::LinearCrossEntropy& op = c.attributes<ops::LinearCrossEntropy>();
+  const Prepared& prepared = c.prepared<Prepared>();
   const Blocks& b = prepared.blocks;
-  const auto stream = launch_of(c).stream;
+  cudaStream_t stream = launch_of(c).stream;
   std::byte *logits = c.scratch, *losses = c.scratch + (b.count() == 0 ? 0 : b.logits_bytes());
-  std::byte* workspace = losses + b.loss_bytes();
-  auto* row_loss = reinterpret_cast<double*>(losses);
-  double* denominator = row_loss + b.rows;
-  const Targets targets{c.input(2).data, c.input(2).dtype == DType::i32, b.classes, op.ignore_index};
-  const double boost = b.gradients && b.dtype == DType::f16 ? kF16Boost : 0;
+  std::byte* exponential_scratch = losses + b.loss_bytes();
+  std::byte* workspace = exponential_scratch + b.exponential_bytes();
+  double *row_loss = reinterpret_cast<double*>(losses), *denominator = row_loss + b.rows;
   const double* divisor = op.reduction == Reduction::kMean ? denominator : nullptr;
-  start(c, count_targets, 1, kTotalThreads, 0, targets, b.rows, launch_of(c).fault, denominator);
-  if (b.count() == 0) {
-    cudaMemsetAsync(row_loss, 0, static_cast<size_t>(b.rows * 8), stream);
-    if (b.gradients)
-      for (int i = 1; i < 3; ++i)
-        cudaMemsetAsync(c.output(i).data, 0, static_cast<size_t>(c.output(i).bytes()), stream);
+  double boost = b.gradients && b.dtype == DType::f16 ? kF16Boost : 0;
+  Targets targets{c.input(2).data, c.input(2).dtype == DType::i32, b.classes, op.ignore_index};
+  bool exponentials = b.count() > 0 && prepared.exponentials&& aligned_to_packs(c);
+  ExponentialCall call{b.exponential_shape(), c.input(0).data, c.input(1).data, targets, divisor, row_loss,
+                       exponential_scratch};
+
+  // What of a matrix with rows of x's width lies from a row on.
+  std::byte* rows_of(const TensorView& matrix, int64_t row) const {
+    return matrix.as<std::byte>() + row * b.hidden * static_cast<int64_t>(size_of(matrix.dtype));
   }
-  for (int64_t block = 0; block < b.count(); ++block) {
-    const int64_t first = block * b.each, offset = first * b.hidden * b.element();
+  std::byte* logits_of(const Classes& range) const { return logits + range.first * b.element(); }
+
+  void make_dlogits(int64_t block) const {
     const std::vector<Products>& products = prepared.products(block);
-    const std::byte* x = c.input(0).as<std::byte>() + offset;
-    const std::byte* weight = c.input(1).as<std::byte>();
-    for (size_t r = 0; r < products.size(); ++r) {
-      const int64_t from = prepared.ranges[r].first;
-      products[r].logits->run({.a = x,
-                               .b = weight + from * b.hidden * b.element(),
-                               .c = logits + from * b.element(),
+    for (size_t r = 0; r < products.size(); ++r)
+      products[r].logits->run({.a = rows_of(c.input(0), block * b.each),
+                               .b = rows_of(c.input(1), prepared.ranges[r].first),
+                               .c = logits_of(prepared.ranges[r]),
                                .workspace = workspace,
                                .stream = stream});
-    }
-    const RowsArguments arguments{targets, first, b.ld, op.label_smoothing, divisor, row_loss, boost};
+    const RowsArguments arguments{targets, block * b.each, b.ld, op.label_smoothing,
+                                  divisor, row_loss,       boost};
     dispatch_float(b.dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       start_rows<T, 16 / sizeof(T)>(c, arguments, b.gradients, b.rows_in(block),
                                     reinterpret_cast<T*>(logits));
     });
-    if (!b.gradients) continue;
-    std::byte* dx = c.output(1).as<std::byte>() + first * b.hidden * static_cast<int64_t>(size_of(b.dx));
-    for (size_t r = 0; r < products.size(); ++r) {
-      const int64_t from = prepared.ranges[r].first;
-      const std::byte* dlogits = logits + from * b.element();
-      products[r].dx->run({.a = dlogits,
-                           .b = weight + from * b.hidden * b.element(),
-                           .c = dx,
-                           .workspace = workspace,
-                           .stream = stream});
-      products[r].dweight->run(
-          {.a = dlogits,
-           .b = x,
-           .c = c.output(2).as<std::byte>() + from * b.hidden * static_cast<int64_t>(size_of(b.wide)),
-           .workspace = workspace,
-           .stream = stream});
-    }
   }
-  if (boost > 0 && b.count() > 0)
-    for (int i : {1, 2}) for_each(c, c.output(i).numel(), ScaleGradients{c.output(i).as<float>(), divisor});
-  if (b.wide == DType::f64)
-    start(c, add_losses<double>, 1, kTotalThreads, 0, row_loss, b.rows, divisor, c.output().as<double>());
-  else
-    start(c, add_losses<float>, 1, kTotalThreads, 0, row_loss, b.rows, divisor, c.output().as<float>());
+
+  void run_block(int64_t block) const {
+    const int64_t first = block * b.each;
+    std::byte *x = rows_of(c.input(0), first), *dx = b.gradients ? rows_of(c.output(1), first) : nullptr;
+    // dx is made last: until then its place has the scaled x.
+    const bool scaled = exponentials && try_exponentials(c, call, block, logits, dx);
+    if (!scaled) make_dlogits(block);
+    if (!b.gradients) return;
+    const std::vector<Products>& products = prepared.products(block);
+    for (size_t r = 0; r < products.size(); ++r) {
+      const Classes& range = prepared.ranges[r];
+      GemmData data{.a = logits_of(range),
+                    .b = rows_of(c.input(1), range.first),
+                    .c = scaled ? call.raw_dx() : dx,
+                    .workspace = workspace,
+                    .stream = stream};
+      products[r].dx->run(data);
+      data.b = scaled ? dx : x;
+      data.c = rows_of(c.output(2), range.first);
+      products[r].dweight->run(data);
+    }
+    if (scaled) finish_gradients(c, call, block, dx, c.output(2).data);
+  }
+
+  void clear() const {
+    cudaMemsetAsync(row_loss, 0, static_cast<size_t>(b.rows * 8), stream);
+    if (!b.gradients) return;
+    for (int i = 1; i < 3; ++i)
+      cudaMemsetAsync(c.output(i).data, 0, static_cast<size_t>(c.output(i).bytes()), stream);
+  }
+
+  template <class W>
+  void put_loss() const {
+    start(c, add_losses<W>, 1, kTotalThreads, 0, row_loss, b.rows, divisor, c.output().as<W>());
+  }
+};
+
+void run(const KernelContext& c) {
+  const Run run{c};
+  const Blocks& b = run.b;
+  start(c, count_targets, 1, kTotalThreads, 0, run.targets, b.rows, launch_of(c).fault, run.denominator);
+  if (b.count() == 0) run.clear();
+  if (run.exponentials) start_references(c, run.call);
+  for (int64_t block = 0; block < b.count(); ++block) run.run_block(block);
+  if (run.boost > 0 && b.count() > 0)
+    for (int i : {1, 2})
+      for_each(c, c.output(i).numel(), ScaleGradients{c.output(i).as<float>(), run.divisor});
+  b.wide == DType::f64 ? run.put_loss<double>() : run.put_loss<float>();
 }
 
 constexpr KernelImpl kLinearCrossEntropy[] = {
