@@ -47,6 +47,10 @@ __device__ __forceinline__ void wait_for_batches() {
 __device__ __forceinline__ void wait_for_threads(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+// As one of them, without waiting for the others.
+__device__ __forceinline__ void arrive_at_threads(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 #endif
 

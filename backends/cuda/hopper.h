@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <cuda_bf16.h>
 
 #include <cstdint>
 
@@ -29,6 +30,17 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, ui
       : "memory");
 }
 
+// The same of the box at row `row` of head `head` and batch entry `entry`, of what HeadsInBoxes describes.
+__device__ __forceinline__ void copy_rows(uint32_t to, const CUtensorMap* map, uint32_t barrier, int row,
+                                          int head, int entry) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+      "%4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(0), "r"(row), "r"(head), "r"(entry)
+      : "memory");
+}
+
 // --- products of a warpgroup, 128 threads
 
 // A matrix in shared memory as the tensor cores read it and copy_box() puts it, in rows of 128 bytes, groups
@@ -40,6 +52,10 @@ __device__ __forceinline__ uint64_t describe(uint32_t address, uint32_t stride, 
          kRowsOf128Bytes;
 }
 
+// The same, `bytes` further on.
+__device__ __forceinline__ uint64_t moved(uint64_t description, uint32_t bytes) {
+  return (description & 0xFFFFFFFF00000000ull) | (static_cast<uint32_t>(description) + (bytes >> 4));
+}
 // Around multiplications that share accumulators; what was committed last counts as one.
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() {
@@ -86,6 +102,27 @@ __device__ __forceinline__ void multiply(float (&d)[kSize], uint64_t a, uint64_t
   // clang-format on
 }
 
+// The same with 64 columns, and with a in registers: two elements each, as lanes have them in d, of columns 0
+// to 7 and then of 8 to 15.
+template <bool kRowsOfB>
+__device__ __forceinline__ void multiply(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
+                                         bool accumulate) {
+  // clang-format off
+  asm volatile(
+      "{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %37, 0;\n\t"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38;\n\t}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)),
+        "n"(kRowsOfB ? 1 : 0));
+  // clang-format on
+}
+
 // No use of d behind this is moved ahead of what it stands behind.
 template <int kSize>
 __device__ __forceinline__ void pin(float (&d)[kSize]) {
@@ -114,6 +151,14 @@ __device__ __forceinline__ void store_blocks(uint32_t address, const uint32_t (&
                : "memory");
 }
 
+// The other way: four blocks as multiply() takes them from registers.
+__device__ __forceinline__ void load_blocks(uint32_t (&blocks)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
+               : "r"(address)
+               : "memory");
+}
+
 __device__ __forceinline__ uint4 read_pack(uint32_t address) {
   uint4 pack;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -121,6 +166,23 @@ __device__ __forceinline__ uint4 read_pack(uint32_t address) {
                : "r"(address)
                : "memory");
   return pack;
+}
+
+// Where the 16 bytes number `pack`, 0 to 7, of a row of 128 bytes lie: no two rows of eight in one bank.
+__device__ __forceinline__ uint32_t in_chunk(int row, int pack) {
+  return row * 128 + ((pack ^ (row & 7)) << 4);
+}
+
+// Two elements as they lie in memory.
+__device__ __forceinline__ uint32_t rounded(float first, float second) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+  return reinterpret_cast<const uint32_t&>(both);
+}
+
+// One arrival of a warp.
+__device__ __forceinline__ void arrive_as_warp(uint64_t& barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) arrive(&barrier, 1);
 }
 
 }  // namespace genesis::cuda::hopper

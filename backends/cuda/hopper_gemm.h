@@ -71,16 +71,7 @@ __device__ __forceinline__ Tile tile_at(int i, const ProductSizes& sizes) {
   return {(first + in_group % rows) * kTileRows, in_group / rows * End::kColumns};
 }
 
-// Where the 16 bytes number `pack`, 0 to 7, of a row of a chunk lie: no two rows of eight in one bank.
-__device__ __forceinline__ uint32_t in_chunk(int row, int pack) {
-  return row * 128 + ((pack ^ (row & 7)) << 4);
-}
-
-// Two elements as they lie in memory.
-__device__ __forceinline__ uint32_t rounded(float first, float second) {
-  const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-  return reinterpret_cast<const uint32_t&>(both);
-}
+// The two elements of rounded().
 __device__ __forceinline__ float first_of(uint32_t both) { return __uint_as_float(both << 16); }
 __device__ __forceinline__ float second_of(uint32_t both) { return __uint_as_float(both & 0xFFFF0000u); }
 
@@ -164,11 +155,6 @@ __device__ __forceinline__ void put_down(uint32_t tile, int half, const float (&
       }
       store_blocks(tile + chunk * kChunkBytes + in_chunk(row, 2 * i + lane / 16), blocks);
     }
-}
-
-__device__ __forceinline__ void arrive_as_warp(uint64_t& barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) arrive(&barrier, 1);
 }
 
 // A warpgroup, 0 or 1.

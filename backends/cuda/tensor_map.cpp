@@ -1,5 +1,8 @@
 #include "backends/cuda/tensor_map.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "backends/cuda/libraries.h"
 #include "schema/error.h"
 
@@ -20,18 +23,31 @@ Encode encoder() {
   return found;
 }
 
+// `sizes` and `box` count elements, innermost first; `bytes` are the steps of all but the innermost.
+template <size_t kRank>
+bool encode(const void* data, const cuuint64_t (&sizes)[kRank], const cuuint64_t (&bytes)[kRank - 1],
+            const cuuint32_t (&box)[kRank], CUtensorMap& map) {
+  cuuint32_t steps[kRank];
+  std::fill(std::begin(steps), std::end(steps), 1);
+  return encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(data), sizes, bytes, box,
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 }  // namespace
 
 bool has_tensor_maps() { return encoder() != nullptr; }
 
 bool make_tensor_map(const BoxedMatrix& m, CUtensorMap& map) {
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(m.columns), static_cast<cuuint64_t>(m.rows)};
-  const cuuint64_t row_bytes[] = {sizes[0] * 2};
-  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(m.box_rows)};
-  const cuuint32_t steps[] = {1, 1};
-  return encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(m.data), sizes, row_bytes,
-                   box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  const auto columns = static_cast<cuuint64_t>(m.columns), rows = static_cast<cuuint64_t>(m.rows);
+  return encode<2>(m.data, {columns, rows}, {columns * 2}, {64, static_cast<cuuint32_t>(m.box_rows)}, map);
+}
+
+bool make_heads_map(const HeadsInBoxes& x, CUtensorMap& map) {
+  const auto size = [](int64_t n) { return static_cast<cuuint64_t>(n); };
+  return encode<4>(x.data, {64, size(x.rows), size(x.heads), size(x.batch)},
+                   {size(x.row_step) * 2, size(x.head_step) * 2, size(x.batch_step) * 2},
+                   {64, static_cast<cuuint32_t>(x.box_rows), 1, 1}, map);
 }
 
 }  // namespace genesis::cuda

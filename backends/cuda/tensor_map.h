@@ -1,6 +1,6 @@
 // Descriptions of matrices for the copy engine of Hopper chips, which moves boxes of them into shared memory.
 // Made by the driver, on the host, from an address: kernels get them as parameters. Used by hopper_gemm.h's
-// users.
+// users and attention_gradient.cu.
 #pragma once
 
 #include <cuda.h>
@@ -18,10 +18,20 @@ struct BoxedMatrix {
       0;  // of 64 columns, 128 bytes, whose 16-byte pieces are shuffled as the tensor cores read them
 };
 
+// Rows of heads of 64 bf16 elements, and the rows that one copy moves, laid out as above. Steps in elements,
+// multiples of 8.
+struct HeadsInBoxes {
+  const void* data = nullptr;
+  int64_t batch = 0, heads = 0, rows = 0;
+  int64_t batch_step = 0, head_step = 0, row_step = 0;
+  int box_rows = 0;
+};
+
 // Whether the driver has what make_tensor_map calls. Asks no GPU.
 bool has_tensor_maps();
 
 // What lies outside of the matrix is read as zero. False when the driver refuses.
 bool make_tensor_map(const BoxedMatrix& matrix, CUtensorMap& map);
+bool make_heads_map(const HeadsInBoxes& heads, CUtensorMap& map);
 
 }  // namespace genesis::cuda

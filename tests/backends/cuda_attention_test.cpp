@@ -92,6 +92,23 @@ TEST(CudaAttention, ScratchOfAGradientCoversTheTilesToo) {
   EXPECT_GE(cudnn_backward_scratch(s), plain_gradient_scratch(s));
 }
 
+// What the kernel for Hopper chips takes: heads of 64, enough of them for all multiprocessors.
+TEST(CudaAttention, ItsOwnGradientDeclines) {
+  const auto declines = [](const Node& n) { return hopper_gradient_declines(attention_shape(n.query())); };
+  EXPECT_TRUE(declines(packed_node(DType::bf16, 1024, 64)));  // two entries of a batch
+  EXPECT_TRUE(declines(node(DType::bf16, 1024, 1024, 64)));
+  AttentionShape s = attention_shape(packed_node(DType::bf16, 1024, 64).query());
+  s.batch = 8;
+  EXPECT_FALSE(hopper_gradient_declines(s));
+  EXPECT_GE(hopper_gradient_scratch(s), 8 * 14 * 1024 * 2 * 4);
+  s.has_mask = true;
+  EXPECT_TRUE(hopper_gradient_declines(s));
+  s.has_mask = false;
+  s.size = s.v_size = 128;
+  EXPECT_TRUE(hopper_gradient_declines(s));
+  EXPECT_EQ(hopper_gradient_scratch(s), 0);
+}
+
 // Splits come from shapes alone, so that results do: a cache of any length takes the same scratch on every
 // chip.
 TEST(CudaAttention, SplitsAreBounded) {

@@ -43,10 +43,12 @@ void run_plain_grad(const KernelContext& c) {
   run_plain_gradient(shape, backward_data(shape, c));
 }
 
-// By cuDNN, or by the tiles when it cannot; the scratch is enough for either.
+// By cuDNN, or by the tiles when it cannot; a gradient by the kernel for Hopper chips ahead of both. The
+// scratch is enough for any.
 struct Fused {
   AttentionShape shape;
   std::shared_ptr<const CudnnAttention> plan;  // null: the tiles
+  bool on_hopper = false;
 };
 
 std::shared_ptr<const void> prepare_fused(const KernelQuery& query) {
@@ -56,11 +58,14 @@ std::shared_ptr<const void> prepare_fused(const KernelQuery& query) {
 
 std::shared_ptr<const void> prepare_fused_grad(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
+  if (!hopper_gradient_declines(shape) && has_hopper_gradient())
+    return std::make_shared<Fused>(Fused{shape, nullptr, true});
   return std::make_shared<Fused>(Fused{shape, shared_cudnn_backward(shape)});
 }
 
 int64_t fused_grad_scratch(const AttentionShape& shape) {
-  return std::max(cudnn_backward_scratch(shape), plain_gradient_scratch(shape));
+  return std::max(
+      {cudnn_backward_scratch(shape), plain_gradient_scratch(shape), hopper_gradient_scratch(shape)});
 }
 
 void run_fused(const KernelContext& c) {
@@ -73,6 +78,7 @@ void run_fused(const KernelContext& c) {
 void run_fused_grad(const KernelContext& c) {
   const auto& fused = c.prepared<Fused>();
   const AttentionData data = backward_data(fused.shape, c);
+  if (fused.on_hopper && aligned_to_packs(c) && run_hopper_gradient(fused.shape, data, c)) return;
   if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
   run_plain_gradient(fused.shape, data);
 }

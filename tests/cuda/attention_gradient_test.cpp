@@ -1,0 +1,111 @@
+// Attention's gradient in bf16 with heads of 64, on a GPU: sizes at which a kernel of ours takes it on Hopper
+// chips, whole and odd, against the CPU, and the same bits again. Skipped where there is no GPU.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "backends/cuda/attention.h"
+#include "passes/autodiff.h"
+#include "schema/ops/attention.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/elementwise.h"
+#include "schema/ops/reduce.h"
+#include "schema/philox.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+class AttentionGradient : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+  }
+};
+
+struct Sizes {
+  int64_t batch, heads, key_heads, queries, keys;
+  AttentionOptions options;
+
+  std::vector<int64_t> of(int64_t h, int64_t t) const {
+    return options.layout == AttentionLayout::kBHTD ? std::vector<int64_t>{batch, h, t, 64}
+                                                    : std::vector<int64_t>{batch, t, h, 64};
+  }
+};
+
+Tensor noise(const std::vector<int64_t>& shape, uint64_t stream) {
+  std::vector<float> values(static_cast<size_t>(TensorType{DType::f32, Shape::of(shape)}.numel()));
+  fill_uniform(values, 11, stream, -2, 2);
+  return Tensor::of<float>(shape, values);
+}
+
+NamedTensors gradients_on(const std::string& device, const Sizes& s) {
+  const auto bf16_of = [](const Value& x) { return cast(x, DType::bf16); };
+  return run_graph(
+      {{"q", noise(s.of(s.heads, s.queries), 1)},
+       {"k", noise(s.of(s.key_heads, s.keys), 2)},
+       {"v", noise(s.of(s.key_heads, s.keys), 3)},
+       {"dy", noise(s.of(s.heads, s.queries), 4)}},
+      [&](const Inputs& in) {
+        const Value y = attention(bf16_of(in[0]), bf16_of(in[1]), bf16_of(in[2]), s.options);
+        const auto d = passes::gradients(in.graph, sum(cast(y, DType::f32) * in[3]), {in[0], in[1], in[2]});
+        return std::vector<std::pair<std::string, Value>>{{"dq", d[0]}, {"dk", d[1]}, {"dv", d[2]}};
+      },
+      {.device = device});
+}
+
+// Of q, k and v that stand in one tensor.
+NamedTensors packed_gradient_on(const std::string& device, const Sizes& s) {
+  return run_graph({{"qkv", noise(s.of(s.heads + 2 * s.key_heads, s.queries), 1)},
+                    {"dy", noise(s.of(s.heads, s.queries), 2)}},
+                   [&](const Inputs& in) {
+                     const Value y = packed_attention(cast(in[0], DType::bf16), s.key_heads, s.options);
+                     const auto d = passes::gradients(in.graph, sum(cast(y, DType::f32) * in[1]), {in[0]});
+                     return std::vector<std::pair<std::string, Value>>{{"dqkv", d[0]}};
+                   },
+                   {.device = device});
+}
+
+// Within bf16's precision of the largest element of each result.
+void expect_alike(const NamedTensors& got, const NamedTensors& expected) {
+  for (const auto& [name, tensor] : expected) {
+    const std::vector<double> a = got.at(name).to_doubles(), b = tensor.to_doubles();
+    double largest = 0;
+    for (double x : b) largest = std::max(largest, std::abs(x));
+    for (size_t i = 0; i < b.size(); ++i) ASSERT_NEAR(a[i], b[i], 0.02 * largest) << name << " " << i;
+  }
+}
+
+constexpr AttentionOptions kCausal{.causal = true}, kAll{},
+    kCausalHeadsFirst{.causal = true, .layout = AttentionLayout::kBHTD},
+    kScaled{.causal = true, .scale = 0.3};
+
+template <class Compute>
+void check(const Compute& gradients_on, const Sizes& s) {
+  SCOPED_TRACE(fmt::format("b{} h{}/{} q{} k{}", s.batch, s.heads, s.key_heads, s.queries, s.keys));
+  const NamedTensors got = gradients_on("cuda", s), again = gradients_on("cuda", s);
+  expect_alike(got, gradients_on("cpu", s));
+  for (const auto& [name, tensor] : got) EXPECT_EQ(again.at(name).to_doubles(), tensor.to_doubles()) << name;
+}
+
+TEST_F(AttentionGradient, IsThatOfTheCpu) {
+  check(gradients_on, {9, 16, 16, 129, 129, kCausal});
+  check(gradients_on, {12, 24, 12, 65, 200, kCausal});
+  check(gradients_on, {10, 16, 16, 80, 80, kScaled});
+  check(gradients_on, {10, 16, 16, 100, 100, kCausalHeadsFirst});
+}
+
+TEST_F(AttentionGradient, WithoutAMaskIsThatOfTheCpu) {
+  check(gradients_on, {17, 8, 8, 63, 63, kAll});
+  check(gradients_on, {12, 24, 12, 200, 65, kAll});
+}
+
+TEST_F(AttentionGradient, OfPackedHeadsIsThatOfTheCpu) {
+  check(packed_gradient_on, {64, 14, 2, 128, 128, kCausal});
+  check(packed_gradient_on, {64, 14, 2, 100, 100, kCausal});
+}
+
+}  // namespace
+}  // namespace genesis
