@@ -1,5 +1,7 @@
 #include "builder/graph_builder.h"
 
+#include "schema/near_names.h"
+
 namespace genesis {
 
 GraphBuilder::GraphBuilder(Model& model, const std::string& entry, Mode mode)
@@ -13,7 +15,7 @@ Value GraphBuilder::constant(const std::string& name, const Tensor& tensor) {
 
 Value GraphBuilder::state(const std::string& name) {
   const int32_t index = model().find_state(name);
-  if (index < 0) fail("the model has no state '{}'", name);
+  if (index < 0) fail_no_state(model(), name);
   return graph_->state(index);
 }
 

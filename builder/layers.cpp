@@ -157,8 +157,8 @@ Dropout::Dropout(const Scope& scope, double p)
 }
 
 Value Dropout::operator()(Value x) const {
-  if (!x.graph->training() || p_ == 0) return x;
   const LayerScope names(x, path_);
+  if (!x.graph->training() || p_ == 0) return x;
   return dropout(rng_.in(*x.graph), x, p_);
 }
 

@@ -8,6 +8,19 @@ Value Parameter::in(Graph& graph) const {
   return graph.state(index);
 }
 
+namespace {
+
+Graph& graph_of(Value x, const std::string& path) {
+  if (!x) fail("layer '{}' was called with an empty value: it was never assigned", path);
+  return *x.graph;
+}
+
+}  // namespace
+
+LayerScope::LayerScope(Value x, const std::string& path) : graph_(graph_of(x, path)), pushed_(!path.empty()) {
+  if (pushed_) graph_.push_scope(path);
+}
+
 Scope Scope::operator/(const std::string& name) const {
   Scope child = *this;
   child.path_ = full_name(name);

@@ -56,9 +56,7 @@ class Scope {
 // Adds a layer's nodes under the layer's path in the graph of `x`.
 class LayerScope {
  public:
-  LayerScope(Value x, const std::string& path) : graph_(*x.graph), pushed_(!path.empty()) {
-    if (pushed_) graph_.push_scope(path);
-  }
+  LayerScope(Value x, const std::string& path);  // throws Error naming the layer when x is empty
   ~LayerScope() {
     if (pushed_) graph_.pop_scope();
   }

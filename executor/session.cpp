@@ -11,6 +11,7 @@
 #include "executor/nonfinite.h"
 #include "executor/state_memory.h"
 #include "passes/pipelines.h"
+#include "schema/near_names.h"
 
 namespace genesis {
 namespace {
@@ -107,7 +108,7 @@ class Session::Impl {
 
   int32_t state_index(const std::string& name) const {
     const int32_t index = model_->find_state(name);
-    if (index < 0) fail("the model has no state '{}'; `genesis-run info FILE --states` lists them", name);
+    if (index < 0) fail_no_state(*model_, name);
     return index;
   }
 
@@ -251,6 +252,14 @@ class Session::Impl {
     for (int32_t state : plan.written_states) visit({Space::kState, state});
   }
 
+  // On the host, what is only read stays in its file, and a cache takes memory as it fills.
+  bool takes_memory(const Plan& plan, int32_t state) const {
+    if (!device_->reads_host_memory()) return true;
+    const auto& written = plan.written_states;
+    return model_->state(state).role != StateRole::kCache &&
+           std::find(written.begin(), written.end(), state) != written.end();
+  }
+
   // Before anything is allocated: a device with too little memory is found out now, with what would help.
   void check_fits(const Plan& plan) const {
     const std::optional<int64_t> free = device_->free_bytes();
@@ -259,8 +268,9 @@ class Session::Impl {
     std::set<std::pair<Space, int32_t>> seen;
     for_each_buffer(plan, [&](const BufferRef& ref) {
       if (!seen.emplace(ref.space, ref.index).second) return;
-      if (ref.space == Space::kState) state_bytes += states_.missing_bytes(ref.index);
-      if (ref.space == Space::kConstant) constant_bytes += ref.bytes;
+      if (ref.space == Space::kState && takes_memory(plan, ref.index))
+        state_bytes += states_.missing_bytes(ref.index);
+      if (ref.space == Space::kConstant && !device_->reads_host_memory()) constant_bytes += ref.bytes;
     });
     const int64_t arena = plan.arena_bytes > arena_bytes_ ? plan.arena_bytes - arena_bytes_ : 0;
     const int64_t needed = arena + state_bytes + constant_bytes;
@@ -286,8 +296,10 @@ class Session::Impl {
   Started started_;
 };
 
-Session::Session(std::shared_ptr<const Model> model, SessionOptions options)
-    : impl_(std::make_unique<Impl>(std::move(model), std::move(options))) {}
+Session::Session(std::shared_ptr<const Model> model, SessionOptions options) {
+  if (!model) fail("a Session was given no model");
+  impl_ = std::make_unique<Impl>(std::move(model), std::move(options));
+}
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;

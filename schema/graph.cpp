@@ -6,8 +6,14 @@
 
 namespace genesis {
 
-const TensorType& Value::type() const { return graph->type(id); }
-const std::string& Value::name() const { return graph->value(id).name; }
+const TensorType& Value::type() const {
+  if (!graph) fail("an empty value was given where a tensor is needed: it was never assigned");
+  return graph->type(id);
+}
+const std::string& Value::name() const {
+  type();
+  return graph->value(id).name;
+}
 const Dim& Value::dim(int64_t axis) const { return shape()[normalize_axis(axis, rank())]; }
 
 std::string Graph::scoped(std::string_view name) const {
@@ -171,7 +177,8 @@ std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes,
                              const std::vector<Value>& inputs) {
   for (const Value& input : inputs)
     if (input) return input.graph->add_node(op, attributes, inputs);
-  fail("op '{}' was given no value to work on", op.name());
+  fail("op '{}' was given {}", op.name(),
+       inputs.empty() ? "no value to work on" : "an empty value: it was never assigned");
 }
 
 }  // namespace genesis

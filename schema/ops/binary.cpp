@@ -102,7 +102,8 @@ Value minimum(Value a, Value b) { return emit(kMinimum, {a, b}); }
 Value atan2(Value a, Value b) { return emit(kAtan2, {a, b}); }
 
 Value scalar_like(Value like, Scalar value) {
-  return full(*like.graph, {}, value, scalar_dtype(like.type(), value));
+  const DType dtype = scalar_dtype(like.type(), value);  // throws when `like` is empty
+  return full(*like.graph, {}, value, dtype);
 }
 Value div(Value a, Scalar b) { return div(a, scalar_like(a, real_beside(a, b))); }
 Value div(Scalar a, Value b) { return div(scalar_like(b, real_beside(b, a)), b); }

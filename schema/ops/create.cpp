@@ -54,7 +54,10 @@ Value zeros(Graph& graph, Shape shape, DType dtype) { return full(graph, std::mo
 
 Value ones(Graph& graph, Shape shape, DType dtype) { return full(graph, std::move(shape), 1, dtype); }
 
-Value full_like(Value x, Scalar value) { return full(*x.graph, x.shape(), value, x.dtype()); }
+Value full_like(Value x, Scalar value) {
+  const TensorType& type = x.type();  // throws when x is empty
+  return full(*x.graph, type.shape, value, type.dtype);
+}
 
 Value zeros_like(Value x) { return full_like(x, 0); }
 

@@ -115,6 +115,7 @@ constexpr const OpDef* kOps[] = {&kRand,        &kRandn,   &kRandInt,      &kBer
                                  &kMultinomial, &kDropout, &kRandomSample, &kRngNext};
 
 int64_t next_stream(Value rng) {
+  if (!rng) fail("a random op was given an empty value as its RNG state: a Scope's rng() makes one");
   int64_t last = 0;
   for (const Node& node : rng.graph->nodes())
     if (const AttrValue* stream = node.op->info.random ? node.attributes.find("stream") : nullptr)

@@ -149,6 +149,44 @@ TEST(Layers, LayerNormRefusesOtherSizes) {
                {"bare", "[4]", "[2,5]"});
 }
 
+TEST(Layers, ValuesThatWereNeverAssignedAreNamed) {
+  Model model;
+  const Scope s(model);
+  GraphBuilder g(model, "f", Mode::kTrain);
+  const Value x = g.input("x", DType::f32, {2, 4});
+  const nn::Layer layers[] = {nn::Linear(s / "fc", 4, 3), nn::LayerNorm(s / "ln", {4}),
+                              nn::Dropout(s / "drop"), nn::Embedding(s / "emb", 5, 4),
+                              nn::BatchNorm1d(s / "bn", 4)};
+  for (const nn::Layer& layer : layers) expect_error([&] { layer(Value{}); }, {"layer '", "empty value"});
+  const std::function<void()> uses[] = {[&] { relu(Value{}); },
+                                        [&] { x + Value{}; },
+                                        [&] { Value{} * 2.0; },
+                                        [&] { zeros_like(Value{}); },
+                                        [&] { sum(Value{}); },
+                                        [&] {
+                                          concat({x, {}}, 0);
+                                        },
+                                        [&] { dropout(Value{}, x, 0.5); },
+                                        [&] { softmax(Value{}); },
+                                        [&] { reshape(Value{}, {2}); },
+                                        [&] { attention({}, {}, {}); },
+                                        [&] { cross_entropy({}, {}); },
+                                        [&] {
+                                          einsum("i,i->", {x, {}});
+                                        },
+                                        [&] { rope(x, {}); },
+                                        [&] { split(Value{}, {1}, 0); }};
+  for (const auto& use : uses) expect_error(use, {"empty value"});
+}
+
+TEST(Layers, StatesThatAreNotThereAreNearThoseThatAre) {
+  Model model;
+  const nn::Linear fc(Scope(model) / "fc1", 4, 3);
+  GraphBuilder g(model, "f");
+  expect_error([&] { g.state("fc1.wieght"); }, {"no state 'fc1.wieght', but fc1.weight"});
+  expect_error([&] { g.state("head"); }, {"no state 'head'; "});
+}
+
 TEST(Layers, RmsNorm) {
   Model model;
   const nn::RMSNorm norm(Scope(model) / "norm", 4);

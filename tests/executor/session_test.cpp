@@ -245,6 +245,7 @@ TEST(SessionStates, SetAndReset) {
 }
 
 TEST(SessionStates, MistakesAreNamed) {
+  expect_error([] { Session none(nullptr); }, {"no model"});
   Session session(model());
   expect_error([&] { session.state("weight"); }, {"'weight'"});
   expect_error([&] { session.set_state("weight", row({1})); }, {"'weight'"});
@@ -299,6 +300,26 @@ TEST(SessionMemory, WeightsThatNobodyWritesAreNotCopied) {
   EXPECT_EQ(b.memory().state_bytes, 0);
   EXPECT_EQ(b.state("count").to_doubles(), (Doubles{10, 20}));
   EXPECT_EQ(load_model(folder / "m.genesis", {.verify = Verify::kFull})->states().size(), 3u);
+}
+
+// 4 TiB: where it is only touched memory that counts, the system would kill the process in the middle of the
+// run.
+TEST(SessionMemory, WhatDoesNotFitIsRefusedWithWhatTakesIt) {
+  Session session(
+      std::shared_ptr<const Model>(parse_text("entry f(a: f32[n,1], b: f32[1,n]) {\n  %outer = matmul(a, "
+                                              "b)\n  %y = sum(%outer)\n  return y = %y\n}")));
+  const int64_t n = int64_t{1} << 20;
+  const std::vector<float> ones(static_cast<size_t>(n), 1);
+  expect_error(
+      [&] {
+        session.run("f", {{"a", Tensor::of<float>({n, 1}, ones)}, {"b", Tensor::of<float>({1, n}, ones)}});
+      },
+      {"cpu has too little memory", "4398046511104 bytes  outer"});
+  EXPECT_EQ(
+      session.run("f", {{"a", Tensor::of<float>({2, 1}, {1, 2})}, {"b", Tensor::of<float>({1, 2}, {3, 4})}})
+          .at("y")
+          .to_doubles()[0],
+      21);
 }
 
 TEST(SessionThreads, TwoSessionsAtOnceGiveTheBitsOfOneAlone) {
