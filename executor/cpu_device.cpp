@@ -12,6 +12,7 @@
 #include "executor/aligned_memory.h"
 #include "executor/cpu_runner.h"
 #include "executor/device.h"
+#include "executor/host_memory.h"
 #include "schema/error.h"
 
 namespace genesis {
@@ -41,7 +42,7 @@ class CpuDevice final : public Device {
 
   const Target& target() const override { return target_; }
   bool reads_host_memory() const override { return true; }
-  std::optional<int64_t> free_bytes() const override { return std::nullopt; }
+  std::optional<int64_t> free_bytes() const override { return free_host_bytes(); }
   DeviceUse use() const override { return {}; }
   DevicePeaks measure_peaks() override {
     DevicePeaks peaks;

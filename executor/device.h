@@ -29,7 +29,7 @@ class Device {
 
   // Whether kernels read the host's memory, so that weights can stay where their file is mapped.
   virtual bool reads_host_memory() const = 0;
-  // Bytes that can still be allocated; empty where asking for too much fails by itself.
+  // Bytes that can still be allocated and used; empty where nobody knows.
   virtual std::optional<int64_t> free_bytes() const = 0;
   virtual DeviceUse use() const = 0;
   // Takes a moment, and memory of its own.
