@@ -87,7 +87,8 @@ class JsonLines {
 
   void add(const std::string& line) {
     const auto object = nlohmann::json::parse(line, nullptr, false);
-    if (object.is_discarded()) fail("this line is not JSON (cut short, or not UTF-8)");
+    if (object.is_discarded())
+      fail("expected a JSON object, this line is not JSON (cut short, or not UTF-8)");
     if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());
     if (object.contains("text")) return add_text(object["text"]);
     if (is_text()) fail("earlier lines have a field 'text', this one has none");
