@@ -47,6 +47,9 @@ class Finder {
     // From the last to the first: whether an addition pays depends on what becomes of its readers.
     for (auto at = matches_.end(); at != matches_.begin();)
       if (--at; !pays(nodes[static_cast<size_t>(at->first)], at->second)) at = matches_.erase(at);
+    // An addition that stays one is made later than it would have been with its product: perhaps too late.
+    for (auto at = matches_.begin(); at != matches_.end();)
+      at = made_at(at->second.addend) < position(*at->second.product) ? std::next(at) : matches_.erase(at);
     return std::move(matches_);
   }
 

@@ -53,6 +53,7 @@ NodeId source_of(const Graph& graph, ValueId value) {
 
 FusionGroups::FusionGroups(const Graph& graph)
     : graph_(graph), group_of_(graph.nodes().size()), readers_(graph.nodes().size()) {
+  for (size_t i = 0; i < graph.nodes().size(); ++i) extents_.push_back({static_cast<int32_t>(i)});
   start_groups();
   // From the end: a value that only a late node reads is made next to it, not next to what it is made of.
   for (size_t i = graph.nodes().size(); i-- > 0;) {
@@ -102,11 +103,18 @@ void FusionGroups::try_merge(NodeId producer, NodeId consumer) {
   second.members = std::move(members);
   for (NodeId member : first.members) group_of_[index(member)] = b;
   first.members.clear();
+  note_extent(second);
+}
+
+void FusionGroups::note_extent(const FusionGroup& group) {
+  const NodeId last = group.members.back();
+  for (size_t i = index(group.members.front()); i < extents_.size() && extents_[i] < last; ++i)
+    extents_[i] = last;
 }
 
 // Whether a path leads from group `from` to group `to` through another group (or, if `directly`, at all).
 bool FusionGroups::reaches(size_t from, size_t to, bool directly) const {
-  const NodeId last = groups_[to].members.back();
+  const NodeId end = extents_[index(groups_[to].members.back())];
   std::vector<bool> seen(groups_.size());
   std::vector<size_t> open{from};
   seen[from] = true;
@@ -117,7 +125,7 @@ bool FusionGroups::reaches(size_t from, size_t to, bool directly) const {
       for (NodeId reader : readers_[index(member)]) {
         const size_t next = index_of(reader);
         if (next == to && (directly || group != from)) return true;
-        if (next == to || seen[next] || groups_[next].members.front() > last) continue;
+        if (next == to || seen[next] || groups_[next].members.front() > end) continue;
         seen[next] = true;
         open.push_back(next);
       }

@@ -31,11 +31,15 @@ class FusionGroups {
   void start_groups();
   void try_merge(NodeId producer, NodeId consumer);
   bool reaches(size_t from, size_t to, bool directly) const;
+  void note_extent(const FusionGroup& group);
 
   const Graph& graph_;
   std::vector<size_t> group_of_;  // by node
   std::vector<FusionGroup> groups_;
   std::vector<std::vector<NodeId>> readers_;  // by node: who depends on it, seen through free nodes
+  // By node: the last member of all groups that begin there or before. Only behind it is there no way back: a
+  // group that is entered at a late member goes on from its early ones, too.
+  std::vector<NodeId> extents_;
 };
 
 // The node whose result `value` shows, seen through expansions and through reshapes that only give a

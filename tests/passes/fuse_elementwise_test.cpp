@@ -65,6 +65,33 @@ TEST(FuseElementwise, NeverMakesACycle) {
   })");
 }
 
+// The way from a to c leads through t's region: it is entered at u, behind c, and left at t, before c.
+TEST(FuseElementwise, NeverMakesACycleThroughAnEarlierMemberOfAnotherRegion) {
+  expect_fused(R"(entry f(x: f32[3,4], y: f32[3,4], d: f32[3,4]) {
+    %a = exp(y)
+    %p = permute(x) {axes=(1,0)}
+    %t = tanh(%p)
+    %q = permute(%t) {axes=(1,0)}
+    %c = mul(%a, %q)
+    %g = mul(d, %a)
+    %r = permute(%g) {axes=(1,0)}
+    %s = square(%t)
+    %u = mul(%r, %s)
+    return c = %c
+    return u = %u
+  })",
+               R"(entry f(x: f32[3,4], y: f32[3,4], d: f32[3,4]) {
+    %p = permute(x) {axes=(1,0)}
+    %fused = fused(y, d) {body=("exp %0", "mul %1 %2"), outputs=(2,3)}
+    %r = permute(%fused:1) {axes=(1,0)}
+    %fused_1 = fused(%p, %r) {body=("tanh %0", "square %2", "mul %1 %3"), outputs=(2,4)}
+    %q = permute(%fused_1) {axes=(1,0)}
+    %c = mul(%fused, %q)
+    return c = %c
+    return u = %fused_1:1
+  })");
+}
+
 TEST(FuseElementwise, ReductionsOverTheLastAxisJoin) {
   expect_fused(R"(entry f(x: f32[4,8]) {
     %m = max(x) {axes=(1), keep_dims=true}

@@ -342,6 +342,16 @@ TEST(FuseAddend, SumsStandWhereProductsStood) {
                " return y = %matmul\n return z = %matmul_1\n return e = %e");
 }
 
+// s would have been made with p's product, before q; as an addition (one with w, for nothing) it comes too
+// late.
+TEST(FuseAddend, SumsThatStayAdditionsMayComeTooLateForTheNextProduct) {
+  const char* inputs = "x: f32[3,3], d: f32[3,3]";
+  expect_untouched(
+      fuse_addend, inputs,
+      "%w = exp(x)\n %p = matmul(d, x)\n %q = matmul(x, d)\n %s = add(%w, %p)\n %t = add(%s, %q)\n"
+      " return t = %t");
+}
+
 TEST(FuseAddend, LeavesOthersAlone) {
   const char* inputs = "x: f32[2,3], w: f32[4,3], r: f32[2,4], row: f32[4], wide: f32[5,2,4]";
   const auto untouched = [&](const std::string& body) { expect_untouched(fuse_addend, inputs, body); };
