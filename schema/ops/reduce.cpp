@@ -94,7 +94,7 @@ std::vector<TensorType> Mean::infer(Types in) const {
 }
 
 void Mean::grad(GradientContext& g) const {
-  const Shape& shape = g.input(0).shape();
+  const Shape shape = g.input(0).shape();
   const Value dy = widened(g.dy());
   const Value share = cast(dy / count_like(dy, reduced_count(shape, axes)), g.dy().dtype());
   g.set(0, spread(share, shape, axes));
@@ -140,7 +140,7 @@ std::vector<TensorType> LogSumExp::infer(Types in) const {
 
 // dx = dy * exp(x - y). A row of nothing but -inf gets zeros.
 void LogSumExp::grad(GradientContext& g) const {
-  const Shape& shape = g.input(0).shape();
+  const Shape shape = g.input(0).shape();
   const Value x = widened(g.input(0)), y = widened(kept(g.output(), shape, axes));
   const Value finite =
       where(eq(y, scalar_like(y, -std::numeric_limits<double>::infinity())), scalar_like(y, 0.0), y);

@@ -100,7 +100,7 @@ std::vector<TensorType> Concat::infer(Types in) const {
 void Concat::grad(GradientContext& g) const {
   Dim start(0);
   for (int i = 0; i < g.num_inputs(); ++i) {
-    const Dim& length = g.input(i).dim(axis);
+    const Dim length = g.input(i).dim(axis);
     if (g.wants(i)) g.set(i, narrow(g.dy(), axis, start, length));
     start = start + length;
   }
