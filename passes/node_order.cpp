@@ -1,6 +1,7 @@
 #include "passes/node_order.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -65,6 +66,7 @@ class GreedyOrder {
       : graph_(graph),
         variation_(variation),
         readers_(graph.values().size()),
+        overwriters_(graph.nodes().size()),
         waiting_(graph.nodes().size(), 0),
         left_(graph.values().size(), 0) {
     for (size_t i = 0; i < graph.nodes().size(); ++i)
@@ -76,6 +78,7 @@ class GreedyOrder {
     for (const NamedValue& output : graph.outputs())
       ++left_[static_cast<size_t>(output.value.index)];  // never freed
     for (const StateUpdate& update : graph.updates()) ++left_[static_cast<size_t>(update.value.index)];
+    hold_updates_back();
   }
 
   std::vector<NodeId> run() {
@@ -93,6 +96,25 @@ class GreedyOrder {
 
  private:
   using Key = std::tuple<int64_t, uint32_t, int32_t>;  // growth of live bytes; a turn; then the graph's order
+
+  // A state can be updated in place once the last reader of its old value is done. Readers that stand behind
+  // the update may need it, and are not waited for.
+  void hold_updates_back() {
+    std::map<int32_t, ValueId> states;
+    for (size_t i = 0; i < graph_.values().size(); ++i)
+      if (graph_.values()[i].kind == ValueKind::kState)
+        states[graph_.values()[i].index] = {static_cast<int32_t>(i)};
+    for (const StateUpdate& update : graph_.updates()) {
+      const ValueInfo& value = graph_.value(update.value);
+      const auto state = states.find(update.state);
+      if (value.kind != ValueKind::kNode || state == states.end()) continue;
+      for (NodeId reader : readers_[static_cast<size_t>(state->second.index)]) {
+        if (reader >= value.producer) continue;
+        overwriters_[at(reader)].push_back(value.producer);
+        ++waiting_[at(value.producer)];
+      }
+    }
+  }
 
   std::vector<ValueId> distinct_inputs(NodeId id) const {
     std::vector<ValueId> inputs = graph_.node(id).inputs;
@@ -120,6 +142,8 @@ class GreedyOrder {
     for (ValueId output : graph_.node(id).outputs)
       for (NodeId reader : readers_[static_cast<size_t>(output.index)])
         if (--waiting_[at(reader)] == 0) ready_.insert(key(reader));
+    for (NodeId update : overwriters_[at(id)])
+      if (--waiting_[at(update)] == 0) ready_.insert(key(update));
   }
 
   // One reader less: the last one left now frees it, so its key changes.
@@ -134,9 +158,10 @@ class GreedyOrder {
 
   const Graph& graph_;
   const uint32_t variation_;
-  std::vector<std::vector<NodeId>> readers_;  // by value
-  std::vector<int> waiting_;                  // by node: inputs not made yet
-  std::vector<int> left_;                     // by value: readers that have not run
+  std::vector<std::vector<NodeId>> readers_;      // by value
+  std::vector<std::vector<NodeId>> overwriters_;  // by node: updates that wait for it
+  std::vector<int> waiting_;  // by node: inputs not made yet, and readers of the state it updates
+  std::vector<int> left_;     // by value: readers that have not run
   std::set<Key> ready_;
 };
 
