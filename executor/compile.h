@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "executor/session.h"
+#include "passes/weight_split.h"
 #include "schema/target.h"
 
 namespace genesis {
@@ -12,10 +13,12 @@ namespace genesis {
 struct CompiledEntry {
   std::unique_ptr<Model> work;  // owns the constants that folding made
   Plan plan;
+  passes::WeightSplit split;  // states whose halves the plan works with, which `work` has; empty: none
 };
 
-// Throws Error that names the entry point and the node when the target cannot run it.
+// Throws Error that names the entry point and the node when the target cannot run it. States are split where
+// the entry point updates such as are worth it, or where they `are_split` already.
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
-                            const Target& target, const SessionOptions& options);
+                            const Target& target, const SessionOptions& options, bool are_split = false);
 
 }  // namespace genesis

@@ -94,6 +94,7 @@ class Session::Impl {
   NamedTensors result() {
     if (!started_.compiled) fail("there is no result: start() a run first");
     const Started done = std::exchange(started_, {});
+    const auto until_read = std::exchange(outlived_, {});
     device_->enter([&] { done.compiled->runner->wait(); });
     return outputs(*done.compiled);
   }
@@ -167,16 +168,18 @@ class Session::Impl {
                           name, name_of(*found), found->index);
     };
     for (const PlanPort& port : compiled.plan.inputs) look("input", port.name, read(compiled, port));
-    for (size_t i = 0; i < compiled.memory.states.size(); ++i)
-      if (compiled.memory.states[i])
-        look("state", model_->states()[i].name, states_.copy(static_cast<int32_t>(i)));
+    for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i)
+      if (compiled.memory.states[static_cast<size_t>(states_.home(i))])
+        look("state", model_->state(i).name, states_.copy(i));
     return text;
   }
 
   std::unique_ptr<Compiled> make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_unique<Compiled>();
     const Clock::time_point start = Clock::now();
-    CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_);
+    CompiledEntry made =
+        compile_entry(*model_, entry, bindings, device_->target(), options_, with_halves_ != nullptr);
+    if (!made.split.empty() && !with_halves_) split_states(made.split);
     compiled->work = std::move(made.work);
     compiled->plan = std::move(made.plan);
     check_fits(compiled->plan);
@@ -185,6 +188,16 @@ class Session::Impl {
     spdlog::debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
                   compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
     return compiled;
+  }
+
+  // All entry points share the states, so those compiled before are compiled again when they run next.
+  void split_states(const passes::WeightSplit& split) {
+    with_halves_ = Model::with_tables_of(*model_);
+    passes::add_halves(*with_halves_, split);
+    device_->enter([&] { states_.split(*with_halves_, split, started_.compiled ? &outlived_ : nullptr); });
+    ++generation_;
+    for (auto& [key, compiled] : compiled_)
+      if (compiled) retired_.push_back(std::move(compiled));
   }
 
   void point_at_memory(Compiled& compiled, const NamedTensors& inputs) {
@@ -220,7 +233,7 @@ class Session::Impl {
 
   void bind_tables(Compiled& compiled) {
     compiled.memory.arena = arena_.get();
-    compiled.memory.states.assign(model_->states().size(), nullptr);
+    compiled.memory.states.assign(compiled.work->states().size(), nullptr);
     compiled.memory.constants.assign(compiled.work->tensors().size(), nullptr);
     for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
       const auto at = static_cast<size_t>(ref.index);
@@ -293,6 +306,9 @@ class Session::Impl {
   int64_t arena_bytes_ = 0;
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   std::map<std::pair<std::string, Bindings>, std::unique_ptr<Compiled>> compiled_;
+  std::vector<std::unique_ptr<Compiled>> retired_;  // their plans stay valid, they do not run
+  std::unique_ptr<Model> with_halves_;              // the model's tables, once states are split
+  std::vector<DeviceMemory> outlived_;              // what the started run's outputs may lie in
   Started started_;
 };
 

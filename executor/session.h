@@ -27,7 +27,9 @@ struct SessionOptions {
   int threads = 0;                        // 0: all cores
   bool optimise = true;                   // run the pass pipeline
   std::set<std::string> disabled_passes;  // also the steps of memory planning (passes::kPlanSwitches)
-  bool find_nonfinite = false;            // stop at the first node that makes a NaN or an infinity
+  // Whether bf16 training keeps weights as halves (passes/weight_split.h); empty: as suits the device.
+  std::optional<bool> split_weights;
+  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
   // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
   // again in the backward pass (passes/remat.h). Empty: what the model's metadata say ("memory_budget"), or
   // no limit.

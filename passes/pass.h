@@ -16,12 +16,17 @@
 
 namespace genesis::passes {
 
+struct WeightSplit;
+
 // What a pass may know besides the graph.
 struct PassContext {
   const Target* target = nullptr;               // null: rewrites that suit every device
   int64_t max_folded_bytes = int64_t{1} << 20;  // constant folding makes no tensor larger than this
-  // What the arena of a training step may take, bytes; 0: as little as can be reached. Empty: whatever it takes.
+  // What the arena of a training step may take, bytes; 0: as little as can be reached. Empty: whatever it
+  // takes.
   std::optional<int64_t> memory_budget;
+  // The weights that are kept as halves (passes/weight_split.h); null: none.
+  const WeightSplit* split = nullptr;
   // Called for every hit of a named rewrite with the node that came out, to trace what a pass does.
   std::function<void(std::string_view rewrite, const std::string& node)> on_rewrite;
 };

@@ -30,6 +30,7 @@
 #include "passes/recompute_outputs.h"
 #include "passes/remat.h"
 #include "passes/simplify.h"
+#include "passes/split_weights.h"
 #include "schema/model.h"
 
 namespace genesis::passes {
@@ -59,6 +60,7 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
+    {"split_weights", "first: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "layers make the same masks and positions; now they are one", eliminate_common_subexpressions},
@@ -71,7 +73,8 @@ constexpr Pass kInference[] = {
      fuse_linear_cross_entropy},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},
-    {"fuse_cached_attention", "before pack_attention, whose operands it does not know", fuse_cached_attention},
+    {"fuse_cached_attention", "before pack_attention, whose operands it does not know",
+     fuse_cached_attention},
     {"pack_attention", "after simplify: it knows one layout", pack_attention},
     {"merge_linear",
      "after the passes that change single layers: those alike in all but weights become one step",
@@ -79,12 +82,14 @@ constexpr Pass kInference[] = {
     {"fuse_addend",
      "after merge_linear, which takes plain layers; before fuse_elementwise, which would take the addition",
      fuse_addend},
-    {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once", fuse_norm_linear},
+    {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once",
+     fuse_norm_linear},
     {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
     {"dce", "last: nothing unread is run", eliminate_dead_code},
 };
 
 constexpr Pass kTraining[] = {
+    {"split_weights", "first: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "gradient rules compute again what the forward pass has", eliminate_common_subexpressions},

@@ -91,7 +91,8 @@ void Rewriter::end_nodes_from() {
 
 Graph Rewriter::finish() {
   for (const NamedValue& output : old_.outputs()) graph_.add_output(output.name, map(output.value));
-  for (const StateUpdate& update : old_.updates()) graph_.add_update(update.state, map(update.value));
+  for (const StateUpdate& update : old_.updates())
+    if (!dropped_updates_.contains(update.state)) graph_.add_update(update.state, map(update.value));
   return std::move(graph_);
 }
 

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "schema/model.h"
 #include "schema/target.h"
@@ -44,12 +45,16 @@ class Rewriter {
     begin_nodes_from(nodes);
   }
 
+  // The state keeps its value: the new graph has no update of it.
+  void drop_update(int32_t state) { dropped_updates_.insert(state); }
+
   Graph finish();  // maps outputs and updates
 
  private:
   const Graph& old_;
   Graph graph_;
   std::vector<Value> new_values_;  // by old value id
+  std::set<int32_t> dropped_updates_;
   bool in_scope_ = false;
 };
 

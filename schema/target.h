@@ -18,9 +18,11 @@ struct KernelQuery {
 };
 
 struct Target {
-  std::string device = "cpu";     // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;         // of every buffer in the arena, bytes
-  bool groups_small_work = false;  // starting a kernel is dear: casts of all weights are one node, updates too
+  std::string device = "cpu";  // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;      // of every buffer in the arena, bytes
+  bool groups_small_work =
+      false;                      // starting a kernel is dear: casts of all weights are one node, updates too
+  bool splits_weights = false;    // weights of bf16 training are kept as halves, instead of cast every step
   int64_t merge_linear_rows = 0;  // linear layers that share x are one step where x has at most so many rows
   // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;

@@ -12,6 +12,7 @@
 #include "passes/pipelines.h"
 #include "passes/plan_csv.h"
 #include "passes/train_step.h"
+#include "passes/weight_split.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/text.h"
@@ -128,8 +129,13 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   context.target = &target;
   passes::PipelineOptions options = pipeline_options(flags);
   options.reports = &reports;
+  // A file's states are what its author made them; what a session would do to them is only looked at.
+  passes::WeightSplit split;
+  if (target.splits_weights && flags.output.empty()) split = passes::find_split(model);
+  passes::add_halves(model, split);
   for (const std::string& name : chosen_entries(flags, model)) {
     const Graph& entry = std::as_const(model).entry(name);
+    context.split = passes::updates_halves(entry, split) ? &split : nullptr;
     model.replace_entry(passes::run_passes(entry, passes::pipeline_for(entry), context, options));
   }
 }

@@ -101,7 +101,7 @@ struct Needs {
   int64_t peak() const { return arena + states + constants + inputs; }  // the workspace lies in the arena
 };
 
-Needs needs_of(const Plan& plan, const Model& model, const Model& work) {
+Needs needs_of(const Plan& plan, const Model& work) {
   Needs needs{.entry = plan.entry, .arena = plan.arena_bytes};
   std::set<int32_t> states(plan.written_states.begin(), plan.written_states.end()), constants;
   for (const Step& step : plan.steps) {
@@ -111,7 +111,7 @@ Needs needs_of(const Plan& plan, const Model& model, const Model& work) {
         if (ref.space == Space::kState || ref.space == Space::kConstant)
           (ref.space == Space::kState ? states : constants).insert(ref.index);
   }
-  for (int32_t state : states) needs.states += model.state(state).type.bytes();
+  for (int32_t state : states) needs.states += work.state(state).type.bytes();
   for (int32_t tensor : constants)
     needs.constants += work.tensors()[static_cast<size_t>(tensor)].tensor.bytes();
   for (const PlanPort& port : plan.inputs) needs.inputs += port.type.bytes();
@@ -134,7 +134,7 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model) {
     if (!std::all_of(symbols.begin(), symbols.end(), known)) continue;
     const CompiledEntry made =
         compile_entry(model, entry->name(), sizes, target, {.memory_budget = flags.memory.bytes()});
-    needs.push_back(needs_of(made.plan, model, *made.work));
+    needs.push_back(needs_of(made.plan, *made.work));
   }
   if (needs.empty()) fail("no entry point has all its sizes: give them by --size SYMBOL=SIZE");
   return needs;

@@ -28,6 +28,7 @@ Target cuda_target(int device) {
   target.alignment = 256;
   target.merge_linear_rows = 8;  // what one kernel takes, reading the weights once
   target.groups_small_work = true;
+  target.splits_weights = true;
   target.can_run = [](const KernelQuery& query) { return why_not(kernels_for(query.op.name()), query); };
   target.scratch_bytes = [](const KernelQuery& query) {
     return scratch_bytes(kernels_for(query.op.name()), query);

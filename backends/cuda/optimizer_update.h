@@ -3,15 +3,17 @@
 #pragma once
 
 #include "backends/cuda/wide_vector.h"
+#include "schema/halves.h"
 
 namespace genesis::cuda {
 
 constexpr int64_t kUpdateChunk = 16 << 10;  // elements of one block
 
-// One parameter. m and v are f32 (f64 with an f64 parameter) or null; outputs may be the inputs.
+// One parameter. m and v are f32 (f64 with an f64 parameter) or null; outputs may be the inputs. Of an f32
+// kept as halves p is the upper one.
 struct UpdateTensor {
-  const void *p = nullptr, *g = nullptr, *m = nullptr, *v = nullptr;
-  void *p_out = nullptr, *m_out = nullptr, *v_out = nullptr;
+  const void *p = nullptr, *lower = nullptr, *g = nullptr, *m = nullptr, *v = nullptr;
+  void *p_out = nullptr, *lower_out = nullptr, *m_out = nullptr, *v_out = nullptr;
   int64_t n = 0;
   double weight_decay = 0;
   DType gradient_dtype = DType::f32;
@@ -122,6 +124,11 @@ struct MomentumRule {
   }
 };
 
+// a * b + c, rounded once. Spelled out, so that kernels of other storage give the same bits: which product
+// goes with which sum would otherwise be the compiler's choice.
+__device__ __forceinline__ float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
+
 template <class W>
 struct AdamRule {
   static constexpr bool kM = true, kV = true;
@@ -137,10 +144,11 @@ struct AdamRule {
         inverse_root_correction(static_cast<W>(s.inverse_root_correction)),
         eps(static_cast<W>(o.eps)) {}
   __device__ void operator()(Slot<W>& s) const {
-    const W g = s.g * scale + s.p * weight_decay;
-    s.m += (g - s.m) * fresh1;
-    s.v = s.v * beta2 + g * g * fresh2;
-    s.p = s.p * shrink - step_size * (s.m / (sqrt(s.v) * inverse_root_correction + eps));
+    const W g = multiply_add(s.p, weight_decay, s.g * scale);
+    s.m = multiply_add(g - s.m, fresh1, s.m);
+    s.v = multiply_add(s.v, beta2, g * g * fresh2);
+    const W root = multiply_add(sqrt(s.v), inverse_root_correction, eps);
+    s.p = multiply_add(-step_size, s.m / root, s.p * shrink);
   }
 };
 
@@ -163,13 +171,59 @@ struct LionRule {
   }
 };
 
+// A parameter stored as T: elements [i, i + N), where i is a multiple of N.
+template <class T>
+struct Stored {
+  using W = wide_t<T>;
+  template <int N>
+  static __device__ __forceinline__ void read(const UpdateTensor& t, int64_t i, W (&p)[N]) {
+    const auto stored = reinterpret_cast<const Pack<T, N>*>(t.p)[i / N];
+#pragma unroll
+    for (int j = 0; j < N; ++j) p[j] = widen(stored.at[j]);
+  }
+  template <int N>
+  static __device__ __forceinline__ void write(const UpdateTensor& t, int64_t i, const W (&p)[N]) {
+    Pack<T, N> stored;
+#pragma unroll
+    for (int j = 0; j < N; ++j) stored.at[j] = narrow<T>(p[j]);
+    reinterpret_cast<Pack<T, N>*>(t.p_out)[i / N] = stored;
+  }
+};
+
+// An f32 as halves.
+template <>
+struct Stored<Halves> {
+  using W = float;
+  template <int N>
+  static __device__ __forceinline__ void read(const UpdateTensor& t, int64_t i, W (&p)[N]) {
+    using P = Pack<uint16_t, N>;
+    const P upper = reinterpret_cast<const P*>(t.p)[i / N],
+            lower = reinterpret_cast<const P*>(t.lower)[i / N];
+#pragma unroll
+    for (int j = 0; j < N; ++j) p[j] = __uint_as_float(join_halves({upper.at[j], lower.at[j]}));
+  }
+  template <int N>
+  static __device__ __forceinline__ void write(const UpdateTensor& t, int64_t i, const W (&p)[N]) {
+    using P = Pack<uint16_t, N>;
+    P upper, lower;
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const Halves halves = split_halves(__float_as_uint(p[j]));
+      upper.at[j] = halves.upper;
+      lower.at[j] = halves.lower;
+    }
+    reinterpret_cast<P*>(t.p_out)[i / N] = upper;
+    reinterpret_cast<P*>(t.lower_out)[i / N] = lower;
+  }
+};
+
 // Elements [i, i + N), where i is a multiple of N.
 template <class T, int N, class Rule>
 __device__ __forceinline__ void update_pack(const UpdateTensor& t, const Rule& rule, bool skip, int64_t i) {
-  using W = wide_t<T>;
-  using P = Pack<T, N>;
+  using W = typename Stored<T>::W;
   using State = Pack<W, N>;
-  P p = reinterpret_cast<const P*>(t.p)[i / N];
+  W p[N];
+  Stored<T>::read(t, i, p);
   State m{}, v{};
   W g[N];
   WideVector{t.g, t.gradient_dtype}.at(i / N, W(0), g);
@@ -177,13 +231,13 @@ __device__ __forceinline__ void update_pack(const UpdateTensor& t, const Rule& r
   if constexpr (Rule::kV) v = reinterpret_cast<const State*>(t.v)[i / N];
 #pragma unroll
   for (int j = 0; j < N; ++j) {
-    Slot<W> slot{widen(p.at[j]), g[j], m.at[j], v.at[j]};
+    Slot<W> slot{p[j], g[j], m.at[j], v.at[j]};
     if (!skip) rule(slot);
-    p.at[j] = narrow<T>(slot.p);
+    p[j] = slot.p;
     m.at[j] = slot.m;
     v.at[j] = slot.v;
   }
-  reinterpret_cast<P*>(t.p_out)[i / N] = p;
+  Stored<T>::write(t, i, p);
   if constexpr (Rule::kM) reinterpret_cast<State*>(t.m_out)[i / N] = m;
   if constexpr (Rule::kV) reinterpret_cast<State*>(t.v_out)[i / N] = v;
 }
@@ -208,7 +262,7 @@ __global__ void __launch_bounds__(kThreads) update_kernel(const __grid_constant_
   if (threadIdx.x == 0) scalars.read(table.options);
   __syncthreads();
   const UpdateTensor& t = entry_of_block(table.tensors, table.count);
-  const RuleOf<wide_t<T>> rule(table.options, t, scalars);
+  const RuleOf<typename Stored<T>::W> rule(table.options, t, scalars);
   const int64_t first = (blockIdx.x - t.first_chunk) * kUpdateChunk, last = min(t.n, first + kUpdateChunk);
   const int64_t packed = last / N * N;
 #pragma unroll 2

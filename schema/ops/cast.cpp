@@ -60,13 +60,20 @@ void CastGroup::grad(GradientContext& g) const {
   }
 }
 
+std::vector<TensorType> JoinHalves::infer(Types in) const {
+  if (in[0].dtype != DType::bf16 || in[1].dtype != DType::i16 || !(in[0].shape == in[1].shape))
+    fail("join_halves takes bf16 and i16 of one shape, got {} and {}", in[0].to_string(), in[1].to_string());
+  return {{DType::f32, in[0].shape}};
+}
+
 }  // namespace ops
 
 namespace {
 
 constexpr OpDef kCast = make_op<ops::Cast>();
 constexpr OpDef kCastGroup = make_op<ops::CastGroup>();
-constexpr const OpDef* kOps[] = {&kCast, &kCastGroup};
+constexpr OpDef kJoinHalves = make_op<ops::JoinHalves>();
+constexpr const OpDef* kOps[] = {&kCast, &kCastGroup, &kJoinHalves};
 
 }  // namespace
 
@@ -87,5 +94,7 @@ std::vector<Value> cast_group(const std::vector<std::vector<Value>>& results, DT
   }
   return emit_node(kCastGroup, to_attributes(op), inputs);
 }
+
+Value join_halves(Value upper, Value lower) { return emit_node(kJoinHalves, {}, {upper, lower})[0]; }
 
 }  // namespace genesis

@@ -1,5 +1,5 @@
-// Conversion between dtypes: of one tensor, or of many reals by one node. Reals to integers truncate toward
-// zero; anything to bool is x != 0.
+// Conversion between dtypes: of one tensor, of many reals by one node, or from two halves. Reals to integers
+// truncate toward zero; anything to bool is x != 0.
 #pragma once
 
 #include "schema/graph.h"
@@ -41,10 +41,23 @@ struct CastGroup {
   void grad(GradientContext& g) const;
 };
 
+// An f32 from its halves (schema/halves.h).
+struct JoinHalves {
+  static constexpr OpInfo info{.name = "join_halves",
+                               .doc =
+                                   "The f32 whose upper half, as bf16, and lower 16 bits, as i16, are given; "
+                                   "rounding went away from zero where it was between two.",
+                               .inputs = {2, 2},
+                               .precision = Precision::kExact};
+  static void fields(auto&, auto&&) {}
+  std::vector<TensorType> infer(Types in) const;
+};
+
 }  // namespace ops
 
 Value cast(Value x, DType dtype);  // x itself when it already has that dtype
 // Of each list the concatenation along axis 0, as `dtype`.
 std::vector<Value> cast_group(const std::vector<std::vector<Value>>& results, DType dtype);
+Value join_halves(Value upper, Value lower);
 
 }  // namespace genesis

@@ -106,6 +106,46 @@ std::vector<InPlace> AdamUpdateGroup::in_place(Types, Types outputs) const {
   return pairs;
 }
 
+std::vector<TensorType> AdamUpdateHalves::infer(Types in) const {
+  const auto halves = parts.size(), n = weight_decays.size(), upper = static_cast<size_t>(first_upper());
+  const auto gradient = static_cast<size_t>(first_gradient());
+  if (n == 0 || in.size() != gradient + 3 * n)
+    fail("the attributes ask for {} inputs for {} parameters, {} were given", gradient + 3 * n, n, in.size());
+  check_real_scalar(in[0], "lr");
+  check_step(in[1]);
+  if (has_scale) check_real_scalar(in[2], "scale");
+  check_skip(skip_nonfinite, has_scale);
+  size_t parameter = 0;
+  for (size_t i = 0; i < halves; ++i) {
+    const TensorType &high = in[upper + i], &low = in[upper + halves + i];
+    if (high.dtype != DType::bf16 || low.dtype != DType::i16 || !(high.shape == low.shape))
+      fail("the halves must be bf16 and i16 of one shape, got {} and {}", high.to_string(), low.to_string());
+    Dim held(0);
+    for (int64_t part = 0; part < parts[i]; ++part, ++parameter) {
+      if (parameter == n) fail("the parts ask for more than the {} parameters given", n);
+      const TensorType as_f32{DType::f32, in[gradient + parameter].shape};
+      check_parameter(as_f32, in[gradient + parameter]);
+      check_state(as_f32, in[gradient + n + parameter], "m");
+      check_state(as_f32, in[gradient + 2 * n + parameter], "v");
+      held = held + as_f32.shape.numel();
+    }
+    if (!(held == high.shape.numel()))
+      fail("halves of {} are to hold parameters of {} elements", high.to_string(), held.to_string());
+  }
+  if (parameter != n) fail("the parts ask for {} parameters, {} were given", parameter, n);
+  std::vector<TensorType> out(in.begin() + static_cast<std::ptrdiff_t>(upper),
+                              in.begin() + static_cast<std::ptrdiff_t>(gradient));
+  out.insert(out.end(), in.begin() + static_cast<std::ptrdiff_t>(gradient + n), in.end());
+  return out;
+}
+
+std::vector<InPlace> AdamUpdateHalves::in_place(Types, Types outputs) const {
+  std::vector<InPlace> pairs;
+  for (int i = 0; i < static_cast<int>(outputs.size()); ++i)
+    pairs.push_back({i, first_upper() + (i < 2 * num_halves() ? i : i + num_parameters())});
+  return pairs;
+}
+
 std::vector<TensorType> SumSquares::infer(Types in) const {
   DType dtype = DType::f32;
   for (const TensorType& x : in) {
@@ -127,9 +167,11 @@ namespace {
 constexpr OpDef kSgdUpdate = make_op<ops::SgdUpdate>();
 constexpr OpDef kAdamUpdate = make_op<ops::AdamUpdate>();
 constexpr OpDef kAdamUpdateGroup = make_op<ops::AdamUpdateGroup>();
+constexpr OpDef kAdamUpdateHalves = make_op<ops::AdamUpdateHalves>();
 constexpr OpDef kLionUpdate = make_op<ops::LionUpdate>();
 constexpr OpDef kSumSquares = make_op<ops::SumSquares>();
-constexpr const OpDef* kOps[] = {&kSgdUpdate, &kAdamUpdate, &kAdamUpdateGroup, &kLionUpdate, &kSumSquares};
+constexpr const OpDef* kOps[] = {&kSgdUpdate,        &kAdamUpdate, &kAdamUpdateGroup,
+                                 &kAdamUpdateHalves, &kLionUpdate, &kSumSquares};
 
 void append(std::vector<Value>& inputs, Value optional) {
   if (optional) inputs.push_back(optional);
@@ -176,6 +218,32 @@ std::vector<AdamResult> adam_update_group(const std::vector<AdamOperands>& opera
   const size_t n = operands.size();
   std::vector<AdamResult> results;
   for (size_t i = 0; i < n; ++i) results.push_back({out[i], out[n + i], out[2 * n + i]});
+  return results;
+}
+
+std::vector<AdamHalvesResult> adam_update_halves(const std::vector<AdamHalves>& operands, Value lr,
+                                                 Value step, const AdamOptions& options, Value scale) {
+  ops::AdamUpdateHalves op{options.beta1, options.beta2,          options.eps, options.decoupled,
+                           bool(scale),   options.skip_nonfinite, {},          {}};
+  std::vector<Value> inputs = {lr, step};
+  append(inputs, scale);
+  for (const AdamHalves& halves : operands) inputs.push_back(halves.upper);
+  for (const AdamHalves& halves : operands) inputs.push_back(halves.lower);
+  for (const auto field : {&AdamOperands::gradient, &AdamOperands::m, &AdamOperands::v})
+    for (const AdamHalves& halves : operands)
+      for (const AdamOperands& each : halves.parameters) inputs.push_back(each.*field);
+  for (const AdamHalves& halves : operands) {
+    op.parts.push_back(static_cast<int64_t>(halves.parameters.size()));
+    for (const AdamOperands& each : halves.parameters) op.weight_decays.push_back(each.weight_decay);
+  }
+  const auto out = emit_node(kAdamUpdateHalves, to_attributes(op), inputs);
+  const size_t count = operands.size(), n = op.weight_decays.size();
+  std::vector<AdamHalvesResult> results;
+  for (size_t i = 0, m = 2 * count; i < count; ++i) {
+    results.push_back({out[i], out[count + i], {}});
+    for (size_t part = 0; part < operands[i].parameters.size(); ++part, ++m)
+      results.back().parameters.push_back({{}, out[m], out[n + m]});
+  }
   return results;
 }
 

@@ -82,6 +82,38 @@ struct AdamUpdateGroup {
   std::vector<InPlace> in_place(Types inputs, Types outputs) const;
 };
 
+// lr, step, [scale], uppers..., lowers..., gradients..., m..., v... -> uppers..., lowers..., m..., v...:
+// adam_update of f32 parameters that are kept as halves (schema/halves.h). Halves i hold the next parts[i]
+// parameters, one behind the other; gradients, m, v and weight decays are there by parameter.
+struct AdamUpdateHalves {
+  static constexpr OpInfo info{.name = "adam_update_halves",
+                               .doc =
+                                   "adam_update of f32 parameters kept as halves: halves i, a bf16 and an "
+                                   "i16, hold `parts[i]` parameters.",
+                               .inputs = {7, kVariadic},
+                               .precision = Precision::kF32};
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool decoupled = true, has_scale = false, skip_nonfinite = false;
+  std::vector<int64_t> parts;         // by halves: how many parameters
+  std::vector<double> weight_decays;  // by parameter
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("eps", self.eps);
+    visit("decoupled", self.decoupled);
+    visit("has_scale", self.has_scale);
+    visit("skip_nonfinite", self.skip_nonfinite);
+    visit("parts", self.parts);
+    visit("weight_decays", self.weight_decays);
+  }
+  int num_halves() const { return static_cast<int>(parts.size()); }
+  int num_parameters() const { return static_cast<int>(weight_decays.size()); }
+  int first_upper() const { return 2 + has_scale; }  // among the inputs
+  int first_gradient() const { return first_upper() + 2 * num_halves(); }
+  std::vector<TensorType> infer(Types in) const;
+  std::vector<InPlace> in_place(Types inputs, Types outputs) const;
+};
+
 // parameter, gradient, momentum, lr, [scale] -> parameter, momentum.
 struct LionUpdate {
   static constexpr OpInfo info{.name = "lion_update",
@@ -144,6 +176,18 @@ struct AdamOperands {
 // The updates of all of them with `options`, whose own weight decay is not used.
 std::vector<AdamResult> adam_update_group(const std::vector<AdamOperands>& operands, Value lr, Value step,
                                           const AdamOptions& options, Value scale = {});
+
+// Parameters that lie one behind the other in an upper and a lower half.
+struct AdamHalves {
+  Value upper, lower;
+  std::vector<AdamOperands> parameters;  // whose `parameter` is not used
+};
+struct AdamHalvesResult {
+  Value upper, lower;
+  std::vector<AdamResult> parameters;  // whose `parameter` is empty
+};
+std::vector<AdamHalvesResult> adam_update_halves(const std::vector<AdamHalves>& operands, Value lr,
+                                                 Value step, const AdamOptions& options, Value scale = {});
 
 struct LionOptions {
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;

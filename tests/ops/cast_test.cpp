@@ -1,9 +1,11 @@
 // Conversions between all dtypes, against plain C++ conversions.
 #include "schema/ops/cast.h"
 
+#include <bit>
 #include <cmath>
 #include <random>
 
+#include "schema/halves.h"
 #include "schema/ops/slice.h"
 #include "tests/op_harness.h"
 
@@ -129,6 +131,42 @@ TEST(CastGroup, RefusesWhatDoesNotFit) {
   expect_error(types({{DType::f32, {}}, {DType::f32, {}}}, DType::bf16), {"differ there only"});
   expect_error(types({{DType::i32, {2}}}, DType::bf16), {"takes reals", "i32[2]"});
   expect_error(types({{DType::f32, {2}}}, DType::i8), {"makes reals, not i8"});
+}
+
+// By both devices, in packs and one by one; the shared functions have tests of their own.
+TEST(JoinHalves, GivesTheNumberBack) {
+  for (const int64_t n : {1, 70001, 70004}) {
+    std::vector<float> values;
+    std::vector<bf16> upper;
+    std::vector<int16_t> lower;
+    for (int64_t i = 0; i < n; ++i) {
+      values.push_back(std::sin(static_cast<float>(i)) * 1e3f);
+      const Halves halves = split_halves(std::bit_cast<uint32_t>(values.back()));
+      upper.emplace_back().bits = halves.upper;
+      lower.push_back(static_cast<int16_t>(halves.lower));
+    }
+    for (const char* device : {"cpu", "cuda"}) {
+      if (device == std::string("cuda") && !why_no_cuda().empty()) continue;
+      const NamedTensors out =
+          run_graph({{"upper", Tensor::of<bf16>({n}, upper)}, {"lower", Tensor::of<int16_t>({n}, lower)}},
+                    [](const Inputs& x) {
+                      return std::vector<std::pair<std::string, Value>>{{"y", join_halves(x[0], x[1])}};
+                    },
+                    {.device = device});
+      const auto y = out.at("y").as<float>();
+      EXPECT_EQ(std::vector<float>(y.begin(), y.end()), values) << device;
+    }
+  }
+}
+
+TEST(JoinHalves, RefusesWhatDoesNotFit) {
+  const auto types = [](TensorType upper, TensorType lower) {
+    return [=] {
+      infer_case({upper, lower}, [](const Inputs& x) { return Outputs{join_halves(x[0], x[1])}; });
+    };
+  };
+  expect_error(types({DType::f16, {2}}, {DType::i16, {2}}), {"bf16 and i16", "f16[2]"});
+  expect_error(types({DType::bf16, {2}}, {DType::i16, {3}}), {"one shape", "i16[3]"});
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Optimizer updates, run for 20 steps beside a plain double loop of PyTorch's formulas; norms and clipping.
 #include "schema/ops/optimizer.h"
 
+#include <bit>
 #include <cmath>
 
+#include "schema/halves.h"
+#include "schema/ops/cast.h"
+#include "schema/ops/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -257,6 +261,125 @@ TEST(AdamUpdateGroup, IsTheUpdatesOfItsParameters) {
     for (const auto& [name, tensor] : one_by_one)
       EXPECT_EQ(together.at(name).to_doubles(), tensor.to_doubles()) << name;
   }
+}
+
+Tensor cosines(int64_t n, float by) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(by * std::cos(static_cast<float>(i)));
+  return Tensor::of<float>({n}, values);
+}
+
+// Upper and lower half of all, one behind the other.
+std::pair<Tensor, Tensor> halves_of(const std::vector<Tensor>& parameters) {
+  std::vector<bf16> upper;
+  std::vector<int16_t> lower;
+  for (const Tensor& parameter : parameters)
+    for (float value : parameter.as<float>()) {
+      const Halves halves = split_halves(std::bit_cast<uint32_t>(value));
+      upper.emplace_back().bits = halves.upper;
+      lower.push_back(static_cast<int16_t>(halves.lower));
+    }
+  const auto n = static_cast<int64_t>(upper.size());
+  return {Tensor::of<bf16>({n}, upper), Tensor::of<int16_t>({n}, lower)};
+}
+
+using Named = std::vector<std::pair<std::string, Value>>;
+
+void add_result(Named& named, const std::string& id, Value parameter, Value m, Value v) {
+  named.insert(named.end(), {{"p" + id, parameter}, {"m" + id, m}, {"v" + id, v}});
+}
+
+Named plain_updates(const std::vector<AdamHalves>& groups, Value lr, Value step, AdamOptions options,
+                    Value scale) {
+  Named named;
+  for (const AdamHalves& group : groups)
+    for (const AdamOperands& o : group.parameters) {
+      options.weight_decay = o.weight_decay;
+      const AdamResult r = adam_update(o.parameter, o.gradient, o.m, o.v, lr, step, options, scale);
+      add_result(named, std::to_string(named.size()), r.parameter, r.m, r.v);
+    }
+  return named;
+}
+
+Named halved_updates(const std::vector<AdamHalves>& groups, Value lr, Value step, const AdamOptions& options,
+                     Value scale) {
+  Named named;
+  for (const AdamHalvesResult& group : adam_update_halves(groups, lr, step, options, scale)) {
+    Dim row(0);
+    for (const AdamResult& r : group.parameters) {
+      const Dim n = r.m.dim(0);
+      add_result(named, std::to_string(named.size()),
+                 join_halves(narrow(group.upper, 0, row, n), narrow(group.lower, 0, row, n)), r.m, r.v);
+      row = row + n;
+    }
+  }
+  return named;
+}
+
+// Parameters one behind the other in halves: every bit as if each were an f32 of its own. Sizes that packs
+// divide and that they do not, a step that is skipped, on every device there is.
+TEST(AdamUpdateHalves, IsTheUpdatesOfItsParameters) {
+  const std::vector<std::vector<int64_t>> sizes = {{8, 16}, {70000}, {3, 5, 1}};
+  for (const bool aligned : {true, false})
+    for (const float scale : {0.5f, INFINITY})
+      for (const char* device : {"cpu", "cuda"}) {
+        if (device == std::string("cuda") && !why_no_cuda().empty()) continue;
+        std::vector<std::pair<std::string, Tensor>> inputs = {{"lr", Tensor::scalar<float>(0.1f)},
+                                                              {"step", Tensor::scalar<int64_t>(3)},
+                                                              {"scale", Tensor::scalar<float>(scale)}};
+        const auto add = [&](Tensor tensor) {
+          inputs.emplace_back(std::to_string(inputs.size()), std::move(tensor));
+        };
+        for (size_t i = 0; i < sizes.size() - aligned; ++i) {
+          std::vector<Tensor> parameters;
+          for (int64_t n : sizes[i])
+            parameters.push_back(cosines(n, 0.3f + 0.1f * static_cast<float>(n % 7)));
+          const auto [upper, lower] = halves_of(parameters);
+          add(upper), add(lower);
+          for (const Tensor& p : parameters)
+            add(p), add(cosines(p.numel(), 0.7f)), add(cosines(p.numel(), 0.1f)),
+                add(Tensor::zeros(p.type()));
+        }
+        const auto run = [&](const auto& updates) {
+          return run_graph(inputs,
+                           [&](const Inputs& x) {
+                             std::vector<AdamHalves> groups;
+                             size_t at = 3;
+                             for (size_t i = 0; i < sizes.size() - aligned; ++i) {
+                               groups.push_back({x[at], x[at + 1], {}});
+                               at += 2;
+                               for (int64_t n : sizes[i]) {
+                                 groups.back().parameters.push_back({x[at], x[at + 1], x[at + 2], x[at + 3],
+                                                                     0.1 * static_cast<double>(n % 3)});
+                                 at += 4;
+                               }
+                             }
+                             return updates(groups, x[0], x[1], {.eps = 1e-3, .skip_nonfinite = true}, x[2]);
+                           },
+                           {.device = device});
+        };
+        const NamedTensors plain = run(plain_updates), halved = run(halved_updates);
+        EXPECT_EQ(plain.size(), aligned ? 9u : 18u);
+        for (const auto& [name, tensor] : plain)
+          EXPECT_EQ(halved.at(name).to_doubles(), tensor.to_doubles()) << name << " on " << device;
+      }
+}
+
+TEST(AdamUpdateHalves, RefusesWhatDoesNotFit) {
+  const TensorType upper{DType::bf16, {4}}, lower{DType::i16, {4}}, f32{DType::f32, {4}}, lr{DType::f32, {}},
+      step{DType::i64, {}};
+  const auto update = [](const Inputs& x) {
+    return Outputs{adam_update_halves({{x[0], x[1], {{{}, x[2], x[3], x[4]}}}}, x[5], x[6], {})[0].upper};
+  };
+  EXPECT_EQ(infer_case({upper, lower, f32, f32, f32, lr, step}, update)[0].to_string(), "bf16[4]");
+  expect_error([&] { infer_case({f32, lower, f32, f32, f32, lr, step}, update); }, {"halves", "f32[4]"});
+  expect_error([&] { infer_case({upper, lower, f32, upper, f32, lr, step}, update); }, {"m must be f32[4]"});
+  const TensorType larger{DType::f32, {5}};
+  expect_error(
+      [&] {
+        infer_case({upper, lower, larger, larger, larger, lr, step}, update);
+      },
+      {"bf16[4]", "5 elements"});
 }
 
 TEST(GlobalNorm, OneByOneOrTogether) {

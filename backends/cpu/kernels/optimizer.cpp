@@ -129,12 +129,14 @@ double sum_squares(const void* data, DType dtype, int64_t first, int64_t last) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
 
 #include "backends/cpu/parallel.h"
 #include "backends/kernel.h"
+#include "schema/halves.h"
 #include "schema/ops/optimizer.h"
 
 namespace genesis::cpu {
@@ -248,6 +250,71 @@ void adam_update_group(const KernelContext& c) {
   }
 }
 
+// A parameter in halves, and where its new ones go.
+struct HalvedParameter {
+  const uint16_t *upper, *lower;
+  uint16_t *upper_out, *lower_out;
+};
+
+// Joined, updated and split again a unit at a time.
+void run_halves_job(const UpdateJob& whole, const HalvedParameter& p) {
+  parallel_rows((whole.n + kUnit - 1) / kUnit, kUnit * 20, [&](int64_t first, int64_t last) {
+    alignas(64) float buffer[kUnit];
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t at = unit * kUnit, n = std::min(kUnit, whole.n - at);
+      const auto moved = [at](const void* data, DType dtype) {
+        return static_cast<const std::byte*>(data) + at * static_cast<int64_t>(size_of(dtype));
+      };
+      UpdateJob job = whole;
+      job.p = job.p_out = buffer;
+      job.g = moved(whole.g, whole.gradient_dtype);
+      job.m = moved(whole.m, DType::f32);
+      job.v = moved(whole.v, DType::f32);
+      job.m_out = const_cast<std::byte*>(moved(whole.m_out, DType::f32));
+      job.v_out = const_cast<std::byte*>(moved(whole.v_out, DType::f32));
+      for (int64_t i = 0; i < n; ++i)
+        buffer[i] = std::bit_cast<float>(join_halves({p.upper[at + i], p.lower[at + i]}));
+      HWY_DYNAMIC_DISPATCH(update_range)(job, 0, n);
+      for (int64_t i = 0; i < n; ++i) {
+        const Halves halves = split_halves(std::bit_cast<uint32_t>(buffer[i]));
+        p.upper_out[at + i] = halves.upper;
+        p.lower_out[at + i] = halves.lower;
+      }
+    }
+  });
+}
+
+void adam_update_halves(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdateHalves>();
+  const int halves = op.num_halves(), n = op.num_parameters(), upper = op.first_upper(),
+            gradient = op.first_gradient();
+  UpdateJob job = adam_job(op, c.inputs, op.has_scale);
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) {
+    for (int i = 0; i < 2 * halves + 2 * n; ++i)
+      keep(c.input(upper + (i < 2 * halves ? i : n + i)), c.output(i));
+    return;
+  }
+  int parameter = 0;
+  for (int i = 0; i < halves; ++i) {
+    int64_t at = 0;
+    for (int64_t part = 0; part < op.parts[static_cast<size_t>(i)]; ++part, ++parameter) {
+      const TensorView& g = c.input(gradient + parameter);
+      job.gradient_dtype = g.dtype;
+      job.n = g.numel();
+      set_adam_decay(job, op.decoupled, op.weight_decays[static_cast<size_t>(parameter)]);
+      job.g = g.data;
+      job.m = c.input(gradient + n + parameter).data;
+      job.v = c.input(gradient + 2 * n + parameter).data;
+      job.m_out = c.output(2 * halves + parameter).data;
+      job.v_out = c.output(2 * halves + n + parameter).data;
+      run_halves_job(job, {c.input(upper + i).as<const uint16_t>() + at,
+                           c.input(upper + halves + i).as<const uint16_t>() + at,
+                           c.output(i).as<uint16_t>() + at, c.output(halves + i).as<uint16_t>() + at});
+      at += job.n;
+    }
+  }
+}
+
 void lion_update(const KernelContext& c) {
   const auto& op = c.attributes<ops::LionUpdate>();
   UpdateJob job{.rule = UpdateRule::kLion, .m = c.input(2).data, .lr = real_scalar(c.input(3))};
@@ -290,12 +357,14 @@ void sum_squares(const KernelContext& c) {
 constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = sgd_update}};
 constexpr KernelImpl kAdam[] = {{.name = "one_pass", .run = adam_update}};
 constexpr KernelImpl kAdamGroup[] = {{.name = "one_by_one", .run = adam_update_group}};
+constexpr KernelImpl kAdamHalves[] = {{.name = "one_by_one", .run = adam_update_halves}};
 constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = lion_update}};
 constexpr KernelImpl kSumSquares[] = {
     {.name = "one_pass", .run = sum_squares, .scratch_bytes = sum_squares_scratch}};
 constexpr OpKernels kKernels[] = {{"sgd_update", kSgd},
                                   {"adam_update", kAdam},
                                   {"adam_update_group", kAdamGroup},
+                                  {"adam_update_halves", kAdamHalves},
                                   {"lion_update", kLion},
                                   {"sum_squares", kSumSquares}};
 

@@ -8,24 +8,28 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int kMostTensors = 384;  // of a launch: 32 KB of kernel parameters hold no more
+constexpr int kMostTensors = 330;  // of a launch: 32 KB of kernel parameters hold no more
+
+template <template <class> class RuleOf, class T, int kMost>
+void launch_updates(const KernelContext& c, const UpdateTable<kMost>& table, bool aligned) {
+  constexpr int kWidest = std::is_same_v<T, double> ? 2 : 4;
+  if (aligned)
+    start(c, update_kernel<RuleOf, T, kWidest, kMost>, table.chunks, kThreads, 0, table);
+  else
+    start(c, update_kernel<RuleOf, T, 1, kMost>, table.chunks, kThreads, 0, table);
+}
 
 template <template <class> class RuleOf, int kMost>
 void launch_updates(const KernelContext& c, const UpdateTable<kMost>& table, DType dtype, bool aligned) {
-  dispatch_float(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    constexpr int kWidest = std::is_same_v<T, double> ? 2 : 4;
-    if (aligned)
-      start(c, update_kernel<RuleOf, T, kWidest, kMost>, table.chunks, kThreads, 0, table);
-    else
-      start(c, update_kernel<RuleOf, T, 1, kMost>, table.chunks, kThreads, 0, table);
-  });
+  dispatch_float(dtype,
+                 [&](auto tag) { launch_updates<RuleOf, typename decltype(tag)::type>(c, table, aligned); });
 }
 
 bool is_aligned(const UpdateTensor& t) {
   bool aligned = true;
-  for (const void* p : {t.p, t.g, t.m, t.v, static_cast<const void*>(t.p_out),
-                        static_cast<const void*>(t.m_out), static_cast<const void*>(t.v_out)})
+  for (const void* p :
+       {t.p, t.lower, t.g, t.m, t.v, static_cast<const void*>(t.p_out), static_cast<const void*>(t.lower_out),
+        static_cast<const void*>(t.m_out), static_cast<const void*>(t.v_out)})
     aligned = aligned && reinterpret_cast<uintptr_t>(p) % 16 == 0;
   return aligned;
 }
@@ -98,35 +102,84 @@ void run_lion(const KernelContext& c) {
 
 // --- all parameters at once
 
+// Takes tensors as they come and launches whenever the table is full, and at last by finish().
+template <class Launch>
+class UpdateLauncher {
+ public:
+  UpdateLauncher(const UpdateOptions& options, const Launch& launch) : launch_(launch) {
+    table_.options = options;
+  }
+
+  void add(const UpdateTensor& tensor) {
+    const bool fits = table_.chunks + tensor.chunks() <= std::numeric_limits<int32_t>::max();
+    if (table_.full() || !fits) finish();
+    aligned_ = aligned_ && is_aligned(tensor);
+    table_.add(tensor);
+  }
+
+  void finish() {
+    launch_(table_, aligned_);
+    table_.count = table_.chunks = 0;
+    aligned_ = true;
+  }
+
+ private:
+  const Launch& launch_;
+  UpdateTable<kMostTensors> table_;
+  bool aligned_ = true;
+};
+
 void run_adam_group(const KernelContext& c) {
   const auto& op = c.attributes<ops::AdamUpdateGroup>();
-  const int count = static_cast<int>(op.weight_decays.size()), base = 2 + op.has_scale;
-  UpdateTable<kMostTensors> table;
-  table.options = adam_options(op, c.inputs, op.has_scale);
-  bool aligned = true;
-  const auto flush = [&] {
+  const int count = op.count(), base = op.first_parameter();
+  const auto launch = [&](const auto& table, bool aligned) {
     launch_updates<AdamRule>(c, table, c.input(base).dtype, aligned);
-    table.count = table.chunks = 0;
-    aligned = true;
   };
+  UpdateLauncher launcher(adam_options(op, c.inputs, op.has_scale), launch);
   for (int i = 0; i < count; ++i) {
     const TensorView &p = c.input(base + i), &g = c.input(base + count + i);
-    const UpdateTensor t{.p = p.data,
-                         .g = g.data,
-                         .m = c.input(base + 2 * count + i).data,
-                         .v = c.input(base + 3 * count + i).data,
-                         .p_out = c.output(i).data,
-                         .m_out = c.output(count + i).data,
-                         .v_out = c.output(2 * count + i).data,
-                         .n = p.numel(),
-                         .weight_decay = op.weight_decays[static_cast<size_t>(i)],
-                         .gradient_dtype = g.dtype};
-    const bool fits = table.chunks + t.chunks() <= std::numeric_limits<int32_t>::max();
-    if (table.full() || !fits) flush();
-    aligned = aligned && is_aligned(t);
-    table.add(t);
+    launcher.add({.p = p.data,
+                  .g = g.data,
+                  .m = c.input(base + 2 * count + i).data,
+                  .v = c.input(base + 3 * count + i).data,
+                  .p_out = c.output(i).data,
+                  .m_out = c.output(count + i).data,
+                  .v_out = c.output(2 * count + i).data,
+                  .n = p.numel(),
+                  .weight_decay = op.weight_decays[static_cast<size_t>(i)],
+                  .gradient_dtype = g.dtype});
   }
-  flush();
+  launcher.finish();
+}
+
+void run_adam_halves(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdateHalves>();
+  const int halves = op.num_halves(), count = op.num_parameters(), upper = op.first_upper(),
+            gradient = op.first_gradient();
+  const auto launch = [&](const auto& table, bool aligned) {
+    launch_updates<AdamRule, Halves>(c, table, aligned);
+  };
+  UpdateLauncher launcher(adam_options(op, c.inputs, op.has_scale), launch);
+  for (int i = 0, k = 0; i < halves; ++i) {
+    int64_t at = 0;
+    for (int64_t part = 0; part < op.parts[static_cast<size_t>(i)]; ++part, ++k) {
+      const TensorView& g = c.input(gradient + k);
+      launcher.add({.p = c.input(upper + i).as<const uint16_t>() + at,
+                    .lower = c.input(upper + halves + i).as<const uint16_t>() + at,
+                    .g = g.data,
+                    .m = c.input(gradient + count + k).data,
+                    .v = c.input(gradient + 2 * count + k).data,
+                    .p_out = c.output(i).as<uint16_t>() + at,
+                    .lower_out = c.output(halves + i).as<uint16_t>() + at,
+                    .m_out = c.output(2 * halves + k).data,
+                    .v_out = c.output(2 * halves + count + k).data,
+                    .n = g.numel(),
+                    .weight_decay = op.weight_decays[static_cast<size_t>(k)],
+                    .gradient_dtype = g.dtype});
+      at += g.numel();
+    }
+  }
+  launcher.finish();
 }
 
 std::optional<std::string> can_run_group(const KernelQuery& query) {
@@ -241,11 +294,13 @@ constexpr KernelImpl kSgd[] = {{.name = "one pass", .run = run_sgd}};
 constexpr KernelImpl kAdam[] = {{.name = "one pass", .run = run_adam}};
 constexpr KernelImpl kLion[] = {{.name = "one pass", .run = run_lion}};
 constexpr KernelImpl kAdamGroup[] = {{.name = "one launch", .run = run_adam_group, .can_run = can_run_group}};
+constexpr KernelImpl kAdamHalves[] = {{.name = "one launch", .run = run_adam_halves}};
 constexpr KernelImpl kSumSquares[] = {
     {.name = "chunks", .run = run_sum_squares, .scratch_bytes = sum_scratch}};
 constexpr OpKernels kOps[] = {{"sgd_update", kSgd},
                               {"adam_update", kAdam},
                               {"adam_update_group", kAdamGroup},
+                              {"adam_update_halves", kAdamHalves},
                               {"lion_update", kLion},
                               {"sum_squares", kSumSquares}};
 

@@ -1,0 +1,164 @@
+// Which weights are kept as halves, and what becomes of a graph that reads and updates them.
+#include "passes/split_weights.h"
+
+#include "passes/make_plan.h"
+#include "passes/weight_split.h"
+#include "tests/passes/passes_test_util.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr const char* kStates = R"(
+state @a: f32[2,8] parameter trainable
+state @b: f32[4,8] parameter trainable
+state @c: f32[8,8] parameter trainable
+state @am: f32[2,8] optimizer
+state @bm: f32[4,8] optimizer
+state @cm: f32[8,8] optimizer
+state @av: f32[2,8] optimizer
+state @bv: f32[4,8] optimizer
+state @cv: f32[8,8] optimizer
+)";
+const std::string kInputs = "g: bf16[2,8], h: bf16[4,8], i: bf16[8,8], lr: f32[], step: i64[], scale: f32[]";
+const std::string kCasts =
+    "%wa = cast(@a) {dtype=bf16}\n %wb = cast(@b) {dtype=bf16}\n %wc = cast(@c) {dtype=bf16}\n"
+    "%w = concat(%wa, %wb) {axis=-2}\n";
+const std::string kUpdates =
+    "%ua = adam_update(@a, g, @am, @av, lr, step, scale) {weight_decay=0.5}\n"
+    "%uc = adam_update(@c, i, @cm, @cv, lr, step, scale)\n"
+    "%ub = adam_update(@b, h, @bm, @bv, lr, step, scale)\n";
+const std::string kResults =
+    "return w = %w\n return c = %wc\n update @a = %ua\n update @b = %ub\n update @c = %uc\n"
+    "update @am = %ua:1\n update @bm = %ub:1\n update @cm = %uc:1\n"
+    "update @av = %ua:2\n update @bv = %ub:2\n update @cv = %uc:2\n";
+
+std::string model_text(const std::string& body, const std::string& more = "") {
+  return kStates + ("entry train(" + kInputs + ") {\n" + body + "\n}\n" + more);
+}
+
+const std::string kTraining = model_text(kCasts + kUpdates + kResults);
+
+// The groups by name, "a b | c".
+std::string found(const std::string& text) {
+  const auto model = parse_text(text);
+  std::string names;
+  for (const SplitGroup& group : find_split(*model).groups) {
+    names += names.empty() ? "" : " | ";
+    for (int32_t member : group.members)
+      names += (member == group.members[0] ? "" : " ") + model->state(member).name;
+  }
+  return names;
+}
+
+struct Rewritten {
+  std::unique_ptr<Model> model;
+  std::string text;
+  Plan plan;
+};
+
+Rewritten rewritten(const std::string& text, const std::string& entry, bool together = false) {
+  Rewritten result{parse_text(text), {}, {}};
+  const WeightSplit split = find_split(*result.model);
+  add_halves(*result.model, split);
+  const Target target{.groups_small_work = together};
+  const Graph graph =
+      split_weights(std::as_const(*result.model).entry(entry), {.target = &target, .split = &split});
+  verify(graph);
+  result.text = to_text(graph);
+  result.plan = make_plan(graph, {});
+  return result;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(SplitWeights, TakesWhatIsCastAndUpdated) {
+  EXPECT_EQ(found(kTraining), "a b | c") << "what a concatenation joins lies together";
+}
+
+TEST(SplitWeights, LeavesWhatIsReadAsF32) {
+  EXPECT_EQ(found(model_text(kCasts + kUpdates + kResults + "return a = @a\n")), "b | c");
+  EXPECT_EQ(found(model_text(kCasts + kUpdates + "%n = neg(@c)\n" + kResults + "return n = %n\n")), "a b");
+  EXPECT_EQ(found(model_text(kCasts + kUpdates + kResults + "return ua = %ua\n")), "b | c")
+      << "the new value is read";
+  EXPECT_EQ(found(model_text("%wc = neg(i)\n %w = neg(g)\n" + kUpdates + kResults)), "") << "nothing is cast";
+}
+
+TEST(SplitWeights, LeavesWhatIsUpdatedOtherwise) {
+  const std::string reset = "entry reset(z: f32[8,8]) {\n%n = neg(z)\nupdate @c = %n\n}\n";
+  EXPECT_EQ(found(kTraining + reset), "a b");
+  const std::string f16 = "%wc = cast(@c) {dtype=f16}\n";
+  std::string text = kTraining;
+  text.replace(text.find("%wc = cast"), std::string("%wc = cast(@c) {dtype=bf16}\n").size(), f16);
+  EXPECT_EQ(found(text), "a b");
+}
+
+TEST(SplitWeights, JoinsOnlyWhatIsUpdatedTogether) {
+  std::string text = kTraining;
+  const size_t at = text.find("@bm, @bv, lr, step, scale)");
+  text.replace(at, 26, "@bm, @bv, lr, step, scale) {beta1=0.5}");
+  EXPECT_EQ(found(text), "a | b | c");
+}
+
+TEST(SplitWeights, ReadsHalvesAndUpdatesThem) {
+  const Rewritten train = rewritten(kTraining, "train");
+  EXPECT_TRUE(has(train.text, "return w = @a.upper\n")) << train.text;
+  EXPECT_TRUE(has(train.text, "return c = @c.upper\n")) << train.text;
+  EXPECT_TRUE(has(train.text,
+                  "adam_update_halves(lr, step, scale, @a.upper, @a.lower, g, h, @am, @bm, @av, @bv) "
+                  "{has_scale=true, parts=(2), weight_decays=(0.5, 0.0)}"))
+      << train.text;
+  EXPECT_TRUE(has(train.text,
+                  "adam_update_halves(lr, step, scale, @c.upper, @c.lower, i, @cm, @cv) "
+                  "{has_scale=true, parts=(1), weight_decays=(0.0)}"))
+      << train.text;
+  EXPECT_FALSE(has(train.text, "cast") || has(train.text, "@a ") || has(train.text, "adam_update("))
+      << train.text;
+  EXPECT_TRUE(has(rewritten(kTraining, "train", true).text, "parts=(2, 1)")) << "one node where that pays";
+}
+
+TEST(SplitWeights, JoinsForWhoReadsF32) {
+  const std::string more =
+      "entry look(x: f32[4,8]) {\n%wb = cast(@b) {dtype=bf16}\n%n = add(@b, x)\n"
+      "%m = mul(@b, x)\nreturn wb = %wb\nreturn n = %n\nreturn m = %m\nreturn a = @a\n}\n";
+  const std::string text = rewritten(kTraining + more, "look").text;
+  EXPECT_EQ(text, R"(entry look(x: f32[4,8]) {
+  %slice = slice(@a.upper) {length=[4], start=[2]} : bf16[4,8]
+  %slice_1 = slice(@a.upper) {length=[4], start=[2]} : bf16[4,8]
+  %slice_2 = slice(@a.lower) {length=[4], start=[2]} : i16[4,8]
+  %join_halves = join_halves(%slice_1, %slice_2) : f32[4,8]
+  %n = add(%join_halves, x) : f32[4,8]
+  %m = mul(%join_halves, x) : f32[4,8]
+  %slice_3 = slice(@a.upper) {length=[2]} : bf16[2,8]
+  %slice_4 = slice(@a.lower) {length=[2]} : i16[2,8]
+  %join_halves_1 = join_halves(%slice_3, %slice_4) : f32[2,8]
+  return wb = %slice
+  return n = %n
+  return m = %m
+  return a = %join_halves_1
+}
+)");
+}
+
+TEST(SplitWeights, LeavesOthersAlone) {
+  const std::string more = "entry other(x: f32[4,8]) {\n%n = neg(x)\nreturn n = %n\n}\n";
+  const auto model = parse_text(kTraining + more);
+  const WeightSplit split = find_split(*model);
+  EXPECT_FALSE(updates_halves(model->entry("other"), split));
+  EXPECT_TRUE(updates_halves(model->entry("train"), split));
+  EXPECT_EQ(to_text(split_weights(model->entry("train"), {})), to_text(std::as_const(*model).entry("train")));
+}
+
+// Written where they were read: no copy, and nothing in the arena but what is made from them.
+TEST(SplitWeights, UpdatesInPlace) {
+  const std::string reads = "%p = linear(g, %w)\n %q = linear(i, %wc)\n";
+  const std::string text = model_text(kCasts + kUpdates + reads + "return p = %p\n return q = %q\n" +
+                                      kResults.substr(kResults.find("update")));
+  for (const bool together : {false, true}) {
+    const Plan plan = rewritten(text, "train", together).plan;
+    EXPECT_TRUE(plan.state_copies.empty());
+    EXPECT_LE(plan.arena_bytes, 64 + 128) << "p and q";
+  }
+}
+
+}  // namespace
+}  // namespace genesis::passes
