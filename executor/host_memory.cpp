@@ -22,8 +22,10 @@ std::optional<int64_t> number_in(const char* path, const std::string& key) {
 std::optional<int64_t> free_in(const char* limit, const char* usage, const char* statistics,
                                const char* cached) {
   const auto most = number_in(limit, ""), held = number_in(usage, "");
-  if (!most || !held) return std::nullopt;
-  return std::max<int64_t>(0, *most - *held + number_in(statistics, cached).value_or(0));
+  constexpr int64_t kNoLimit = int64_t{1} << 60;  // older systems write a number near 2^63 for none
+  if (!most || *most >= kNoLimit || !held) return std::nullopt;
+  const int64_t taken = std::max<int64_t>(0, *held - number_in(statistics, cached).value_or(0));
+  return std::max<int64_t>(0, *most - taken);
 }
 
 }  // namespace

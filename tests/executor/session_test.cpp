@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "executor/host_memory.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/text.h"
@@ -300,6 +301,13 @@ TEST(SessionMemory, WeightsThatNobodyWritesAreNotCopied) {
   EXPECT_EQ(b.memory().state_bytes, 0);
   EXPECT_EQ(b.state("count").to_doubles(), (Doubles{10, 20}));
   EXPECT_EQ(load_model(folder / "m.genesis", {.verify = Verify::kFull})->states().size(), 3u);
+}
+
+TEST(SessionMemory, TheHostHasMemoryLeft) {
+  const auto free = free_host_bytes();
+  if (!free) GTEST_SKIP() << "the system does not say how much memory is free";
+  EXPECT_GT(*free, int64_t{16} << 20);
+  EXPECT_LT(*free, int64_t{1} << 50);
 }
 
 // 4 TiB: where it is only touched memory that counts, the system would kill the process in the middle of the
