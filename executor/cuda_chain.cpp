@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "backends/cuda/runtime.h"
 #include "schema/error.h"
@@ -30,6 +31,10 @@ CudaChain::CudaChain(StepChain chain, int device)
   run_ = cuda::allocate(device, 2 * sizeof(uint32_t));
   program_.steps = reinterpret_cast<const ChainStep*>(steps_.get());
   program_.run = reinterpret_cast<uint32_t*>(run_.get());
+  place_ = cuda::allocate_pinned(sizeof(cuda::ChainPlace));
+  program_.place = reinterpret_cast<cuda::ChainPlace*>(place_.get());
+  for (const ChainLink& link : chain_.links)
+    if (link.shape.kind != LinkShape::Kind::kHeadNorm) plan_steps_.push_back(link.step);
   int64_t split_words = 0;
   for (const ChainLink& link : chain_.links) {
     const LinkShape& shape = link.shape;
@@ -146,6 +151,18 @@ void CudaChain::start(const cuda::Launch& launch) const {
       break;
     }
   cuda::start_chain(launch, program);
+}
+
+void CudaChain::begin_run() {
+  program_.place->computed = 0;
+  program_.place->fed = 0;
+}
+
+std::vector<size_t> CudaChain::under_way() const {
+  std::set<size_t> steps;
+  for (const int32_t place : {program_.place->computed, program_.place->fed})
+    steps.insert(plan_steps_[static_cast<size_t>(std::max(place, 1) - 1)]);
+  return {steps.begin(), steps.end()};
 }
 
 std::vector<CudaChain> make_cuda_chains(const Plan& plan, int device) {

@@ -23,6 +23,11 @@ class CudaChain {
   // `launch`: of the chain's first step, whose report a bad start goes into.
   void start(const cuda::Launch& launch) const;
 
+  // Before a run, when none goes on.
+  void begin_run();
+  // Steps that a run which failed in the chain was in, or beside.
+  std::vector<size_t> under_way() const;
+
   size_t first() const { return chain_.first(); }
   size_t end() const { return chain_.end(); }
 
@@ -34,7 +39,8 @@ class CudaChain {
 
   StepChain chain_;
   int blocks_;
-  std::shared_ptr<std::byte> words_, split_words_, steps_, run_;
+  std::shared_ptr<std::byte> words_, split_words_, steps_, run_, place_;
+  std::vector<size_t> plan_steps_;  // by step of the program
   cuda::ChainProgram program_;
 };
 

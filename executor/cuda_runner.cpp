@@ -2,14 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "backends/cuda/find_nonfinite.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/launch.h"
 #include "backends/cuda/runtime.h"
 #include "executor/cuda_chain.h"
+#include "executor/cuda_inspect.h"
+#include "executor/cuda_progress.h"
 #include "executor/cuda_transfers.h"
 #include "executor/settled_inputs.h"
 #include "executor/step_call.h"
@@ -33,7 +35,9 @@ class CudaRunner final : public Runner {
         outputs_(plan),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()),
-        chains_(make_cuda_chains(plan, device)) {
+        inspector_(device, stream),
+        chains_(make_cuda_chains(plan, device)),
+        progress_(plan) {
     *device_fault() = {};
     const std::vector<uint64_t> settled = settled_inputs(plan);
     const bool can_start_early = cuda::code_can_start_early();
@@ -64,21 +68,27 @@ class CudaRunner final : public Runner {
 
   void bind_inputs(const PlanMemory& memory) override { host_inputs_ = memory.inputs; }
 
-  void stage(const std::vector<std::byte*>& inputs) override { inputs_.stage(inputs); }
+  void stage(const std::vector<std::byte*>& inputs) override {
+    naming_nodes([&] { inputs_.stage(inputs); });
+  }
 
   void run(const RunOptions& options) override {
-    inputs_.bring(host_inputs_, stream_);
-    if (options.timings || options.find_nonfinite || options.observer)
-      run_observed(options);
-    else
-      run_graph();
-    outputs_.fetch(memory_, stream_);
+    naming_nodes([&] {
+      inputs_.bring(host_inputs_, stream_);
+      if (options.timings || options.find_nonfinite || options.observer)
+        run_observed(options);
+      else
+        run_graph();
+      outputs_.fetch(memory_, stream_);
+    });
   }
 
   double seconds_per_run(int repeats) override {
     run({});  // uploads the inputs, captures
+    wait();
     const cuda::Event start = cuda::make_event(true), end = cuda::make_event(true);
     check(cudaEventRecord(start.get(), stream_), "timing runs");
+    under_way_ = UnderWay::kManyRuns;
     for (int i = 0; i < repeats; ++i) cuda::launch(graph_.get(), stream_);
     check(cudaEventRecord(end.get(), stream_), "timing runs");
     wait();
@@ -88,11 +98,8 @@ class CudaRunner final : public Runner {
   }
 
   void wait() override {
-    with_context([&] { cuda::wait_for(stream_, "running"); },
-                 [&] {
-                   return "in entry point '" + plan_.entry +
-                          "', started as a whole; --find-nonfinite runs it node by node and names the one";
-                 });
+    naming_nodes([&] { cuda::wait_for(stream_, "running"); });
+    under_way_ = UnderWay::kNothing;
     inputs_.runs_are_done();
     report_fault();
   }
@@ -102,19 +109,72 @@ class CudaRunner final : public Runner {
  private:
   DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_.get()); }
 
+  // What the stream has been given since the host last waited for it.
+  enum class UnderWay { kNothing, kOneRun, kManyRuns, kSteps };
+
   void run_graph() {
     if (!graph_) capture();
+    const bool runs = under_way_ == UnderWay::kOneRun || under_way_ == UnderWay::kManyRuns;
+    under_way_ = runs ? UnderWay::kManyRuns : UnderWay::kOneRun;
+    if (!runs) {
+      progress_.begin_run();
+      for (CudaChain& chain : chains_) chain.begin_run();
+    }
     cuda::launch(graph_.get(), stream_);
+  }
+
+  // An error of a kernel comes out of whatever the host does next, and all device memory is lost with it.
+  // Says where the run was, once.
+  template <class Body>
+  void naming_nodes(const Body& body) {
+    try {
+      body();
+    } catch (Error& error) {
+      if (!cuda::is_lost()) throw;
+      const UnderWay lost = std::exchange(under_way_, UnderWay::kNothing);
+      if (lost == UnderWay::kNothing) throw;
+      error.add_context(where(lost));
+      cuda::remember_loss(error.message());
+      throw;
+    }
+  }
+
+  std::string where(UnderWay lost) const {
+    const std::string entry = "entry point '" + plan_.entry + "'";
+    if (lost == UnderWay::kManyRuns) return "in one of several runs of " + entry + " that follow each other";
+    if (lost == UnderWay::kSteps) return "in " + entry + ", whose nodes were started one by one";
+    const std::vector<size_t> steps = steps_under_way();
+    if (steps.empty()) return "in " + entry;
+    if (steps.size() == 1) return "in " + description(calls_[steps[0]]) + " of " + entry;
+    std::string names;
+    for (size_t step : steps) names += (names.empty() ? "" : ", ") + description(calls_[step]);
+    return "in one of these, which were under way in " + entry + ": " + names;
+  }
+
+  // A chain knows better where it was.
+  std::vector<size_t> steps_under_way() const {
+    std::vector<size_t> steps = progress_.under_way();
+    for (const CudaChain& chain : chains_) {
+      const auto inside = [&](size_t step) { return step >= chain.first() && step < chain.end(); };
+      const auto begin = std::find_if(steps.begin(), steps.end(), inside);
+      if (begin == steps.end()) continue;
+      const auto at = steps.erase(begin, std::find_if_not(begin, steps.end(), inside));
+      const std::vector<size_t> better = chain.under_way();
+      steps.insert(at, better.begin(), better.end());
+    }
+    return steps;
   }
 
   void capture() {
     const auto begin = std::chrono::steady_clock::now();
-    std::erase_if(chains_, [&](CudaChain& chain) { return !chain.load(calls_, stream_); });
+    const StepStreams streams = streams_of_plan();
+    std::erase_if(
+        chains_, [&](CudaChain& chain) { return is_parted(chain, streams) || !chain.load(calls_, stream_); });
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
     cudaGraph_t graph = nullptr;
     std::vector<cuda::Event> order;
     try {
-      order = start_on_streams();
+      order = start_on_streams(streams);
       finish_steps();
     } catch (...) {
       for (cuda::Launch& launch : launches_) launch.stream = stream_, launch.early = false;
@@ -130,8 +190,8 @@ class CudaRunner final : public Runner {
   }
 
   // Captured events become edges of the graph.
-  std::vector<cuda::Event> start_on_streams() {
-    const StepStreams streams = streams_of_plan();
+  std::vector<cuda::Event> start_on_streams(const StepStreams& streams) {
+    progress_.begin_capture(streams);
     std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
     if (streams.last_aside >= 0) {
       if (!side_) side_ = cuda::make_stream();
@@ -142,7 +202,7 @@ class CudaRunner final : public Runner {
       if (step >= 0) awaited[static_cast<size_t>(step)] = true;
     bool has_begun[2] = {};  // each stream
     for (size_t i = 0, end = 0; i < calls_.size(); i = end) {
-      const CudaChain* chain = chain_from(i, streams);
+      const CudaChain* chain = chain_from(i);
       end = chain ? chain->end() : i + 1;
       const cudaStream_t stream = launches_[i].stream = streams.aside[i] ? side_.get() : stream_;
       // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
@@ -154,6 +214,7 @@ class CudaRunner final : public Runner {
         start(*chain, i);
       else
         start(calls_[i]);
+      progress_.captured(i, end, stream);
       launches_[i].stream = stream_;
       launches_[i].early = false;
       for (size_t k = i; k < end; ++k)
@@ -163,14 +224,17 @@ class CudaRunner final : public Runner {
     return done;  // to be kept until the capture ends
   }
 
-  // The chain that begins with a step, unless streams part its steps.
-  const CudaChain* chain_from(size_t step, const StepStreams& streams) const {
-    for (const CudaChain& chain : chains_) {
-      if (chain.first() != step) continue;
-      for (size_t i = step; i < chain.end(); ++i)
-        if (streams.aside[i] || (i > step && streams.waits_for[i] != StepStreams::kNothing)) return nullptr;
-      return &chain;
-    }
+  // Whether its steps do not simply follow each other.
+  static bool is_parted(const CudaChain& chain, const StepStreams& streams) {
+    for (size_t i = chain.first(); i < chain.end(); ++i)
+      if (streams.aside[i] || (i > chain.first() && streams.waits_for[i] != StepStreams::kNothing))
+        return true;
+    return false;
+  }
+
+  const CudaChain* chain_from(size_t step) const {
+    for (const CudaChain& chain : chains_)
+      if (chain.first() == step) return &chain;
     return nullptr;
   }
 
@@ -193,9 +257,9 @@ class CudaRunner final : public Runner {
   void start(const StepCall& call) {
     call();
     if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
-      fail("node '{}' ({}, kernel '{}') in entry point '{}': CUDA refused to start it: {} ({})",
-           call.step->authored, call.step->op->name(), call.implementation, plan_.entry,
-           cudaGetErrorString(status), cudaGetErrorName(status));
+      fail("{} in entry point '{}': CUDA refused to start it: {} ({}){}", description(call), plan_.entry,
+           cudaGetErrorString(status), cudaGetErrorName(status),
+           cuda::is_lost() ? ", which may come from a node before it" : "");
   }
 
   void start(const CudaChain& chain, size_t first) {
@@ -239,7 +303,8 @@ class CudaRunner final : public Runner {
     };
     mark();
     for (const StepCall& call : calls_) {
-      const bool were_finite = !options.find_nonfinite || first_bad(call.inputs) == std::nullopt;
+      const bool were_finite = !options.find_nonfinite || inspector_.first_bad(call.inputs) == std::nullopt;
+      under_way_ = UnderWay::kSteps;
       start(call);
       mark();
       if (options.find_nonfinite || options.observer) look(call, were_finite, options);
@@ -259,63 +324,13 @@ class CudaRunner final : public Runner {
     for (size_t i = 0; i + 1 < events.size(); ++i) timings.push_back({at(i), at(i + 1)});
   }
 
-  // A step's buffers on the host.
-  struct HostCopies {
-    std::vector<std::vector<std::byte>> memory;
-    std::vector<TensorView> views;
-  };
-  HostCopies host_copies(const std::vector<TensorView>& views) const {
-    HostCopies copies;
-    for (const TensorView& view : views) {
-      copies.memory.emplace_back(static_cast<size_t>(view.bytes()));
-      if (view.bytes() > 0)
-        check(cudaMemcpyAsync(copies.memory.back().data(), view.data, static_cast<size_t>(view.bytes()),
-                              cudaMemcpyDeviceToHost, stream_),
-              "reading a step's data");
-      copies.views.push_back(view);
-      copies.views.back().data = copies.memory.back().data();
-    }
-    cuda::wait_for(stream_, "running a step");
-    return copies;
-  }
-
-  // Tensors are searched where they lie; only the places found come to the host.
-  std::optional<std::pair<size_t, Nonfinite>> first_bad(const std::vector<TensorView>& views) {
-    std::vector<uint64_t> firsts(views.size());
-    const auto bytes = static_cast<int64_t>(firsts.size() * sizeof(uint64_t));
-    if (bytes > first_bytes_) firsts_ = cuda::allocate(device_, first_bytes_ = bytes);
-    auto* on_device = reinterpret_cast<uint64_t*>(firsts_.get());
-    for (size_t i = 0; i < views.size(); ++i) cuda::find_nonfinite(stream_, views[i], on_device + i);
-    check(cudaGetLastError(), "looking for values that are not finite");
-    if (bytes > 0)
-      check(cudaMemcpyAsync(firsts.data(), on_device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                            stream_),
-            "looking for values that are not finite");
-    cuda::wait_for(stream_, "running a step");
-    for (size_t i = 0; i < firsts.size(); ++i)
-      if (firsts[i] != cuda::kAllFinite) return std::pair{i, element(views[i], firsts[i])};
-    return std::nullopt;
-  }
-
-  Nonfinite element(const TensorView& view, uint64_t index) const {
-    TensorView one = view;
-    one.rank = 0;
-    one.data = view.as<std::byte>() + index * size_of(view.dtype);
-    const HostCopies copy = host_copies({one});
-    return {static_cast<int64_t>(index), first_nonfinite(copy.views[0])->is_nan};
-  }
-
   void look(const StepCall& call, bool inputs_were_finite, const RunOptions& options) {
-    with_context([&] { cuda::wait_for(stream_, "running a step"); },
-                 [&] {
-                   return fmt::format("node '{}' ({}, kernel '{}')", call.step->authored,
-                                      call.step->op->name(), call.implementation);
-                 });
+    with_context([&] { cuda::wait_for(stream_, "running a step"); }, [&] { return description(call); });
     if (options.find_nonfinite)
-      if (const auto found = first_bad(call.outputs))
+      if (const auto found = inspector_.first_bad(call.outputs))
         fail_on_nonfinite(*call.step, found->first, found->second, inputs_were_finite);
     if (options.observer) {
-      const HostCopies in = host_copies(call.inputs), out = host_copies(call.outputs);
+      const auto in = inspector_.host_copies(call.inputs), out = inspector_.host_copies(call.outputs);
       options.observer(*call.step, in.views, out.views);
     }
   }
@@ -330,11 +345,12 @@ class CudaRunner final : public Runner {
   std::vector<cuda::Launch> launches_;  // by step
   Fault host_fault_;                    // unused by CUDA kernels, which report through their launch
   PlanMemory memory_;
-  std::shared_ptr<std::byte> firsts_;  // of find_nonfinite, made when first asked for
-  int64_t first_bytes_ = 0;
+  CudaInspector inspector_;
   std::vector<std::byte*> host_inputs_;
   cuda::Stream side_;  // of captures only: in a graph it is a branch
   std::vector<CudaChain> chains_;
+  CudaProgress progress_;
+  UnderWay under_way_ = UnderWay::kNothing;
   cuda::GraphExec graph_;
 };
 

@@ -22,6 +22,11 @@ StepCall make_call(const Step& step, KernelTable kernels) {
 
 }  // namespace
 
+std::string description(const StepCall& call) {
+  return fmt::format("node '{}' ({}, kernel '{}')", call.step->authored, call.step->op->name(),
+                     call.implementation);
+}
+
 std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels) {
   std::vector<StepCall> calls;
   calls.reserve(plan.steps.size());

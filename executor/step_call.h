@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "executor/runner.h"
@@ -19,6 +20,9 @@ struct StepCall {
 
   void operator()() const { run(context); }
 };
+
+// "node 'layers.3.mlp' (swiglu, kernel 'rows')", for errors.
+std::string description(const StepCall& call);
 
 // By a device: what runs an op, best first.
 using KernelTable = std::span<const KernelImpl> (*)(std::string_view op);

@@ -106,6 +106,8 @@ class Assigner {
 
 }  // namespace
 
+double least_microseconds(const Step& step) { return std::max(work_of(step), kShortest); }
+
 StepStreams assign_streams(const Plan& plan, const StepGraph& graph) { return Assigner(plan, graph).run(); }
 
 }  // namespace genesis

@@ -21,6 +21,9 @@ struct StepStreams {
   int32_t last_aside = kNothing;  // the first stream waits for it at the end
 };
 
+// What a step takes at least, on a large GPU; only ratios matter.
+double least_microseconds(const Step& step);
+
 // Each stream runs its steps in the plan's order, so waiting for one is waiting for all before it.
 StepStreams assign_streams(const Plan& plan, const StepGraph& graph);
 

@@ -39,10 +39,37 @@ Chip read_chip(int device) {
 
 }  // namespace
 
+namespace {
+
+std::mutex loss_mutex;
+std::string loss;
+
+std::string after_loss() {
+  if (!is_lost()) return "";
+  const std::lock_guard lock(loss_mutex);
+  return "; this process can use the GPU no more, another one can" +
+         (loss.empty() ? "" : ", since an earlier run failed: " + loss);
+}
+
+}  // namespace
+
+bool is_lost() {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess) return false;
+  cudaGetLastError();
+  return true;
+}
+
+void remember_loss(const std::string& what) {
+  const std::lock_guard lock(loss_mutex);
+  if (loss.empty()) loss = what;
+}
+
 void check(cudaError_t status, const char* doing) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // what can be cleared is cleared: the next call starts clean
-  fail("CUDA failed while {}: {} ({})", doing, cudaGetErrorString(status), cudaGetErrorName(status));
+  fail("CUDA failed while {}: {} ({}){}", doing, cudaGetErrorString(status), cudaGetErrorName(status),
+       after_loss());
 }
 
 Chip open_chip(int device) {

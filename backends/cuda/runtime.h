@@ -14,6 +14,11 @@ namespace genesis::cuda {
 // Throws Error with CUDA's name of what went wrong and what was being done.
 void check(cudaError_t status, const char* doing);
 
+// Whether a kernel has failed: whatever the process asks of the GPU from then on, fails.
+bool is_lost();
+// What failed; later errors repeat it.
+void remember_loss(const std::string& what);
+
 struct Chip {
   std::string name;
   int major = 0, minor = 0;  // compute capability

@@ -55,6 +55,7 @@ __device__ void feed_ring(const ChainProgram& program, ChainShared& shared, cons
 #pragma unroll 1
   for (int i = 0; i < program.count; ++i) {
     const ChainFeed f = places.feeds[i];
+    if (blockIdx.x == 0 && lane == 0 && f.first_unit < f.end_unit) program.place->fed = i + 1;
     const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, blocks = f.k / kChainBlock;
 #pragma unroll 1
     for (int unit = f.first_unit; unit < f.end_unit; unit += units_of_chunk) {
@@ -143,6 +144,7 @@ __global__ void __launch_bounds__(kChainThreads + kLanes, 1)
   sync_chain();
   for (int i = 0; i < program.count; ++i) {
     const ChainStep& step = shared.steps[i % kStepPlaces];
+    if (blockIdx.x == 0 && threadIdx.x == 0) program.place->computed = i + 1;  // nobody waits for the bus
     StepFeed coming(program, shared, i + 1);
     if (step.kind == ChainStep::kAttention)
       attend<kSize>(step, places.feeds[i], shared, run, coming);

@@ -68,6 +68,12 @@ struct alignas(16) ChainStep {
 
 inline constexpr uint32_t kChainTags = 1u << 10;
 
+// Where block 0 of a chain is, in the host's pinned memory: the step that its warps compute and the one whose
+// weights it asks for, which is ahead, counted from 1. What a run that fails leaves there names the step.
+struct ChainPlace {
+  int32_t computed = 0, fed = 0;
+};
+
 struct ChainProgram {
   const ChainStep* steps = nullptr;
   int32_t count = 0;
@@ -79,6 +85,7 @@ struct ChainProgram {
   int32_t vector_bytes = 0;  // of the longest x in shared memory
   int32_t ring_bytes = 0;    // filled in when it starts
   FaultReport fault;         // of a start out of range; of the first attention
+  volatile ChainPlace* place = nullptr;
 };
 
 // What the shapes alone decide.
