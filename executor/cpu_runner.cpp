@@ -175,8 +175,9 @@ class CpuRunner final : public Runner {
   }
 
   static void check_finite(const StepCall& call, bool inputs_were_finite) {
+    const bool infinities_too = makes_infinities(*call.step, inputs_were_finite);
     for (size_t i = 0; i < call.outputs.size(); ++i)
-      if (const auto found = first_nonfinite(call.outputs[i]))
+      if (const auto found = first_nonfinite(call.outputs[i], infinities_too))
         fail_on_nonfinite(*call.step, i, *found, inputs_were_finite);
   }
 

@@ -327,7 +327,8 @@ class CudaRunner final : public Runner {
   void look(const StepCall& call, bool inputs_were_finite, const RunOptions& options) {
     with_context([&] { cuda::wait_for(stream_, "running a step"); }, [&] { return description(call); });
     if (options.find_nonfinite)
-      if (const auto found = inspector_.first_bad(call.outputs))
+      if (const auto found = inspector_.first_bad(call.outputs);
+          found && (found->second.is_nan || makes_infinities(*call.step, inputs_were_finite)))
         fail_on_nonfinite(*call.step, found->first, found->second, inputs_were_finite);
     if (options.observer) {
       const auto in = inspector_.host_copies(call.inputs), out = inspector_.host_copies(call.outputs);

@@ -1,5 +1,9 @@
 #include "executor/runner.h"
 
+#include <algorithm>
+
+#include "schema/ops/fused.h"
+
 namespace genesis {
 
 std::byte* PlanMemory::resolve(const BufferRef& ref) const {
@@ -33,6 +37,23 @@ void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found, 
        step.authored, step.op->name(), step.name, name_of(found), found.index,
        step.output_types[output].to_string(),
        inputs_were_finite ? "its inputs were finite" : "it was given one that is not finite");
+}
+
+namespace {
+
+// A region may make the numbers it is written with inside.
+bool holds_infinity(const Step& step) {
+  if (step.op->name() != "fused") return step.op->name() == "full" || step.op->name() == "pad";
+  const auto body = from_attributes<ops::Fused>(step.attributes).body;
+  return std::any_of(body.begin(), body.end(), [](const std::string& line) {
+    return line.starts_with("full") && line.find("inf") != std::string::npos;
+  });
+}
+
+}  // namespace
+
+bool makes_infinities(const Step& step, bool inputs_were_finite) {
+  return inputs_were_finite && !holds_infinity(step);
 }
 
 }  // namespace genesis

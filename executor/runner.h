@@ -34,7 +34,7 @@ using StepObserver = std::function<void(const Step& step, std::span<const Tensor
                                         std::span<const TensorView> outputs)>;
 
 struct RunOptions {
-  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity, with an Error
+  bool find_nonfinite = false;  // stop with an Error at the first NaN, or infinity made of finite numbers
   std::vector<StepTiming>* timings = nullptr;  // filled by step when not null
   StepObserver observer;
 };
@@ -43,6 +43,10 @@ struct RunOptions {
 [[noreturn]] void fail_on_data(const Step& step, const Fault& fault);
 [[noreturn]] void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found,
                                     bool inputs_were_finite);
+
+// Whether a search for the first value that is not finite takes this step's infinities for one: those that it
+// made of finite numbers. What the model says itself (a mask's -inf) and what is passed on are none.
+bool makes_infinities(const Step& step, bool inputs_were_finite);
 
 class Runner {
  public:

@@ -73,7 +73,7 @@ void RunFlags::add_to(CLI::App& app) {
   app.add_option("--disable", disable, "passes to leave out, by name (see genesis-opt --list-passes)")
       ->delimiter(',');
   app.add_flag("--find-nonfinite", find_nonfinite,
-               "stop at the first node that makes a NaN or an infinity, and name it");
+               "stop at the first node that gives a NaN or makes an infinity of finite numbers, and name it");
   memory.add_to(app);
 }
 

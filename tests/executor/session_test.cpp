@@ -421,6 +421,24 @@ TEST(SessionFaults, FindNonfiniteNamesTheNodeThatMadeIt) {
   }
 }
 
+// -inf of a mask is what the author wrote; the NaN of a row that sees nothing is found behind it.
+TEST(SessionFaults, FindNonfinitePassesOverInfinitiesThatTheModelSays) {
+  for (const bool optimise : {false, true}) {
+    Session session(std::shared_ptr<const Model>(parse_text(
+                        "entry f(x: f32[2,2]) {\n  %low = full() {value=-inf}\n  %zero = full() {value=0.0}\n"
+                        "  %seen = gt(x, %zero)\n  %masked = where(%seen, x, %low)\n"
+                        "  %y = softmax(%masked)\n  %s = logsumexp(%masked) {axes=(1)}\n"
+                        "  return y = %y\n  return s = %s\n}")),
+                    {.optimise = optimise, .find_nonfinite = true});
+    session.run("f", {{"x", Tensor::of<float>({2, 2}, {1, -1, -1, 1})}});
+    expect_error(
+        [&] {
+          session.run("f", {{"x", Tensor::of<float>({2, 2}, {1, -1, -1, -1})}});
+        },
+        {"'y'", "NaN at element 2"});
+  }
+}
+
 // A NaN that the caller brought is not the first node's fault.
 TEST(SessionFaults, FindNonfiniteTellsANaNThatCameIn) {
   Session session(std::shared_ptr<const Model>(parse_text(kFaulty)), {.find_nonfinite = true});
