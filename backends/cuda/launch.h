@@ -81,6 +81,14 @@ inline Launch behind_own_kernel(const KernelContext& c) {
   return launch;
 }
 
+// Shared memory that a block may have on the current device.
+inline int shared_bytes_limit() {
+  int device = 0, bytes = 48 << 10;
+  if (cudaGetDevice(&device) == cudaSuccess)
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return bytes;
+}
+
 inline int64_t blocks_for(int64_t items, int64_t per_block) { return (items + per_block - 1) / per_block; }
 
 #ifdef __CUDACC__

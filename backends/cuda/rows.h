@@ -184,14 +184,6 @@ __global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>()
                              reinterpret_cast<Pack<T, N>*>(shared));
 }
 
-// Shared memory a block may have.
-inline int shared_bytes_limit() {
-  int device = 0, bytes = 48 << 10;
-  if (cudaGetDevice(&device) == cudaSuccess)
-    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  return bytes;
-}
-
 // A block of a streamed row: the first `inputs` rows of it go to shared memory as far as there is room.
 template <class T, int N, class Work>
 void start_streamed(const KernelContext& c, RowCall call, const RowPlan& plan, int inputs, const Work& work) {

@@ -154,13 +154,6 @@ __global__ void __launch_bounds__(kChainThreads + kLanes, 1)
   count_run(program.run);
 }
 
-int shared_memory_of_device() {
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
-        "asking for shared memory");
-  return bytes;
-}
-
 int ring_bytes(const ChainProgram& program, int shared) {
   const ChainPlaces places(program, nullptr);
   return (shared - static_cast<int>(places.ring - static_cast<unsigned char*>(nullptr))) / 128 * 128;
@@ -168,7 +161,7 @@ int ring_bytes(const ChainProgram& program, int shared) {
 
 template <int kSize>
 void start_kernel(const Launch& launch, ChainProgram program) {
-  const int shared = shared_memory_of_device();
+  const int shared = shared_bytes_limit();
   program.ring_bytes = ring_bytes(program, shared);
   const auto kernel = run_chain<kSize>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
@@ -220,14 +213,14 @@ int64_t split_words(int heads, int size, int blocks) {
 bool ring_takes(const ChainProgram& program, const ChainStep& step) {
   if (step.kind != ChainStep::kProduct) return true;
   const int64_t chunk = int64_t{kChunkRows} * row_bytes_in_ring(step.k, step.log_parts);
-  return 2 * chunk <= ring_bytes(program, shared_memory_of_device());
+  return 2 * chunk <= ring_bytes(program, shared_bytes_limit());
 }
 
 bool can_start_chains() {
   int cooperative = 0;
   check(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, current_device()),
         "asking for cooperative launches");
-  return cooperative != 0 && code_can_start_early() && shared_memory_of_device() >= kLeastSharedBytes;
+  return cooperative != 0 && code_can_start_early() && shared_bytes_limit() >= kLeastSharedBytes;
 }
 
 void start_chain(const Launch& launch, const ChainProgram& program) {
