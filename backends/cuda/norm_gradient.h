@@ -31,8 +31,10 @@ struct GradientSums {
   }
 };
 
-template <int K>
-using GradientFeed = RowFeed<K, GradientCall::kStages, 3, 2>;
+// Rows of four-byte elements make room in the second-level cache for what is written; those of two bytes are
+// slower for it.
+template <int N, int K>
+using GradientFeed = RowFeed<K, GradientCall::kStages, 3, 2, N == 4>;
 
 // The sums of columns of the groups of a block, added in order: first[], then second[] where it is asked for.
 // `room`: 2 * threads * K * N floats, as planes of four, so that no two threads meet in a bank.
@@ -40,7 +42,7 @@ template <int N, int K>
 struct BlockSums {
   using Part = Pack<float, 4>;
   static constexpr int kParts = N / 4;
-  const GradientFeed<K>& feed;
+  const GradientFeed<N, K>& feed;
   Part* room;
   float *first, *second;  // of this block, n columns each; or null
 
@@ -84,7 +86,7 @@ struct BlockSums {
 // Of a row whose distances from the mean are d, which are x without a centre: what dx needs besides them.
 template <bool kCenter, class T, int N, int K>
 __device__ GradientSums<float> gradient_sums(const NormArguments& a, const SharedVector<N>& weight,
-                                             const GradientFeed<K>& feed, float (&d)[K][N]) {
+                                             const GradientFeed<N, K>& feed, float (&d)[K][N]) {
   const int group = feed.call.group, packs = feed.packs();
   const float each = 1.0f / static_cast<float>(a.n);
   float mean[1] = {};
@@ -122,9 +124,9 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
 
 // Writes dx of the row, and the norm's output where it is asked for, and adds to the sums of its columns.
 template <bool kCenter, class T, int N, int K>
-__device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight, const GradientFeed<K>& feed,
-                           const GradientSums<float>& s, const float (&d)[K][N], float (&dw)[K][N],
-                           float (&db)[K][N]) {
+__device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight,
+                           const GradientFeed<N, K>& feed, const GradientSums<float>& s,
+                           const float (&d)[K][N], float (&dw)[K][N], float (&db)[K][N]) {
   const int packs = feed.packs();
   const float slope = s.inverse * s.inverse * s.mean_gz, base = s.inverse * s.mean_g;
 #pragma unroll
@@ -169,10 +171,10 @@ __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCa
   extern __shared__ __align__(16) unsigned char shared[];
   // Few threads wait for the weight, which is asked for first: behind the rows it would come late.
   auto* slots = reinterpret_cast<Words*>(shared);
-  const int room = GradientFeed<K>::room(call.feed);
+  const int room = GradientFeed<N, K>::room(call.feed);
   const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(slots + room), call.feed.packs};
   weight.fill(call.a.weight, 1);
-  GradientFeed<K> feed(call.feed, slots);
+  GradientFeed<N, K> feed(call.feed, slots);
   __syncthreads();
   float dw[K][N] = {}, db[K][N] = {};
   const int turns = feed.turns();

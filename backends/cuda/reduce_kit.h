@@ -216,15 +216,18 @@ inline void join_row(A& so_far) {
 }
 
 // Whether this block is the last of `pieces` to come here; then it sees what all of them wrote. The counter
-// goes back to 0 for the next run.
+// is 0 again behind the last. The one access is in order with what is before and behind it: a fence on either
+// side of it costs as much again.
 inline bool is_last(unsigned* counter, unsigned pieces) {
   __shared__ bool last;
   __syncthreads();
-  if (threadIdx.x == 0) {  // what the others wrote before the barrier is in order with what it does
-    __threadfence();
-    last = atomicAdd(counter, 1u) == pieces - 1;
-    if (last) *counter = 0;
-    __threadfence();
+  if (threadIdx.x == 0) {
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(counter), "r"(pieces - 1)
+                 : "memory");
+    last = before == pieces - 1;
   }
   __syncthreads();
   return last;

@@ -84,6 +84,11 @@ __device__ void add_over_group(float (&v)[M], int group, int turn) {
   for (int m = 0; m < M; ++m)
     if (lane == 0) of_warp[turn & 1][m][warp] = v[m];
   wait_for_threads(1 + first, group);
+  if (warps == 2) {  // most rows: neither lanes nor loops
+#pragma unroll
+    for (int m = 0; m < M; ++m) v[m] = of_warp[turn & 1][m][first] + of_warp[turn & 1][m][first + 1];
+    return;
+  }
 #pragma unroll
   for (int m = 0; m < M; ++m) {
     v[m] = of_warp[turn & 1][m][first + (lane & (warps - 1))];
@@ -94,8 +99,9 @@ __device__ void add_over_group(float (&v)[M], int group, int turn) {
 }
 
 // A thread's part of the rows of its group. Groups take turns: all of the chip works on neighbouring rows,
-// and what is left for a last turn is spread over all blocks. kSure: so many of the tensors are there.
-template <int K, int kStages, int kTensors, int kSure = kTensors>
+// and what is left for a last turn is spread over all blocks. kSure: so many of the tensors are there. kOnce:
+// rows are the first to leave the second-level cache.
+template <int K, int kStages, int kTensors, int kSure, bool kOnce>
 struct RowFeed {
   const FeedCall& call;
   int64_t row, stride;  // its current row; from there to the next
@@ -166,7 +172,13 @@ struct RowFeed {
   __device__ void fetch_part(Words* to, const Words* from) const {
 #pragma unroll
     for (int k = 0; k < K; ++k)
-      if (index(k) < call.packs) copy_async_once(to + k * step, from + k * call.group, policy);
+      if (index(k) < call.packs) copy(to + k * step, from + k * call.group);
+  }
+  __device__ void copy(Words* to, const Words* from) const {
+    if constexpr (kOnce)
+      copy_async_once(to, from, policy);
+    else
+      copy_async(to, from);
   }
 };
 
