@@ -53,7 +53,7 @@ void CastGroup::grad(GradientContext& g) const {
     for (int64_t part = 0; part < parts[i]; ++part, ++input) {
       if (dy && parts[i] == 1) g.set(input, dy);
       if (!dy || parts[i] == 1) continue;
-      const Dim& length = g.input(input).dim(0);
+      const Dim length = g.input(input).dim(0);
       if (g.wants(input)) g.set(input, narrow(dy, 0, start, length));
       start = start + length;
     }
