@@ -219,7 +219,7 @@ struct Multiplier {
   GradientMemory memory;
   GradientBarriers& barriers;
   int half;  // of an item's rows
-  StagePlace place{};
+  RingPlace<kGradientStages> place{};
 
   // One warpgroup asks for a tile's first products while the other has its own and weighs them: left alone
   // they come to do the same at the same time, and the tensor cores wait for both. A turn is a tile.
@@ -242,9 +242,9 @@ struct Multiplier {
         if (--tiles.heads <= 0) return false;
         tiles.next = tiles.item.first_tile;
       }
-      tiles.stage = place.stage;
+      tiles.stage = place.at;
       tiles.column = tiles.next++ * kGradientTileRows;
-      wait_for_phase(&barriers.filled[place.stage], place.parity);
+      wait_for_phase(&barriers.filled[place.at], place.parity);
       place.advance();
       if (!sight.none(tiles.column)) return true;
       wait_for_turn();

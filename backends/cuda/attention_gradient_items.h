@@ -97,16 +97,6 @@ __device__ __forceinline__ void init(GradientBarriers& b) {
   let_copies_see_barriers();
 }
 
-struct StagePlace {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ void advance() {
-    if (++stage < kGradientStages) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
 // Where things lie in a block's shared memory.
 struct GradientMemory {
   uint8_t* start;
@@ -125,7 +115,7 @@ struct Filler {
   const GradientSizes& s;
   GradientMemory memory;
   GradientBarriers& barriers;
-  StagePlace place{0, 1};
+  RingPlace<kGradientStages> place{0, 1};
 
   __device__ void copy_statistics(uint8_t* to, int entry, int head, int row, int rows, uint64_t* barrier) {
     const int64_t from = (static_cast<int64_t>(entry) * s.heads + head) * s.padded_queries() + row;
@@ -148,16 +138,16 @@ struct Filler {
   }
 
   __device__ void fill_stage(const GradientItem& item, int tile, int head) {
-    uint64_t* filled = &barriers.filled[place.stage];
+    uint64_t* filled = &barriers.filled[place.at];
     const CUtensorMap *first = item.of_keys ? &maps.q : &maps.k, *second = item.of_keys ? &maps.dy : &maps.v;
-    wait_for_phase(&barriers.free[place.stage], place.parity);
+    wait_for_phase(&barriers.free[place.at], place.parity);
     expect_bytes(filled, 2 * kBytesOfTile + (item.of_keys ? kStatisticsBytes : 0));
-    const uint32_t to = shared_address(memory.stage(place.stage));
+    const uint32_t to = shared_address(memory.stage(place.at));
     const int row = tile * kGradientTileRows;
     copy_rows(to, first, shared_address(filled), row, head, item.entry);
     copy_rows(to + kBytesOfTile, second, shared_address(filled), row, head, item.entry);
     if (item.of_keys)
-      copy_statistics(memory.stage(place.stage) + 2 * kBytesOfTile, item.entry, head, row, kGradientTileRows,
+      copy_statistics(memory.stage(place.at) + 2 * kBytesOfTile, item.entry, head, row, kGradientTileRows,
                       filled);
     place.advance();
   }

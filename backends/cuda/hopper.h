@@ -179,6 +179,19 @@ __device__ __forceinline__ uint32_t rounded(float first, float second) {
   return reinterpret_cast<const uint32_t&>(both);
 }
 
+// Which of a ring's kCount places is next, and the parity of its phase. Who fills the ring begins with
+// parity 1.
+template <int kCount>
+struct RingPlace {
+  int at = 0;
+  uint32_t parity = 0;
+  __device__ void advance() {
+    if (++at < kCount) return;
+    at = 0;
+    parity ^= 1;
+  }
+};
+
 // One arrival of a warp.
 __device__ __forceinline__ void arrive_as_warp(uint64_t& barrier) {
   __syncwarp();

@@ -92,29 +92,18 @@ __device__ __forceinline__ void init(Barriers& barriers) {
   let_copies_see_barriers();
 }
 
-// Which slice of the ring is next, and the parity of its phase.
-struct RingPlace {
-  int slice = 0;
-  uint32_t parity = 0;
-  __device__ void advance() {
-    if (++slice < kSlices) return;
-    slice = 0;
-    parity ^= 1;
-  }
-};
-
 // One thread.
 template <class End>
 __device__ void fill_ring(const CUtensorMap* a, const CUtensorMap* b, const ProductSizes& sizes,
                           uint32_t ring, Barriers& barriers) {
-  RingPlace place{0, 1};
+  RingPlace<kSlices> place{0, 1};
   for (int i = blockIdx.x; i < sizes.order.count(); i += gridDim.x) {
     const Tile tile = tile_at<End>(i, sizes);
     for (int depth = 0; depth < sizes.depth; depth += kDepth) {
-      const uint32_t slice = ring + place.slice * kSliceBytes,
-                     filled = shared_address(&barriers.filled[place.slice]);
-      wait_for_phase(&barriers.free[place.slice], place.parity);
-      expect_bytes(&barriers.filled[place.slice], kSliceBytes);
+      const uint32_t slice = ring + place.at * kSliceBytes,
+                     filled = shared_address(&barriers.filled[place.at]);
+      wait_for_phase(&barriers.free[place.at], place.parity);
+      expect_bytes(&barriers.filled[place.at], kSliceBytes);
       copy_box(slice, a, filled, depth, tile.row);
       End::copy_b(slice + kBytesOfA, b, filled, tile.column, depth, sizes);
       place.advance();
@@ -162,19 +151,19 @@ template <class End>
 __device__ __forceinline__ void multiply_tiles(int half, const ProductSizes& sizes, uint32_t ring,
                                                uint32_t tile, Barriers& barriers) {
   float d[128];
-  RingPlace place;
+  RingPlace<kSlices> place;
   uint32_t parity = 1;
   for (int i = blockIdx.x; i < sizes.order.count(); i += gridDim.x) {
     int before = 0;
     for (int depth = 0; depth < sizes.depth; depth += kDepth) {
-      const uint32_t slice = ring + place.slice * kSliceBytes;
-      wait_for_phase(&barriers.filled[place.slice], place.parity);
+      const uint32_t slice = ring + place.at * kSliceBytes;
+      wait_for_phase(&barriers.filled[place.at], place.parity);
       multiply_slice<End>(d, slice + half * (kBytesOfA / 2), slice + kBytesOfA, depth > 0);
       if (depth > 0) {
         wait_for_products<1>();
         arrive_as_warp(barriers.free[before]);
       }
-      before = place.slice;
+      before = place.at;
       place.advance();
     }
     wait_for_products<0>();

@@ -11,6 +11,7 @@
 #include "schema/ops/elementwise.h"
 #include "schema/ops/reduce.h"
 #include "schema/philox.h"
+#include "tests/cuda/alike.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -66,16 +67,6 @@ NamedTensors packed_gradient_on(const std::string& device, const Sizes& s) {
                      return std::vector<std::pair<std::string, Value>>{{"dqkv", d[0]}};
                    },
                    {.device = device});
-}
-
-// Within bf16's precision of the largest element of each result.
-void expect_alike(const NamedTensors& got, const NamedTensors& expected) {
-  for (const auto& [name, tensor] : expected) {
-    const std::vector<double> a = got.at(name).to_doubles(), b = tensor.to_doubles();
-    double largest = 0;
-    for (double x : b) largest = std::max(largest, std::abs(x));
-    for (size_t i = 0; i < b.size(); ++i) ASSERT_NEAR(a[i], b[i], 0.02 * largest) << name << " " << i;
-  }
 }
 
 constexpr AttentionOptions kCausal{.causal = true}, kAll{},

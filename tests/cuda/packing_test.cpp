@@ -9,6 +9,7 @@
 #include "schema/ops/cast.h"
 #include "schema/ops/elementwise.h"
 #include "schema/ops/reduce.h"
+#include "tests/cuda/alike.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 
@@ -30,16 +31,6 @@ Tensor waves(const std::vector<int64_t>& shape, double step) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(2 * std::sin(step * static_cast<double>(i % 100003)));
   return Tensor::of<float>(shape, values);
-}
-
-// Within bf16's precision of the largest element of each result.
-void expect_alike(const NamedTensors& got, const NamedTensors& expected) {
-  for (const auto& [name, tensor] : expected) {
-    const std::vector<double> a = got.at(name).to_doubles(), b = tensor.to_doubles();
-    double largest = 0;
-    for (double x : b) largest = std::max(largest, std::abs(x));
-    for (size_t i = 0; i < b.size(); ++i) ASSERT_NEAR(a[i], b[i], 0.02 * largest) << name << " " << i;
-  }
 }
 
 // y and the gradient by all of q, k and v of one tensor, in bf16.

@@ -12,6 +12,7 @@
 #include "schema/ops/loss.h"
 #include "schema/ops/reduce.h"
 #include "schema/text.h"
+#include "tests/cuda/alike.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 
@@ -148,14 +149,7 @@ TEST_F(Cuda, TheFusedLossTakesAnOddVocabulary) {
         },
         {.device = device});
   };
-  const NamedTensors cpu = run("cpu"), cuda = run("cuda");
-  for (const auto& [name, tensor] : cpu) {
-    const Doubles expected = tensor.to_doubles(), got = cuda.at(name).to_doubles();
-    double largest = 0;
-    for (const double e : expected) largest = std::max(largest, std::abs(e));
-    for (size_t i = 0; i < got.size(); ++i)
-      ASSERT_NEAR(got[i], expected[i], 0.02 * largest) << name << " " << i;
-  }
+  expect_alike(run("cuda"), run("cpu"));
 }
 
 // Wide enough that small steps find something to run beside: the same kernels, so the same bits.
