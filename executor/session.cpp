@@ -182,7 +182,7 @@ class Session::Impl {
     if (!made.split.empty() && !with_halves_) split_states(made.split);
     compiled->work = std::move(made.work);
     compiled->plan = std::move(made.plan);
-    check_fits(compiled->plan);
+    check_fits(*compiled);
     const Clock::time_point planned = Clock::now();
     device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan); });
     spdlog::debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
@@ -266,22 +266,23 @@ class Session::Impl {
   }
 
   // On the host, what is only read stays in its file, and a cache takes memory as it fills.
-  bool takes_memory(const Plan& plan, int32_t state) const {
+  bool takes_memory(const Compiled& compiled, int32_t state) const {
     if (!device_->reads_host_memory()) return true;
-    const auto& written = plan.written_states;
-    return model_->state(state).role != StateRole::kCache &&
+    const auto& written = compiled.plan.written_states;
+    return compiled.work->state(state).role != StateRole::kCache &&
            std::find(written.begin(), written.end(), state) != written.end();
   }
 
   // Before anything is allocated: a device with too little memory is found out now, with what would help.
-  void check_fits(const Plan& plan) const {
+  void check_fits(const Compiled& compiled) const {
+    const Plan& plan = compiled.plan;
     const std::optional<int64_t> free = device_->free_bytes();
     if (!free) return;
     int64_t state_bytes = 0, constant_bytes = 0;
     std::set<std::pair<Space, int32_t>> seen;
     for_each_buffer(plan, [&](const BufferRef& ref) {
       if (!seen.emplace(ref.space, ref.index).second) return;
-      if (ref.space == Space::kState && takes_memory(plan, ref.index))
+      if (ref.space == Space::kState && takes_memory(compiled, ref.index))
         state_bytes += states_.missing_bytes(ref.index);
       if (ref.space == Space::kConstant && !device_->reads_host_memory()) constant_bytes += ref.bytes;
     });
