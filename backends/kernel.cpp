@@ -1,7 +1,7 @@
 #include "backends/kernel.h"
 
 #include "backends/kernel_table.h"
-#include "schema/error.h"
+#include "schema/core/error.h"
 
 namespace genesis {
 

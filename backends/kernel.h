@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "schema/dtype.h"
-#include "schema/target.h"
+#include "schema/core/dtype.h"
+#include "schema/graph/target.h"
 
 namespace genesis {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/kernel.h"
+#include "schema/core/checked_size.h"
 
 namespace genesis {
 
@@ -33,7 +34,7 @@ class KernelPart {
   // As a part of the step `c`, whose launch facts about single inputs it must not ask for.
   void run(const KernelContext& c, std::span<const void* const> inputs, std::span<void* const> outputs,
            std::byte* scratch) const {
-    std::array<TensorView, kMost> in, out;
+    std::array<TensorView, kMax> in, out;
     for (size_t i = 0; i < inputs.size(); ++i) in[i] = view_of(inputs_[i], const_cast<void*>(inputs[i]));
     for (size_t i = 0; i < outputs.size(); ++i) out[i] = view_of(outputs_[i], outputs[i]);
     KernelContext part = c;
@@ -50,7 +51,7 @@ class KernelPart {
   }
 
  private:
-  static constexpr size_t kMost = 18;  // inputs, and outputs
+  static constexpr size_t kMax = 18;  // inputs, and outputs
   std::vector<TensorType> inputs_, outputs_;
   const KernelImpl* kernel_ = nullptr;
   std::shared_ptr<const void> attributes_, prepared_;

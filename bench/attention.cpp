@@ -10,7 +10,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/peaks.h"
-#include "schema/ops/attention.h"
+#include "schema/ops/nn/attention.h"
 
 namespace genesis::bench {
 namespace {

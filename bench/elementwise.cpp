@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/cpu/fused/tile_functions.h"
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/parallel.h"
-#include "backends/cpu/tile_functions.h"
-#include "schema/fused_program.h"
-#include "schema/ops/cast.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/fused_program.h"
 
 namespace genesis::bench {
 namespace {

@@ -1,21 +1,28 @@
 // Matrix products of training and decoding as shares of the limits measured in the same run: multiply-adds in
-// registers for the large ones, read bandwidth for those with few rows. `matmul [--json FILE] [--rounds N]`.
+// registers for the large ones, read bandwidth for those with few rows; the large ones against oneDNN's primitive, too.
+// `matmul [--json FILE] [--rounds N] [--threads N]`.
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <tbb/global_control.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "backends/cpu/gemm.h"
-#include "backends/cpu/parallel.h"
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/parallel/parallel.h"
 #include "backends/cpu/peaks.h"
+#include "bench/onednn_product.h"
 
 namespace genesis::bench {
 namespace {
@@ -104,6 +111,8 @@ struct Case {
   GemmProblem problem;
   std::shared_ptr<const Gemm> gemm;
   double best_seconds = 1e30;
+  std::shared_ptr<const OneDnnProduct> peer;  // of large products; none where oneDNN cannot do it
+  double peer_seconds = 1e30;
 
   Case(const Shape& s, DType t) : shape(s), type(t), problem(problem_of(s, t)), gemm(Gemm::create(problem)) {}
 
@@ -133,14 +142,38 @@ Buffers buffers_for(const std::vector<Case>& cases) {
   return {Memory(a), Memory(b), Memory(c), Memory(scratch)};
 }
 
-void run_for(Case& one, const Buffers& memory, double seconds) {
-  const auto now = [] { return std::chrono::steady_clock::now(); };
-  const auto begin = now();
+using Clock = double (*)();  // seconds
+
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+// Of one thread; other work on the machine hardly changes it.
+double processor_clock() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// The fastest of the runs that fit into `seconds`, or `best` where none was faster.
+template <class Run>
+double best_of(double best, double seconds, Clock now, const Run& run) {
+  const double begin = now();
   do {
-    const auto start = now();
+    const double start = now();
+    run();
+    best = std::min(best, now() - start);
+  } while (now() - begin < seconds);
+  return best;
+}
+
+void run_for(Case& one, const Buffers& memory, double seconds, Clock clock) {
+  one.best_seconds = best_of(one.best_seconds, seconds, clock, [&] {
     one.gemm->run(memory.a.data(), memory.b.data(), memory.c.data(), nullptr, memory.scratch.data());
-    one.best_seconds = std::min(one.best_seconds, std::chrono::duration<double>(now() - start).count());
-  } while (std::chrono::duration<double>(now() - begin).count() < seconds);
+  });
+}
+
+void run_peer_for(Case& one, const Buffers& memory, double seconds, Clock clock) {
+  if (!one.peer) return;
+  one.peer_seconds = best_of(one.peer_seconds, seconds, clock,
+                             [&] { one.peer->run(memory.a.data(), memory.b.data(), memory.c.data()); });
+  // OpenMP's threads spin for a while after their work, which would be taken from whoever is measured next.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
 std::vector<Case> cases_of(std::span<const Shape> shapes) {
@@ -152,18 +185,19 @@ std::vector<Case> cases_of(std::span<const Shape> shapes) {
 }
 
 // Limits and products take turns, so that what else runs on the machine meets both.
-cpu::Peaks run_rounds(int rounds, std::vector<Case>& large, std::vector<Case>& few_rows) {
+cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large, std::vector<Case>& few_rows) {
   const Buffers for_large = buffers_for(large), for_few = buffers_for(few_rows);
   cpu::Peaks best = cpu::measure_peaks();
   for (int round = 0; round < rounds; ++round) {
     for (Case& one : large) {
-      run_for(one, for_large, 0.04);
+      run_for(one, for_large, 0.04, clock);
+      run_peer_for(one, for_large, 0.04, clock);
       if (one.type == DType::f32)
         best.fma_f32_gflops = std::max(best.fma_f32_gflops, cpu::measure_fma_f32());
       else
         best.fma_bf16_gflops = std::max(best.fma_bf16_gflops, cpu::measure_fma_bf16());
     }
-    for (Case& one : few_rows) run_for(one, for_few, 0.04);
+    for (Case& one : few_rows) run_for(one, for_few, 0.04, clock);
     const cpu::Peaks again = cpu::measure_peaks();
     best.read_gbps = std::max(best.read_gbps, again.read_gbps);
     best.copy_gbps = std::max(best.copy_gbps, again.copy_gbps);
@@ -211,6 +245,35 @@ nlohmann::json print_large(const std::vector<Case>& cases, const cpu::Peaks& pea
   return rows;
 }
 
+// Above 1: ours is faster.
+nlohmann::json print_peers(const std::vector<Case>& cases) {
+  fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>9} {:>12} {:>9}  {}\n", "product", "form", "m x n x k", "type", "ours GF/s",
+             "oneDNN GF/s", "ours/its", "oneDNN's way");
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Case& one : cases) {
+    if (!one.peer) continue;
+    const Shape& s = one.shape;
+    const double its = one.flops() / one.peer_seconds * 1e-9, ratio = one.peer_seconds / one.best_seconds;
+    fmt::print("{:<14} {:<16} {:<16} {:<6} {:>9.0f} {:>12.0f} {:>8.2f}x  {}\n", s.what, form_of(s),
+               fmt::format("{}x{}x{}", s.m, s.n, s.k), name_of(one.type), one.gflops(), its, ratio,
+               one.peer->implementation());
+    rows.push_back({{"product", s.what},
+                    {"form", form_of(s)},
+                    {"batch", s.batch},
+                    {"m", s.m},
+                    {"n", s.n},
+                    {"k", s.k},
+                    {"type", name_of(one.type)},
+                    {"gflops", one.gflops()},
+                    {"onednn_gflops", its},
+                    {"ours_over_onednn", ratio},
+                    {"implementation", one.gemm->name()},
+                    {"onednn_implementation", one.peer->implementation()}});
+  }
+  if (rows.empty()) fmt::print("oneDNN has none of these products on this CPU\n");
+  return rows;
+}
+
 nlohmann::json print_few_rows(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
   fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>8} {:>13}\n", "few rows", "form", "m x n x k", "type", "GB/s",
              "of read peak");
@@ -232,9 +295,21 @@ nlohmann::json print_few_rows(const std::vector<Case>& cases, const cpu::Peaks& 
   return rows;
 }
 
-int run(int rounds, const std::string& json_file) {
+// As many threads for oneDNN's OpenMP, whichever library that is, as for our TBB.
+void allow_threads_of_openmp(int threads) {
+  const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  if (set) set(threads);
+}
+
+int run(int rounds, int threads, const std::string& json_file) {
+  std::optional<tbb::global_control> limit;
+  if (threads > 0) {
+    limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+    allow_threads_of_openmp(threads);
+  }
   std::vector<Case> large = cases_of(kLarge), few_rows = cases_of(kFewRows);
-  const cpu::Peaks peaks = run_rounds(rounds, large, few_rows);
+  for (Case& one : large) one.peer = OneDnnProduct::create(one.problem);
+  const cpu::Peaks peaks = run_rounds(rounds, threads == 1 ? processor_clock : wall_clock, large, few_rows);
   fmt::print("limits, all cores: f32 {:.0f} GF/s, bf16 {:.0f} GF/s, read {:.1f} GB/s, copy {:.1f} GB/s\n",
              peaks.fma_f32_gflops, peaks.fma_bf16_gflops, peaks.read_gbps, peaks.copy_gbps);
   nlohmann::json report = {{"peaks",
@@ -243,6 +318,7 @@ int run(int rounds, const std::string& json_file) {
                              {"read_gbps", peaks.read_gbps},
                              {"copy_gbps", peaks.copy_gbps}}}};
   report["products"] = print_large(large, peaks);
+  report["against_onednn"] = print_peers(large);
   report["few_rows"] = print_few_rows(few_rows, peaks);
   if (json_file.empty()) return 0;
   std::ofstream file(json_file);
@@ -256,9 +332,11 @@ int run(int rounds, const std::string& json_file) {
 int main(int argc, char** argv) {
   CLI::App app("Matrix products as shares of the limits measured in the same run.");
   std::string json_file;
-  int rounds = 5;
+  int rounds = 5, threads = 0;
   app.add_option("--json", json_file, "write the results to this file");
   app.add_option("--rounds", rounds, "how often each case takes its turn")->check(CLI::PositiveNumber);
+  app.add_option("--threads", threads, "threads for us and for oneDNN; 0: all cores; 1: products are timed in processor time, which a busy machine hardly "
+                 "changes")->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
-  return genesis::bench::run(rounds, json_file);
+  return genesis::bench::run(rounds, threads, json_file);
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schema/error.h"
+#include "schema/core/error.h"
 
 namespace genesis::bench {
 namespace {

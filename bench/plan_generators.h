@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "passes/offset_planner.h"
+#include "passes/memory/offsets/offset_planner.h"
 
 namespace genesis::bench {
 

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "bench/plan_generators.h"
-#include "passes/overlap_check.h"
-#include "schema/error.h"
+#include "passes/memory/offsets/overlap_check.h"
+#include "schema/core/error.h"
 
 namespace {
 

@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "bench/kernel_case.h"
-#include "schema/ops/index.h"
-#include "schema/ops/layout.h"
-#include "schema/ops/random.h"
-#include "schema/ops/reduce.h"
-#include "schema/ops/slice.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::bench {
 namespace {

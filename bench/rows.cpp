@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "bench/kernel_case.h"
-#include "schema/ops/loss.h"
-#include "schema/ops/norm.h"
-#include "schema/ops/optimizer.h"
-#include "schema/ops/softmax.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/optimizer.h"
+#include "schema/ops/nn/softmax.h"
 
 namespace genesis::bench {
 namespace {

@@ -4,7 +4,10 @@
 # TORCH_PYTHON names a python with PyTorch for the comparison (default: python3; skipped where it has none).
 # Every figure is a ratio to a limit measured in the same run, but other work on the machine still disturbs it.
 set -euo pipefail
-build=${1:?usage: bench/run.sh BUILD_DIR [OUTPUT_DIR]}
+wrong_usage() { printf 'bench/run.sh: %s\nusage: bench/run.sh BUILD_DIR [OUTPUT_DIR]\n' "$1" >&2; exit 2; }
+[ $# = 1 ] || [ $# = 2 ] || wrong_usage "expected BUILD_DIR and perhaps OUTPUT_DIR"
+build=$1
+[ -x "$build/bench/matmul" ] || wrong_usage "there are no benches in '$build/bench': build them first (./dev bench does)"
 out=${2:-$build/bench-results}
 here=$(dirname "$0")
 python=${TORCH_PYTHON:-python3}

@@ -4,8 +4,8 @@
 
 #include "models/zoo.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
-#include "schema/philox.h"
+#include "passes/training/train_step.h"
+#include "schema/core/philox.h"
 
 namespace genesis::bench {
 

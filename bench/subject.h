@@ -9,7 +9,7 @@
 #include <string>
 
 #include "executor/inputs.h"
-#include "schema/model.h"
+#include "schema/graph/model.h"
 
 namespace genesis::bench {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "schema/graph.h"
+#include "schema/graph/graph.h"
 
 namespace genesis::nn {
 

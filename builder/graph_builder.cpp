@@ -1,6 +1,6 @@
 #include "builder/graph_builder.h"
 
-#include "schema/near_names.h"
+#include "schema/graph/near_names.h"
 
 namespace genesis {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "schema/tensor.h"
+#include "schema/core/tensor.h"
 
 namespace genesis::init {
 

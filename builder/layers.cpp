@@ -4,11 +4,11 @@
 #include <cstring>
 #include <limits>
 
-#include "schema/ops/index.h"
-#include "schema/ops/matmul.h"
-#include "schema/ops/norm.h"
-#include "schema/ops/random.h"
-#include "schema/ops/softmax.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/softmax.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/random.h"
 
 namespace genesis::nn {
 namespace {

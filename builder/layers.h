@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "builder/scope.h"
-#include "schema/ops/attention.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/reshape.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::nn {
 

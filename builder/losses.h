@@ -1,7 +1,7 @@
 // Loss layers with PyTorch's names: CrossEntropyLoss{.ignore_index = 0}(logits, target).
 #pragma once
 
-#include "schema/ops/loss.h"
+#include "schema/ops/nn/loss.h"
 
 namespace genesis::nn {
 

@@ -3,13 +3,13 @@
 #include <cmath>
 
 #include "builder/containers.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/create.h"
-#include "schema/ops/layout.h"
-#include "schema/ops/matmul.h"
-#include "schema/ops/random.h"
-#include "schema/ops/slice.h"
-#include "schema/ops/softmax.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/softmax.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::nn {
 

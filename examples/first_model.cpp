@@ -3,8 +3,7 @@
 
 #include "builder/genesis.h"
 #include "executor/session.h"
-#include "passes/train_step.h"
-#include "schema/file/writer.h"
+#include "passes/training/train_step.h"
 
 using namespace genesis;
 
@@ -31,5 +30,5 @@ int main() {
                                           {"y", Tensor::of<float>({256, 1}, products)}});
     if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].as<float>()[0]);
   }
-  save_model(*model, "first_model.genesis");  // `genesis-run info first_model.genesis`
+  session.save("first_model.genesis");  // what was learnt; `genesis-run info first_model.genesis`
 }

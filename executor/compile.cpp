@@ -3,8 +3,8 @@
 #include <charconv>
 
 #include "executor/environment.h"
-#include "passes/bind.h"
-#include "passes/make_plan.h"
+#include "passes/core/bind.h"
+#include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 
 namespace genesis {
@@ -16,7 +16,7 @@ passes::PlanOptions plan_options(const std::set<std::string>& disabled) {
           .schedule = on(passes::kOrderSwitch),
           .reuse = on(passes::kReuseSwitch),
           .side_stream = on(passes::kSideStreamSwitch),
-          .step_chains = on(passes::kStepChainsSwitch)};
+          .megakernel = on(passes::kMegakernelSwitch)};
 }
 
 // What the options say, else what the model says.

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "executor/session.h"
-#include "passes/weight_split.h"
-#include "schema/target.h"
+#include "passes/precision/weight_split.h"
+#include "schema/graph/target.h"
 
 namespace genesis {
 

@@ -1,14 +1,28 @@
 #include "executor/inputs.h"
 
-#include "passes/bind.h"
+#include <fmt/ranges.h>
+
+#include <set>
+#include <string_view>
+
+#include "passes/core/bind.h"
+#include "schema/graph/near_names.h"
 
 namespace genesis {
 namespace {
 
-std::string known_names(const Graph& graph) {
-  std::string names;
-  for (ValueId id : graph.inputs()) names += (names.empty() ? "" : ", ") + graph.value(id).name;
-  return names.empty() ? "none" : names;
+[[noreturn]] void fail_no_input(const Graph& graph, const std::string& name) {
+  std::vector<std::string> known;
+  for (ValueId id : graph.inputs()) known.push_back(graph.value(id).name);
+  fail("entry point '{}' has no input '{}'{}; it takes: {}", graph.name(), name, did_you_mean(name, known),
+       known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+}
+
+void check_names(const Graph& graph, const std::map<std::string, TensorType>& types) {
+  std::set<std::string_view> known;
+  for (ValueId id : graph.inputs()) known.insert(graph.value(id).name);
+  for (const auto& [name, type] : types)
+    if (!known.contains(name)) fail_no_input(graph, name);
 }
 
 [[noreturn]] void wrong_type(const Graph& graph, const ValueInfo& input, const TensorType& got,
@@ -53,12 +67,7 @@ void check_sizes(const Graph& graph, const ValueInfo& input, const TensorType& g
 }  // namespace
 
 Bindings bind_input_types(const Graph& graph, const std::map<std::string, TensorType>& types) {
-  for (const auto& [name, type] : types) {
-    bool known = false;
-    for (ValueId id : graph.inputs()) known = known || graph.value(id).name == name;
-    if (!known)
-      fail("entry point '{}' has no input '{}'; it takes: {}", graph.name(), name, known_names(graph));
-  }
+  check_names(graph, types);
   Bindings bindings;
   for (ValueId id : graph.inputs()) {
     const ValueInfo& input = graph.value(id);
@@ -75,11 +84,11 @@ Bindings bind_input_types(const Graph& graph, const std::map<std::string, Tensor
 
 Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs) {
   std::map<std::string, TensorType> types;
-  for (const auto& [name, tensor] : inputs) {
+  for (const auto& [name, tensor] : inputs) types.emplace(name, tensor.type());
+  check_names(graph, types);  // before anything is said of a tensor under a name that is none
+  for (const auto& [name, tensor] : inputs)
     if (tensor.empty_handle())
       fail("the tensor given for input '{}' of entry point '{}' holds no data", name, graph.name());
-    types.emplace(name, tensor.type());
-  }
   return bind_input_types(graph, types);
 }
 

@@ -5,12 +5,10 @@
 #include <map>
 #include <string>
 
-#include "schema/graph.h"
-#include "schema/tensor.h"
+#include "executor/named_tensors.h"
+#include "schema/graph/graph.h"
 
 namespace genesis {
-
-using NamedTensors = std::map<std::string, Tensor>;
 
 // The sizes of all symbols in `graph`'s inputs.
 Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs);

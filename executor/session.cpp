@@ -7,11 +7,19 @@
 #include <utility>
 
 #include "executor/compile.h"
-#include "executor/device.h"
-#include "executor/nonfinite.h"
+#include "executor/memory_report.h"
+#include "executor/named_states.h"
+#include "executor/one_call.h"
+#include "executor/recently_used.h"
+#include "executor/runtime/device.h"
+#include "executor/runtime/nonfinite.h"
 #include "executor/state_memory.h"
+#include "executor/snapshot.h"
+#include "executor/state_snapshot.h"
 #include "passes/pipelines.h"
-#include "schema/near_names.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+#include "schema/graph/near_names.h"
 
 namespace genesis {
 namespace {
@@ -31,6 +39,12 @@ struct Compiled {
   NamedTensors staged;                  // kept until the next are: the runner knows them by their addresses
   int64_t generation = -1;              // of the session's memory when the runner was last bound
 };
+using CompiledPtr = std::shared_ptr<Compiled>;  // who holds one in use keeps it
+
+size_t checked_plans(int64_t most) {
+  if (most < 1) fail("SessionOptions::max_plans is {}: at least one plan must be kept", most);
+  return static_cast<size_t>(most);
+}
 
 }  // namespace
 
@@ -40,7 +54,8 @@ class Session::Impl {
       : model_(std::move(model)),
         options_(std::move(options)),
         device_(open_device(options_.device, options_.threads)),
-        states_(*model_, *device_) {
+        states_(*model_, *device_),
+        compiled_(checked_plans(options_.max_plans)) {
     passes::check_pass_names({options_.disabled_passes.begin(), options_.disabled_passes.end()});
   }
 
@@ -52,15 +67,23 @@ class Session::Impl {
     }
   }
 
+  // For the time of one call of the session's.
+  OneCall one_call() { return OneCall(busy_); }
+
   const Model& model() const { return *model_; }
   StateMemory& states() { return states_; }
+  Device& device() { return *device_; }
 
-  Compiled& compile(const std::string& entry, const Bindings& bindings) {
-    auto& slot = compiled_[{entry, bindings}];
-    if (!slot)
-      slot = with_context([&] { return make(entry, bindings); },
-                          [&] { return "while compiling entry point '" + entry + "'"; });
-    return *slot;
+  CompiledPtr compile(const std::string& entry, const Bindings& bindings) {
+    const std::pair key{entry, bindings};
+    if (CompiledPtr found = compiled_.find(key)) return found;
+    const CompiledPtr made = with_context([&] { return make(entry, bindings); },
+                                          [&] { return "while compiling entry point '" + entry + "'"; });
+    compiled_.add(key, made);
+    return made;
+  }
+  CompiledPtr compile(const std::string& entry, const NamedTensors& inputs) {
+    return compile(entry, bind_inputs(model_->entry(entry), inputs));
   }
 
   void execute(Compiled& compiled, const NamedTensors& inputs, const RunOptions& options) {
@@ -76,19 +99,21 @@ class Session::Impl {
     with_context(run, [&] { return already; });
   }
 
-  void start(Compiled& compiled, const NamedTensors& inputs) {
+  void start(const CompiledPtr& compiled, const NamedTensors& inputs) {
     if (options_.find_nonfinite) {
-      execute(compiled, inputs, {.find_nonfinite = true});
+      execute(*compiled, inputs, {.find_nonfinite = true});
     } else {
-      point_at_memory(compiled, inputs);
-      device_->enter([&] { compiled.runner->run({}); });
+      point_at_memory(*compiled, inputs);
+      device_->enter([&] { compiled->runner->run({}); });
     }
-    started_ = {&compiled, inputs};
+    started_ = {compiled, inputs};
+    staged_.reset();
   }
 
-  void stage(Compiled& compiled, const NamedTensors& inputs) {
-    device_->enter([&] { compiled.runner->stage(addresses(compiled.plan, inputs)); });
-    compiled.staged = inputs;
+  void stage(const CompiledPtr& compiled, const NamedTensors& inputs) {
+    device_->enter([&] { compiled->runner->stage(addresses(compiled->plan, inputs)); });
+    compiled->staged = inputs;
+    staged_ = compiled;
   }
 
   NamedTensors result() {
@@ -120,9 +145,30 @@ class Session::Impl {
     });
   }
 
+  NamedTensors state_values() const {
+    NamedTensors values;
+    for (size_t i = 0; i < model_->states().size(); ++i)
+      if (is_kept(model_->states()[i]))
+        values.emplace(model_->states()[i].name, states_.copy(static_cast<int32_t>(i)));
+    values.complete("the session has no state");
+    return values;
+  }
+
+  // What can fail comes first: the check, then the memory.
+  void set_states(const NamedTensors& values) {
+    check_fit(*model_, values);
+    std::vector<int32_t> indices;
+    for (const auto& [name, value] : values) indices.push_back(model_->find_state(name));
+    device_->enter([&] {
+      generation_ += states_.make_writable(indices);
+      for (const auto& [name, value] : values) states_.set(model_->find_state(name), value);
+    });
+  }
+
   MemoryStatistics memory() const {
     const DeviceUse use = device_->use();
-    return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes(), use.bytes, use.peak_bytes};
+    return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes(),
+            use.bytes,    use.peak_bytes,        static_cast<int64_t>(compiled_.size())};
   }
   DevicePeaks measure_peaks() { return device_->measure_peaks(); }
   const SessionOptions& options() const { return options_; }
@@ -130,7 +176,7 @@ class Session::Impl {
  private:
   // A run whose result nobody has asked for yet.
   struct Started {
-    Compiled* compiled = nullptr;
+    CompiledPtr compiled;
     NamedTensors inputs;  // an output may be one of them
   };
 
@@ -148,6 +194,7 @@ class Session::Impl {
       const std::byte* here = compiled.runner->output(i);
       results.emplace(port.name, here ? Tensor::copy_of(port.type, here) : read(compiled, port));
     }
+    results.complete("entry point '" + compiled.plan.entry + "' has no output");
     return results;
   }
 
@@ -174,8 +221,8 @@ class Session::Impl {
     return text;
   }
 
-  std::unique_ptr<Compiled> make(const std::string& entry, const Bindings& bindings) {
-    auto compiled = std::make_unique<Compiled>();
+  CompiledPtr make(const std::string& entry, const Bindings& bindings) {
+    auto compiled = std::make_shared<Compiled>();
     const Clock::time_point start = Clock::now();
     CompiledEntry made =
         compile_entry(*model_, entry, bindings, device_->target(), options_, with_halves_ != nullptr);
@@ -196,8 +243,8 @@ class Session::Impl {
     passes::add_halves(*with_halves_, split);
     device_->enter([&] { states_.split(*with_halves_, split, started_.compiled ? &outlived_ : nullptr); });
     ++generation_;
-    for (auto& [key, compiled] : compiled_)
-      if (compiled) retired_.push_back(std::move(compiled));
+    compiled_.clear();
+    staged_.reset();
   }
 
   void point_at_memory(Compiled& compiled, const NamedTensors& inputs) {
@@ -270,7 +317,7 @@ class Session::Impl {
     if (!device_->reads_host_memory()) return true;
     const auto& written = compiled.plan.written_states;
     return compiled.work->state(state).role != StateRole::kCache &&
-           std::find(written.begin(), written.end(), state) != written.end();
+           std::binary_search(written.begin(), written.end(), state);
   }
 
   // Before anything is allocated: a device with too little memory is found out now, with what would help.
@@ -278,25 +325,15 @@ class Session::Impl {
     const Plan& plan = compiled.plan;
     const std::optional<int64_t> free = device_->free_bytes();
     if (!free) return;
-    int64_t state_bytes = 0, constant_bytes = 0;
+    MemoryNeed need{.arena = std::max<int64_t>(0, plan.arena_bytes - arena_bytes_)};
     std::set<std::pair<Space, int32_t>> seen;
     for_each_buffer(plan, [&](const BufferRef& ref) {
       if (!seen.emplace(ref.space, ref.index).second) return;
       if (ref.space == Space::kState && takes_memory(compiled, ref.index))
-        state_bytes += states_.missing_bytes(ref.index);
-      if (ref.space == Space::kConstant && !device_->reads_host_memory()) constant_bytes += ref.bytes;
+        need.states += states_.missing_bytes(ref.index);
+      if (ref.space == Space::kConstant && !device_->reads_host_memory()) need.constants += ref.bytes;
     });
-    const int64_t arena = plan.arena_bytes > arena_bytes_ ? plan.arena_bytes - arena_bytes_ : 0;
-    const int64_t needed = arena + state_bytes + constant_bytes;
-    if (needed <= *free) return;
-    std::string largest;
-    for (size_t i = 0; i < std::min<size_t>(10, plan.peak.size()); ++i)
-      largest += fmt::format("\n  {:>14} bytes  {}", plan.peak[i].bytes, plan.peak[i].name);
-    fail(
-        "{} has too little memory: {} bytes are needed (arena {}, states {}, constants {}), {} are free; "
-        "smaller batches, --memory-budget (recompute instead of keep) or --cast bf16 would help; the largest "
-        "tensors at the peak:{}",
-        options_.device, needed, arena, state_bytes, constant_bytes, *free, largest);
+    if (need.total() > *free) fail_too_little_memory(options_.device, need, *free, plan);
   }
 
   std::shared_ptr<const Model> model_;
@@ -306,11 +343,12 @@ class Session::Impl {
   DeviceMemory arena_;
   int64_t arena_bytes_ = 0;
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
-  std::map<std::pair<std::string, Bindings>, std::unique_ptr<Compiled>> compiled_;
-  std::vector<std::unique_ptr<Compiled>> retired_;  // their plans stay valid, they do not run
-  std::unique_ptr<Model> with_halves_;              // the model's tables, once states are split
-  std::vector<DeviceMemory> outlived_;              // what the started run's outputs may lie in
+  RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
+  std::unique_ptr<Model> with_halves_;  // the model's tables, once states are split
+  std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
   Started started_;
+  CompiledPtr staged_;  // of the run that comes next, if it was staged
+  std::atomic<bool> busy_ = false;
 };
 
 Session::Session(std::shared_ptr<const Model> model, SessionOptions options) {
@@ -324,69 +362,110 @@ Session& Session::operator=(Session&&) noexcept = default;
 const Model& Session::model() const { return impl_->model(); }
 
 NamedTensors Session::run(const std::string& entry, const NamedTensors& inputs) {
-  start(entry, inputs);
-  return result();
+  const OneCall call = impl_->one_call();
+  impl_->start(impl_->compile(entry, inputs), inputs);
+  return impl_->result();
 }
 
 void Session::start(const std::string& entry, const NamedTensors& inputs) {
-  impl_->start(impl_->compile(entry, bind_inputs(model().entry(entry), inputs)), inputs);
+  const OneCall call = impl_->one_call();
+  impl_->start(impl_->compile(entry, inputs), inputs);
 }
 
 void Session::stage(const std::string& entry, const NamedTensors& inputs) {
-  impl_->stage(impl_->compile(entry, bind_inputs(model().entry(entry), inputs)), inputs);
+  const OneCall call = impl_->one_call();
+  impl_->stage(impl_->compile(entry, inputs), inputs);
 }
 
-NamedTensors Session::result() { return impl_->result(); }
+NamedTensors Session::result() {
+  const OneCall call = impl_->one_call();
+  return impl_->result();
+}
 
 std::string Session::explain_nonfinite(const std::string& entry, const NamedTensors& inputs) {
-  Compiled& compiled = impl_->compile(entry, bind_inputs(model().entry(entry), inputs));
+  const OneCall call = impl_->one_call();
+  const CompiledPtr compiled = impl_->compile(entry, inputs);
   try {
-    impl_->execute(compiled, inputs, {.find_nonfinite = true});
+    impl_->execute(*compiled, inputs, {.find_nonfinite = true});
   } catch (const Error& error) {
     return error.message();
   }
   return "";
 }
 
-const Plan& Session::plan(const std::string& entry, const Bindings& bindings) {
-  return impl_->compile(entry, bindings).plan;
+Plan Session::plan(const std::string& entry, const Bindings& bindings) {
+  const OneCall call = impl_->one_call();
+  return impl_->compile(entry, bindings)->plan;
 }
 
 std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTensors& inputs) {
-  Compiled& compiled = impl_->compile(entry, bind_inputs(model().entry(entry), inputs));
+  const OneCall call = impl_->one_call();
   std::vector<StepTiming> timings;
-  impl_->execute(compiled, inputs, {.timings = &timings});
+  impl_->execute(*impl_->compile(entry, inputs), inputs, {.timings = &timings});
   return timings;
 }
 
 double Session::seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats) {
-  return impl_->time(impl_->compile(entry, bind_inputs(model().entry(entry), inputs)), inputs, repeats);
+  const OneCall call = impl_->one_call();
+  return impl_->time(*impl_->compile(entry, inputs), inputs, repeats);
 }
 
 void Session::observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer) {
-  Compiled& compiled = impl_->compile(entry, bind_inputs(model().entry(entry), inputs));
-  impl_->execute(compiled, inputs, {.observer = observer});
+  const OneCall call = impl_->one_call();
+  impl_->execute(*impl_->compile(entry, inputs), inputs, {.observer = observer});
 }
 
-const Plan& Session::plan_for(const std::string& entry, const NamedTensors& inputs) {
-  return impl_->compile(entry, bind_inputs(model().entry(entry), inputs)).plan;
+Plan Session::plan_for(const std::string& entry, const NamedTensors& inputs) {
+  const OneCall call = impl_->one_call();
+  return impl_->compile(entry, inputs)->plan;
 }
 
 Tensor Session::state(const std::string& name) const {
+  const OneCall call = impl_->one_call();
   return impl_->states().copy(impl_->state_index(name));
 }
 
 void Session::set_state(const std::string& name, const Tensor& value) {
+  const OneCall call = impl_->one_call();
   impl_->set_state(impl_->state_index(name), value);
 }
 
+NamedTensors Session::states() const {
+  const OneCall call = impl_->one_call();
+  return impl_->state_values();
+}
+
+void Session::set_states(const NamedTensors& values) {
+  const OneCall call = impl_->one_call();
+  impl_->set_states(values);
+}
+
+void Session::save(const std::filesystem::path& path) const { save_model(*snapshot(*this), path); }
+
+void Session::load(const std::filesystem::path& path) {
+  const std::unique_ptr<Model> file = load_model(path, {.verify = Verify::kFull});
+  with_context([&] { set_states(initial_values(*file)); },
+               [&] { return "while loading the states of '" + path.string() + "'"; });
+}
+
 void Session::reset_states(StateRole role) {
+  const OneCall call = impl_->one_call();
   for (size_t i = 0; i < model().states().size(); ++i)
     if (model().states()[i].role == role) impl_->states().reset(static_cast<int32_t>(i));
 }
 
-MemoryStatistics Session::memory() const { return impl_->memory(); }
+std::unique_ptr<StateSnapshot> Session::make_state_snapshot() {
+  return std::make_unique<StateSnapshot>(model(), impl_->states(), impl_->device());
+}
 
-DevicePeaks Session::measure_peaks() { return impl_->measure_peaks(); }
+MemoryStatistics Session::memory() const {
+  const OneCall call = impl_->one_call();
+  return impl_->memory();
+}
+
+DevicePeaks Session::measure_peaks() {
+  const OneCall call = impl_->one_call();
+  return impl_->measure_peaks();
+}
 
 }  // namespace genesis

@@ -3,12 +3,17 @@
 //   Session session(load_model("gpt.genesis"));
 //   auto outputs = session.run("loss", {{"tokens", tokens}, {"targets", targets}});
 //
-// An entry point is compiled at its first run with a new set of sizes, and the plan is kept. All entry points
-// share one arena. Weights that no compiled entry point writes are read where the file is mapped; the others
-// are copied once. A Session is for one thread at a time; sessions are independent of each other and may
-// share a model.
+// The model is where the states start from and is never written; save() writes what they have become.
+//
+// An entry point is compiled at its first run with a new set of sizes, and the plans used last are kept. All
+// entry points share one arena. Weights that no compiled entry point writes are read where the file is
+// mapped; the others are copied once. Sessions are independent of each other and may share a model.
+//
+// A Session is for one thread at a time: a call that comes while another goes on, from a second thread or
+// from a callback, is an Error. Several threads may use one in turn.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,24 +21,29 @@
 #include <string>
 
 #include "executor/inputs.h"
-#include "executor/peaks.h"
-#include "executor/runner.h"
-#include "schema/model.h"
+#include "executor/runtime/peaks.h"
+#include "executor/runtime/runner.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
+
+class StateSnapshot;
 
 struct SessionOptions {
   std::string device = "cpu";
   int threads = 0;                        // 0: all cores
   bool optimise = true;                   // run the pass pipeline
   std::set<std::string> disabled_passes;  // also the steps of memory planning (passes::kPlanSwitches)
-  // Whether bf16 training keeps weights as halves (passes/weight_split.h); empty: as suits the device.
+  // Whether bf16 training keeps weights as halves (passes/precision/weight_split.h); empty: as suits the device.
   std::optional<bool> split_weights;
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
   // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
-  // again in the backward pass (passes/remat.h). Empty: what the model's metadata say ("memory_budget"), or
+  // again in the backward pass (passes/memory/remat.h). Empty: what the model's metadata say ("memory_budget"), or
   // no limit.
   std::optional<int64_t> memory_budget;
+  // Plans kept, one for each entry point and set of sizes; the one not used for longest goes, and is compiled
+  // again when those sizes come back. Inputs of ever new sizes are fastest padded to a few.
+  int64_t max_plans = 64;
 };
 
 struct MemoryStatistics {
@@ -42,6 +52,7 @@ struct MemoryStatistics {
   int64_t mapped_bytes = 0;  // states and constants read where the model keeps them
   // What the process holds of a GPU's memory, and held at most.
   int64_t device_bytes = 0, device_peak_bytes = 0;
+  int64_t plans = 0;  // kept; SessionOptions::max_plans bounds them
 };
 
 class Session {
@@ -53,7 +64,8 @@ class Session {
 
   const Model& model() const;
 
-  // Runs an entry point. The outputs are copies, valid for good.
+  // Runs an entry point. The outputs are copies, valid for good; to ask for one that is not there is an Error
+  // that lists them.
   NamedTensors run(const std::string& entry, const NamedTensors& inputs = {});
 
   // run() in two halves: a device goes on after start(), and result() waits for it, once. In between, stage()
@@ -67,20 +79,33 @@ class Session {
   // none does. Like any run it changes the states, perhaps not all of them.
   std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);
 
-  // Compiles without running; the plan stays valid as long as the session.
-  const Plan& plan(const std::string& entry, const Bindings& bindings);
+  // Compiles without running. The plan is a copy, valid for good.
+  Plan plan(const std::string& entry, const Bindings& bindings);
   // Runs with a timing per step of plan(entry, the inputs' sizes).
   std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
   // By the device's own clock, back to back: uploads, downloads and the host stay out of it.
   double seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats);
-  // Runs and shows every step's data: for comparing two ways of running.
+  // Runs and shows every step's data: for comparing two ways of running. The observer may not call this
+  // session.
   void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
-  // The plan that run(entry, inputs) uses.
-  const Plan& plan_for(const std::string& entry, const NamedTensors& inputs);
+  // The plan that run(entry, inputs) uses, likewise.
+  Plan plan_for(const std::string& entry, const NamedTensors& inputs);
 
   Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
   void set_state(const std::string& name, const Tensor& value);
+  // All states by name but caches, as copies of one moment; and all of them at once: one Error lists those
+  // that are missing, unknown or of another type, and then nothing has changed.
+  NamedTensors states() const;
+  void set_states(const NamedTensors& values);
+  // The same with a file. It is a model file with the values that the states have now, so it runs by itself
+  // and load_model() opens it; it is written atomically. load() takes the values from such a file,
+  // checkpoints included, and leaves the model's entry points as they are. A training session goes on from a
+  // file with the same optimizer; how many steps were done only checkpoints know (executor/training/checkpoint.h).
+  void save(const std::filesystem::path& path) const;
+  void load(const std::filesystem::path& path);
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
+  // For copies of all states that are made beside runs (executor/state_snapshot.h).
+  std::unique_ptr<StateSnapshot> make_state_snapshot();
   MemoryStatistics memory() const;
   // Of the device, measured now.
   DevicePeaks measure_peaks();

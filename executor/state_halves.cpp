@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "backends/cpu/parallel.h"
-#include "schema/halves.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "schema/core/halves.h"
 
 namespace genesis {
 namespace {
@@ -48,13 +48,17 @@ Tensor read_halves(Device& device, const TensorType& type, const HalvesMemory& f
                low = read_tensor(device, {DType::i16, type.shape}, from.lower);
   std::byte* data;
   Tensor joined = Tensor::uninitialized(type, &data);
-  const auto* high_bits = reinterpret_cast<const uint16_t*>(high.data());
-  const auto* low_bits = reinterpret_cast<const uint16_t*>(low.data());
-  auto* to = reinterpret_cast<uint32_t*>(data);
-  cpu::parallel_ranges(type.numel(), kGrain, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) to[i] = join_halves({high_bits[i], low_bits[i]});
-  });
+  join_halves(data, high.data(), low.data(), type.numel());
   return joined;
+}
+
+void join_halves(std::byte* to, const std::byte* upper, const std::byte* lower, int64_t count) {
+  const auto* high_bits = reinterpret_cast<const uint16_t*>(upper);
+  const auto* low_bits = reinterpret_cast<const uint16_t*>(lower);
+  auto* numbers = reinterpret_cast<uint32_t*>(to);
+  cpu::parallel_ranges(count, kGrain, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) numbers[i] = join_halves({high_bits[i], low_bits[i]});
+  });
 }
 
 }  // namespace genesis

@@ -8,6 +8,8 @@ namespace {
 
 constexpr int64_t kAlignment = 256;
 
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 }  // namespace
 
 StateMemory::StateMemory(const Model& model, Device& device)
@@ -60,7 +62,7 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
   int64_t bytes = 0;
   const auto add = [&](int32_t state) {
     if (!owned(state) && offsets.emplace(state, bytes).second)
-      bytes += (model_->state(state).type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+      bytes += aligned(model_->state(state).type.bytes());
   };
   for (int32_t state : states) {
     add(home(state));
@@ -132,6 +134,31 @@ Tensor StateMemory::copy(int32_t state) const {
     return read_tensor(device_, row.type, owned(state).get());
   }
   return row.initial.empty_handle() ? Tensor::zeros(row.type) : row.initial;
+}
+
+StateCopies StateMemory::copies() const {
+  StateCopies copies;
+  std::vector<int64_t> offsets(owned_.size(), -1);
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    const State& state = model_->state(static_cast<int32_t>(i));
+    if (!owned_[i] || state.role == StateRole::kCache) continue;
+    offsets[i] = copies.bytes;
+    copies.parts.push_back({owned_[i].get(), state.type.bytes(), copies.bytes});
+    copies.bytes += aligned(state.type.bytes());
+  }
+  const auto offset_of = [&](int32_t state) { return offsets[static_cast<size_t>(state)]; };
+  for (int32_t i = 0; i < static_cast<int32_t>(owned_.size()); ++i) {
+    if (is_split(i)) {
+      const Place& at = place(i);
+      if (!owned(at.upper) || !owned(at.lower)) continue;  // as copy() has it
+      const int64_t first = at.first * static_cast<int64_t>(sizeof(uint16_t));
+      copies.values.push_back({i, offset_of(at.upper) + first, offset_of(at.lower) + first});
+      copies.joined_bytes += model_->state(i).type.bytes();
+    } else if (offset_of(i) >= 0 && members_[static_cast<size_t>(i)].empty()) {
+      copies.values.push_back({i, offset_of(i)});
+    }
+  }
+  return copies;
 }
 
 int64_t StateMemory::missing_bytes(int32_t state) const {

@@ -5,12 +5,26 @@
 
 #include <vector>
 
-#include "executor/device.h"
+#include "executor/runtime/device.h"
+#include "executor/runtime/downloads.h"
 #include "executor/state_halves.h"
-#include "passes/weight_split.h"
-#include "schema/model.h"
+#include "passes/precision/weight_split.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
+
+// Copies of the memory of all states but caches, one behind the other, and which values they hold.
+struct StateCopies {
+  struct Value {
+    int32_t state = -1;
+    int64_t at = 0;      // where its copy begins, or that of its upper half
+    int64_t lower = -1;  // where that of its lower half does; -1: it is whole
+  };
+  std::vector<MemoryPart> parts;
+  std::vector<Value> values;  // of states that are not here nobody has written
+  int64_t bytes = 0;
+  int64_t joined_bytes = 0;  // of the values that lie in halves
+};
 
 class StateMemory {
  public:
@@ -28,6 +42,7 @@ class StateMemory {
   void set(int32_t state, const Tensor& value);
   void reset(int32_t state);  // back to its initial value
   Tensor copy(int32_t state) const;
+  StateCopies copies() const;
   int64_t owned_bytes() const;
   int64_t mapped_bytes() const;
 

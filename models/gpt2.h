@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "schema/model.h"
+#include "schema/graph/model.h"
 
 namespace genesis::models {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "schema/model.h"
+#include "schema/graph/model.h"
 
 namespace genesis::models {
 

@@ -1,12 +1,14 @@
 #include "models/zoo.h"
 
-#include <charconv>
-#include <cmath>
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "models/gpt2.h"
 #include "models/mlp.h"
 #include "models/qwen.h"
+#include "schema/core/parse_number.h"
+#include "schema/graph/near_names.h"
 
 namespace genesis::models {
 namespace {
@@ -16,13 +18,14 @@ namespace {
 }
 
 void parse(const std::string& key, const std::string& text, int64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) wrong_value(key, text, "an integer");
+  const auto number = parse_number<int64_t>(text);
+  if (!number) wrong_value(key, text, "an integer of 64 bits");
+  value = *number;
 }
 void parse(const std::string& key, const std::string& text, double& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    wrong_value(key, text, "a number");
+  const auto number = parse_number<double>(text);
+  if (!number) wrong_value(key, text, "a number");
+  value = *number;
 }
 void parse(const std::string& key, const std::string& text, bool& value) {
   if (text != "true" && text != "false") wrong_value(key, text, "true or false");
@@ -52,16 +55,18 @@ nlohmann::ordered_json config_json(const Config& config) {
 
 template <class Config>
 void apply(const std::string& model, const Settings& settings, Config& config) {
-  std::string known;
+  std::vector<std::string> known;
   Settings left = settings;
   Config::fields(config, [&](const char* name, auto& field) {
-    known += (known.empty() ? "" : ", ") + std::string(name);
+    known.emplace_back(name);
     const auto at = left.find(name);
     if (at == left.end()) return;
     parse(name, at->second, field);
     left.erase(at);
   });
-  if (!left.empty()) fail("model '{}' has no setting '{}'; it has: {}", model, left.begin()->first, known);
+  if (!left.empty())
+    fail("model '{}' has no setting '{}'{}; it has: {}", model, left.begin()->first,
+         did_you_mean(left.begin()->first, known), fmt::join(known, ", "));
 }
 
 template <class Config, class Make>
@@ -108,9 +113,9 @@ std::unique_ptr<Model> make_model(const std::string& name, const Settings& setti
   if (name == "qwen2" || name == "qwen3")
     return build(name, qwen_config(name == "qwen3"), settings,
                  [&](const auto& c) { return make_qwen(c, seed); });
-  std::string known;
-  for (const ZooModel& model : list_models()) known += (known.empty() ? "" : ", ") + model.name;
-  fail("no model '{}' in the zoo; there are: {}", name, known);
+  std::vector<std::string> known;
+  for (const ZooModel& model : list_models()) known.push_back(model.name);
+  fail("no model '{}' in the zoo{}; there are: {}", name, did_you_mean(name, known), fmt::join(known, ", "));
 }
 
 }  // namespace genesis::models

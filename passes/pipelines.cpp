@@ -5,33 +5,34 @@
 #include <algorithm>
 #include <iterator>
 
-#include "passes/cse.h"
-#include "passes/dce.h"
-#include "passes/fold_constants.h"
-#include "passes/fuse_addend.h"
-#include "passes/fuse_attention.h"
-#include "passes/fuse_bias_gradient.h"
-#include "passes/fuse_cached_attention.h"
-#include "passes/fuse_elementwise.h"
-#include "passes/fuse_embedding_grad.h"
-#include "passes/fuse_linear.h"
-#include "passes/fuse_linear_cross_entropy.h"
-#include "passes/fuse_norm_linear.h"
-#include "passes/fuse_norm_residual.h"
-#include "passes/fuse_norms.h"
-#include "passes/fuse_swiglu.h"
-#include "passes/fuse_swiglu_products.h"
-#include "passes/group_casts.h"
-#include "passes/group_updates.h"
-#include "passes/make_plan.h"
-#include "passes/merge_linear.h"
-#include "passes/merge_projections.h"
-#include "passes/pack_attention.h"
-#include "passes/recompute_outputs.h"
-#include "passes/remat.h"
-#include "passes/simplify.h"
-#include "passes/split_weights.h"
-#include "schema/model.h"
+#include "passes/fusion/elementwise/fuse_elementwise.h"
+#include "passes/fusion/fuse_addend.h"
+#include "passes/fusion/fuse_attention.h"
+#include "passes/fusion/fuse_bias_gradient.h"
+#include "passes/fusion/fuse_cached_attention.h"
+#include "passes/fusion/fuse_embedding_grad.h"
+#include "passes/fusion/fuse_linear.h"
+#include "passes/fusion/fuse_linear_cross_entropy.h"
+#include "passes/fusion/fuse_norm_linear.h"
+#include "passes/fusion/fuse_norm_residual.h"
+#include "passes/fusion/fuse_norms.h"
+#include "passes/fusion/fuse_swiglu.h"
+#include "passes/fusion/fuse_swiglu_products.h"
+#include "passes/grouping/group_casts.h"
+#include "passes/grouping/group_updates.h"
+#include "passes/grouping/merge_linear.h"
+#include "passes/grouping/merge_projections.h"
+#include "passes/grouping/pack_attention.h"
+#include "passes/memory/make_plan.h"
+#include "passes/memory/recompute_outputs.h"
+#include "passes/memory/remat.h"
+#include "passes/precision/split_weights.h"
+#include "passes/simplify/cse.h"
+#include "passes/simplify/dce.h"
+#include "passes/simplify/fold_constants.h"
+#include "passes/simplify/simplify.h"
+#include "schema/graph/model.h"
+#include "schema/graph/near_names.h"
 
 namespace genesis::passes {
 namespace {
@@ -142,12 +143,13 @@ std::vector<Pass> all_passes() {
 }
 
 void check_pass_names(const std::set<std::string, std::less<>>& names) {
-  std::vector<std::string_view> there;
-  for (const Pass& pass : all_passes()) there.push_back(pass.name);
+  std::vector<std::string> there;
+  for (const Pass& pass : all_passes()) there.emplace_back(pass.name);
   there.insert(there.end(), std::begin(kPlanSwitches), std::end(kPlanSwitches));
   for (const std::string& name : names)
     if (std::find(there.begin(), there.end(), name) == there.end())
-      fail("there is no pass '{}'; the passes are: {}", name, fmt::join(there, ", "));
+      fail("there is no pass '{}'{}; the passes are: {}", name, did_you_mean(name, there),
+           fmt::join(there, ", "));
 }
 
 }  // namespace genesis::passes

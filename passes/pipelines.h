@@ -2,7 +2,7 @@
 // binding; genesis-opt runs them on files and lists them.
 #pragma once
 
-#include "passes/pass.h"
+#include "passes/core/pass.h"
 
 namespace genesis::passes {
 

@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <random>
 
-#include "executor/device.h"
-#include "passes/autodiff.h"
+#include "executor/runtime/device.h"
+#include "passes/training/autodiff.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/reduce.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/reduce.h"
 
 namespace genesis::testing {
 

@@ -1,9 +1,13 @@
 // genesis-build: a model of the zoo as a .genesis file.
 #include <iostream>
 
+#include "builder/init_watcher.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
-#include "tools/tool.h"
+#include "tools/common/file_progress.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/common/tool.h"
 
 namespace genesis::tools {
 namespace {
@@ -17,7 +21,7 @@ struct Flags {
   std::string name, output;
   std::vector<std::string> settings;
   uint64_t seed = 0;
-  bool list = false;
+  bool list = false, quiet = false;
   Output out;
 };
 
@@ -25,9 +29,9 @@ models::Settings parse_settings(const std::vector<std::string>& settings) {
   models::Settings parsed;
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0) fail("--set {}: expected key=value", setting);
+    if (equals == std::string::npos || equals == 0) fail_usage("--set {}: expected key=value", setting);
     if (!parsed.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
-      fail("--set {}: '{}' is set twice", setting, setting.substr(0, equals));
+      fail_usage("--set {}: '{}' is set twice", setting, setting.substr(0, equals));
   }
   return parsed;
 }
@@ -47,19 +51,30 @@ void list_models(const Output& out) {
   });
 }
 
-void build(const Flags& flags) {
-  if (flags.list) return list_models(flags.out);
+// Drawn by all cores and written; says how far it is where that takes a while.
+std::unique_ptr<Model> make_file(const Flags& flags) {
+  FileProgress progress(flags.quiet);
+  const init::Watcher watcher([&](auto... about) { progress.update(about...); });
+  auto model = models::make_model(flags.name, parse_settings(flags.settings), flags.seed);
+  save_model(*model, flags.output, {.progress = progress.hook()});
+  return model;
+}
+
+void build(const Flags& flags, const CLI::App& app) {
+  if (flags.list) {
+    check_only(app, {"--list", "--json"}, "with --list");
+    return list_models(flags.out);
+  }
   if (flags.name.empty())
     throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.genesis");
-  const auto model = models::make_model(flags.name, parse_settings(flags.settings), flags.seed);
-  save_model(*model, flags.output);
+  const auto model = make_file(flags);
   int64_t parameters = 0;
   for (const State& state : model->states())
     if (state.role == StateRole::kParameter) parameters += state.type.numel();
   flags.out.print({{"file", flags.output}, {"model", flags.name}, {"parameters", parameters}}, [&] {
-    std::cout << flags.output << ": " << flags.name << ", " << human_count(static_cast<double>(parameters))
-              << " parameters\n";
+    std::cout << printable(flags.output) << ": " << flags.name << ", "
+              << human_count(static_cast<double>(parameters)) << " parameters\n";
   });
 }
 
@@ -75,9 +90,10 @@ int main(int argc, char** argv) {
         app.add_option("model", flags.name, "a model of the zoo (--list)");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
-        app.add_option("--seed", flags.seed, "decides every initial value")->capture_default_str();
+        add_number(app, "--seed", flags.seed, "decides every initial value");
         app.add_flag("--list", flags.list, "list the models and their settings");
+        app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);
-        app.callback([&] { build(flags); });
+        app.callback([&] { build(flags, app); });
       });
 }

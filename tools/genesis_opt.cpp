@@ -5,18 +5,21 @@
 #include <iostream>
 
 #include "executor/compile.h"
-#include "executor/device.h"
 #include "executor/environment.h"
-#include "passes/cast_precision.h"
-#include "passes/extract.h"
+#include "executor/runtime/device.h"
+#include "passes/core/extract.h"
+#include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
-#include "passes/plan_csv.h"
-#include "passes/train_step.h"
-#include "passes/weight_split.h"
+#include "passes/precision/cast_precision.h"
+#include "passes/precision/weight_split.h"
+#include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
-#include "schema/text.h"
-#include "tools/tool.h"
+#include "schema/graph/text.h"
+#include "tools/common/file_progress.h"
+#include "tools/common/printable.h"
+#include "tools/common/tool.h"
+#include "tools/common/usage.h"
 
 namespace genesis::tools {
 namespace {
@@ -35,14 +38,17 @@ constexpr const char* kExamples = R"(Examples:
 struct Flags {
   std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
   std::vector<std::string> passes, disable, entries, sizes, keep_f32;
-  bool list_passes = false, list_ops = false, inference = false, text = false;
+  bool list_passes = false, list_ops = false, inference = false, text = false, quiet = false;
   BudgetFlags memory;
   Output out;
 
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
-  // Whether anything comes of a run besides what it reports.
-  bool gives_nothing() const {
-    return output.empty() && print_after.empty() && dump.empty() && !text && !out.json;
+  // Edits a file is made for; without one of them, or with a flag that is about passes, the passes run too.
+  bool edits() const { return !train.empty() || !cast.empty() || memory.is_given(); }
+  bool runs_passes() const { return !edits() || !passes.empty() || !print_after.empty() || !dump.empty(); }
+  // Whether anything comes of a run: a file, or something to look at.
+  bool gives_something() const {
+    return !output.empty() || !print_after.empty() || !dump.empty() || text || out.json;
   }
 };
 
@@ -92,7 +98,7 @@ void plan_csv(const Flags& flags) {
       (json["offsets"] = nlohmann::ordered_json::object()).get_ref<nlohmann::ordered_json::object_t&>();
   for (const auto& [id, offset] : report.offsets) offsets.emplace_back(id, offset);
   flags.out.print(json, [&] {
-    for (const auto& [id, offset] : report.offsets) std::cout << id << "," << offset << "\n";
+    for (const auto& [id, offset] : report.offsets) std::cout << printable(id) << "," << offset << "\n";
     std::cout << fmt::format("# height {}, lower bound {}, ratio {:.4f}\n", report.height, report.lower_bound,
                              report.ratio);
   });
@@ -117,7 +123,8 @@ passes::PipelineOptions pipeline_options(const Flags& flags) {
   options.on_change = [&flags, dump](int number, const passes::Pass& pass, const Graph& graph) {
     if (dump) dump(number, pass, graph);
     if (flags.prints(pass.name))
-      std::cout << fmt::format("// {}. {}: {}\n{}", number, pass.name, pass.why, to_text(graph));
+      std::cout << fmt::format("// {}. {}: {}\n{}", number, pass.name, pass.why,
+                               printable_lines(to_text(graph)));
   };
   return options;
 }
@@ -156,7 +163,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   passes::PipelineOptions options = pipeline_options(flags);
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
-    fail("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
+    fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
   const Graph& loss = std::as_const(model).entry(train.entry);
   model.replace_entry(passes::run_passes(loss, passes::preparation_pipeline(), {}, options));
   passes::add_train_step(model, train);
@@ -181,10 +188,13 @@ void check(const Flags& flags) {
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(*model, sizes);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::string text;
   for (const std::string& name : chosen_entries(flags, *model)) {
     check_sizes_known(model->entry(name), sizes);
-    const Plan plan =
-        compile_entry(*model, name, sizes, target, {.memory_budget = flags.memory.bytes()}).plan;
+    const Plan plan = compile_entry(*model, name, sizes, target,
+                                    {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
+                                     .memory_budget = flags.memory.bytes()})
+                          .plan;
     nlohmann::ordered_json row{
         {"entry", name},
         {"steps", plan.steps.size()},
@@ -196,25 +206,20 @@ void check(const Flags& flags) {
     for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
       row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
     json.push_back(row);
+    text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n", name, plan.steps.size(),
+                        human_bytes(static_cast<double>(plan.arena_bytes)),
+                        human_bytes(static_cast<double>(plan.lower_bound_bytes)), row["ratio"].get<double>(),
+                        memory_lines(plan.peak));
   }
-  flags.out.print({{"device", flags.check}, {"entries", json}}, [&] {
-    for (const auto& row : json) {
-      std::cout << fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f})\n",
-                               row["entry"].get<std::string>(), row["steps"].get<int64_t>(),
-                               human_bytes(row["arena_bytes"].get<double>()),
-                               human_bytes(row["lower_bound"].get<double>()), row["ratio"].get<double>());
-      if (row.contains("peak"))
-        for (const auto& tensor : row["peak"])
-          std::cout << fmt::format("  {:>12}  {}\n", human_bytes(tensor["bytes"].get<double>()),
-                                   tensor["name"].get<std::string>());
-    }
-  });
+  flags.out.print({{"device", flags.check}, {"entries", json}}, [&] { std::cout << printable_lines(text); });
 }
 
 void report(const Flags& flags, const Model& model, const std::vector<passes::PassReport>& reports) {
   nlohmann::ordered_json json{{"input", flags.input}, {"output", flags.output}};
-  for (const auto& entry : model.entries())
+  for (const auto& entry : model.entries()) {
     json["entries"][entry->name()] = {{"nodes", entry->nodes().size()}};
+    if (flags.text) json["entries"][entry->name()]["text"] = to_text(*entry);
+  }
   for (const passes::PassReport& row : reports)
     json["passes"].push_back({{"name", row.name},
                               {"changed", row.changed},
@@ -223,46 +228,82 @@ void report(const Flags& flags, const Model& model, const std::vector<passes::Pa
                               {"seconds", row.seconds}});
   flags.out.print(json, [&] {
     if (flags.text)
-      for (const auto& entry : model.entries()) std::cout << to_text(*entry);
+      for (const auto& entry : model.entries()) std::cout << printable_lines(to_text(*entry));
     for (const passes::PassReport& row : reports)
       if (row.changed)
         std::cerr << fmt::format("{}: {} -> {} nodes\n", row.name, row.nodes_before, row.nodes_after);
-    if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
+    if (!flags.output.empty()) std::cout << "saved " << printable(flags.output) << "\n";
   });
 }
 
 // What would look as if it had been done.
 void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
-  if (flags.gives_nothing()) spdlog::warn("nothing is saved: name the file to write with -o FILE");
   if (!flags.print_after.empty() && std::none_of(reports.begin(), reports.end(), [&](const auto& row) {
         return row.changed && flags.prints(row.name);
       }))
     spdlog::warn("--print-after {}: nothing was changed, so there is nothing to print", flags.print_after);
 }
 
-void run(const Flags& flags) {
-  if (flags.list_passes) return list_passes(flags.out);
-  if (flags.list_ops) return list_ops(flags.out);
-  if (!flags.plan_csv.empty()) return plan_csv(flags);
+// Everything that is given does something, and something comes of it.
+void check_rewrite(const Flags& flags, const CLI::App& app) {
+  check_not_given(app, "--size", "without --check DEVICE");
+  if (!flags.train.empty() && flags.inference)
+    fail_usage("--train adds what --inference leaves out: give one of them");
+  if (flags.out.json && !flags.print_after.empty())
+    fail_usage("--print-after does nothing with --json: write the graphs to a folder with --dump DIR");
+  if (!flags.runs_passes())
+    for (const char* option : {"--entry", "--target"})
+      check_not_given(app, option, "with --train, --cast or --memory-budget, which take the whole file");
+  if (!flags.runs_passes() && flags.train.empty())
+    check_not_given(app, "--disable", "with --cast or --memory-budget alone, which run no passes");
+  if (!flags.gives_something())
+    fail_usage(
+        "nothing would come of this: save the result with -o FILE, look at it with --text, --json, "
+        "--print-after "
+        "PASS or --dump DIR, or see what a run would take with --check DEVICE");
+}
+
+void run(const Flags& flags, const CLI::App& app) {
+  if (flags.list_passes) {
+    check_only(app, {"--list-passes", "--json"}, "with --list-passes");
+    return list_passes(flags.out);
+  }
+  if (flags.list_ops) {
+    check_only(app, {"--list-ops", "--json"}, "with --list-ops");
+    return list_ops(flags.out);
+  }
+  if (!flags.plan_csv.empty()) {
+    check_only(app, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file");
+    return plan_csv(flags);
+  }
   if (flags.input.empty()) throw CLI::RequiredError("a model file");
-  if (!flags.check.empty()) return check(flags);
+  if (!flags.check.empty()) {
+    check_only(app,
+               {"input", "--check", "--entry", "--size", "--memory-budget", "--remat", "--disable", "--json"},
+               "with --check, which changes nothing");
+    return check(flags);
+  }
+  check_rewrite(flags, app);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
   if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
   if (!flags.keep_f32.empty() && flags.cast.empty() && flags.train.empty())
-    fail("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
+    fail_usage("--keep-f32 {}: it goes with --cast bf16 or f16", flags.keep_f32[0]);
   check_can_write(flags.output);
   // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
-  std::unique_ptr<Model> model = load_model(flags.input, {.verify = Verify::kFull});
+  auto progress = std::make_unique<FileProgress>(flags.quiet);
+  std::unique_ptr<Model> model =
+      load_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
   std::vector<passes::PassReport> reports;
   if (!flags.train.empty()) add_training(*model, flags, reports);
   if (flags.inference) model = for_inference(*model);
-  if (!flags.cast.empty() && flags.train.empty())
+  if (!flags.cast.empty() && flags.train.empty()) {
+    progress->update("casting to " + flags.cast, 0, 0);
     model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
-  const bool edits = !flags.train.empty() || !flags.cast.empty() || flags.memory.bytes();
-  const bool only_edits = edits && flags.passes.empty() && flags.print_after.empty() && flags.dump.empty();
-  if (!only_edits) optimise(*model, flags, reports);
+  }
+  if (flags.runs_passes()) optimise(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
-  if (!flags.output.empty()) save_model(*model, flags.output);
+  if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});
+  progress.reset();  // its line is gone before others are printed
   report(flags, *model, reports);
   warn(flags, reports);
 }
@@ -304,8 +345,9 @@ int main(int argc, char** argv) {
                        "say whether this device runs every node, and what memory it takes");
         app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
         app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
+        app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.memory.add_to(app);
         flags.out.add_to(app);
-        app.callback([&] { run(flags); });
+        app.callback([&] { run(flags, app); });
       });
 }

@@ -1,5 +1,5 @@
 // genesis-run: looks into model files and runs them.
-#include "tools/run_commands.h"
+#include "tools/run/run_commands.h"
 
 namespace {
 

@@ -1,19 +1,19 @@
 // genesis-viz: pictures of models, plans and training runs.
-#include <sys/wait.h>
-#include <unistd.h>
+#include <spdlog/spdlog.h>
 
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <iostream>
-#include <sstream>
 
-#include "models/data/sources.h"
-#include "schema/file/atomic_write.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
-#include "tools/tool.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/common/tool.h"
 #include "tools/viz/charts.h"
 #include "tools/viz/dot.h"
+#include "tools/viz/escape.h"
+#include "tools/viz/inputs.h"
+#include "tools/viz/layout.h"
 
 namespace genesis::tools {
 namespace {
@@ -28,58 +28,10 @@ constexpr const char* kExamples = R"(Examples:
 struct Flags {
   std::string input, output, entry, color = "op", diff, profile, loss, baseline_name = "baseline";
   std::vector<std::string> sizes;
-  double baseline = std::nan("");
+  double baseline = std::nan(""), layout_seconds = 300;
   bool memory = false, no_fold = false;
   Output out;
 };
-
-// A file without a name, which goes away by itself.
-class Scratch {
- public:
-  explicit Scratch(const std::string& text = "") : file_(std::tmpfile()) {
-    if (!file_) fail("cannot make a temporary file: {}", std::strerror(errno));
-    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0)
-      fail("cannot write a temporary file: {}", std::strerror(errno));
-    std::rewind(file_);
-  }
-  ~Scratch() { std::fclose(file_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  int fd() const { return fileno(file_); }
-  std::string read() const {
-    std::string text;
-    char block[4096];
-    std::rewind(file_);
-    for (size_t n; (n = std::fread(block, 1, sizeof block, file_)) > 0;) text.append(block, n);
-    return text;
-  }
-
- private:
-  std::FILE* file_;
-};
-
-// Runs Graphviz on `dot`. Files rather than pipes: neither side can wait for the other.
-std::string render(const std::string& dot, const std::string& format) {
-  const Scratch in(dot), out, errors;
-  const std::string flag = "-T" + format;
-  const pid_t child = fork();
-  if (child < 0) fail("cannot start Graphviz: {}", std::strerror(errno));
-  if (child == 0) {
-    dup2(in.fd(), STDIN_FILENO);
-    dup2(out.fd(), STDOUT_FILENO);
-    dup2(errors.fd(), STDERR_FILENO);
-    execlp("dot", "dot", flag.c_str(), static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-    fail("Graphviz's `dot` is not installed: apt-get install graphviz, or write a .dot file");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("Graphviz's `dot` failed: {}", errors.read());
-  return out.read();
-}
 
 std::string extension(const std::string& path) {
   const size_t dot = path.rfind('.');
@@ -87,19 +39,23 @@ std::string extension(const std::string& path) {
 }
 
 std::string as_html(const std::string& svg, const std::string& title) {
-  return "<!doctype html><html><head><meta charset=\"utf-8\"><title>" + title +
+  return "<!doctype html><html><head><meta charset=\"utf-8\"><title>" + viz::xml_text(title) +
          "</title></head><body style=\"margin:0;overflow:auto\">\n" + svg.substr(svg.find("<svg")) +
          "</body></html>\n";
 }
 
-void write_svg(const Flags& flags, const std::string& svg, const std::string& title) {
+// Before any work.
+void check_kind(const Flags& flags) {
   const std::string kind = extension(flags.output);
-  if (kind == "svg")
-    write_file_atomically(flags.output, svg);
-  else if (kind == "html")
-    write_file_atomically(flags.output, as_html(svg, title));
-  else
+  if (kind == "svg" || kind == "html") return;
+  if (flags.memory || !flags.loss.empty())
     fail("-o {}: this picture is written as .svg or .html", flags.output);
+  if (kind != "png" && kind != "dot")
+    fail("-o {}: expected a name that ends in .svg, .png, .dot or .html", flags.output);
+}
+
+void write_svg(const Flags& flags, const std::string& svg, const std::string& title) {
+  write_file_atomically(flags.output, extension(flags.output) == "html" ? as_html(svg, title) : svg);
 }
 
 viz::Color parse_color(const std::string& name) {
@@ -110,26 +66,10 @@ viz::Color parse_color(const std::string& name) {
   fail("--color {}: expected op, dtype, memory or time", name);
 }
 
-std::map<std::string, double> read_times(const std::string& path) {
-  const auto json = nlohmann::json::parse(data::read_file(path), nullptr, false);
-  if (!json.is_object() || !json.contains("rows"))
-    fail("{} is not a profile: make one with `genesis-run profile FILE --json`", path);
-  std::map<std::string, double> times;
-  for (const auto& row : json["rows"]) times[row.value("name", "")] = row.value("us", 0.0);
-  return times;
-}
-
 void draw_loss(const Flags& flags) {
-  viz::Curve curve;
-  std::istringstream in(data::read_file(flags.loss));
-  for (std::string line; std::getline(in, line);) {
-    const auto row = nlohmann::json::parse(line, nullptr, false);
-    if (!row.is_object() || !row.contains("step") || !row["loss"].is_number())
-      continue;  // a line cut short by a kill
-    curve.steps.push_back(row["step"].get<double>());
-    curve.values.push_back(row["loss"].get<double>());
-  }
-  write_svg(flags, viz::curve_svg(curve, "loss of " + flags.loss, flags.baseline, flags.baseline_name),
+  write_svg(flags,
+            viz::curve_svg(viz::read_curve(flags.loss), "loss of " + flags.loss, flags.baseline,
+                           flags.baseline_name),
             "loss");
 }
 
@@ -141,42 +81,110 @@ void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, 
   write_svg(flags, viz::memory_svg(session.plan(entry, sizes)), entry);
 }
 
+// Microseconds by node. What a profile tells of nodes that are not drawn is said: a session optimises a graph
+// before it runs it, and the picture is of the graph as the file has it.
+std::map<std::string, double> times_of(const Graph& graph, const std::string& path) {
+  const std::map<std::string, double> times = viz::read_times(path);
+  double all = 0, drawn = 0;
+  for (const auto& [name, us] : times) all += us;
+  for (const Node& node : graph.nodes())
+    if (const auto at = times.find(node.name); at != times.end()) drawn += at->second;
+  if (!(drawn > 0))
+    fail(
+        "{} tells the time of no node of entry point '{}': make a profile of this model and entry point, "
+        "without "
+        "--by-op",
+        path, graph.name());
+  if (drawn < all)
+    spdlog::info(
+        "{:.0f}% of the profile's time is of nodes in the picture; the others came from optimising: draw the "
+        "file that genesis-opt writes to see them",
+        100 * drawn / all);
+  return times;
+}
+
+void write_graph(const Flags& flags, const viz::Dot& dot, const std::string& title) {
+  const std::string kind = extension(flags.output);
+  if (kind == "dot") return write_file_atomically(flags.output, dot.text);
+  const std::string picture = viz::lay_out(
+      dot.text,
+      {.format = kind == "png" ? "png" : "svg", .boxes = dot.boxes, .seconds = flags.layout_seconds});
+  write_file_atomically(flags.output, kind == "html" ? as_html(picture, title) : picture);
+}
+
 void draw_graph(const Flags& flags, const Model& model, const std::string& entry) {
-  viz::DotOptions options;
-  options.color = parse_color(flags.color);
-  options.fold = !flags.no_fold;
+  const Graph& graph = model.entry(entry);
+  viz::DotOptions options{.color = parse_color(flags.color), .fold = !flags.no_fold, .title = entry};
   options.sizes = parse_sizes(flags.sizes);
   check_sizes_exist(model, options.sizes);
-  if (!flags.profile.empty()) options.times_us = read_times(flags.profile);
-  std::unique_ptr<Model> other;
-  if (!flags.diff.empty()) {
-    other = load_model(flags.diff);
-    options.other = &std::as_const(*other).entry(entry);
-  }
-  const std::string dot = viz::to_dot(model.entry(entry), options);
-  const std::string kind = extension(flags.output);
-  if (kind == "dot") return write_file_atomically(flags.output, dot);
-  if (kind == "svg" || kind == "png") return write_file_atomically(flags.output, render(dot, kind));
-  if (kind != "html") fail("-o {}: expected a name that ends in .svg, .png, .dot or .html", flags.output);
-  write_file_atomically(flags.output, as_html(render(dot, "svg"), entry));
+  if (options.color == viz::Color::kMemory) check_sizes_known(graph, options.sizes);
+  if (options.color == viz::Color::kTime) options.times_us = times_of(graph, flags.profile);
+  write_graph(flags, viz::to_dot(graph, options), entry);
+}
+
+nlohmann::ordered_json draw_difference(const Flags& flags, const Model& model, const std::string& entry) {
+  const std::unique_ptr<const Model> other = load_model(flags.diff);
+  if (!other->find_entry(entry))
+    fail("{} has no entry point '{}', which {} has", flags.diff, entry, flags.input);
+  const Graph &before = model.entry(entry), &after = other->entry(entry);
+  const viz::Difference difference(before, after);
+  const std::string title = fmt::format("{}: from {} to {}", entry, flags.input, flags.diff);
+  write_graph(
+      flags,
+      viz::to_dot(before,
+                  {.fold = !flags.no_fold, .after = &after, .difference = &difference, .title = title}),
+      title);
+  return {{"same", difference.count(viz::Change::kSame)},
+          {"added", difference.count(viz::Change::kAdded)},
+          {"gone", difference.count(viz::Change::kGone)},
+          {"changed", difference.count(viz::Change::kChanged)}};
+}
+
+nlohmann::ordered_json draw_model(const Flags& flags) {
+  if (flags.input.empty()) throw CLI::RequiredError("a model file");
+  if (flags.color == "time" && flags.profile.empty())
+    throw CLI::RequiredError("--color time: --profile FILE");
+  const std::shared_ptr<const Model> model = load_model(flags.input);
+  if (model->entries().empty()) fail("{} has no entry points to draw", flags.input);
+  const std::string entry = flags.entry.empty() ? model->entries().front()->name() : flags.entry;
+  if (!flags.diff.empty()) return draw_difference(flags, *model, entry);
+  if (flags.memory)
+    draw_memory(flags, model, entry);
+  else
+    draw_graph(flags, *model, entry);
+  return nullptr;
+}
+
+// Everything that is given does something to the picture.
+void check_flags(const Flags& flags, const CLI::App& app) {
+  if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
+  if (!flags.loss.empty())
+    return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json"}, "with --loss");
+  for (const char* option : {"--baseline", "--baseline-name"}) check_not_given(app, option, "without --loss");
+  if (flags.memory)
+    return check_only(app, {"input", "--output", "--entry", "--memory", "--size", "--json"}, "with --memory");
+  if (flags.color != "memory") check_not_given(app, "--size", "without --memory or --color memory");
+  if (flags.color != "time") check_not_given(app, "--profile", "without --color time");
 }
 
 void run(const Flags& flags) {
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.svg|.png|.dot|.html");
   check_can_write(flags.output);
-  if (!flags.loss.empty()) {
+  check_kind(flags);
+  nlohmann::ordered_json counts;  // of --diff
+  if (flags.loss.empty())
+    counts = draw_model(flags);
+  else
     draw_loss(flags);
-  } else {
-    if (flags.input.empty()) throw CLI::RequiredError("a model file");
-    const std::shared_ptr<const Model> model = load_model(flags.input);
-    if (model->entries().empty()) fail("{} has no entry points to draw", flags.input);
-    const std::string entry = flags.entry.empty() ? model->entries().front()->name() : flags.entry;
-    if (flags.memory)
-      draw_memory(flags, model, entry);
-    else
-      draw_graph(flags, *model, entry);
-  }
-  flags.out.print({{"output", flags.output}}, [&] { std::cout << "saved " << flags.output << "\n"; });
+  nlohmann::ordered_json said{{"output", flags.output}};
+  if (!counts.is_null()) said["nodes"] = counts;
+  flags.out.print(said, [&] {
+    std::cout << "saved " << printable(flags.output) << "\n";
+    if (!counts.is_null())
+      std::cout << fmt::format("nodes: {} the same, {} added, {} gone, {} changed\n",
+                               counts["same"].get<size_t>(), counts["added"].get<size_t>(),
+                               counts["gone"].get<size_t>(), counts["changed"].get<size_t>());
+  });
 }
 
 }  // namespace
@@ -191,17 +199,27 @@ int main(int argc, char** argv) {
         app.add_option("input", flags.input, "a .genesis file");
         app.add_option("-o,--output", flags.output, "FILE.svg, .png, .dot or .html");
         app.add_option("--entry", flags.entry, "entry point; the first when not given");
-        app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
+        CLI::Option* color =
+            app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
         app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --color memory and --memory")->take_all();
         app.add_option("--profile", flags.profile,
                        "output of `genesis-run profile --json`, for --color time");
-        app.add_option("--diff", flags.diff, "another model: what only one of them has is coloured");
-        app.add_flag("--memory", flags.memory, "draw the memory plan instead of the graph");
-        app.add_flag("--no-fold", flags.no_fold, "draw every repeated layer");
-        app.add_option("--loss", flags.loss, "draw the loss curve of this metrics.jsonl");
-        app.add_option("--baseline", flags.baseline, "a line to hold the loss against");
+        CLI::Option* diff = app.add_option(
+            "--diff", flags.diff, "the model as it is later: nodes added, gone and changed are coloured");
+        CLI::Option* memory =
+            app.add_flag("--memory", flags.memory, "draw the memory plan instead of the graph");
+        app.add_flag("--no-fold", flags.no_fold, "draw every node of repeated layers");
+        add_number(app, "--layout-seconds", flags.layout_seconds, "the longest that Graphviz may take",
+                   {.least = 0, .without_least = true});
+        CLI::Option* loss = app.add_option("--loss", flags.loss, "draw the loss curve of this metrics.jsonl");
+        diff->excludes(color)->excludes(memory);
+        loss->excludes(diff)->excludes(memory)->excludes(color);
+        add_number(app, "--baseline", flags.baseline, "a line to hold the loss against")->default_str("");
         app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
         flags.out.add_to(app);
-        app.callback([&] { run(flags); });
+        app.callback([&] {
+          check_flags(flags, app);
+          run(flags);
+        });
       });
 }

@@ -12,8 +12,8 @@
 
 #include <hwy/aligned_allocator.h>
 
-#include "backends/cpu/highway_targets.h"
-#include "backends/cpu/parallel.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "backends/cpu/simd/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/peaks.cpp"
@@ -67,6 +67,12 @@ void copy_streaming(const float* from, float* to, int64_t n) {
   for (int64_t i = 0; i < n; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, to + i);
 }
 
+void copy_plain(const float* from, float* to, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+}
+
 }  // namespace genesis::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -82,6 +88,7 @@ namespace {
 HWY_EXPORT(fma_chains);
 HWY_EXPORT(sum_of);
 HWY_EXPORT(copy_streaming);
+HWY_EXPORT(copy_plain);
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) double bf16_chains(int64_t steps,
@@ -136,26 +143,69 @@ double best_of(int times, const Measure& measure) {
 constexpr int64_t kFloats = int64_t{64} << 20;  // 256 MiB
 constexpr int64_t kPiece = 256 << 10;
 
-double read_once(const float* data) {
+double read_once(const float* data, int64_t floats) {
   std::atomic<int> positive{0};
   const double seconds = seconds_of([&] {
-    parallel_ranges(kFloats / kPiece, 1, [&](int64_t first, int64_t last) {
+    parallel_ranges(floats / kPiece, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         positive += HWY_DYNAMIC_DISPATCH(sum_of)(data + i * kPiece, kPiece) > 0;
     });
   });
-  return positive > 0 ? kFloats * 4 / seconds * 1e-9 : 0;
+  return positive > 0 ? static_cast<double>(floats) * 4 / seconds * 1e-9 : 0;
 }
 
-double copy_once(const float* from, float* to) {
-  const int64_t half = kFloats / 2;
+double copy_once(const float* from, float* to, int64_t floats) {
   const double seconds = seconds_of([&] {
-    parallel_ranges(half / kPiece, 1, [&](int64_t first, int64_t last) {
+    parallel_ranges(floats / kPiece, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i)
         HWY_DYNAMIC_DISPATCH(copy_streaming)(from + i * kPiece, to + i * kPiece, kPiece);
     });
   });
-  return kFloats * 4 / seconds * 1e-9;
+  return static_cast<double>(floats) * 8 / seconds * 1e-9;
+}
+
+// Window after window of an array far larger than the caches: where other processes work too, a short one has
+// the cores for itself sooner than a long one.
+template <class Measure>
+double best_window(int64_t floats, const Measure& measure) {
+  const int64_t window = std::min(floats, 4 * kPiece * tbb::this_task_arena::max_concurrency());
+  double best = 0;
+  for (int round = 0; round < 4; ++round)
+    for (int64_t at = 0; at + window <= floats; at += window) best = std::max(best, measure(at, window));
+  return best;
+}
+
+// The same `floats` per core over and over: read, or the one half copied to the other.
+double resident_once(float* data, int64_t floats, bool copies) {
+  constexpr int64_t kWork = 1 << 20;
+  const int64_t repeats = std::max<int64_t>(1, kWork / floats);
+  const int cores = tbb::this_task_arena::max_concurrency();
+  std::atomic<int> positive{0};
+  const double seconds = seconds_of([&] {
+    parallel_pieces(cores, [&](int64_t core) {
+      float* mine = data + core * floats;
+      float sum = 1;
+      for (int64_t i = 0; i < repeats; ++i)
+        if (copies)
+          HWY_DYNAMIC_DISPATCH(copy_plain)(mine, mine + floats / 2, floats / 2);
+        else
+          sum += HWY_DYNAMIC_DISPATCH(sum_of)(mine, floats);
+      positive += sum > 0;
+    });
+  });
+  return positive > 0 ? static_cast<double>(repeats * floats * cores) * 4 / seconds * 1e-9 : 0;
+}
+
+std::vector<ResidentSpeed> resident_speeds(float* data) {
+  const int64_t cores = tbb::this_task_arena::max_concurrency();
+  std::vector<ResidentSpeed> speeds;
+  for (int64_t floats = 4 << 10; floats * cores <= kFloats / 4; floats *= 4) {
+    double best = 0;
+    for (int i = 0; i < 10; ++i)
+      for (const bool copies : {false, true}) best = std::max(best, resident_once(data, floats, copies));
+    speeds.push_back({floats * cores * 4, best});
+  }
+  return speeds;
 }
 
 }  // namespace
@@ -184,15 +234,19 @@ struct ReadMeter::Array {
 };
 ReadMeter::ReadMeter() : array_(std::make_unique<const Array>()) {}
 ReadMeter::~ReadMeter() = default;
-double ReadMeter::gbps() const { return read_once(array_->data.get()); }
+double ReadMeter::gbps() const { return read_once(array_->data.get(), kFloats); }
 
 Peaks measure_peaks() {
   const auto data = make_ones();
   Peaks peaks;
   peaks.fma_f32_gflops = best_of(10, measure_fma_f32);
   peaks.fma_bf16_gflops = best_of(10, measure_fma_bf16);
-  peaks.read_gbps = best_of(8, [&] { return read_once(data.get()); });
-  peaks.copy_gbps = best_of(8, [&] { return copy_once(data.get(), data.get() + kFloats / 2); });
+  float* const half = data.get() + kFloats / 2;
+  peaks.read_gbps =
+      best_window(kFloats, [&](int64_t at, int64_t floats) { return read_once(data.get() + at, floats); });
+  peaks.copy_gbps = best_window(
+      kFloats / 2, [&](int64_t at, int64_t floats) { return copy_once(data.get() + at, half + at, floats); });
+  peaks.resident = resident_speeds(data.get());
   return peaks;
 }
 

@@ -2,15 +2,24 @@
 // through TBB.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace genesis::cpu {
 
+// How fast data is read or copied again and again that takes up `bytes` in all, each core its own part.
+struct ResidentSpeed {
+  int64_t bytes = 0;
+  double gbps = 0;
+};
+
 struct Peaks {
-  double fma_f32_gflops = 0;   // independent fused multiply-adds in registers, widest vectors
-  double fma_bf16_gflops = 0;  // the same with the CPU's bf16 dot product; 0 where it has none
-  double read_gbps = 0;        // summing an array far larger than the caches
-  double copy_gbps = 0;        // copying one, bytes read plus bytes written
+  double fma_f32_gflops = 0;            // independent fused multiply-adds in registers, widest vectors
+  double fma_bf16_gflops = 0;           // the same with the CPU's bf16 dot product; 0 where it has none
+  double read_gbps = 0;                 // summing an array far larger than the caches
+  double copy_gbps = 0;                 // copying one, bytes read plus bytes written
+  std::vector<ResidentSpeed> resident;  // ascending by bytes
 };
 
 Peaks measure_peaks();

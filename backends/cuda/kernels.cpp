@@ -1,6 +1,5 @@
 #include "backends/cuda/kernels.h"
 
-#include "backends/cpu/kernels.h"
 #include "backends/kernel_table.h"
 
 namespace genesis::cuda {
@@ -22,18 +21,20 @@ std::span<const KernelImpl> kernels_for(std::string_view op) {
   return table.find(op);
 }
 
+constexpr std::string_view kOnePassOps[] = {"linear_weight_grad", "linear_with_swiglu", "matmul_swiglu_grad"};
+
 Target cuda_target(int device) {
   Target target;
   target.device = "cuda:" + std::to_string(device);
   target.alignment = 256;
   target.merge_linear_rows = 8;  // what one kernel takes, reading the weights once
-  target.groups_small_work = true;
+  target.launch_seconds = 1e-6;  // in a captured graph, about
+  target.one_pass_ops = kOnePassOps;
   target.splits_weights = true;
   target.can_run = [](const KernelQuery& query) { return why_not(kernels_for(query.op.name()), query); };
   target.scratch_bytes = [](const KernelQuery& query) {
     return scratch_bytes(kernels_for(query.op.name()), query);
   };
-  target.evaluate = cpu::cpu_target().evaluate;  // constants are folded on the host
   return target;
 }
 

@@ -7,6 +7,7 @@
 namespace genesis::cuda {
 
 std::span<const KernelImpl> kernels_for(std::string_view op);  // empty when CUDA has none
+// Without `evaluate`: constants are folded on the host, so the executor fills it in.
 Target cuda_target(int device);
 
 }  // namespace genesis::cuda

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "backends/cuda/gemm.h"
-#include "backends/cuda/gemm_plain.h"
-#include "backends/cuda/runtime.h"
+#include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/gemm/gemm_plain.h"
+#include "backends/cuda/runtime/runtime.h"
 
 namespace genesis::cuda {
 namespace {

@@ -187,7 +187,7 @@ def explain_decode(tools, flags, token_ms):
     result = {"layer_us": layer_us, "rest_us": 1e3 * few_ms - few * layer_us, "positions": {}, "without": {}}
     for position in (1000, 4000):
         result["positions"][position] = decode_times(tools, "infer.genesis", position)["device_ms"]
-    for name in ("step_chains", "fuse_norm_linear", "fuse_cached_attention", "fuse_addend", "merge_linear"):
+    for name in ("megakernel", "fuse_norm_linear", "fuse_cached_attention", "fuse_addend", "merge_linear"):
         tools.environment["GENESIS_DISABLE"] = name
         result["without"][name] = decode_times(tools, "infer.genesis")["device_ms"]
         del tools.environment["GENESIS_DISABLE"]

@@ -5,11 +5,17 @@
 # transformers.
 # Builds BUILD_DIR when there is no tests/test_ops in it. A suite is split over the cores: a GPU takes many processes.
 set -uo pipefail
-build=${1:?usage: bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]}
+wrong_usage() { printf 'bench/gpu/run.sh: %s\nusage: bench/gpu/run.sh BUILD_DIR [OUTPUT_DIR]\n' "$1" >&2; exit 2; }
+[ $# = 1 ] || [ $# = 2 ] || wrong_usage "expected BUILD_DIR and perhaps OUTPUT_DIR"
+case "$1" in -*) wrong_usage "there is no option '$1'" ;; esac
+build=$1
 out=${2:-$build/gpu-results}
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-python3}
 steps=" ${STEPS:-tests sanitizer ops models} "
+for step in $steps; do
+  case $step in tests | sanitizer | ops | models) ;; *) wrong_usage "STEPS: there is no part '$step'; there are: tests sanitizer ops models" ;; esac
+done
 jobs=${JOBS:-$(nproc)}
 mkdir -p "$out"
 failed=0
@@ -35,7 +41,7 @@ run_suite() {
   ! grep -aq '^\[  FAILED' "$out/$name.log" || failed=1
 }
 
-[ -x "$build/tests/test_ops" ] || { meson setup "$build" && ninja -C "$build"; } || exit 1
+[ -x "$build/tests/test_ops" ] || { meson setup "$build" "$here/../.." && ninja -C "$build"; } || exit 1
 
 if wanted tests; then
   section "tests"

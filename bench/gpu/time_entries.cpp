@@ -15,8 +15,8 @@
 
 #include "bench/subject.h"
 #include "executor/session.h"
-#include "schema/philox.h"
-#include "schema/text.h"
+#include "schema/core/philox.h"
+#include "schema/graph/text.h"
 
 namespace genesis::bench {
 namespace {

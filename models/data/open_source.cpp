@@ -1,14 +1,12 @@
 // Chooses a reader by the names of the files.
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "models/data/sources.h"
-#include "schema/file/npy.h"
-#include "schema/file/safetensors.h"
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/read_file.h"
 
 namespace genesis::data {
 namespace fs = std::filesystem;
@@ -33,6 +31,7 @@ class JsonLines {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       with_context([&] { add(line); }, [&] { return fmt::format("at {}:{}", path.string(), number); });
     }
+    if (in.bad()) fail("cannot read {} beyond line {}: too little memory", path.string(), number);
   }
 
   bool is_text() const { return !text_.empty(); }
@@ -149,15 +148,7 @@ void add_arrays(NamedTensors& all, const NamedTensors& more, const fs::path& pat
 
 }  // namespace
 
-std::string read_file(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) fail("cannot read {}: it is a folder", path.string());
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail("cannot read {}: {}", path.string(), std::strerror(errno));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
+std::string read_file(const fs::path& path) { return read_whole_file(path); }
 
 std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files,
                                          const SourceOptions& options) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/batch_source.h"
+#include "executor/training/batch_source.h"
 
 namespace genesis::data {
 

@@ -1,6 +1,7 @@
 #include "models/text/generate.h"
 
 #include <chrono>
+#include <limits>
 
 #include "builder/genesis.h"
 
@@ -26,6 +27,13 @@ std::shared_ptr<Model> make_sampler(const TensorType& logits, uint64_t seed) {
   return model;
 }
 
+// The length of the cache: states of role kCache are [batch, positions, heads, head_size].
+int64_t capacity(const Model& model) {
+  for (const State& state : model.states())
+    if (state.role == StateRole::kCache && state.type.shape.rank() == 4) return state.type.shape[1].value();
+  return std::numeric_limits<int64_t>::max();
+}
+
 class Generator {
  public:
   Generator(Session& session, const GenerateOptions& options)
@@ -39,35 +47,42 @@ class Generator {
   GenerateResult run(const std::vector<int64_t>& prompt, const std::function<bool(int64_t)>& on_token) {
     session_.reset_states(StateRole::kCache);
     auto start = Clock::now();
+    compile(static_cast<int64_t>(prompt.size()));
+    result_.compile_seconds = seconds_since(start);
+    start = Clock::now();
     int64_t next = sample(step("prefill", prompt));
     result_.prefill_seconds = seconds_since(start);
-    start = Clock::now();
-    while (accept(next, on_token) && !cache_is_full()) next = sample(step("decode", {next}));
-    result_.decode_seconds = seconds_since(start);
+    while (accept(next, on_token) && !cache_is_full()) {  // what on_token does with it takes its own time
+      start = Clock::now();
+      next = sample(step("decode", {next}));
+      result_.decode_seconds += seconds_since(start);
+      ++result_.decoded;
+    }
     return std::move(result_);
   }
 
  private:
+  // All plans that the text will need, so that what is timed is work on tokens.
+  void compile(int64_t prompt_tokens) {
+    if (options_.max_tokens > 1) session_.plan_for("decode", inputs(std::vector<int64_t>(1)));
+    session_.plan_for("prefill", inputs(std::vector<int64_t>(static_cast<size_t>(prompt_tokens))));
+    settings_["logits"] = Tensor::zeros(logits_type(session_));
+    sampler_.plan_for("sample", settings_);
+  }
+
+  NamedTensors inputs(const std::vector<int64_t>& tokens) const {
+    return {{"tokens", Tensor::of<int64_t>({1, static_cast<int64_t>(tokens.size())}, tokens)},
+            {"position", Tensor::scalar<int64_t>(position_)}};
+  }
+
   static TensorType logits_type(Session& session) {
     Graph& decode = const_cast<Graph&>(session.model().entry("decode"));
     return decode.output("logits").type();
   }
 
-  // The length of the cache: states of role kCache are [batch, positions, heads, head_size].
-  int64_t capacity() const {
-    for (const State& state : session_.model().states())
-      if (state.role == StateRole::kCache && state.type.shape.rank() == 4) return state.type.shape[1].value();
-    return std::numeric_limits<int64_t>::max();
-  }
-
   Tensor step(const char* entry, const std::vector<int64_t>& tokens) {
-    const auto count = static_cast<int64_t>(tokens.size());
-    if (position_ + count > capacity())
-      fail("the prompt has {} tokens, the model's KV cache holds {}: build the model with a longer one",
-           count, capacity());
-    const NamedTensors outputs = session_.run(entry, {{"tokens", Tensor::of<int64_t>({1, count}, tokens)},
-                                                      {"position", Tensor::scalar<int64_t>(position_)}});
-    position_ += count;
+    const NamedTensors outputs = session_.run(entry, inputs(tokens));
+    position_ += static_cast<int64_t>(tokens.size());
     return outputs.at("logits");
   }
 
@@ -84,7 +99,7 @@ class Generator {
   }
 
   bool cache_is_full() {
-    result_.cache_full = position_ >= capacity();
+    result_.cache_full = position_ >= capacity(session_.model());
     return result_.cache_full;
   }
 
@@ -98,8 +113,8 @@ class Generator {
 
 }  // namespace
 
-GenerateResult generate(Session& session, const std::vector<int64_t>& prompt, const GenerateOptions& options,
-                        const std::function<bool(int64_t)>& on_token) {
+void check_generate(const Session& session, const std::vector<int64_t>& prompt,
+                    const GenerateOptions& options) {
   if (prompt.empty()) fail("the prompt is empty: a language model needs at least one token to go on from");
   for (const char* entry : {"prefill", "decode"})
     if (!session.model().find_entry(entry))
@@ -108,6 +123,18 @@ GenerateResult generate(Session& session, const std::vector<int64_t>& prompt, co
   if (!(options.temperature >= 0) || options.top_k < 0 || !(options.top_p > 0 && options.top_p <= 1))
     fail("temperature {} and top_k {} must not be negative, top_p {} must be in (0, 1]", options.temperature,
          options.top_k, options.top_p);
+  const int64_t most = capacity(session.model());
+  if (static_cast<int64_t>(prompt.size()) > most)
+    fail(
+        "the prompt has {} tokens, the model's KV cache holds {}: give {} tokens or fewer, or build the "
+        "model "
+        "with a longer cache",
+        prompt.size(), most, most);
+}
+
+GenerateResult generate(Session& session, const std::vector<int64_t>& prompt, const GenerateOptions& options,
+                        const std::function<bool(int64_t)>& on_token) {
+  check_generate(session, prompt, options);
   return Generator(session, options).run(prompt, on_token);
 }
 

@@ -20,9 +20,16 @@ struct GenerateOptions {
 
 struct GenerateResult {
   std::vector<int64_t> tokens;  // new ones
+  double compile_seconds = 0;   // of all plans and kernels that this text needed and the session had not yet
   double prefill_seconds = 0, decode_seconds = 0;
+  int64_t decoded = 0;      // runs of `decode`; the first token comes from `prefill`
   bool cache_full = false;  // stopped because the KV cache has no more room
 };
+
+// Throws Error when generate() would before its first step: no entry points, settings out of range, a prompt
+// that is empty or longer than the KV cache.
+void check_generate(const Session& session, const std::vector<int64_t>& prompt,
+                    const GenerateOptions& options);
 
 // Needs the entry points `prefill` and `decode`. `on_token` may end the text early by returning false.
 GenerateResult generate(Session& session, const std::vector<int64_t>& prompt, const GenerateOptions& options,

@@ -3,23 +3,18 @@
 #include <algorithm>
 #include <set>
 
+#include "schema/core/type_limits.h"
 #include "schema/file/format.h"
+#include "schema/file/names.h"
 
 namespace genesis::file {
 namespace {
 
 // Far above any real model; they keep quadratic steps behind them short.
-constexpr size_t kMaxEntries = 1024, kMaxOutputs = 1 << 16, kMaxUpdates = 1 << 16, kMaxName = 4096;
+constexpr size_t kMaxEntries = 1024, kMaxOutputs = 1 << 16, kMaxUpdates = 1 << 16;
 
 void check_limit(const char* what, size_t count, size_t limit) {
   if (count > limit) fail("{} {}, the limit is {}", count, what, limit);
-}
-
-void check_name(const char* what, const std::string& name) {
-  if (name.empty()) fail("the name of {} is empty", what);
-  check_limit("characters in a name", name.size(), kMaxName);
-  const auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  if (std::any_of(name.begin(), name.end(), control)) fail("the name of {} holds control characters", what);
 }
 
 template <class Rows>
@@ -29,13 +24,6 @@ void check_unique_names(const char* what, const Rows& rows) {
     check_name(what, row.name);
     if (!seen.insert(row.name).second) fail("two of the file's {}s are named '{}'", what, row.name);
   }
-}
-
-void check_type(const TensorType& type) {
-  if (type.shape.rank() > kMaxRank) fail("rank {}, the limit is {}", type.shape.rank(), kMaxRank);
-  for (const Dim& dim : type.shape)
-    if (dim.is_constant() && dim.value() < 0) fail("negative size in {}", type.to_string());
-  if (type.shape.is_constant()) type.bytes();  // throws when the size overflows
 }
 
 // Segments follow one another at the next aligned place, and end with the data.
@@ -188,12 +176,18 @@ class EntryCheck {
   const ModelRecord& record_;
 };
 
+void check_metadata(const ModelRecord& record) {
+  check_text("the producer", record.producer);
+  for (const auto& [key, value] : record.metadata) check_name("a fact of the metadata", key);
+}
+
 }  // namespace
 
 void check_records(const ModelRecord& record, uint64_t data_bytes) {
   check_segments(record, data_bytes);
   check_tensors(record);
   check_states(record);
+  check_metadata(record);
   check_limit("entry points", record.entries.size(), kMaxEntries);
   check_unique_names("entry point", record.entries);
   for (const EntryRecord& entry : record.entries)

@@ -246,8 +246,8 @@ AttrValue Decoder::attribute(const fbs::Attribute& row) {
 Attributes Decoder::attributes(const Vector<Offset<fbs::Attribute>>* rows) {
   Attributes attributes;
   if (rows == nullptr) return attributes;
-  constexpr size_t kMost = 256;  // an op has a handful
-  if (rows->size() > kMost) fail("{} attributes, the limit is {}", rows->size(), kMost);
+  constexpr size_t kMax = 256;  // an op has a handful
+  if (rows->size() > kMax) fail("{} attributes, the limit is {}", rows->size(), kMax);
   charge(rows->size() * sizeof(*attributes.begin()));
   for (const fbs::Attribute* row : *rows) {
     const std::string name = text(row->name());

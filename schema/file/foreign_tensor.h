@@ -2,7 +2,7 @@
 // bytes are not aligned for their type. Used by the readers of .npy and .safetensors.
 #pragma once
 
-#include "schema/tensor.h"
+#include "schema/core/tensor.h"
 
 namespace genesis {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "schema/error.h"
+#include "schema/core/error.h"
 
 namespace genesis::file {
 namespace {
@@ -89,7 +89,7 @@ std::array<std::byte, kHeaderBytes> encode_header(const Header& header, std::spa
   return bytes;
 }
 
-Header decode_header(std::span<const std::byte> file) {
+Header decode_header(std::span<const std::byte> file, uint64_t file_bytes) {
   check_start(file);
   Header header;
   header.major = get<uint16_t>(file, kMajorAt);
@@ -98,12 +98,15 @@ Header decode_header(std::span<const std::byte> file) {
   header.data_offset = get<uint64_t>(file, kDataOffsetAt);
   header.file_bytes = get<uint64_t>(file, kFileBytesAt);
   header.hash = {get<uint64_t>(file, kHashAt), get<uint64_t>(file, kHashAt + 8)};
-  check_sizes(header, get<uint64_t>(file, kGraphOffsetAt), file.size());
-  const Hash128 real = hash_with_graph(file, file.subspan(kHeaderBytes, header.graph_bytes));
+  check_sizes(header, get<uint64_t>(file, kGraphOffsetAt), file_bytes);
+  return header;
+}
+
+void check_hash(const Header& header, std::span<const std::byte> start, std::span<const std::byte> graph) {
+  const Hash128 real = hash_with_graph(start, graph);
   if (real != header.hash)
     fail("the header or graph is damaged: its hash is {}, the file says {}", real.to_string(),
          header.hash.to_string());
-  return header;
 }
 
 }  // namespace genesis::file

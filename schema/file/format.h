@@ -48,7 +48,10 @@ inline constexpr uint64_t data_offset_for(uint64_t graph_bytes, bool has_data) {
 // The header's bytes, hash included, for this graph section.
 std::array<std::byte, kHeaderBytes> encode_header(const Header& header, std::span<const std::byte> graph);
 
-// Checks the magic, the version, every size and the hash; `file` is the whole file. Throws Error.
-Header decode_header(std::span<const std::byte> file);
+// Checks the magic, the version and every size against those of the file; `start` is its first kHeaderBytes,
+// or all of a shorter one. Throws Error.
+Header decode_header(std::span<const std::byte> start, uint64_t file_bytes);
+// Checks the hash of the header, as it stands in the file, and the graph section. Throws Error.
+void check_hash(const Header& header, std::span<const std::byte> start, std::span<const std::byte> graph);
 
 }  // namespace genesis::file

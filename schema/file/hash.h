@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace genesis::file {
 
@@ -30,5 +32,8 @@ class Hasher {
 };
 
 Hash128 hash_of(std::span<const std::byte> bytes);
+// Of each piece, by all cores; `progress(done, total)`, in bytes, is called on this thread now and then.
+std::vector<Hash128> hashes_of(std::span<const std::span<const std::byte>> pieces,
+                               const std::function<void(uint64_t, uint64_t)>& progress);
 
 }  // namespace genesis::file

@@ -4,9 +4,10 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <optional>
 
+#include "schema/core/parallel.h"
 #include "schema/file/format.h"
+#include "schema/file/hash.h"
 #include "schema/version.h"
 
 namespace genesis::file {
@@ -25,10 +26,10 @@ class TensorTable {
  public:
   TensorTable(Layout& layout, uint64_t segment_bytes) : layout_(layout), segment_bytes_(segment_bytes) {}
 
-  // The row for this tensor: an old one where type and bytes are the same.
-  uint32_t row_of(const std::string& name, const Tensor& tensor) {
+  // The row for this tensor, whose bytes have that hash: an old one where type and bytes are the same.
+  uint32_t row_of(const std::string& name, const Tensor& tensor, const Hash128& hash) {
     if (tensor.empty_handle()) fail("constant '{}' has no data", name);
-    TensorRecord row = place(bytes_of(tensor));
+    TensorRecord row = place(bytes_of(tensor), hash);
     row.name = name;
     row.type = tensor.type();
     const auto key = std::tuple(row.segment, row.offset, row.type.to_string());
@@ -39,6 +40,7 @@ class TensorTable {
 
   void finish() {
     close_segment();
+    hash_segments();
     if (!layout_.record.segments.empty()) {
       const SegmentRecord& last = layout_.record.segments.back();
       layout_.data_bytes = last.offset + last.bytes;
@@ -52,11 +54,11 @@ class TensorTable {
     std::span<const std::byte> bytes;
   };
 
-  TensorRecord place(std::span<const std::byte> bytes) {
+  TensorRecord place(std::span<const std::byte> bytes, const Hash128& hash) {
     TensorRecord row;
     row.bytes = bytes.size();
     if (bytes.empty()) return row;
-    std::vector<Placed>& alike = placed_[hash_of(bytes)];
+    std::vector<Placed>& alike = placed_[hash];
     const auto same =
         std::find_if(alike.begin(), alike.end(), [&](const Placed& p) { return same_bytes(p.bytes, bytes); });
     if (same != alike.end()) {
@@ -65,39 +67,57 @@ class TensorTable {
       return row;
     }
     row.segment = static_cast<uint32_t>(layout_.record.segments.size());
-    row.offset = append(bytes);
+    row.offset = append(bytes, hash);
     alike.push_back({row.segment, row.offset, bytes});
     return row;
   }
 
   // The offset within the open segment.
-  uint64_t append(std::span<const std::byte> bytes) {
+  uint64_t append(std::span<const std::byte> bytes, const Hash128& hash) {
     const uint64_t start = align_up(used_, kTensorAlignment);
-    hash_zeros(start - used_);
-    hasher_->update(bytes);
+    hashes_.push_back(hash);
     layout_.pieces.push_back({segment_start_ + start, bytes});
     used_ = start + bytes.size();
     if (used_ >= segment_bytes_) close_segment();
     return start;
   }
 
-  void hash_zeros(uint64_t count) {
-    static constexpr std::array<std::byte, kTensorAlignment> kZeros{};
-    GENESIS_ASSERT(count <= kZeros.size());
-    hasher_->update(std::span(kZeros).first(count));
-  }
-
   void close_segment() {
     if (used_ == 0) return;
-    layout_.record.segments.push_back({segment_start_, used_, hasher_->digest()});
+    layout_.record.segments.push_back({segment_start_, used_, {}});
+    ends_.push_back(layout_.pieces.size());
     segment_start_ = align_up(segment_start_ + used_, kSegmentAlignment);
     used_ = 0;
-    hasher_.emplace();
+  }
+
+  void hash_segments() {
+    const auto count = static_cast<int64_t>(ends_.size());
+    in_parallel(count, 1, [&](int64_t first, int64_t) {
+      const auto i = static_cast<size_t>(first);
+      layout_.record.segments[i].hash = hash_of_segment(i == 0 ? 0 : ends_[i - 1], ends_[i]);
+    });
+  }
+
+  // Of the pieces [first, last) and the zeros between them. A segment of one tensor has that tensor's hash.
+  Hash128 hash_of_segment(size_t first, size_t last) const {
+    if (last - first == 1) return hashes_[first];
+    static constexpr std::array<std::byte, kTensorAlignment> kZeros{};
+    Hasher hasher;
+    uint64_t at = layout_.pieces[first].offset;
+    for (size_t i = first; i < last; ++i) {
+      const Piece& piece = layout_.pieces[i];
+      GENESIS_ASSERT(piece.offset - at <= kZeros.size());
+      hasher.update(std::span(kZeros).first(piece.offset - at));
+      hasher.update(piece.bytes);
+      at = piece.offset + piece.bytes.size();
+    }
+    return hasher.digest();
   }
 
   Layout& layout_;
   uint64_t segment_bytes_, segment_start_ = 0, used_ = 0;
-  std::optional<Hasher> hasher_{std::in_place};
+  std::vector<Hash128> hashes_;  // of each piece
+  std::vector<size_t> ends_;     // of each closed segment, among the pieces
   std::map<Hash128, std::vector<Placed>> placed_;
   std::map<std::tuple<uint32_t, uint64_t, std::string>, uint32_t> rows_;
 };
@@ -153,21 +173,38 @@ class EntryWriter {
   EntryRecord entry_;
 };
 
+// Of every state and every constant, in the order of rows.
+std::vector<Hash128> tensor_hashes(const Model& model, const OnProgress& progress) {
+  std::vector<std::span<const std::byte>> tensors;
+  const auto add = [&](const Tensor& tensor) {
+    tensors.push_back(tensor.empty_handle() ? std::span<const std::byte>() : bytes_of(tensor));
+  };
+  for (const State& state : model.states()) add(state.initial);
+  for (const NamedTensor& constant : model.tensors()) add(constant.tensor);
+  return hashes_of(tensors, [&](uint64_t done, uint64_t total) {
+    if (progress) progress("hashing", done, total);
+  });
+}
+
 }  // namespace
 
-Layout lay_out(const Model& model, uint64_t segment_bytes) {
+Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress) {
   Layout layout;
   ModelRecord& record = layout.record;
   record.producer = kProducer;
   record.metadata = model.metadata;
   TensorTable tensors(layout, segment_bytes);
+  const std::vector<Hash128> hashes = tensor_hashes(model, progress);
+  auto hash = hashes.begin();
   for (const State& state : model.states()) {
-    const int32_t initial =
-        state.initial.empty_handle() ? -1 : static_cast<int32_t>(tensors.row_of(state.name, state.initial));
+    const Hash128& own = *hash++;
+    const int32_t initial = state.initial.empty_handle()
+                                ? -1
+                                : static_cast<int32_t>(tensors.row_of(state.name, state.initial, own));
     record.states.push_back({state.name, state.type, state.role, state.trainable, initial});
   }
   for (const NamedTensor& constant : model.tensors())
-    record.constants.push_back({constant.name, tensors.row_of(constant.name, constant.tensor)});
+    record.constants.push_back({constant.name, tensors.row_of(constant.name, constant.tensor, *hash++)});
   tensors.finish();
   for (const auto& entry : model.entries()) record.entries.push_back(EntryWriter(*entry).write());
   return layout;

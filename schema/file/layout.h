@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "schema/core/progress.h"
 #include "schema/file/records.h"
 
 namespace genesis::file {
@@ -21,6 +22,6 @@ struct Layout {
 };
 
 // Throws Error for a model that a file cannot hold. Pieces point into the model's tensors.
-Layout lay_out(const Model& model, uint64_t segment_bytes);
+Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress = {});
 
 }  // namespace genesis::file

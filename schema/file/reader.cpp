@@ -1,5 +1,7 @@
 #include "schema/file/reader.h"
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -7,9 +9,9 @@
 #include "schema/file/flat.h"
 #include "schema/file/foreign_tensor.h"
 #include "schema/file/format.h"
-#include "schema/file/mapped_file.h"
+#include "schema/file/io/mapped_file.h"
 #include "schema/file/upgrade.h"
-#include "schema/verify.h"
+#include "schema/graph/verify.h"
 
 namespace genesis {
 namespace {
@@ -25,23 +27,35 @@ struct Opened {
   Bytes bytes_of(const SegmentRecord& segment) const { return data.subspan(segment.offset, segment.bytes); }
 };
 
-void check_segment_hashes(const Opened& opened) {
-  for (size_t i = 0; i < opened.record.segments.size(); ++i) {
-    const SegmentRecord& segment = opened.record.segments[i];
-    const Hash128 real = hash_of(opened.bytes_of(segment));
-    if (real != segment.hash)
-      fail("segment {} is damaged: its hash is {}, the file says {}", i, real.to_string(),
-           segment.hash.to_string());
+void check_segment_hashes(const Opened& opened, const OnProgress& progress) {
+  std::vector<Bytes> segments;
+  for (const SegmentRecord& segment : opened.record.segments) segments.push_back(opened.bytes_of(segment));
+  const std::vector<Hash128> real = hashes_of(segments, [&](uint64_t done, uint64_t total) {
+    if (progress) progress("verifying", done, total);
+  });
+  for (size_t i = 0; i < real.size(); ++i) {
+    const Hash128& written = opened.record.segments[i].hash;
+    if (real[i] != written)
+      fail("segment {} is damaged: its hash is {}, the file says {}", i, real[i].to_string(),
+           written.to_string());
   }
 }
 
-Opened open_bytes(Bytes bytes, const LoadOptions& options) {
+// Copies of `count` bytes from `offset` on.
+using Copy = std::function<std::vector<std::byte>(size_t offset, size_t count)>;
+
+// Header and graph are copied, then checked, then read: whoever writes to the file meanwhile cannot change
+// what has been checked.
+Opened open_bytes(Bytes bytes, const Copy& copy, const LoadOptions& options) {
   Opened opened;
-  opened.header = decode_header(bytes);
-  opened.record = decode_graph(bytes.subspan(kHeaderBytes, opened.header.graph_bytes));
+  const auto start = copy(0, std::min<size_t>(bytes.size(), kHeaderBytes));
+  opened.header = decode_header(start, bytes.size());
+  const auto graph = copy(kHeaderBytes, opened.header.graph_bytes);
+  check_hash(opened.header, start, graph);
+  opened.record = decode_graph(graph);
   opened.data = bytes.subspan(opened.header.data_offset);
   check_records(opened.record, opened.data.size());
-  if (options.verify == Verify::kFull) check_segment_hashes(opened);
+  if (options.verify == Verify::kFull) check_segment_hashes(opened, options.progress);
   return opened;
 }
 
@@ -142,26 +156,38 @@ std::vector<SegmentInfo> segments_of(const Opened& opened) {
   return segments;
 }
 
-}  // namespace
-
-std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, Bytes bytes,
-                                       const LoadOptions& options) {
-  Opened opened = open_bytes(bytes, options);
+std::unique_ptr<Model> build_model(Opened opened, std::shared_ptr<const void> owner) {
   upgrade(opened.record);
   std::unique_ptr<Model> model = ModelBuilder(opened, std::move(owner)).build();
   genesis::verify(*model);
   return model;
 }
 
+Opened open_file(const MappedFile& file, const LoadOptions& options) {
+  const auto copy = [&](size_t offset, size_t count) { return file.copy(offset, count); };
+  return open_bytes(file.bytes(), copy, options);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, Bytes bytes,
+                                       const LoadOptions& options) {
+  const auto copy = [&](size_t offset, size_t count) {
+    const Bytes part = bytes.subspan(offset, count);
+    return std::vector<std::byte>(part.begin(), part.end());
+  };
+  return build_model(open_bytes(bytes, copy, options), std::move(owner));
+}
+
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {
   const auto mapping = MappedFile::open(path);
-  return with_context([&] { return load_model_from(mapping, mapping->bytes(), options); },
+  return with_context([&] { return build_model(open_file(*mapping, options), mapping); },
                       [&] { return "while loading '" + path.string() + "'"; });
 }
 
 FileInfo inspect_file(const std::filesystem::path& path, const LoadOptions& options) {
   const auto mapping = MappedFile::open(path);
-  const Opened opened = with_context([&] { return open_bytes(mapping->bytes(), options); },
+  const Opened opened = with_context([&] { return open_file(*mapping, options); },
                                      [&] { return "while reading '" + path.string() + "'"; });
   FileInfo info{.major = opened.header.major,
                 .minor = opened.header.minor,

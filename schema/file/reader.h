@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/model.h"
+#include "schema/core/progress.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
 
@@ -18,6 +19,7 @@ enum class Verify : uint8_t {
 
 struct LoadOptions {
   Verify verify = Verify::kHeader;
+  OnProgress progress;  // of kFull: "verifying"
 };
 
 // Tensors are views into the mapped file and keep it mapped. Throws Error naming the path and the reason; ops

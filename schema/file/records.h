@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "schema/file/hash.h"
-#include "schema/model.h"
+#include "schema/graph/model.h"
 
 namespace genesis::file {
 

@@ -51,12 +51,12 @@ void check_ops_known(const ModelRecord& record) {
     }
   }
   if (lacking.empty()) return;
-  constexpr size_t kMostListed = 100;
+  constexpr size_t kMaxListed = 100;
   std::string list;
   size_t listed = 0;
   for (const auto& [key, lack] : lacking)
-    if (listed++ < kMostListed) list += describe(key.first, lack);
-  if (listed > kMostListed) list += fmt::format("\n  and {} more", listed - kMostListed);
+    if (listed++ < kMaxListed) list += describe(key.first, lack);
+  if (listed > kMaxListed) list += fmt::format("\n  and {} more", listed - kMaxListed);
   fail("the file was written by '{}' and uses ops that this one ({}) does not have; use a newer Genesis:{}",
        record.producer, kProducer, list);
 }

@@ -1,9 +1,11 @@
 #include "schema/file/writer.h"
 
-#include "schema/file/atomic_write.h"
+#include <algorithm>
+
 #include "schema/file/check_records.h"
 #include "schema/file/flat.h"
 #include "schema/file/format.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/file/layout.h"
 
 namespace genesis {
@@ -11,7 +13,10 @@ namespace {
 
 using namespace file;
 
-void write_file(const std::filesystem::path& path, const Layout& layout, std::span<const std::byte> graph) {
+constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // between two words about progress
+
+void write_file(const std::filesystem::path& path, const Layout& layout, std::span<const std::byte> graph,
+                const OnProgress& progress) {
   Header header;
   header.graph_bytes = graph.size();
   header.data_offset = data_offset_for(graph.size(), layout.data_bytes > 0);
@@ -22,9 +27,14 @@ void write_file(const std::filesystem::path& path, const Layout& layout, std::sp
   uint64_t at = kHeaderBytes + graph.size();
   for (const Piece& piece : layout.pieces) {
     out.write_zeros(header.data_offset + piece.offset - at);
-    out.write(piece.bytes);
+    for (uint64_t done = 0; done < piece.bytes.size(); done += kWrittenAtOnce) {
+      const auto part = piece.bytes.subspan(done, std::min(piece.bytes.size() - done, kWrittenAtOnce));
+      out.write(part);
+      if (progress) progress("writing", piece.offset + done + part.size(), layout.data_bytes);
+    }
     at = header.data_offset + piece.offset + piece.bytes.size();
   }
+  if (progress && layout.data_bytes > kWrittenAtOnce) progress("bringing to the disk", 0, 0);
   out.commit();
 }
 
@@ -33,13 +43,13 @@ void write_file(const std::filesystem::path& path, const Layout& layout, std::sp
 void save_model(const Model& model, const std::filesystem::path& path, const SaveOptions& options) {
   with_context(
       [&] {
-        const Layout layout = lay_out(model, options.segment_bytes);
+        const Layout layout = lay_out(model, options.segment_bytes, options.progress);
         check_records(layout.record, layout.data_bytes);
         const std::vector<std::byte> graph = encode_graph(layout.record);
         if (graph.size() > kMaxGraphBytes)
           fail("the graph takes {} bytes, the limit is {}: move large texts out of the metadata",
                graph.size(), kMaxGraphBytes);
-        write_file(path, layout, graph);
+        write_file(path, layout, graph, options.progress);
       },
       [&] { return "while saving '" + path.string() + "'"; });
 }

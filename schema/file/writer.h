@@ -3,13 +3,15 @@
 
 #include <filesystem>
 
-#include "schema/model.h"
+#include "schema/core/progress.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
 
 struct SaveOptions {
   // A segment is closed once it holds this much; each has a hash of its own.
   uint64_t segment_bytes = uint64_t{64} << 20;
+  OnProgress progress;  // of large models: "hashing", "writing"
 };
 
 // Atomic: on any error the file that was there is untouched and nothing is left beside it. Throws Error

@@ -1,28 +1,29 @@
 // What can be said of the CUDA kernels without a GPU: every op has one, what planning asks of it is answered,
 // and the moves that strided copies become visit every element once.
+#include "backends/cpu/moves/run_moves.h"
 #include "backends/cuda/kernels.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "backends/cuda/divisor.h"
-#include "backends/cuda/moves.h"
-#include "backends/cuda/radix_sort.h"
-#include "schema/model.h"
-#include "schema/ops/attention.h"
-#include "schema/ops/create.h"
-#include "schema/ops/index.h"
-#include "schema/ops/layout.h"
-#include "schema/ops/matmul.h"
-#include "schema/ops/norm.h"
-#include "schema/ops/random.h"
-#include "schema/ops/reduce.h"
-#include "schema/ops/rope.h"
-#include "schema/ops/slice.h"
-#include "schema/ops/softmax.h"
-#include "schema/ops/sort.h"
-#include "schema/ops/swiglu.h"
+#include "backends/cuda/device/divisor.h"
+#include "backends/cuda/device/radix_sort.h"
+#include "backends/cuda/moves/moves.h"
+#include "schema/graph/model.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/rope.h"
+#include "schema/ops/nn/softmax.h"
+#include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/slice.h"
+#include "schema/ops/tensor/sort.h"
 
 namespace genesis {
 namespace {
@@ -169,8 +170,8 @@ class Moves : public testing::TestWithParam<MoveCase> {};
 
 TEST_P(Moves, AreTheStridedCopyInTheWidestAccesses) {
   const MoveCase& c = GetParam();
-  const std::vector<int64_t> to = cpu::dense_strides(c.dims);
-  const cpu::StridedCopy copy = cpu::make_strided_copy(c.dims, to, c.from, c.element, 0, c.offset);
+  const std::vector<int64_t> to = dense_strides(c.dims);
+  const StridedCopy copy = make_strided_copy(c.dims, to, c.from, c.element, 0, c.offset);
   alignas(16) std::byte source[1 << 14];
   for (size_t i = 0; i < sizeof source; ++i) source[i] = static_cast<std::byte>(i * 7 + i / 256);
   alignas(16) std::byte expected[1 << 12] = {}, got[1 << 12] = {};

@@ -1,7 +1,7 @@
 // Generated CUDA kernels, as far as a machine without a GPU can tell: every elementwise op in every dtype and
 // a set of fused programs compile; the plan of threads and packs is what it should be; the cache of compiled
 // kernels survives damage.
-#include "backends/cuda/fused_source.h"
+#include "backends/cuda/codegen/fused_source.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backends/cuda/libraries.h"
-#include "backends/cuda/nvrtc.h"
-#include "schema/error.h"
+#include "backends/cuda/codegen/nvrtc.h"
+#include "backends/cuda/runtime/libraries.h"
+#include "schema/core/error.h"
 
 namespace genesis::cuda {
 namespace {

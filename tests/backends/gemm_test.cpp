@@ -1,7 +1,7 @@
 // Every implementation of the matrix product against a plain sum in double. Inputs are small multiples of
 // 1/4, so that every sum is exact in f32 and results must agree to the bit; only activations and f16/bf16
 // results round.
-#include "backends/cpu/gemm.h"
+#include "backends/cpu/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -9,13 +9,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/gemm_onednn.h"
-#include "backends/cpu/parallel.h"
-#include "schema/dtype.h"
+#include "backends/cpu/gemm/gemm_onednn.h"
+#include "backends/cpu/gemm/onednn.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "schema/core/dtype.h"
 
 namespace genesis::cpu {
 namespace {
@@ -385,6 +387,25 @@ TEST(Gemm, OneDnnTiles) {
       }
     }
   }
+}
+
+int64_t count_threads() {
+  const std::filesystem::directory_iterator threads("/proc/self/task");
+  return std::distance(begin(threads), end(threads));
+}
+
+// A library for OpenMP would start a team at the first product of this size.
+TEST(Gemm, OneDnnMakesNoThreads) {
+  const onednn::TileShape shape{512, 512, 512, 512, false, 512, false, 512};
+  const auto product = onednn::TileProduct::create(shape, DType::f32, nullptr);
+  if (!product) GTEST_SKIP() << "oneDNN has no such primitive here";
+  Buffer a(DType::f32, 512 * 512), b(DType::f32, 512 * 512), sums(DType::f32, 512 * 512);
+  std::vector<std::byte> packed(static_cast<size_t>(product->packed_b_bytes())),
+      workspace(static_cast<size_t>(product->workspace_bytes()));
+  const int64_t before = count_threads();
+  product->pack_b(b.data(), packed.data(), workspace.data());
+  product->multiply(a.data(), packed.data(), static_cast<float*>(sums.data()), workspace.data());
+  EXPECT_EQ(count_threads(), before);
 }
 
 // Every narrower instruction set that this machine can pretend to have.

@@ -1,5 +1,5 @@
 // What is kept between processes is given back whole or not at all.
-#include "backends/cuda/kept_file.h"
+#include "backends/cuda/runtime/kept_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

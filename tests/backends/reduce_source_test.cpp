@@ -1,12 +1,12 @@
 // Generated reductions, as far as a machine without a GPU can tell: every accumulator compiles for rows,
 // columns and axes in between; the plan covers every element once.
-#include "backends/cuda/reduce_source.h"
+#include "backends/cuda/codegen/reduce_source.h"
 
 #include <gtest/gtest.h>
 
-#include "backends/cuda/libraries.h"
-#include "backends/cuda/nvrtc.h"
-#include "backends/cuda/scan_source.h"
+#include "backends/cuda/codegen/nvrtc.h"
+#include "backends/cuda/codegen/scan_source.h"
+#include "backends/cuda/runtime/libraries.h"
 
 namespace genesis::cuda {
 namespace {

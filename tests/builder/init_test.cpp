@@ -1,6 +1,8 @@
 // Initialisers: PyTorch's formulas, checked by the statistics of many numbers; values depend on seed and name
 // alone.
 #include "builder/init.h"
+#include "builder/init_watcher.h"
+#include "schema/file/hash.h"
 
 #include <algorithm>
 #include <cmath>
@@ -114,6 +116,43 @@ TEST(Init, LowPrecisionRoundsTheSameNumbers) {
   const Doubles rounded = init::make(init::normal(), {DType::bf16, {64}}, 1, "w").to_doubles();
   for (size_t i = 0; i < 64; ++i) EXPECT_NEAR(rounded[i], exact[i], std::abs(exact[i]) / 256);
   EXPECT_EQ(init::make(init::normal(), {DType::f64, {64}}, 1, "w").to_doubles(), exact);
+}
+
+// A seed gives the bits it always gave, on any number of cores: hashes written down when one thread drew all numbers.
+// The shape is no multiple of four, nor of what a thread draws at a time.
+TEST(Init, ASeedGivesTheBitsItAlwaysGave) {
+  const auto hash = [](const init::Init& how, const TensorType& type) {
+    const Tensor x = init::make(how, type, 0x123456789abcdef, "layers.0.weight");
+    return file::hash_of({x.data(), static_cast<size_t>(x.bytes())}).to_string();
+  };
+  const Shape large = {1031, 2053};
+  const TensorType f32{DType::f32, large};
+  EXPECT_EQ(hash(init::uniform(-0.5, 2), f32), "1201462a736998b877825bd18cbded29");
+  EXPECT_EQ(hash(init::normal(0, 0.02), f32), "45152b2fdd7233b18ad62ffe8389446e");
+  EXPECT_EQ(hash(init::normal(3, 0.02), {DType::f32, {7}}), "1c9b68c151f10ce1a9ba84a22e67df88");
+  EXPECT_EQ(hash(init::trunc_normal(), f32), "07f1836aa6dfbed84618f66f75320263");
+  EXPECT_EQ(hash(init::xavier_normal(), f32), "0abb96e439104f5c19ddf262b1757263");
+  EXPECT_EQ(hash(init::constant(0.25), f32), "a267ec4f9e31f02192fa29cf8c5f49bb");
+  EXPECT_EQ(hash(init::normal(0, 0.02), {DType::bf16, large}), "a2bd615f4fe4f096267ac4e55beb761d");
+  EXPECT_EQ(hash(init::normal(0, 0.02), {DType::f16, large}), "7d57fa6bf188a4425fae0f08732ce5e6");
+  EXPECT_EQ(hash(init::normal(0, 0.02), {DType::f64, large}), "1115ba39c350f780070e5cbda569054d");
+}
+
+TEST(Init, AWatcherHearsOfEveryParameter) {
+  std::vector<uint64_t> heard;
+  Model model;
+  const Scope s(model);
+  s.parameter("unheard", {8}, init::normal());
+  {
+    const init::Watcher watcher([&](std::string_view what, uint64_t done, uint64_t) {
+      EXPECT_EQ(what, "drawing initial values");
+      heard.push_back(done);
+    });
+    s.parameter("first", {8}, init::normal());
+    s.parameter("second", {2, 3}, init::zeros());
+  }
+  s.parameter("last", {8}, init::normal());
+  EXPECT_EQ(heard, (std::vector<uint64_t>{32, 56}));
 }
 
 TEST(Init, TheOrderOfBuildingDoesNotMatter) {

@@ -1,5 +1,5 @@
 // Layers against plain loops in double: values, PyTorch's parameter names, shapes and defaults.
-#include "passes/autodiff.h"
+#include "passes/training/autodiff.h"
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
 

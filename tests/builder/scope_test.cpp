@@ -1,7 +1,7 @@
 // Names, shared weights, layers in several places, and what an author's mistakes get.
 #include "builder/scope.h"
 
-#include "passes/autodiff.h"
+#include "passes/training/autodiff.h"
 #include "tests/builder/layer_run.h"
 #include "tests/op_harness.h"
 

@@ -4,13 +4,13 @@
 
 #include <cmath>
 
-#include "backends/cuda/attention.h"
-#include "passes/autodiff.h"
-#include "schema/ops/attention.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/reduce.h"
-#include "schema/philox.h"
+#include "backends/cuda/attention/attention.h"
+#include "passes/training/autodiff.h"
+#include "schema/core/philox.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/cuda/alike.h"
 #include "tests/op_harness.h"
 

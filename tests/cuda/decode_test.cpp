@@ -7,7 +7,7 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
-#include "passes/cast_precision.h"
+#include "passes/precision/cast_precision.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -101,7 +101,7 @@ TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
         SCOPED_TRACE(fmt::format("{} with heads of {} after {}", kind, head_size, prompt));
         const auto whole = model(kind, dtype, "992", head_size);
         Session cpu(whole), cuda(whole, {.device = "cuda"}),
-            one_by_one(whole, {.device = "cuda", .disabled_passes = {"step_chains"}});
+            one_by_one(whole, {.device = "cuda", .disabled_passes = {"megakernel"}});
         const Logits got = decode(cuda, prompt, 12);
         expect_alike(got, decode(cpu, prompt, 12), tolerance_of(dtype));
         expect_alike(got, decode(one_by_one, prompt, 12), tolerance_of(dtype));

@@ -6,11 +6,11 @@
 #include <fstream>
 
 #include "executor/compile.h"
-#include "executor/device.h"
-#include "executor/trainer.h"
+#include "executor/runtime/device.h"
+#include "executor/training/trainer.h"
 #include "models/zoo.h"
-#include "passes/cast_precision.h"
-#include "schema/text.h"
+#include "passes/precision/cast_precision.h"
+#include "schema/graph/text.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -147,7 +147,7 @@ TEST_F(CudaFailureDeathTest, AProductInTheMiddleIsNamed) {
 }
 
 // A kernel that starts early reads its weights while the one ahead of it still runs.
-TEST_F(CudaFailureDeathTest, AKernelThatStartsEarlyIsNamed) {
+TEST_F(CudaFailureDeathTest, AKernelStartedWithPdlIsNamed) {
   const auto test = [] {
     {
       const auto model = parse_text(kLine);
@@ -173,7 +173,7 @@ std::unique_ptr<Model> language_model() {
 }
 
 // Weights are read ahead of the step that uses them.
-TEST_F(CudaFailureDeathTest, AStepOfAChainIsNamed) {
+TEST_F(CudaFailureDeathTest, AnInstructionOfAMegakernelIsNamed) {
   for (const std::string weight :
        {"model.layers.4.mlp.down_proj.weight", "model.layers.5.input_layernorm.weight"}) {
     const auto test = [&] {

@@ -2,13 +2,13 @@
 // steps whose layers are merged. Skipped where there is no GPU.
 #include <cmath>
 
-#include "backends/cuda/cudnn_attention.h"
-#include "backends/cuda/libraries.h"
-#include "passes/autodiff.h"
-#include "schema/ops/attention.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/reduce.h"
+#include "backends/cuda/attention/cudnn_attention.h"
+#include "backends/cuda/runtime/libraries.h"
+#include "passes/training/autodiff.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/cuda/alike.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"

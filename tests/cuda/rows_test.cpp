@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "passes/autodiff.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/loss.h"
-#include "schema/ops/norm.h"
-#include "schema/ops/reduce.h"
-#include "schema/philox.h"
+#include "passes/training/autodiff.h"
+#include "schema/core/philox.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
 namespace genesis {

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "schema/ops/create.h"
-#include "schema/ops/index.h"
-#include "schema/ops/layout.h"
-#include "schema/ops/random.h"
-#include "schema/ops/slice.h"
-#include "schema/ops/sort.h"
-#include "schema/philox.h"
+#include "schema/core/philox.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/slice.h"
+#include "schema/ops/tensor/sort.h"
 #include "tests/op_harness.h"
 
 namespace genesis {

@@ -4,14 +4,14 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
-#include "passes/autodiff.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/layout.h"
-#include "schema/ops/loss.h"
-#include "schema/ops/reduce.h"
-#include "schema/text.h"
+#include "passes/training/autodiff.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/cuda/alike.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
@@ -124,7 +124,7 @@ TEST_F(Cuda, TooLittleMemoryIsFoundBeforeTheRun) {
       [&] {
         session.run("main", {{"x", Tensor::of<float>({1}, {1})}});
       },
-      {"too little memory", "bytes are needed", "are free", "largest tensors"});
+      {"too little memory", "TiB are needed", "are free", "largest tensors"});
 }
 
 // A vocabulary that is no multiple of 8 goes through the products in two ranges: 16-bit gradients against the

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "executor/checkpoint.h"
 #include "executor/session.h"
-#include "schema/text.h"
+#include "executor/training/checkpoint.h"
+#include "schema/graph/text.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 

@@ -2,8 +2,8 @@
 // where there is no GPU.
 #include <cmath>
 
-#include "backends/cuda/runtime.h"
-#include "schema/ops/elementwise.h"
+#include "backends/cuda/runtime/runtime.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 

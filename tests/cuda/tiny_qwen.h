@@ -5,7 +5,7 @@
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
+#include "passes/training/train_step.h"
 
 namespace genesis::testing {
 

@@ -2,7 +2,7 @@
 // end when no scale helps. On the CPU and on a GPU; the latter is skipped where there is none.
 #include <cmath>
 
-#include "executor/trainer.h"
+#include "executor/training/trainer.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/executor/overflowing_f16.h"
 #include "tests/op_harness.h"

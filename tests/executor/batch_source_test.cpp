@@ -1,5 +1,5 @@
 // The prefetcher: batches in order, errors where they belong, and an end at any time.
-#include "executor/batch_source.h"
+#include "executor/training/batch_source.h"
 
 #include <gtest/gtest.h>
 

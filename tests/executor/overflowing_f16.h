@@ -2,9 +2,9 @@
 // large. Used by the tests of the trainer, on the CPU and on a GPU.
 #pragma once
 
-#include "executor/batch_source.h"
-#include "passes/train_step.h"
-#include "schema/text.h"
+#include "executor/training/batch_source.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
 
 namespace genesis::testing {
 

@@ -1,9 +1,9 @@
-#include "executor/settled_inputs.h"
+#include "executor/cuda/settled_inputs.h"
 
 #include <gtest/gtest.h>
 
 #include "executor/session.h"
-#include "schema/text.h"
+#include "schema/graph/text.h"
 
 namespace genesis {
 namespace {

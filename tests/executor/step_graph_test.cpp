@@ -1,14 +1,14 @@
 // Steps wait for exactly those whose memory they touch, and running them as they get ready changes no bit.
-#include "executor/step_graph.h"
+#include "executor/runtime/step_graph.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "executor/session.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/matmul.h"
-#include "schema/ops/reduce.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/reduce.h"
 
 namespace genesis {
 namespace {

@@ -1,5 +1,5 @@
 // Where a run may have been, from the marks it has set. Needs no GPU.
-#include "executor/step_marks.h"
+#include "executor/cuda/step_marks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Steps that run aside change nothing that anyone can see: whatever a step waits for is done before it, by
 // the order of its own stream or by a wait for the other.
-#include "executor/step_streams.h"
+#include "executor/cuda/step_streams.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "executor/compile.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
+#include "passes/training/train_step.h"
 #include "tests/op_harness.h"
 
 namespace genesis {

@@ -1,11 +1,11 @@
 // The training loop in one process: metrics, the end, and a loss that is no number.
-#include "executor/trainer.h"
+#include "executor/training/trainer.h"
 
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "schema/text.h"
+#include "schema/graph/text.h"
 #include "tests/executor/overflowing_f16.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"

@@ -7,6 +7,15 @@
 
 namespace genesis::testing {
 
+uint64_t Mutator::next(uint64_t limit) {
+  if (choices_.empty()) return random_();
+  const size_t wanted = limit == 0 ? 8 : limit <= 256 ? 1 : 2;
+  uint64_t value = 0;
+  for (size_t i = 0; i < std::min(wanted, choices_.size()); ++i) value = value << 8 | choices_[i];
+  choices_ = choices_.subspan(std::min(wanted, choices_.size()));
+  return value;
+}
+
 int64_t Mutator::number() {
   static constexpr int64_t kExtremes[] = {
       0,    1,         -1,        2,         3,         7,         8,         255,       256,
@@ -17,7 +26,7 @@ int64_t Mutator::number() {
     case 1:
       return kExtremes[below(std::size(kExtremes))];
     default:
-      return static_cast<int64_t>(random_() >> below(64));
+      return static_cast<int64_t>(next() >> below(64));
   }
 }
 
@@ -220,7 +229,7 @@ void Mutator::damage_in_place(std::string& bytes) {
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
       return;
     case 1:
-      bytes[at] = static_cast<char>(random_());
+      bytes[at] = static_cast<char>(next());
       return;
     case 2:
       return overwrite(static_cast<uint32_t>(number()));

@@ -4,10 +4,10 @@
 
 #include <set>
 
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
 #include "schema/file/layout.h"
-#include "schema/file/npy.h"
-#include "schema/file/safetensors.h"
-#include "schema/op.h"
+#include "schema/graph/op.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/seeds.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/model.h"
+#include "schema/graph/model.h"
 
 namespace genesis::testing {
 

@@ -2,9 +2,9 @@
 
 #include <numeric>
 
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
 #include "schema/file/layout.h"
-#include "schema/file/npy.h"
-#include "schema/file/safetensors.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis::testing {

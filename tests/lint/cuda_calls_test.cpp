@@ -1,4 +1,4 @@
-// Allocations and waits go through backends/cuda/runtime.h, which counts them: what a test of the steady
+// Allocations and waits go through backends/cuda/runtime/runtime.h, which counts them: what a test of the steady
 // state counts is all there is.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ TEST(CudaCalls, OnlyTheRuntimeAllocatesAndWaits) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / folder)) {
       const std::string extension = entry.path().extension();
       if (extension != ".h" && extension != ".cpp" && extension != ".cu") continue;
-      if (entry.path().stem() == "runtime" && entry.path().parent_path().filename() == "cuda") continue;
+      if (entry.path().stem() == "runtime" && entry.path().parent_path().filename() == "runtime") continue;
       ++files;
       std::ifstream in(entry.path());
       int number = 0;
@@ -29,7 +29,7 @@ TEST(CudaCalls, OnlyTheRuntimeAllocatesAndWaits) {
         for (std::sregex_iterator at(line.begin(), line.end(), forbidden), end; at != end; ++at)
           EXPECT_TRUE(std::regex_match(at->str(), allowed))
               << entry.path().string() << ":" << number << ": " << at->str()
-              << ") belongs into backends/cuda/runtime.cpp";
+              << ") belongs into backends/cuda/runtime/runtime.cpp";
       }
     }
   EXPECT_GT(files, 80) << "the sources were not found under " << GENESIS_SOURCE_ROOT;

@@ -1,6 +1,8 @@
-// Holds every #include of the tree against the floors of docs/architecture.md: no arrow upward, none sideways.
+// Holds every #include of the tree against the floors of docs/architecture.md, and against the rooms inside them: no
+// arrow upward, none sideways.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -20,6 +22,78 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"models", {"schema", "builder", "passes", "backends", "executor"}},
     {"tools", {"schema", "builder", "passes", "backends", "executor", "models"}},
 };
+
+// The rooms inside the big floors: a room may include what stands beside it here, and itself. Rooms of a floor that
+// see each other both ways would be one room. Folders below a room belong to it (schema/ops/nn to schema/ops).
+// hopper/ and decode/ are leaves: one row of kernels/ or one file of executor/cuda uses them, so that each can go.
+const std::map<std::string, std::set<std::string>> kRooms = {
+    {"schema", {}},
+    {"schema/core", {}},
+    {"schema/graph", {"schema", "schema/core"}},
+    {"schema/ops", {"schema/core", "schema/graph"}},
+    {"schema/file", {"schema", "schema/core", "schema/graph"}},
+    {"schema/file/foreign", {"schema/core", "schema/file"}},
+
+    {"passes/core", {}},
+    {"passes/simplify", {"passes/core"}},
+    {"passes/fusion", {"passes/core"}},
+    {"passes/grouping", {"passes/core", "passes/memory"}},
+    {"passes/precision", {"passes/core"}},
+    {"passes/memory", {"passes/core", "passes/memory/offsets"}},
+    {"passes/memory/offsets", {}},
+    {"passes", {"passes/core", "passes/fusion", "passes/grouping", "passes/memory", "passes/precision", "passes/simplify"}},
+    {"passes/training", {"passes", "passes/core", "passes/precision"}},
+
+    {"backends", {}},
+    {"backends/common", {"backends"}},
+    {"backends/cpu/parallel", {}},
+    {"backends/cpu/simd", {"backends"}},
+    {"backends/cpu/moves", {"backends/common", "backends/cpu/parallel", "backends/cpu/simd"}},
+    {"backends/cpu/reduce", {"backends/common", "backends/cpu/simd"}},
+    {"backends/cpu/gemm", {"backends/cpu/parallel", "backends/cpu/simd"}},
+    {"backends/cpu/attention", {"backends", "backends/cpu/parallel", "backends/cpu/simd"}},
+    {"backends/cpu/fused", {"backends", "backends/cpu/parallel", "backends/cpu/reduce", "backends/cpu/simd"}},
+    {"backends/cpu", {"backends", "backends/cpu/parallel", "backends/cpu/simd"}},
+    {"backends/cpu/kernels",
+     {"backends", "backends/common", "backends/cpu", "backends/cpu/attention", "backends/cpu/fused", "backends/cpu/gemm",
+      "backends/cpu/moves", "backends/cpu/parallel", "backends/cpu/reduce", "backends/cpu/simd"}},
+    {"backends/cuda/runtime", {"backends"}},
+    {"backends/cuda/device", {"backends", "backends/common", "backends/cuda/runtime"}},
+    {"backends/cuda/moves", {"backends", "backends/common", "backends/cuda/device", "backends/cuda/runtime"}},
+    {"backends/cuda/rows", {"backends/cuda/device"}},
+    {"backends/cuda/gemm", {"backends/cuda/device", "backends/cuda/runtime"}},
+    {"backends/cuda/attention", {"backends/cuda/device", "backends/cuda/runtime"}},
+    {"backends/cuda/codegen", {"backends/cuda/runtime"}},
+    {"backends/cuda/hopper", {"backends/cuda/attention", "backends/cuda/device", "backends/cuda/rows", "backends/cuda/runtime"}},
+    {"backends/cuda/decode", {"backends/cuda/attention", "backends/cuda/device", "backends/cuda/runtime"}},
+    {"backends/cuda", {"backends", "backends/cuda/gemm", "backends/cuda/runtime"}},
+    {"backends/cuda/kernels",
+     {"backends/common", "backends/cuda", "backends/cuda/attention", "backends/cuda/codegen", "backends/cuda/device",
+      "backends/cuda/gemm", "backends/cuda/hopper", "backends/cuda/moves", "backends/cuda/rows", "backends/cuda/runtime"}},
+
+    {"executor/runtime", {}},
+    {"executor/cpu", {"executor/runtime"}},
+    {"executor/cuda", {"executor/runtime"}},
+    {"executor", {"executor/runtime"}},
+    {"executor/training", {"executor"}},
+};
+
+// The room that a file stands in; empty where the floor has none.
+std::string room_of(const std::string& file) {
+  for (std::string folder = fs::path(file).parent_path().string(); !folder.empty();
+       folder = fs::path(folder).parent_path().string())
+    if (kRooms.contains(folder)) return folder;
+  return "";
+}
+
+std::string floor_of(const std::string& path) { return path.substr(0, path.find('/')); }
+
+// What stands between the quotes of an #include; empty for any other line.
+std::string included_file(const std::string& line) {
+  const std::string start = "#include \"";
+  if (line.rfind(start, 0) != 0) return "";
+  return line.substr(start.size(), line.find('"', start.size()) - start.size());
+}
 
 std::string included_folder(const std::string& line) {
   const std::string start = "#include \"";
@@ -47,6 +121,41 @@ TEST(Layering, NoIncludeRunsUpwardOrSideways) {
     }
   }
   EXPECT_GT(files, 50) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
+}
+
+TEST(Layering, RoomsIncludeOnlyWhatTheTableSays) {
+  int includes = 0;
+  std::set<std::string> used;
+  for (const auto& [folder, allowed] : kMayInclude)
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / folder)) {
+      if (!is_source(entry.path())) continue;
+      const std::string file = fs::relative(entry.path(), GENESIS_SOURCE_ROOT).string(), room = room_of(file);
+      if (room.empty()) continue;
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        const std::string target = room_of(included_file(line));
+        if (target.empty() || target == room || floor_of(target) != floor_of(room)) continue;
+        ++includes;
+        used.insert(room + " " + target);
+        EXPECT_TRUE(kRooms.at(room).contains(target)) << file << " may not include " << target << "/: " << line;
+      }
+    }
+  EXPECT_GT(includes, 300) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
+  for (const auto& [room, allowed] : kRooms)
+    for (const std::string& target : allowed)
+      EXPECT_TRUE(used.contains(room + " " + target)) << room << " no longer needs " << target << ": take it out of the table";
+}
+
+// Whether rooms can be built one after the other: no way leads from a room back to it.
+TEST(Layering, RoomsHaveNoCycle) {
+  std::set<std::string> settled;
+  for (size_t before = kRooms.size(); settled.size() < before;) {
+    const size_t size = settled.size();
+    for (const auto& [room, allowed] : kRooms)
+      if (std::all_of(allowed.begin(), allowed.end(), [&](const std::string& r) { return settled.contains(r); }))
+        settled.insert(room);
+    ASSERT_GT(settled.size(), size) << "a cycle among the rooms that are not settled yet";
+  }
 }
 
 TEST(Layering, OneFileIncludesGeneratedFlatBuffersCode) {

@@ -8,8 +8,8 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
-#include "passes/autodiff.h"
-#include "passes/train_step.h"
+#include "passes/training/autodiff.h"
+#include "passes/training/train_step.h"
 
 namespace genesis {
 namespace {

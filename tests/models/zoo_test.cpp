@@ -7,7 +7,7 @@
 
 #include "executor/session.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
+#include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/op_harness.h"

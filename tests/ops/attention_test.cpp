@@ -6,7 +6,7 @@
 #include <random>
 
 #include "backends/cpu/kernels.h"
-#include "schema/ops/attention.h"
+#include "schema/ops/nn/attention.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

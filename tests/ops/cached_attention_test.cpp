@@ -1,6 +1,6 @@
 // cached_attention against its formula: the caches with the new token, and what the token sees of them. On a
 // GPU the sizes below go through one split of the keys and through many, and through the parts.
-#include "schema/ops/cached_attention.h"
+#include "schema/ops/nn/cached_attention.h"
 
 #include <cmath>
 
@@ -78,7 +78,7 @@ TEST(CachedAttention, AsItIs) {
   check_cached("scale", {.op = {.scale = 0.3}});
 }
 
-TEST(CachedAttention, Turned) {
+TEST(CachedAttention, Rotated) {
   check_cached("half", {.heads = 4, .op = {.turns = true, .theta = 1e6}});
   check_cached("half_first", {.start = 0, .op = {.turns = true}});
   check_cached("neighbours", {.heads = 14, .op = {.turns = true, .kind = RopeKind::kInterleaved}});

@@ -1,12 +1,12 @@
 // Conversions between all dtypes, against plain C++ conversions.
-#include "schema/ops/cast.h"
+#include "schema/ops/elementwise/cast.h"
 
 #include <bit>
 #include <cmath>
 #include <random>
 
-#include "schema/halves.h"
-#include "schema/ops/slice.h"
+#include "schema/core/halves.h"
+#include "schema/ops/tensor/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,11 +1,11 @@
 // Tensors from nothing: values, dtypes, sizes that are symbols until a session runs.
-#include "schema/ops/create.h"
+#include "schema/ops/tensor/create.h"
 
 #include <cmath>
 
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/reduce.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

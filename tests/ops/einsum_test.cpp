@@ -1,7 +1,7 @@
 // einsum against a sum over all index values, written out.
 #include <map>
 
-#include "schema/ops/matmul.h"
+#include "schema/ops/nn/matmul.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

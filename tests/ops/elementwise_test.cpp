@@ -1,13 +1,13 @@
 // Elementwise ops against the C library in double, over ranks, broadcasts, dtypes and the special numbers.
-#include "schema/ops/elementwise.h"
+#include "schema/ops/elementwise/elementwise.h"
 
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
-#include "passes/autodiff.h"
-#include "schema/ops/reduce.h"
+#include "passes/training/autodiff.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,13 +1,13 @@
 // The fused op: programs against the ops they are made of, bit for bit in f32; its text, rules and errors.
-#include "schema/ops/fused.h"
+#include "schema/ops/elementwise/fused.h"
 
 #include <cstring>
 #include <random>
 
-#include "schema/fused_program.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/reduce.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/elementwise/fused_program.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,7 +1,7 @@
 // The harness on a product of matrices; and that it can fail: a wrong reference is found.
 #include <gtest/gtest-spi.h>
 
-#include "schema/ops/matmul.h"
+#include "schema/ops/nn/matmul.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,10 +1,10 @@
 // Reading and writing by index: PyTorch's definitions, gradients with repeated indices, indices that are
 // wrong.
-#include "schema/ops/index.h"
+#include "schema/ops/tensor/index.h"
 
 #include <random>
 
-#include "schema/ops/slice.h"
+#include "schema/ops/tensor/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

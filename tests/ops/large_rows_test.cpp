@@ -2,12 +2,12 @@
 // spread over threads. A large tensor whose rows repeat must give the bits of the few rows it repeats.
 #include <cstring>
 
-#include "passes/autodiff.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/loss.h"
-#include "schema/ops/norm.h"
-#include "schema/ops/reduce.h"
-#include "schema/ops/softmax.h"
+#include "passes/training/autodiff.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/softmax.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

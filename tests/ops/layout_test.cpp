@@ -1,11 +1,11 @@
 // Ops that move elements: every element must come from where the definition says, and gradients must go back
 // there.
-#include "schema/ops/layout.h"
+#include "schema/ops/tensor/layout.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "schema/ops/reshape.h"
+#include "schema/ops/tensor/reshape.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,12 +1,12 @@
 // Cross-entropy in all its variants, and the pointwise losses, against plain loops.
-#include "schema/ops/loss.h"
+#include "schema/ops/nn/loss.h"
 
 #include <cmath>
 
-#include "passes/autodiff.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/matmul.h"
+#include "passes/training/autodiff.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,8 +1,8 @@
 // matmul and linear against plain loops, in every arrangement of operands that torch.matmul takes.
 #include <cmath>
 
-#include "schema/ops/elementwise.h"
-#include "schema/ops/matmul.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,6 +1,6 @@
 // norm_linear against its formula. On a GPU one row goes through the kernel that does both, more through the
 // parts.
-#include "schema/ops/norm_linear.h"
+#include "schema/ops/nn/norm_linear.h"
 
 #include <cmath>
 

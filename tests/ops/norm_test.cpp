@@ -1,10 +1,10 @@
 // layer_norm, rms_norm and batch_norm against plain loops, with and without weight and bias.
-#include "schema/ops/norm.h"
+#include "schema/ops/nn/norm.h"
 
 #include <cmath>
 
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

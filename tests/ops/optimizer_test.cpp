@@ -1,12 +1,12 @@
 // Optimizer updates, run for 20 steps beside a plain double loop of PyTorch's formulas; norms and clipping.
-#include "schema/ops/optimizer.h"
+#include "schema/ops/nn/optimizer.h"
 
 #include <bit>
 #include <cmath>
 
-#include "schema/halves.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/slice.h"
+#include "schema/core/halves.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

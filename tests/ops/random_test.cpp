@@ -1,5 +1,5 @@
 // Random numbers: the promised bits, the right distributions, gradients through the same mask.
-#include "schema/ops/random.h"
+#include "schema/ops/tensor/random.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "passes/autodiff.h"
-#include "schema/ops/reduce.h"
-#include "schema/philox.h"
+#include "passes/training/autodiff.h"
+#include "schema/core/philox.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

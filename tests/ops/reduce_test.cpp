@@ -1,12 +1,12 @@
 // Reductions over every kind of axes: rows, columns, several at once, none left; edge cases of PyTorch's
 // semantics.
-#include "schema/ops/reduce.h"
+#include "schema/ops/tensor/reduce.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "passes/autodiff.h"
+#include "passes/training/autodiff.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

@@ -1,5 +1,5 @@
 // Reshape and its relatives: sizes are resolved algebraically, bytes stay where they are.
-#include "schema/ops/reshape.h"
+#include "schema/ops/tensor/reshape.h"
 
 #include "tests/op_harness.h"
 

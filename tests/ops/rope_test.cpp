@@ -1,8 +1,8 @@
 // rope against sin and cos in long double, near and far positions, both conventions.
 #include <cmath>
 
-#include "schema/ops/attention.h"
-#include "schema/ops/slice.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/tensor/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

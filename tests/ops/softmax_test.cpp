@@ -1,6 +1,6 @@
 // softmax, log_softmax and causal_softmax: every axis, sizes around the vector length, masked and broken
 // rows.
-#include "schema/ops/softmax.h"
+#include "schema/ops/nn/softmax.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Sort, argsort, topk: stable, NaN greatest, gradients back to where elements came from.
-#include "schema/ops/sort.h"
+#include "schema/ops/tensor/sort.h"
 
 #include <algorithm>
 #include <cmath>

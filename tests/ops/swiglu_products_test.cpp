@@ -1,12 +1,12 @@
 // linear_with_swiglu and matmul_swiglu_grad against their formulas, and against the ops they stand for. On a
 // GPU bf16 goes through the kernel that does both where sizes are multiples of 8, through the parts
 // elsewhere.
-#include "schema/ops/swiglu_products.h"
+#include "schema/ops/nn/swiglu_products.h"
 
 #include <cmath>
 
-#include "schema/ops/cast.h"
-#include "schema/ops/swiglu.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/swiglu.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

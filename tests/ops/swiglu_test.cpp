@@ -1,9 +1,9 @@
 // swiglu against its formula.
 #include <cmath>
 
-#include "schema/ops/attention.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/slice.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/tensor/slice.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {

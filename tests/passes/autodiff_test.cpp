@@ -1,7 +1,7 @@
-#include "passes/autodiff.h"
+#include "passes/training/autodiff.h"
 
-#include "schema/ops/elementwise.h"
-#include "schema/ops/reduce.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/reduce.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

@@ -1,4 +1,4 @@
-#include "passes/bind.h"
+#include "passes/core/bind.h"
 
 #include "tests/passes/passes_test_util.h"
 

@@ -1,4 +1,4 @@
-#include "passes/cast_precision.h"
+#include "passes/precision/cast_precision.h"
 
 #include "tests/passes/passes_test_util.h"
 

@@ -1,7 +1,7 @@
 // Dead code, common subexpressions and constant folding.
-#include "passes/cse.h"
-#include "passes/dce.h"
-#include "passes/fold_constants.h"
+#include "passes/simplify/cse.h"
+#include "passes/simplify/dce.h"
+#include "passes/simplify/fold_constants.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

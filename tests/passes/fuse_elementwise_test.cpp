@@ -1,5 +1,5 @@
 // Before and after: which nodes become a region, and what its program says.
-#include "passes/fuse_elementwise.h"
+#include "passes/fusion/elementwise/fuse_elementwise.h"
 
 #include "tests/passes/passes_test_util.h"
 

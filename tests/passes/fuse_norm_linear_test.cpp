@@ -1,4 +1,4 @@
-#include "passes/fuse_norm_linear.h"
+#include "passes/fusion/fuse_norm_linear.h"
 
 #include "tests/passes/passes_test_util.h"
 

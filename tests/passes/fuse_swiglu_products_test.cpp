@@ -1,5 +1,5 @@
 // What fuse_swiglu_products takes together, and what it leaves alone.
-#include "passes/fuse_swiglu_products.h"
+#include "passes/fusion/fuse_swiglu_products.h"
 
 #include "tests/passes/passes_test_util.h"
 
@@ -10,7 +10,8 @@ constexpr const char* kInputs =
     "x: bf16[4,1024,64], w: bf16[4096,64], dy: bf16[4,1024,64], v: bf16[64,2048], p: bf16[4,1024,4096]";
 
 std::string fused(const std::string& body, const std::string& inputs = kInputs, bool pays = true) {
-  const Target target{.groups_small_work = pays};
+  constexpr std::string_view kOps[] = {"linear_with_swiglu", "matmul_swiglu_grad"};
+  const Target target{.one_pass_ops = {kOps, pays ? 2u : 0u}};
   return text_after(entry(inputs, body), fuse_swiglu_products, {.target = &target});
 }
 

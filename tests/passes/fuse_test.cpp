@@ -1,16 +1,16 @@
 // Pattern fusion: what is found, and what is left alone.
 #include <algorithm>
 
-#include "passes/fuse_addend.h"
-#include "passes/fuse_attention.h"
-#include "passes/fuse_bias_gradient.h"
-#include "passes/fuse_embedding_grad.h"
-#include "passes/fuse_linear.h"
-#include "passes/fuse_linear_cross_entropy.h"
-#include "passes/fuse_norm_residual.h"
-#include "passes/fuse_norms.h"
-#include "passes/fuse_swiglu.h"
-#include "passes/merge_linear.h"
+#include "passes/fusion/fuse_addend.h"
+#include "passes/fusion/fuse_attention.h"
+#include "passes/fusion/fuse_bias_gradient.h"
+#include "passes/fusion/fuse_embedding_grad.h"
+#include "passes/fusion/fuse_linear.h"
+#include "passes/fusion/fuse_linear_cross_entropy.h"
+#include "passes/fusion/fuse_norm_residual.h"
+#include "passes/fusion/fuse_norms.h"
+#include "passes/fusion/fuse_swiglu.h"
+#include "passes/grouping/merge_linear.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -384,7 +384,8 @@ constexpr const char* kGradientInputs =
     "dy: bf16[8192,2000], x: bf16[8192,30], so_far: bf16[2000,30], few: bf16[64,2000], y: bf16[64,30]";
 
 std::string with_bias_gradients(const std::string& body, bool pays = true) {
-  const Target target{.groups_small_work = pays};
+  constexpr std::string_view kOps[] = {"linear_weight_grad"};
+  const Target target{.one_pass_ops = {kOps, pays ? 1u : 0u}};
   return text_after(entry(kGradientInputs, body), fuse_bias_gradient, {.target = &target});
 }
 

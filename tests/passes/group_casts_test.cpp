@@ -1,5 +1,5 @@
 // Which casts are grouped, and which are left alone.
-#include "passes/group_casts.h"
+#include "passes/grouping/group_casts.h"
 
 #include "tests/passes/passes_test_util.h"
 
@@ -15,7 +15,7 @@ std::string text(const std::string& body) {
 }
 
 std::string grouped(const std::string& body, bool pays = true, std::optional<int64_t> budget = {}) {
-  const Target target{.groups_small_work = pays};
+  const Target target{.launch_seconds = pays ? 1e-6 : 0};
   return text_after(text(body), group_casts, {.target = &target, .memory_budget = budget});
 }
 
@@ -73,7 +73,7 @@ TEST(GroupCasts, CutsLargeOnes) {
           "%cast_group_1:1\n}";
   for (const char* name : {"a", "b", "c", "d"})
     casts += "%w" + std::string(name) + " = cast(@" + name + ") {dtype=bf16}\n";
-  const Target target{.groups_small_work = true};
+  const Target target{.launch_seconds = 1e-6};
   const std::string before = model(casts);
   const size_t states = before.find("entry");
   EXPECT_EQ(text_after(before, group_casts, {.target = &target}),

@@ -1,5 +1,5 @@
 // Which updates are grouped, and which are left alone.
-#include "passes/group_updates.h"
+#include "passes/grouping/group_updates.h"
 
 #include "tests/passes/passes_test_util.h"
 
@@ -12,7 +12,7 @@ constexpr const char* kInputs =
     "step: i64[], scale: f32[]) {\n";
 
 std::string grouped(const std::string& body, bool pays = true) {
-  const Target target{.groups_small_work = pays};
+  const Target target{.launch_seconds = pays ? 1e-6 : 0};
   return text_after(kInputs + body + "\n}", group_updates, {.target = &target});
 }
 

@@ -1,17 +1,22 @@
 // Plans: order, aliases, in-place updates, and that none of them changes a result.
-#include "passes/make_plan.h"
+#include "passes/memory/make_plan.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backends/cpu/kernels.h"
 #include "executor/session.h"
-#include "passes/node_order.h"
-#include "schema/ops/create.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/matmul.h"
-#include "schema/ops/reduce.h"
-#include "schema/ops/reshape.h"
-#include "schema/ops/slice.h"
+#include "models/zoo.h"
+#include "passes/memory/node_order.h"
+#include "passes/memory/offsets/overlap_check.h"
+#include "passes/training/train_step.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
 namespace {
@@ -125,6 +130,103 @@ TEST(MakePlan, APeakNamesItsTensorsLargestFirst) {
   ASSERT_FALSE(plan.peak.empty());
   for (size_t i = 1; i < plan.peak.size(); ++i) EXPECT_GE(plan.peak[i - 1].bytes, plan.peak[i].bytes);
   EXPECT_NE(plan.peak[0].name.find("layers.3."), std::string::npos);
+}
+
+bool holds(const ArenaBlock& block, const BufferRef& ref) {
+  return ref.space == Space::kArena && block.offset <= ref.offset &&
+         ref.offset + ref.bytes <= block.offset + block.bytes;
+}
+
+bool holds_any(const ArenaBlock& block, const std::vector<BufferRef>& refs) {
+  return std::any_of(refs.begin(), refs.end(), [&](const BufferRef& ref) { return holds(block, ref); });
+}
+
+bool is_scratch_of(const ArenaBlock& block, const Step& step) {
+  return step.scratch_bytes > 0 && block.offset == step.scratch_offset;
+}
+
+void check_no_overlap(const Plan& plan) {
+  std::vector<PlanBuffer> buffers;
+  std::vector<int64_t> offsets;
+  for (const ArenaBlock& block : plan.blocks) {
+    buffers.push_back({block.first_step, block.last_step + 1, block.bytes});
+    offsets.push_back(block.offset);
+  }
+  EXPECT_FALSE(find_overlap(buffers, offsets));
+}
+
+void check_live_bytes(const Plan& plan) {
+  std::vector<int64_t> live(plan.steps.size(), 0);
+  for (const ArenaBlock& block : plan.blocks)
+    for (int32_t i = block.first_step; i <= block.last_step; ++i) live[static_cast<size_t>(i)] += block.bytes;
+  const int64_t most = *std::max_element(live.begin(), live.end());
+  EXPECT_EQ(most, plan.lower_bound_bytes);
+  EXPECT_LE(most, plan.arena_bytes);
+}
+
+// What a step reads and writes in the arena stands in a block that is alive then.
+void check_references(const Plan& plan) {
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    for (const auto* refs : {&plan.steps[i].inputs, &plan.steps[i].outputs})
+      for (const BufferRef& ref : *refs) {
+        if (ref.space != Space::kArena || ref.bytes == 0) continue;
+        EXPECT_EQ(std::count_if(plan.blocks.begin(), plan.blocks.end(),
+                                [&](const ArenaBlock& block) {
+                                  return holds(block, ref) && block.first_step <= static_cast<int32_t>(i) &&
+                                         static_cast<int32_t>(i) <= block.last_step;
+                                }),
+                  1)
+            << plan.steps[i].name;
+      }
+}
+
+// A block begins where it is written, and ends where it is used last or with the run.
+void check_ends(const Plan& plan) {
+  for (const ArenaBlock& block : plan.blocks) {
+    const Step& first = plan.steps[static_cast<size_t>(block.first_step)];
+    const Step& last = plan.steps[static_cast<size_t>(block.last_step)];
+    if (is_scratch_of(block, first)) {
+      EXPECT_EQ(block.first_step, block.last_step) << block.name;
+      continue;
+    }
+    EXPECT_TRUE(holds_any(block, first.outputs)) << block.name;
+    EXPECT_TRUE(static_cast<size_t>(block.last_step) + 1 == plan.steps.size() ||
+                holds_any(block, last.inputs) || holds_any(block, last.outputs))
+        << block.name;
+  }
+}
+
+void check_blocks(const Plan& plan) {
+  check_no_overlap(plan);
+  check_live_bytes(plan);
+  check_references(plan);
+  check_ends(plan);
+}
+
+TEST(MakePlan, BlocksSayWhatStandsInTheArenaWhen) {
+  Case c;
+  const Value a = matmul(c.x, exp(c.x));
+  c.graph.add_output("y", matmul(slice(a, 0, 0, 32), neg(a)));
+  const int32_t s = c.model.add_state({.name = "s", .type = {DType::f32, {64, 64}}});
+  const int32_t t = c.model.add_state({.name = "t", .type = {DType::f32, {64, 64}}});
+  c.graph.add_update(s, c.graph.state(t));  // two values are moved to the arena at the end
+  c.graph.add_update(t, c.graph.state(s));
+  for (const bool in_place : {true, false})
+    for (const bool schedule : {true, false})
+      check_blocks(c.plan({.in_place = in_place, .schedule = schedule}));
+}
+
+TEST(MakePlan, BlocksOfTrainingStepsAreTrue) {
+  for (const char* layers : {"4", "24"}) {
+    std::shared_ptr<Model> model = models::make_model("qwen2", {{"hidden_size", "32"},
+                                                                {"intermediate_size", "64"},
+                                                                {"num_hidden_layers", layers},
+                                                                {"num_attention_heads", "4"},
+                                                                {"num_key_value_heads", "2"}});
+    add_train_step(*model, parse_train_options("adamw,clip=1.0"));
+    Session session(model);
+    check_blocks(session.plan("train_step", {{"batch", 2}, {"seq", 16}}));
+  }
 }
 
 }  // namespace

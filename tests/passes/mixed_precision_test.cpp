@@ -1,8 +1,8 @@
 // Low precision in training, as graphs: what each kind of value and each class of op becomes.
 #include <set>
 
-#include "passes/cast_precision.h"
-#include "passes/train_step.h"
+#include "passes/precision/cast_precision.h"
+#include "passes/training/train_step.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

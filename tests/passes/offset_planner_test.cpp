@@ -1,6 +1,6 @@
 // The planner on edge cases, on instances whose optimum is known, and its promises: valid, aligned,
 // repeatable.
-#include "passes/offset_planner.h"
+#include "passes/memory/offsets/offset_planner.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 #include <numeric>
 #include <random>
 
-#include "passes/ejection_search.h"
-#include "passes/offset_greedy.h"
-#include "passes/offset_problem.h"
-#include "passes/overlap_check.h"
-#include "passes/peak_packing.h"
-#include "passes/search_tools.h"
-#include "passes/valley_search.h"
-#include "schema/error.h"
+#include "passes/memory/offsets/ejection_search.h"
+#include "passes/memory/offsets/offset_greedy.h"
+#include "passes/memory/offsets/offset_problem.h"
+#include "passes/memory/offsets/overlap_check.h"
+#include "passes/memory/offsets/peak_packing.h"
+#include "passes/memory/offsets/search_tools.h"
+#include "passes/memory/offsets/valley_search.h"
+#include "schema/core/error.h"
 
 namespace genesis::passes {
 namespace {

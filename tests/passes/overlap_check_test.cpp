@@ -1,5 +1,5 @@
 // The overlap check against hand-made plans and against comparing every pair.
-#include "passes/overlap_check.h"
+#include "passes/memory/offsets/overlap_check.h"
 
 #include <gtest/gtest.h>
 

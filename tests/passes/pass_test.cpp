@@ -1,10 +1,10 @@
-#include "passes/pass.h"
+#include "passes/core/pass.h"
 
 #include <filesystem>
 #include <fstream>
 
-#include "passes/rewriter.h"
-#include "schema/ops/elementwise.h"
+#include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "passes/pass.h"
-#include "schema/text.h"
-#include "schema/verify.h"
+#include "passes/core/pass.h"
+#include "schema/graph/text.h"
+#include "schema/graph/verify.h"
 
 namespace genesis::passes {
 

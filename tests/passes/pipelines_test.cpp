@@ -43,7 +43,8 @@ TEST(Pipelines, UnknownNamesAreErrors) {
     check_pass_names({"simplfy"});
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("there is no pass 'simplfy'; the passes are: simplify, cse,"),
+    EXPECT_NE(error.message().find(
+                  "there is no pass 'simplfy' (did you mean 'simplify'?); the passes are: simplify, cse,"),
               std::string::npos)
         << error.message();
   }

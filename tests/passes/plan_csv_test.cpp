@@ -1,12 +1,12 @@
 // Buffers from CSV text: what is accepted, what is refused and in which words, and the report.
-#include "passes/plan_csv.h"
+#include "passes/memory/offsets/plan_csv.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "schema/error.h"
+#include "schema/core/error.h"
 
 namespace genesis::passes {
 namespace {

@@ -1,7 +1,7 @@
-#include "passes/rewriter.h"
+#include "passes/core/rewriter.h"
 
-#include "passes/analysis.h"
-#include "schema/ops/elementwise.h"
+#include "passes/core/analysis.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

@@ -1,6 +1,6 @@
-#include "passes/simplify.h"
+#include "passes/simplify/simplify.h"
 
-#include "passes/dce.h"
+#include "passes/simplify/dce.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

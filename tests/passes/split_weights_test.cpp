@@ -1,8 +1,8 @@
 // Which weights are kept as halves, and what becomes of a graph that reads and updates them.
-#include "passes/split_weights.h"
+#include "passes/precision/split_weights.h"
 
-#include "passes/make_plan.h"
-#include "passes/weight_split.h"
+#include "passes/memory/make_plan.h"
+#include "passes/precision/weight_split.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -60,7 +60,7 @@ Rewritten rewritten(const std::string& text, const std::string& entry, bool toge
   Rewritten result{parse_text(text), {}, {}};
   const WeightSplit split = find_split(*result.model);
   add_halves(*result.model, split);
-  const Target target{.groups_small_work = together};
+  const Target target{.launch_seconds = together ? 1e-6 : 0};
   const Graph graph =
       split_weights(std::as_const(*result.model).entry(entry), {.target = &target, .split = &split});
   verify(graph);

@@ -1,4 +1,6 @@
-#include "passes/train_options.h"
+#include "passes/training/train_options.h"
+
+#include "passes/core/name_patterns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "passes/train_step.h"
+#include "passes/training/train_step.h"
 
-#include "passes/bind.h"
+#include "passes/core/bind.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

@@ -1,5 +1,5 @@
 // Whatever goes wrong while a file is written, the old one stays good and nothing is left beside it.
-#include "schema/file/atomic_write.h"
+#include "schema/file/io/atomic_write.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,8 +13,8 @@
 #include <functional>
 #include <thread>
 
-#include "schema/file/npy.h"
-#include "schema/file/safetensors.h"
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
 #include "schema/file/writer.h"
 #include "tests/schema/file_models.h"
 

@@ -1,8 +1,8 @@
-#include "schema/dim.h"
+#include "schema/core/dim.h"
 
 #include <gtest/gtest.h>
 
-#include "schema/error.h"
+#include "schema/core/error.h"
 
 namespace genesis {
 namespace {

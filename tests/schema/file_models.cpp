@@ -10,13 +10,13 @@
 #include "schema/file/flat.h"
 #include "schema/file/format.h"
 #include "schema/file/layout.h"
-#include "schema/ops/cast.h"
-#include "schema/ops/elementwise.h"
-#include "schema/ops/matmul.h"
-#include "schema/ops/reduce.h"
-#include "schema/ops/reshape.h"
-#include "schema/ops/slice.h"
-#include "schema/ops/softmax.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/softmax.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::testing {
 namespace {

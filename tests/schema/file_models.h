@@ -7,7 +7,7 @@
 
 #include "schema/file/reader.h"
 #include "schema/file/records.h"
-#include "schema/model.h"
+#include "schema/graph/model.h"
 
 namespace genesis::testing {
 

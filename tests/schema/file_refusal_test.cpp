@@ -12,7 +12,7 @@
 #include "schema/file/layout.h"
 #include "schema/file/upgrade.h"
 #include "schema/file/writer.h"
-#include "schema/ops/elementwise.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {
@@ -55,7 +55,9 @@ TEST(FileRefusal, EveryTruncationAndAnythingBehindTheEnd) {
 
 TEST(FileRefusal, EveryFlippedBitOfHeaderAndGraph) {
   const std::string bytes = file_of(*rich_model());
-  const auto graph_bytes = file::decode_header(std::as_bytes(std::span(bytes))).graph_bytes;
+  const auto graph_bytes =
+      file::decode_header(std::as_bytes(std::span(bytes)).first(file::kHeaderBytes), bytes.size())
+          .graph_bytes;
   for (size_t at = 0; at < file::kHeaderBytes + graph_bytes; ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << (at % 8)));
@@ -107,7 +109,11 @@ TEST(FileRefusal, RecordsThatSayTheImpossible) {
       {[](auto& r) {
          r.tensors[1].type = {DType::f32, {INT64_MAX / 2, 8}};
        },
-       "overflows"},
+       "the limit for one tensor"},
+      {[](auto& r) {
+         r.tensors[1].type = {DType::f32, {0, int64_t{1} << 61, 4}};
+       },
+       "the limit for one tensor"},
       {[](auto& r) {
          r.tensors[1].type = {DType::f32, {-3}};
        },
@@ -118,7 +124,13 @@ TEST(FileRefusal, RecordsThatSayTheImpossible) {
       {[](auto& r) { r.states[1].name = "embed.weight"; }, "two of the file's states"},
       {[](auto& r) { r.states[0].name = ""; }, "is empty"},
       {[](auto& r) { r.states[0].name = "a\nb"; }, "control characters"},
-      {[](auto& r) { r.states[0].name = std::string(5000, 'a'); }, "5000 characters in a name"},
+      {[](auto& r) { r.states[0].name = std::string(5000, 'a'); }, "5000 bytes, the limit is 4096"},
+      {[](auto& r) { r.states[0].name = std::string("a\0b", 3); }, "control characters"},
+      {[](auto& r) { r.states[0].name = "a\xc2\x9b"; }, "control characters"},
+      {[](auto& r) { r.states[0].name = "a\xff"; }, "not valid UTF-8"},
+      {[](auto& r) { r.entries[0].values[0].name = "\xc0\x80"; }, "not valid UTF-8"},
+      {[](auto& r) { r.metadata["key\x1b"] = "value"; }, "control characters"},
+      {[](auto& r) { r.producer = "\xed\xa0\x80"; }, "the producer is not valid UTF-8"},
       {[](auto& r) { r.states[0].initial = 50; }, "it starts as tensor 50"},
       {[](auto& r) { r.states[0].initial = -2; }, "it starts as tensor -2"},
       {[](auto& r) {

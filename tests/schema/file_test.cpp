@@ -104,6 +104,23 @@ TEST(File, ManySegmentsEachWithItsHash) {
   }
 }
 
+TEST(File, SavingAndVerifyingTellHowFarTheyAre) {
+  const TemporaryFolder folder;
+  Model model;
+  for (const char* name : {"a", "b", "c"})
+    model.add_state({name, {DType::f32, {100}}, StateRole::kParameter, true,
+                     Tensor::of<float>({100}, std::vector<float>(100, *name))});
+  std::vector<std::string> heard;
+  const OnProgress progress = [&](std::string_view what, uint64_t done, uint64_t total) {
+    heard.push_back(fmt::format("{} {} of {}", what, done, total));
+  };
+  save_model(model, folder / "m.genesis", {.progress = progress});
+  load_model(folder / "m.genesis", {.verify = Verify::kFull, .progress = progress});
+  const std::vector<std::string> expected = {"hashing 1200 of 1200", "writing 400 of 1424", "writing 912 of 1424",
+                                             "writing 1424 of 1424", "verifying 1424 of 1424"};
+  EXPECT_EQ(heard, expected);
+}
+
 TEST(File, InspectTellsWhatIsInside) {
   const TemporaryFolder folder;
   save_model(*rich_model(), folder / "m.genesis");

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/file/reader.h"
-#include "schema/text.h"
+#include "schema/graph/text.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {

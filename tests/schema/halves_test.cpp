@@ -1,12 +1,12 @@
 // Halves of an f32: together the number, the upper one a bf16 that rounds to nearest.
-#include "schema/halves.h"
+#include "schema/core/halves.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 
-#include "schema/float16.h"
+#include "schema/core/float16.h"
 
 namespace genesis {
 namespace {

@@ -1,5 +1,5 @@
 // .npy files: what NumPy writes is read, what we write NumPy reads, and anything else is refused in words.
-#include "schema/file/npy.h"
+#include "schema/file/foreign/npy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,11 @@
 // .safetensors files: round trips, views without a copy, and refusals in words.
-#include "schema/file/safetensors.h"
+#include "schema/file/foreign/safetensors.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
+#include <ctime>
 
 #include "tests/schema/file_models.h"
 
@@ -104,6 +106,23 @@ TEST(Safetensors, RefusesInWords) {
   };
   for (const auto& [bytes, expected] : cases)
     EXPECT_NE(error_of(bytes).find(expected), std::string::npos) << expected << " / " << error_of(bytes);
+}
+
+// Reading takes time in proportion to the number of tensors: 100,000 took minutes once.
+TEST(Safetensors, ManyTensorsReadAtOnce) {
+  constexpr int kTensors = 100'000;
+  std::string header = "{", data;
+  for (int i = 0; i < kTensors; ++i) {
+    header += fmt::format(R"({}"layers.{}.weight":{{"dtype":"U8","shape":[1],"data_offsets":[{},{}]}})",
+                          i == 0 ? "" : ",", i, i, i + 1);
+    data += static_cast<char>(i);
+  }
+  const std::string bytes = safetensors(header + "}", data);
+  const std::clock_t start = std::clock();  // of this process alone: a busy machine does not count
+  EXPECT_EQ(read(bytes).tensors.size(), size_t{kTensors});
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  std::printf("%d tensors read in %.2f s\n", kTensors, seconds);
+  EXPECT_LT(seconds, 5);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-#include "schema/text.h"
+#include "schema/graph/text.h"
 
 #include <gtest/gtest.h>
 
-#include "schema/verify.h"
+#include "schema/graph/verify.h"
 
 namespace genesis {
 namespace {

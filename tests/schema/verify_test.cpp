@@ -1,8 +1,8 @@
-#include "schema/verify.h"
+#include "schema/graph/verify.h"
 
 #include <gtest/gtest.h>
 
-#include "schema/text.h"
+#include "schema/graph/text.h"
 
 namespace genesis {
 namespace {
@@ -131,9 +131,13 @@ TEST_F(Verify, RefusesBadUpdates) {
 
 TEST_F(Verify, RefusesHugeAndNegativeSizes) {
   value(graph().inputs()[0]).type.shape = Shape{int64_t{1} << 40, int64_t{1} << 40};
-  expect_error("overflows 64 bits");
+  expect_error("the limit for one tensor");
+  value(graph().inputs()[0]).type.shape = Shape{0, int64_t{1} << 40, int64_t{1} << 40};
+  expect_error("the limit for one tensor");
+  value(graph().inputs()[0]).type.shape = Shape{Dim::symbol("batch"), int64_t{1} << 40, int64_t{1} << 40};
+  expect_error("the limit for one tensor");
   value(graph().inputs()[0]).type.shape = Shape{-1, 3};
-  expect_error("a size is negative");
+  expect_error("negative size");
   value(graph().inputs()[0]).type.shape = Shape(std::vector<Dim>(20, Dim(1)));
   expect_error("rank 20 is above the limit");
 }

@@ -1,7 +1,7 @@
 // What bad input gets: exit code 1, one line on stderr that names the thing and the remedy, and nothing
 // written.
-#include "schema/file/npy.h"
-#include "schema/file/safetensors.h"
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -73,9 +73,10 @@ TEST_F(BadInput, InputsThatDoNotFit) {
   expect_error(run(infer + Words{"x=" + path("none.npy")}), {"none.npy", "No such file"});
   expect_error(run(infer + Words{"x=" + file("bad.npy", "\x93NUMPY nonsense")}), {"bad.npy"});
   expect_error(run(infer + Words{file("bad.safetensors", "nonsense")}), {"bad.safetensors"});
-  expect_error(run(infer + Words{"x=much"}), {"x=much", ".npy", "random"});
-  expect_error(run(infer + Words{"x"}), {"NAME=VALUE"});
-  expect_error(run(infer + Words{"x=full:much"}), {"'much'", "number"});
+  expect_usage_error(run(infer + Words{"x=much"}), {"x=much", ".npy", "random"});
+  expect_usage_error(run(infer + Words{"x"}), {"NAME=VALUE"});
+  for (const char* value : {"much", "", "1e999", " 1", "1x"})
+    expect_usage_error(run(infer + Words{std::string("x=full:") + value}), {"number"});
   for (const char* tokens : {"tokens=full:1e30", "tokens=full:0.5", "tokens=full:nan"})
     expect_error(run({"infer", tiny("qwen2.genesis"), "--input", tokens}), {"i64", "whole number"});
   SafeTensors contents;
@@ -107,7 +108,8 @@ TEST_F(BadInput, SizesThatMakeNoSense) {
   write_npy(path("x.npy"), Tensor::of<float>({2, 4}, std::vector<float>(8)));
   expect_error(run({"infer", tiny("mlp.genesis"), "--input", "x=" + path("x.npy"), "--size", "batch=3"}),
                {"batch=3", "'x'", "has 2"});
-  expect_error(run({"infer", tiny("mlp.genesis"), "--size", "batch=3", "--size", "batch=4"}), {"twice"});
+  expect_usage_error(run({"infer", tiny("mlp.genesis"), "--size", "batch=3", "--size", "batch=4"}),
+                     {"twice"});
   for (const Words& words : {Words{"genesis-opt", "--check", "cpu"}, Words{"genesis-run", "--device", "cpu"},
                              Words{"genesis-viz", "--color", "memory", "-o", path("v.dot")}}) {
     const Words file =
@@ -117,8 +119,9 @@ TEST_F(BadInput, SizesThatMakeNoSense) {
                  {"foo=3", "they have: batch"});
   }
   for (const char* size : {"batch=-1", "batch=1.5", "batch=1e30", "batch=many", "batch=", "=3", "batch"})
-    expect_error(run({"infer", tiny("mlp.genesis"), "--size", size}), {size, "SYMBOL=SIZE"});
-  expect_error(run({"infer", tiny("mlp.genesis"), "--size", "bath=3"}), {"bath=3", "it has: batch"});
+    expect_usage_error(run({"infer", tiny("mlp.genesis"), "--size", size}), {size, "SYMBOL=SIZE"});
+  expect_error(run({"infer", tiny("mlp.genesis"), "--size", "bath=3"}),
+               {"bath=3", "did you mean 'batch'?", "it has: batch"});
   expect_error(run({"infer", tiny("mlp.genesis"), "--size", "batch=9000000000000000000"}), {"overflow"});
 }
 
@@ -126,13 +129,14 @@ TEST_F(BadInput, WaysToRunThatAreNotThere) {
   const Words infer = {"infer", tiny("mlp.genesis")};
   expect_error(run(infer + Words{"--device", "tpu"}), {"no device 'tpu'", "cpu, cuda or cuda:N"});
   expect_error(run(infer + Words{"--device", "cuda:99"}), {"no device 'cuda:99'", "cpu"});
-  expect_error(run(infer + Words{"--threads", "-2"}), {"--threads -2"});
+  expect_usage_error(run(infer + Words{"--threads", "-2"}), {"--threads -2"});
   expect_error(run(infer + Words{"--threads", "1000000"}), {"--threads 1000000"});
-  expect_error(run({"bench", tiny("mlp.genesis"), "--runs", "-1"}), {"--runs -1"});
-  expect_error(run({"profile", tiny("mlp.genesis"), "--runs", "0"}), {"--runs 0"});
+  expect_usage_error(run({"bench", tiny("mlp.genesis"), "--runs", "-1"}), {"--runs -1"});
+  expect_usage_error(run({"profile", tiny("mlp.genesis"), "--runs", "0"}), {"--runs 0"});
   expect_error(run(infer + Words{"--disable", "nopass"}), {"'nopass'", "cse"});
-  expect_error(run({"compare", tiny("mlp.genesis"), "--a", "speed=on"}), {"'speed'", "threads"});
-  expect_error(run({"compare", tiny("mlp.genesis"), "--a", "threads=few"}), {"threads=few", "number"});
+  expect_usage_error(run({"compare", tiny("mlp.genesis"), "--a", "speed=on"}), {"'speed'", "threads"});
+  expect_usage_error(run({"compare", tiny("mlp.genesis"), "--a", "threads=few"}), {"threads=few", "number"});
+  expect_usage_error(run({"compare", tiny("mlp.genesis"), "--a", "thread=2"}), {"did you mean 'threads'?"});
   expect_error(run({"compare", tiny("mlp.genesis"), "--a", "device=tpu"}), {"no device 'tpu'"});
   ProcessOptions options;
   options.environment = {"GENESIS_DISABLE=nopass"};
@@ -147,8 +151,8 @@ TEST_F(BadInput, ModelsAndSettingsThatAreNotThere) {
   expect_error(build({"mlp", "--set", "depth=3"}), {"'depth'", "num_hidden_layers"});
   expect_error(build({"mlp", "--set", "num_classes=few"}), {"num_classes=few", "integer"});
   expect_error(build({"mlp", "--set", "num_classes=-1"}), {"num_classes", "positive"});
-  expect_error(build({"mlp", "--set", "num_classes"}), {"key=value"});
-  expect_error(build({"mlp", "--set", "num_classes=2", "--set", "num_classes=3"}), {"twice"});
+  expect_usage_error(build({"mlp", "--set", "num_classes"}), {"key=value"});
+  expect_usage_error(build({"mlp", "--set", "num_classes=2", "--set", "num_classes=3"}), {"twice"});
   expect_error(build({"mlp", "--set", "activation=step"}), {"'step'", "relu"});
   expect_error(build({"mlp", "--set", "hidden_features=99999999999"}), {"cannot allocate", "smaller sizes"});
   expect_error(build({"qwen2", "--set", "num_attention_heads=3"}),
@@ -164,7 +168,8 @@ TEST_F(BadInput, PlacesThatCannotBeWritten) {
   expect_error(run_tool("genesis-build", {"mlp", "-o", folder().string()}), {"it is a folder"});
   expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "-o", no + ".genesis"}), {"none", "no folder"});
   expect_error(run({"infer", tiny("mlp.genesis"), "-o", no + ".npy"}), {"none", "no folder"});
-  expect_error(run({"infer", tiny("mlp.genesis"), "-o", path("y.txt")}), {"y.txt", ".npy or .safetensors"});
+  expect_usage_error(run({"infer", tiny("mlp.genesis"), "-o", path("y.txt")}),
+                     {"y.txt", ".npy or .safetensors"});
   expect_error(run({"profile", tiny("mlp.genesis"), "--trace", no + ".json"}), {"none", "no folder"});
   expect_error(run(train + Words{"-o", no + ".genesis"}), {"none", "no folder"});
   expect_error(run(train + Words{"--metrics", no + ".jsonl"}), {"none", "no folder"});
@@ -199,8 +204,8 @@ TEST_F(BadInput, DataThatCannotBeTrainedOn) {
   expect_error(train("qwen2", {"--data", path("none.txt")}), {"none.txt", "No such file"});
   expect_error(train("qwen2", {"--data", file("short.txt", "short"), "--batch", "2", "--seq", "8"}),
                {"5 bytes", "needs 17", "smaller batches"});
-  expect_error(train("qwen2", {"--data", TinyModels::get().text(), "--batch", "0"}),
-               {"batch size 0", "positive"});
+  expect_usage_error(train("qwen2", {"--data", TinyModels::get().text(), "--batch", "0"}),
+                     {"--batch 0", "1 or more"});
   expect_error(train("mlp", {"--data", TinyModels::get().text(), "--seq", "8"}),
                {"'targets'", "it takes: x, target"});
   const std::string good = R"({"x":[1,2,3,4],"target":1})"
@@ -255,11 +260,15 @@ TEST_F(BadInput, IndicesOutOfRangeNameTheNode) {
 TEST_F(BadInput, TextThatCannotBeWritten) {
   const Words generate = {"generate", tiny("qwen2.genesis"), "--json", "--prompt"};
   expect_error(run(generate + Words{""}), {"prompt is empty"});
-  expect_error(run(generate + Words{std::string(49, 'a')}), {"49 tokens", "48"});
-  expect_error(run(generate + Words{"a", "--temperature", "-1"}), {"temperature -1"});
-  expect_error(run(generate + Words{"a", "--temperature", "nan"}), {"temperature nan"});
-  expect_error(run(generate + Words{"a", "--top-p", "0"}), {"top_p 0"});
-  expect_error(run(generate + Words{"a", "--max-tokens", "-1"}), {"max_tokens is -1"});
+  expect_error(run(generate + Words{std::string(49, 'a')}), {"49 tokens", "48 tokens or fewer"});
+  // Whoever reads the error is not shown all of the prompt again, on stdout neither.
+  const Process longer = run({"generate", tiny("qwen2.genesis"), "--prompt", std::string(20000, 'a')});
+  expect_error(longer, {"20000 tokens", "48", "(20000 bytes)"});
+  EXPECT_LT(longer.err.size(), 400u) << longer.err;
+  expect_usage_error(run(generate + Words{"a", "--temperature", "-1"}), {"--temperature -1"});
+  expect_usage_error(run(generate + Words{"a", "--temperature", "nan"}), {"--temperature nan"});
+  expect_usage_error(run(generate + Words{"a", "--top-p", "0"}), {"--top-p 0", "more than 0", "at most 1"});
+  expect_usage_error(run(generate + Words{"a", "--max-tokens", "-1"}), {"--max-tokens -1"});
   // A full cache ends the text, it is no error.
   const auto json = expect_json(run(generate + Words{"a", "--max-tokens", "100"}));
   EXPECT_EQ(json["cache_full"], true);

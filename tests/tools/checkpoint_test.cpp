@@ -1,4 +1,8 @@
 // A run that was stopped in any way goes on as if it never had been: same parameters, bit for bit.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <csignal>
 
@@ -14,7 +18,8 @@ class Checkpoints : public ToolTest {
     return run_tool("genesis-run", train_words(model, steps, more), options);
   }
   std::string newest() const {
-    const auto files = files_in(folder() / "run");
+    auto files = files_in(folder() / "run");
+    files.erase(".lock");  // of a run that was killed
     return files.empty() ? "" : "run/" + *files.rbegin();
   }
 };
@@ -91,24 +96,110 @@ TEST_F(Checkpoints, AFullDiskLeavesThePreviousOne) {
   full.largest_file_bytes = before.size() / 2;
   expect_error(train("qwen2", 20, {"--checkpoint", path("run"), "--resume"}, full),
                {"step-000000020.genesis", "too low", "unchanged"});
+  // Beside the steps.
+  expect_error(
+      train("qwen2", 20, {"--checkpoint", path("run"), "--resume", "--checkpoint-every", "6"}, full),
+      {"step-000000006.genesis", "too low", "unchanged", "of 20; this run had not written a checkpoint"});
   EXPECT_EQ(files_in(folder() / "run"), std::set<std::string>{"step-000000005.genesis"});
   EXPECT_EQ(read_text(path(newest())), before);
   expect_ok(train("qwen2", 20, {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis")}));
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
 }
 
+TEST_F(Checkpoints, OnlyDamagedOnesAreAnErrorAndNotANewBeginning) {
+  expect_ok(train("qwen2", 4, {"--checkpoint", path("run"), "--checkpoint-every", "2"}));
+  for (const std::string& file : files_in(folder() / "run")) fs::resize_file(path("run/" + file), 100);
+  for (const Words& words : {Words{"--resume"}, Words{}})
+    expect_error(train("qwen2", 8, Words{"--checkpoint", path("run")} + words),
+                 words.empty()
+                     ? Words{"holds checkpoints already"}
+                     : Words{"all checkpoints", "step-000000002.genesis", "step-000000004.genesis"});
+  EXPECT_EQ(files_in(folder() / "run"),
+            (std::set<std::string>{"step-000000002.genesis", "step-000000004.genesis"}));
+}
+
+TEST_F(Checkpoints, OfTwoRunsAtOnceAreRefusedToTheSecond) {
+  expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
+  const int other = open(path("run/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  ASSERT_GT(write(other, "process 7 on host afar since noon\n", 34), 0);
+  for (const char* mode : {"--resume", "--quiet"})
+    expect_error(train("qwen2", 4, {"--checkpoint", path("run"), mode}),
+                 {path("run"), "in use", "process 7 on host afar since noon", "another folder"});
+  expect_ok(run_tool("genesis-run", {"info", path("run/step-000000002.genesis"), "--verify"}));
+  close(other);
+  expect_ok(train("qwen2", 4, {"--checkpoint", path("run"), "--resume"}));
+}
+
 TEST_F(Checkpoints, AreWrittenWhenSomeoneAsksToStop) {
   expect_ok(train("qwen2", 4000, {"-o", path("whole.genesis")}));
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     ProcessOptions options;
     options.kill_after_seconds = 0.4;
     options.signal = signal;
     const std::string before = newest();
-    expect_ok(train("qwen2", 4000, {"--checkpoint", path("run"), "--resume"}, options));
+    const Process process =
+        train("qwen2", 4000, {"--checkpoint", path("run"), "--resume", "--json"}, options);
+    EXPECT_EQ(process.code, 128 + signal) << process.err;
     EXPECT_NE(newest(), before);
+    const auto json = nlohmann::json::parse(process.out);
+    EXPECT_NE(process.err.find("interrupted at step " + json["step"].dump() + " of 4000, saved as " +
+                               path(newest())),
+              std::string::npos)
+        << process.err;
+    EXPECT_EQ(json["checkpoint"], path(newest()));
+    EXPECT_EQ(json["stopped"], signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGHUP");
   }
   expect_ok(train("qwen2", 4000, {"--checkpoint", path("run"), "--resume", "-o", path("parts.genesis")}));
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+}
+
+using Ends = Checkpoints;
+
+TEST_F(Ends, OfAnInterruptedRunSayWhatIsKept) {
+  ProcessOptions options;
+  options.kill_after_seconds = 0.5;
+  options.signal = SIGINT;
+  const Process kept = train("qwen2", 100000, {"-o", path("part.genesis")}, options);
+  EXPECT_EQ(kept.code, 130);
+  EXPECT_EQ(kept.out, "");
+  EXPECT_NE(kept.err.find(", saved as " + path("part.genesis")), std::string::npos) << kept.err;
+  EXPECT_TRUE(fs::exists(path("part.genesis")));
+  const Process lost = train("qwen2", 100000, {}, options);
+  EXPECT_EQ(lost.code, 130);
+  EXPECT_EQ(lost.err.find("genesis-run: warning: nothing of this run will be kept"), 0u) << lost.err;
+  EXPECT_NE(lost.err.find(" of 100000, nothing is kept"), std::string::npos) << lost.err;
+}
+
+TEST_F(Ends, OfTheTimeGivenAreSaid) {
+  const Words minutes = {"--minutes", "0.005", "--checkpoint", path("run")};
+  const std::string said = expect_ok(train("qwen2", 100000, minutes));
+  EXPECT_EQ(said.find("stopped at step "), 0u) << said;
+  EXPECT_NE(said.find(" of 100000 since the 0.005 minutes are over, saved as " + path(newest())),
+            std::string::npos)
+      << said;
+  const auto json = expect_json(train("qwen2", 100000, minutes + Words{"--resume", "--json"}));
+  EXPECT_EQ(json["stopped"], "minutes");
+  EXPECT_LT(json["step"], json["steps"]);
+}
+
+TEST_F(Ends, OfFewerStepsThanAreDoneAreRefused) {
+  expect_ok(train("qwen2", 4, {"--checkpoint", path("run")}));
+  expect_error(train("qwen2", 3, {"--checkpoint", path("run"), "--resume", "-o", path("o.genesis")}),
+               {"--steps 3", "4 steps are done already"});
+  EXPECT_FALSE(fs::exists(path("o.genesis")));
+  expect_ok(train("qwen2", 4, {"--checkpoint", path("run"), "--resume", "-o", path("o.genesis")}));
+  EXPECT_TRUE(fs::exists(path("o.genesis")));
+}
+
+// What could not be written at the end is not lost: the checkpoint has it.
+TEST_F(Ends, WithoutRoomForTheOutputSayWhereTheWorkIs) {
+  if (geteuid() == 0) {  // a link to where nobody may write
+    fs::create_symlink("/proc/self/nothing.genesis", path("o.genesis"));
+    expect_error(train("qwen2", 4, {"--checkpoint", path("run"), "-o", path("o.genesis")}),
+                 {"reached step 4 of 4", "kept in " + path("run"), "--resume"});
+  }
+  expect_ok(train("qwen2", 4, {"--checkpoint", path("run"), "--resume", "-o", path("other.genesis")}));
 }
 
 TEST_F(Checkpoints, OfAnotherModelAreNotResumedInSilence) {

@@ -85,8 +85,7 @@ TEST_F(CudaTools, BothDevicesGiveTheSameNodeByNode) {
                          "--a",     "cpu",
                          "--b",     "cuda",
                          "--json"};
-    const auto json = expect_json(
-        run_tool("genesis-run", words + Words{"--tolerance", "1e-3"}, {.timeout_seconds = kPatience}));
+    const auto json = expect_json(run_tool("genesis-run", words, {.timeout_seconds = kPatience}));
     EXPECT_EQ(json["differs"], false) << entry << json.dump();
     EXPECT_GT(json["compared"], 20) << entry;
   }
@@ -94,11 +93,11 @@ TEST_F(CudaTools, BothDevicesGiveTheSameNodeByNode) {
 
 // Sums in another order: without any tolerance some product differs first, and its data are saved.
 TEST_F(CudaTools, TheFirstNodeThatDiffersIsNamed) {
-  const Process strict =
-      run_tool("genesis-run",
-               {"compare", tiny("qwen2.genesis"), "--entry", "loss", "--size", "batch=4", "--size", "seq=16",
-                "--a", "cpu", "--b", "cuda", "--repro", path("repro.safetensors"), "--json"},
-               {.timeout_seconds = kPatience});
+  const Process strict = run_tool(
+      "genesis-run",
+      {"compare", tiny("qwen2.genesis"), "--entry", "loss", "--size", "batch=4", "--size", "seq=16", "--a",
+       "cpu", "--b", "cuda", "--tolerance", "0", "--repro", path("repro.safetensors"), "--json"},
+      {.timeout_seconds = kPatience});
   EXPECT_EQ(strict.code, 1);
   const auto json = nlohmann::json::parse(strict.out);
   EXPECT_EQ(json["differs"], true);

@@ -23,27 +23,43 @@ TEST(Flags, EveryToolSaysWhichVersionItIs) {
 }
 
 TEST(Flags, UnknownFlagsAndCommandsAreWrongUsage) {
-  for (const std::string& tool : kTools) expect_usage_error(run_tool(tool, {"--frobnicate"}), "--frobnicate");
-  expect_usage_error(run_tool("genesis-run", {"frobnicate"}), "frobnicate");
-  expect_usage_error(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--frobnicate"}), "--frobnicate");
-  expect_usage_error(run_tool("genesis-build", {"mlp", "--seed", "x", "-o", "m.genesis"}), "--seed");
+  for (const std::string& tool : kTools)
+    expect_usage_error(run_tool(tool, {"--frobnicate"}), {"--frobnicate"});
+  expect_usage_error(run_tool("genesis-run", {"frobnicate"}), {"frobnicate"});
+  expect_usage_error(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--frobnicate"}),
+                     {"--frobnicate"});
+  expect_usage_error(run_tool("genesis-build", {"mlp", "--seed", "x", "-o", "m.genesis"}), {"--seed"});
 }
 
 TEST(Flags, MissingArgumentsAreWrongUsage) {
-  expect_usage_error(run_tool("genesis-build", {}), "a model's name");
-  expect_usage_error(run_tool("genesis-build", {"mlp"}), "-o FILE");
-  expect_usage_error(run_tool("genesis-opt", {}), "a model file");
-  expect_usage_error(run_tool("genesis-run", {}), "a command (info, infer, train");
-  expect_usage_error(run_tool("genesis-run", {"infer"}), "file");
-  expect_usage_error(run_tool("genesis-run", {"train", tiny("mlp.train.genesis")}), "--data");
-  expect_usage_error(run_tool("genesis-run", {"generate", tiny("qwen2.genesis")}), "--prompt");
-  expect_usage_error(run_tool("genesis-viz", {tiny("mlp.genesis")}), "-o FILE");
-  expect_usage_error(run_tool("genesis-viz", {"-o", "x.svg"}), "a model file");
+  expect_usage_error(run_tool("genesis-build", {}), {"a model's name"});
+  expect_usage_error(run_tool("genesis-build", {"mlp"}), {"-o FILE"});
+  expect_usage_error(run_tool("genesis-opt", {}), {"a model file"});
+  expect_usage_error(run_tool("genesis-run", {}), {"a command (info, infer, train"});
+  expect_usage_error(run_tool("genesis-run", {"infer"}), {"file"});
+  expect_usage_error(run_tool("genesis-run", {"train", tiny("mlp.train.genesis")}), {"--data"});
+  expect_usage_error(run_tool("genesis-run", {"generate", tiny("qwen2.genesis")}), {"--prompt"});
+  expect_usage_error(run_tool("genesis-viz", {tiny("mlp.genesis")}), {"-o FILE"});
+  expect_usage_error(run_tool("genesis-viz", {"-o", "x.svg"}), {"a model file"});
   expect_usage_error(run_tool("genesis-run", {"train", tiny("mlp.train.genesis"), "--data", "x", "--resume"}),
-                     "--checkpoint");
+                     {"--checkpoint"});
   expect_usage_error(
       run_tool("genesis-run", {"train", tiny("mlp.train.genesis"), "--data", "x", "--checkpoint-every", "3"}),
-      "--checkpoint DIR");
+      {"--checkpoint DIR"});
+}
+
+// Work that takes a moment says nothing about its progress, with --quiet or without.
+TEST(Flags, QuickWorkIsSilent) {
+  const fs::path output = fs::temp_directory_path() / "genesis_flags_test.genesis";
+  for (const Words& flags : {Words{}, Words{"--quiet"}}) {
+    const Process built = run_tool("genesis-build", Words{"mlp", "-o", output.string()} + flags);
+    EXPECT_EQ(built.err, "");
+    expect_ok(built);
+    const Process cast = run_tool("genesis-opt", Words{output.string(), "--cast", "bf16", "-o", output.string()} + flags);
+    EXPECT_EQ(cast.err, "");
+    expect_ok(cast);
+  }
+  fs::remove(output);
 }
 
 TEST(Flags, ALogLevelThatIsNoneIsNamed) {
@@ -56,10 +72,11 @@ TEST(Flags, ALogLevelThatIsNoneIsNamed) {
 TEST(Flags, NumbersOutOfRangeAreNamed) {
   for (const Words& words : {Words{"--keep", "0"}, Words{"--minutes", "-1"}, Words{"--steps", "-1"},
                              Words{"--checkpoint-every", "-1"}})
-    expect_error(run_tool("genesis-run", Words{"train", tiny("mlp.train.genesis"), "--data", "x"} + words),
-                 {words[0] + " " + words[1]});
-  expect_error(run_tool("genesis-run", {"compare", tiny("mlp.genesis"), "--tolerance", "nan"}),
-               {"--tolerance"});
+    expect_usage_error(
+        run_tool("genesis-run", Words{"train", tiny("mlp.train.genesis"), "--data", "x"} + words),
+        {words[0] + " " + words[1]});
+  expect_usage_error(run_tool("genesis-run", {"compare", tiny("mlp.genesis"), "--tolerance", "nan"}),
+                     {"--tolerance"});
 }
 
 }  // namespace

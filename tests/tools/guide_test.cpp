@@ -22,8 +22,8 @@ TEST_F(Guide, TheOpItAddsCompiles) {
   if (run_process({"sh", "-c", "command -v c++"}).code != 0) GTEST_SKIP() << "c++ is not in PATH";
   const auto blocks = code_blocks(read_text(kSource / "docs/adding-an-op.md"));
   ASSERT_EQ(blocks.size(), 4u) << "header, rules, kernel, test";
-  fs::create_directories(folder() / "schema/ops");
-  write_text(path("schema/ops/cube.h"), blocks[0]);
+  fs::create_directories(folder() / "schema/ops/nn");
+  write_text(path("schema/ops/nn/cube.h"), blocks[0]);
   std::string command = "cd " + folder().string();
   for (size_t i = 1; i < blocks.size(); ++i) {
     const std::string file = "block" + std::to_string(i) + ".cpp";

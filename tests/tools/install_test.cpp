@@ -1,4 +1,5 @@
-// `meson install` gives a library that a program outside the tree builds against with nothing but pkg-config.
+// `meson install` gives tools that find their library, and a library that a program outside the tree builds against with
+// nothing but pkg-config or CMake. All of it stays small.
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -24,6 +25,9 @@ class Install : public ToolTest {
     options.timeout_seconds = 240;
     return run_process({"sh", "-c", command}, options);
   }
+  void install() { expect_ok(shell("meson install --no-rebuild -C " GENESIS_BUILD_ROOT " --destdir " + path("root"))); }
+  // So that a program finds what was installed.
+  std::string with_library() const { return "LD_LIBRARY_PATH=" + find("libgenesis.so").parent_path().string() + "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "; }
   // Where the file called `name` is under what was installed.
   fs::path find(const std::string& name) const {
     for (const auto& entry : fs::recursive_directory_iterator(folder() / "root"))
@@ -32,16 +36,40 @@ class Install : public ToolTest {
   }
 };
 
+constexpr const char* kTools[] = {"genesis-build", "genesis-opt", "genesis-run", "genesis-viz"};
+
+TEST_F(Install, ToolsFindTheirLibraryAndAllIsSmall) {
+  if (shell("command -v meson").code != 0) GTEST_SKIP() << "meson is not in PATH";
+  install();
+  uintmax_t bytes = fs::file_size(fs::canonical(find("libgenesis.so")));
+  for (const char* tool : kTools) {
+    EXPECT_EQ(expect_ok(run_process({find(tool).string(), "--version"})), GENESIS_VERSION "\n");
+    bytes += fs::file_size(find(tool));
+  }
+  EXPECT_LE(bytes, GENESIS_HAVE_CUDA ? 60u << 20 : 15u << 20) << "the four tools and the library";
+  RecordProperty("installed_bytes", std::to_string(bytes));
+}
+
+TEST_F(Install, CMakeFindsIt) {
+  for (const char* program : {"meson", "cmake", "c++"})
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << program << " is not in PATH";
+  install();
+  write_text(path("program.cpp"), kProgram);
+  write_text(path("CMakeLists.txt"),
+             "cmake_minimum_required(VERSION 3.18)\nproject(program CXX)\nfind_package(genesis REQUIRED)\n"
+             "add_executable(program program.cpp)\ntarget_link_libraries(program genesis::genesis)\n");
+  expect_ok(shell("cd " + folder().string() + " && cmake -S . -B made -Dgenesis_DIR=" +
+                  find("genesisConfig.cmake").parent_path().string() + " && cmake --build made"));
+  EXPECT_EQ(expect_ok(shell(with_library() + path("made/program"))), "2 41\n");
+}
+
 TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
   for (const char* program : {"meson", "pkg-config", "c++"})
     if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << program << " is not in PATH";
-  expect_ok(shell("meson install --no-rebuild -C " GENESIS_BUILD_ROOT " --destdir " + path("root")));
-  for (const char* tool : {"genesis-build", "genesis-opt", "genesis-run", "genesis-viz"})
-    EXPECT_EQ(expect_ok(run_process({find(tool).string(), "--version"})), GENESIS_VERSION "\n");
-
+  install();
   const fs::path pc = find("genesis.pc");
   ASSERT_FALSE(pc.empty());
-  EXPECT_EQ(find("libgenesis.a").parent_path(), pc.parent_path().parent_path());
+  EXPECT_EQ(find("libgenesis.so").parent_path(), pc.parent_path().parent_path());
   // The installed tree stands in a folder of the test's, so the prefix is given by hand.
   const fs::path headers = find("session.h").parent_path().parent_path();  // PREFIX/include/genesis
   const std::string config =
@@ -51,10 +79,10 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
   write_text(path("program.cpp"), kProgram);
   expect_ok(shell("cd " + folder().string() + " && c++ program.cpp -o program $(" + config +
                   " --cflags --libs genesis)"));
-  EXPECT_EQ(expect_ok(run_process({path("program")})), "2 41\n");
+  EXPECT_EQ(expect_ok(shell(with_library() + path("program"))), "2 41\n");
 
   // Every header stands by itself, but for those that are text for others.
-  const std::set<std::string> texts = {"schema/ops/formula_integer.h", "schema/ops/formulas.h"};
+  const std::set<std::string> texts = {"schema/ops/elementwise/formula_integer.h", "schema/ops/elementwise/formulas.h"};
   std::string all;
   for (const std::string& file : files_in(headers))
     if (file.ends_with(".h") && !texts.contains(file)) all += "#include \"" + file + "\"\n";

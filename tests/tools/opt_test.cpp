@@ -29,14 +29,17 @@ TEST_F(Opt, SaysWhatItDidNotDo) {
     expect_ok(process);
     return process.err;
   };
-  EXPECT_NE(warning({tiny("mlp.genesis"), "--train", "adamw"}).find("nothing is saved"), std::string::npos);
+  for (const Words& words :
+       {Words{}, Words{"--train", "adamw"}, Words{"--cast", "bf16"}, Words{"--inference"}})
+    expect_usage_error(run_tool("genesis-opt", Words{tiny("mlp.genesis")} + words), {"-o FILE", "--check"});
   EXPECT_NE(warning({tiny("mlp.genesis"), "--print-after", "simplify"}).find("nothing was changed"),
             std::string::npos);
   EXPECT_EQ(warning({tiny("mlp.genesis"), "--train", "adamw", "-o", path("t.genesis")}), "");
   for (const Words& words : {Words{}, Words{"--train", "adamw"}})
-    expect_error(run_tool("genesis-opt",
-                          Words{tiny("mlp.genesis"), "--keep-f32", "a", "-o", path("t.genesis")} + words),
-                 {"--keep-f32 a", "--cast bf16"});
+    expect_usage_error(
+        run_tool("genesis-opt",
+                 Words{tiny("mlp.genesis"), "--keep-f32", "a", "-o", path("t.genesis")} + words),
+        {"--keep-f32 a", "--cast bf16"});
   expect_error(run_tool("genesis-opt", {"--plan-csv", folder().string()}), {folder().string(), "folder"});
 }
 
@@ -133,11 +136,12 @@ TEST_F(Opt, RefusesWhatItDoesNotKnow) {
                {"'speed'", "lr"});
   expect_error(run_tool("genesis-opt", {model, "--train", "adamw,lr=fast", "-o", path("x.genesis")}),
                {"'fast'", "number"});
-  expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw"}), {"train_step"});
+  expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw", "--text"}),
+               {"train_step"});
   expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
-  expect_error(run_tool("genesis-opt", {model, "--target", "tpu"}),
+  expect_error(run_tool("genesis-opt", {model, "--target", "tpu", "--text"}),
                {"no device 'tpu'", "cpu, cuda or cuda:N"});
-  expect_error(run_tool("genesis-opt", {model, "--entry", "nope"}), {"'nope'", "loss, forward"});
+  expect_error(run_tool("genesis-opt", {model, "--entry", "nope", "--text"}), {"'nope'", "loss, forward"});
   expect_error(run_tool("genesis-opt", {model, "--dump", "/dev/null/x"}), {"/dev/null/x"});
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }

@@ -31,6 +31,7 @@ struct Pipe {
 
 [[noreturn]] void become(const std::vector<std::string>& command, const ProcessOptions& options,
                          const Pipe& out, const Pipe& err) {
+  signal(SIGHUP, SIG_DFL);  // whatever this process was started by (nohup)
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out.write_end, STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);

@@ -31,7 +31,8 @@ std::string expect_ok(const Process& process);
 nlohmann::json expect_json(const Process& process);
 // Exit code 1, nothing on stdout, and on stderr one line "genesis-x: error: ..." with all of `parts` in it.
 void expect_error(const Process& process, const Words& parts);
-void expect_usage_error(const Process& process, const std::string& part);
+// Exit code 2 and the same, with the command whose --help tells more.
+void expect_usage_error(const Process& process, const Words& parts);
 
 // The whole zoo, tiny, each as NAME.genesis and, with training added, NAME.train.genesis; text.txt and
 // rows.jsonl to train on. Made once in a process.

@@ -2,149 +2,137 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
-#include "tools/tool.h"
+#include "tools/common/tool.h"
+#include "tools/viz/escape.h"
+#include "tools/viz/frame.h"
+#include "tools/viz/smooth.h"
 
 namespace genesis::viz {
 namespace {
 
-constexpr double kWidth = 960, kHeight = 480, kLeft = 70, kRight = 20, kTop = 40, kBottom = 45;
+struct Range {
+  double low = INFINITY, high = -INFINITY;
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c;
+  void add(double value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
   }
-  return out;
-}
-
-// A chart's frame: maps data to pixels and draws axes.
-class Frame {
- public:
-  Frame(double x0, double x1, double y0, double y1)
-      : x0_(x0), x1_(x1 > x0 ? x1 : x0 + 1), y0_(y0), y1_(y1 > y0 ? y1 : y0 + 1) {}
-  double x(double v) const { return kLeft + (v - x0_) / (x1_ - x0_) * (kWidth - kLeft - kRight); }
-  double y(double v) const {
-    return kHeight - kBottom - (v - y0_) / (y1_ - y0_) * (kHeight - kTop - kBottom);
-  }
-
-  std::string begin(const std::string& title) const {
-    return fmt::format(
-        R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" font-family="Helvetica,Arial,sans-serif" font-size="12">
-<rect width="100%" height="100%" fill="white"/><text x="{2}" y="24" font-size="15">{3}</text>
-)",
-        kWidth, kHeight, kLeft, escaped(title));
-  }
-
-  template <class Label>
-  std::string axes(const std::string& x_name, Label&& y_label) const {
-    std::string out;
-    for (int i = 0; i <= 4; ++i) {
-      const double vx = x0_ + (x1_ - x0_) * i / 4, vy = y0_ + (y1_ - y0_) * i / 4;
-      out += fmt::format(
-          R"(<line x1="{}" y1="{:.1f}" x2="{}" y2="{:.1f}" stroke="#ddd"/><text x="{}" y="{:.1f}" text-anchor="end">{}</text>
-)",
-          kLeft, y(vy), kWidth - kRight, y(vy), kLeft - 6, y(vy) + 4, y_label(vy));
-      out += fmt::format(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{:.0f}</text>
-)",
-                         x(vx), kHeight - kBottom + 18, vx);
-    }
-    return out + fmt::format(R"(<text x="{}" y="{}" text-anchor="middle">{}</text>
-)",
-                             (kLeft + kWidth - kRight) / 2, kHeight - 8, x_name);
-  }
-
- private:
-  double x0_, x1_, y0_, y1_;
 };
 
-// The moving average that the eye would draw.
-std::vector<double> smooth(const std::vector<double>& values) {
-  std::vector<double> out;
-  const double keep = values.size() > 50 ? 0.95 : 0.8;
-  double mean = 0, weight = 0;
-  for (double v : values) {
-    mean = keep * mean + (1 - keep) * v;
-    weight = keep * weight + (1 - keep);
-    out.push_back(mean / weight);
-  }
-  return out;
+std::vector<Tick> step_ticks(double first, double last) {
+  return decimal_ticks(first, last, decimal_step(first, last, true));
 }
 
-std::string polyline(const Frame& frame, const std::vector<double>& xs, const std::vector<double>& ys,
-                     const char* style) {
-  std::string points;
-  for (size_t i = 0; i < xs.size(); ++i)
-    if (std::isfinite(ys[i])) points += fmt::format("{:.1f},{:.1f} ", frame.x(xs[i]), frame.y(ys[i]));
+std::string polyline(const std::string& points, const char* style) {
   return fmt::format("<polyline fill=\"none\" {} points=\"{}\"/>\n", style, points);
 }
 
-struct Rectangle {
-  int first, last;
-  std::string name;
-};
+// One line for every stretch without a gap.
+std::string lines(const Frame& frame, const Curve& curve, const char* style) {
+  std::string out, points;
+  const auto end = [&] {
+    if (!points.empty()) out += polyline(points, style);
+    points.clear();
+  };
+  for (size_t i = 0; i < curve.steps.size(); ++i)
+    if (std::isfinite(curve.values[i]))
+      points += fmt::format("{:.1f},{:.1f} ", frame.x(curve.steps[i]), frame.y(curve.values[i]));
+    else
+      end();
+  end();
+  return out;
+}
+
+Curve without_gaps(const Curve& curve) {
+  Curve out;
+  for (size_t i = 0; i < curve.steps.size(); ++i) {
+    if (!std::isfinite(curve.values[i])) continue;
+    out.steps.push_back(curve.steps[i]);
+    out.values.push_back(curve.values[i]);
+  }
+  return out;
+}
+
+std::string reference_line(const Frame& frame, double value, const std::string& name) {
+  return fmt::format(
+      R"(<line x1="{}" y1="{:.1f}" x2="{}" y2="{:.1f}" stroke="#c0392b" stroke-dasharray="6 4"/><text x="{}" y="{:.1f}" text-anchor="end" fill="#c0392b">{} {:.3f}</text>
+)",
+      frame.left(), frame.y(value), frame.right(), frame.y(value), frame.right(), frame.y(value) - 6,
+      xml_text(name), value);
+}
+
+std::string key(double x, const char* color, const std::string& text) {
+  return fmt::format(
+      R"(<line x1="{}" y1="20" x2="{}" y2="20" stroke="{}" stroke-width="2"/><text x="{}" y="24">{}</text>
+)",
+      x, x + 20, color, x + 26, xml_text(text));
+}
+
+// The step with the most bytes alive, and how many they are.
+std::pair<size_t, int64_t> fullest_step(const Plan& plan) {
+  std::vector<int64_t> change(plan.steps.size() + 1, 0);
+  for (const ArenaBlock& block : plan.blocks) {
+    change[static_cast<size_t>(block.first_step)] += block.bytes;
+    change[static_cast<size_t>(block.last_step) + 1] -= block.bytes;
+  }
+  std::pair<size_t, int64_t> most{0, 0};
+  int64_t live = 0;
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    if ((live += change[i]) > most.second) most = {i, live};
+  return most;
+}
+
+// The numbers stand beside the picture of them: pixels are rounded.
+std::string block_svg(const Frame& frame, const ArenaBlock& block, size_t number) {
+  const double x = frame.x(block.first_step), top = frame.y(static_cast<double>(block.offset + block.bytes));
+  return fmt::format(
+      R"svg(<rect class="block" x="{:.2f}" y="{:.3f}" width="{:.2f}" height="{:.3f}" fill="hsl({},60%,75%)" stroke="#555" stroke-width="0.2" data-steps="{} {}" data-offset="{}" data-bytes="{}"><title>{}: {} at {}, steps {} to {}</title></rect>
+)svg",
+      x, top, frame.x(block.last_step + 1) - x, frame.y(static_cast<double>(block.offset)) - top,
+      number * 47 % 360, block.first_step, block.last_step, block.offset, block.bytes, xml_text(block.name),
+      tools::human_bytes(static_cast<double>(block.bytes)),
+      tools::human_bytes(static_cast<double>(block.offset)), block.first_step, block.last_step);
+}
+
+std::string memory_title(const Plan& plan, size_t step, int64_t bytes) {
+  if (plan.arena_bytes == 0) return fmt::format("{}: needs no arena", plan.entry);
+  return fmt::format("{}: arena of {}; at most {} are alive at once, in step {} of {}", plan.entry,
+                     tools::human_bytes(static_cast<double>(plan.arena_bytes)),
+                     tools::human_bytes(static_cast<double>(bytes)), step, plan.steps.size());
+}
 
 }  // namespace
 
 std::string curve_svg(const Curve& curve, const std::string& title, double reference,
                       const std::string& reference_name) {
-  if (curve.steps.empty()) fail("there is nothing to draw: no steps were recorded");
-  double low = INFINITY, high = -INFINITY;
-  for (double v : curve.values)
-    if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
-  if (std::isfinite(reference)) low = std::min(low, reference), high = std::max(high, reference);
-  const Frame frame(curve.steps.front(), curve.steps.back(), low, high);
-  std::string svg =
-      frame.begin(title) + frame.axes("step", [](double v) { return fmt::format("{:.2f}", v); });
-  if (std::isfinite(reference))
-    svg += fmt::format(
-        R"(<line x1="{}" y1="{:.1f}" x2="{}" y2="{:.1f}" stroke="#c0392b" stroke-dasharray="6 4"/><text x="{}" y="{:.1f}" text-anchor="end" fill="#c0392b">{} {:.3f}</text>
-)",
-        kLeft, frame.y(reference), kWidth - kRight, frame.y(reference), kWidth - kRight,
-        frame.y(reference) - 6, escaped(reference_name), reference);
-  svg += polyline(frame, curve.steps, curve.values, "stroke=\"#a9c7e8\" stroke-width=\"1\"");
-  svg += polyline(frame, curve.steps, smooth(curve.values), "stroke=\"#1f5fa8\" stroke-width=\"2\"");
+  Curve smoothed = without_gaps(curve);
+  if (smoothed.steps.empty()) fail("there is nothing to draw: no step has a finite loss");
+  Range steps, values;
+  for (double step : curve.steps) steps.add(step);
+  for (double value : curve.values) values.add(value);
+  values.add(reference);
+  const double grid = decimal_step(values.low, values.high);
+  const double low = std::floor(values.low / grid) * grid, high = std::ceil(values.high / grid) * grid;
+  const Frame frame(steps.low, steps.high, low, high);
+  std::string svg = frame.begin(title) +
+                    frame.axes("step", step_ticks(steps.low, steps.high), decimal_ticks(low, high, grid));
+  if (std::isfinite(reference)) svg += reference_line(frame, reference, reference_name);
+  svg += lines(frame, curve, "stroke=\"#a9c7e8\" stroke-width=\"1\"");
+  smoothed.values = smooth(smoothed.values);
+  svg += lines(frame, smoothed, "stroke=\"#1f5fa8\" stroke-width=\"2\"");
+  svg += key(frame.right() - 210, "#a9c7e8", "each step") + key(frame.right() - 100, "#1f5fa8", "smoothed");
   return svg + "</svg>\n";
 }
 
 std::string memory_svg(const Plan& plan) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<Rectangle>> places;  // (offset, bytes) -> lifetimes
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.steps[i];
-    const auto at = static_cast<int>(i);
-    for (const BufferRef& ref : step.inputs)
-      if (ref.space == Space::kArena)
-        for (auto& [place, list] : places)
-          if (place.first <= ref.offset && ref.offset < place.first + std::max<int64_t>(place.second, 1))
-            list.back().last = at;
-    for (const BufferRef& ref : step.outputs)
-      if (ref.space == Space::kArena && ref.bytes > 0)
-        places[{ref.offset, ref.bytes}].push_back({at, at, step.authored});
-    if (step.scratch_bytes > 0)
-      places[{step.scratch_offset, step.scratch_bytes}].push_back({at, at, step.authored + " (scratch)"});
-  }
-  const Frame frame(0, static_cast<double>(std::max<size_t>(plan.steps.size(), 1)), 0,
-                    static_cast<double>(std::max<int64_t>(plan.arena_bytes, 1)));
-  std::string svg = frame.begin(fmt::format("{}: arena {} of {} (lower bound)", plan.entry,
-                                            tools::human_bytes(static_cast<double>(plan.arena_bytes)),
-                                            tools::human_bytes(static_cast<double>(plan.lower_bound_bytes))));
-  svg += frame.axes("step", [](double v) { return tools::human_bytes(v); });
-  int color = 0;
-  for (const auto& [place, list] : places)
-    for (const Rectangle& r : list) {
-      const double x = frame.x(r.first), top = frame.y(static_cast<double>(place.first + place.second));
-      svg += fmt::format(R"svg(<rect x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}" fill="hsl({},60%,75%)" stroke="#555" stroke-width="0.3"><title>{}: {}</title></rect>
-)svg", x, top, std::max(0.5, frame.x(r.last + 1) - x), std::max(0.3, frame.y(static_cast<double>(place.first)) - top), color++ * 47 % 360, escaped(r.name),
-                         tools::human_bytes(static_cast<double>(place.second)));
-    }
+  const auto steps = static_cast<double>(plan.steps.size()), bytes = static_cast<double>(plan.arena_bytes);
+  const auto [fullest, most] = fullest_step(plan);
+  const Frame frame(0, steps, 0, bytes);
+  std::string svg = frame.begin(memory_title(plan, fullest, most)) +
+                    frame.axes("step", step_ticks(0, steps), byte_ticks(bytes));
+  for (size_t i = 0; i < plan.blocks.size(); ++i) svg += block_svg(frame, plan.blocks[i], i);
   return svg + "</svg>\n";
 }
 

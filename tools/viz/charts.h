@@ -4,18 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "schema/plan.h"
+#include "schema/graph/plan.h"
 
 namespace genesis::viz {
 
 struct Curve {
-  std::vector<double> steps, values;
+  std::vector<double> steps, values;  // a value that is not finite leaves a gap
 };
 // `reference` draws a dashed line with its name (a baseline); NaN: none.
 std::string curve_svg(const Curve& curve, const std::string& title, double reference,
                       const std::string& reference_name);
 
-// Every buffer of the arena as a rectangle: from its first to its last step, at its offset.
+// Every block of the arena as a rectangle: from its first to its last step, at its offset. No two overlap.
 std::string memory_svg(const Plan& plan);
 
 }  // namespace genesis::viz

@@ -2,42 +2,17 @@
 
 #include <algorithm>
 
-#include "tools/tool.h"
+#include "tools/common/tool.h"
+#include "tools/viz/escape.h"
+#include "tools/viz/fold.h"
 
 namespace genesis::viz {
 namespace {
 
-bool is_number(std::string_view part) {
-  return !part.empty() &&
-         std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c); });
-}
-
-// "model.layers.3.mlp.up_proj" -> "model.layers.*.mlp.up_proj": only the first number, which counts layers.
-std::string folded_name(const std::string& name) {
-  size_t start = 0;
-  while (start < name.size()) {
-    const size_t dot = std::min(name.find('.', start), name.size());
-    if (is_number(std::string_view(name).substr(start, dot - start)) && start > 0)
-      return name.substr(0, start) + "*" + name.substr(dot);
-    start = dot + 1;
-  }
-  return name;
-}
-
-// "model.layers.3.mlp.up_proj" -> "model.layers.3"
-std::string layer_prefix(const std::string& name) {
-  const size_t star = folded_name(name).find('*');
-  return star == std::string::npos ? "" : name.substr(0, name.find('.', star));
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out;
-}
+// By Change, as are all tables of changes here.
+constexpr const char* kChangeNames[] = {"same", "added", "gone", "changed"};
+constexpr const char* kChangeColors[] = {"white", "#b5e7b5", "#f4b6b6", "#ffe08a"};
+constexpr const char* kLineColors[] = {"#777777", "#2e9e2e", "#d04040"};
 
 // The same hue for the same op in every picture.
 std::string op_color(std::string_view op) {
@@ -50,82 +25,119 @@ std::string heat(double share) {
   return fmt::format("{:.3f} {:.3f} 1.0", 0.12 * (1 - share), 0.1 + 0.8 * share);
 }
 
-// What is drawn as one box.
+// What is drawn as one box: a node, all nodes that are folded into one, an input, an output or a state.
 struct Box {
-  std::string label, op;
-  std::string type;
-  int count = 0;
-  double weight = 0;  // bytes or microseconds
-  bool here = false, there = false;
+  std::string name, op;
+  std::map<std::string, int> types;  // of first outputs -> how many have it
+  std::set<std::string> nodes;       // names
+  double weight = 0;                 // bytes or microseconds
+  size_t changes[kChanges] = {};
+  std::vector<std::string> what;  // of the first node that changed
+
+  bool is_node() const { return !nodes.empty(); }
+};
+
+struct Line {
+  bool between_layers = true;  // and never within one
+  bool before = false, after = false;
 };
 
 class Drawing {
  public:
-  explicit Drawing(const DotOptions& options) : options_(options) {}
-
-  void add(const Graph& graph, bool here) {
-    for (ValueId id : graph.inputs()) add_source(graph.value(id), here);
-    for (const Node& node : graph.nodes()) add_node(graph, node, here);
-    for (const NamedValue& output : graph.outputs()) {
-      Box& box = boxes_["out:" + output.name];
-      box.label = output.name + "\\n" + graph.type(output.value).to_string();
-      box.op = "output";
-      mark(box, here);
-      add_edge(key_of(graph, output.value), "out:" + output.name, false);
-    }
+  Drawing(const Graph& graph, const DotOptions& options)
+      : options_(options),
+        folding_(options.fold, options.after ? std::vector<const Graph*>{&graph, options.after}
+                                             : std::vector<const Graph*>{&graph}) {
+    add(graph, false);
+    if (options.after) add(*options.after, true);
   }
 
-  std::string text(const std::string& title) const {
-    std::string out =
-        "digraph genesis {\n  label=\"" + escaped(title) +
-        "\"; labelloc=t; fontname=\"Helvetica\";\n"
-        "  rankdir=TB; node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=10];\n"
-        "  edge [color=\"#777777\", arrowsize=0.6];\n";
+  Dot dot() const {
+    std::string out = "digraph genesis {\n  label=" + dot_string(options_.title) +
+                      "; labelloc=t; fontname=\"Helvetica\";\n"
+                      "  rankdir=TB; node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", "
+                      "fontsize=10];\n"
+                      "  edge [color=\"#777777\", arrowsize=0.6];\n";
     double most = 0;
     for (const auto& [key, box] : boxes_) most = std::max(most, box.weight);
     for (const auto& [key, box] : boxes_) out += box_text(key, box, most);
-    for (const auto& [edge, between_layers] : edges_)
-      out += fmt::format("  \"{}\" -> \"{}\"{};\n", escaped(edge.first), escaped(edge.second),
-                         between_layers ? " [style=dashed, constraint=false]" : "");
-    return out + "}\n";
+    for (const auto& [ends, line] : lines_) out += line_text(ends, line);
+    return {out + legend() + "}\n", boxes_.size()};
   }
 
  private:
-  std::string fold(const std::string& name) const { return options_.fold ? folded_name(name) : name; }
-
-  static void mark(Box& box, bool here) { (here ? box.here : box.there) = true; }
-
-  void add_source(const ValueInfo& value, bool here) {
-    Box& box = boxes_["in:" + value.name];
-    box.label = value.name + "\\n" + value.type.to_string();
-    box.op = "input";
-    mark(box, here);
+  void add(const Graph& graph, bool after) {
+    for (ValueId id : graph.inputs()) add_input(graph.value(id), after);
+    for (const Node& node : graph.nodes()) add_node(graph, node, after);
+    for (const NamedValue& output : graph.outputs()) add_output(graph, output, after);
   }
 
-  void add_node(const Graph& graph, const Node& node, bool here) {
-    const std::string key = fold(node.name);
+  void add_input(const ValueInfo& value, bool after) {
+    Box& box = add_port("in:" + value.name, value.name, "input", value.type);
+    if (options_.difference) mark(box, options_.difference->input(value.name), after);
+  }
+
+  void add_output(const Graph& graph, const NamedValue& output, bool after) {
+    Box& box = add_port("out:" + output.name, output.name, "output", graph.type(output.value));
+    if (options_.difference) mark(box, options_.difference->output(output.name), after);
+    add_line(add_source(graph, output.value), "out:" + output.name, false, after);
+  }
+
+  Box& add_port(const std::string& key, const std::string& name, const char* op, const TensorType& type) {
     Box& box = boxes_[key];
-    mark(box, here);
-    box.op = node.op->name();
-    box.label = key;
-    box.type = graph.type(node.outputs[0]).to_string();
-    box.count += 1;
-    box.weight += weight(graph, node);
-    for (ValueId input : node.inputs)
-      if (graph.value(input).kind == ValueKind::kNode || graph.value(input).kind == ValueKind::kInput)
-        add_edge(key_of(graph, input), key, between_layers(graph, input, node));
+    box.name = name;
+    box.op = op;
+    box.types.try_emplace(type.to_string(), 1);
+    return box;
   }
 
-  void add_edge(const std::string& from, const std::string& to, bool between) {
-    const auto [at, fresh] = edges_.try_emplace({from, to}, between);
-    if (!fresh) at->second = at->second && between;
+  void add_node(const Graph& graph, const Node& node, bool after) {
+    const std::string key = folding_.box_of(node);
+    Box& box = boxes_[key];
+    box.name = key;
+    if (box.op.empty()) box.op = node.op->name();
+    if (options_.difference) mark(box, options_.difference->node(node.name), after);
+    if (box.nodes.insert(node.name).second) {  // in both graphs it is still one
+      box.types[graph.type(node.outputs[0]).to_string()] += 1;
+      box.weight += weight(graph, node);
+    }
+    for (ValueId input : node.inputs) {
+      const ValueKind kind = graph.value(input).kind;
+      if (kind == ValueKind::kNode || kind == ValueKind::kInput)
+        add_line(add_source(graph, input), key, between_layers(graph, input, node), after);
+    }
   }
 
-  // From one repetition of a folded layer to another: drawn dashed, and left out of the ranking of boxes.
+  // The box that a value comes from. An output may be a state or a constant, which have no boxes otherwise.
+  std::string add_source(const Graph& graph, ValueId id) {
+    const ValueInfo& value = graph.value(id);
+    if (value.kind == ValueKind::kNode) return folding_.box_of(graph.node(value.producer));
+    if (value.kind == ValueKind::kInput) return "in:" + value.name;
+    const char* kind = value.kind == ValueKind::kState ? "state" : "constant";
+    add_port("from:" + value.name, value.name, kind, value.type);
+    return "from:" + value.name;
+  }
+
+  // What is in both graphs counts once.
+  void mark(Box& box, const NodeChange& change, bool after) const {
+    if (after && change.change != Change::kAdded) return;
+    box.changes[static_cast<size_t>(change.change)] += 1;
+    if (box.what.empty()) box.what = change.what;
+  }
+
+  void add_line(const std::string& from, const std::string& to, bool between, bool after) {
+    Line& line = lines_[{from, to}];
+    line.between_layers = line.between_layers && between;
+    (after ? line.after : line.before) = true;
+  }
+
+  // From one repetition of a folded layer to another, or within one box: drawn dashed, and left out of the
+  // ranking of boxes.
   bool between_layers(const Graph& graph, ValueId input, const Node& to) const {
     if (!options_.fold || graph.value(input).kind != ValueKind::kNode) return false;
-    const std::string& from = graph.node(graph.value(input).producer).name;
-    return fold(from) != from && fold(to.name) != to.name && layer_prefix(from) != layer_prefix(to.name);
+    const Node& from = graph.node(graph.value(input).producer);
+    const std::string a = folding_.layer_of(from), b = folding_.layer_of(to);
+    return folding_.box_of(from) == folding_.box_of(to) || (!a.empty() && !b.empty() && a != b);
   }
 
   double weight(const Graph& graph, const Node& node) const {
@@ -142,48 +154,83 @@ class Drawing {
     return bytes;
   }
 
-  std::string key_of(const Graph& graph, ValueId id) const {
-    const ValueInfo& value = graph.value(id);
-    if (value.kind == ValueKind::kNode) return fold(graph.node(value.producer).name);
-    return value.kind == ValueKind::kInput ? "in:" + value.name : value.name;
+  // A box of several kinds is a changed one: some layers have what others have not.
+  static Change change_of(const Box& box) {
+    size_t kinds = 0;
+    Change last = Change::kSame;
+    for (size_t i = 0; i < kChanges; ++i)
+      if (box.changes[i] > 0) last = static_cast<Change>(i), ++kinds;
+    return kinds > 1 ? Change::kChanged : last;
   }
 
   std::string fill(const Box& box, double most) const {
-    if (options_.other) return box.here && box.there ? "white" : box.here ? "#b5e7b5" : "#f4b6b6";
-    if (box.op == "input" || box.op == "output") return "#dddddd";
-    if (options_.color == Color::kDtype) return op_color(box.type.substr(0, box.type.find('[')));
+    if (options_.difference) return kChangeColors[static_cast<size_t>(change_of(box))];
+    if (!box.is_node()) return "#dddddd";
+    const std::string& type = box.types.begin()->first;
+    if (options_.color == Color::kDtype) return op_color(type.substr(0, type.find('[')));
     if (options_.color == Color::kOp || most <= 0) return op_color(box.op);
     return heat(box.weight / most);
   }
 
   std::string box_text(const std::string& key, const Box& box, double most) const {
-    std::string label = box.label;
-    if (box.op != "input" && box.op != "output") {
-      label += "\\n" + box.op + (box.count > 1 ? fmt::format(" ×{}", box.count) : "") + "  " + box.type;
-      if (options_.color == Color::kMemory && box.weight > 0) label += "\\n" + tools::human_bytes(box.weight);
-      if (options_.color == Color::kTime && box.weight > 0) label += fmt::format("\\n{:.0f} us", box.weight);
+    std::vector<std::string> lines = {box.name};
+    const std::string type =
+        box.types.size() == 1 ? box.types.begin()->first : fmt::format("{} types", box.types.size());
+    if (box.is_node()) {
+      const size_t count = box.nodes.size();
+      lines.push_back(box.op + (count > 1 ? fmt::format(" ×{}", count) : "") + "  " + type);
+      if (options_.color == Color::kMemory && box.weight > 0) lines.push_back(tools::human_bytes(box.weight));
+      if (options_.color == Color::kTime && box.weight > 0)
+        lines.push_back(fmt::format("{:.0f} us", box.weight));
+    } else {
+      lines.push_back(box.op == "input" || box.op == "output" ? type : box.op + "  " + type);
     }
-    std::string safe;
-    for (char c : label)
-      if (c == '"')
-        safe += "\\\"";
-      else
-        safe += c;
-    return fmt::format("  \"{}\" [label=\"{}\", fillcolor=\"{}\"];\n", escaped(key), safe, fill(box, most));
+    if (options_.difference) add_changes(box, lines);
+    return fmt::format("  {} [label={}, fillcolor=\"{}\"];\n", dot_string(key), dot_lines(lines),
+                       fill(box, most));
+  }
+
+  static void add_changes(const Box& box, std::vector<std::string>& lines) {
+    constexpr size_t kMax = 4;  // differences told in a box
+    const size_t told = std::min(box.what.size(), kMax);
+    lines.insert(lines.end(), box.what.begin(), box.what.begin() + static_cast<std::ptrdiff_t>(told));
+    if (told < box.what.size()) lines.push_back(fmt::format("and {} more", box.what.size() - told));
+    std::string mixed;
+    for (size_t i = 0; i < kChanges; ++i)
+      if (box.changes[i] > 0 && box.changes[i] < box.nodes.size())
+        mixed += fmt::format("{}{} {}", mixed.empty() ? "" : ", ", box.changes[i], kChangeNames[i]);
+    if (!mixed.empty()) lines.push_back(mixed);
+  }
+
+  std::string line_text(const std::pair<std::string, std::string>& ends, const Line& line) const {
+    std::string style;
+    if (line.between_layers) style = "style=dashed, constraint=false";
+    if (options_.difference && line.before != line.after) {
+      const Change change = line.after ? Change::kAdded : Change::kGone;
+      style += fmt::format("{}color=\"{}\", penwidth=2", style.empty() ? "" : ", ",
+                           kLineColors[static_cast<size_t>(change)]);
+    }
+    return fmt::format("  {} -> {}{};\n", dot_string(ends.first), dot_string(ends.second),
+                       style.empty() ? "" : " [" + style + "]");
+  }
+
+  std::string legend() const {
+    if (!options_.difference) return "";
+    std::string out = "  subgraph cluster_legend {\n    label=\"nodes\"; color=\"#999999\";\n";
+    for (size_t i = 0; i < kChanges; ++i)
+      out += fmt::format("    \"legend:{0}\" [label=\"{1} {0}\", fillcolor=\"{2}\"];\n", kChangeNames[i],
+                         options_.difference->count(static_cast<Change>(i)), kChangeColors[i]);
+    return out + "  }\n";
   }
 
   const DotOptions& options_;
+  const Folding folding_;
   std::map<std::string, Box> boxes_;
-  std::map<std::pair<std::string, std::string>, bool> edges_;  // -> only between layers, never within one
+  std::map<std::pair<std::string, std::string>, Line> lines_;
 };
 
 }  // namespace
 
-std::string to_dot(const Graph& graph, const DotOptions& options) {
-  Drawing drawing(options);
-  drawing.add(graph, true);
-  if (options.other) drawing.add(*options.other, false);
-  return drawing.text(graph.name());
-}
+Dot to_dot(const Graph& graph, const DotOptions& options) { return Drawing(graph, options).dot(); }
 
 }  // namespace genesis::viz

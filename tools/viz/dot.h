@@ -5,7 +5,8 @@
 #include <map>
 #include <string>
 
-#include "schema/graph.h"
+#include "schema/graph/graph.h"
+#include "tools/viz/difference.h"
 
 namespace genesis::viz {
 
@@ -16,9 +17,16 @@ struct DotOptions {
   bool fold = true;
   Bindings sizes;                          // for kMemory
   std::map<std::string, double> times_us;  // by node name, for kTime
-  const Graph* other = nullptr;            // draw differences: nodes only here green, only in `other` red
+  const Graph* after = nullptr;            // draw what differs between the graph and this one
+  const Difference* difference = nullptr;  // of the two; given with `after`
+  std::string title;
 };
 
-std::string to_dot(const Graph& graph, const DotOptions& options);
+struct Dot {
+  std::string text;
+  size_t boxes = 0;
+};
+
+Dot to_dot(const Graph& graph, const DotOptions& options);
 
 }  // namespace genesis::viz

@@ -4,10 +4,10 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
-#include "passes/cast_precision.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
-#include "schema/text.h"
+#include "passes/precision/cast_precision.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
 namespace genesis::passes {
@@ -157,7 +157,7 @@ NamedTensors results(const Case& c, const SessionOptions& options) {
   if (c.entry == "train_step")
     for (int i = 0; i < 2; ++i) all = session.run(c.entry, c.inputs);
   for (const State& state : c.model->states())
-    if (state.role == StateRole::kParameter) all["state " + state.name] = session.state(state.name);
+    if (state.role == StateRole::kParameter) all.emplace("state " + state.name, session.state(state.name));
   return all;
 }
 

@@ -6,8 +6,8 @@
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
-#include "schema/text.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
 namespace genesis::passes {

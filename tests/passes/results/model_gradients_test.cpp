@@ -4,8 +4,8 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
-#include "passes/autodiff.h"
 #include "passes/pipelines.h"
+#include "passes/training/autodiff.h"
 #include "tests/op_harness.h"
 
 namespace genesis::passes {

@@ -1,13 +1,13 @@
 // Rematerialisation: under a budget the arena shrinks, every bit stays, and what is repeated is cheap.
-#include "passes/remat.h"
+#include "passes/memory/remat.h"
 
 #include "executor/session.h"
 #include "models/zoo.h"
-#include "passes/make_plan.h"
+#include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
-#include "passes/train_step.h"
-#include "schema/text.h"
-#include "schema/verify.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
+#include "schema/graph/verify.h"
 #include "tests/op_harness.h"
 
 namespace genesis::passes {
@@ -158,7 +158,7 @@ TEST(Remat, ABudgetTooSmallSaysWhatCanBeReached) {
   const int64_t least = arena_of(rematerialise(model->entry("train_step"), context));
   context.memory_budget = least / 2;
   expect_error([&] { rematerialise(model->entry("train_step"), context); },
-               {std::to_string(least / 2) + " bytes cannot be met", std::to_string(least) + " bytes", "accumulate"});
+               {std::to_string(least / 2) + " bytes) cannot be met", std::to_string(least) + " bytes)", "accumulate"});
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Schedules run as graphs against PyTorch's formulas, written in the recursive or piecewise form of its
 // sources.
-#include "passes/schedules.h"
+#include "passes/training/schedules.h"
 
 #include <cmath>
 #include <numbers>

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "executor/session.h"
-#include "passes/fuse_swiglu_products.h"
-#include "passes/rewriter.h"
-#include "schema/text.h"
+#include "passes/core/rewriter.h"
+#include "passes/fusion/fuse_swiglu_products.h"
+#include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
 namespace genesis::passes {
@@ -42,7 +42,8 @@ Tensor waves(int64_t rows, int64_t columns, double step) {
 
 std::shared_ptr<Model> fused() {
   std::shared_ptr<Model> model = parse_text(kBoth);
-  const Target target{.groups_small_work = true};
+  constexpr std::string_view kOps[] = {"linear_with_swiglu", "matmul_swiglu_grad"};
+  const Target target{.one_pass_ops = kOps};
   model->replace_entry(fuse_swiglu_products(std::as_const(*model).entry("f"), {.target = &target}));
   return model;
 }

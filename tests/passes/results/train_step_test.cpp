@@ -1,13 +1,13 @@
 // Training steps that run, against plain loops: optimizers, clipping, accumulation, schedules, chained
 // states.
-#include "passes/train_step.h"
+#include "passes/training/train_step.h"
 
 #include <cmath>
 #include <functional>
 
 #include "executor/session.h"
-#include "passes/autodiff.h"
-#include "schema/text.h"
+#include "passes/training/autodiff.h"
+#include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
 namespace genesis::passes {

@@ -2,9 +2,9 @@
 // stay in the tree for good and golden_test holds them together: make_golden tests/schema/golden/v1.genesis
 #include <cstdio>
 
-#include "schema/file/atomic_write.h"
+#include "schema/file/io/atomic_write.h"
 #include "schema/file/writer.h"
-#include "schema/text.h"
+#include "schema/graph/text.h"
 #include "tests/schema/file_models.h"
 
 int main(int argc, char** argv) {

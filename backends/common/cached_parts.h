@@ -1,0 +1,75 @@
+// cached_attention as the ops it stands for, one after the other, by the kernels of any backend: it gives
+// their bits, and takes every size and dtype. Used by kernels/cached_attention of every backend. Scratch
+// holds the turned q and k, the number of keys, then what the kernels want.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/kernel_part.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis {
+
+class CachedParts {
+ public:
+  CachedParts(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
+              const KernelQuery& query) {
+    const auto op = from_attributes<ops::CachedAttention>(query.attributes);
+    const TensorType &q = query.inputs[0], &k = query.inputs[1], number{DType::i64, {}},
+                     position{DType::i64, {1}};
+    ops::DynamicUpdateSlice update;
+    update.axis = 1;
+    ops::Attention attention;
+    attention.causal = attention.has_key_length = true;
+    attention.scale = op.scale;
+    for (size_t i = 0; i < 2; ++i)
+      append_[i] = KernelPart::of(kernels, ready, update, {query.inputs[3 + i], query.inputs[1 + i], number},
+                                  {query.inputs[3 + i]});
+    attend_ = KernelPart::of(kernels, ready, attention, {q, query.inputs[3], query.inputs[4], number},
+                             {query.outputs[0]});
+    turns_ = op.turns;
+    if (turns_) {
+      turn_q_ = KernelPart::of(kernels, ready, op.rope(), {q, position}, {q});
+      turn_k_ = KernelPart::of(kernels, ready, op.rope(), {k, position}, {k});
+      k_at_ = aligned(q.bytes());
+      length_at_ = aligned(CheckedSize(k_at_) + k.bytes());
+    }
+  }
+
+  int64_t scratch_bytes() const {
+    const CheckedSize parts =
+        std::max({append_[0].scratch_bytes(), append_[1].scratch_bytes(), attend_.scratch_bytes(),
+                  turn_q_.scratch_bytes(), turn_k_.scratch_bytes()});
+    return (parts + parts_at()).value();
+  }
+
+  // write_length(c, to): puts start + 1 there, and reports a start outside the caches.
+  template <class WriteLength>
+  void run(const KernelContext& c, const WriteLength& write_length) const {
+    const void *q = c.input(0).data, *k = c.input(1).data, *start = c.input(5).data;
+    std::byte* scratch = c.scratch + parts_at();
+    auto* length = reinterpret_cast<int64_t*>(c.scratch + length_at_);
+    write_length(c, length);
+    if (turns_) {
+      turn_q_.run(c, {q, start}, c.scratch, scratch);
+      turn_k_.run(c, {k, start}, c.scratch + k_at_, scratch);
+      q = c.scratch;
+      k = c.scratch + k_at_;
+    }
+    append_[0].run(c, {c.input(3).data, k, start}, c.output(1).data, scratch);
+    append_[1].run(c, {c.input(4).data, c.input(2).data, start}, c.output(2).data, scratch);
+    attend_.run(c, {q, c.output(1).data, c.output(2).data, length}, c.output(0).data, scratch);
+  }
+
+ private:
+  static int64_t aligned(CheckedSize bytes) { return bytes.rounded_up(256).value(); }
+  int64_t parts_at() const { return aligned(CheckedSize(length_at_) + sizeof(int64_t)); }
+
+  KernelPart turn_q_, turn_k_, append_[2], attend_;
+  bool turns_ = false;
+  int64_t k_at_ = 0, length_at_ = 0;
+};
+
+}  // namespace genesis

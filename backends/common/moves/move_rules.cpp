@@ -1,0 +1,211 @@
+#include "backends/common/moves/move_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis {
+namespace {
+
+int64_t element_of(const KernelQuery& query) { return static_cast<int64_t>(size_of(query.outputs[0].dtype)); }
+
+size_t axis_of(int64_t axis, const TensorType& type) {
+  return static_cast<size_t>(normalize_axis(axis, type.shape.rank()));
+}
+
+// One copy that fills the output in order, reading with `strides` from element `offset` on.
+std::shared_ptr<const void> read_with(const KernelQuery& query, const std::vector<int64_t>& strides,
+                                      int64_t offset = 0) {
+  const std::vector<int64_t> dims = query.outputs[0].shape.sizes();
+  auto moves = std::make_shared<Moves>();
+  moves->moves.push_back(
+      {0, 0, make_strided_copy(dims, dense_strides(dims), strides, element_of(query), 0, offset)});
+  return moves;
+}
+
+DynamicCopy dynamic_copy(const std::vector<int64_t>& whole, const std::vector<int64_t>& part, size_t axis,
+                         bool write, int64_t element) {
+  const std::vector<int64_t> outer = dense_strides(whole), inner = dense_strides(part);
+  DynamicCopy result;
+  result.copy = write ? make_strided_copy(part, outer, inner, element, 0, 0, false)
+                      : make_strided_copy(part, inner, outer, element, 0, 0, false);
+  result.step_bytes = outer[axis] * element;
+  result.last = whole[axis] - part[axis];
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const void> prepare_expand(const KernelQuery& query) {
+  const std::vector<int64_t> from = query.inputs[0].shape.sizes(), dense = dense_strides(from);
+  std::vector<int64_t> strides(query.outputs[0].shape.dims().size(), 0);
+  const size_t extra = strides.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i)
+    if (from[i] != 1) strides[extra + i] = dense[i];
+  return read_with(query, strides);
+}
+
+std::shared_ptr<const void> prepare_permute(const KernelQuery& query) {
+  const std::vector<int64_t> from = query.inputs[0].shape.sizes(), dense = dense_strides(from);
+  std::vector<int64_t> strides;
+  for (int64_t axis : from_attributes<ops::Permute>(query.attributes).axes)
+    strides.push_back(dense[axis_of(axis, query.inputs[0])]);
+  return read_with(query, strides);
+}
+
+std::shared_ptr<const void> prepare_flip(const KernelQuery& query) {
+  const std::vector<int64_t> from = query.inputs[0].shape.sizes();
+  std::vector<int64_t> strides = dense_strides(from);
+  int64_t offset = 0;
+  for (int64_t axis : from_attributes<ops::Flip>(query.attributes).axes) {
+    const size_t at = axis_of(axis, query.inputs[0]);
+    if (from[at] > 0) offset += (from[at] - 1) * strides[at];
+    strides[at] = -strides[at];
+  }
+  return read_with(query, strides, offset);
+}
+
+// Each rolled axis cuts the tensor in two; every piece is a box that moves as a whole.
+std::shared_ptr<const void> prepare_roll(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Roll>(query.attributes);
+  const std::vector<int64_t> dims = query.inputs[0].shape.sizes();
+  std::vector<std::pair<Box, Box>> pieces{{whole_box(dims), whole_box(dims)}};  // to, from
+  for (size_t i = 0; i < op.axes.size(); ++i) {
+    const size_t at = axis_of(op.axes[i], query.inputs[0]);
+    if (dims[at] == 0) continue;
+    const int64_t shift = (op.shifts[i] % dims[at] + dims[at]) % dims[at];
+    std::vector<std::pair<Box, Box>> cut;
+    for (auto& [to, from] : pieces) {
+      to.start[at] = shift, from.start[at] = 0;
+      to.length[at] = from.length[at] = dims[at] - shift;
+      cut.emplace_back(to, from);
+      to.start[at] = 0, from.start[at] = dims[at] - shift;
+      to.length[at] = from.length[at] = shift;
+      if (shift > 0) cut.emplace_back(to, from);
+    }
+    pieces = std::move(cut);
+  }
+  auto moves = std::make_shared<Moves>();
+  for (const auto& [to, from] : pieces)
+    moves->moves.push_back({0, 0, copy_box(dims, to, dims, from, element_of(query))});
+  return moves;
+}
+
+std::shared_ptr<const void> prepare_reshape(const KernelQuery& query) {
+  const std::vector<int64_t> dims{query.inputs[0].numel()};
+  auto moves = std::make_shared<Moves>();
+  moves->moves.push_back({0, 0, copy_box(dims, whole_box(dims), dims, whole_box(dims), element_of(query))});
+  return moves;
+}
+
+std::shared_ptr<const void> prepare_slice(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Slice>(query.attributes);
+  const std::vector<int64_t> to = query.outputs[0].shape.sizes(), from = query.inputs[0].shape.sizes();
+  const size_t axis = axis_of(op.axis, query.inputs[0]);
+  Box box = whole_box(to);
+  box.start[axis] = op.start[0].value();
+  box.step[axis] = op.step;
+  auto moves = std::make_shared<Moves>();
+  moves->moves.push_back({0, 0, copy_box(to, whole_box(to), from, box, element_of(query))});
+  return moves;
+}
+
+std::shared_ptr<const void> prepare_unslice(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Unslice>(query.attributes);
+  const std::vector<int64_t> to = query.outputs[0].shape.sizes(), from = query.inputs[0].shape.sizes();
+  const size_t axis = axis_of(op.axis, query.inputs[0]);
+  const int64_t start = op.start[0].value(), element = element_of(query);
+  const bool dense = op.step == 1 || from[axis] <= 1;
+  Box box = whole_box(from);
+  box.start[axis] = start;
+  // Zeros around the box; where it has gaps or runs backwards, zeros everywhere first.
+  auto moves = std::make_shared<Moves>();
+  moves->ordered = !dense;
+  Box kept = box;
+  if (!dense) kept.start[axis] = kept.length[axis] = 0;
+  surround_with_pattern(*moves, to, kept, element);
+  StridedCopy copy;
+  if (op.step > 0) {
+    box.step[axis] = op.step;
+    copy = copy_box(to, box, from, whole_box(from), element);
+  } else {  // written forwards, read backwards
+    Box source = whole_box(from);
+    box.start[axis] = start + (from[axis] - 1) * op.step;
+    box.step[axis] = -op.step;
+    source.start[axis] = from[axis] - 1;
+    source.step[axis] = -1;
+    copy = copy_box(to, box, from, source, element);
+  }
+  moves->moves.push_back({0, 0, copy});
+  return moves;
+}
+
+std::shared_ptr<const void> prepare_concat(const KernelQuery& query) {
+  const size_t axis = axis_of(from_attributes<ops::Concat>(query.attributes).axis, query.inputs[0]);
+  const std::vector<int64_t> to = query.outputs[0].shape.sizes();
+  auto moves = std::make_shared<Moves>();
+  int64_t start = 0;
+  for (size_t i = 0; i < query.inputs.size(); ++i) {
+    const std::vector<int64_t> from = query.inputs[i].shape.sizes();
+    Box box = whole_box(from);
+    box.start[axis] = start;
+    start += from[axis];
+    moves->moves.push_back(
+        {static_cast<int>(i), 0, copy_box(to, box, from, whole_box(from), element_of(query))});
+  }
+  return moves;
+}
+
+std::shared_ptr<const void> prepare_split(const KernelQuery& query) {
+  const size_t axis = axis_of(from_attributes<ops::Split>(query.attributes).axis, query.inputs[0]);
+  const std::vector<int64_t> from = query.inputs[0].shape.sizes();
+  auto moves = std::make_shared<Moves>();
+  int64_t start = 0;
+  for (size_t i = 0; i < query.outputs.size(); ++i) {
+    const std::vector<int64_t> to = query.outputs[i].shape.sizes();
+    Box box = whole_box(to);
+    box.start[axis] = start;
+    start += to[axis];
+    moves->moves.push_back(
+        {0, static_cast<int>(i), copy_box(to, whole_box(to), from, box, element_of(query))});
+  }
+  return moves;
+}
+
+std::shared_ptr<const void> prepare_pad(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Pad>(query.attributes);
+  const std::vector<int64_t> to = query.outputs[0].shape.sizes(), from = query.inputs[0].shape.sizes();
+  Box source = whole_box(from), target = whole_box(to);  // what x and the result share
+  for (size_t i = 0; i < to.size(); ++i) {
+    source.start[i] = std::clamp<int64_t>(-op.before[i], 0, from[i]);
+    target.start[i] = std::clamp<int64_t>(op.before[i], 0, to[i]);
+    const int64_t end = from[i] - std::clamp<int64_t>(-op.after[i], 0, from[i]);
+    source.length[i] = target.length[i] =
+        std::clamp<int64_t>(end - source.start[i], 0, to[i] - target.start[i]);
+  }
+  auto moves = std::make_shared<Moves>();
+  moves->pattern = pattern_of(query.outputs[0].dtype, op.value);
+  surround_with_pattern(*moves, to, target, element_of(query));
+  moves->moves.push_back({0, 0, copy_box(to, target, from, source, element_of(query))});
+  return moves;
+}
+
+std::shared_ptr<const void> prepare_dynamic_slice(const KernelQuery& query) {
+  const size_t axis = axis_of(from_attributes<ops::DynamicSlice>(query.attributes).axis, query.inputs[0]);
+  return std::make_shared<const DynamicCopy>(dynamic_copy(
+      query.inputs[0].shape.sizes(), query.outputs[0].shape.sizes(), axis, false, element_of(query)));
+}
+
+std::shared_ptr<const void> prepare_dynamic_update(const KernelQuery& query) {
+  const size_t axis =
+      axis_of(from_attributes<ops::DynamicUpdateSlice>(query.attributes).axis, query.inputs[0]);
+  const std::vector<int64_t> whole = query.inputs[0].shape.sizes();
+  auto prepared = std::make_shared<DynamicUpdate>();
+  prepared->all = copy_box(whole, whole_box(whole), whole, whole_box(whole), element_of(query));
+  prepared->update = dynamic_copy(whole, query.inputs[1].shape.sizes(), axis, true, element_of(query));
+  return prepared;
+}
+
+}  // namespace genesis

@@ -1,0 +1,193 @@
+// The decode leaf of attention: few query rows against a run of keys, straight from memory, since reading the
+// cache is what takes the time. Partial results of the runs of one row are merged in order. Used by
+// kernels/attention.cpp.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/attention/attention_tasks.h"
+#include "backends/cpu/simd/highway_targets.h"
+#include "schema/core/checked_size.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/attention/attention_decode.cpp"
+#include <hwy/foreach_target.h>  // must precede highway.h
+#include <hwy/highway.h>
+//
+#include "backends/cpu/attention/attention_simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE {
+namespace {
+
+// kKeys dot products of one query with neighbouring keys; sizes are multiples of 16.
+template <int kKeys, class T>
+HWY_INLINE void dot_keys(const float* q, const T* k, int64_t stride, int64_t size, float* scores) {
+  const F f;
+  V sum[kKeys];
+  for (int i = 0; i < kKeys; ++i) sum[i] = hn::Zero(f);
+  for (int64_t d = 0; d < size; d += kLanes) {
+    const V x = hn::LoadU(f, q + d);
+    for (int i = 0; i < kKeys; ++i) sum[i] = hn::MulAdd(x, load(f, k + i * stride + d), sum[i]);
+  }
+  for (int i = 0; i < kKeys; ++i) scores[i] = hn::GetLane(hn::SumOfLanes(f, sum[i]));
+}
+
+template <class T>
+void score_keys(const float* q, int64_t rows, int64_t size, const T* k, int64_t stride, int64_t count,
+                float* scores) {
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4, k += 4 * stride)
+    for (int64_t row = 0; row < rows; ++row)
+      dot_keys<4>(q + row * size, k, stride, size, scores + row * kDecodeKeys + j);
+  for (; j < count; ++j, k += stride)
+    for (int64_t row = 0; row < rows; ++row)
+      dot_keys<1>(q + row * size, k, stride, size, scores + row * kDecodeKeys + j);
+}
+
+// kRows rows of weights times kVectors vectors of v's columns.
+template <int kRows, int kVectors, class T>
+HWY_INLINE void weigh(const float* p, const T* v, int64_t stride, int64_t count, float* o, int64_t o_stride) {
+  const F f;
+  V sum[kRows][kVectors];
+  for (int i = 0; i < kRows; ++i)
+    for (int c = 0; c < kVectors; ++c) sum[i][c] = hn::Zero(f);
+  for (int64_t j = 0; j < count; ++j, v += stride) {
+    for (int c = 0; c < kVectors; ++c) {
+      const V x = load(f, v + c * kLanes);
+      for (int i = 0; i < kRows; ++i)
+        sum[i][c] = hn::MulAdd(hn::Set(f, p[i * kDecodeKeys + j]), x, sum[i][c]);
+    }
+  }
+  for (int i = 0; i < kRows; ++i)
+    for (int c = 0; c < kVectors; ++c) hn::StoreU(sum[i][c], f, o + i * o_stride + c * kLanes);
+}
+
+template <int kRows, class T>
+void weigh_rows(const float* p, const T* v, int64_t stride, int64_t count, int64_t size, float* o,
+                int64_t o_stride) {
+  int64_t d = 0;
+  for (; d + 4 * kLanes <= size; d += 4 * kLanes) weigh<kRows, 4>(p, v + d, stride, count, o + d, o_stride);
+  for (; d < size; d += kLanes) weigh<kRows, 1>(p, v + d, stride, count, o + d, o_stride);
+}
+
+// Scores of one row to weights; its maximum and sum go before its partial result.
+void softmax_row(const Sight& sight, int64_t query, int64_t first, int64_t count, float* scores,
+                 float* partial) {
+  const int64_t n = std::clamp<int64_t>(sight.end(query) - first, 0, count);
+  if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
+  fill_tail(scores, n, kMinusInfinity);
+  const float top = max_of(scores, n);
+  partial[0] = top;
+  partial[1] = top == kMinusInfinity ? 0 : exponentials(scores, n, top);
+  std::fill(scores + (top == kMinusInfinity ? 0 : n), scores + count, 0.0f);
+}
+
+// Calls body(elements, stride) with rows that several query rows will read: low precision is widened once, in
+// `wide`.
+template <class Body>
+void with_keys(const HeadRows& rows, int64_t count, int64_t size, int64_t readers, float* wide,
+               const Body& body) {
+  if (readers == 1 || rows.dtype == DType::f32)
+    return with_elements(rows, [&](const auto* data) { body(data, rows.stride); });
+  load_rows(rows, count, size, 1, wide, size);
+  body(static_cast<const float*>(wide), size);
+}
+
+template <class T>
+void weigh_all(const float* p, int64_t rows, const T* v, int64_t v_stride, int64_t count, int64_t size,
+               float* o, int64_t o_stride) {
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4)
+    weigh_rows<4>(p + row * kDecodeKeys, v, v_stride, count, size, o + row * o_stride, o_stride);
+  for (; row < rows; ++row)
+    weigh_rows<1>(p + row * kDecodeKeys, v, v_stride, count, size, o + row * o_stride, o_stride);
+}
+
+// What query row `row` of the task sees.
+Sight sight_of(const DecodeTask& task, int64_t row) {
+  Sight sight = task.head.sight;
+  const int64_t offset = row / task.queries * task.mask_head_step;
+  if (sight.mask.data) sight.mask.data += offset * static_cast<int64_t>(size_of(sight.mask.dtype));
+  return sight;
+}
+
+void load_queries(const DecodeTask& task, float* q) {
+  const AttentionHead& head = task.head;
+  const int64_t step = task.q_head_step * static_cast<int64_t>(size_of(head.q.dtype));
+  for (int64_t h = 0; h < task.group; ++h)
+    load_rows({head.q.data + h * step, head.q.dtype, head.q.stride}, task.queries, head.size,
+              head.scale * kLog2E, q + h * task.queries * head.size, head.size);
+}
+
+void decode(const DecodeTask& task, float* scratch) {
+  const AttentionHead& head = task.head;
+  const int64_t rows = task.group * task.queries, stride = head.v_size + 2;
+  float *q = scratch, *scores = q + kDecodeRows * head.size, *wide = scores + kDecodeRows * kDecodeKeys;
+  load_queries(task, q);
+  with_keys(head.k.from(task.first), task.count, head.size, rows, wide, [&](const auto* k, int64_t k_stride) {
+    score_keys(q, rows, head.size, k, k_stride, task.count, scores);
+  });
+  for (int64_t row = 0; row < rows; ++row)
+    softmax_row(sight_of(task, row), row % task.queries, task.first, task.count, scores + row * kDecodeKeys,
+                task.partial + row * stride);
+  with_keys(head.v.from(task.first), task.count, head.v_size, rows, wide,
+            [&](const auto* v, int64_t v_stride) {
+              weigh_all(scores, rows, v, v_stride, task.count, head.v_size, task.partial + 2, stride);
+            });
+}
+
+float merge(float* partials, int64_t parts, int64_t stride, int64_t v_size, const HeadRows& y) {
+  const F f;
+  float top = kMinusInfinity, sum = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    const float here = partials[part * stride];
+    if (here > top || here != here) top = here;
+  }
+  for (int64_t part = 0; part < parts; ++part) {
+    float& factor = partials[part * stride];  // takes the place of the part's maximum
+    factor = factor == kMinusInfinity ? 0.0f : exp2_of(factor - top);
+    sum += partials[part * stride + 1] * factor;
+  }
+  const float scale = top == kMinusInfinity ? 0 : 1 / sum;
+  const int64_t bytes = static_cast<int64_t>(size_of(y.dtype));
+  HWY_ALIGN float total[hn::MaxLanes(F())];
+  for (int64_t d = 0; d < v_size; d += kLanes) {
+    V acc = hn::Zero(f);
+    for (int64_t part = 0; part < parts; ++part)
+      acc = hn::MulAdd(hn::Set(f, partials[part * stride]), hn::LoadU(f, partials + part * stride + 2 + d),
+                       acc);
+    hn::Store(acc, f, total);
+    store_row(total, scale, kLanes, {y.data + d * bytes, y.dtype, y.stride});
+  }
+  return (top + std::log2(sum)) * kLn2;
+}
+
+}  // namespace
+
+using Decode = void (*)(const DecodeTask&, float*);
+Decode decode_leaf() { return decode; }
+using Merge = float (*)(float*, int64_t, int64_t, int64_t, const HeadRows&);
+Merge merge_leaf() { return merge; }
+
+}  // namespace genesis::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace genesis::cpu {
+
+HWY_EXPORT(decode_leaf);
+HWY_EXPORT(merge_leaf);
+
+void run_leaf(const DecodeTask& task, float* scratch) { HWY_DYNAMIC_DISPATCH(decode_leaf)()(task, scratch); }
+
+float merge_partials(float* partials, int64_t parts, int64_t stride, int64_t v_size, const HeadRows& y) {
+  return HWY_DYNAMIC_DISPATCH(merge_leaf)()(partials, parts, stride, v_size, y);
+}
+
+int64_t decode_floats(int64_t size, int64_t v_size) {
+  return (kDecodeRows * (CheckedSize(size) + kDecodeKeys) + kDecodeKeys * CheckedSize(std::max(size, v_size)))
+      .value();
+}
+
+}  // namespace genesis::cpu
+#endif

@@ -1,0 +1,142 @@
+// The forward leaf of attention (after Dao et al., "FlashAttention", 2022): keys come in blocks, and a row's
+// maximum, sum and result are corrected as its maximum grows. Used by kernels/attention.cpp.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/attention/attention_tasks.h"
+#include "backends/cpu/simd/highway_targets.h"
+#include "schema/core/checked_size.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/attention/attention_forward.cpp"
+#include <hwy/foreach_target.h>  // must precede highway.h
+#include <hwy/highway.h>
+//
+#include "backends/cpu/attention/attention_simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kKeys = kForwardBlock;
+
+// What a task keeps in scratch. Rows of q are scaled by scale * log2(e), so that exp2 does for exp.
+struct Buffers {
+  int64_t ld, v_ld;  // of q and k, of v and o
+  float *q, *o, *top, *sum, *k, *v, *scores;
+};
+
+Buffers carve(const ForwardTask& task, float* scratch) {
+  const int64_t ld = padded(task.head.size), v_ld = padded(task.head.v_size);
+  const int64_t rows = padded(task.count), keys = std::min(kKeys, padded(task.head.sight.keys));
+  Buffers b{ld, v_ld, scratch, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  b.o = b.q + rows * ld;
+  b.top = b.o + rows * v_ld;
+  b.sum = b.top + rows;
+  b.k = b.sum + rows;
+  b.v = b.k + keys * ld;
+  b.scores = b.v + keys * std::max(ld, v_ld);
+  return b;
+}
+
+// v's rows as they are, k's transposed; v's buffer holds k's rows on their way.
+void load_keys(const AttentionHead& head, int64_t first, int64_t count, const Buffers& b) {
+  const int64_t whole = (count + kNr - 1) / kNr * kNr;
+  load_rows(head.k.from(first), count, head.size, 1, b.v, b.ld);
+  std::fill(b.v + count * b.ld, b.v + whole * b.ld, 0.0f);
+  transpose_rows(b.v, b.ld, whole, b.ld, b.k);
+  load_rows(head.v.from(first), count, head.v_size, 1, b.v, b.v_ld);
+}
+
+void scale_row(float* x, float factor, int64_t n) {
+  const F f;
+  for (int64_t d = 0; d < n; d += kLanes)
+    hn::StoreU(hn::Mul(hn::LoadU(f, x + d), hn::Set(f, factor)), f, x + d);
+}
+
+// Scores of one row to weights of the block's first `width` keys; corrects what the row has gathered so far.
+void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t first, int64_t width,
+                 float* scores) {
+  const Sight& sight = task.head.sight;
+  const int64_t query = task.first + row, n = std::clamp<int64_t>(sight.end(query) - first, 0, width);
+  if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
+  fill_tail(scores, n, kMinusInfinity);
+  const float before = b.top[row], here = max_of(scores, n),
+              top = here > before || here != here ? here : before;
+  if (top == kMinusInfinity) return std::fill(scores, scores + width, 0.0f);
+  if (top != before) {
+    const float factor = exp2_of(before - top);
+    scale_row(b.o + row * b.v_ld, factor, b.v_ld);
+    b.sum[row] *= factor;
+    b.top[row] = top;
+  }
+  b.sum[row] += exponentials(scores, n, top);
+  std::fill(scores + n, scores + width, 0.0f);
+}
+
+// `rows` queries from `row` against the block of `count` keys from `first`.
+void attend(const ForwardTask& task, const Buffers& b, int64_t row, int64_t rows, int64_t first,
+            int64_t count) {
+  const AttentionHead& head = task.head;
+  const int64_t n = std::min(count, head.sight.end(task.first + row + rows - 1) - first);
+  if (n <= 0) return;
+  row_of_tiles<Stored::kRows>(rows, n, head.size, b.q + row * b.ld, b.ld, transposed(b.k, b.ld), b.scores,
+                              kKeys, false);
+  for (int64_t i = 0; i < rows; ++i) softmax_row(task, b, row + i, first, n, b.scores + i * kKeys);
+  row_of_tiles<Stored::kRows>(rows, head.v_size, n, b.scores, kKeys, rows_of(b.v, b.v_ld), b.o + row * b.v_ld,
+                              b.v_ld, true);
+}
+
+void finish(const ForwardTask& task, const Buffers& b) {
+  for (int64_t row = 0; row < task.count; ++row) {
+    const float sum = b.sum[row];
+    store_row(b.o + row * b.v_ld, b.top[row] == kMinusInfinity ? 0.0f : 1 / sum, task.head.v_size,
+              task.y.from(row));
+    if (task.lse) task.lse[row] = (b.top[row] + std::log2(sum)) * kLn2;
+  }
+}
+
+void forward(const ForwardTask& task, float* scratch) {
+  const AttentionHead& head = task.head;
+  const Buffers b = carve(task, scratch);
+  load_rows(head.q.from(task.first), task.count, head.size, head.scale * kLog2E, b.q, b.ld);
+  std::fill(b.o, b.o + task.count * b.v_ld, 0.0f);
+  std::fill(b.top, b.top + task.count, kMinusInfinity);
+  std::fill(b.sum, b.sum + task.count, 0.0f);
+  const int64_t keys = head.sight.end(task.first + task.count - 1);
+  for (int64_t first = 0; first < keys; first += kKeys) {
+    const int64_t count = std::min(kKeys, keys - first);
+    load_keys(head, first, count, b);
+    for (int64_t row = 0; row < task.count; row += kMr)
+      attend(task, b, row, std::min<int64_t>(kMr, task.count - row), first, count);
+  }
+  finish(task, b);
+}
+
+}  // namespace
+
+using Forward = void (*)(const ForwardTask&, float*);
+Forward forward_leaf() { return forward; }
+
+}  // namespace genesis::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace genesis::cpu {
+
+HWY_EXPORT(forward_leaf);
+
+void run_leaf(const ForwardTask& task, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(forward_leaf)()(task, scratch);
+}
+
+int64_t forward_floats(int64_t size, int64_t v_size, int64_t queries, int64_t keys) {
+  const CheckedSize ld = padded(size), v_ld = padded(v_size);
+  const CheckedSize block = std::min(kForwardBlock, padded(keys));
+  return (padded(queries) * (ld + v_ld + 2) + block * (ld + std::max(ld, v_ld)) +
+          kForwardBlock * kMaxTileRows)
+      .value();
+}
+
+}  // namespace genesis::cpu
+#endif

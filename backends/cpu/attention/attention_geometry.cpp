@@ -1,0 +1,94 @@
+#include "backends/cpu/attention/attention_geometry.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace genesis::cpu {
+namespace {
+
+ops::AttentionRules rules_of(const KernelQuery& query) {
+  if (query.op.name() == ops::Attention::info.name) return from_attributes<ops::Attention>(query.attributes);
+  return from_attributes<ops::AttentionGrad>(query.attributes);
+}
+
+bool heads_first(const AttentionGeometry& g) { return g.rules.layout == AttentionLayout::kBHTD; }
+
+// Elements between neighbours along each of [batch, heads, query, key]; 0 where the mask is broadcast.
+std::array<int64_t, 4> mask_strides(const TensorView& mask) {
+  std::array<int64_t, 4> strides{};
+  int64_t stride = 1;
+  for (int axis = mask.rank - 1; axis >= 0; --axis) {
+    strides[static_cast<size_t>(axis + 4 - mask.rank)] = mask.dim(axis) == 1 ? 0 : stride;
+    stride *= mask.dim(axis);
+  }
+  return strides;
+}
+
+}  // namespace
+
+AttentionGeometry attention_geometry(const KernelQuery& query) {
+  AttentionGeometry g;
+  g.rules = rules_of(query);
+  const auto types = ops::qkv_types(g.rules, query.inputs);
+  const auto q = types[0].shape.sizes(), k = types[1].shape.sizes(), v = types[2].shape.sizes();
+  const size_t heads = heads_first(g) ? 1 : 2, time = 3 - heads;
+  g.batch = q[0];
+  g.heads = q[heads];
+  g.key_heads = k[heads];
+  g.queries = q[time];
+  g.keys = k[time];
+  g.size = q[3];
+  g.v_size = v[3];
+  g.scale = g.rules.scale != 0 ? g.rules.scale : 1 / std::sqrt(static_cast<double>(g.size));
+  g.first_optional = g.rules.operands() + (query.op.name() == ops::Attention::info.name ? 0 : 3);
+  return g;
+}
+
+Heads result_heads(const AttentionGeometry& g, const TensorView& x) {
+  const int64_t inner = x.dim(2) * x.dim(3);
+  const bool first = heads_first(g);
+  return {x.as<std::byte>(), x.dtype, x.dim(1) * inner, first ? inner : x.dim(3), first ? x.dim(3) : inner};
+}
+
+namespace {
+
+QkvHeads qkv_heads(const AttentionGeometry& g, std::span<const TensorView> tensors) {
+  const Heads q = result_heads(g, tensors[0]);
+  if (!g.rules.packed()) return {q, result_heads(g, tensors[1]), result_heads(g, tensors[2])};
+  Heads k = q, v = q;
+  k.data = q.at(0, g.heads).data;
+  v.data = q.at(0, g.heads + g.key_heads).data;
+  return {q, k, v};
+}
+
+}  // namespace
+
+QkvHeads operand_heads(const AttentionGeometry& g, const KernelContext& c) { return qkv_heads(g, c.inputs); }
+QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c) {
+  return qkv_heads(g, c.outputs);
+}
+
+int64_t key_count(const AttentionGeometry& g, const KernelContext& c) {
+  if (!g.rules.has_key_length) return g.keys;
+  const int64_t count = *c.inputs.back().as<int64_t>();
+  if (count < 0 || count > g.keys) c.fault->report(count, g.keys + 1);
+  return std::clamp<int64_t>(count, 0, g.keys);
+}
+
+MaskPlane mask_plane(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
+  if (!g.rules.has_mask) return {};
+  const TensorView& mask = c.input(g.first_optional);
+  const auto strides = mask_strides(mask);
+  const int64_t offset = (b * strides[0] + h * strides[1]) * static_cast<int64_t>(size_of(mask.dtype));
+  return {mask.as<std::byte>() + offset, mask.dtype, strides[2], strides[3]};
+}
+
+int64_t mask_head_step(const AttentionGeometry& g, const KernelContext& c) {
+  return g.rules.has_mask ? mask_strides(c.input(g.first_optional))[1] : 0;
+}
+
+Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h) {
+  return {keys, g.rules.causal, keys - g.queries, mask_plane(g, c, b, h)};
+}
+
+}  // namespace genesis::cpu

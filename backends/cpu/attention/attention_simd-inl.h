@@ -1,0 +1,267 @@
+// SIMD pieces of the attention leaves: a matrix product over buffers in cache, base-2 exponentials, and the
+// moves between tensors and those buffers. Included once per instruction set by
+// attention_{forward,backward,decode}.cpp. Buffers are f32, their rows padded to a multiple of kRowPad with
+// zeros, so that no loop here has a tail along a row.
+#if defined(GENESIS_ATTENTION_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GENESIS_ATTENTION_SIMD_INL_H_
+#undef GENESIS_ATTENTION_SIMD_INL_H_
+#else
+#define GENESIS_ATTENTION_SIMD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "backends/cpu/attention/attention_tasks.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE {
+namespace {  // other files of this namespace have a load() of their own
+
+namespace hn = hwy::HWY_NAMESPACE;
+using F = hn::CappedTag<float, 16>;
+using V = hn::Vec<F>;
+
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F()));
+constexpr int64_t kNr = 2 * kLanes;         // columns of a register tile
+constexpr int kMr = kLanes == 16 ? 12 : 6;  // rows of one: 24 of 32 registers accumulate, or 12 of 16
+static_assert(kMr <= kMaxTileRows && kRowPad % kNr == 0);
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// 2^x: x = n + f, a polynomial for 2^f on [-1/2, 1/2] (relative error 6e-9 before rounding), n into the
+// exponent. Below 2^-126 the result is 0. NaN stays NaN.
+HWY_INLINE V exp2(F f, V x) {
+  const auto tiny = hn::Lt(x, hn::Set(f, -126.0f));
+  const V n = hn::Round(x), r = hn::Sub(x, n);
+  V p = hn::Set(f, 1.54614477e-4f);
+  p = hn::MulAdd(p, r, hn::Set(f, 1.33908668e-3f));
+  p = hn::MulAdd(p, r, hn::Set(f, 9.61805694e-3f));
+  p = hn::MulAdd(p, r, hn::Set(f, 5.55035695e-2f));
+  p = hn::MulAdd(p, r, hn::Set(f, 2.40226507e-1f));
+  p = hn::MulAdd(p, r, hn::Set(f, 6.93147182e-1f));
+  p = hn::MulAdd(p, r, hn::Set(f, 1.0f));
+  const hn::RebindToSigned<F> i;
+  const V power = hn::BitCast(f, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(i, n), hn::Set(i, 127))));
+  return hn::IfThenElse(tiny, hn::Zero(f), hn::Mul(p, power));
+}
+
+HWY_INLINE float exp2_of(float x) {
+  const F f;
+  return hn::GetLane(exp2(f, hn::Set(f, x)));
+}
+
+// --- the product of blocks
+// -------------------------------------------------------------------------------------------
+
+// Where a tile's A lies: row-major (element (i, p) at a[i * ld + p]) or transposed (at a[p * ld + i]).
+enum class Stored : uint8_t { kRows, kColumns };
+
+// kRows times kVectors vectors of C, in registers for the whole depth.
+template <int kRows, int kVectors, Stored kStored>
+HWY_INLINE void tile(int64_t depth, const float* HWY_RESTRICT a, int64_t lda, const float* HWY_RESTRICT b,
+                     int64_t ldb, float* HWY_RESTRICT c, int64_t ldc, bool add) {
+  const F f;
+  V sum[kRows][kVectors];
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(f);
+  for (int64_t p = 0; p < depth; ++p) {
+    V x[kVectors];
+    for (int v = 0; v < kVectors; ++v) x[v] = hn::LoadU(f, b + v * kLanes);
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i) {
+      const V y = hn::Set(f, kStored == Stored::kRows ? a[i * lda] : a[i]);
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::MulAdd(y, x[v], sum[i][v]);
+    }
+    a += kStored == Stored::kRows ? 1 : lda;
+    b += ldb;
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i, c += ldc) {
+    for (int v = 0; v < kVectors; ++v) {
+      if (add) sum[i][v] = hn::Add(sum[i][v], hn::LoadU(f, c + v * kLanes));
+      hn::StoreU(sum[i][v], f, c + v * kLanes);
+    }
+  }
+}
+
+// B as panels of kNr columns: element (p, j) lies at data[j / kNr * panel + p * ld + j % kNr].
+struct Panels {
+  const float* data;
+  int64_t ld, panel;
+};
+inline Panels rows_of(const float* data, int64_t ld) { return {data, ld, kNr}; }
+inline Panels transposed(const float* data, int64_t depth) { return {data, kNr, depth * kNr}; }
+
+// At most kMr rows of C times n columns, rounded up to whole vectors.
+template <Stored kStored>
+HWY_INLINE void row_of_tiles(int64_t rows, int64_t n, int64_t depth, const float* a, int64_t lda,
+                             const Panels& b, float* c, int64_t ldc, bool add) {
+  const auto across = [&]<int kRows>(std::integral_constant<int, kRows>, int64_t row) {
+    const float* from = a + row * (kStored == Stored::kRows ? lda : 1);
+    for (int64_t j = 0; j < n; j += kNr) {
+      const float* panel = b.data + j / kNr * b.panel;
+      if (n - j > kLanes)
+        tile<kRows, 2, kStored>(depth, from, lda, panel, b.ld, c + row * ldc + j, ldc, add);
+      else
+        tile<kRows, 1, kStored>(depth, from, lda, panel, b.ld, c + row * ldc + j, ldc, add);
+    }
+  };
+  int64_t row = 0;
+  if (rows == kMr) return across(std::integral_constant<int, kMr>(), 0);
+  if constexpr (kMr > 8)
+    if (rows & 8) across(std::integral_constant<int, 8>(), row), row += 8;
+  if (rows & 4) across(std::integral_constant<int, 4>(), row), row += 4;
+  if (rows & 2) across(std::integral_constant<int, 2>(), row), row += 2;
+  if (rows & 1) across(std::integral_constant<int, 1>(), row);
+}
+
+// --- moves
+// -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+HWY_INLINE V load(F f, const T* p) {
+  if constexpr (std::is_same_v<T, float>)
+    return hn::LoadU(f, p);
+  else if constexpr (std::is_same_v<T, bf16>)
+    return hn::PromoteTo(
+        f, hn::LoadU(hn::Rebind<hwy::bfloat16_t, F>(), reinterpret_cast<const hwy::bfloat16_t*>(p)));
+  else
+    return hn::PromoteTo(
+        f, hn::LoadU(hn::Rebind<hwy::float16_t, F>(), reinterpret_cast<const hwy::float16_t*>(p)));
+}
+
+// Calls body(const T*) for the three dtypes that leaves read.
+template <class Body>
+HWY_INLINE void with_elements(const HeadRows& rows, Body&& body) {
+  if (rows.dtype == DType::bf16)
+    body(reinterpret_cast<bf16*>(rows.data));
+  else if (rows.dtype == DType::f16)
+    body(reinterpret_cast<f16*>(rows.data));
+  else
+    body(reinterpret_cast<float*>(rows.data));
+}
+
+// to[i][0..size) = scale * from[i][0..size) for `count` rows, then zeros up to `ld`.
+inline void load_rows(const HeadRows& from, int64_t count, int64_t size, float scale, float* to, int64_t ld) {
+  const F f;
+  const V factor = hn::Set(f, scale);
+  with_elements(from, [&](const auto* data) {
+    for (int64_t i = 0; i < count; ++i, data += from.stride, to += ld) {
+      int64_t d = 0;
+      for (; d + kLanes <= size; d += kLanes) hn::StoreU(hn::Mul(load(f, data + d), factor), f, to + d);
+      for (; d < size; ++d) to[d] = static_cast<float>(data[d]) * scale;
+      for (; d < ld; ++d) to[d] = 0;
+    }
+  });
+}
+
+// to[i][0..size) = scale * from[i][0..size).
+inline void store_row(const float* from, float scale, int64_t size, const HeadRows& to) {
+  const F f;
+  const V factor = hn::Set(f, scale);
+  with_elements(to, [&](auto* data) {
+    using T = std::remove_pointer_t<decltype(data)>;
+    int64_t d = 0;
+    if constexpr (std::is_same_v<T, float>)
+      for (; d + kLanes <= size; d += kLanes)
+        hn::StoreU(hn::Mul(hn::LoadU(f, from + d), factor), f, data + d);
+    for (; d < size; ++d) data[d] = static_cast<T>(from[d] * scale);
+  });
+}
+
+inline void store_rows(const float* from, int64_t ld, int64_t count, float scale, int64_t size,
+                       const HeadRows& to) {
+  for (int64_t i = 0; i < count; ++i) store_row(from + i * ld, scale, size, to.from(i));
+}
+
+// Rows [0, count) as panels of kNr columns, one per row: element (d, i) at panels[i / kNr][d][i % kNr]. The
+// rows up to the next multiple of kNr must be readable; `depth` and kNr are multiples of 4.
+inline void transpose_rows(const float* from, int64_t ld, int64_t count, int64_t depth, float* panels) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t d = 0; d < depth; ++d) panels[(i / kNr * depth + d) * kNr + i % kNr] = from[i * ld + d];
+#else
+  const hn::FixedTag<float, 4> f;
+  const hn::Repartition<double, decltype(f)> pairs;
+  for (int64_t i = 0; i < count; i += 4) {
+    float* to = panels + i / kNr * depth * kNr + i % kNr;
+    for (int64_t d = 0; d < depth; d += 4) {
+      const float* at = from + i * ld + d;
+      const auto r0 = hn::LoadU(f, at), r1 = hn::LoadU(f, at + ld), r2 = hn::LoadU(f, at + 2 * ld),
+                 r3 = hn::LoadU(f, at + 3 * ld);
+      const auto lo01 = hn::BitCast(pairs, hn::InterleaveLower(f, r0, r1)),
+                 lo23 = hn::BitCast(pairs, hn::InterleaveLower(f, r2, r3)),
+                 hi01 = hn::BitCast(pairs, hn::InterleaveUpper(f, r0, r1)),
+                 hi23 = hn::BitCast(pairs, hn::InterleaveUpper(f, r2, r3));
+      hn::StoreU(hn::BitCast(f, hn::InterleaveLower(pairs, lo01, lo23)), f, to + d * kNr);
+      hn::StoreU(hn::BitCast(f, hn::InterleaveUpper(pairs, lo01, lo23)), f, to + (d + 1) * kNr);
+      hn::StoreU(hn::BitCast(f, hn::InterleaveLower(pairs, hi01, hi23)), f, to + (d + 2) * kNr);
+      hn::StoreU(hn::BitCast(f, hn::InterleaveUpper(pairs, hi01, hi23)), f, to + (d + 3) * kNr);
+    }
+  }
+#endif
+}
+
+// --- rows of scores
+// --------------------------------------------------------------------------------------------------
+
+constexpr float kLog2E = 1.44269504f;
+constexpr float kLn2 = 0.693147181f;
+
+// scores[0..n) of keys first, first + 1, ...: adds a float mask (in units of log 2), or closes what a bool
+// mask hides.
+inline void apply_mask(const MaskPlane& mask, int64_t query, int64_t first, int64_t n, float* scores) {
+  const int64_t start = query * mask.row_stride + first * mask.key_stride;
+  dispatch(mask.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto* at = reinterpret_cast<const T*>(mask.data) + start;
+    for (int64_t j = 0; j < n; ++j, at += mask.key_stride) {
+      if constexpr (std::is_same_v<T, bool>)
+        scores[j] = *at ? scores[j] : kMinusInfinity;
+      else
+        scores[j] += static_cast<float>(*at) * kLog2E;
+    }
+  });
+}
+
+// [n, the next multiple of kLanes) = value.
+inline void fill_tail(float* x, int64_t n, float value) {
+  std::fill(x + n, x + (n + kLanes - 1) / kLanes * kLanes, value);
+}
+
+inline bool has_nan(const float* x, int64_t n) {
+  return std::any_of(x, x + n, [](float v) { return v != v; });
+}
+
+// The greatest of scores whose tail is filled with -inf. NaN may be passed over, but where all others are
+// -inf it shows.
+inline float max_of(const float* x, int64_t n) {
+  const F f;
+  V top = hn::Set(f, kMinusInfinity);
+  for (int64_t j = 0; j < n; j += kLanes) top = hn::Max(top, hn::LoadU(f, x + j));
+  const float best = hn::GetLane(hn::MaxOfLanes(f, top));
+  return best == kMinusInfinity && has_nan(x, n) ? std::numeric_limits<float>::quiet_NaN() : best;
+}
+
+// p[0..n) = 2^(p - top) for scores whose tail is filled with -inf. Returns the sum.
+inline float exponentials(float* p, int64_t n, float top) {
+  const F f;
+  const V shift = hn::Set(f, top);
+  V sum = hn::Zero(f);
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const V e = exp2(f, hn::Sub(hn::LoadU(f, p + j), shift));
+    hn::StoreU(e, f, p + j);
+    sum = hn::Add(sum, e);
+  }
+  return hn::GetLane(hn::SumOfLanes(f, sum));
+}
+
+}  // namespace
+}  // namespace genesis::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

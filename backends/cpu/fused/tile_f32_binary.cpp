@@ -1,0 +1,69 @@
+// Stages of f32 formulas of two and three operands, vectorised; chosen for the machine when looked up. Used
+// by tile_functions.cpp.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_binary.cpp"
+#include <hwy/foreach_target.h>  // must precede highway.h
+#include <hwy/highway.h>
+#include "backends/cpu/simd/highway_targets.h"
+
+#include "backends/cpu/fused/tile_functions.h"
+#include "backends/cpu/fused/tile_stages-inl.h"
+#include "backends/cpu/simd/simd_math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE {
+
+using namespace simd;
+
+struct BinaryRow {
+  std::string_view name;
+  std::array<Stages::Run, 3> run;  // by the operand that is in registers
+  Lane result;
+};
+
+template <class F>
+constexpr std::array<Stages::Run, 3> kQuick = {&Stages::left<F>, &Stages::right<F>, nullptr};
+template <class F>
+constexpr std::array<Stages::Run, 3> kSlow = {&Stages::slow_binary<F, true>, &Stages::slow_binary<F, false>,
+                                              nullptr};
+constexpr std::array<Stages::Run, 3> kWhere = {&Stages::where<0>, &Stages::where<1>, &Stages::where<2>};
+
+#define GENESIS_ROW(name, stages, result)                                                  \
+  BinaryRow {                                                                              \
+#name, stages < decltype([](auto... x) HWY_ATTR { return name(x...); })>, Lane::result \
+  }
+
+Formula find_binary(std::string_view name) {
+  static constexpr BinaryRow kRows[] = {
+      GENESIS_ROW(add, kQuick, kF32),         GENESIS_ROW(sub, kQuick, kF32),
+      GENESIS_ROW(mul, kQuick, kF32),         GENESIS_ROW(div, kQuick, kF32),
+      GENESIS_ROW(maximum, kQuick, kF32),     GENESIS_ROW(minimum, kQuick, kF32),
+      GENESIS_ROW(floordiv, kSlow, kF32),     GENESIS_ROW(pow, kSlow, kF32),
+      GENESIS_ROW(atan2, kSlow, kF32),        GENESIS_ROW(remainder, kSlow, kF32),
+      GENESIS_ROW(eq, kQuick, kBool),         GENESIS_ROW(ne, kQuick, kBool),
+      GENESIS_ROW(lt, kQuick, kBool),         GENESIS_ROW(le, kQuick, kBool),
+      GENESIS_ROW(gt, kQuick, kBool),         GENESIS_ROW(ge, kQuick, kBool),
+      BinaryRow{"where", kWhere, Lane::kF32},
+  };
+  for (const BinaryRow& row : kRows)
+    if (row.name == name) {
+      Formula formula{.result = row.result};
+      for (size_t k = 0; k < row.run.size(); ++k)
+        formula.stages[k] = reinterpret_cast<StageFunction>(row.run[k]);
+      return formula;
+    }
+  return {};
+}
+#undef GENESIS_ROW
+
+}  // namespace genesis::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace genesis::cpu {
+
+HWY_EXPORT(find_binary);
+Formula find_f32_binary(std::string_view name) { return HWY_DYNAMIC_DISPATCH(find_binary)(name); }
+
+}  // namespace genesis::cpu
+#endif

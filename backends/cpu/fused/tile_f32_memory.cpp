@@ -1,0 +1,250 @@
+// Stages that read and write memory, with the conversions of the 16-bit types; the loop that runs a chain;
+// and copies around the cache. Vectorised, chosen for the machine when looked up.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/fused/tile_f32_memory.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // must precede highway.h
+#include <hwy/highway.h>
+#include "backends/cpu/simd/highway_targets.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "backends/cpu/fused/tile_functions.h"
+#include "backends/cpu/fused/tile_stages-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE {
+namespace simd {
+
+// f16 and bf16 in memory.
+struct Bf16 {
+  uint16_t bits;
+};
+struct Half {
+  uint16_t bits;
+};
+using Halves = hn::Vec<HalfTag>;
+
+HWY_INLINE VFloat load(const Bf16* p) {
+  const auto bits = hn::PromoteTo(BitsTag(), hn::LoadU(HalfTag(), reinterpret_cast<const uint16_t*>(p)));
+  return hn::BitCast(kFloat, hn::ShiftLeft<16>(bits));
+}
+// To nearest even, by adding just under half a unit; NaN keeps its sign and stays one.
+HWY_INLINE Halves to_bf16(Vector x) {
+  const BitsTag u;
+  const auto bits = hn::BitCast(u, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7fff))));
+  const auto nan = hn::Or(hn::ShiftRight<16>(bits), hn::Set(u, 0x40));
+  const auto half = hn::IfThenElse(hn::RebindMask(u, (VFloat(x) != VFloat(x)).m), nan, rounded);
+  return hn::DemoteTo(HalfTag(), hn::BitCast(kInt, half));
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // with conversion instructions
+using Float16Tag = hn::Rebind<hwy::float16_t, FloatTag>;
+HWY_INLINE VFloat load(const Half* p) {
+  return hn::PromoteTo(kFloat, hn::LoadU(Float16Tag(), reinterpret_cast<const hwy::float16_t*>(p)));
+}
+HWY_INLINE Halves to_f16(Vector x) { return hn::BitCast(HalfTag(), hn::DemoteTo(Float16Tag(), x)); }
+#else
+HWY_INLINE VFloat load(const Half* p) {
+  alignas(64) float x[lanes()];
+  for (size_t i = 0; i < lanes(); ++i) x[i] = std::bit_cast<f16>(p[i]);
+  return load(x);
+}
+HWY_INLINE Halves to_f16(Vector v) {
+  alignas(64) float x[lanes()];
+  alignas(64) uint16_t y[lanes()];
+  store(VFloat(v), x);
+  for (size_t i = 0; i < lanes(); ++i) y[i] = std::bit_cast<uint16_t>(f16(x[i]));
+  return hn::LoadU(HalfTag(), y);
+}
+#endif
+
+HWY_INLINE auto to_memory(Vector x, float*) { return x; }
+HWY_INLINE auto to_memory(Vector x, Bf16*) { return to_bf16(x); }
+HWY_INLINE auto to_memory(Vector x, Half*) { return to_f16(x); }
+HWY_INLINE auto to_memory(Vector x, uint8_t*) {
+  return hn::DemoteTo(ByteTag(), hn::And(hn::BitCast(kInt, x), hn::Set(kInt, 1)));
+}
+
+// Of vectors that are too short for it, a write around the cache is a plain one.
+template <bool kAround>
+struct Writer {
+  template <class T>
+  static HWY_INLINE void write(Vector x, T* to) {
+    const auto v = to_memory(x, to);
+    using Element = hn::TFromV<decltype(v)>;
+    const hn::Rebind<Element, FloatTag> tag;
+    Element* p = reinterpret_cast<Element*>(to);
+    if constexpr (kAround && lanes() * sizeof(Element) >= 16)
+      hn::Stream(v, tag, p);
+    else
+      hn::StoreU(v, tag, p);
+  }
+};
+
+template <class T>
+Stages::Run write_stage(bool around) {
+  return around ? &Stages::write<T, Writer<true>> : &Stages::write<T, Writer<false>>;
+}
+
+}  // namespace simd
+
+using namespace simd;
+
+StageFunction load_stage(DType dtype) {
+  const Stages::Run run = dtype == DType::f32    ? &Stages::read<float>
+                          : dtype == DType::bf16 ? &Stages::read<Bf16>
+                          : dtype == DType::f16  ? &Stages::read<Half>
+                                                 : &Stages::read<uint8_t>;
+  return reinterpret_cast<StageFunction>(run);
+}
+
+StageFunction store_stage(DType dtype, bool around) {
+  const Stages::Run run = dtype == DType::f32    ? write_stage<float>(around)
+                          : dtype == DType::bf16 ? write_stage<Bf16>(around)
+                          : dtype == DType::f16  ? write_stage<Half>(around)
+                                                 : write_stage<uint8_t>(around);
+  return reinterpret_cast<StageFunction>(run);
+}
+
+StageFunction last_stage() { return reinterpret_cast<StageFunction>(&Stages::finish); }
+
+// Fewer elements than a block, in memory of a whole one that stands for each operand.
+class PartOfBlock {
+ public:
+  PartOfBlock(const Stage* stages, size_t count, size_t first, size_t n) : first_(first), n_(n) {
+    for (size_t k = 0; k < count; ++k) {
+      stages_[k] = stages[k];
+      for (size_t m = 0; m < 2; ++m)
+        if (stages[k].memory[m] && !stages[k].scalar[m])
+          stages_[k].memory[m] = copy_of(stages[k].memory[m], stages[k].element_bytes[m], stages[k].writes);
+    }
+  }
+  void run() {
+    Stages::start(stages_, 0, (n_ + lanes() - 1) / lanes());
+    for (size_t k = 0; k < used_; ++k)
+      if (copies_[k].written) std::memcpy(copies_[k].source, memory_[k], copies_[k].bytes);
+  }
+
+ private:
+  struct Copy {
+    const std::byte* key;
+    std::byte* source;
+    size_t bytes;
+    bool written;
+  };
+
+  std::byte* copy_of(std::byte* key, size_t element_bytes, bool written) {
+    size_t k = 0;
+    while (k < used_ && copies_[k].key != key) ++k;
+    if (k == used_) {
+      copies_[used_++] = {key, key + first_ * element_bytes, n_ * element_bytes, false};
+      std::memcpy(memory_[k], copies_[k].source, copies_[k].bytes);
+    }
+    copies_[k].written |= written;
+    return memory_[k];
+  }
+
+  size_t first_, n_, used_ = 0;
+  Stage stages_[kMaxStages];
+  Copy copies_[kMaxChainMemory];
+  alignas(64) std::byte memory_[kMaxChainMemory][stage_block() * sizeof(float)];
+};
+
+// Asks for the lines of a block in the order of its elements, all inputs in turn. Stage by stage, memory
+// would be asked for a block of one input and then for a block of the next, and be a third slower.
+class FarInputs {
+ public:
+  static constexpr size_t kMany = 3;
+
+  FarInputs(const Stage* stages, size_t count) {
+    for (size_t k = 0; k < count; ++k)
+      for (size_t m = 0; m < 2; ++m)
+        if (stages[k].far[m] && !stages[k].scalar[m]) add(stages[k].memory[m], stages[k].element_bytes[m]);
+  }
+  size_t count() const { return count_; }
+  // The compiler sees a small count, so that asking costs little.
+  template <size_t kCount>
+  HWY_INLINE void prefetch(size_t block) const {
+    const size_t count = kCount < kMany ? kCount : count_;
+    for (size_t i = block; i < block + stage_block(); i += lanes())
+      for (size_t k = 0; k < count; ++k) hwy::Prefetch(inputs_[k].memory + i * inputs_[k].element_bytes);
+  }
+
+ private:
+  struct Input {
+    const std::byte* memory;
+    size_t element_bytes;
+  };
+
+  void add(const std::byte* memory, size_t element_bytes) {
+    for (size_t k = 0; k < count_; ++k)
+      if (inputs_[k].memory == memory) return;
+    inputs_[count_++] = {memory, element_bytes};
+  }
+
+  size_t count_ = 0;
+  Input inputs_[kMaxChainMemory];
+};
+
+// Returns where the last whole block ends.
+template <size_t kInputs>
+size_t run_blocks(const Stage* stages, const FarInputs& inputs, size_t i, size_t n) {
+  for (; i + stage_block() <= n; i += stage_block()) {
+    inputs.prefetch<kInputs>(i);
+    Stages::start(stages, i, kStageVectors);
+  }
+  return i;
+}
+
+void run_chain(const Stage* stages, size_t count, size_t n, size_t head) {
+  size_t i = std::min(head, n);
+  if (i > 0) PartOfBlock(stages, count, 0, i).run();
+  const FarInputs inputs(stages, count);
+  constexpr decltype(&run_blocks<0>) kRun[] = {run_blocks<0>, run_blocks<1>, run_blocks<2>, run_blocks<3>};
+  i = kRun[std::min(inputs.count(), FarInputs::kMany)](stages, inputs, i, n);
+  if (i < n) PartOfBlock(stages, count, i, n - i).run();
+}
+
+ChainFunction chain_runner() { return run_chain; }
+
+// Whole cache lines go past the cache; the ends go through it.
+void stream(const uint8_t* from, uint8_t* to, size_t bytes) {
+  const hn::ScalableTag<uint8_t> tag;
+  const size_t step = hn::Lanes(tag);
+  const size_t head = std::min(bytes, (64 - reinterpret_cast<uintptr_t>(to) % 64) % 64);
+  std::memcpy(to, from, head);
+  size_t i = head;
+  for (; i + 64 <= bytes; i += 64)
+    for (size_t j = 0; j < 64; j += step) hn::Stream(hn::LoadU(tag, from + i + j), tag, to + i + j);
+  std::memcpy(to + i, from + i, bytes - i);
+}
+
+}  // namespace genesis::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace genesis::cpu {
+
+HWY_EXPORT(load_stage);
+HWY_EXPORT(store_stage);
+HWY_EXPORT(last_stage);
+HWY_EXPORT(chain_runner);
+HWY_EXPORT(stream);
+
+StageFunction find_load_stage(DType dtype) { return HWY_DYNAMIC_DISPATCH(load_stage)(dtype); }
+StageFunction find_store_stage(DType dtype, bool around_cache) {
+  return HWY_DYNAMIC_DISPATCH(store_stage)(dtype, around_cache);
+}
+StageFunction finish_stage() { return HWY_DYNAMIC_DISPATCH(last_stage)(); }
+ChainFunction find_chain_runner() { return HWY_DYNAMIC_DISPATCH(chain_runner)(); }
+void stream_copy(const void* from, void* to, size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(stream)(static_cast<const uint8_t*>(from), static_cast<uint8_t*>(to), bytes);
+}
+void finish_streams() { hwy::FlushStream(); }
+
+}  // namespace genesis::cpu
+#endif

@@ -1,0 +1,37 @@
+#include <algorithm>
+
+#include "backends/cpu/fused/tile_program.h"
+#include "schema/ops/elementwise/fused_space.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kWholeRow = 256;       // shorter rows share a tile
+constexpr int64_t kTileElements = 2048;  // at most, unless a row is longer and may not be cut
+
+}  // namespace
+
+void set_index_space(TileProgram& tiles, const FusedProgram& program) {
+  const auto [sizes, strides] = merged_space(program);
+  tiles.columns = sizes.back();
+  tiles.num_outer = static_cast<int>(sizes.size()) - 1;
+  for (size_t a = 0; a + 1 < sizes.size(); ++a) {
+    tiles.outer[a] = sizes[a];
+    tiles.rows *= sizes[a];
+  }
+  for (size_t i = 0; i < strides.size(); ++i) {
+    Layout layout;
+    std::copy(strides[i].begin(), strides[i].end(), layout.strides.begin());
+    layout.dense = program.inputs[i].numel() == program.space.numel().value();
+    layout.only_columns =
+        std::all_of(strides[i].begin(), strides[i].end() - 1, [](int64_t s) { return s == 0; });
+    layout.element_bytes = static_cast<int>(size_of(program.inputs[i].dtype));
+    tiles.layouts.push_back(layout);
+  }
+  const bool cut = !program.has_rows && tiles.columns >= kWholeRow;
+  tiles.tile_columns = cut ? std::min(kTileElements, tiles.columns) : tiles.columns;
+  tiles.tile_rows = std::max<int64_t>(1, cut ? 1 : kTileElements / 4 / std::max<int64_t>(1, tiles.columns));
+  tiles.tile_rows = std::min(tiles.tile_rows, std::max<int64_t>(1, tiles.rows));
+}
+
+}  // namespace genesis::cpu

@@ -1,0 +1,76 @@
+// The ordered list of matrix product implementations, and the choice among them. Used through Gemm::create.
+#include "backends/cpu/gemm/gemm.h"
+
+#include "backends/cpu/gemm/gemm_onednn.h"
+#include "backends/cpu/gemm/gemm_packed.h"
+#include "backends/cpu/gemm/gemm_reference.h"
+#include "backends/cpu/gemm/gemm_small.h"
+#include "backends/cpu/gemm/gemm_util.h"
+#include "backends/cpu/simd/scalar_math.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr GemmImplementation kImplementations[] = {
+    {"few rows", decline_small, create_small},
+    {"onednn", decline_onednn, create_onednn},
+    {"packed bf16", decline_packed_bf16, create_packed_bf16},
+    {"packed", decline_packed, create_packed},
+    {"reference", decline_reference, create_reference},
+};
+
+// A batch that only stacks rows of A and C is one taller product.
+GemmProblem fold_batch(GemmProblem p) {
+  const bool stacked =
+      p.stride_b == 0 && !p.transpose_a && p.stride_a == p.m * p.lda && p.stride_c == p.m * p.ldc;
+  if (p.batch > 1 && stacked && p.m > 0) {
+    p.m *= p.batch;
+    p.batch = 1;
+  }
+  return p;
+}
+
+template <class From, class To>
+void convert(const From* from, int64_t n, To* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
+}
+
+}  // namespace
+
+std::span<const GemmImplementation> gemm_implementations() { return kImplementations; }
+
+std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
+  const GemmProblem folded = fold_batch(problem);
+  const GemmImplementation* chosen = kImplementations;
+  while (!chosen->decline(folded).empty()) ++chosen;  // the last takes everything
+  return chosen->create(folded);
+}
+
+double activate(double x, Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return scalar::relu(x);
+    case Activation::kGelu:
+      return scalar::gelu(x);
+    case Activation::kGeluTanh:
+      return scalar::gelu_tanh(x);
+    case Activation::kSilu:
+      return scalar::silu(x);
+  }
+  return x;
+}
+
+void convert_bias(const void* bias, DType dtype, int64_t first, int64_t n, DType accumulator,
+                  void* converted) {
+  dispatch(dtype, [&](auto tag) {
+    const auto* from = static_cast<const typename decltype(tag)::type*>(bias) + first;
+    if (accumulator == DType::f64)
+      convert(from, n, static_cast<double*>(converted));
+    else
+      convert(from, n, static_cast<float*>(converted));
+  });
+}
+
+}  // namespace genesis::cpu

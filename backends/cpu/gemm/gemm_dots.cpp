@@ -1,0 +1,186 @@
+// Bound by memory: what counts is that each core reads a few streams, each long enough for the hardware to
+// run ahead, and that no core waits for another. Measured on 4 cores, each reading six streams that run on
+// from piece to piece is 1.2 times as fast as six in every block of 64 KB, and twice as fast as six rows side
+// by side.
+#include "backends/cpu/gemm/gemm_dots.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/gemm/gemm_util.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "backends/cpu/parallel/parallel_runs.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kStreams = 6;                                        // what dot_rows holds in registers
+constexpr int64_t kPieceBytes = 32 << 10, kMaxPieceBytes = 256 << 10;  // of weights
+constexpr int64_t kPiecesWanted = 128;
+constexpr int64_t kMaxSums = 4 << 10;     // of a piece, on the stack: half of L1
+constexpr int64_t kMaxColumns = 1 << 10;  // of a piece
+
+// Above so many rows, packing pays: the sooner the fewer bytes a weight has, and the shorter a sum is.
+int64_t max_rows(const GemmProblem& p) {
+  if (p.k < 256) return p.k < 128 ? 8 : 12;
+  return p.b == DType::f32 ? 40 : 16;
+}
+
+int64_t row_bytes(const GemmProblem& p) {
+  return std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
+}
+
+class DotGemm final : public Gemm {
+ public:
+  explicit DotGemm(const GemmProblem& problem) : Gemm("few rows"), dots_({&problem, 1}) {}
+  int64_t scratch_bytes() const override { return dots_.scratch_bytes(); }
+  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+           const void* addend) const override {
+    const Dots::Operands operands{b, bias, c, addend};
+    dots_.run(a, {&operands, 1}, scratch);
+  }
+
+ private:
+  Dots dots_;
+};
+
+}  // namespace
+
+Dots::Dots(std::span<const GemmProblem> problems, Combine combine)
+    : x_(problems[0]),
+      combine_(combine),
+      kernel_(dot_rows_kernel(x_.a, x_.b)),
+      row_x_(kernel_.packed_row(x_.k)) {
+  for (const GemmProblem& problem : problems) {
+    members_.push_back(member_of(problem, pieces_));
+    pieces_ += problem.batch * members_.back().pieces;
+    bytes_ += problem.batch * problem.n * row_bytes(problem);
+  }
+  if (combine_) pieces_ = members_[1].first;  // those of the first bring the second's with them
+}
+
+Dots::Member Dots::member_of(const GemmProblem& p, int64_t first) const {
+  Member member{p, epilogue_function(DType::f32, p.c), p.n / kStreams, 0, 1, first};
+  const int64_t all = p.batch * p.n * row_bytes(p),
+                bytes = std::clamp(all / kPiecesWanted, kPieceBytes, kMaxPieceBytes),
+                most = std::min(kMaxColumns, kMaxSums / padded_rows(p.m)) / kStreams;
+  member.piece_rows = std::clamp<int64_t>(bytes / row_bytes(p) / kStreams, 1, most);
+  member.pieces = std::max<int64_t>(1, ceil_div(member.stream_rows, member.piece_rows));
+  return member;
+}
+
+int64_t Dots::scratch_bytes() const {
+  return (CheckedSize(batches_of_x()) * x_floats() * 4).rounded_up(kAlignment).value();
+}
+
+void Dots::run(const void* x, std::span<const Operands> operands, std::byte* scratch) const {
+  float* packed = reinterpret_cast<float*>(scratch);
+  pack(x, packed);
+  const auto work = [&](int64_t piece) { compute(packed, operands, piece); };
+  if (bytes_ * ceil_div(x_.m, 4) > kInlineBytes) return parallel_runs(pieces_, work);
+  for (int64_t piece = 0; piece < pieces_; ++piece) work(piece);
+}
+
+void Dots::pack(const void* x, float* packed) const {
+  const GemmProblem& p = x_;
+  const int64_t grain = std::max<int64_t>(1, kInlineBytes / std::max<int64_t>(1, p.m * p.k));
+  parallel_ranges(batches_of_x(), grain, [&](int64_t first, int64_t last) {
+    for (int64_t batch = first; batch < last; ++batch)
+      kernel_.pack({advance(x, batch * p.stride_a, p.a), p.transpose_a ? 1 : p.lda, p.transpose_a ? p.lda : 1,
+                    p.m, p.k},
+                   packed + batch * x_floats());
+  });
+}
+
+void Dots::compute(const float* x, std::span<const Operands> operands, int64_t piece) const {
+  size_t at = combine_ ? 0 : members_.size() - 1;
+  while (members_[at].first > piece) --at;
+  const Member& member = members_[at];
+  const GemmProblem& p = member.problem;
+  const int64_t batch = (piece - member.first) / member.pieces,
+                of_batch = (piece - member.first) % member.pieces;
+  if (p.stride_a != 0) x += batch * x_floats();
+  Operands matrix[2];
+  for (size_t i = 0; i < (combine_ ? 2 : 1); ++i)
+    matrix[i] = {advance(operands[at + i].weights, batch * p.stride_b, p.b), operands[at + i].bias,
+                 const_cast<std::byte*>(advance(operands[at + i].c, batch * p.stride_c, p.c)),
+                 advance(addend_of(p, operands[at + i].c, operands[at + i].addend), batch * p.stride_c, p.c)};
+  const int64_t first = of_batch * member.piece_rows,
+                rows = std::min(member.piece_rows, member.stream_rows - first);
+  if (rows > 0) compute_columns(at, x, matrix, {first, rows, kStreams, member.stream_rows});
+  const int64_t in_streams = kStreams * member.stream_rows;
+  if (of_batch == member.pieces - 1 && in_streams < p.n)
+    compute_columns(at, x, matrix, {in_streams, p.n - in_streams, 1, 0});
+}
+
+void Dots::sum_up(const Member& member, const float* x, const void* weights, const Columns& columns,
+                  float* sums) const {
+  const GemmProblem& p = member.problem;
+  kernel_.run({.x = x,
+               .stride_x = row_x_,
+               .m = p.m,
+               .weights = advance(weights, columns.first * p.ldb, p.b),
+               .stride_w = p.ldb,
+               .n = columns.count,
+               .k = p.k,
+               .streams = columns.streams,
+               .apart = columns.apart,
+               .sums = sums,
+               .stride_sums = columns.streams * columns.count});
+}
+
+namespace {
+
+// body(column of C, place in the piece) for each stream.
+template <class Columns, class Body>
+void each_stream(const Columns& columns, const Body& body) {
+  for (int64_t s = 0; s < columns.streams; ++s) body(columns.first + s * columns.apart, s * columns.count);
+}
+
+}  // namespace
+
+// The columns of a piece lie side by side in sums, bias and results; only C has them where they belong.
+void Dots::compute_columns(size_t at, const float* x, const Operands* operands,
+                           const Columns& columns) const {
+  alignas(kAlignment) float sums[2][kMaxSums], bias[2][kMaxColumns], results[2][kMaxColumns];
+  const size_t products = combine_ ? 2 : 1;
+  for (size_t i = 0; i < products; ++i) {
+    const Member& member = members_[at + i];
+    sum_up(member, x, operands[i].weights, columns, sums[i]);
+    if (member.problem.has_bias)
+      each_stream(columns, [&](int64_t column, int64_t place) {
+        convert_bias(operands[i].bias, member.problem.bias, column, columns.count, DType::f32,
+                     bias[i] + place);
+      });
+  }
+  const GemmProblem& p = members_[at].problem;
+  const int64_t all = columns.streams * columns.count, element = static_cast<int64_t>(size_of(p.c));
+  const auto bytes = static_cast<size_t>(columns.count * element);
+  auto* result = reinterpret_cast<std::byte*>(results[0]);
+  for (int64_t row = 0; row < p.m; ++row) {
+    std::byte* c = static_cast<std::byte*>(operands[0].c) + row * p.ldc * element;
+    if (const std::byte* addend = advance(operands[0].addend, row * p.ldc, p.c))
+      each_stream(columns, [&](int64_t column, int64_t place) {
+        std::memcpy(result + place * element, addend + column * element, bytes);
+      });
+    for (size_t i = 0; i < products; ++i)
+      members_[at + i].epilogue({sums[i] + row * all, members_[at + i].problem.has_bias ? bias[i] : nullptr,
+                                 results[i], all, p.alpha, p.activation,
+                                 p.accumulate ? results[i] : nullptr});
+    if (combine_) combine_(results[0], results[1], results[0], all);
+    each_stream(columns, [&](int64_t column, int64_t place) {
+      std::memcpy(c + column * element, result + place * element, bytes);
+    });
+  }
+}
+
+std::string decline_dots(const GemmProblem& p) {
+  if (p.m > max_rows(p)) return "more than " + std::to_string(max_rows(p)) + " rows";
+  return {};
+}
+
+std::shared_ptr<const Gemm> create_dots(const GemmProblem& problem) {
+  return std::make_shared<DotGemm>(problem);
+}
+
+}  // namespace genesis::cpu

@@ -1,0 +1,56 @@
+// What the packed matrix product is made of: register-tile kernels, packing into panels, and the epilogue,
+// each a plain function chosen once per problem for the CPU at hand. Panels: mr rows of op(A), or nr columns
+// of op(B), side by side, depth outermost: element (i, p) lies at p * width + i.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/gemm/gemm.h"
+#include "schema/core/dtype.h"
+
+namespace genesis::cpu {
+
+// c[mr][nr] = (add ? c : 0) + sum over p < depth of a[p][i] * b[p][j]. For `packed` bf16 a step of p holds
+// two neighbours along k, so that depth = ceil(k / 2) and an element takes 4 bytes.
+struct MicroKernel {
+  const char* name = "";
+  DType packed = DType::f32;
+  int mr = 0, nr = 0;  // 0: this CPU has no such kernel
+  int width_a = 0;     // of a panel of A, at least mr; a panel of B is nr wide
+  void (*run)(int64_t depth, const void* a, const void* b, void* c, int64_t ldc, bool add) = nullptr;
+
+  int64_t element_bytes() const { return packed == DType::f64 ? 8 : 4; }
+  int64_t k_per_step() const { return packed == DType::bf16 ? 2 : 1; }
+  int64_t depth(int64_t k) const { return (k + k_per_step() - 1) / k_per_step(); }
+};
+
+MicroKernel micro_kernel_f32();
+MicroKernel micro_kernel_f64();
+MicroKernel micro_kernel_bf16();  // AVX512_BF16
+
+// Packs `count` lines (rows of op(A) or columns of op(B)) times `k` into panels that lie `panel_stride`
+// packed elements apart. `stride` counts source elements from one line (k_contiguous) or one p to the next.
+// What a panel has beyond its lines is filled with values that are never used.
+using PackFunction = void (*)(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
+                              int64_t panel_stride);
+
+// For panels as the micro kernel of the same `packed` type wants them. nullptr: no such pair of
+// types.
+PackFunction pack_function(DType source, DType packed, bool k_contiguous, bool rows_of_a);
+
+// One row of the result: c = act(alpha * sum + bias) + addend. `bias` has the accumulator's type, `addend`
+// that of c, which it may be; null: none.
+struct EpilogueRow {
+  const void* sum;
+  const void* bias;
+  void* c;
+  int64_t n;
+  double alpha;
+  Activation activation;
+  const void* addend;
+};
+using EpilogueFunction = void (*)(const EpilogueRow&);
+
+EpilogueFunction epilogue_function(DType accumulator, DType c);  // nullptr: no such pair
+
+}  // namespace genesis::cpu

@@ -1,0 +1,471 @@
+// The packed matrix product (after Goto and van de Geijn, "Anatomy of high-performance matrix
+// multiplication", 2008). B is packed into scratch, a chunk at a time, by all threads; then each tile of C is
+// one task, which packs the rows of A that it needs for itself, where they stay in L2. Where B would be
+// packed for few rows or little depth, it is the other way round: all of A is packed into scratch, and a task
+// packs the columns of B for a high and narrow tile, so that B never goes to memory a second time. Invariant:
+// chunks, tiles and the order of sums over k follow from the problem alone.
+#include "backends/cpu/gemm/gemm_packed.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_util.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "schema/core/error.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kScratchTarget = 16 << 20;  // bytes of B packed at a time: what a last-level cache holds
+constexpr int64_t kMinChunkColumns = 1024;    // below, packing A again for each chunk of B costs too much
+constexpr int64_t kMinChunkDepth = 512;
+constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait in scratch
+constexpr int64_t kBlockBytes = 2048;    // depth of A that a task packs at a time: 512 steps of 4 bytes
+constexpr int64_t kPackedA = 290 << 10;  // what that comes to at most, with any tile, on the task's stack
+constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
+constexpr int64_t kPanelPadding = 16 * 17;                   // elements: 17 cache lines
+constexpr int64_t kMaxTileBytes = 130 << 10;                 // sums of one tile, on the task's stack too
+constexpr int64_t kHighTileRows = 512, kManyColumns = 1024;  // where tasks pack B
+constexpr double kAloneFlops = 1.5e6;                        // done before other threads are awake
+constexpr double kTaskFlops = 1e5;                           // what could be computed while a task is started
+constexpr int64_t kPieceBytes = 64 << 10;                    // of B, packed by one task
+
+// One operand as the packing sees it: lines are rows of op(A) or columns of op(B), each k long.
+struct Operand {
+  PackFunction pack = nullptr;
+  int64_t element_bytes = 0;  // of the source
+  int64_t stride = 0;         // from one line, or one p, to the next
+  int64_t batch_stride = 0;
+  bool k_contiguous = true;
+
+  const std::byte* at(const void* base, int64_t batch, int64_t line, int64_t p) const {
+    const int64_t offset = k_contiguous ? line * stride + p : p * stride + line;
+    return static_cast<const std::byte*>(base) + (batch * batch_stride + offset) * element_bytes;
+  }
+};
+
+struct Range {
+  int64_t begin = 0, size = 0;
+};
+
+// What is computed between two barriers.
+struct Chunk {
+  Range batch, rows, columns, depth;
+};
+
+// The arguments of run().
+struct Call {
+  const void* a;
+  const void* b;
+  void* c;
+  const void* bias;
+  std::byte* scratch;
+  const void* addend;  // null: none
+};
+
+class PackedGemm final : public Gemm {
+ public:
+  PackedGemm(const char* name, const GemmProblem& problem, const MicroKernel& kernel);
+
+  int64_t scratch_bytes() const override { return (CheckedSize(plane_offset_) + plane_bytes_).value(); }
+  void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+           const void* addend) const override;
+
+ private:
+  // Part of C that one task computes.
+  struct Tile {
+    int64_t entry;  // of the chunk's batch
+    Range batch, rows, columns;
+    std::byte* sums;  // buffer of tile_m_ x tile_n_
+  };
+  struct Sums {
+    std::byte* data;
+    int64_t stride;
+  };
+
+  void choose_tile();
+  void choose_chunk();
+  void choose_high_tiles();
+  double flops() const {
+    return 2.0 * static_cast<double>(problem_.batch * problem_.m * problem_.n) *
+           static_cast<double>(problem_.k);
+  }
+  double cost_of_tile(int64_t tile_m, int64_t tile_n) const;
+  int64_t panel_stride(int width, int64_t k) const;  // packed elements
+  int64_t packed_panels(int64_t lines, int lines_each, int width,
+                        int64_t k) const;  // bytes, a multiple of 64
+  int64_t packed_bytes(int64_t lines, int width, int64_t k) const {
+    return packed_panels(lines, width, width, k);
+  }
+  int64_t packed_a_bytes() const { return packed_panels(tile_m_, kernel_.mr, kernel_.width_a, block_k()); }
+
+  template <class Body>
+  void for_each(int64_t count, const Body& body) const {
+    if (!alone_) return parallel_pieces(count, body);
+    for (int64_t i = 0; i < count; ++i) body(i);
+  }
+  bool wants_tasks_to_pack_b() const;
+  // Sums may start from the addend where nothing but a bias comes after them.
+  bool sums_fit_in_c() const {
+    const GemmProblem& p = problem_;
+    return p.c == accumulator() && (!p.accumulate || (p.alpha == 1 && p.activation == Activation::kNone));
+  }
+  int64_t block_k() const { return kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step(); }
+  int64_t block_a_bytes(int64_t k) const { return packed_panels(problem_.m, kernel_.mr, kernel_.width_a, k); }
+  void run_high_tiles(const Call& call) const;
+  void pack_a(const Call& call) const;
+  void compute_high_tile(const Call& call, int64_t index) const;
+  void run_chunk(const Call& call, const Chunk& chunk) const;
+  void pack_b(const Call& call, const Chunk& chunk) const;
+  void compute_tile(const Call& call, const Chunk& chunk, int64_t index) const;
+  void multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const;
+  void multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
+                      int64_t stride_b, int64_t k, bool add) const;
+  Sums sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
+  bool lies_in_c(const Tile& tile, int64_t i, int64_t j) const {
+    return in_place_ && i + kernel_.mr <= tile.rows.size && j + kernel_.nr <= tile.columns.size;
+  }
+  void copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
+  void prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
+  void finish_tile(const Call& call, const Tile& tile) const;
+
+  int64_t offset_in_c(const Tile& tile, int64_t i, int64_t j) const;  // bytes
+  std::byte* c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+    return static_cast<std::byte*>(call.c) + offset_in_c(tile, i, j);
+  }
+  DType accumulator() const { return kernel_.packed == DType::f64 ? DType::f64 : DType::f32; }
+
+  GemmProblem problem_;
+  MicroKernel kernel_;
+  Operand a_, b_;
+  EpilogueFunction epilogue_ = nullptr;
+  int64_t sum_bytes_ = 4, c_bytes_ = 4;
+  bool alone_ = false;         // so small that the calling thread does it all
+  bool in_place_ = false;      // C serves as its own accumulators
+  bool tasks_pack_b_ = false;  // and A is packed whole
+  int64_t tile_m_ = 0, tile_n_ = 0;
+  int64_t chunk_batch_ = 1, chunk_m_ = 0, chunk_n_ = 0, chunk_k_ = 0;
+  int64_t plane_offset_ = 0,
+          plane_bytes_ = 0;  // in scratch: sums between slices of k; the panels of B come first
+};
+
+PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel& kernel)
+    : Gemm(name), problem_(p), kernel_(kernel) {
+  const auto bytes = [](DType type) { return static_cast<int64_t>(size_of(type)); };
+  a_ = {pack_function(p.a, kernel.packed, !p.transpose_a, true), bytes(p.a), p.lda, p.stride_a,
+        !p.transpose_a};
+  b_ = {pack_function(p.b, kernel.packed, p.transpose_b, false), bytes(p.b), p.ldb, p.stride_b,
+        p.transpose_b};
+  epilogue_ = epilogue_function(accumulator(), p.c);
+  sum_bytes_ = bytes(accumulator());
+  c_bytes_ = bytes(p.c);
+  alone_ = flops() < kAloneFlops;
+  tasks_pack_b_ = wants_tasks_to_pack_b();
+  if (tasks_pack_b_) {
+    choose_high_tiles();
+  } else {
+    choose_tile();
+    choose_chunk();
+    GENESIS_ASSERT(packed_a_bytes() <= kPackedA);
+  }
+}
+
+// The padding keeps panels of 2^n steps from falling into the same cache sets.
+int64_t PackedGemm::panel_stride(int width, int64_t k) const {
+  return ((CheckedSize(kernel_.depth(k)) * width).rounded_up(16) + kPanelPadding).value();
+}
+
+int64_t PackedGemm::packed_panels(int64_t lines, int lines_each, int width, int64_t k) const {
+  return (CheckedSize(lines).divided_up(lines_each) * panel_stride(width, k) * kernel_.element_bytes())
+      .value();
+}
+
+// Relative time: wide tiles pack A less often, high ones fetch B less often, many share the work evenly,
+// large ones are worth a task.
+double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
+  const GemmProblem& p = problem_;
+  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n);
+  const double traffic = 1 + 5.0 / static_cast<double>(tile_n) + 1.5 / static_cast<double>(tile_m);
+  const double task =
+      1 + kTaskFlops / (2.0 * static_cast<double>(tile_m * tile_n * std::max<int64_t>(p.k, 1)));
+  return traffic * task * (alone_ ? 1 : 1 + 3.0 / static_cast<double>(tiles));
+}
+
+void PackedGemm::choose_tile() {
+  double best = 0;
+  for (int64_t tile_m = kernel_.mr; tile_m <= kMaxTileRows; tile_m *= 2) {
+    for (int64_t tile_n = kernel_.nr; tile_n <= kMaxTileColumns; tile_n *= 2) {
+      const double cost = cost_of_tile(tile_m, tile_n);
+      if (tile_m * tile_n * sum_bytes_ > kMaxTileBytes || (best != 0 && cost >= best)) continue;
+      best = cost;
+      tile_m_ = tile_m;
+      tile_n_ = tile_n;
+    }
+  }
+}
+
+void PackedGemm::choose_chunk() {
+  const GemmProblem& p = problem_;
+  const int64_t line_bytes = std::max<int64_t>(1, kernel_.depth(p.k) * kernel_.element_bytes());
+  const int64_t columns = std::max(kMinChunkColumns, kScratchTarget / line_bytes);
+  chunk_n_ = round_up(ceil_div(p.n, ceil_div(p.n, columns)), tile_n_);
+  const int64_t slices = ceil_div(std::min(chunk_n_, p.n) * line_bytes, 2 * kScratchTarget);
+  chunk_k_ = round_up(std::max(kMinChunkDepth, ceil_div(p.k, slices)), 2);
+  const bool sliced = chunk_k_ < p.k;
+  chunk_m_ = round_up(sliced ? std::min(p.m, kMaxChunkRows) : p.m, tile_m_);
+
+  const int64_t bytes_b = packed_bytes(std::min(chunk_n_, p.n), kernel_.nr, std::min(chunk_k_, p.k));
+  chunk_batch_ =
+      p.stride_b == 0 && !sliced ? p.batch : std::clamp<int64_t>(kScratchTarget / bytes_b, 1, p.batch);
+  plane_offset_ = (CheckedSize(p.stride_b == 0 ? 1 : chunk_batch_) * bytes_b).value();
+  plane_bytes_ = sliced ? (CheckedSize(chunk_batch_) * chunk_m_ * chunk_n_ * sum_bytes_).value() : 0;
+  in_place_ = sums_fit_in_c() && !sliced;
+}
+
+// With more rows and more than one block of k, narrow tiles lose more by adding to C than they gain.
+bool PackedGemm::wants_tasks_to_pack_b() const {
+  const GemmProblem& p = problem_;
+  const bool once = p.m <= kHighTileRows || p.k <= block_k();
+  const CheckedSize all_of_a =
+      CheckedSize(p.k).divided_up(block_k()) * block_a_bytes(std::min(p.k, block_k()));
+  return once && p.batch == 1 && p.n >= kManyColumns && !alone_ && all_of_a <= kScratchTarget;
+}
+
+// Scratch holds A, one block of k after the other.
+void PackedGemm::choose_high_tiles() {
+  tile_m_ = round_up(ceil_div(problem_.m, ceil_div(problem_.m, kHighTileRows)), kernel_.mr);
+  tile_n_ = 2 * kernel_.nr;
+  in_place_ = sums_fit_in_c();
+  plane_offset_ = (CheckedSize(problem_.k).divided_up(block_k()) * block_a_bytes(block_k())).value();
+  GENESIS_ASSERT(packed_bytes(tile_n_, kernel_.nr, block_k()) <= kPackedA);
+  GENESIS_ASSERT(tile_m_ * tile_n_ * sum_bytes_ <= kMaxTileBytes);
+}
+
+void PackedGemm::run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
+                     const void* addend) const {
+  const GemmProblem& p = problem_;
+  const Call call{a, b, c, bias, scratch, addend_of(p, c, addend)};
+  if (tasks_pack_b_) return run_high_tiles(call);
+  const auto range = [](int64_t begin, int64_t chunk, int64_t all) {
+    return Range{begin, std::min(chunk, all - begin)};
+  };
+  for (int64_t batch = 0; batch < p.batch; batch += chunk_batch_) {
+    for (int64_t i = 0; i < p.m; i += chunk_m_) {
+      for (int64_t j = 0; j < p.n; j += chunk_n_) {
+        int64_t k = 0;
+        do {
+          run_chunk(call, {range(batch, chunk_batch_, p.batch), range(i, chunk_m_, p.m),
+                           range(j, chunk_n_, p.n), range(k, chunk_k_, p.k)});
+          k += chunk_k_;
+        } while (k < p.k);
+      }
+    }
+  }
+}
+
+void PackedGemm::run_high_tiles(const Call& call) const {
+  pack_a(call);
+  for_each(ceil_div(problem_.m, tile_m_) * ceil_div(problem_.n, tile_n_),
+           [&](int64_t index) { compute_high_tile(call, index); });
+}
+
+void PackedGemm::pack_a(const Call& call) const {
+  const int64_t piece = 2 * kernel_.mr, pieces = ceil_div(problem_.m, piece);
+  for_each(ceil_div(problem_.k, block_k()) * pieces, [&](int64_t index) {
+    const int64_t row = index % pieces * piece, block = index / pieces, k = block * block_k();
+    const int64_t now = std::min(block_k(), problem_.k - k);
+    a_.pack(a_.at(call.a, 0, row, k), a_.stride, std::min(piece, problem_.m - row), now,
+            call.scratch + block * block_a_bytes(block_k()) +
+                packed_panels(row, kernel_.mr, kernel_.width_a, now),
+            panel_stride(kernel_.width_a, now));
+  });
+}
+
+void PackedGemm::compute_high_tile(const Call& call, int64_t index) const {
+  const int64_t columns = ceil_div(problem_.n, tile_n_);
+  const int64_t row = index / columns * tile_m_, column = index % columns * tile_n_;
+  alignas(kAlignment) std::byte sums[kMaxTileBytes];
+  alignas(kAlignment) std::byte b[kPackedA];
+  const Tile tile{0,
+                  {0, 1},
+                  {row, std::min(tile_m_, problem_.m - row)},
+                  {column, std::min(tile_n_, problem_.n - column)},
+                  sums};
+  int64_t k = 0;
+  do {
+    const int64_t now = std::min(block_k(), problem_.k - k), stride_b = panel_stride(kernel_.nr, now);
+    b_.pack(b_.at(call.b, 0, column, k), b_.stride, tile.columns.size, now, b, stride_b);
+    const std::byte* a = call.scratch + k / block_k() * block_a_bytes(block_k()) +
+                         packed_panels(row, kernel_.mr, kernel_.width_a, now);
+    multiply_block(call, tile, a, b, stride_b * kernel_.element_bytes(), now, k > 0);
+    k += now;
+  } while (k < problem_.k);
+  finish_tile(call, tile);
+}
+
+void PackedGemm::run_chunk(const Call& call, const Chunk& chunk) const {
+  pack_b(call, chunk);
+  const int64_t tiles = ceil_div(chunk.rows.size, tile_m_) * ceil_div(chunk.columns.size, tile_n_);
+  for_each(chunk.batch.size * tiles, [&](int64_t index) { compute_tile(call, chunk, index); });
+}
+
+void PackedGemm::pack_b(const Call& call, const Chunk& chunk) const {
+  const Range batch = b_.batch_stride == 0 ? Range{0, 1} : chunk.batch;
+  const Range &lines = chunk.columns, &depth = chunk.depth;
+  const int64_t width = kernel_.nr, element = kernel_.element_bytes(),
+                stride = panel_stride(kernel_.nr, depth.size);
+  const int64_t entry_bytes = packed_bytes(lines.size, kernel_.nr, depth.size);
+  const int64_t depth_steps = std::max<int64_t>(1, depth.size);
+  // Long runs of the source per task: along k if k is contiguous, else across many lines.
+  const int64_t run = std::max<int64_t>(1, kPieceBytes / (width * element));  // steps of one panel
+  const int64_t panels =
+      b_.k_contiguous ? std::max<int64_t>(1, run / depth_steps) : std::max<int64_t>(1, 512 / width);
+  const int64_t piece_lines = panels * width;
+  const int64_t piece_k = std::max<int64_t>(32, round_up(kPieceBytes / (piece_lines * element), 2));
+  const int64_t line_pieces = ceil_div(lines.size, piece_lines), k_pieces = ceil_div(depth.size, piece_k);
+  for_each(batch.size * line_pieces * k_pieces, [&](int64_t index) {
+    const int64_t line = index / k_pieces % line_pieces * piece_lines, k = index % k_pieces * piece_k;
+    const int64_t entry = index / k_pieces / line_pieces;
+    const int64_t offset = line / width * stride + kernel_.depth(k) * width;
+    b_.pack(b_.at(call.b, batch.begin + entry, lines.begin + line, depth.begin + k), b_.stride,
+            std::min(piece_lines, lines.size - line), std::min(piece_k, depth.size - k),
+            call.scratch + entry * entry_bytes + offset * element, stride);
+  });
+}
+
+void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t index) const {
+  const int64_t tiles_m = ceil_div(chunk.rows.size, tile_m_), tiles_n = ceil_div(chunk.columns.size, tile_n_);
+  const int64_t i = index % tiles_m * tile_m_, j = index / tiles_m % tiles_n * tile_n_;
+  const int64_t entry = index / tiles_m / tiles_n;
+  alignas(kAlignment)
+      std::byte on_stack[kMaxTileBytes];  // this task waits for no other, so nothing can nest here
+  const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes_;
+  const Tile tile{entry,
+                  {chunk.batch.begin + entry, 1},
+                  {chunk.rows.begin + i, std::min(tile_m_, chunk.rows.size - i)},
+                  {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
+                  plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
+  multiply_tile(call, chunk, tile);
+  if (chunk.depth.begin + chunk.depth.size == problem_.k) finish_tile(call, tile);
+}
+
+void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const {
+  const Range& depth = chunk.depth;
+  const int64_t element = kernel_.element_bytes();
+  const int64_t entry_b = b_.batch_stride == 0 ? 0 : packed_bytes(chunk.columns.size, kernel_.nr, depth.size);
+  const std::byte* b = call.scratch + tile.entry * entry_b +
+                       packed_bytes(tile.columns.begin - chunk.columns.begin, kernel_.nr, depth.size);
+  const int64_t stride_b = panel_stride(kernel_.nr, depth.size) * element;
+  alignas(kAlignment) std::byte a[kPackedA];
+  int64_t k = 0;
+  do {
+    const int64_t now = std::min(block_k(), depth.size - k);
+    a_.pack(a_.at(call.a, tile.batch.begin, tile.rows.begin, depth.begin + k), a_.stride, tile.rows.size, now,
+            a, panel_stride(kernel_.width_a, now));
+    multiply_block(call, tile, a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now,
+                   depth.begin + k > 0);
+    k += now;
+  } while (k < depth.size);
+}
+
+void PackedGemm::multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
+                                int64_t stride_b, int64_t k, bool add) const {
+  const int64_t stride_a = panel_stride(kernel_.width_a, k) * kernel_.element_bytes();
+  const auto multiply = [&](int64_t i, int64_t j) {
+    const Sums to = sums_at(call, tile, i, j);
+    prefetch_c(call, tile, i, j);
+    const bool from_addend = call.addend && lies_in_c(tile, i, j);
+    if (from_addend && !add && call.addend != call.c) copy_addend(call, tile, i, j);
+    kernel_.run(kernel_.depth(k), a + i / kernel_.mr * stride_a, b + j / kernel_.nr * stride_b, to.data,
+                to.stride, add || from_addend);
+  };
+  const int64_t rows = tile.rows.size, columns = tile.columns.size;
+  if (tasks_pack_b_) {  // A comes from the last cache, once
+    for (int64_t i = 0; i < rows; i += kernel_.mr)
+      for (int64_t j = 0; j < columns; j += kernel_.nr) multiply(i, j);
+  } else {
+    for (int64_t j = 0; j < columns; j += kernel_.nr)
+      for (int64_t i = 0; i < rows; i += kernel_.mr) multiply(i, j);
+  }
+}
+
+// Whole register tiles are summed in C itself where its type allows; what sticks out goes to the tile's own
+// buffer.
+PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+  if (lies_in_c(tile, i, j)) return {c_at(call, tile, i, j), problem_.ldc};
+  return {tile.sums + (i * tile_n_ + j) * sum_bytes_, tile_n_};
+}
+
+void PackedGemm::copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+  const auto bytes = static_cast<size_t>(kernel_.nr * c_bytes_);
+  for (int64_t row = i; row < i + kernel_.mr; ++row)
+    std::memcpy(c_at(call, tile, row, j), advance(call.addend, offset_in_c(tile, row, j)), bytes);
+}
+
+void PackedGemm::prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+  const int64_t bytes = std::min<int64_t>(kernel_.nr, tile.columns.size - j) * c_bytes_;
+  for (int64_t r = i; r < std::min(i + kernel_.mr, tile.rows.size); ++r) {
+    const std::byte* row = c_at(call, tile, r, j);
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 1);
+    __builtin_prefetch(row + bytes - 1, 1);
+  }
+}
+
+int64_t PackedGemm::offset_in_c(const Tile& tile, int64_t i, int64_t j) const {
+  const int64_t row = tile.batch.begin * problem_.stride_c + (tile.rows.begin + i) * problem_.ldc;
+  return (row + tile.columns.begin + j) * c_bytes_;
+}
+
+void PackedGemm::finish_tile(const Call& call, const Tile& tile) const {
+  const GemmProblem& p = problem_;
+  const bool untouched = !p.has_bias && p.activation == Activation::kNone && p.alpha == 1;
+  alignas(kAlignment) std::byte bias[kMaxBias * 8];
+  if (p.has_bias) convert_bias(call.bias, p.bias, tile.columns.begin, tile.columns.size, accumulator(), bias);
+  const int64_t whole_rows = in_place_ ? tile.rows.size / kernel_.mr * kernel_.mr : 0;
+  const int64_t whole_columns = in_place_ ? tile.columns.size / kernel_.nr * kernel_.nr : 0;
+  for (int64_t i = 0; i < tile.rows.size; ++i) {
+    const int64_t in_c = i < whole_rows ? whole_columns : 0;  // columns whose sums lie in C, addend and all
+    const auto finish = [&](const std::byte* sums, int64_t j, int64_t n, const void* addend) {
+      if (n > 0)
+        epilogue_({sums, p.has_bias ? bias + j * sum_bytes_ : nullptr, c_at(call, tile, i, j), n, p.alpha,
+                   p.activation, advance(addend, offset_in_c(tile, i, j))});
+    };
+    if (!untouched) finish(c_at(call, tile, i, 0), 0, in_c, nullptr);
+    finish(tile.sums + (i * tile_n_ + in_c) * sum_bytes_, in_c, tile.columns.size - in_c, call.addend);
+  }
+}
+
+std::string decline_kernel(const GemmProblem& p, const MicroKernel& kernel) {
+  if (p.batch * p.m * p.n == 0) return "the result is empty";
+  if (!pack_function(p.a, kernel.packed, true, true)) return "A is " + std::string(name_of(p.a));
+  if (!pack_function(p.b, kernel.packed, true, false)) return "B is " + std::string(name_of(p.b));
+  const DType accumulator = kernel.packed == DType::f64 ? DType::f64 : DType::f32;
+  if (!epilogue_function(accumulator, p.c)) return "C is " + std::string(name_of(p.c));
+  return {};
+}
+
+MicroKernel kernel_for(const GemmProblem& p) {
+  return p.a == DType::f64 ? micro_kernel_f64() : micro_kernel_f32();
+}
+
+}  // namespace
+
+std::string decline_packed(const GemmProblem& problem) {
+  return decline_kernel(problem, kernel_for(problem));
+}
+
+std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem) {
+  return std::make_shared<PackedGemm>("packed", problem, kernel_for(problem));
+}
+
+std::string decline_packed_bf16(const GemmProblem& problem) {
+  const MicroKernel kernel = micro_kernel_bf16();
+  return kernel.mr == 0 ? "this CPU has no AVX512_BF16" : decline_kernel(problem, kernel);
+}
+
+std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {
+  return std::make_shared<PackedGemm>("packed bf16", problem, micro_kernel_bf16());
+}
+
+}  // namespace genesis::cpu

@@ -1,0 +1,49 @@
+// The inner loops of products with few rows, chosen once per problem for the CPU at hand. Used by
+// gemm_dots.cpp and gemm_small.cpp. Rows of x are packed in groups of 8, 4, 2 or 1, so that what meets in
+// registers lies side by side in memory: rows a power of two apart would push each other out of the cache.
+#pragma once
+
+#include <cstdint>
+
+#include "schema/core/dtype.h"
+
+namespace genesis::cpu {
+
+// With the rows of zeros that fill the last group.
+constexpr int64_t padded_rows(int64_t m) {
+  const int64_t rest = m % 8;
+  return m - rest + (rest > 4 ? 8 : rest > 2 ? 4 : rest);
+}
+
+struct FewRows {
+  const float* x;       // [padded_rows(m), k], packed
+  int64_t stride_x;     // packed_row(k), also where only steps [first_k, first_k + k) are taken
+  int64_t first_k = 0;  // only for add_rows
+  int64_t m;
+  const void* weights;  // of the first step and column: [n, k] for dot_rows, [k, n] for add_rows
+  int64_t stride_w;
+  int64_t n, k;
+  // Only for dot_rows, which reads memory as a few long streams: n rows of the weights from each of `streams`
+  // places that lie `apart` rows from each other. Sums stand in this order.
+  int64_t streams = 1, apart = 0;
+  float* sums;  // [padded_rows(m), streams * n]
+  int64_t stride_sums;
+};
+
+// A as it is given: element (i, p) at i * row + p * step.
+struct RowsOfA {
+  const void* data;
+  int64_t row, step;
+  int64_t m, k;
+};
+
+struct FewRowsKernel {
+  void (*run)(const FewRows&) = nullptr;  // nullptr: no such types
+  void (*pack)(const RowsOfA&, float* x) = nullptr;
+  int64_t (*packed_row)(int64_t k) = nullptr;  // elements of x per row
+};
+
+FewRowsKernel dot_rows_kernel(DType a, DType weights);  // sums = x weights^T
+FewRowsKernel add_rows_kernel(DType a, DType weights);  // sums = x weights
+
+}  // namespace genesis::cpu

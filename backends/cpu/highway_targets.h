@@ -1,8 +1,0 @@
-// Which instruction sets the Highway kernels are compiled for: AVX-512, AVX2, SSE4 and the baseline. Included
-// before <hwy/highway.h> by every file with SIMD code. Each target more costs compile time and buys nothing
-// measurable. Bits 4 and 6 are AVX3_SPR and AVX3_ZEN4, which Highway 1.0.3 has no names for.
-#pragma once
-
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL | (1LL << 4) | (1LL << 6))
-#endif

@@ -1,0 +1,32 @@
+// cached_attention on the CPU: one step that starts the kernels of its parts.
+#include "backends/common/cached_parts.h"
+#include "backends/cpu/kernels.h"
+
+namespace genesis::cpu {
+namespace {
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  return std::make_shared<CachedParts>(kernels_for, true, query);
+}
+
+int64_t scratch_bytes(const KernelQuery& query) {
+  return CachedParts(kernels_for, false, query).scratch_bytes();
+}
+
+void write_length(const KernelContext& c, int64_t* to) {
+  const int64_t start = *c.input(5).as<const int64_t>(), positions = c.input(3).dim(1);
+  if (start < 0 || start >= positions) c.fault->report(start, positions);
+  *to = std::clamp<int64_t>(start + 1, 0, positions);
+}
+
+void run(const KernelContext& c) { c.prepared<CachedParts>().run(c, write_length); }
+
+constexpr KernelImpl kCachedAttention[] = {
+    {.name = "in parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
+constexpr OpKernels kKernels[] = {{"cached_attention", kCachedAttention}};
+
+}  // namespace
+
+std::span<const OpKernels> cached_attention_kernels() { return kKernels; }
+
+}  // namespace genesis::cpu

@@ -1,0 +1,73 @@
+// What the parts of the cross-entropy kernels tell each other: plain data, fixed for a call. Used by the loss
+// kernels only.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernel.h"
+#include "schema/ops/nn/loss.h"
+
+namespace genesis::cpu {
+
+// Rows of `classes` logits. weight and lse are f32 (f64 for f64); weight may be null.
+struct CrossEntropyJob {
+  DType dtype = DType::f32, target_dtype = DType::i64;
+  const void* logits = nullptr;
+  const void* target = nullptr;  // class indices [rows], or probabilities [rows, classes]
+  const void* weight = nullptr;
+  void* lse =
+      nullptr;       // written by the forward pass, read by the gradient; null in a forward pass without one
+  int64_t rows = 0;  // linear_cross_entropy only: in a block
+  int64_t classes = 1;
+  int64_t ignore_index = -100;
+  double smoothing = 0;
+  double weight_sum = 1;  // of all classes
+  Fault* fault = nullptr;
+
+  double* row_loss = nullptr;  // forward: loss of each row, before the reduction
+
+  void* dlogits = nullptr;   // gradient; may be the logits
+  const void* dy = nullptr;  // gradient of the loss: one number, or one per row
+  bool dy_per_row = false;
+  double dy_factor = 1;  // 1 / denominator of a mean
+  bool stream = false;
+
+  bool has_probabilities() const { return is_float(target_dtype); }
+  double smooth_share() const { return smoothing / static_cast<double>(classes); }
+
+  // The row's class, or -1 when it does not count. An impossible class is reported and does not count.
+  int64_t class_of(int64_t row) const {
+    const int64_t at = target_dtype == DType::i32 ? static_cast<const int32_t*>(target)[row]
+                                                  : static_cast<const int64_t*>(target)[row];
+    if (at == ignore_index) return -1;
+    if (at >= 0 && at < classes) return at;
+    if (fault) fault->report(at, classes);
+    return -1;
+  }
+  double weight_of(int64_t at) const {
+    if (!weight) return 1;
+    return dtype == DType::f64 ? static_cast<const double*>(weight)[at]
+                               : static_cast<const float*>(weight)[at];
+  }
+  double dy_of(int64_t row) const {
+    const int64_t at = dy_per_row ? row : 0;
+    return dy_factor *
+           (dtype == DType::f64 ? static_cast<const double*>(dy)[at] : static_cast<const float*>(dy)[at]);
+  }
+};
+
+// Rows [first, last): row_loss and lse.
+void cross_entropy_rows(const CrossEntropyJob& job, int64_t first, int64_t last);
+// Rows [first, last): dlogits.
+void cross_entropy_gradient_rows(const CrossEntropyJob& job, int64_t first, int64_t last);
+
+// What a mean divides by: the weights of the targets that count, or the number of rows of probabilities.
+double mean_denominator(const CrossEntropyJob& job, int64_t rows);
+// The reduced loss, or all rows of it, from job.row_loss. Rows are added in order.
+void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction reduction, int64_t rows);
+
+// cross_entropy_rows and its gradient in f64, which has no SIMD code.
+void cross_entropy_rows_f64(const CrossEntropyJob& job, int64_t first, int64_t last);
+void cross_entropy_gradient_rows_f64(const CrossEntropyJob& job, int64_t first, int64_t last);
+
+}  // namespace genesis::cpu

@@ -1,0 +1,42 @@
+// What the parts of the norm kernels tell each other: plain data, fixed for a call. Used by norm*.cpp only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "schema/core/dtype.h"
+
+namespace genesis::cpu {
+
+// Rows of n elements. weight, bias, dweight and dbias are f32 (f64 for f64) and null where there is none.
+struct NormJob {
+  DType dtype = DType::f32;
+  const void* x = nullptr;
+  const void* dy = nullptr;  // gradients only
+  void* y = nullptr;         // or dx
+  const void* weight = nullptr;
+  const void* bias = nullptr;
+  int64_t n = 1;
+  double eps = 0;
+  bool center = false;  // layer_norm; otherwise rms_norm
+  bool stream = false;
+};
+
+// Sums over rows are made block by block and the blocks are added in order: how many there are depends on the
+// shape alone.
+struct RowBlocks {
+  int64_t count, rows_each;
+
+  static RowBlocks of(int64_t rows, int64_t n) {
+    constexpr int64_t kElements = 32 << 10, kMax = 64;
+    const int64_t count =
+        std::clamp(rows * n / kElements, int64_t{1}, std::min(kMax, std::max<int64_t>(rows, 1)));
+    return {count, (rows + count - 1) / count};
+  }
+};
+
+// Rows [first, last) in f64, which has no SIMD code; dweight and dbias gain the sums of these rows.
+void norm_rows_f64(const NormJob& job, int64_t first, int64_t last);
+void norm_gradient_rows_f64(const NormJob& job, int64_t first, int64_t last, double* dweight, double* dbias);
+
+}  // namespace genesis::cpu

@@ -1,0 +1,377 @@
+// Optimizer updates and sums of squares: one pass over memory. Arithmetic is f32 whatever the parameter and
+// gradient are stored as: other dtypes pass through small buffers in the first-level cache.
+#include "backends/cpu/kernels/nn/optimizer.h"
+
+#include "backends/cpu/simd/highway_targets.h"
+#include "schema/core/checked_size.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/nn/optimizer.cpp"
+#include <hwy/foreach_target.h>  // must precede highway.h
+#include <hwy/highway.h>
+
+#include "backends/cpu/kernels/nn/optimizer_rules-inl.h"
+#include "backends/cpu/simd/row_reduce-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE {
+
+constexpr int64_t kChunk = 512;  // elements that pass through the buffers at a time
+
+template <class T>
+void widen(const T* from, int64_t n, float* to) {
+  each_vector(n, [&](int64_t i, auto part) { store(load(from + i, part), to + i, part); });
+}
+
+// Elements [at, at + n) as f32: where they are, or converted into `buffer`.
+const float* as_f32(const void* data, DType dtype, int64_t at, int64_t n, float* buffer) {
+  if (dtype == DType::f32) return static_cast<const float*>(data) + at;
+  if (dtype == DType::f64)
+    for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<float>(static_cast<const double*>(data)[at + i]);
+  else if (dtype == DType::bf16)
+    widen(static_cast<const bf16*>(data) + at, n, buffer);
+  else
+    widen(static_cast<const f16*>(data) + at, n, buffer);
+  return buffer;
+}
+
+template <class T>
+void narrow(const float* from, int64_t n, T* to) {
+  each_vector(n, [&](int64_t i, auto part) { store(load(from + i, part), to + i, part); });
+}
+
+// Where f32 results of elements [at, ...) go before put_back().
+float* room_for(void* data, DType dtype, int64_t at, float* buffer) {
+  return dtype == DType::f32 ? static_cast<float*>(data) + at : buffer;
+}
+void put_back(const float* buffer, DType dtype, int64_t at, int64_t n, void* data) {
+  if (dtype == DType::bf16) narrow(buffer, n, static_cast<bf16*>(data) + at);
+  if (dtype == DType::f16) narrow(buffer, n, static_cast<f16*>(data) + at);
+}
+
+template <bool kM, bool kV>
+void update_chunk(const auto& rule, const UpdateJob& job, int64_t at, int64_t n) {
+  HWY_ALIGN float p_buffer[kChunk], g_buffer[kChunk];
+  const float* p = as_f32(job.p, job.dtype, at, n, p_buffer);
+  const float* g = as_f32(job.g, job.gradient_dtype, at, n, g_buffer);
+  float* p_out = room_for(job.p_out, job.dtype, at, p_buffer);
+  const Vec zero = hn::Zero(kF32);
+  each_vector(n, [&](int64_t i, auto part) {
+    Slot<Number> s{load(p + i, part), load(g + i, part), zero, zero};
+    if constexpr (kM) s.m = load(static_cast<const float*>(job.m) + at + i, part);
+    if constexpr (kV) s.v = load(static_cast<const float*>(job.v) + at + i, part);
+    rule(s);
+    store(s.p.v, p_out + i, part);
+    if constexpr (kM) store(s.m.v, static_cast<float*>(job.m_out) + at + i, part);
+    if constexpr (kV) store(s.v.v, static_cast<float*>(job.v_out) + at + i, part);
+  });
+  put_back(p_buffer, job.dtype, at, n, job.p_out);
+}
+
+double element_of(const void* data, DType dtype, int64_t i) {
+  return dispatch(dtype, [&](auto tag) {
+    return static_cast<double>(static_cast<const typename decltype(tag)::type*>(data)[i]);
+  });
+}
+
+template <bool kM, bool kV>
+void update_f64(const auto& rule, const UpdateJob& job, int64_t at, int64_t n) {
+  for (int64_t i = at; i < at + n; ++i) {
+    Slot<double> s{static_cast<const double*>(job.p)[i], element_of(job.g, job.gradient_dtype, i), 0, 0};
+    if constexpr (kM) s.m = static_cast<const double*>(job.m)[i];
+    if constexpr (kV) s.v = static_cast<const double*>(job.v)[i];
+    rule(s);
+    static_cast<double*>(job.p_out)[i] = s.p;
+    if constexpr (kM) static_cast<double*>(job.m_out)[i] = s.m;
+    if constexpr (kV) static_cast<double*>(job.v_out)[i] = s.v;
+  }
+}
+
+template <template <class> class Rule, bool kM, bool kV>
+void run_rule(const UpdateJob& job, int64_t first, int64_t last) {
+  for (int64_t at = first; at < last; at += kChunk) {
+    const int64_t n = std::min(kChunk, last - at);
+    if (job.dtype == DType::f64)
+      update_f64<kM, kV>(Rule<double>(job), job, at, n);
+    else
+      update_chunk<kM, kV>(Rule<Number>(job), job, at, n);
+  }
+}
+
+// Elements [first, last).
+void update_range(const UpdateJob& job, int64_t first, int64_t last) {
+  if (job.rule == UpdateRule::kAdam) return run_rule<AdamRule, true, true>(job, first, last);
+  if (job.rule == UpdateRule::kLion) return run_rule<LionRule, true, false>(job, first, last);
+  if (job.m) return run_rule<SgdRule, true, false>(job, first, last);
+  run_rule<SgdRule, false, false>(job, first, last);
+}
+
+// Blocks are summed in f32 lanes and added in f64.
+double sum_squares(const void* data, DType dtype, int64_t first, int64_t last) {
+  constexpr int64_t kBlock = 4 * kChunk;
+  HWY_ALIGN float buffer[kBlock];
+  double sum = 0;
+  if (dtype == DType::f64) {
+    for (int64_t i = first; i < last; ++i) sum += std::pow(static_cast<const double*>(data)[i], 2);
+    return sum;
+  }
+  for (int64_t at = first; at < last; at += kBlock) {
+    const int64_t n = std::min(kBlock, last - at);
+    const float* x = as_f32(data, dtype, at, n, buffer);
+    sum += sum_row(n, [&](int64_t i, auto part) {
+      const Vec v = load(x + i, part);
+      return hn::Mul(v, v);
+    });
+  }
+  return sum;
+}
+
+}  // namespace genesis::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+
+#include "backends/cpu/parallel/parallel.h"
+#include "backends/kernel.h"
+#include "schema/core/halves.h"
+#include "schema/ops/nn/optimizer.h"
+
+namespace genesis::cpu {
+
+HWY_EXPORT(update_range);
+HWY_EXPORT(sum_squares);
+
+namespace {
+
+constexpr int64_t kUnit = 4096;           // elements: work is cut at multiples of it
+constexpr int64_t kSumPiece = 256 << 10;  // elements of one partial sum
+
+double real_scalar(const TensorView& x) { return x.dtype == DType::f64 ? *x.as<double>() : *x.as<float>(); }
+double step_of(const TensorView& x) {
+  return static_cast<double>(x.dtype == DType::i64 ? *x.as<int64_t>() : *x.as<int32_t>());
+}
+
+// A step to skip: what goes in comes out. In a plan that updates in place there is nothing to do.
+void keep(const TensorView& from, const TensorView& to) {
+  if (from.data != to.data) std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
+}
+void keep(const KernelContext& c, std::initializer_list<int> inputs) {
+  int output = 0;
+  for (int input : inputs) keep(c.input(input), c.output(output++));
+}
+
+void run_job(const UpdateJob& job) {
+  parallel_rows((job.n + kUnit - 1) / kUnit, kUnit * 20, [&](int64_t first, int64_t last) {
+    HWY_DYNAMIC_DISPATCH(update_range)(job, first * kUnit, std::min(job.n, last * kUnit));
+  });
+}
+
+void set_parameter(UpdateJob& job, const TensorView& p, const TensorView& gradient) {
+  job.dtype = p.dtype;
+  job.gradient_dtype = gradient.dtype;
+  job.p = p.data;
+  job.g = gradient.data;
+  job.n = p.numel();
+}
+
+// The parameter is input 0, its gradient input 1.
+void run_update(const KernelContext& c, UpdateJob& job) {
+  set_parameter(job, c.input(0), c.input(1));
+  job.p_out = c.output(0).data;
+  if (c.outputs.size() > 1) job.m_out = c.output(1).data;
+  if (c.outputs.size() > 2) job.v_out = c.output(2).data;
+  run_job(job);
+}
+
+void sgd_update(const KernelContext& c) {
+  const auto& op = c.attributes<ops::SgdUpdate>();
+  UpdateJob job{.rule = UpdateRule::kSgd, .lr = real_scalar(c.input(2))};
+  if (op.momentum != 0) job.m = c.input(4).data;
+  if (op.has_scale) job.scale = real_scalar(c.inputs.back());
+  if (op.skip_nonfinite && !std::isfinite(job.scale))
+    return op.momentum != 0 ? keep(c, {0, 4}) : keep(c, {0});
+  job.weight_decay = op.weight_decay;
+  job.beta1 = op.momentum;
+  job.dampening = op.dampening;
+  job.nesterov = op.nesterov;
+  job.first_step = step_of(c.input(3)) == 1;
+  run_update(c, job);
+}
+
+// `inputs`: lr, step, [scale].
+template <class Op>
+UpdateJob adam_job(const Op& op, std::span<const TensorView> inputs, bool has_scale) {
+  UpdateJob job{.rule = UpdateRule::kAdam, .lr = real_scalar(inputs[0])};
+  const double step = step_of(inputs[1]);
+  if (has_scale) job.scale = real_scalar(inputs[2]);
+  job.beta1 = op.beta1;
+  job.beta2 = op.beta2;
+  job.eps = op.eps;
+  job.step_size = job.lr / (1 - std::pow(op.beta1, step));
+  job.inverse_root_correction = 1 / std::sqrt(1 - std::pow(op.beta2, step));
+  return job;
+}
+
+void set_adam_decay(UpdateJob& job, bool decoupled, double weight_decay) {
+  job.shrink = decoupled ? 1 - job.lr * weight_decay : 1;
+  job.weight_decay = decoupled ? 0 : weight_decay;
+}
+
+void adam_update(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdate>();
+  UpdateJob job = adam_job(op, c.inputs.subspan(4), c.num_inputs() > 6);
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) return keep(c, {0, 2, 3});
+  set_adam_decay(job, op.decoupled, op.weight_decay);
+  job.m = c.input(2).data;
+  job.v = c.input(3).data;
+  run_update(c, job);
+}
+
+void adam_update_group(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdateGroup>();
+  const int n = op.count(), first = op.first_parameter();
+  UpdateJob job = adam_job(op, c.inputs, op.has_scale);
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) {
+    for (int i = 0; i < 3 * n; ++i) keep(c.input(first + (i < n ? i : n + i)), c.output(i));
+    return;
+  }
+  for (int i = 0; i < n; ++i) {
+    set_parameter(job, c.input(first + i), c.input(first + n + i));
+    set_adam_decay(job, op.decoupled, op.weight_decays[static_cast<size_t>(i)]);
+    job.m = c.input(first + 2 * n + i).data;
+    job.v = c.input(first + 3 * n + i).data;
+    job.p_out = c.output(i).data;
+    job.m_out = c.output(n + i).data;
+    job.v_out = c.output(2 * n + i).data;
+    run_job(job);
+  }
+}
+
+// A parameter in halves, and where its new ones go.
+struct HalvedParameter {
+  const uint16_t *upper, *lower;
+  uint16_t *upper_out, *lower_out;
+};
+
+// Joined, updated and split again a unit at a time.
+void run_halves_job(const UpdateJob& whole, const HalvedParameter& p) {
+  parallel_rows((whole.n + kUnit - 1) / kUnit, kUnit * 20, [&](int64_t first, int64_t last) {
+    alignas(64) float buffer[kUnit];
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t at = unit * kUnit, n = std::min(kUnit, whole.n - at);
+      const auto moved = [at](const void* data, DType dtype) {
+        return static_cast<const std::byte*>(data) + at * static_cast<int64_t>(size_of(dtype));
+      };
+      UpdateJob job = whole;
+      job.p = job.p_out = buffer;
+      job.g = moved(whole.g, whole.gradient_dtype);
+      job.m = moved(whole.m, DType::f32);
+      job.v = moved(whole.v, DType::f32);
+      job.m_out = const_cast<std::byte*>(moved(whole.m_out, DType::f32));
+      job.v_out = const_cast<std::byte*>(moved(whole.v_out, DType::f32));
+      for (int64_t i = 0; i < n; ++i)
+        buffer[i] = std::bit_cast<float>(join_halves({p.upper[at + i], p.lower[at + i]}));
+      HWY_DYNAMIC_DISPATCH(update_range)(job, 0, n);
+      for (int64_t i = 0; i < n; ++i) {
+        const Halves halves = split_halves(std::bit_cast<uint32_t>(buffer[i]));
+        p.upper_out[at + i] = halves.upper;
+        p.lower_out[at + i] = halves.lower;
+      }
+    }
+  });
+}
+
+void adam_update_halves(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdateHalves>();
+  const int halves = op.num_halves(), n = op.num_parameters(), upper = op.first_upper(),
+            gradient = op.first_gradient();
+  UpdateJob job = adam_job(op, c.inputs, op.has_scale);
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) {
+    for (int i = 0; i < 2 * halves + 2 * n; ++i)
+      keep(c.input(upper + (i < 2 * halves ? i : n + i)), c.output(i));
+    return;
+  }
+  int parameter = 0;
+  for (int i = 0; i < halves; ++i) {
+    int64_t at = 0;
+    for (int64_t part = 0; part < op.parts[static_cast<size_t>(i)]; ++part, ++parameter) {
+      const TensorView& g = c.input(gradient + parameter);
+      job.gradient_dtype = g.dtype;
+      job.n = g.numel();
+      set_adam_decay(job, op.decoupled, op.weight_decays[static_cast<size_t>(parameter)]);
+      job.g = g.data;
+      job.m = c.input(gradient + n + parameter).data;
+      job.v = c.input(gradient + 2 * n + parameter).data;
+      job.m_out = c.output(2 * halves + parameter).data;
+      job.v_out = c.output(2 * halves + n + parameter).data;
+      run_halves_job(job, {c.input(upper + i).as<const uint16_t>() + at,
+                           c.input(upper + halves + i).as<const uint16_t>() + at,
+                           c.output(i).as<uint16_t>() + at, c.output(halves + i).as<uint16_t>() + at});
+      at += job.n;
+    }
+  }
+}
+
+void lion_update(const KernelContext& c) {
+  const auto& op = c.attributes<ops::LionUpdate>();
+  UpdateJob job{.rule = UpdateRule::kLion, .m = c.input(2).data, .lr = real_scalar(c.input(3))};
+  if (c.num_inputs() > 4) job.scale = real_scalar(c.input(4));
+  if (op.skip_nonfinite && !std::isfinite(job.scale)) return keep(c, {0, 2});
+  job.shrink = 1 - job.lr * op.weight_decay;
+  job.beta1 = op.beta1;
+  job.beta2 = op.beta2;
+  run_update(c, job);
+}
+
+int64_t sum_pieces(int64_t n) { return (n + kSumPiece - 1) / kSumPiece; }
+
+int64_t sum_squares_scratch(const KernelQuery& query) {
+  int64_t most = 0;
+  for (const TensorType& x : query.inputs) most = std::max(most, sum_pieces(x.numel()));
+  return (CheckedSize(most) * sizeof(double)).value();
+}
+
+double sum_squares_of(const TensorView& x, double* partial) {
+  const int64_t n = x.numel(), pieces = sum_pieces(n);
+  parallel_pieces(pieces, [&](int64_t i) {
+    const int64_t last = std::min(n, (i + 1) * kSumPiece);
+    partial[i] = HWY_DYNAMIC_DISPATCH(sum_squares)(x.data, x.dtype, i * kSumPiece, last);
+  });
+  double sum = 0;
+  for (int64_t i = 0; i < pieces; ++i) sum += partial[i];
+  return sum;
+}
+
+void sum_squares(const KernelContext& c) {
+  double sum = 0;
+  for (const TensorView& x : c.inputs) sum += sum_squares_of(x, reinterpret_cast<double*>(c.scratch));
+  if (c.output().dtype == DType::f64)
+    *c.output().as<double>() = sum;
+  else
+    *c.output().as<float>() = static_cast<float>(sum);
+}
+
+constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = sgd_update}};
+constexpr KernelImpl kAdam[] = {{.name = "one_pass", .run = adam_update}};
+constexpr KernelImpl kAdamGroup[] = {{.name = "one_by_one", .run = adam_update_group}};
+constexpr KernelImpl kAdamHalves[] = {{.name = "one_by_one", .run = adam_update_halves}};
+constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = lion_update}};
+constexpr KernelImpl kSumSquares[] = {
+    {.name = "one_pass", .run = sum_squares, .scratch_bytes = sum_squares_scratch}};
+constexpr OpKernels kKernels[] = {{"sgd_update", kSgd},
+                                  {"adam_update", kAdam},
+                                  {"adam_update_group", kAdamGroup},
+                                  {"adam_update_halves", kAdamHalves},
+                                  {"lion_update", kLion},
+                                  {"sum_squares", kSumSquares}};
+
+}  // namespace
+
+std::span<const OpKernels> optimizer_kernels() { return kKernels; }
+
+}  // namespace genesis::cpu
+#endif

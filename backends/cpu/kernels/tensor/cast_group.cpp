@@ -1,0 +1,48 @@
+// cast_group: many tensors converted, each into its place in a result. A backend that finds starting a step
+// cheap leaves casts alone, so this is plain code; inputs go one after the other, each cut by its shape.
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "backends/kernel.h"
+#include "schema/ops/elementwise/cast.h"
+
+namespace genesis::cpu {
+namespace {
+
+template <class X, class Y>
+void convert(const X* x, Y* y, int64_t n) {
+  parallel_rows(n, sizeof(X) + sizeof(Y), [=](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) y[i] = static_cast<Y>(x[i]);
+  });
+}
+
+template <class Body>
+void with_real(DType dtype, const Body& body) {
+  dispatch(dtype, [&](auto tag) {
+    if constexpr (dtype_of<typename decltype(tag)::type>() <= DType::bf16) body(tag);  // as is_float
+  });
+}
+
+void run(const KernelContext& c) {
+  const auto& op = c.attributes<ops::CastGroup>();
+  with_real(op.dtype, [&](auto to) {
+    using Y = typename decltype(to)::type;
+    int input = 0;
+    for (size_t i = 0; i < op.parts.size(); ++i) {
+      Y* y = c.outputs[i].as<Y>();
+      for (int64_t part = 0; part < op.parts[i]; ++part) {
+        const TensorView& x = c.input(input++);
+        with_real(x.dtype, [&](auto from) { convert(x.as<typename decltype(from)::type>(), y, x.numel()); });
+        y += x.numel();
+      }
+    }
+  });
+}
+
+constexpr KernelImpl kCastGroup[] = {{.name = "one_by_one", .run = run}};
+constexpr OpKernels kKernels[] = {{"cast_group", kCastGroup}};
+
+}  // namespace
+
+std::span<const OpKernels> cast_group_kernels() { return kKernels; }
+
+}  // namespace genesis::cpu

@@ -1,0 +1,52 @@
+// Expand, permute, flip, roll: strided copies. Triangles: rows of which a part stays.
+#include "schema/ops/tensor/layout.h"
+
+#include <cstring>
+
+#include "backends/common/moves/move_rules.h"
+#include "backends/cpu/moves/run_moves.h"
+#include "backends/cpu/parallel/parallel.h"
+
+namespace genesis::cpu {
+namespace {
+
+// Keeps elements [first, last) of a row and clears the rest.
+void keep_part(std::byte* to, const std::byte* from, int64_t first, int64_t last, int64_t n,
+               int64_t element) {
+  const auto bytes = [&](int64_t count) { return static_cast<size_t>(count * element); };
+  std::memset(to, 0, bytes(first));
+  if (to != from) std::memcpy(to + first * element, from + first * element, bytes(last - first));
+  std::memset(to + last * element, 0, bytes(n - last));
+}
+
+template <bool kLower>
+void run_triangle(const KernelContext& c) {
+  const TensorView& x = c.input(0);
+  const int64_t diagonal = c.attributes<ops::Triangle>().diagonal;
+  const int64_t n = x.dim(-1), m = x.dim(-2), element = static_cast<int64_t>(size_of(x.dtype));
+  if (x.numel() == 0) return;
+  parallel_rows(x.numel() / n, n * element, [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      // Columns up to row + diagonal are the lower part; the sum stays small for any diagonal.
+      const int64_t reach = std::clamp(diagonal, -m - 1, n + 1) + row % m;
+      const int64_t cut = std::clamp<int64_t>(kLower ? reach + 1 : reach, 0, n);
+      keep_part(c.output().as<std::byte>() + row * n * element, x.as<std::byte>() + row * n * element,
+                kLower ? 0 : cut, kLower ? cut : n, n, element);
+    }
+  });
+}
+
+constexpr KernelImpl kExpand[] = {{.name = "strided", .run = run_moves, .prepare = prepare_expand}};
+constexpr KernelImpl kPermute[] = {{.name = "strided", .run = run_moves, .prepare = prepare_permute}};
+constexpr KernelImpl kFlip[] = {{.name = "strided", .run = run_moves, .prepare = prepare_flip}};
+constexpr KernelImpl kRoll[] = {{.name = "strided", .run = run_moves, .prepare = prepare_roll}};
+constexpr KernelImpl kTril[] = {{.name = "rows", .run = run_triangle<true>}};
+constexpr KernelImpl kTriu[] = {{.name = "rows", .run = run_triangle<false>}};
+constexpr OpKernels kKernels[] = {{"expand", kExpand}, {"permute", kPermute}, {"flip", kFlip},
+                                  {"roll", kRoll},     {"tril", kTril},       {"triu", kTriu}};
+
+}  // namespace
+
+std::span<const OpKernels> layout_kernels() { return kKernels; }
+
+}  // namespace genesis::cpu

@@ -1,0 +1,173 @@
+#include "backends/cpu/moves/run_moves.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/moves/transpose.h"
+#include "backends/cpu/parallel/parallel.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kPieceBytes = 256 << 10;  // of one task
+constexpr int64_t kTile = 256;              // rows and columns of one tile of a transpose
+constexpr int64_t kStreamRow = 4096;        // bytes of a row; shorter ones measured no better than memcpy
+constexpr int64_t kStreamBytes = 16 << 20;  // results from here on leave the caches anyway
+
+// An element of so many bytes, at any address: a view may begin anywhere in its buffer.
+template <class Word>
+struct [[gnu::packed]] Unaligned {
+  Word bits;
+};
+struct Word16 {
+  uint64_t low, high;
+};
+
+template <class F>
+void with_element(int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(Unaligned<uint16_t>{});
+    case 4:
+      return f(Unaligned<uint32_t>{});
+    case 8:
+      return f(Unaligned<uint64_t>{});
+    default:
+      return f(Unaligned<Word16>{});
+  }
+}
+
+template <class T>
+void copy_row(T* to, int64_t to_stride, const T* from, int64_t stride, int64_t n) {
+  if (to_stride != 1) {
+    for (int64_t i = 0; i < n; ++i) to[i * to_stride] = from[i * stride];
+  } else if (stride == 1) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+  } else if (stride == 0) {
+    std::fill_n(to, n, *from);
+  } else if (stride == -1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+  }
+}
+
+// Walks the outer axes as an odometer, from a flat index on.
+struct Walker {
+  const StridedCopy& copy;
+  int axes;  // how many leading axes are walked
+  std::array<int64_t, kMaxRank> at{};
+  int64_t to = 0, from = 0;
+
+  Walker(const StridedCopy& c, int count, int64_t flat) : copy(c), axes(count) {
+    for (int i = axes - 1; i >= 0; --i) {
+      const auto k = static_cast<size_t>(i);
+      at[k] = flat % copy.dims[k];
+      flat /= copy.dims[k];
+      to += at[k] * copy.to[k];
+      from += at[k] * copy.from[k];
+    }
+  }
+  void next() {
+    for (int i = axes - 1; i >= 0; --i) {
+      const auto k = static_cast<size_t>(i);
+      to += copy.to[k];
+      from += copy.from[k];
+      if (++at[k] < copy.dims[k]) return;
+      to -= at[k] * copy.to[k];
+      from -= at[k] * copy.from[k];
+      at[k] = 0;
+    }
+  }
+};
+
+int64_t product(const StridedCopy& copy, int axes) {
+  int64_t n = 1;
+  for (int i = 0; i < axes; ++i) n *= copy.dims[static_cast<size_t>(i)];
+  return n;
+}
+
+template <class T>
+void copy_rows(const StridedCopy& c, T* to, const T* from) {
+  if (c.rank == 0) return void(*to = *from);
+  const auto last = static_cast<size_t>(c.rank - 1);
+  const int64_t rows = product(c, c.rank - 1), n = c.dims[last], stride = c.from[last];
+  const auto elements = static_cast<int64_t>(kPieceBytes / sizeof(T));
+  const int64_t pieces = n > 2 * elements ? (n + elements - 1) / elements : 1;  // of one row
+  const int64_t piece = pieces == 1 ? n : elements;
+  const bool stream = c.to[last] == 1 && stride == 1 && n * int64_t{sizeof(T)} >= kStreamRow &&
+                      rows * n * int64_t{sizeof(T)} >= kStreamBytes;
+  parallel_rows(rows * pieces, piece * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
+    Walker walker(c, c.rank - 1, first / pieces);
+    for (int64_t i = first; i < end; ++i) {
+      const int64_t start = i % pieces * piece, length = std::min(piece, n - start);
+      if (stream)
+        stream_copy(to + walker.to + start, from + walker.from + start, length * int64_t{sizeof(T)});
+      else
+        copy_row(to + walker.to + start * c.to[last], c.to[last], from + walker.from + start * stride, stride,
+                 length);
+      if (i % pieces == pieces - 1) walker.next();
+    }
+    if (stream) flush_stream();
+  });
+}
+
+// The last axis of the target against the contiguous axis of the source, by square tiles.
+template <class T>
+void copy_transposed(const StridedCopy& c, T* to, const T* from) {
+  StridedCopy outer = c;  // the axes besides those two
+  const auto wide = static_cast<size_t>(c.transposed), last = static_cast<size_t>(c.rank - 1);
+  for (size_t i = wide; i + 1 < last; ++i) {
+    outer.dims[i] = c.dims[i + 1], outer.to[i] = c.to[i + 1], outer.from[i] = c.from[i + 1];
+  }
+  const int64_t columns = c.dims[wide], rows = c.dims[last];  // of the source, seen as a matrix
+  const int64_t row_tiles = (rows + kTile - 1) / kTile, column_tiles = (columns + kTile - 1) / kTile;
+  const int64_t tiles = row_tiles * column_tiles, matrices = product(outer, c.rank - 2);
+  const int64_t tile_bytes = std::min(rows, kTile) * std::min(columns, kTile) * int64_t{sizeof(T)};
+  const bool stream = matrices * rows * columns * int64_t{sizeof(T)} >= kStreamBytes;
+  parallel_rows(matrices * tiles, tile_bytes, [&](int64_t first, int64_t end) {
+    Walker walker(outer, c.rank - 2, first / tiles);
+    for (int64_t i = first; i < end; ++i) {
+      const int64_t row = i % tiles / column_tiles * kTile, column = i % tiles % column_tiles * kTile;
+      transpose_tile(to + walker.to + column * c.to[wide] + row, c.to[wide],
+                     from + walker.from + row * c.from[last] + column, c.from[last],
+                     std::min(kTile, rows - row), std::min(kTile, columns - column), sizeof(T), stream);
+      if (i % tiles == tiles - 1) walker.next();
+    }
+  });
+}
+
+}  // namespace
+
+void run_strided_copy(const StridedCopy& c, void* to, const void* from) {
+  if (c.empty) return;
+  with_element(c.element, [&]<class T>(T) {
+    T* target = reinterpret_cast<T*>(static_cast<std::byte*>(to) + c.to_offset);
+    const T* source = reinterpret_cast<const T*>(static_cast<const std::byte*>(from) + c.from_offset);
+    if constexpr (sizeof(T) <= 8)
+      if (c.transposed >= 0) return copy_transposed(c, target, source);
+    copy_rows(c, target, source);
+  });
+}
+
+void run_moves(const KernelContext& c) {
+  const auto& prepared = c.prepared<Moves>();
+  for (const Moves::Move& move : prepared.moves) {
+    const void* from = move.input == Moves::kPattern ? prepared.pattern.data() : c.input(move.input).data;
+    run_strided_copy(move.copy, c.output(move.output).data, from);
+  }
+}
+
+void fill_elements(void* to, const void* value, int64_t element, int64_t count) {
+  with_element(element, [&]<class T>(T) {
+    T pattern;
+    std::memcpy(&pattern, value, sizeof(T));
+    parallel_ranges(count, static_cast<int64_t>(kInlineBytes / sizeof(T)), [&](int64_t first, int64_t end) {
+      std::fill(static_cast<T*>(to) + first, static_cast<T*>(to) + end, pattern);
+    });
+  });
+}
+
+}  // namespace genesis::cpu

@@ -1,0 +1,47 @@
+// Splitting work among threads by its shape alone, so that results never depend on the number of threads.
+// Used by the row kernels; small work runs on the calling thread without touching TBB.
+#pragma once
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/parallel/task_edges.h"
+
+namespace genesis::cpu {
+
+inline constexpr int64_t kInlineBytes = 64 << 10;  // memory that one thread moves sooner than others wake up
+
+// body(first, last) over ranges of at least `grain` indices whose results do not depend on each other.
+template <class Body>
+void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
+  if (count <= 0) return;
+  if (count <= grain) return body(int64_t{0}, count);
+  TaskEdges edges;
+  tbb::parallel_for(
+      tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(grain)),
+      edges.around([&](const tbb::blocked_range<int64_t>& range) { body(range.begin(), range.end()); }));
+}
+
+// The same for rows that move `row_bytes` each.
+template <class Body>
+void parallel_rows(int64_t rows, int64_t row_bytes, const Body& body) {
+  parallel_ranges(rows, std::max<int64_t>(1, kInlineBytes / std::max<int64_t>(1, row_bytes)), body);
+}
+
+// body(i) for each of `count` pieces, each a task of its own.
+template <class Body>
+void parallel_pieces(int64_t count, const Body& body) {
+  if (count == 1) return body(int64_t{0});
+  TaskEdges edges;
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, count),
+                    edges.around([&](const tbb::blocked_range<int64_t>& range) {
+                      for (int64_t i = range.begin(); i < range.end(); ++i) body(i);
+                    }),
+                    tbb::simple_partitioner());
+}
+
+}  // namespace genesis::cpu

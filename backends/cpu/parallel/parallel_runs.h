@@ -1,0 +1,58 @@
+// Work on memory that is read from end to end: every thread takes a run of neighbouring pieces, so that what
+// it reads stays a few long streams, then helps the others. Used by gemm_dots.cpp. Who runs a piece never
+// changes its result; pieces are cut by shape.
+#pragma once
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "backends/cpu/parallel/task_edges.h"
+
+namespace genesis::cpu {
+
+// Pieces [begin, end) that nobody has taken yet.
+struct alignas(64) PieceRun {
+  std::atomic<int64_t> begin{0};
+  int64_t end = 0;
+};
+
+// body(i) for each of `count` pieces.
+template <class Body>
+void parallel_runs(int64_t count, const Body& body) {
+  constexpr int kMaxRuns = 64;
+  const int runs =
+      static_cast<int>(std::min<int64_t>(count, std::min(kMaxRuns, tbb::this_task_arena::max_concurrency())));
+  if (runs <= 1) {
+    for (int64_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+  PieceRun pieces[kMaxRuns];
+  for (int r = 0; r < runs; ++r) {
+    pieces[r].begin.store(count * r / runs, std::memory_order_relaxed);
+    pieces[r].end = count * (r + 1) / runs;
+  }
+  // A thread begins with the same run every time: in a chain of products it goes on where its caches are
+  // warm.
+  const auto work = [&] {
+    const int own = std::max(0, tbb::this_task_arena::current_thread_index()) % runs;
+    for (int r = 0; r < runs; ++r) {
+      PieceRun& run = pieces[(own + r) % runs];
+      for (;;) {
+        const int64_t piece = run.begin.fetch_add(1, std::memory_order_relaxed);
+        if (piece >= run.end) break;
+        body(piece);
+      }
+    }
+  };
+  TaskEdges edges;
+  tbb::parallel_for(tbb::blocked_range<int>(0, runs, 1),
+                    edges.around([&](const tbb::blocked_range<int>&) { work(); }), tbb::simple_partitioner());
+}
+
+}  // namespace genesis::cpu

@@ -1,0 +1,89 @@
+// Vectors of f32 as numbers: VFloat and VMask carry the operators and words that schema/ops/elementwise/formulas.h is
+// written with. Included once per Highway target (by a file that includes itself through foreach_target.h),
+// so everything stands in a namespace `simd` inside the one named after the target. No element depends on its
+// neighbours.
+#if defined(GENESIS_BACKENDS_CPU_SIMD_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GENESIS_BACKENDS_CPU_SIMD_H_
+#undef GENESIS_BACKENDS_CPU_SIMD_H_
+#else
+#define GENESIS_BACKENDS_CPU_SIMD_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace genesis::cpu::HWY_NAMESPACE::simd {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using FloatTag = hn::ScalableTag<float>;
+using IntTag = hn::RebindToSigned<FloatTag>;
+using BitsTag = hn::RebindToUnsigned<FloatTag>;
+using ByteTag = hn::Rebind<uint8_t, FloatTag>;  // as many bytes as a vector has floats
+using HalfTag = hn::Rebind<uint16_t, FloatTag>;
+constexpr FloatTag kFloat;
+constexpr IntTag kInt;
+
+HWY_INLINE constexpr size_t lanes() { return hn::MaxLanes(FloatTag()); }
+
+struct VFloat {
+  hn::Vec<FloatTag> v;
+  HWY_INLINE VFloat(hn::Vec<FloatTag> vector) : v(vector) {}
+  HWY_INLINE explicit VFloat(double x) : v(hn::Set(kFloat, static_cast<float>(x))) {}
+};
+struct VMask {
+  hn::Mask<FloatTag> m;
+};
+using VInt = hn::Vec<IntTag>;
+
+HWY_INLINE VFloat operator+(VFloat a, VFloat b) { return hn::Add(a.v, b.v); }
+HWY_INLINE VFloat operator-(VFloat a, VFloat b) { return hn::Sub(a.v, b.v); }
+HWY_INLINE VFloat operator*(VFloat a, VFloat b) { return hn::Mul(a.v, b.v); }
+HWY_INLINE VFloat operator/(VFloat a, VFloat b) { return hn::Div(a.v, b.v); }
+HWY_INLINE VFloat operator-(VFloat a) { return hn::Neg(a.v); }
+HWY_INLINE VMask operator==(VFloat a, VFloat b) { return {hn::Eq(a.v, b.v)}; }
+// Highway 1.0.3 compares ordered: its Ne(NaN, NaN) is false.
+HWY_INLINE VMask operator!=(VFloat a, VFloat b) { return {hn::Not(hn::Eq(a.v, b.v))}; }
+HWY_INLINE VMask operator<(VFloat a, VFloat b) { return {hn::Lt(a.v, b.v)}; }
+HWY_INLINE VMask operator<=(VFloat a, VFloat b) { return {hn::Le(a.v, b.v)}; }
+HWY_INLINE VMask operator>(VFloat a, VFloat b) { return {hn::Gt(a.v, b.v)}; }
+HWY_INLINE VMask operator>=(VFloat a, VFloat b) { return {hn::Ge(a.v, b.v)}; }
+HWY_INLINE VFloat select(VMask m, VFloat a, VFloat b) { return hn::IfThenElse(m.m, a.v, b.v); }
+HWY_INLINE VFloat fma(VFloat a, VFloat b, VFloat c) { return hn::MulAdd(a.v, b.v, c.v); }
+HWY_INLINE VFloat abs(VFloat a) { return hn::Abs(a.v); }
+HWY_INLINE VFloat floor(VFloat a) { return hn::Floor(a.v); }
+HWY_INLINE VFloat ceil(VFloat a) { return hn::Ceil(a.v); }
+HWY_INLINE VFloat round(VFloat a) { return hn::Round(a.v); }
+HWY_INLINE VFloat sqrt(VFloat a) { return hn::Sqrt(a.v); }
+HWY_INLINE VFloat copysign(VFloat magnitude, VFloat sign) { return hn::CopySign(magnitude.v, sign.v); }
+
+HWY_INLINE VFloat load(const float* p) { return hn::LoadU(kFloat, p); }
+HWY_INLINE void store(VFloat x, float* p) { hn::StoreU(x.v, kFloat, p); }
+HWY_INLINE VMask load(const uint8_t* p) {  // 0 or 1 per element
+  return {hn::RebindMask(kFloat, hn::Ne(hn::PromoteTo(kInt, hn::LoadU(ByteTag(), p)), hn::Zero(kInt)))};
+}
+HWY_INLINE void store(VMask x, uint8_t* p) {
+  const VInt ones = hn::IfThenElseZero(hn::RebindMask(kInt, x.m), hn::Set(kInt, 1));
+  hn::StoreU(hn::DemoteTo(ByteTag(), ones), ByteTag(), p);
+}
+
+// The first `count` < lanes() elements; the rest of a loaded vector is 0.
+template <class T>
+HWY_INLINE auto load_some(const T* p, size_t count) {
+  alignas(64) T buffer[lanes()] = {};
+  std::memcpy(buffer, p, count * sizeof(T));
+  return load(buffer);
+}
+template <class V, class T>
+HWY_INLINE void store_some(V x, T* p, size_t count) {
+  alignas(64) T buffer[lanes()];
+  store(x, buffer);
+  std::memcpy(p, buffer, count * sizeof(T));
+}
+
+}  // namespace genesis::cpu::HWY_NAMESPACE::simd
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,72 @@
+// One attention on the device: its sizes, where its heads lie, and the ways to compute it. Used by
+// kernels/attention.cpp. The ways differ in speed alone; attention_plain.cu takes every dtype, layout and
+// mask.
+#pragma once
+
+#include "backends/cuda/runtime/launch.h"
+#include "schema/ops/nn/attention.h"
+
+namespace genesis::cuda {
+
+// Steps in elements along batch, heads and time; a row of a head is dense.
+struct HeadSteps {
+  int64_t batch = 0, head = 0, row = 0;
+};
+
+// Passed to kernels by value.
+struct AttentionShape {
+  DType dtype = DType::f32;
+  int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
+  int64_t size = 0, v_size = 0;  // of a row of q and k, and of v and y
+  double scale = 1;
+  bool causal = false, has_mask = false, has_key_length = false, heads_first = false;
+  bool packed = false, gradient = false;  // packed: one tensor holds q, k and v
+  HeadSteps q, k, v, y;                   // gradients lie as what they are gradients of
+  DType mask_dtype = DType::boolean;
+  int64_t mask_steps[4] = {};  // along batch, head, query, key; 0 where broadcast
+  int first_optional = 3;      // input number of the mask, or of key_length without one
+
+  int64_t rows() const { return batch * heads * queries; }  // of y
+};
+
+// Of an `attention` or `attention_grad` node.
+AttentionShape attention_shape(const KernelQuery& query);
+
+struct AttentionData {
+  const void *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr;
+  const int64_t* key_length = nullptr;
+  void *y = nullptr, *lse = nullptr;  // lse may be null in a forward pass
+  const void* dy = nullptr;
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  std::byte* scratch = nullptr;
+  cudaStream_t stream = nullptr;
+  bool early = false;  // as launch.h has it
+  FaultReport fault;
+};
+
+AttentionData forward_data(const AttentionShape& shape, const KernelContext& c);
+AttentionData backward_data(const AttentionShape& shape, const KernelContext& c);
+
+// Tiles in shared memory, one pass over the keys with running maxima and sums.
+std::optional<std::string> plain_attention_declines(const AttentionShape& shape);
+void run_plain_attention(const AttentionShape& shape, const AttentionData& data);
+int64_t plain_gradient_scratch(const AttentionShape& shape);
+void run_plain_gradient(const AttentionShape& shape, const AttentionData& data);
+
+// The gradient in bf16 with heads of 64 on Hopper chips (attention_gradient.h). has_ asks the current device
+// and comes before the first run, which is false when it could not start. Declining asks no GPU.
+std::optional<std::string> hopper_gradient_declines(const AttentionShape& shape);
+int64_t hopper_gradient_scratch(const AttentionShape& shape);
+bool has_hopper_gradient();
+bool run_hopper_gradient(const AttentionShape& shape, const AttentionData& data, const KernelContext& c);
+
+// Few queries against many keys: the keys are split among blocks, by shape, and the parts merged in order.
+std::optional<std::string> split_attention_declines(const AttentionShape& shape);
+int64_t split_attention_scratch(const AttentionShape& shape);
+void run_split_attention(const AttentionShape& shape, const AttentionData& data);
+
+// The lengths of queries and keys of every entry of the batch, as a library reads them.
+void write_attention_lengths(const AttentionShape& shape, const AttentionData& data, int32_t* queries,
+                             int32_t* keys);
+
+}  // namespace genesis::cuda

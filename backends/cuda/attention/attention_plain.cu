@@ -1,0 +1,373 @@
+// Attention and its gradient for every dtype, head size, layout and mask, with f32 (f64) arithmetic. A block
+// has 8 warps with R rows each, kept in shared memory; the other side passes by in tiles of 32 rows, one per
+// lane, cut into chunks of 64 features. Scores never reach memory. Every sum has one order: the gradient's
+// keys and queries are separate passes rather than atomic additions.
+#include "backends/cuda/attention/attention_sight.h"
+#include "schema/core/checked_size.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kWarps = 8, kLanes = 32, kAll = kWarps * kLanes, kChunk = 64, kChunkRow = kChunk + 1;
+constexpr int64_t kMaxShared = 160 * 1024;   // of a block, on every chip from Ampere's first on
+constexpr int64_t kGoodShared = 100 * 1024;  // beyond, fewer rows per block run better
+
+// Rows of one head: element (i, d) lies at data[i * step + d].
+template <class T>
+struct Rows {
+  const T* data;
+  int64_t step;
+};
+
+template <class T>
+__device__ Rows<T> head(const void* data, const HeadSteps& steps, int64_t b, int64_t h) {
+  return {static_cast<const T*>(data) + b * steps.batch + h * steps.head, steps.row};
+}
+
+// chunk[j][d] = from[first + j][c + d], zero outside `end` rows and `size` features.
+template <class T, class W>
+__device__ void load_chunk(const Rows<T>& from, int64_t first, int64_t end, int64_t c, int64_t size,
+                           W* chunk) {
+  __syncthreads();
+  for (int i = threadIdx.x; i < kLanes * kChunk; i += kAll) {
+    const int j = i / kChunk, d = i % kChunk;
+    const bool inside = first + j < end && c + d < size;
+    chunk[j * kChunkRow + d] = inside ? widen(from.data[(first + j) * from.step + c + d]) : W(0);
+  }
+  __syncthreads();
+}
+
+// tile[r][d] = from[first + r][d] of all the block's rows.
+template <class T, class W>
+__device__ void load_tile(const Rows<T>& from, int64_t first, int64_t end, int rows, int64_t size, W* tile) {
+  for (int64_t i = threadIdx.x; i < rows * size; i += kAll) {
+    const int64_t r = i / size;
+    tile[i] = first + r < end ? widen(from.data[(first + r) * from.step + i % size]) : W(0);
+  }
+}
+
+template <class W>
+__device__ void clear_tile(W* tile, int64_t n) {
+  for (int64_t i = threadIdx.x; i < n; i += kAll) tile[i] = W(0);
+}
+
+// sums[r] = (row r of this warp's tile) . (row first + lane of the other side)
+template <class T, class W, int R>
+__device__ void dots(const W* mine, int64_t size, const Rows<T>& other, int64_t first, int64_t end, W* chunk,
+                     W (&sums)[R]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) sums[r] = W(0);
+  const W* row = chunk + threadIdx.x % kLanes * kChunkRow;
+  for (int64_t c = 0; c < size; c += kChunk) {
+    load_chunk(other, first, end, c, size, chunk);
+    const int n = static_cast<int>(min(int64_t{kChunk}, size - c));
+#pragma unroll 4
+    for (int d = 0; d < n; ++d) {
+      const W x = row[d];
+#pragma unroll
+      for (int r = 0; r < R; ++r) sums[r] += mine[r * size + c + d] * x;
+    }
+  }
+}
+
+// mine[r] = mine[r] * keep[r] + sum over j of weights[r][j] (row first + j of the other side)
+template <class T, class W, int R>
+__device__ void accumulate(W* mine, int64_t size, const W* weights, const W (&keep)[R], const Rows<T>& other,
+                           int64_t first, int64_t end, W* chunk) {
+  for (int64_t c = 0; c < size; c += kChunk) {
+    load_chunk(other, first, end, c, size, chunk);
+    const int n = static_cast<int>(min(int64_t{kChunk}, size - c));
+    for (int d = threadIdx.x % kLanes; d < n; d += kLanes) {
+      W sums[R];
+#pragma unroll
+      for (int r = 0; r < R; ++r) sums[r] = mine[r * size + c + d] * keep[r];
+#pragma unroll 4
+      for (int j = 0; j < kLanes; ++j) {
+        const W x = chunk[j * kChunkRow + d];
+#pragma unroll
+        for (int r = 0; r < R; ++r) sums[r] += weights[r * kLanes + j] * x;
+      }
+#pragma unroll
+      for (int r = 0; r < R; ++r) mine[r * size + c + d] = sums[r];
+    }
+  }
+}
+
+template <class W>
+__device__ W warp_sum(W x) {
+#pragma unroll
+  for (int far = kLanes / 2; far > 0; far /= 2) x += __shfl_xor_sync(0xffffffffu, x, far);
+  return x;
+}
+
+template <class W>
+__device__ W warp_max(W x) {
+#pragma unroll
+  for (int far = kLanes / 2; far > 0; far /= 2) x = maximum(x, __shfl_xor_sync(0xffffffffu, x, far));
+  return x;
+}
+
+template <class W>
+__device__ W* shared_memory() {
+  extern __shared__ double shared[];
+  return reinterpret_cast<W*>(shared);
+}
+
+// Which head and rows a block has; the last rows, which see the most, go first.
+struct Place {
+  int64_t b, h, row0;
+};
+__device__ Place place_of(int64_t heads, int64_t parts, int rows) {
+  const int64_t i = blockIdx.x, part = parts - 1 - i % parts;
+  return {i / parts / heads, i / parts % heads, part * rows};
+}
+
+template <class T, int R>
+__global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData data, int64_t parts) {
+  using W = wide_t<T>;
+  constexpr int kRows = kWarps * R;
+  W *q_tile = shared_memory<W>(), *y_tile = q_tile + kRows * s.size, *chunk = y_tile + kRows * s.v_size,
+    *weights = chunk + kLanes * kChunkRow;
+  const auto [b, h, row0] = place_of(s.heads, parts, kRows);
+  const int64_t count = key_count(s, data), key_head = h / (s.heads / s.key_heads);
+  const auto q = head<T>(data.q, s.q, b, h), k = head<T>(data.k, s.k, b, key_head),
+             v = head<T>(data.v, s.v, b, key_head);
+  const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  load_tile(q, row0, s.queries, kRows, s.size, q_tile);
+  clear_tile(y_tile, kRows * s.v_size);
+  W *my_q = q_tile + warp * R * s.size, *my_y = y_tile + warp * R * s.v_size,
+    *my_weights = weights + warp * R * kLanes;
+  W top[R], sum[R], keep[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) top[r] = W(-INFINITY), sum[r] = W(0);
+  const int64_t end = sight_end(s, count, min(row0 + kRows, s.queries) - 1);
+  for (int64_t j0 = 0; j0 < end; j0 += kLanes) {
+    W scores[R];
+    dots(my_q, s.size, k, j0, count, chunk, scores);
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int64_t i = row0 + warp * R + r;
+      const W x = score_of(s, data, scores[r], b, h, i, j0 + lane, sight_end(s, count, i));
+      const W higher = maximum(top[r], warp_max(x));
+      const bool blind = higher == W(-INFINITY);
+      const W p = blind ? W(0) : exp(x - higher);
+      keep[r] = blind ? W(1) : exp(top[r] - higher);
+      sum[r] = sum[r] * keep[r] + warp_sum(p);
+      top[r] = higher;
+      my_weights[r * kLanes + lane] = p;
+    }
+    accumulate(my_y, s.v_size, my_weights, keep, v, j0, count, chunk);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const int64_t i = row0 + warp * R + r;
+    if (i >= s.queries) continue;
+    const bool blind = top[r] == W(-INFINITY);
+    T* y = static_cast<T*>(data.y) + b * s.y.batch + h * s.y.head + i * s.y.row;
+    for (int64_t d = lane; d < s.v_size; d += kLanes)
+      y[d] = narrow<T>(blind ? W(0) : my_y[r * s.v_size + d] / sum[r]);
+    if (data.lse && lane == 0)
+      static_cast<W*>(data.lse)[(b * s.heads + h) * s.queries + i] = blind ? top[r] : top[r] + log(sum[r]);
+  }
+}
+
+// delta = dy . y of each row of queries: what softmax's gradient takes off.
+template <class T>
+__global__ void __launch_bounds__(kAll) row_products(AttentionShape s, AttentionData data, wide_t<T>* delta) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kLanes;
+  if (row >= s.batch * s.heads * s.queries) return;
+  const int64_t i = row % s.queries, h = row / s.queries % s.heads, b = row / s.queries / s.heads;
+  const auto y = head<T>(data.y, s.y, b, h), dy = head<T>(data.dy, s.y, b, h);
+  wide_t<T> sum = 0;
+  for (int64_t d = threadIdx.x % kLanes; d < s.v_size; d += kLanes)
+    sum += widen(dy.data[i * dy.step + d]) * widen(y.data[i * y.step + d]);
+  sum = warp_sum(sum);
+  if (threadIdx.x % kLanes == 0) delta[row] = sum;
+}
+
+// The softmax weight and its score's gradient (times scale) of one query and key.
+template <class W>
+struct Slope {
+  W p, ds;
+};
+template <class W>
+__device__ Slope<W> slope_of(const AttentionShape& s, W score, W lse, W dp, W delta) {
+  const W p = lse == W(-INFINITY) ? W(0) : exp(score - lse);
+  return {p, p == W(0) ? W(0) : p * (dp - delta) * static_cast<W>(s.scale)};
+}
+
+template <class T, int R>
+__global__ void __launch_bounds__(kAll)
+    query_gradient(AttentionShape s, AttentionData data, const wide_t<T>* delta, int64_t parts) {
+  using W = wide_t<T>;
+  constexpr int kRows = kWarps * R;
+  W *q_tile = shared_memory<W>(), *dq_tile = q_tile + kRows * s.size, *dy_tile = dq_tile + kRows * s.size,
+    *chunk = dy_tile + kRows * s.v_size, *weights = chunk + kLanes * kChunkRow;
+  const auto [b, h, row0] = place_of(s.heads, parts, kRows);
+  const int64_t count = key_count(s, data), key_head = h / (s.heads / s.key_heads);
+  const auto k = head<T>(data.k, s.k, b, key_head), v = head<T>(data.v, s.v, b, key_head);
+  const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  load_tile(head<T>(data.q, s.q, b, h), row0, s.queries, kRows, s.size, q_tile);
+  load_tile(head<T>(data.dy, s.y, b, h), row0, s.queries, kRows, s.v_size, dy_tile);
+  clear_tile(dq_tile, kRows * s.size);
+  W *my_dq = dq_tile + warp * R * s.size, *my_weights = weights + warp * R * kLanes;
+  const int64_t end = sight_end(s, count, min(row0 + kRows, s.queries) - 1);
+  const int64_t statistics = (b * s.heads + h) * s.queries;
+  W keep[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) keep[r] = W(1);
+  for (int64_t j0 = 0; j0 < end; j0 += kLanes) {
+    W scores[R], dp[R];
+    dots(q_tile + warp * R * s.size, s.size, k, j0, count, chunk, scores);
+    dots(dy_tile + warp * R * s.v_size, s.v_size, v, j0, count, chunk, dp);
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int64_t i = min(row0 + warp * R + r, s.queries - 1);
+      const W score = score_of(s, data, scores[r], b, h, i, j0 + lane, sight_end(s, count, i));
+      const W lse = static_cast<const W*>(data.lse)[statistics + i];
+      my_weights[r * kLanes + lane] = slope_of(s, score, lse, dp[r], delta[statistics + i]).ds;
+    }
+    accumulate(my_dq, s.size, my_weights, keep, k, j0, count, chunk);
+  }
+  __syncthreads();
+  for (int r = 0; r < R; ++r) {
+    const int64_t i = row0 + warp * R + r;
+    if (i >= s.queries) continue;
+    T* dq = static_cast<T*>(data.dq) + b * s.q.batch + h * s.q.head + i * s.q.row;
+    for (int64_t d = lane; d < s.size; d += kLanes) dq[d] = narrow<T>(my_dq[r * s.size + d]);
+  }
+}
+
+template <class T, int R>
+__global__ void __launch_bounds__(kAll)
+    key_gradient(AttentionShape s, AttentionData data, const wide_t<T>* delta, int64_t parts) {
+  using W = wide_t<T>;
+  constexpr int kRows = kWarps * R;
+  W *k_tile = shared_memory<W>(), *dk_tile = k_tile + kRows * s.size, *v_tile = dk_tile + kRows * s.size,
+    *dv_tile = v_tile + kRows * s.v_size, *chunk = dv_tile + kRows * s.v_size,
+    *p_weights = chunk + kLanes * kChunkRow, *ds_weights = p_weights + kRows * kLanes;
+  const auto [b, key_head, row0] = place_of(s.key_heads, parts, kRows);
+  const int64_t count = key_count(s, data), group = s.heads / s.key_heads;
+  const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  load_tile(head<T>(data.k, s.k, b, key_head), row0, count, kRows, s.size, k_tile);
+  load_tile(head<T>(data.v, s.v, b, key_head), row0, count, kRows, s.v_size, v_tile);
+  clear_tile(dk_tile, kRows * s.size);
+  clear_tile(dv_tile, kRows * s.v_size);
+  W *my_dk = dk_tile + warp * R * s.size, *my_dv = dv_tile + warp * R * s.v_size;
+  W *my_p = p_weights + warp * R * kLanes, *my_ds = ds_weights + warp * R * kLanes;
+  // The first query that sees the block's first key.
+  const int64_t first = s.causal ? max(int64_t{0}, row0 - (count - s.queries)) / kLanes * kLanes : 0;
+  W keep[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r) keep[r] = W(1);
+  for (int64_t h = key_head * group; row0 < count && h < (key_head + 1) * group; ++h) {
+    const auto q = head<T>(data.q, s.q, b, h), dy = head<T>(data.dy, s.y, b, h);
+    const int64_t statistics = (b * s.heads + h) * s.queries;
+    for (int64_t i0 = first; i0 < s.queries; i0 += kLanes) {
+      W scores[R], dp[R];
+      dots(k_tile + warp * R * s.size, s.size, q, i0, s.queries, chunk, scores);
+      dots(v_tile + warp * R * s.v_size, s.v_size, dy, i0, s.queries, chunk, dp);
+      const int64_t i = i0 + lane, row = statistics + min(i, s.queries - 1), end = sight_end(s, count, i);
+      const W lse = i < s.queries ? static_cast<const W*>(data.lse)[row] : W(-INFINITY);
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        const W score = score_of(s, data, scores[r], b, h, i, row0 + warp * R + r, end);
+        const Slope<W> slope = slope_of(s, score, lse, dp[r], delta[row]);
+        my_p[r * kLanes + lane] = slope.p;
+        my_ds[r * kLanes + lane] = slope.ds;
+      }
+      accumulate(my_dv, s.v_size, my_p, keep, dy, i0, s.queries, chunk);
+      accumulate(my_dk, s.size, my_ds, keep, q, i0, s.queries, chunk);
+    }
+  }
+  __syncthreads();
+  for (int r = 0; r < R; ++r) {
+    const int64_t j = row0 + warp * R + r;
+    if (j >= s.keys) continue;
+    T* dk = static_cast<T*>(data.dk) + b * s.k.batch + key_head * s.k.head + j * s.k.row;
+    T* dv = static_cast<T*>(data.dv) + b * s.v.batch + key_head * s.v.head + j * s.v.row;
+    for (int64_t d = lane; d < s.size; d += kLanes) dk[d] = narrow<T>(my_dk[r * s.size + d]);
+    for (int64_t d = lane; d < s.v_size; d += kLanes) dv[d] = narrow<T>(my_dv[r * s.v_size + d]);
+  }
+}
+
+// Bytes of shared memory: `sizes` features per row, `weights` tiles of weights.
+int64_t shared_bytes(const AttentionShape& s, int rows, int64_t sizes, int weights) {
+  const int64_t element = s.dtype == DType::f64 ? 8 : 4;
+  return element * (rows * sizes + kLanes * kChunkRow + int64_t{weights} * rows * kLanes);
+}
+
+template <class Kernel, class... Arguments>
+void start_blocks(Kernel kernel, int64_t blocks, int64_t shared, cudaStream_t stream,
+                  const Arguments&... arguments) {
+  if (blocks == 0) return;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+  kernel<<<static_cast<unsigned>(blocks), kAll, static_cast<size_t>(shared), stream>>>(arguments...);
+}
+
+int64_t parts_of(int64_t rows, int per_block) { return (rows + per_block - 1) / per_block; }
+
+template <class T, int R>
+void start_forward(const AttentionShape& s, const AttentionData& d) {
+  const int64_t parts = parts_of(s.queries, kWarps * R);
+  start_blocks(forward<T, R>, s.batch * s.heads * parts, shared_bytes(s, kWarps * R, s.size + s.v_size, 1),
+               d.stream, s, d, parts);
+}
+
+template <class T, int R>
+void start_query_gradient(const AttentionShape& s, const AttentionData& d, const wide_t<T>* delta) {
+  const int64_t parts = parts_of(s.queries, kWarps * R);
+  start_blocks(query_gradient<T, R>, s.batch * s.heads * parts,
+               shared_bytes(s, kWarps * R, 2 * s.size + s.v_size, 1), d.stream, s, d, delta, parts);
+}
+
+int64_t key_gradient_shared(const AttentionShape& s, int rows) {
+  return shared_bytes(s, rows, 2 * (s.size + s.v_size), 2);
+}
+
+template <class T, int R>
+void start_key_gradient(const AttentionShape& s, const AttentionData& d, const wide_t<T>* delta) {
+  const int64_t parts = parts_of(s.keys, kWarps * R);
+  start_blocks(key_gradient<T, R>, s.batch * s.key_heads * parts, key_gradient_shared(s, kWarps * R),
+               d.stream, s, d, delta, parts);
+}
+
+template <class T>
+void start_gradient(const AttentionShape& s, const AttentionData& d) {
+  auto* delta = reinterpret_cast<wide_t<T>*>(d.scratch);
+  const int64_t rows = s.rows();
+  start_blocks(row_products<T>, parts_of(rows, kWarps), 0, d.stream, s, d, delta);
+  if (key_gradient_shared(s, kWarps * 4) <= kGoodShared) {
+    start_query_gradient<T, 4>(s, d, delta);
+    start_key_gradient<T, 4>(s, d, delta);
+  } else {
+    start_query_gradient<T, 1>(s, d, delta);
+    start_key_gradient<T, 1>(s, d, delta);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> plain_attention_declines(const AttentionShape& s) {
+  if (key_gradient_shared(s, kWarps) > kMaxShared) return "the head size is too large for the shared memory";
+  return std::nullopt;
+}
+
+void run_plain_attention(const AttentionShape& s, const AttentionData& d) {
+  dispatch_float(s.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    shared_bytes(s, kWarps * 8, s.size + s.v_size, 1) <= kGoodShared ? start_forward<T, 8>(s, d)
+                                                                     : start_forward<T, 1>(s, d);
+  });
+}
+
+int64_t plain_gradient_scratch(const AttentionShape& s) {
+  return (CheckedSize(s.rows()) * (s.dtype == DType::f64 ? 8 : 4)).value();
+}
+
+void run_plain_gradient(const AttentionShape& s, const AttentionData& d) {
+  dispatch_float(s.dtype, [&](auto tag) { start_gradient<typename decltype(tag)::type>(s, d); });
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,263 @@
+// Few queries against many keys: decoding. The cache of keys and values is read once, by all rows of a group
+// of query heads together, at the memory's speed: a few lanes hold one key's row, several keys are under way
+// per lane, and every such set of lanes keeps running maxima and sums of its own. The keys that exist are
+// shared evenly among blocks whose number comes from the shapes; a second kernel merges the blocks' results
+// in order.
+#include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/attention/key_states.h"
+#include "backends/cuda/device/packs.h"
+#include "schema/core/checked_size.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
+constexpr int64_t kMaxQueries = 8, kWantedBlocks = 264, kMinKeys = 64, kMaxSplits = 64;
+constexpr int64_t kMaxKeys = int64_t{1} << 24;
+constexpr int kMergeWarps = 4;
+
+// How the work is cut, by shape alone.
+struct Cut {
+  int64_t rows, group_rows, chunks, splits;  // rows: of one key head; group_rows: of a block
+};
+
+int64_t rows_of_block(int64_t rows) { return rows <= 1 ? 1 : rows <= 4 ? 4 : 8; }
+
+Cut cut_of(const AttentionShape& s) {
+  Cut cut{};
+  cut.rows = s.heads / std::max<int64_t>(s.key_heads, 1) * s.queries;
+  cut.group_rows = rows_of_block(cut.rows);
+  cut.chunks = blocks_for(cut.rows, cut.group_rows);
+  const int64_t columns = std::max<int64_t>(1, s.batch * s.key_heads * cut.chunks);
+  cut.splits =
+      std::clamp<int64_t>(kWantedBlocks / columns, 1, std::clamp<int64_t>(s.keys / kMinKeys, 1, kMaxSplits));
+  return cut;
+}
+
+// How the keys there are go to the splits: a few keys are not worth many blocks and a long merge. Of the
+// number of keys alone.
+struct Shares {
+  int each, used;  // keys of a split; splits that have any
+
+  __device__ static Shares of(int count, int splits) {
+    const int each = max((count + splits - 1) / splits, static_cast<int>(kMinKeys));
+    return {each, (count + each - 1) / each};
+  }
+};
+
+// A score with its mask. Apart from the kernel, whose loops it would fill many times over.
+__device__ __noinline__ float masked(float score, DType dtype, const void* mask, int64_t at,
+                                     int64_t head_step, int64_t query_step, int first_head, int row,
+                                     int queries) {
+  at += (first_head + row / queries) * head_step + row % queries * query_step;
+  const float m = mask_value<float>(dtype, mask, at);
+  return dtype == DType::boolean && m != 0 ? m : score + m;
+}
+
+// kSet lanes hold a row of kSet * kPack features; G rows per block. Partial results:
+// [column][split][row][size + 2], the last two being maximum and sum.
+template <class T, int kSet, int G>
+__global__ void __launch_bounds__(kAll)
+    split_keys(AttentionShape s, AttentionData data, Cut cut, float* partials) {
+  begin_in_order();
+  constexpr int N = kKeyPack<T>, kSize = kSet * N, kSets = kAll / kSet;
+  const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
+            key_heads = static_cast<int>(s.key_heads), queries = static_cast<int>(s.queries);
+  const int split = static_cast<int>(blockIdx.x) % splits, column = static_cast<int>(blockIdx.x) / splits;
+  const int chunk = column % chunks, key_head = column / chunks % key_heads, b = column / chunks / key_heads;
+  const int count = static_cast<int>(key_count(s, data));
+  const Shares shares = Shares::of(count, splits);
+  if (split >= shares.used) return;
+  const int begin = split * shares.each, end = min(count, begin + shares.each);
+  const int at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
+  const int first_head = key_head * (static_cast<int>(s.heads) / key_heads);
+  const float scale = static_cast<float>(s.scale);
+
+  float q[G][N];
+  int ends[G];
+  State<N> states[G];
+  const auto row_of = [&](int g) { return min(chunk * G + g, static_cast<int>(cut.rows) - 1); };
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    const int query = row_of(g) % queries, head = first_head + row_of(g) / queries;
+    const auto pack = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(data.q) + b * s.q.batch +
+                                                           head * s.q.head + query * s.q.row + at);
+#pragma unroll
+    for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
+    ends[g] = min(end, static_cast<int>(sight_end(s, count, query)));
+  }
+  const T* keys = static_cast<const T*>(data.k) + b * s.k.batch + key_head * s.k.head + at;
+  const T* values = static_cast<const T*>(data.v) + b * s.v.batch + key_head * s.v.head + at;
+
+  // All lanes of a warp make the same number of rounds: they exchange sums.
+  for (int j0 = begin; j0 < end; j0 += kSets * kAhead) {
+    Pack<T, N> k[kAhead], v[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int64_t j = min(j0 + set + u * kSets, end - 1);
+      k[u] = *reinterpret_cast<const Pack<T, N>*>(keys + j * s.k.row);
+      v[u] = *reinterpret_cast<const Pack<T, N>*>(values + j * s.v.row);
+    }
+#pragma unroll
+    for (int g = 0; g < G; ++g) {
+      float scores[kAhead], top = states[g].top;
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const int j = j0 + set + u * kSets;
+        const float product = dot<T, kSet>(q[g], k[u]);
+        scores[u] = j < ends[g] ? product * scale : -INFINITY;
+        if (data.mask && j < ends[g])
+          scores[u] = masked(scores[u], s.mask_dtype, data.mask, b * s.mask_steps[0] + j * s.mask_steps[3],
+                             s.mask_steps[1], s.mask_steps[2], first_head, row_of(g), queries);
+        top = maximum(top, scores[u]);
+      }
+      if (top == -INFINITY) continue;
+      const float keep = weight_of<T>(states[g].top - top);
+      states[g].top = top;
+      states[g].sum *= keep;
+#pragma unroll
+      for (int i = 0; i < N; ++i) states[g].y[i] *= keep;
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        const float p = weight_of<T>(scores[u] - top);
+        states[g].sum += p;
+        if (p == 0) continue;  // what is not seen may be anything
+#pragma unroll
+        for (int i = 0; i < N; ++i) states[g].y[i] = fmaf(p, widen(v[u].at[i]), states[g].y[i]);
+      }
+    }
+  }
+
+  __shared__ float shared[kWarps][G][kSize + 2];
+  const int warp = threadIdx.x / kLanes;
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+    merge_sets<T, kSet>(states[g]);
+    if (threadIdx.x % kLanes >= kSet) continue;
+#pragma unroll
+    for (int i = 0; i < N; ++i) shared[warp][g][at + i] = states[g].y[i];
+    if (at == 0) {
+      shared[warp][g][kSize] = states[g].top;
+      shared[warp][g][kSize + 1] = states[g].sum;
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < G * kSize; i += kAll) {
+    const int g = i / kSize, d = i % kSize;
+    State<1> state;
+    for (int w = 0; w < kWarps; ++w) {
+      const float y[1] = {shared[w][g][d]};
+      merge<T>(state, shared[w][g][kSize], shared[w][g][kSize + 1], y);
+    }
+    float* to = partials + ((int64_t{column} * splits + split) * G + g) * (kSize + 2);
+    to[d] = state.y[0];
+    if (d == 0) {
+      to[kSize] = state.top;
+      to[kSize + 1] = state.sum;
+    }
+  }
+}
+
+// A warp per row of y and 32 features: the splits in order.
+template <class T>
+__global__ void __launch_bounds__(kMergeWarps* kLanes)
+    merge_splits(AttentionShape s, AttentionData data, Cut cut, const float* partials) {
+  begin_in_order();
+  const int64_t slices = (s.v_size + kLanes - 1) / kLanes;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kMergeWarps + threadIdx.x / kLanes;
+  if (i >= s.batch * s.heads * s.queries * slices) return;
+  const int64_t row = static_cast<int>(i) / static_cast<int>(slices),
+                d = static_cast<int>(i) % static_cast<int>(slices) * kLanes + threadIdx.x % kLanes;
+  const int row32 = static_cast<int>(row), queries = static_cast<int>(s.queries),
+            heads = static_cast<int>(s.heads);
+  const int query = row32 % queries, h = row32 / queries % heads, b = row32 / queries / heads;
+  const int group = heads / static_cast<int>(s.key_heads), key_head = h / group,
+            in_group = h % group * queries + query;
+  const int64_t column = (b * s.key_heads + key_head) * cut.chunks + in_group / cut.group_rows;
+  const int64_t width = s.v_size + 2, step = cut.group_rows * width;
+  const float* from = partials + column * cut.splits * step + in_group % cut.group_rows * width;
+  State<1> state;
+  const int used = Shares::of(static_cast<int>(key_count(s, data)), static_cast<int>(cut.splits)).used;
+#pragma unroll 8  // loads in flight
+  for (int split = 0; split < used; ++split) {
+    const float* at = from + split * step;
+    const float y[1] = {d < s.v_size ? at[d] : 0.0f};
+    merge<T>(state, at[s.v_size], at[s.v_size + 1], y);
+  }
+  const bool blind = state.top == -INFINITY;
+  if (d < s.v_size)
+    static_cast<T*>(data.y)[b * s.y.batch + h * s.y.head + query * s.y.row + d] =
+        narrow<T>(blind ? 0.0f : state.y[0] / state.sum);
+  if (d == 0 && data.lse)
+    static_cast<float*>(data.lse)[row] = blind ? state.top : state.top + logf(state.sum);
+}
+
+__global__ void write_lengths(AttentionShape s, AttentionData data, int32_t* queries, int32_t* keys) {
+  const auto count = static_cast<int32_t>(key_count(s, data));
+  for (int64_t b = threadIdx.x; b < s.batch; b += blockDim.x) {
+    queries[b] = static_cast<int32_t>(s.queries);
+    keys[b] = count;
+  }
+}
+
+template <class T, int kSet, int G>
+void start_split(const AttentionShape& s, const AttentionData& d, const Cut& cut) {
+  auto* partials = reinterpret_cast<float*>(d.scratch);
+  const int64_t blocks = s.batch * s.key_heads * cut.chunks * cut.splits;
+  Launch launch;
+  launch.stream = d.stream;
+  launch.early = d.early;
+  start_with_pdl(launch, split_keys<T, kSet, G>, static_cast<unsigned>(blocks), kAll, 0, s, d, cut, partials);
+  const int64_t merges = blocks_for(s.rows() * blocks_for(s.v_size, kLanes), kMergeWarps);
+  start_with_pdl(launch, merge_splits<T>, static_cast<unsigned>(merges), kMergeWarps * kLanes, 0, s, d, cut,
+                 partials);
+}
+
+template <class T, int kSet>
+void start_set(const AttentionShape& s, const AttentionData& d) {
+  const Cut cut = cut_of(s);
+  if (cut.group_rows == 1) return start_split<T, kSet, 1>(s, d, cut);
+  if (cut.group_rows == 4) return start_split<T, kSet, 4>(s, d, cut);
+  start_split<T, kSet, 8>(s, d, cut);
+}
+
+template <class T>
+void start_type(const AttentionShape& s, const AttentionData& d) {
+  if (s.size == 16 * kKeyPack<T>) return start_set<T, 16>(s, d);
+  if (s.size == 32 * kKeyPack<T>) return start_set<T, 32>(s, d);
+  if constexpr (sizeof(T) == 2) start_set<T, 8>(s, d);
+}
+
+}  // namespace
+
+std::optional<std::string> split_attention_declines(const AttentionShape& s) {
+  if (s.dtype == DType::f64) return "it computes in f32, the operands are f64";
+  if (s.queries > kMaxQueries) return "it takes few queries";
+  if (s.rows() == 0) return "there is nothing to compute";
+  if (s.size != s.v_size) return "it takes one head size for keys and values";
+  if (s.keys > kMaxKeys || s.rows() > kMaxKeys) return "it counts in 32 bits";
+  const bool f32 = s.dtype == DType::f32;
+  if (s.size != 64 && s.size != 128 && (f32 || s.size != 256))
+    return "it takes head sizes 64, 128 and, in 16 bits, 256";
+  return std::nullopt;
+}
+
+int64_t split_attention_scratch(const AttentionShape& s) {
+  const Cut cut = cut_of(s);
+  return (CheckedSize(s.batch) * s.key_heads * cut.chunks * cut.splits * cut.group_rows *
+          (CheckedSize(s.v_size) + 2) * 4)
+      .value();
+}
+
+void write_attention_lengths(const AttentionShape& s, const AttentionData& d, int32_t* queries,
+                             int32_t* keys) {
+  write_lengths<<<1, kAll, 0, d.stream>>>(s, d, queries, keys);
+}
+
+void run_split_attention(const AttentionShape& s, const AttentionData& d) {
+  if (s.dtype == DType::bf16) return start_type<__nv_bfloat16>(s, d);
+  if (s.dtype == DType::f16) return start_type<__half>(s, d);
+  start_type<float>(s, d);
+}
+
+}  // namespace genesis::cuda

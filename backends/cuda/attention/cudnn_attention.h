@@ -1,0 +1,37 @@
+// Attention and its gradient in f16 and bf16 by cuDNN, which fuses the whole of one into a kernel. Used by
+// kernels/attention.cpp. Where it declines, or cannot make a plan within the scratch that was booked, the
+// tiles of attention_plain.cu take over.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/cudnn_graph.h"
+
+namespace genesis::cuda {
+
+// Asks no GPU and no library.
+std::optional<std::string> cudnn_attention_declines(const AttentionShape& shape);
+int64_t cudnn_forward_scratch(const AttentionShape& shape);
+int64_t cudnn_backward_scratch(const AttentionShape& shape);
+
+class CudnnAttention {
+ public:
+  virtual ~CudnnAttention() = default;
+  virtual bool run(const AttentionData& data) const = 0;  // false: not started
+  virtual int64_t workspace_bytes() const = 0;
+};
+
+// Both throw Error when cuDNN cannot.
+std::shared_ptr<const CudnnAttention> cudnn_forward(const AttentionShape& shape, bool with_lse,
+                                                    const CudnnDevice& device);
+std::shared_ptr<const CudnnAttention> cudnn_backward(const AttentionShape& shape, const CudnnDevice& device);
+
+// The same on the current device, made once for all nodes of one shape; null where cuDNN cannot, or is not
+// there.
+std::shared_ptr<const CudnnAttention> shared_cudnn_forward(const AttentionShape& shape, bool with_lse);
+std::shared_ptr<const CudnnAttention> shared_cudnn_backward(const AttentionShape& shape);
+
+}  // namespace genesis::cuda

@@ -1,0 +1,103 @@
+// A graph of operations for cuDNN to fuse into a kernel, and the plan it makes of one. Used by
+// cudnn_attention.cpp. Everything that can fail, fails while the plan is made; running it only reports
+// whether it was started.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <cudnn_graph.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schema/core/dtype.h"
+
+namespace genesis::cuda {
+
+struct DestroyCudnn {
+  void operator()(void* descriptor) const;
+};
+using CudnnDescriptor = std::unique_ptr<void, DestroyCudnn>;
+
+// Where a plan will run: the current device, or one that is only described (plans can be made without it).
+class CudnnDevice {
+ public:
+  static CudnnDevice current();
+  static CudnnDevice described(const std::string& json);
+
+  cudnnHandle_t handle() const { return handle_; }
+  cudnnBackendDescriptor_t properties() const { return properties_.get(); }
+  // Devices with the same words run the same plans.
+  const std::string& words() const { return words_; }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;  // of the process, per device
+  CudnnDescriptor properties_;
+  std::string words_;
+};
+
+using Dims = std::array<int64_t, 4>;
+
+// Dense, row-major.
+Dims dense(const Dims& dims);
+
+class CudnnPlan {
+ public:
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  // False when cuDNN refused to start. `pointers` are {tensor, address}: of the device, or of the host for
+  // scalars.
+  bool run(cudaStream_t stream, const std::vector<std::pair<int64_t, void*>>& pointers,
+           void* workspace) const;
+
+ private:
+  friend class CudnnGraph;
+  static CudnnPlan restored(const CudnnDevice& device, const std::string& text);
+  std::string text() const;
+
+  cudnnHandle_t handle_ = nullptr;
+  CudnnDescriptor plan_;
+  int64_t workspace_bytes_ = 0;
+};
+
+class CudnnGraph {
+ public:
+  // Tensors are named by number. A virtual one is never in memory.
+  int64_t tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  int64_t virtual_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides);
+  int64_t scalar(cudnnDataType_t type);
+
+  // Sizes that are only known in the run: i32 tensors [batch, 1, 1, 1]; 0: as described.
+  struct Lengths {
+    int64_t m = 0, n = 0, k = 0;
+  };
+  void matmul(int64_t a, int64_t b, int64_t c, const Lengths& lengths = {0, 0, 0});
+  // y = mode(x), mode(x, b) or b ? ... : see cuDNN's modes; `t` is the predicate of a selection. 0: none.
+  void pointwise(cudnnPointwiseMode_t mode, int64_t x, int64_t b, int64_t y, int64_t t = 0,
+                 cudnnDataType_t compute = CUDNN_DATA_FLOAT, int64_t axis = -1);
+  void reduce(cudnnReduceTensorOp_t op, int64_t x, int64_t y);
+  void reshape(int64_t x, int64_t y);
+
+  // The first of cuDNN's plans that it can make and that needs at most `workspace_limit` bytes. Making one
+  // takes most of a second, so its text is kept in the cache folder. Throws Error.
+  CudnnPlan plan(const CudnnDevice& device, int64_t workspace_limit);
+
+ private:
+  int64_t add_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, bool is_virtual,
+                     bool by_value);
+  cudnnBackendDescriptor_t at(int64_t tensor) const {
+    return tensors_[static_cast<size_t>(tensor - 1)].get();
+  }
+
+  CudnnPlan make_plan(const CudnnDevice& device, int64_t workspace_limit);
+
+  std::vector<CudnnDescriptor> tensors_, details_, operations_;
+  std::string words_;  // the same graph, to be recognised by
+};
+
+cudnnDataType_t cudnn_type(DType dtype);
+size_t cudnn_version();
+
+}  // namespace genesis::cuda

@@ -1,0 +1,83 @@
+// What the writers of fused kernels share: lines of text, the instructions of a program as statements, and
+// addresses. A value %5 is called v5 and stands in the innermost scope where it is known. Used by
+// fused_elements.cpp and fused_rows.cpp.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+
+#include "backends/cuda/codegen/fused_plan.h"
+#include "backends/cuda/codegen/source_types.h"
+
+namespace genesis::cuda {
+
+class FusedWriter {
+ public:
+  FusedWriter(const FusedProgram& program, const FusedPlan& plan) : program_(program), plan_(plan) {}
+
+ protected:
+  template <class... Parts>
+  void line(fmt::format_string<Parts...> format, Parts&&... parts) {
+    text_ += std::string(static_cast<size_t>(indent_) * 2, ' ') +
+             fmt::format(format, std::forward<Parts>(parts)...) + "\n";
+  }
+  template <class... Parts>
+  void open(fmt::format_string<Parts...> format, Parts&&... parts) {
+    line("{} {{", fmt::format(format, std::forward<Parts>(parts)...));
+    ++indent_;
+  }
+  void close() {
+    --indent_;
+    line("}}");
+  }
+
+  int num_inputs() const;
+  bool is_input(int v) const;
+  const Instruction& instruction(int v) const;
+  DType dtype(int v) const;
+  Extent extent(int v) const;
+  bool is_dense(int input) const;
+  bool is_reduction(int v) const;
+  std::string source_of(int input) const;
+  bool whole(int value) const;  // one element for every element of the space
+
+  // v5 = gelu(v3)
+  void write_instruction(int v);
+  std::string value_of(const Instruction& op);
+  std::string formula(const Instruction& op);
+  // Values of `wanted` extent and depth, outside the loop over elements.
+  void write_values(Extent wanted, int depth);
+  // Every value of one per element that `targets` are made of, inputs included.
+  std::set<int> slice(const std::vector<int>& targets) const;
+  // Inside the loop over a pack, whose number is `which`.
+  void write_slice(const std::set<int>& needed, std::string_view which);
+  void write_once();
+
+  // The coordinates of number `from` in the first `axes` axes as x0, x1, ...
+  void write_coordinates(std::string_view from, size_t axes);
+  std::string offset(int input, size_t axes) const;
+  bool needs_coordinates() const;
+
+  // Results that are whole, inside and after the loop over a pack: o0[j] = v5, put(..., o0).
+  void declare_results();
+  void keep_results();
+  void put_results(std::string_view position);
+  std::vector<int> whole_outputs() const;
+
+  void open_kernel(std::string_view name, std::string_view count);
+
+  const FusedProgram& program_;
+  const FusedPlan& plan_;
+  std::string text_;
+
+ private:
+  int indent_ = 0;
+};
+
+// The kernels alone, in namespace genesis_device.
+std::string write_elements(const FusedProgram& program, const FusedPlan& plan);  // without reductions
+std::string write_rows(const FusedProgram& program, const FusedPlan& plan);      // with reductions over rows
+
+}  // namespace genesis::cuda

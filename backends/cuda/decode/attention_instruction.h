@@ -1,0 +1,284 @@
+// A step of attention in a megakernel: a block has one query head and one range of keys; it turns q and the new
+// key itself, and one block of a key head writes the caches. Keys and values of the caches are asked for
+// before q is there. With few keys a block has them all; with more, blocks hand on what they know of a head
+// in words, and the first of them merges. How keys are split depends on their number and the chip. Used by
+// megakernel.cu.
+#pragma once
+
+#include "backends/cuda/decode/megakernel_kit.h"
+
+namespace genesis::cuda {
+
+inline constexpr int kKeysOfSplit = 128;
+
+// Eight elements each of N vectors, from elements[i] of vector i on. Waits until they are there.
+template <int N>
+__device__ __forceinline__ void read_eights(const VectorOperand* const (&vectors)[N], uint32_t tags,
+                                            const int64_t (&elements)[N], Words (&eights)[N]) {
+  uint4 words[2 * N];
+  bool all;
+  do {
+    all = true;
+#pragma unroll
+    for (int i = 0; i < 2 * N; ++i)
+      words[i] = load_words(vectors[i / 2]->words + elements[i / 2] / 2 + i % 2 * 2);
+#pragma unroll
+    for (int i = 0; i < 2 * N; ++i) {
+      const uint32_t tag = tags + vectors[i / 2]->tag;
+      all = all && words[i].y == tag && words[i].w == tag;
+    }
+  } while (!all);
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    eights[i] = {words[2 * i].x, words[2 * i].z, words[2 * i + 1].x, words[2 * i + 1].z};
+}
+
+// The lane's part of a head after rms_norm, rounded.
+template <int kSet>
+__device__ __forceinline__ Words normalise_head(const Words& head, const Words& gain, float eps) {
+  float x[kPack], squares = 0;
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) {
+    x[i] = element_of<Element>(head, i);
+    squares = fmaf(x[i], x[i], squares);
+  }
+#pragma unroll
+  for (int far = 1; far < kSet; far *= 2) squares += __shfl_xor_sync(0xffffffffu, squares, far);
+  const float scale = rsqrtf(squares * (1.0f / (kSet * kPack)) + eps);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) x[i] *= scale * element_of<Element>(gain, i);
+  return words_of<Element>(x);
+}
+
+// The lane's part of a head, rotated; its partner lane has the other halves.
+template <int kSet>
+__device__ __forceinline__ void rotate_head(const Words& head, const MegakernelShared& shared,
+                                            int lane_of_set, float (&rotated)[kPack]) {
+  const float sign = lane_of_set < kSet / 2 ? -1.0f : 1.0f;
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) {
+    const int pair = lane_of_set % (kSet / 2) * kPack + i;
+    const float own = element_of<Element>(head, i), other = __shfl_xor_sync(0xffffffffu, own, kSet / 2);
+    rotated[i] = widen(narrow<Element>(own * shared.cosines[pair] + sign * (other * shared.sines[pair])));
+  }
+}
+
+// The lane's share of q times k.
+__device__ __forceinline__ float share_of_score(const float (&q)[kPack], const Words& k) {
+  float low = 0, high = 0;
+#pragma unroll
+  for (int i = 0; i < kPack / 2; ++i) {
+    low = fmaf(q[i], element_of<Element>(k, i), low);
+    high = fmaf(q[i + kPack / 2], element_of<Element>(k, i + kPack / 2), high);
+  }
+  return low + high;
+}
+
+__device__ __forceinline__ void add_value(State<kPack>& state, const Words& v, float weight) {
+  if (weight == 0) return;  // what is not seen may be anything
+  state.sum += weight;
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) state.y[i] = fmaf(weight, element_of<Element>(v, i), state.y[i]);
+}
+
+// Rows of {y [size], maximum, sum}, in order; two elements of y a thread.
+template <int kSize>
+__device__ __forceinline__ float3 merge_rows(const float (*rows)[kMaxHeadSize + 4], int count, int pair,
+                                             float& top) {
+  constexpr int kAtOnce = 8;
+  float3 whole{};  // y, y, sum
+  top = -INFINITY;
+#pragma unroll 1
+  for (int first = 0; first < count; first += kAtOnce) {
+    float2 known[kAtOnce], y[kAtOnce];
+    float higher = top;
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float* row = rows[min(first + i, count - 1)];
+      known[i] = *reinterpret_cast<const float2*>(row + kSize);
+      y[i] = *reinterpret_cast<const float2*>(row + 2 * pair);
+      if (first + i >= count) known[i].x = -INFINITY;
+      higher = maximum(higher, known[i].x);
+    }
+    if (higher == -INFINITY) continue;
+    const float keep = __expf(top - higher);
+    top = higher;
+    whole = {whole.x * keep, whole.y * keep, whole.z * keep};
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (known[i].x == -INFINITY) continue;
+      const float take = __expf(known[i].x - higher);
+      whole = {fmaf(take, y[i].x, whole.x), fmaf(take, y[i].y, whole.y), fmaf(take, known[i].y, whole.z)};
+    }
+  }
+  return whole;
+}
+
+// What other blocks know of a head.
+template <int kSize>
+__device__ void read_splits(const TaggedWord* words, uint32_t tag, int splits, MegakernelShared& shared) {
+  constexpr int kRow = kSize + 2;
+  for (int i = threadIdx.x; i < splits * kRow; i += kMegakernelThreads) {
+    TaggedWord word;
+    do word = load_word(words + i);
+    while (word.y != tag);
+    shared.of_split[i / kRow][i % kRow] = __uint_as_float(word.x);
+  }
+}
+
+// The part of the cache that a block looks at, as one of its threads sees it: kSet threads have a key, so
+// many keys are in work at once.
+template <int kSize>
+struct CachedKeys {
+  static constexpr int kSet = kSize / kPack, kAtOnce = kMegakernelThreads / kSet;
+  Element *k, *v;  // this thread's elements at position 0
+  int64_t offset, step;
+  int lane_of_set, key, begin, end;
+
+  __device__ CachedKeys(const Instruction& s, int key_head, int split, int splits, int start)
+      : step(int64_t{s.key_heads} * kSize),
+        lane_of_set(static_cast<int>(threadIdx.x) % kSet),
+        key(static_cast<int>(threadIdx.x) / kSet) {
+    offset = int64_t{key_head} * kSize + lane_of_set * kPack;
+    k = static_cast<Element*>(s.k_cache) + offset;
+    v = static_cast<Element*>(s.v_cache) + offset;
+    const int each = ((start + splits - 1) / splits + kAtOnce - 1) / kAtOnce * kAtOnce;
+    begin = min(start, split * each);
+    end = min(start, begin + each);
+  }
+
+  // Two rounds of keys from position j on; beyond the end, anything.
+  __device__ __forceinline__ void load(int j, Words (&ks)[2], Words (&vs)[2]) const {
+#pragma unroll
+    for (int u = 0; u < 2; ++u) {
+      const int64_t at = max(0, min(j + key + u * kAtOnce, end - 1)) * step;
+      ks[u] = *reinterpret_cast<const Words*>(k + at);
+      vs[u] = *reinterpret_cast<const Words*>(v + at);
+    }
+  }
+  __device__ void put(int position, const Words& new_k, const Words& new_v) const {
+    *reinterpret_cast<Words*>(k + position * step) = new_k;
+    *reinterpret_cast<Words*>(v + position * step) = new_v;
+  }
+};
+
+// Three keys, of which some are seen.
+template <int kSet>
+__device__ __forceinline__ void add_keys(State<kPack>& state, const float (&q)[kPack], const Words (&k)[3],
+                                         const Words (&v)[3], const bool (&seen)[3], float scale) {
+  float scores[3], top = state.top;
+#pragma unroll
+  for (int u = 0; u < 3; ++u) scores[u] = share_of_score(q, k[u]);
+#pragma unroll
+  for (int far = 1; far < kSet; far *= 2)
+#pragma unroll
+    for (int u = 0; u < 3; ++u) scores[u] += __shfl_xor_sync(0xffffffffu, scores[u], far);
+#pragma unroll
+  for (int u = 0; u < 3; ++u) {
+    scores[u] = seen[u] ? scores[u] * scale : -INFINITY;
+    top = maximum(top, scores[u]);
+  }
+  if (top == -INFINITY) return;
+  const float keep = __expf(state.top - top);
+  state.top = top;
+  state.sum *= keep;
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) state.y[i] *= keep;
+#pragma unroll
+  for (int u = 0; u < 3; ++u) add_value(state, v[u], seen[u] ? __expf(scores[u] - top) : 0);
+}
+
+// What all warps of the block know of the head, in its first kSize / 2 threads.
+template <int kSize>
+__device__ __forceinline__ float3 merge_block(State<kPack>& state, MegakernelShared& shared, float& top) {
+  constexpr int kSet = kSize / kPack;
+  const int thread = static_cast<int>(threadIdx.x), lane_of_set = thread % kSet;
+  merge_sets<Element, kSet>(state);
+  if (thread % kLanes < kSet) {
+    float* row = shared.of_warp[thread / kLanes];
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) row[lane_of_set * kPack + i] = state.y[i];
+    if (lane_of_set == 0) row[kSize] = state.top, row[kSize + 1] = state.sum;
+  }
+  sync_consumers();
+  return thread < kSize / 2 ? merge_rows<kSize>(shared.of_warp, kConsumerWarps, thread, top) : float3{};
+}
+
+// The same for other blocks.
+template <int kSize>
+__device__ void write_split(TaggedWord* own, const float3& whole, float top, uint32_t tag) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread >= kSize / 2) return;
+  store_word(own + 2 * thread, __float_as_uint(whole.x), tag);
+  store_word(own + 2 * thread + 1, __float_as_uint(whole.y), tag);
+  if (thread != 0) return;
+  store_word(own + kSize, __float_as_uint(top), tag);
+  store_word(own + kSize + 1, __float_as_uint(whole.z), tag);
+}
+
+template <int kSize>
+__device__ void attend(const Instruction& s, const ProducerWarp& feed, MegakernelShared& shared,
+                       const MegakernelRun& run, const StepFeed& coming) {
+  using Keys = CachedKeys<kSize>;
+  constexpr int kSet = Keys::kSet;
+  const int start = run.start, thread = static_cast<int>(threadIdx.x), split = feed.split;
+  const int splits = max(1, min(s.splits, (start + kKeysOfSplit - 1) / kKeysOfSplit));
+  if (feed.head < 0 || split >= splits) {
+    coming.put();
+    return sync_consumers();
+  }
+  const int group = s.heads / s.key_heads;
+  const Keys keys(s, feed.head / group, split, splits, start);
+  Words k[2], v[2];
+  keys.load(keys.begin, k, v);
+
+  Words q_gain{}, k_gain{};
+  if (s.q_norm) q_gain = static_cast<const Words*>(s.q_norm)[keys.lane_of_set];
+  if (s.k_norm) k_gain = static_cast<const Words*>(s.k_norm)[keys.lane_of_set];
+  Words read[3];
+  read_eights({&s.q, &s.k_new, &s.v_new}, run.tags,
+              {int64_t{feed.head} * kSize + keys.lane_of_set * kPack, keys.offset, keys.offset}, read);
+  const Words new_v = read[2];
+  coming.put();
+  __syncwarp();
+  if (s.q_norm) read[0] = normalise_head<kSet>(read[0], q_gain, s.q_eps);
+  if (s.k_norm) read[1] = normalise_head<kSet>(read[1], k_gain, s.k_eps);
+  float q[kPack], rotated[kPack];
+  rotate_head<kSet>(read[0], shared, keys.lane_of_set, q);
+  rotate_head<kSet>(read[1], shared, keys.lane_of_set, rotated);
+  const Words new_k = words_of<Element>(rotated);
+  const bool has_new = split == splits - 1;
+
+  // Two rounds of keys at a time, with the last the new key; the next two are on their way.
+  State<kPack> state;
+#pragma unroll 1
+  for (int j = keys.begin;; j += 2 * Keys::kAtOnce) {
+    const bool last = j + 2 * Keys::kAtOnce >= keys.end;
+    const Words now_k[3] = {k[0], k[1], new_k}, now_v[3] = {v[0], v[1], new_v};
+    const bool seen[3] = {j + keys.key < keys.end, j + Keys::kAtOnce + keys.key < keys.end,
+                          last && has_new && keys.key == 0};
+    if (!last) keys.load(j + 2 * Keys::kAtOnce, k, v);
+    add_keys<kSet>(state, q, now_k, now_v, seen, s.scale);
+    if (last) break;
+  }
+  if (has_new && keys.key == 0 && feed.head % group == 0) keys.put(start, new_k, new_v);
+
+  const uint32_t tag = run.tags + s.tag;
+  float top;
+  float3 whole = merge_block<kSize>(state, shared, top);
+  if (splits > 1) {
+    TaggedWord* words = s.split_words + int64_t{feed.head} * s.splits * (kSize + 2);
+    write_split<kSize>(words + split * (kSize + 2), whole, top, tag);
+    if (split > 0) return;
+    read_splits<kSize>(words, tag, splits, shared);
+    sync_consumers();
+    if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_split, splits, thread, top);
+  }
+  if (thread >= kSize / 2) return;
+  const uint32_t y = pair_of(whole.x / whole.z, whole.y / whole.z);
+  const int64_t pair = int64_t{feed.head} * (kSize / 2) + thread;
+  if (s.out) store_word(s.out + pair, y, tag);
+  if (s.y) static_cast<uint32_t*>(s.y)[pair] = y;
+}
+
+}  // namespace genesis::cuda

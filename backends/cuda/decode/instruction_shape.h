@@ -1,0 +1,47 @@
+// Which steps of a plan can be instructions of a megakernel (megakernel.h), and what such an instruction computes: one
+// row of x times weights, attention of one new token over its caches, or the norm of each head of a new token. Needs
+// no device. Used by executor/cuda/cuda_megakernel_plan.cpp.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/graph/target.h"
+
+namespace genesis::cuda {
+
+struct InstructionShape {
+  enum class Kind { kProduct, kAttention, kHeadNorm };
+  static constexpr int kMaxLayers = 4;
+  static constexpr int kNone = -1;
+
+  Kind kind = Kind::kProduct;
+
+  // kProduct: y_i = [rms_norm](x) weight_i^T + bias_i, plus an addend; with swiglu silu(y_0) * y_1. Inputs of
+  // the step by their index, or kNone; weights and biases of all layers stand side by side.
+  int64_t k = 0;
+  std::vector<int64_t> n;  // rows of each weight
+  bool swiglu = false;
+  float eps = 0;  // of kHeadNorm too
+  int norm = kNone, weight = kNone, bias = kNone, addend = kNone;
+
+  // kAttention: as ops::CachedAttention has it. kHeadNorm: heads of that size.
+  int heads = 0, key_heads = 0, size = 0;
+  int64_t positions = 0;
+  float scale = 1;
+  double theta = 0;
+
+  // Elements of output i that other instructions may ask for; caches are no such output.
+  std::vector<int64_t> elements;
+  // The step's inputs that are vectors of this kind: x, or q, k and v.
+  std::vector<int> vectors() const;
+  // Inputs that must be in memory before the kernels ahead have ended.
+  std::vector<int> settled(size_t num_inputs) const;
+};
+
+// Empty where a step cannot be an instruction.
+std::optional<InstructionShape> instruction_shape_of(const KernelQuery& query);
+
+}  // namespace genesis::cuda

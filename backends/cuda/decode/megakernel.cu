@@ -1,0 +1,233 @@
+#include "backends/cuda/decode/megakernel.h"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+
+#include "backends/cuda/decode/attention_instruction.h"
+#include "backends/cuda/decode/megakernel_kit.h"
+#include "backends/cuda/decode/product_instruction.h"
+#include "backends/cuda/device/bulk_copy.h"
+#include "backends/cuda/device/rotation_angle.h"
+#include "backends/cuda/runtime/runtime.h"
+
+namespace genesis::cuda {
+namespace {
+
+// Where in the ring the next chunk goes. Chunks keep the order in which they are asked for, and none is in
+// two pieces: where the end is too near, the room before it is left empty.
+struct ChunkPlaces {
+  const MegakernelProgram& program;
+  MegakernelShared& shared;
+  uint32_t next = 0, tail = 0, landed = 0;  // chunks: to be asked for, still in the ring, under way
+  uint32_t head = 0, used = 0;              // bytes
+
+  // Waits for room, and until fewer than `ahead` chunks are under way; tells those who multiply where it is.
+  __device__ __forceinline__ uint32_t take(uint32_t bytes, int ahead) {
+    const auto ring = static_cast<uint32_t>(program.ring_bytes);
+    const bool wraps = head + bytes > ring;
+    const uint32_t takes = bytes + (wraps ? ring - head : 0);
+    for (; next - tail >= kChunks || used + takes > ring; ++tail) {
+      wait_for_phase(&shared.empty[tail % kChunks], tail / kChunks & 1);
+      used -= shared.takes[tail % kChunks];
+    }
+    landed = max(landed, tail);
+    for (; next - landed >= static_cast<uint32_t>(ahead); ++landed)
+      wait_for_phase(&shared.full[landed % kChunks], landed / kChunks & 1);
+    const uint32_t at = wraps ? 0 : head;
+    head = at + bytes;
+    used += takes;
+    __syncwarp();  // all have read what the place held before
+    if (threadIdx.x % kLanes == 0) {
+      shared.takes[next % kChunks] = takes;
+      shared.at[next % kChunks] = at;
+    }
+    return at;
+  }
+  __device__ uint64_t* full() const { return &shared.full[next % kChunks]; }
+};
+
+// Weights, in the order in which the other warps want them: a lane asks for a row of a chunk.
+__device__ void run_producer(const MegakernelProgram& program, MegakernelShared& shared,
+                             const ConsumerPlaces& places) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const uint64_t policy = evict_first_policy();
+  ChunkPlaces ring{program, shared};
+#pragma unroll 1
+  for (int i = 0; i < program.count; ++i) {
+    const ProducerWarp f = places.feeds[i];
+    if (blockIdx.x == 0 && lane == 0 && f.first_unit < f.end_unit) program.place->fed = i + 1;
+    const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, blocks = f.k / kDepthBlock;
+#pragma unroll 1
+    for (int unit = f.first_unit; unit < f.end_unit; unit += units_of_chunk) {
+      const int outputs = 2 * min(units_of_chunk, f.end_unit - unit), rows = f.swiglu ? 2 * outputs : outputs;
+      const auto* row =
+          static_cast<const Element*>(f.weight_row(2 * unit, min(lane, rows - 1), outputs, sizeof(Element)));
+#pragma unroll 1
+      for (int part = 0; part < 1 << f.log_parts; ++part, ++ring.next) {
+        const int begin = part * blocks >> f.log_parts, end = (part + 1) * blocks >> f.log_parts;
+        const auto copied = static_cast<uint32_t>((end - begin) * kBlockBytes);
+        const uint32_t at = ring.take(static_cast<uint32_t>(rows * f.row_bytes), f.ahead);
+        if (lane == 0) expect_bytes(ring.full(), rows * copied);
+        __syncwarp();
+        if (lane < rows)
+          stream_to_shared(places.ring + at + lane * f.row_bytes, row + begin * kDepthBlock, copied,
+                           ring.full(), policy);
+      }
+    }
+  }
+}
+
+// Into the second-level cache, where they stay while weights stream through: what steps read besides weights.
+__device__ void ask_for_small_tensors(const MegakernelProgram& program) {
+  constexpr int kLine = 128;
+  const auto ask = [](const void* from, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += kLine)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const char*>(from) + at));
+  };
+  for (int i = threadIdx.x; i < program.count * (1 + Instruction::kMaxLayers); i += kMegakernelThreads) {
+    const Instruction& s = program.steps[i / (1 + Instruction::kMaxLayers)];
+    const int layer = i % (1 + Instruction::kMaxLayers) - 1;
+    if (static_cast<int>(blockIdx.x) != i % static_cast<int>(gridDim.x) || s.kind != Instruction::kProduct)
+      continue;
+    if (layer < 0) {
+      if (s.norm) ask(s.norm, s.k * int64_t{sizeof(Element)});
+    } else if (layer < s.layers && s.layer[layer].bias) {
+      ask(s.layer[layer].bias, s.layer[layer].n * int64_t{sizeof(Element)});
+    }
+  }
+}
+
+__device__ void find_rotations(const MegakernelProgram& program, MegakernelShared& shared, int start) {
+  const int pairs = program.size / 2;
+  for (int i = threadIdx.x; i < pairs; i += kMegakernelThreads)
+    sine_and_cosine(start * pow(program.theta, -2.0 * i / program.size), shared.sines[i], shared.cosines[i]);
+}
+
+// The last block to be done makes the number of the next run.
+__device__ void count_run(uint32_t* run) {
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  if (atomicAdd(run + 1, 1u) + 1 != gridDim.x) return;
+  run[1] = 0;
+  __threadfence();
+  run[0] += 1;
+}
+
+template <int kSize>
+__global__ void __launch_bounds__(kMegakernelThreads + kLanes, 1)
+    run_megakernel(const __grid_constant__ MegakernelProgram program) {
+  extern __shared__ __align__(128) unsigned char memory[];
+  MegakernelShared& shared = *reinterpret_cast<MegakernelShared*>(memory);
+  const ConsumerPlaces places(program, memory);
+  if (threadIdx.x == 0) shared.zeros = {0, 0, 0, 0};
+  for (int i = threadIdx.x; i < program.count; i += blockDim.x)
+    places.feeds[i] = ProducerWarp(program.steps[i]);
+  if (threadIdx.x < kChunks) {
+    init_barrier(&shared.full[threadIdx.x], 1);
+    init_barrier(&shared.empty[threadIdx.x], kConsumerWarps);
+  }
+  StepFeed next_step(program, shared, 0);
+  next_step.put();
+  let_copies_see_barriers();
+  __syncthreads();
+  pdl_launch_dependents();
+  if (threadIdx.x >= kMegakernelThreads) return run_producer(program, shared, places);
+
+  ask_for_small_tensors(program);
+  pdl_wait();
+  MegakernelRun run{.tags = *program.run * kTags};
+  if (program.positions > 0) {
+    const int64_t given = *program.start;
+    run.start = static_cast<int>(given < 0 ? 0 : given >= program.positions ? program.positions - 1 : given);
+    if (given != run.start && blockIdx.x == 0 && threadIdx.x == 0) program.fault(given, program.positions);
+    find_rotations(program, shared, run.start);
+  }
+  sync_consumers();
+  for (int i = 0; i < program.count; ++i) {
+    const Instruction& step = shared.steps[i % kStepPlaces];
+    if (blockIdx.x == 0 && threadIdx.x == 0) program.place->computed = i + 1;  // nobody waits for the bus
+    StepFeed coming(program, shared, i + 1);
+    if (step.kind == Instruction::kAttention)
+      attend<kSize>(step, places.feeds[i], shared, run, coming);
+    else
+      multiply(step, places.feeds[i], shared, places, run, coming);
+  }
+  count_run(program.run);
+}
+
+int ring_bytes(const MegakernelProgram& program, int shared) {
+  const ConsumerPlaces places(program, nullptr);
+  return (shared - static_cast<int>(places.ring - static_cast<unsigned char*>(nullptr))) / 128 * 128;
+}
+
+template <int kSize>
+void start_kernel(const Launch& launch, MegakernelProgram program) {
+  const int shared = shared_bytes_limit();
+  program.ring_bytes = ring_bytes(program, shared);
+  const auto kernel = run_megakernel<kSize>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  cudaLaunchAttribute attributes[2];
+  attributes[0].id = cudaLaunchAttributeCooperative;
+  attributes[0].val.cooperative = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(launch.multiprocessors);
+  config.blockDim = kMegakernelThreads + kLanes;
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = launch.stream;
+  config.attrs = attributes;
+  config.numAttrs = launch.early ? 2 : 1;
+  cudaLaunchKernelEx(&config, kernel, program);  // the runner asks for errors
+}
+
+}  // namespace
+
+void plan_product(Instruction& step, int blocks) {
+  constexpr int kChunkBytes = 30000;   // better asked for one by one, but not in rows too short to copy
+  constexpr int kMaxBytes = 64 << 10;  // where k can be cut into so little
+  constexpr int kAheadOfLong = 3;
+  constexpr int kLongInstruction = 32;  // chunks of a block; memory must not idle between them
+  step.units = step.n / 2;
+  const int units_of_chunk = step.swiglu ? kChunkRows / 4 : kChunkRows / 2,
+            units = (step.units + blocks - 1) / blocks,
+            chunks = (units + units_of_chunk - 1) / units_of_chunk, k_blocks = step.k / kDepthBlock;
+  const int64_t bytes = int64_t{(step.swiglu ? 4 : 2) * std::min(units, units_of_chunk)} * step.k * 2;
+  // Warps share a chunk so that the one with most to do has as little as can be.
+  int least = INT_MAX;
+  for (int log = 0; 1 << log <= std::min(kConsumerWarps, k_blocks); ++log) {
+    const int groups = kConsumerWarps >> log;
+    const int most = ((k_blocks + (1 << log) - 1) >> log) * ((chunks + groups - 1) / groups);
+    if (most <= least || (log > 0 && bytes >> (log - 1) > kMaxBytes)) least = most, step.log_slices = log;
+  }
+  step.log_parts = 0;
+  while (step.log_parts < step.log_slices && bytes >> step.log_parts > kChunkBytes) ++step.log_parts;
+  step.ahead = chunks << step.log_parts >= kLongInstruction ? kAheadOfLong : 1;
+}
+
+int attention_splits(int heads, int blocks) { return std::clamp(blocks / heads, 0, kMaxAttentionSplits); }
+
+int64_t split_words(int heads, int size, int blocks) {
+  return int64_t{heads} * attention_splits(heads, blocks) * (size + 2);
+}
+
+bool ring_takes(const MegakernelProgram& program, const Instruction& step) {
+  if (step.kind != Instruction::kProduct) return true;
+  const int64_t chunk = int64_t{kChunkRows} * row_bytes_in_ring(step.k, step.log_parts);
+  return 2 * chunk <= ring_bytes(program, shared_bytes_limit());
+}
+
+bool can_start_megakernels() {
+  int cooperative = 0;
+  check(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, current_device()),
+        "asking for cooperative launches");
+  return cooperative != 0 && code_has_pdl() && shared_bytes_limit() >= kMinSharedBytes;
+}
+
+void start_megakernel(const Launch& launch, const MegakernelProgram& program) {
+  if (program.size == 128) return start_kernel<128>(launch, program);
+  start_kernel<64>(launch, program);
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,101 @@
+// A megakernel: one persistent kernel that runs a program of instructions, each one step of a decoded token (one row
+// of x). A kernel for each such step would spend more time starting and filling the memory's queues than computing.
+//
+// Every multiprocessor has one block of consumer warps and one producer warp. The producer streams the block's rows
+// of all weights through a ring in shared memory, in the order in which instructions will want them. The consumers
+// run the instructions: they wait for the vector that an instruction reads, multiply it with weight rows as these
+// arrive, and publish the block's share of the result. There is no barrier between blocks. Results travel in words of
+// 8 bytes with two elements and a tag that no other instruction of this run or the one before has, so a reader sees
+// from the word itself whether it has arrived (NCCL calls this the LL protocol).
+//
+// All blocks must be on the chip at once, which a cooperative launch guarantees.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "backends/cuda/runtime/launch.h"
+
+namespace genesis::cuda {
+
+// Two elements and their tag.
+using TaggedWord = uint2;
+
+// A vector that an instruction reads: words of another instruction, or memory as it lies.
+struct VectorOperand {
+  const TaggedWord* words = nullptr;
+  const void* memory = nullptr;
+  uint32_t tag = 0;
+};
+
+struct LayerOperand {
+  const void *weight = nullptr, *bias = nullptr;  // [n, k]; [n] or null
+  void* y = nullptr;                              // [n], or null: only instructions read it
+  int32_t first = 0, n = 0;  // row of the instruction at which the layer begins; its rows
+};
+
+// One instruction of the program, as the kernel reads it.
+struct alignas(16) Instruction {
+  static constexpr int kMaxLayers = 4;
+  enum Kind : int32_t { kProduct, kAttention };
+
+  Kind kind = kProduct;
+  uint32_t tag = 0;           // of what it gives; below kTags
+  int32_t shift = 0;          // of the blocks, so that not always the same ones have more to do
+  TaggedWord* out = nullptr;  // null: no instruction reads it
+
+  // Products. A unit is two elements of y; the rows of a chunk, at most 16 (8 of gate and 8 of up), lie in
+  // the ring together, cut into 1 << log_parts ranges of k.
+  int32_t n = 0, k = 0, layers = 0, swiglu = 0;
+  int32_t units = 0, log_slices = 0, log_parts = 0, ahead = 1;  // warps that share a chunk; chunks under way
+  float eps = 0;
+  const void* norm = nullptr;
+  VectorOperand x, addend;
+  LayerOperand layer[kMaxLayers];
+
+  // Attention: a block has one query head and one of `splits` ranges of keys.
+  int32_t heads = 0, key_heads = 0, splits = 0;
+  float scale = 1;
+  VectorOperand q, k_new, v_new;
+  const void *q_norm = nullptr, *k_norm = nullptr;  // [size]: rms_norm of each head first; or null
+  float q_eps = 0, k_eps = 0;
+  void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
+  TaggedWord* split_words = nullptr;  // [head][split][size + 2] words of one f32
+};
+
+inline constexpr uint32_t kTags = 1u << 10;
+
+// Where block 0 is, in the host's pinned memory: the instruction that its consumers compute and the one whose
+// weights it asks for, which is ahead, counted from 1. What a run that fails leaves there names the step.
+struct ProgramCounter {
+  int32_t computed = 0, fed = 0;
+};
+
+struct MegakernelProgram {
+  const Instruction* steps = nullptr;
+  int32_t count = 0;
+  int32_t size = 64;      // of a head
+  int32_t positions = 0;  // of the caches; 0: no attention
+  const int64_t* start = nullptr;
+  double theta = 0;
+  uint32_t* run = nullptr;   // {number of this run, blocks that are done with it}; zero at first
+  int32_t vector_bytes = 0;  // of the longest x in shared memory
+  int32_t ring_bytes = 0;    // filled in when it starts
+  FaultReport fault;         // of a start out of range; of the first attention
+  volatile ProgramCounter* place = nullptr;
+};
+
+// What the shapes alone decide.
+constexpr int kConsumerWarps = 8;
+void plan_product(Instruction& step, int blocks);
+int attention_splits(int heads, int blocks);
+int64_t split_words(int heads, int size, int blocks);
+
+// Whether there is room for a chunk of the step's weights while another is used.
+bool ring_takes(const MegakernelProgram& program, const Instruction& step);
+// Whether the current device can hold such a kernel: shared memory, cooperative launches.
+bool can_start_megakernels();
+void start_megakernel(const Launch& launch, const MegakernelProgram& program);
+
+}  // namespace genesis::cuda

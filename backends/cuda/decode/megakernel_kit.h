@@ -1,0 +1,202 @@
+// What the parts of megakernel.cu share: what lies in shared memory, how a block knows its share of a step,
+// and words with tags.
+#pragma once
+
+#include "backends/cuda/attention/key_states.h"
+#include "backends/cuda/decode/megakernel.h"
+#include "backends/cuda/device/words.h"
+
+namespace genesis::cuda {
+
+using Element = __nv_bfloat16;  // of every vector and weight
+
+inline constexpr int kMegakernelThreads =
+    kConsumerWarps * kLanes;            // that compute; one more warp feeds the ring
+inline constexpr int kPack = 8;         // elements of 16 bytes
+inline constexpr int kDepthBlock = 32;  // elements of k to two tensor core products
+inline constexpr int kBlockBytes = kDepthBlock * 2;
+inline constexpr int kChunks = 32;                      // in the ring at most
+inline constexpr int kChunkRows = 16, kPassChunks = 6;  // chunks whose sums are finished together
+inline constexpr int kStepPlaces = 3;  // the step at hand, the next, and one that a late warp may still read
+inline constexpr int kMaxHeadSize = 128, kMaxAttentionSplits = 11;
+inline constexpr int kMinSharedBytes = 200 << 10;
+
+struct MegakernelShared {
+  Instruction steps[kStepPlaces];
+  uint4 zeros;
+  union {
+    float sums[2]
+              [kPassChunks * kConsumerWarps * kChunkRows];  // [chunk][slice of k][row]; two passes take turns
+    float of_split[kMaxAttentionSplits][kMaxHeadSize + 4];  // of an attention, behind its first barrier
+  };
+  float squares[2][kConsumerWarps];  // of x; two steps take turns
+  float cosines[kMaxHeadSize / 2], sines[kMaxHeadSize / 2];
+  float of_warp[kConsumerWarps][kMaxHeadSize + 4];
+  uint64_t full[kChunks], empty[kChunks];
+  uint32_t at[kChunks],
+      takes[kChunks];  // bytes: where a chunk lies in the ring, and what it keeps from others
+};
+
+// From row to row of a chunk. Two rows lie in different halves of the banks, or reading eight of them at once
+// would take twice as long.
+__host__ __device__ inline int row_bytes_in_ring(int k, int log_parts) {
+  const int bytes = ((k / kDepthBlock + (1 << log_parts) - 1) >> log_parts) * kBlockBytes;
+  return bytes % (2 * kBlockBytes) == 0 ? bytes + kBlockBytes : bytes;
+}
+
+// A block's share of a step, and where its weights come from.
+struct ProducerWarp {
+  const void* weight[Instruction::kMaxLayers];
+  int32_t first[Instruction::kMaxLayers];
+  int32_t k, layers, swiglu, log_parts, ahead, first_unit = 0, end_unit = 0;  // no unit: nothing to do
+  int32_t row_bytes = 0;                                                      // from row to row in the ring
+  int32_t head = -1, split = 0;                                               // of an attention
+
+  __device__ explicit ProducerWarp(const Instruction& s)
+      : k(s.k), layers(s.layers), swiglu(s.swiglu), log_parts(s.log_parts), ahead(s.ahead) {
+    const int blocks = static_cast<int>(gridDim.x), block = (static_cast<int>(blockIdx.x) + s.shift) % blocks;
+    for (int i = 0; i < Instruction::kMaxLayers; ++i)
+      weight[i] = s.layer[i].weight, first[i] = s.layer[i].first;
+    if (s.kind == Instruction::kProduct) {
+      first_unit = static_cast<int>(int64_t{block} * s.units / blocks);
+      end_unit = static_cast<int>((int64_t{block} + 1) * s.units / blocks);
+      row_bytes = row_bytes_in_ring(k, log_parts);
+    } else if (const int each = blocks / s.heads; block / each < s.heads && block % each < s.splits) {
+      head = block / each;
+      split = block % each;
+    }
+  }
+
+  // Row `lane` of a chunk that begins with output `row`: of a swiglu, its outputs' rows of gate, then of up.
+  __device__ const void* weight_row(int row, int lane, int outputs, int element_bytes) const {
+    int at = row + lane;
+    const void* from = weight[0];
+    if (swiglu) {
+      if (lane >= outputs) from = weight[1], at -= outputs;
+    } else {
+      int begin = 0;
+#pragma unroll
+      for (int i = 1; i < Instruction::kMaxLayers; ++i)
+        if (i < layers && row + lane >= first[i]) from = weight[i], begin = first[i];
+      at -= begin;
+    }
+    return static_cast<const char*>(from) + int64_t{at} * k * element_bytes;
+  }
+};
+
+// Behind MegakernelShared: one ProducerWarp a step, x, and the ring.
+struct ConsumerPlaces {
+  ProducerWarp* feeds;
+  unsigned char *vector, *ring;
+
+  __host__ __device__ ConsumerPlaces(const MegakernelProgram& p, unsigned char* memory) {
+    const auto up = [](int64_t bytes) { return (bytes + 127) / 128 * 128; };
+    feeds = reinterpret_cast<ProducerWarp*>(memory + up(sizeof(MegakernelShared)));
+    vector = memory + up(sizeof(MegakernelShared)) + up(p.count * int64_t{sizeof(ProducerWarp)});
+    ring = vector + up(p.vector_bytes);
+  }
+};
+
+// What the warps that compute know of a run.
+struct MegakernelRun {
+  uint32_t tags = 0;          // plus a step's tag: the tag of its words
+  int start = 0;              // the new token's position
+  uint32_t chunk = 0;         // of the ring, the next to be used
+  int sums = 0, squares = 0;  // whose turn it is
+};
+
+__device__ __forceinline__ void sync_consumers() {
+  __syncwarp();
+  asm volatile("bar.sync 1, %0;" ::"n"(kMegakernelThreads) : "memory");
+}
+
+// The step after the one at hand comes while that is done: asked for first, put in its place before a barrier
+// of the step at hand, which makes it seen. Its place is that of the step two before, which nobody reads any
+// more: there was a barrier in the one between.
+class StepFeed {
+ public:
+  __device__ StepFeed(const MegakernelProgram& program, MegakernelShared& shared, int i)
+      : lane_(static_cast<int>(threadIdx.x) - (kMegakernelThreads - kLanes)) {
+    there_ = i < program.count && lane_ >= 0 && lane_ < kWords;
+    if (!there_) return;
+    words_ = reinterpret_cast<const uint4*>(program.steps + i)[lane_];
+    to_ = reinterpret_cast<uint4*>(&shared.steps[i % kStepPlaces]) + lane_;
+  }
+  __device__ void put() const {
+    if (there_) *to_ = words_;
+  }
+
+ private:
+  static constexpr int kWords = sizeof(Instruction) / sizeof(uint4);
+  static_assert(kWords <= kLanes);
+  int lane_;
+  bool there_ = false;
+  uint4 words_;
+  uint4* to_ = nullptr;
+};
+
+// Two words. Volatile: they come from the second-level cache every time. A word is one access of 8 bytes, so
+// that a reader sees both halves or none.
+__device__ __forceinline__ uint4 load_words(const TaggedWord* at) {
+  uint64_t first, second;
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(at) : "memory");
+  return {static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(second),
+          static_cast<uint32_t>(second >> 32)};
+}
+__device__ __forceinline__ TaggedWord load_word(const TaggedWord* at) {
+  uint64_t word;
+  asm volatile("ld.volatile.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
+  return {static_cast<uint32_t>(word), static_cast<uint32_t>(word >> 32)};
+}
+__device__ __forceinline__ void store_word(TaggedWord* at, uint32_t value, uint32_t tag) {
+  asm volatile("st.volatile.global.u64 [%0], %1;" ::"l"(at), "l"(uint64_t{tag} << 32 | value) : "memory");
+}
+
+__device__ __forceinline__ float low_of(uint32_t pair) {
+  return element_of<Element>(Words{pair, 0, 0, 0}, 0);
+}
+__device__ __forceinline__ float high_of(uint32_t pair) {
+  return element_of<Element>(Words{pair, 0, 0, 0}, 1);
+}
+__device__ __forceinline__ uint32_t pair_of(float low, float high) {
+  const Element both[2] = {narrow<Element>(low), narrow<Element>(high)};
+  uint32_t pair;
+  memcpy(&pair, both, sizeof(pair));
+  return pair;
+}
+
+// Both numbers rounded, and what that took from them.
+__device__ __forceinline__ void split_pair(float low, float high, uint32_t& rounded, uint32_t& rest) {
+  rounded = pair_of(low, high);
+  rest = pair_of(low - low_of(rounded), high - high_of(rounded));
+}
+
+// Elements 4 i to 4 i + 3 of a vector as two pairs, for N values of i that lie `step` apart, as far as they
+// are below `end`. Waits until they are there.
+template <int N>
+__device__ __forceinline__ void read_fours(const VectorOperand& v, uint32_t tags, int i0, int step, int end,
+                                           uint2 (&fours)[N]) {
+  if (!v.words) {
+#pragma unroll
+    for (int u = 0; u < N; ++u)
+      if (i0 + u * step < end) fours[u] = static_cast<const uint2*>(v.memory)[i0 + u * step];
+    return;
+  }
+  const uint32_t tag = tags + v.tag;
+  uint4 words[N];
+  bool all;
+  do {
+    all = true;
+#pragma unroll
+    for (int u = 0; u < N; ++u)
+      if (i0 + u * step < end) words[u] = load_words(v.words + 2 * (i0 + u * step));
+#pragma unroll
+    for (int u = 0; u < N; ++u)
+      if (i0 + u * step < end) all = all && words[u].y == tag && words[u].w == tag;
+  } while (!all);
+#pragma unroll
+  for (int u = 0; u < N; ++u)
+    if (i0 + u * step < end) fours[u] = {words[u].x, words[u].z};
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,244 @@
+// A product of a megakernel: the block's rows of the weights, as they come into the ring, times x, on the tensor
+// cores: x is one row of their sixteen, which is still the fewest instructions. Warps have a slice of k each;
+// their sums are added up in order. Used by megakernel.cu.
+#pragma once
+
+#include "backends/cuda/decode/megakernel_kit.h"
+#include "backends/cuda/device/bulk_copy.h"
+#include "backends/cuda/device/swiglu_formula.h"
+
+namespace genesis::cuda {
+
+// x to be normalised is multiplied by the norm's weight first and kept in two numbers, what rounding takes
+// from the first and that.
+
+// x into shared memory, [k], and behind it, of an x to be normalised, what rounding took; and its squares.
+template <bool kNormalises, int N>
+__device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gains, int fours, uint2* to,
+                                        uint32_t tags, float* squares_of_warp) {
+  const VectorOperand from = x;
+  float squares = 0;
+#pragma unroll 1
+  for (int i0 = threadIdx.x; i0 < fours; i0 += N * kMegakernelThreads) {
+    uint2 four[N];
+    read_fours(from, tags, i0, kMegakernelThreads, fours, four);
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      const int i = i0 + u * kMegakernelThreads;
+      if (i >= fours) break;
+      if constexpr (kNormalises) {
+        const uint2 gain = gains[i];
+        const float a = low_of(four[u].x), b = high_of(four[u].x), c = low_of(four[u].y),
+                    d = high_of(four[u].y);
+        squares = fmaf(a, a, fmaf(b, b, fmaf(c, c, fmaf(d, d, squares))));
+        uint2 rest;
+        split_pair(a * low_of(gain.x), b * high_of(gain.x), four[u].x, rest.x);
+        split_pair(c * low_of(gain.y), d * high_of(gain.y), four[u].y, rest.y);
+        to[fours + i] = rest;
+      }
+      to[i] = four[u];
+    }
+  }
+  if constexpr (kNormalises) {
+#pragma unroll
+    for (int far = kLanes / 2; far > 0; far /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, far);
+    if (threadIdx.x % kLanes == 0) squares_of_warp[threadIdx.x / kLanes] = squares;
+  }
+}
+
+// One round where threads suffice for it: fewer instructions, which are fetched anew in every step.
+__device__ void bring_x(const Instruction& s, unsigned char* vector, uint32_t tags, float* squares_of_warp) {
+  constexpr int kMany = 5;
+  const int fours = s.k / 4;
+  const auto* gains = static_cast<const uint2*>(s.norm);
+  auto* to = reinterpret_cast<uint2*>(vector);
+  const bool once = fours <= kMegakernelThreads;
+  if (gains && once) return bring_x<true, 1>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (gains) return bring_x<true, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
+  if (once) return bring_x<false, 1>(s.x, gains, fours, to, tags, squares_of_warp);
+  bring_x<false, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
+}
+
+// sums += w times x over 16 elements of k: w has 16 rows, x 8 columns.
+__device__ __forceinline__ void multiply_16(float (&sums)[4], uint32_t w0, uint32_t w1, uint32_t w2,
+                                            uint32_t w3, uint32_t x0, uint32_t x1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(w0), "r"(w1), "r"(w2), "r"(w3), "r"(x0), "r"(x1));
+}
+
+// What a lane needs to multiply: four lanes share rows `row` and row + 8 of w. Column 0 of x is x, column 1
+// what rounding took from it, the others are zero. Any order of k is as good as another as long as w and x
+// have the same, so a lane takes 16 bytes of each as they lie.
+struct ConsumerLane {
+  int row, quarter;
+  const unsigned char* x;  // of block 0 of k
+  int step;                // bytes to the next block; 0: zeros, all along
+
+  __device__ ConsumerLane(const MegakernelShared& shared, const unsigned char* vector, int k, bool has_rest) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    row = lane / 4;
+    quarter = lane % 4;
+    const bool reads = row == 0 || (row == 1 && has_rest);
+    x = reads ? vector + row * 2 * k + quarter * 16 : reinterpret_cast<const unsigned char*>(&shared.zeros);
+    step = reads ? kBlockBytes : 0;
+  }
+
+  // Blocks [begin, end) of k; `low` and `high` are where the lane's rows of w would have block 0. In lanes of
+  // quarter 0 the sums of both rows.
+  template <bool kBoth>
+  __device__ float2 multiply(const unsigned char* low, const unsigned char* high, int begin, int end) const {
+    const int own = quarter * 16;
+    float even[4] = {}, odd[4] = {};
+#pragma unroll 4
+    for (int b = begin; b < end; ++b) {
+      const Words xs = *reinterpret_cast<const Words*>(x + b * step),
+                  lows = *reinterpret_cast<const Words*>(low + own + b * kBlockBytes);
+      Words highs{};
+      if (kBoth) highs = *reinterpret_cast<const Words*>(high + own + b * kBlockBytes);
+      multiply_16(even, lows.x, highs.x, lows.y, highs.y, xs.x, xs.y);
+      multiply_16(odd, lows.z, highs.z, lows.w, highs.w, xs.z, xs.w);
+    }
+    return {(even[0] + even[1]) + (odd[0] + odd[1]), (even[2] + even[3]) + (odd[2] + odd[3])};
+  }
+};
+
+// Two elements of y, which one thread finishes, and what it needs for that: asked for before x is waited for.
+struct InstructionResult {
+  bool there = false, has_bias = false, swiglu = false, has_addend = false;
+  uint32_t bias = 0, up_bias = 0, tag = 0, addend_tag = 0;
+  TaggedWord addend{};
+  TaggedWord* out = nullptr;
+  const TaggedWord* addend_at = nullptr;  // null: it came from memory
+  uint32_t* y = nullptr;
+
+  __device__ void ask(const Instruction& s, int unit, uint32_t tags) {
+    there = true;
+    swiglu = s.swiglu;
+    if (s.out) out = s.out + unit;
+    tag = tags + s.tag;
+    if (s.addend.words) {
+      addend_at = s.addend.words + unit;
+      addend = load_word(addend_at);
+      addend_tag = tags + s.addend.tag;
+    } else if (s.addend.memory) {
+      addend.x = static_cast<const uint32_t*>(s.addend.memory)[unit];
+    }
+    has_addend = s.addend.words || s.addend.memory;
+    int which = 0;
+    while (!swiglu && which + 1 < s.layers && 2 * unit >= s.layer[which + 1].first) ++which;
+    const LayerOperand& layer = s.layer[which];
+    const int of_layer = unit - layer.first / 2;
+    if (layer.y) y = static_cast<uint32_t*>(layer.y) + of_layer;
+    has_bias = layer.bias;
+    if (has_bias) bias = static_cast<const uint32_t*>(layer.bias)[of_layer];
+    if (has_bias && swiglu) up_bias = static_cast<const uint32_t*>(s.layer[1].bias)[unit];
+  }
+
+  // Sums of two rows; of a swiglu, those are gate's, and up's follow.
+  __device__ void finish(float2 sums, float2 up) {
+    if (has_bias) sums.x += low_of(bias), sums.y += high_of(bias);
+    if (swiglu) {
+      if (has_bias) up.x += low_of(up_bias), up.y += high_of(up_bias);
+      const uint32_t gates = pair_of(sums.x, sums.y), ups = pair_of(up.x, up.y);  // as two products round
+      sums = {gated<Element>(low_of(gates), low_of(ups)), gated<Element>(high_of(gates), high_of(ups))};
+    }
+    if (addend_at)
+      while (addend.y != addend_tag) addend = load_word(addend_at);
+    if (has_addend) sums.x += low_of(addend.x), sums.y += high_of(addend.x);
+    const uint32_t both = pair_of(sums.x, sums.y);
+    if (out) store_word(out, both, tag);
+    if (y) *y = both;
+  }
+};
+
+// The slices of a chunk's row, in order.
+__device__ __forceinline__ float2 add_slices(const float* sums, int slices) {
+  float2 sum{};
+#pragma unroll
+  for (int i = 0; i < kConsumerWarps; ++i)
+    if (i < slices) {
+      const float2 share = *reinterpret_cast<const float2*>(sums + i * kChunkRows);
+      sum.x += share.x;
+      sum.y += share.y;
+    }
+  return sum;
+}
+
+__device__ void multiply(const Instruction& s, const ProducerWarp& feed, MegakernelShared& shared,
+                         const ConsumerPlaces& places, MegakernelRun& run, const StepFeed& coming) {
+  if (feed.first_unit == feed.end_unit) {
+    coming.put();
+    return sync_consumers();
+  }
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kLanes, lane = thread % kLanes;
+  const int log = s.log_slices, slices = 1 << log, groups = kConsumerWarps >> log,
+            slice = warp & (slices - 1), group = warp >> log;
+  const int blocks = s.k / kDepthBlock, begin = slice * blocks >> log, end = (slice + 1) * blocks >> log;
+  const int log_parts = feed.log_parts, part = slice >> (log - log_parts),
+            part_begin = part * blocks >> log_parts;
+  const int log_units = s.swiglu ? 2 : 3, row_bytes = feed.row_bytes, units = feed.end_unit - feed.first_unit;
+  const int chunks = (units + (1 << log_units) - 1) >> log_units;
+  const bool normalises = s.norm != nullptr, swiglu = s.swiglu;
+  const float inverse_k = 1 / static_cast<float>(s.k), eps = s.eps;
+  const ConsumerLane own(shared, places.vector, s.k, normalises);
+  float* squares = shared.squares[run.squares];
+  run.squares ^= 1;
+
+#pragma unroll 1
+  for (int c0 = 0; c0 < chunks; c0 += kPassChunks) {
+    const int count = min(kPassChunks, chunks - c0);
+    InstructionResult result;
+    if (const int unit = feed.first_unit + (c0 << log_units) + thread;
+        thread < count << log_units && unit < feed.end_unit)
+      result.ask(s, unit, run.tags);
+    if (c0 == 0) {
+      bring_x(s, places.vector, run.tags, squares);
+      coming.put();
+      sync_consumers();
+    }
+    float* sums_of_pass = shared.sums[run.sums];
+    run.sums ^= 1;
+#pragma unroll 1
+    for (int c = group; c < count; c += groups) {
+      const uint32_t chunk = run.chunk + static_cast<uint32_t>((c << log_parts) + part);
+      const int outputs = 2 * min(1 << log_units, units - ((c0 + c) << log_units));
+      wait_for_phase(&shared.full[chunk % kChunks], chunk / kChunks & 1);
+      __syncwarp();
+      // Rows that are not there repeat the last one.
+      const unsigned char* rows = places.ring + shared.at[chunk % kChunks] - part_begin * kBlockBytes;
+      const unsigned char *low = rows + min(own.row, outputs - 1) * row_bytes,
+                          *high = rows + (swiglu ? outputs + min(own.row, outputs - 1)
+                                                 : min(own.row + kChunkRows / 2, outputs - 1)) *
+                                             row_bytes;
+      const float2 sums = swiglu || outputs > kChunkRows / 2 ? own.multiply<true>(low, high, begin, end)
+                                                             : own.multiply<false>(low, high, begin, end);
+      __syncwarp();
+      if (lane == 0) arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(groups << log_parts));
+      if (own.quarter == 0) {
+        float* to = sums_of_pass + (c * slices + slice) * kChunkRows + own.row;
+        to[0] = sums.x;
+        to[kChunkRows / 2] = sums.y;
+      }
+    }
+    run.chunk += static_cast<uint32_t>(count << log_parts);
+    sync_consumers();
+    if (!result.there) continue;
+    const float* of_unit =
+        sums_of_pass + (thread >> log_units) * slices * kChunkRows + 2 * (thread & ((1 << log_units) - 1));
+    float2 y = add_slices(of_unit, slices), up{};
+    if (swiglu) up = add_slices(of_unit + kChunkRows / 2, slices);
+    if (normalises) {
+      float total = 0;
+#pragma unroll
+      for (int w = 0; w < kConsumerWarps; ++w) total += squares[w];
+      const float scale = rsqrtf(fmaf(total, inverse_k, eps));
+      y.x *= scale, y.y *= scale, up.x *= scale, up.y *= scale;
+    }
+    result.finish(y, up);
+  }
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,50 @@
+// exp as row kernels need it: as exact as the element type can show, and no dearer. Used by kernels/*.cu.
+#pragma once
+
+#include "backends/cuda/device/number.h"
+
+namespace genesis::cuda {
+
+// 2 to the power of x, by the hardware: for the 16-bit types its error is far below their last bit.
+__device__ __forceinline__ float approximate_power(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+template <class T>
+__device__ __forceinline__ wide_t<T> exponential(wide_t<T> x) {
+  return approximate_power(x * kLog2E);
+}
+template <>
+__device__ __forceinline__ float exponential<float>(float x) {
+  return expf(x);
+}
+template <>
+__device__ __forceinline__ double exponential<double>(double x) {
+  return exp(x);
+}
+
+// exp(scale (x - largest)). A factor common to all x, from rounding `largest`, cancels in what it is used
+// for: ratios to the sum.
+template <class T>
+struct ScaledPower {
+  float slope, offset;  // as powers of two
+  __device__ ScaledPower(float scale, float largest) : slope(scale * kLog2E), offset(-largest * slope) {}
+  __device__ float operator()(T x) const { return approximate_power(fmaf(widen(x), slope, offset)); }
+};
+template <>
+struct ScaledPower<float> {
+  float scale, largest;
+  __device__ ScaledPower(float s, float l) : scale(s), largest(l) {}
+  __device__ float operator()(float x) const { return expf(scale * (x - largest)); }
+};
+template <>
+struct ScaledPower<double> {
+  double scale, largest;
+  __device__ ScaledPower(double s, double l) : scale(s), largest(l) {}
+  __device__ double operator()(double x) const { return exp(scale * (x - largest)); }
+};
+
+}  // namespace genesis::cuda

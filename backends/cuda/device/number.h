@@ -1,0 +1,132 @@
+// Element types on the device, and the arithmetic type each computes in. Used by kernels/*.cu.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "schema/core/dtype.h"
+
+namespace genesis::cuda {
+
+// What a type computes and accumulates in: f32 for the low precisions, 64 bits for integers.
+template <class T>
+struct Wide {
+  using type = int64_t;
+};
+template <>
+struct Wide<float> {
+  using type = float;
+};
+template <>
+struct Wide<double> {
+  using type = double;
+};
+template <>
+struct Wide<__half> {
+  using type = float;
+};
+template <>
+struct Wide<__nv_bfloat16> {
+  using type = float;
+};
+template <class T>
+using wide_t = typename Wide<T>::type;
+
+template <class T>
+__device__ __forceinline__ wide_t<T> widen(T x) {
+  return static_cast<wide_t<T>>(x);
+}
+template <>
+__device__ __forceinline__ float widen(__half x) {
+  return __half2float(x);
+}
+template <>
+__device__ __forceinline__ float widen(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+
+// Rounds to nearest, ties to even.
+template <class T>
+__device__ __forceinline__ T narrow(wide_t<T> x) {
+  return static_cast<T>(x);
+}
+template <>
+__device__ __forceinline__ __half narrow<__half>(float x) {
+  return __float2half_rn(x);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+// Any number as a T, rounded as the host does: 16-bit floats by way of f32.
+template <class T, class X>
+__device__ __forceinline__ T converted(X x) {
+  if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>)
+    return narrow<T>(static_cast<float>(x));
+  else
+    return static_cast<T>(x);
+}
+
+template <class T>
+struct Tag {
+  using type = T;
+};
+
+// body(Tag<T>{}) with the device's type of `dtype`.
+template <class Body>
+decltype(auto) dispatch_float(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::f64:
+      return body(Tag<double>{});
+    case DType::f16:
+      return body(Tag<__half>{});
+    case DType::bf16:
+      return body(Tag<__nv_bfloat16>{});
+    default:
+      return body(Tag<float>{});
+  }
+}
+template <class Body>
+decltype(auto) dispatch_index(DType dtype, Body&& body) {
+  if (dtype == DType::i32) return body(Tag<int32_t>{});
+  return body(Tag<int64_t>{});
+}
+template <class Body>
+decltype(auto) dispatch_any(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::i8:
+      return body(Tag<int8_t>{});
+    case DType::u8:
+      return body(Tag<uint8_t>{});
+    case DType::i16:
+      return body(Tag<int16_t>{});
+    case DType::i32:
+      return body(Tag<int32_t>{});
+    case DType::i64:
+      return body(Tag<int64_t>{});
+    case DType::boolean:
+      return body(Tag<bool>{});
+    default:
+      return dispatch_float(dtype, body);
+  }
+}
+// By the size of an element alone: for kernels that only move.
+template <class Body>
+decltype(auto) dispatch_size(DType dtype, Body&& body) {
+  switch (size_of(dtype)) {
+    case 1:
+      return body(Tag<uint8_t>{});
+    case 2:
+      return body(Tag<uint16_t>{});
+    case 4:
+      return body(Tag<uint32_t>{});
+    default:
+      return body(Tag<uint64_t>{});
+  }
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,53 @@
+// Writing by index in the order of the indices, the same bits each time: positions are sorted by where they
+// write (the sort is stable), and one thread does all that happens to one place. Used by scatter, scatter_add
+// and index_add.
+#pragma once
+
+#include <bit>
+
+#include "backends/cuda/device/number.h"
+#include "backends/cuda/device/radix_sort.h"
+#include "backends/cuda/runtime/launch.h"
+
+namespace genesis::cuda {
+
+// `writes` positions into `places` places; what is out of range sorts last, as the place `places`.
+inline SortShape writes_shape(int64_t writes, int64_t places) {
+  return {.rows = 1,
+          .n = writes,
+          .key_bytes = places < INT64_C(0xffffffff) ? 4 : 8,
+          .bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(places)))};
+}
+
+template <class Body>
+void with_key(const SortShape& shape, Body&& body) {
+  if (shape.key_bytes == 4)
+    body(Tag<uint32_t>{});
+  else
+    body(Tag<uint64_t>{});
+}
+
+#ifdef __CUDACC__
+
+template <class Key>
+__device__ __forceinline__ bool starts_run(const Key* keys, int64_t i) {
+  return i == 0 || keys[i - 1] != keys[i];
+}
+
+// One past the last key equal to keys[first].
+template <class Key>
+__device__ int64_t end_of_run(const Key* keys, int64_t first, int64_t n) {
+  const Key key = keys[first];
+  int64_t in = first, step = 1;
+  while (in + step < n && keys[in + step] == key) in += step, step *= 2;
+  int64_t out = min(n, in + step);  // keys[in] is in the run, `out` is not
+  while (out - in > 1) {
+    const int64_t middle = in + (out - in) / 2;
+    (keys[middle] == key ? in : out) = middle;
+  }
+  return out;
+}
+
+#endif
+
+}  // namespace genesis::cuda

@@ -1,0 +1,49 @@
+// Vectors that go with the rows of a matrix (weight, bias) and may have a dtype of their own: read as what
+// the arithmetic is done in. Used by kernels/*.cu.
+#pragma once
+
+#include "backends/cuda/device/packs.h"
+
+namespace genesis::cuda {
+
+// Null data: every element is the `absent` of at().
+struct WideVector {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+
+  static WideVector of(const TensorView& v) { return {v.data, v.dtype}; }
+
+#ifdef __CUDACC__
+  template <class S, class W, int N>
+  __device__ void read(int64_t pack, W (&to)[N]) const {
+    constexpr int kPart = N * sizeof(S) > 16 ? 16 / static_cast<int>(sizeof(S)) : N;
+    using P = Pack<S, kPart>;
+    const P* from = static_cast<const P*>(data) + pack * (N / kPart);
+#pragma unroll
+    for (int part = 0; part < N / kPart; ++part) {
+      const P values = from[part];
+#pragma unroll
+      for (int j = 0; j < kPart; ++j) to[part * kPart + j] = static_cast<W>(widen(values.at[j]));
+    }
+  }
+
+  // Elements [pack * N, pack * N + N).
+  template <class W, int N>
+  __device__ void at(int64_t pack, W absent, W (&to)[N]) const {
+    if (!data) {
+#pragma unroll
+      for (int j = 0; j < N; ++j) to[j] = absent;
+    } else if (dtype == DType::f32) {
+      read<float>(pack, to);
+    } else if (dtype == DType::bf16) {
+      read<__nv_bfloat16>(pack, to);
+    } else if (dtype == DType::f16) {
+      read<__half>(pack, to);
+    } else {
+      read<double>(pack, to);
+    }
+  }
+#endif
+};
+
+}  // namespace genesis::cuda

@@ -1,0 +1,89 @@
+// Sixteen bytes of elements as memory has them. Elements of two bytes stay two to a register until they are
+// used, where packs of them (packs.h) take one each: for kernels that hold long parts of rows.
+#pragma once
+
+#include "backends/cuda/device/packs.h"
+
+namespace genesis::cuda {
+
+#ifdef __CUDACC__
+
+using Words = uint4;
+
+__device__ __forceinline__ uint32_t word_of(const Words& words, int i) {
+  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
+__device__ __forceinline__ void set_word(Words& words, int i, uint32_t word) {
+  (i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w) = word;
+}
+
+// The element's place in words must be known when compiling: loops over i are unrolled.
+template <class T>
+__device__ __forceinline__ float element_of(const Words& words, int i) {
+  if constexpr (std::is_same_v<T, float>) {
+    return __uint_as_float(word_of(words, i));
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const uint32_t word = word_of(words, i / 2);
+    return __uint_as_float(i % 2 == 0 ? word << 16 : word & 0xffff0000u);
+  } else {
+    const uint32_t word = word_of(words, i / 2);
+    return __half2float(__ushort_as_half(static_cast<unsigned short>(i % 2 == 0 ? word : word >> 16)));
+  }
+}
+
+template <class T>
+__device__ __forceinline__ Pack<T, static_cast<int>(16 / sizeof(T))> pack_of(const Words& words) {
+  Pack<T, static_cast<int>(16 / sizeof(T))> pack;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == 4) {
+      pack.at[i] = __uint_as_float(word_of(words, i));
+    } else {
+      const auto low = static_cast<unsigned short>(word_of(words, i)),
+                 high = static_cast<unsigned short>(word_of(words, i) >> 16);
+      if constexpr (std::is_same_v<T, __half>) {
+        pack.at[2 * i] = __ushort_as_half(low);
+        pack.at[2 * i + 1] = __ushort_as_half(high);
+      } else {
+        pack.at[2 * i] = __ushort_as_bfloat16(low);
+        pack.at[2 * i + 1] = __ushort_as_bfloat16(high);
+      }
+    }
+  }
+  return pack;
+}
+
+// -inf in all places.
+template <class T>
+__device__ __forceinline__ Words lowest_words() {
+  constexpr uint32_t kLowest = std::is_same_v<T, float>    ? 0xff800000u
+                               : std::is_same_v<T, __half> ? 0xfc00fc00u
+                                                           : 0xff80ff80u;
+  return {kLowest, kLowest, kLowest, kLowest};
+}
+
+// Rounds each to nearest, ties to even.
+template <class T, int N>
+__device__ __forceinline__ Words words_of(const float (&from)[N]) {
+  static_assert(N * sizeof(T) == sizeof(Words));
+  Words words;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    uint32_t word;
+    if constexpr (std::is_same_v<T, float>) {
+      word = __float_as_uint(from[i]);
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      const __nv_bfloat162 pair = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
+      word = *reinterpret_cast<const uint32_t*>(&pair);
+    } else {
+      const __half2 pair = __floats2half2_rn(from[2 * i], from[2 * i + 1]);
+      word = *reinterpret_cast<const uint32_t*>(&pair);
+    }
+    set_word(words, i, word);
+  }
+  return words;
+}
+
+#endif
+
+}  // namespace genesis::cuda

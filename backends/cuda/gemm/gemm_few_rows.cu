@@ -1,0 +1,255 @@
+// A few rows of x against weights [n, k]: what decoding does. Weights are read once and by far the most
+// bytes, so each warp keeps several 16-byte loads of them in flight, while x comes out of the cache. How k is
+// split among warps depends on k alone, and partial sums are added in one order.
+#include <array>
+
+#include "backends/cuda/device/activate.h"
+#include "backends/cuda/device/number.h"
+#include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/swiglu_formula.h"
+#include "backends/cuda/gemm/gemm_plain.h"
+#include "backends/cuda/gemm/gemm_slabs.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kWarps = 8, kLanes = 32, kMaxSplits = 4, kMaxLayers = 8;
+constexpr int64_t kManyWarps = 4096;  // enough to fill a large chip twice
+
+struct Layer {
+  const void *weight, *bias, *addend;  // addend: as y lies, which it may be; null: none
+  void* y;
+  int64_t n, ldc, first_block;
+};
+
+struct Rows {
+  int64_t m, k, lda;
+  int splits, layers;  // splits: warps that share a group of weight rows
+  Activation activation;
+  Layer layer[kMaxLayers];  // a swiglu: gate and up
+};
+
+template <class T>
+constexpr int kPack = 16 / sizeof(T);
+
+// Weights pass by once: they need no place in the first cache.
+template <class T>
+__device__ __forceinline__ Pack<T, kPack<T>> load_once(const T* at) {
+  const uint4 bits = __ldcs(reinterpret_cast<const uint4*>(at));
+  return reinterpret_cast<const Pack<T, kPack<T>>&>(bits);
+}
+
+// Each warp: R rows of weights times M rows of x, over its share of k. Several packs of every row are asked
+// for before the first is used; of x too, where there are registers for it.
+template <class T, int M, int R>
+__device__ void partial_products(const Rows& rows, const T* x, const T* (&weights)[R], int part,
+                                 float (&sums)[M][R]) {
+  constexpr int N = kPack<T>, kAhead = R >= 4 ? 1 : 4 / R;
+  constexpr bool kAheadOfX = M * kAhead <= 8;
+  const int packs = static_cast<int>(rows.k / N), step = kLanes * rows.splits;
+  const auto x_at = [&](int m, int p) {
+    return *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, rows.m - 1) * rows.lda + int64_t{p} * N);
+  };
+  for (int p0 = part * kLanes + static_cast<int>(threadIdx.x) % kLanes; p0 < packs; p0 += kAhead * step) {
+    Pack<T, N> w[kAhead][R], v[kAheadOfX ? kAhead : 1][M];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (const int p = p0 + u * step; p < packs) {
+#pragma unroll
+        for (int r = 0; r < R; ++r) w[u][r] = load_once(weights[r] + int64_t{p} * N);
+        if constexpr (kAheadOfX)
+#pragma unroll
+          for (int m = 0; m < M; ++m) v[u][m] = x_at(m, p);
+      }
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u)
+      if (const int p = p0 + u * step; p < packs) {
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+          if constexpr (!kAheadOfX) v[0][m] = x_at(m, p);
+          const Pack<T, N>& row = v[kAheadOfX ? u : 0][m];
+#pragma unroll
+          for (int i = 0; i < N; ++i) {
+            const float xi = widen(row.at[i]);
+#pragma unroll
+            for (int r = 0; r < R; ++r) sums[m][r] = fmaf(xi, widen(w[u][r].at[i]), sums[m][r]);
+          }
+        }
+      }
+  }
+}
+
+// One sum of a row with its bias, from the warps' shares.
+template <class T>
+__device__ float finished(const float (&shares)[kWarps][kMaxLayers * 4], int first, int splits, int at,
+                          const void* bias, int64_t row) {
+  float sum = 0;
+  for (int s = 0; s < splits; ++s) sum += shares[first + s][at];
+  if (bias) sum += widen(static_cast<const T*>(bias)[row]);
+  return sum;
+}
+
+// R rows of weights per group of warps. kSwiglu: half of them gate's, half up's, in turns.
+template <class T, int M, int R, bool kSwiglu>
+__global__ void __launch_bounds__(kWarps* kLanes) few_rows(Rows rows, const T* x) {
+  static_assert(M * R <= kMaxLayers * 4);
+  constexpr int kResults = kSwiglu ? R / 2 : R;
+  __shared__ float shares[kWarps][kMaxLayers * 4];
+  int at = 0;
+  if (!kSwiglu)
+    while (at + 1 < rows.layers && blockIdx.x >= rows.layer[at + 1].first_block) ++at;
+  const Layer &layer = rows.layer[at], &up = rows.layer[kSwiglu ? 1 : at];
+  const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  const int groups = kWarps / rows.splits, group = warp / rows.splits;
+  const int64_t first_of_block = (static_cast<int64_t>(blockIdx.x) - layer.first_block) * groups * kResults;
+  const int64_t first = first_of_block + group * kResults;
+  float sums[M][R] = {};
+  if (first < layer.n) {
+    const T* weights[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int64_t row = min(first + (kSwiglu ? r / 2 : r), layer.n - 1);
+      weights[r] = static_cast<const T*>(kSwiglu && r % 2 ? up.weight : layer.weight) + row * rows.k;
+    }
+    partial_products<T, M, R>(rows, x, weights, warp % rows.splits, sums);
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+      for (int far = kLanes / 2; far > 0; far /= 2)
+        sums[m][r] += __shfl_xor_sync(0xffffffffu, sums[m][r], far);
+      if (lane == 0) shares[warp][m * R + r] = sums[m][r];
+    }
+  __syncthreads();
+  for (int i = threadIdx.x; i < groups * M * kResults; i += kWarps * kLanes) {
+    const int m = i / kResults % M, g = i / (M * kResults), r = i % kResults;
+    const int64_t row = first_of_block + g * kResults + r;
+    if (m >= rows.m || row >= layer.n) continue;
+    const int from = g * rows.splits;
+    const int64_t at_y = m * layer.ldc + row;
+    T* y = static_cast<T*>(layer.y) + at_y;
+    if constexpr (kSwiglu) {
+      const float a = finished<T>(shares, from, rows.splits, m * R + 2 * r, layer.bias, row);
+      const float b = finished<T>(shares, from, rows.splits, m * R + 2 * r + 1, up.bias, row);
+      *y = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
+    } else {
+      float a = activate(finished<T>(shares, from, rows.splits, m * R + r, layer.bias, row), rows.activation);
+      if (layer.addend) a += widen(static_cast<const T*>(layer.addend)[at_y]);
+      *y = narrow<T>(a);
+    }
+  }
+}
+
+template <class T, int M, int R, bool kSwiglu>
+void start_few_rows(Rows rows, const void* x, cudaStream_t stream) {
+  const int64_t per_block = kWarps / rows.splits * (kSwiglu ? R / 2 : R);
+  int64_t blocks = 0;
+  for (int i = 0; i < (kSwiglu ? 1 : rows.layers); ++i) {
+    rows.layer[i].first_block = blocks;
+    blocks += (rows.layer[i].n + per_block - 1) / per_block;
+  }
+  if (blocks == 0) return;
+  few_rows<T, M, R, kSwiglu>
+      <<<static_cast<unsigned>(blocks), kWarps * kLanes, 0, stream>>>(rows, static_cast<const T*>(x));
+}
+
+// More weight rows per warp reuse x, when there are enough of them to fill the chip.
+template <class T, int M, bool kSwiglu>
+void start_rows(const Rows& rows, const void* x, cudaStream_t stream) {
+  int64_t n = 0;
+  for (int i = 0; i < rows.layers; ++i) n += rows.layer[i].n;
+  if constexpr (M <= 4)
+    if (n >= 4 * kManyWarps) return start_few_rows<T, M, 4, kSwiglu>(rows, x, stream);
+  if (kSwiglu || n >= 2 * kManyWarps) return start_few_rows<T, M, 2, kSwiglu>(rows, x, stream);
+  if constexpr (!kSwiglu) start_few_rows<T, M, 1, false>(rows, x, stream);
+}
+
+template <class T, bool kSwiglu>
+void start_type(const Rows& rows, const void* x, cudaStream_t stream) {
+  if (rows.m <= 1) return start_rows<T, 1, kSwiglu>(rows, x, stream);
+  if (rows.m <= 2) return start_rows<T, 2, kSwiglu>(rows, x, stream);
+  if (rows.m <= 4) return start_rows<T, 4, kSwiglu>(rows, x, stream);
+  start_rows<T, 8, kSwiglu>(rows, x, stream);
+}
+
+Slabs slabs_of(const Rows& rows) {
+  Slabs slabs{.m = rows.m, .k = rows.k, .lda = rows.lda, .splits = rows.splits, .layers = rows.layers};
+  slabs.activation = rows.activation;
+  for (int i = 0; i < rows.layers; ++i) {
+    const Layer& layer = rows.layer[i];
+    slabs.layer[i] = {layer.weight, layer.bias, layer.addend, layer.y, layer.n, layer.ldc};
+  }
+  return slabs;
+}
+
+int splits_of(DType dtype, int64_t k) {
+  const int64_t packs = k * static_cast<int64_t>(size_of(dtype)) / 16;
+  int splits = 1;
+  while (splits < kMaxSplits && packs >= 4 * kLanes * splits) splits *= 2;
+  return splits;
+}
+
+template <bool kSwiglu>
+void start_all(DType dtype, Rows rows, const void* x, const FewRowsStart& start) {
+  rows.splits = splits_of(dtype, rows.k);
+  if (try_slabs(dtype, kSwiglu, slabs_of(rows), x, start)) return;
+  const cudaStream_t stream = start.stream;
+  if (dtype == DType::bf16) return start_type<__nv_bfloat16, kSwiglu>(rows, x, stream);
+  if (dtype == DType::f16) return start_type<__half, kSwiglu>(rows, x, stream);
+  start_type<float, kSwiglu>(rows, x, stream);
+}
+
+Rows rows_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
+  Rows rows{p.m, p.k, p.lda, 1, count, p.activation, {}};
+  for (int i = 0; i < count; ++i)
+    rows.layer[i] = {layers[i].weight, layers[i].bias, nullptr, layers[i].y, layers[i].n, layers[i].n, 0};
+  return rows;
+}
+
+}  // namespace
+
+bool few_rows_takes(const GemmProblem& p) {
+  if (p.in != p.out || p.batch != 1 || p.m < 1 || p.m > kFewRows || p.n < 1 || p.k < 1) return false;
+  if (p.transpose_a || !p.transpose_b || p.ldb != p.k) return false;
+  if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32) return false;
+  const int64_t pack = 16 / static_cast<int64_t>(size_of(p.in));
+  return p.k % pack == 0 && p.lda % pack == 0 && p.k < int64_t{1} << 30;
+}
+
+void run_few_rows(const GemmProblem& p, const GemmData& d) {
+  const FewRowsLayer layer{d.b, p.has_bias ? d.bias : nullptr, d.c, p.n};
+  Rows rows = rows_of(p, &layer, 1);
+  rows.layer[0].ldc = p.ldc;
+  rows.layer[0].addend = addend_of(p, d);
+  start_all<false>(p.in, rows, d.a, {d.stream, d.can_use_pdl, d.early, d.settled});
+}
+
+void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
+                  const FewRowsStart& start) {
+  for (size_t first = 0; first < layers.size(); first += kMaxLayers) {
+    const auto count = static_cast<int>(std::min<size_t>(kMaxLayers, layers.size() - first));
+    start_all<false>(common.in, rows_of(common, layers.data() + first, count), x, start);
+  }
+}
+
+void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
+                         const FewRowsLayer& up, const FewRowsStart& start) {
+  const std::array layers{gate, up};
+  start_all<true>(common.in, rows_of(common, layers.data(), 2), x, start);
+}
+
+bool try_few_rows_after_norm(const GemmProblem& common, const void* x, const FewRowsNorm& norm,
+                             const std::vector<FewRowsLayer>& layers, bool swiglu,
+                             const FewRowsStart& start) {
+  if (layers.size() > kMaxLayers) return false;
+  Rows rows = rows_of(common, layers.data(), static_cast<int>(layers.size()));
+  rows.splits = splits_of(common.in, common.k);
+  Slabs slabs = slabs_of(rows);
+  slabs.norm = norm.weight;
+  slabs.eps = static_cast<float>(norm.eps);
+  return try_slabs(common.in, swiglu, slabs, x, start);
+}
+
+}  // namespace genesis::cuda

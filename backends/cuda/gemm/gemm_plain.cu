@@ -1,0 +1,191 @@
+// The product that takes everything: 64 x 64 tiles of C, each thread 4 x 4 of it, operands in shared memory
+// in the type they are added up in. And what goes around a library's product: activations, noise to time
+// with.
+#include <algorithm>
+
+#include "backends/cuda/device/activate.h"
+#include "backends/cuda/device/number.h"
+#include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/swiglu_formula.h"
+#include "backends/cuda/gemm/gemm_plain.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kTile = 64, kDepth = 16, kSide = 16, kEach = kTile / kSide;
+
+struct Tiles {
+  int64_t m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, tiles_m, tiles_n;
+  bool transpose_a, transpose_b;
+  Activation activation;
+};
+
+template <class W>
+__device__ W finish(W x, Activation activation) {
+  if constexpr (std::is_floating_point_v<W>)
+    return activate(x, activation);
+  else
+    return x;
+}
+
+template <class T>
+__device__ T narrowed(wide_t<T> x) {
+  return narrow<T>(x);
+}
+
+template <class T, class Out>
+__global__ void __launch_bounds__(kSide* kSide)
+    multiply(Tiles t, const T* a, const T* b, Out* c, const T* bias, const Out* addend) {
+  using W = wide_t<T>;
+  __shared__ W tile_a[kDepth][kTile + 1], tile_b[kDepth][kTile + 1];
+  const int64_t tile = blockIdx.x, batch = tile / (t.tiles_m * t.tiles_n);
+  const int64_t row0 = tile / t.tiles_n % t.tiles_m * kTile, column0 = tile % t.tiles_n * kTile;
+  a += batch * t.stride_a;
+  b += batch * t.stride_b;
+  c += batch * t.stride_c;
+  const int thread = threadIdx.x, ty = thread / kSide, tx = thread % kSide;
+  W sums[kEach][kEach] = {};
+  for (int64_t k0 = 0; k0 < t.k; k0 += kDepth) {
+    for (int i = thread; i < kTile * kDepth; i += kSide * kSide) {
+      // Neighbours in memory are read by neighbours in the warp, whichever axis is the inner one.
+      const int row = t.transpose_a ? i % kTile : i / kDepth, ka = t.transpose_a ? i / kTile : i % kDepth;
+      const bool in_a = row0 + row < t.m && k0 + ka < t.k;
+      tile_a[ka][row] =
+          in_a ? widen(a[t.transpose_a ? (k0 + ka) * t.lda + row0 + row : (row0 + row) * t.lda + k0 + ka])
+               : W(0);
+      const int column = t.transpose_b ? i / kDepth : i % kTile, kb = t.transpose_b ? i % kDepth : i / kTile;
+      const bool in_b = column0 + column < t.n && k0 + kb < t.k;
+      tile_b[kb][column] = in_b ? widen(b[t.transpose_b ? (column0 + column) * t.ldb + k0 + kb
+                                                        : (k0 + kb) * t.ldb + column0 + column])
+                                : W(0);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kDepth; ++k) {
+      W x[kEach], y[kEach];
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) {
+        x[i] = tile_a[k][ty + i * kSide];
+        y[i] = tile_b[k][tx + i * kSide];
+      }
+#pragma unroll
+      for (int i = 0; i < kEach; ++i)
+#pragma unroll
+        for (int j = 0; j < kEach; ++j) sums[i][j] += x[i] * y[j];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < kEach; ++i)
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      const int64_t row = row0 + ty + i * kSide, column = column0 + tx + j * kSide;
+      if (row >= t.m || column >= t.n) continue;
+      const int64_t at = row * t.ldc + column;
+      W x = sums[i][j];
+      if (bias) x += widen(bias[column]);
+      x = finish(x, t.activation);
+      if (addend) x += widen(addend[batch * t.stride_c + at]);
+      c[at] = narrowed<Out>(static_cast<wide_t<Out>>(x));
+    }
+}
+
+template <class T, class Out>
+void start_plain(const GemmProblem& p, const GemmData& d) {
+  const int64_t tiles_m = (p.m + kTile - 1) / kTile, tiles_n = (p.n + kTile - 1) / kTile;
+  const int64_t blocks = p.batch * tiles_m * tiles_n;
+  if (blocks == 0) return;
+  const Tiles tiles{p.m,        p.n,        p.k,     p.lda,   p.ldb,         p.ldc,         p.stride_a,
+                    p.stride_b, p.stride_c, tiles_m, tiles_n, p.transpose_a, p.transpose_b, p.activation};
+  multiply<T, Out><<<static_cast<unsigned>(blocks), kSide * kSide, 0, d.stream>>>(
+      tiles, static_cast<const T*>(d.a), static_cast<const T*>(d.b), static_cast<Out*>(d.c),
+      p.has_bias ? static_cast<const T*>(d.bias) : nullptr, static_cast<const Out*>(addend_of(p, d)));
+}
+
+// bool takes no products.
+template <class Body>
+void dispatch_number(DType dtype, const Body& body) {
+  if (dtype != DType::boolean)
+    dispatch_any(dtype, [&](auto tag) {
+      if constexpr (!std::is_same_v<typename decltype(tag)::type, bool>) body(tag);
+    });
+}
+
+template <class T, int N>
+__global__ void activate_rows(Activation activation, int64_t packs, int64_t per_row, int64_t ld, T* x) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs; i += stride) {
+    auto* at = reinterpret_cast<Pack<T, N>*>(x + i / per_row * ld + i % per_row * N);
+    Pack<T, N> pack = *at;
+#pragma unroll
+    for (int k = 0; k < N; ++k) pack.at[k] = narrow<T>(activate(widen(pack.at[k]), activation));
+    *at = pack;
+  }
+}
+
+template <class T>
+__global__ void gate_elements(T* gate, const T* up, int64_t n) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
+    gate[i] = narrow<T>(gated<T>(widen(gate[i]), widen(up[i])));
+}
+
+template <class T>
+__global__ void noise(T* data, int64_t elements) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < elements; i += stride) {
+    uint32_t h = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(i >> 32);
+    h = (h ^ (h >> 15)) * 2246822519u;
+    h ^= h >> 13;
+    data[i] = narrow<T>(static_cast<wide_t<T>>(static_cast<float>(static_cast<int32_t>(h)) * 4.6566129e-10f));
+  }
+}
+
+unsigned some_blocks(int64_t items) {
+  return static_cast<unsigned>(std::min<int64_t>((items + 255) / 256, 8192));
+}
+
+}  // namespace
+
+void run_plain_gemm(const GemmProblem& p, const GemmData& d) {
+  if (p.in != p.out) {
+    if (p.in == DType::bf16) return start_plain<__nv_bfloat16, float>(p, d);
+    return start_plain<__half, float>(p, d);
+  }
+  dispatch_number(p.in, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    start_plain<T, T>(p, d);
+  });
+}
+
+void run_activation(Activation activation, DType dtype, void* x, int64_t rows, int64_t n, int64_t ld,
+                    cudaStream_t stream) {
+  if (rows * n == 0 || activation == Activation::kNone) return;
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int kWidest = 16 / sizeof(T);
+    const bool packs = n % kWidest == 0 && ld % kWidest == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
+    const int64_t per_row = packs ? n / kWidest : n;
+    const auto kernel = packs ? activate_rows<T, kWidest> : activate_rows<T, 1>;
+    kernel<<<some_blocks(rows * per_row), 256, 0, stream>>>(activation, rows * per_row, per_row, ld,
+                                                            static_cast<T*>(x));
+  });
+}
+
+void run_gate(DType dtype, void* gate, const void* up, int64_t n, cudaStream_t stream) {
+  if (n == 0) return;
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    gate_elements<T><<<some_blocks(n), 256, 0, stream>>>(static_cast<T*>(gate), static_cast<const T*>(up), n);
+  });
+}
+
+void fill_with_noise(void* data, DType dtype, int64_t elements, cudaStream_t stream) {
+  if (elements == 0) return;
+  dispatch_float(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    noise<T><<<some_blocks(elements), 256, 0, stream>>>(static_cast<T*>(data), elements);
+  });
+}
+
+}  // namespace genesis::cuda

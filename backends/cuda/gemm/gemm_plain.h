@@ -1,0 +1,55 @@
+// Products without a library, and what goes around those with one. Used by gemm.cpp and autotune.cpp.
+#pragma once
+
+#include "backends/cuda/gemm/gemm.h"
+
+namespace genesis::cuda {
+
+// Every problem, every dtype: tiles in shared memory, no tensor cores.
+void run_plain_gemm(const GemmProblem& problem, const GemmData& data);
+
+// x = activation(x) over dense [rows, ld] of which n columns count.
+void run_activation(Activation activation, DType dtype, void* x, int64_t rows, int64_t n, int64_t ld,
+                    cudaStream_t stream);
+
+// Values in [-1, 1) that differ from element to element. f16, bf16, f32 and f64.
+void fill_with_noise(void* data, DType dtype, int64_t elements, cudaStream_t stream);
+
+// y [m, n] = activation(x [m, k] weight [n, k]^T + bias), plus the addend, for a few rows: weight is read
+// once, at the memory's speed, 16 bytes at a time. How k is split among warps depends on k alone, so that a
+// result has the same bits whatever it is computed beside.
+constexpr int64_t kFewRows = 8;
+bool few_rows_takes(const GemmProblem& problem);
+void run_few_rows(const GemmProblem& problem, const GemmData& data);
+
+// Where they start, as launch.h has it. settled: all weights are there before the kernels ahead have ended.
+struct FewRowsStart {
+  cudaStream_t stream = nullptr;
+  bool can_use_pdl = false, early = false, settled = false;
+};
+
+// Several weights over one x in one start. All problems differ in n and ldc alone.
+struct FewRowsLayer {
+  const void *weight = nullptr, *bias = nullptr;
+  void* y = nullptr;
+  int64_t n = 0;
+};
+void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
+                  const FewRowsStart& start);
+// y = silu(gate) * up, with gate and up rounded to the dtype first: the bits of two products and a swiglu.
+void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
+                         const FewRowsLayer& up, const FewRowsStart& start);
+
+// Either, of rms_norm(x) with a weight [k] of x's dtype; x is one row. False, and nothing started, where no
+// kernel does both.
+struct FewRowsNorm {
+  const void* weight = nullptr;
+  double eps = 0;
+};
+bool try_few_rows_after_norm(const GemmProblem& common, const void* x, const FewRowsNorm& norm,
+                             const std::vector<FewRowsLayer>& layers, bool swiglu, const FewRowsStart& start);
+
+// gate = silu(gate) * up, of `n` elements.
+void run_gate(DType dtype, void* gate, const void* up, int64_t n, cudaStream_t stream);
+
+}  // namespace genesis::cuda

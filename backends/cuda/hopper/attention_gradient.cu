@@ -1,0 +1,145 @@
+// The gradient of attention in bf16 with heads of 64 on Hopper chips: what starts the kernel of
+// attention_gradient.h, and a small one ahead of it that sums up the rows. Used by kernels/attention.cpp.
+#include "backends/cuda/hopper/attention_gradient.h"
+
+#include "backends/cuda/attention/attention.h"
+#include "backends/cuda/hopper/tensor_map.h"
+#include "schema/core/checked_size.h"
+
+namespace genesis::cuda {
+namespace {
+
+using namespace hopper;
+
+constexpr int kRowsOfBlock = kThreads / 8;
+static_assert(kItemRows % kRowsOfBlock == 0);  // so that the rows of a block are of one head
+
+// What the next kernel wants to know of each row, lse and delta = sum of dy y, where it reads that; and its
+// list of items from the start. Rows behind the last query get an lse by which they weigh nothing. Eight
+// threads have a row.
+__global__ __launch_bounds__(kThreads) void row_statistics_kernel(GradientSizes s, HeadRows y, HeadRows dy,
+                                                                  const float* lse) {
+  begin_in_order();
+  if (blockIdx.x == 0 && threadIdx.x == 0) *s.taken = 0;
+  const int padded = s.padded_queries(), part = threadIdx.x % 8;
+  const int row = blockIdx.x * kRowsOfBlock + threadIdx.x / 8, head = row / padded, time = row % padded;
+  const bool exists = time < s.queries;
+  const auto pack_of = [&](const HeadRows& x) {
+    return *reinterpret_cast<const uint4*>(x.data + head / s.heads * x.batch + head % s.heads * x.head +
+                                           time * x.row + part * 8);
+  };
+  float sum = 0;
+  if (exists) {
+    const uint4 of_y = pack_of(y), of_dy = pack_of(dy);
+    const auto *a = reinterpret_cast<const __nv_bfloat162*>(&of_y),
+               *b = reinterpret_cast<const __nv_bfloat162*>(&of_dy);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 x = __bfloat1622float2(a[i]), z = __bfloat1622float2(b[i]);
+      sum += x.x * z.x + x.y * z.y;
+    }
+  }
+#pragma unroll
+  for (int far = 4; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
+  if (part > 0) return;
+  const int to = row - time + place_of_row(time);
+  s.delta[to] = -sum;
+  s.lse[to] = -(exists ? lse[static_cast<int64_t>(head) * s.queries + time] : INFINITY) / s.scale;
+}
+
+// Rows in the statistics of all heads.
+int64_t padded_rows(const AttentionShape& s) {
+  return s.batch * s.heads * (blocks_for(s.queries, kItemRows) * kItemRows);
+}
+
+HeadRows rows_of(const void* data, const HeadSteps& steps) {
+  return {static_cast<__nv_bfloat16*>(const_cast<void*>(data)), steps.batch, steps.head, steps.row};
+}
+
+GradientSizes sizes_of(const AttentionShape& s, const AttentionData& d) {
+  GradientSizes sizes;
+  sizes.batch = static_cast<int>(s.batch);
+  sizes.heads = static_cast<int>(s.heads);
+  sizes.key_heads = static_cast<int>(s.key_heads);
+  sizes.queries = static_cast<int>(s.queries);
+  sizes.keys = static_cast<int>(s.keys);
+  sizes.causal = s.causal;
+  sizes.scale = static_cast<float>(s.scale);
+  sizes.lse = reinterpret_cast<float*>(d.scratch);
+  sizes.delta = sizes.lse + padded_rows(s);
+  sizes.taken = reinterpret_cast<int*>(sizes.delta + padded_rows(s));
+  sizes.dq = rows_of(d.dq, s.q);
+  sizes.dk = rows_of(d.dk, s.k);
+  sizes.dv = rows_of(d.dv, s.v);
+  return sizes;
+}
+
+bool make_maps(const AttentionShape& s, const AttentionData& d, GradientMaps& maps) {
+  const auto make = [&](const void* data, const HeadSteps& steps, int64_t heads, int64_t rows,
+                        CUtensorMap& map) {
+    return make_heads_map(
+        HeadsInBoxes{data, s.batch, heads, rows, steps.batch, steps.head, steps.row, kGradientTileRows}, map);
+  };
+  return make(d.q, s.q, s.heads, s.queries, maps.q) && make(d.k, s.k, s.key_heads, s.keys, maps.k) &&
+         make(d.v, s.v, s.key_heads, s.keys, maps.v) && make(d.dy, s.y, s.heads, s.queries, maps.dy);
+}
+
+// Tiles that one item of keys meets, and all items together, counted as products of an item's rows with a
+// tile.
+struct Work {
+  int64_t longest = 0, all = 0;
+};
+Work work_of(const AttentionShape& s) {
+  const int64_t tiles = blocks_for(s.queries, kGradientTileRows), group = s.heads / s.key_heads;
+  const int64_t pairs =
+      s.batch * s.heads * tiles * blocks_for(s.keys, kItemRows) / (s.causal && s.queries == s.keys ? 2 : 1);
+  return {4 * tiles * group, 7 * pairs};
+}
+
+}  // namespace
+
+std::optional<std::string> hopper_gradient_declines(const AttentionShape& s) {
+  if (s.dtype != DType::bf16 || s.size != 64 || s.v_size != 64) return "it takes heads of 64 in bf16";
+  if (s.has_mask || s.has_key_length) return "it takes no mask and no key_length";
+  if (s.causal && s.queries > s.keys) return "some queries see no key";
+  if (padded_rows(s) == 0 || s.keys == 0) return "there is nothing to do";
+  // cuDNN, which makes the scores once, catches up as rows get long.
+  constexpr int64_t kMaxRows = 1024, kMax = int64_t{1} << 30;
+  if (!s.causal || s.queries > kMaxRows || s.keys > kMaxRows) return "cuDNN is as fast";
+  if (padded_rows(s) > kMax || s.batch * s.key_heads > kMax) return "it counts in i32";
+  // An item is one block's work. Of H100 and H200, whose multiprocessors these are, some would wait long.
+  constexpr int64_t kBlocks = 132;
+  const Work work = work_of(s);
+  if (work.longest * kBlocks * 4 > work.all * 5) return "there are too few heads to share the work out";
+  return std::nullopt;
+}
+
+int64_t hopper_gradient_scratch(const AttentionShape& s) {
+  return hopper_gradient_declines(s) ? 0 : (CheckedSize(padded_rows(s)) * 8 + 256).value();
+}
+
+bool has_hopper_gradient() {
+  cudaFuncAttributes attributes{};
+  const bool has_code = has_tensor_maps() &&
+                        cudaFuncGetAttributes(&attributes, attention_gradient_kernel) == cudaSuccess &&
+                        attributes.sharedSizeBytes > 0;  // its barriers: elsewhere the kernel is empty
+  const bool fits =
+      has_code && cudaFuncSetAttribute(attention_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(kGradientShared)) == cudaSuccess;
+  cudaGetLastError();
+  return fits;
+}
+
+bool run_hopper_gradient(const AttentionShape& shape, const AttentionData& data, const KernelContext& c) {
+  GradientMaps maps;
+  if (!make_maps(shape, data, maps)) return false;
+  const GradientSizes sizes = sizes_of(shape, data);
+  start_with_pdl(c, row_statistics_kernel, padded_rows(shape) / kRowsOfBlock, kThreads, 0, sizes,
+                 rows_of(data.y, shape.y), rows_of(data.dy, shape.y), static_cast<const float*>(data.lse));
+  const int blocks = std::min(launch_of(c).multiprocessors, sizes.items());
+  start_with_pdl(behind_own_kernel(c), attention_gradient_kernel, static_cast<unsigned>(blocks),
+                 kGradientThreads, kGradientShared, maps, sizes);
+  return true;
+}
+
+}  // namespace genesis::cuda

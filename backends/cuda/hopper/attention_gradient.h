@@ -1,0 +1,348 @@
+// The gradient of attention in bf16 with heads of 64, on Hopper chips. Used by attention_gradient.cu.
+//
+//   p = exp(scale q k^T - lse)    dp = dy v^T    ds = p (dp - delta)
+//   dv = p^T dy    dk = scale ds^T q    dq = scale ds k
+//
+// Every sum stays in the registers of one warpgroup from its first term to its last, so its order is fixed
+// and nothing is added up in memory. The price is that p and ds are made twice, 7 products instead of 5: once
+// by who has 64 keys (of all query heads that share them) and passes over the queries, once by who has 64
+// queries and passes over the keys. Both have the scores in the layout in which the tensor cores give them
+// and take them again as the left side of the next product: they never leave registers.
+//
+// A block has two such warpgroups, for 128 keys or queries (an item), and one thread that keeps a ring of
+// tiles of 64 rows of the other side filled. Blocks take items off a common list, the longest first, so that
+// all end at about one time; who takes which item changes no bit.
+#pragma once
+
+#include "backends/cuda/device/exponential.h"
+#include "backends/cuda/hopper/attention_gradient_items.h"
+
+namespace genesis::cuda::hopper {
+
+#ifdef GENESIS_HOPPER
+
+// 64 rows of 64 elements as the left side of products.
+struct LeftRows {
+  uint32_t of_depth[4][4];
+
+  __device__ __forceinline__ void load(uint32_t tile) {
+    const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) ldmatrix(of_depth[i], tile + in_chunk(row, 2 * i + lane / 16));
+  }
+};
+
+// What was made of `rows` is not put off beyond this.
+__device__ __forceinline__ void pin(LeftRows& rows) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) asm volatile("" : "+r"(rows.of_depth[i / 4][i % 4])::"memory");
+}
+
+// d += a b^T
+__device__ __forceinline__ void add_rows_product(float (&d)[32], const LeftRows& a, uint32_t b) {
+  const uint64_t of_b = describe(b, 1024);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply<false>(d, a.of_depth[i], moved(of_b, i * 32), true);
+}
+
+// d += a b
+__device__ __forceinline__ void add_product(float (&d)[32], const LeftRows& a, uint32_t b) {
+  const uint64_t of_b = describe(b, 1024);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) multiply<true>(d, a.of_depth[i], moved(of_b, i * 2048), true);
+}
+
+// d = the statistics of the columns, which lie as place_of_row() says.
+__device__ __forceinline__ void start_with_columns(float (&d)[32], const uint8_t* statistics) {
+  const float4* mine = reinterpret_cast<const float4*>(statistics) + threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float4 x = mine[4 * i];
+    d[8 * i] = d[8 * i + 2] = x.x;
+    d[8 * i + 1] = d[8 * i + 3] = x.y;
+    d[8 * i + 4] = d[8 * i + 6] = x.z;
+    d[8 * i + 5] = d[8 * i + 7] = x.w;
+  }
+}
+
+// A thread's two rows' statistics, and d = them.
+struct RowStatistics {
+  float first, second;
+  __device__ __forceinline__ explicit RowStatistics(const uint8_t* statistics) {
+    const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    const float* all = reinterpret_cast<const float*>(statistics);
+    first = all[place_of_row(row)];
+    second = all[place_of_row(row + 8)];
+  }
+  __device__ __forceinline__ void start(float (&d)[32]) const {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) d[i] = i / 2 % 2 ? second : first;
+  }
+};
+
+// Which columns of a tile a row sees: of_keys, those at `diagonal` + row and behind; else those up to
+// there, and before `end`.
+struct TileSight {
+  int diagonal, end;
+};
+
+// Of s = q k^T - lse and dp = dy v^T - delta: p and ds in their places.
+template <bool kOfKeys, bool kMasked>
+__device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slope, TileSight sight) {
+  const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    s[i] = approximate_power(s[i] * slope);
+    if constexpr (kMasked) {
+      const int diagonal = sight.diagonal + row + i / 2 % 2 * 8, place = i / 4 * 8 + column + i % 2;
+      const bool seen = kOfKeys ? place >= diagonal : place <= diagonal && place < sight.end;
+      s[i] = seen ? s[i] : 0;
+    }
+    dp[i] *= s[i];
+  }
+}
+
+// x as the tensor cores gave it, rounded, as they take it.
+__device__ __forceinline__ void round_to(LeftRows& to, const float (&x)[32]) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) to.of_depth[i / 4][i % 4] = rounded(x[2 * i], x[2 * i + 1]);
+}
+
+// A warp's 16 rows of `d`, from row `first` on, to memory by way of its 2 KB of shared memory.
+__device__ __forceinline__ void store_rows(const float (&d)[32], float scale, const HeadRows& to, int entry,
+                                           int head, int first, int end, uint32_t staging) {
+  const int lane = threadIdx.x % 32;
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    uint32_t blocks[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) blocks[j] = rounded(d[8 * i + 2 * j] * scale, d[8 * i + 2 * j + 1] * scale);
+    stmatrix(staging + in_chunk(lane % 16, 2 * i + lane / 16), blocks);
+  }
+  __syncwarp();
+  __nv_bfloat16* rows = to.data + entry * to.batch + head * to.head;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = 4 * i + lane / 8;
+    if (first + row < end)
+      *reinterpret_cast<uint4*>(rows + (first + row) * to.row + lane % 8 * 8) =
+          read_pack(staging + in_chunk(row, lane % 8));
+  }
+}
+
+// Which columns of a tile a warpgroup's 64 rows, from `first` on, see.
+template <bool kOfKeys>
+struct Sight {
+  const GradientSizes& s;
+  int first;
+
+  __device__ __forceinline__ bool none(int column) const {
+    if (!s.causal) return false;
+    return kOfKeys ? column + kGradientTileRows - 1 + s.shift() < first
+                   : column > first + kGradientTileRows - 1 + s.shift();
+  }
+  __device__ __forceinline__ bool not_all(int column) const {
+    if (kOfKeys) return s.causal && column + s.shift() < first + kGradientTileRows - 1;
+    return (s.causal && column + kGradientTileRows - 1 > first + s.shift()) ||
+           column + kGradientTileRows > s.keys;
+  }
+  __device__ __forceinline__ TileSight of(int column) const {
+    if (kOfKeys) return {s.causal ? first - s.shift() - column : -kGradientTileRows, 0};
+    return {s.causal ? first + s.shift() - column : s.keys, s.keys - column};
+  }
+};
+
+// What a warpgroup has in registers: its rows of the item, the tile at work, and the sums.
+template <bool kOfKeys>
+struct GradientRows {
+  LeftRows left, left_of_dp;         // k and v, or q and dy
+  RowStatistics row_lse, row_delta;  // of queries
+  float p[32], dp[32];
+  LeftRows weights, ds;
+  float sums[32] = {}, v_sums[32] = {};  // dk and dv, or dq
+
+  __device__ __forceinline__ GradientRows(const GradientMemory& memory, int half)
+      : row_lse(memory.item_statistics(half)), row_delta(memory.item_statistics(half) + kItemRows * 4) {
+    const uint32_t mine = shared_address(memory.item()) + half * kBytesOfTile;
+    left.load(mine);
+    left_of_dp.load(mine + 2 * kBytesOfTile);
+  }
+
+  // The sums begin with what is subtracted from them, which costs nothing behind the products then.
+  __device__ __forceinline__ void start_tile(const uint8_t* stage) {
+    if constexpr (kOfKeys) {
+      start_with_columns(p, stage + 2 * kBytesOfTile);
+      start_with_columns(dp, stage + 2 * kBytesOfTile + kGradientTileRows * 4);
+    } else {
+      row_lse.start(p);
+      row_delta.start(dp);
+    }
+    pin(p);
+    pin(dp);
+  }
+
+  __device__ __forceinline__ void multiply_sides(uint32_t stage) {
+    add_rows_product(p, left, stage);
+    add_rows_product(dp, left_of_dp, stage + kBytesOfTile);
+    wgmma_commit_group();
+  }
+
+  // To be followed by round(), when no product reads what it writes.
+  __device__ __forceinline__ void weigh_products(float slope, bool masked, TileSight sight) {
+    pin(p);
+    pin(dp);
+    masked ? weigh<kOfKeys, true>(p, dp, slope, sight) : weigh<kOfKeys, false>(p, dp, slope, sight);
+    pin(p);
+    pin(dp);
+  }
+
+  __device__ __forceinline__ void round() {
+    if constexpr (kOfKeys) {
+      round_to(weights, p);
+      pin(weights);
+    }
+    round_to(ds, dp);
+    pin(ds);
+  }
+
+  __device__ __forceinline__ void add_weighted(uint32_t stage) {
+    if constexpr (kOfKeys) add_product(v_sums, weights, stage + kBytesOfTile);
+    add_product(sums, ds, stage);
+    wgmma_commit_group();
+  }
+};
+
+// A warpgroup.
+struct Multiplier {
+  const GradientSizes& s;
+  GradientMemory memory;
+  GradientBarriers& barriers;
+  int half;  // of an item's rows
+  RingPlace<kGradientStages> place{};
+
+  // One warpgroup asks for a tile's first products while the other has its own and weighs them: left alone
+  // they come to do the same at the same time, and the tensor cores wait for both. A turn is a tile.
+  __device__ __forceinline__ void wait_for_turn() const { wait_for_threads(1 + half, 256); }
+  __device__ __forceinline__ void pass_turn() const { arrive_at_threads(2 - half, 256); }
+
+  // The tiles of an item, one after the other, as the ring has them.
+  struct Tiles {
+    const GradientItem& item;
+    int heads;  // left
+    int next = item.first_tile;
+    int stage = 0, column = 0;  // of the one taken
+  };
+
+  // The next tile of which the rows see something; it is in the ring. False behind the last.
+  template <bool kOfKeys>
+  __device__ __forceinline__ bool take_tile(Tiles& tiles, const Sight<kOfKeys>& sight) {
+    while (true) {
+      if (tiles.next >= tiles.item.end_tile) {
+        if (--tiles.heads <= 0) return false;
+        tiles.next = tiles.item.first_tile;
+      }
+      tiles.stage = place.at;
+      tiles.column = tiles.next++ * kGradientTileRows;
+      wait_for_phase(&barriers.filled[place.at], place.parity);
+      place.advance();
+      if (!sight.none(tiles.column)) return true;
+      wait_for_turn();
+      pass_turn();
+      arrive_as_warp(barriers.free[tiles.stage]);
+    }
+  }
+
+  // The products of p and ds are asked for together with those from which the next tile's are made, and run
+  // while those are. That nothing but the branch of a mask lies between lets the compiler see that none of
+  // them touches what another still reads: it would wait for each product otherwise, and say so (C7513).
+  template <bool kOfKeys>
+  __device__ __forceinline__ void add_tiles(GradientRows<kOfKeys>& rows, Tiles& tiles,
+                                            const Sight<kOfKeys>& sight) {
+    const float slope = s.scale * kLog2E;
+    const auto stage_at = [&](int stage) { return shared_address(memory.stage(stage)); };
+    if (!take_tile(tiles, sight)) return;
+    rows.start_tile(memory.stage(tiles.stage));
+    wait_for_turn();
+    wgmma_fence();
+    rows.multiply_sides(stage_at(tiles.stage));
+    wgmma_wait_group<0>();
+    pass_turn();
+    rows.weigh_products(slope, true, sight.of(tiles.column));
+    rows.round();
+    int before = tiles.stage;
+#pragma unroll 1
+    while (take_tile(tiles, sight)) {
+      rows.start_tile(memory.stage(tiles.stage));
+      wait_for_turn();
+      wgmma_fence();
+      rows.multiply_sides(stage_at(tiles.stage));
+      rows.add_weighted(stage_at(before));
+      wgmma_wait_group<1>();
+      pass_turn();
+      rows.weigh_products(slope, sight.not_all(tiles.column), sight.of(tiles.column));
+      wgmma_wait_group<0>();
+      arrive_as_warp(barriers.free[before]);
+      before = tiles.stage;
+      rows.round();
+    }
+    wgmma_fence();
+    rows.add_weighted(stage_at(before));
+    wgmma_wait_group<0>();
+    pin(rows.sums);
+    pin(rows.v_sums);
+    arrive_as_warp(barriers.free[before]);
+  }
+
+  template <bool kOfKeys>
+  __device__ __forceinline__ void run(const GradientItem& item) {
+    GradientRows<kOfKeys> rows(memory, half);
+    arrive_as_warp(barriers.item_free);
+    Tiles tiles{item, kOfKeys ? s.group() : 1};
+    const Sight<kOfKeys> sight{s, item.first + half * kGradientTileRows};
+    add_tiles(rows, tiles, sight);
+
+    const int warp = threadIdx.x / 32 % 4, row = sight.first + warp * 16;
+    const uint32_t staging = shared_address(memory.staging(half * 4 + warp));
+    store_rows(rows.sums, s.scale, kOfKeys ? s.dk : s.dq, item.entry, item.head, row,
+               kOfKeys ? s.keys : s.queries, staging);
+    if constexpr (kOfKeys) store_rows(rows.v_sums, 1, s.dv, item.entry, item.head, row, s.keys, staging);
+  }
+
+  __device__ __forceinline__ void run_all() {
+    if (half == 1) pass_turn();
+    for (uint32_t parity = 0;; parity ^= 1) {
+      wait_for_phase(&barriers.item_filled, parity);
+      const int i = barriers.item;
+      if (i >= s.items()) return;
+      const GradientItem item = item_at(i, s);
+      item.of_keys ? run<true>(item) : run<false>(item);
+    }
+  }
+};
+
+#endif
+
+__global__ __launch_bounds__(kGradientThreads,
+                             1) void attention_gradient_kernel(const __grid_constant__ GradientMaps maps,
+                                                               const __grid_constant__ GradientSizes sizes) {
+#ifdef GENESIS_HOPPER
+  extern __shared__ uint8_t memory[];
+  __shared__ GradientBarriers barriers;
+  const uint32_t odd = shared_address(memory) % 1024;
+  const GradientMemory places{memory + (odd ? 1024 - odd : 0)};
+  if (threadIdx.x == 0) init(barriers);
+  __syncthreads();
+  begin_in_order();
+  const int group = threadIdx.x / 128;
+  if (group > 0) {
+    setmaxnreg_inc<232>();
+    Multiplier{sizes, places, barriers, group - 1}.run_all();
+  } else {
+    setmaxnreg_dec<40>();
+    if (threadIdx.x == 0) Filler{maps, sizes, places, barriers}.run();
+  }
+#endif
+}
+
+}  // namespace genesis::cuda::hopper

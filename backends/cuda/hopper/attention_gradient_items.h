@@ -1,0 +1,175 @@
+// How the gradient of attention is cut into items that the blocks of attention_gradient.h take, and how one
+// thread of a block brings what they need into shared memory. An item is 128 keys of a key head, or 128
+// queries of a head, and all that they meet of the other side, in tiles of 64 rows; nothing is shared among
+// items but what they read.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backends/cuda/hopper/hopper.h"
+#include "backends/cuda/runtime/launch.h"
+
+namespace genesis::cuda::hopper {
+
+constexpr int kItemRows = 128, kGradientTileRows = 64, kGradientStages = 8, kGradientThreads = 384;
+constexpr int kBytesOfTile = kGradientTileRows * 128;
+constexpr int kStatisticsBytes = 2 * kGradientTileRows * 4;  // of a tile's rows: lse and delta
+constexpr int kStageBytes = 2 * kBytesOfTile + 1024;
+constexpr int kItemBytes = 4 * kBytesOfTile + 1024, kStagingBytes = 8 * 2048;
+constexpr size_t kGradientShared = 1024 + kGradientStages * kStageBytes + kItemBytes + kStagingBytes;
+
+struct HeadRows {
+  __nv_bfloat16* data = nullptr;
+  int64_t batch = 0, head = 0, row = 0;  // steps in elements
+};
+
+struct GradientSizes {
+  int batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
+  bool causal = false;
+  float scale = 1;
+  // Of [batch, heads, padded_queries()], each 16 rows as place_of_row() says: -lse / scale and -delta, what
+  // the products' sums begin with.
+  float *lse = nullptr, *delta = nullptr;
+  int* taken = nullptr;  // items off the list beside each block's first
+  HeadRows dq, dk, dv;
+
+  __host__ __device__ int shift() const { return keys - queries; }  // query i sees keys up to i + shift
+  __host__ __device__ int query_blocks() const { return (queries + kItemRows - 1) / kItemRows; }
+  __host__ __device__ int key_blocks() const { return (keys + kItemRows - 1) / kItemRows; }
+  __host__ __device__ int padded_queries() const { return query_blocks() * kItemRows; }
+  __host__ __device__ int key_items() const { return batch * key_heads * key_blocks(); }
+  __host__ __device__ int items() const { return key_items() + batch * heads * query_blocks(); }
+  __host__ __device__ int group() const { return heads / key_heads; }
+};
+
+// Where a row's statistic lies: the four columns of 16 that a thread has of a product are side by side.
+__host__ __device__ constexpr int place_of_row(int row) {
+  return row / 16 * 16 + row % 8 / 2 * 4 + row / 8 % 2 * 2 + row % 2;
+}
+
+struct GradientMaps {
+  CUtensorMap q, k, v, dy;
+};
+
+#ifdef GENESIS_HOPPER
+
+// 128 keys or queries of a head, and the tiles of the other side that they meet.
+struct GradientItem {
+  bool of_keys = false;
+  int first = 0, head = 0, entry = 0;
+  int first_tile = 0, end_tile = 0;
+};
+
+__device__ __forceinline__ GradientItem item_at(int i, const GradientSizes& s) {
+  GradientItem item;
+  const int per_key_block = s.batch * s.key_heads, per_query_block = s.batch * s.heads;
+  item.of_keys = i < s.key_items();
+  if (item.of_keys) {
+    item.first = i / per_key_block * kItemRows;
+    item.entry = i % per_key_block / s.key_heads;
+    item.head = i % s.key_heads;
+    item.first_tile = s.causal ? max(0, item.first - s.shift()) / kGradientTileRows : 0;
+    item.end_tile = (s.queries + kGradientTileRows - 1) / kGradientTileRows;
+  } else {
+    const int j = i - s.key_items();
+    item.first = (s.query_blocks() - 1 - j / per_query_block) * kItemRows;
+    item.entry = j % per_query_block / s.heads;
+    item.head = j % s.heads;
+    const int end = s.causal ? min(s.keys, item.first + kItemRows + s.shift()) : s.keys;
+    item.end_tile = (end + kGradientTileRows - 1) / kGradientTileRows;
+  }
+  return item;
+}
+
+struct GradientBarriers {
+  uint64_t filled[kGradientStages], free[kGradientStages];
+  uint64_t item_filled, item_free;
+  int item;
+};
+
+__device__ __forceinline__ void init(GradientBarriers& b) {
+  for (int i = 0; i < kGradientStages; ++i) {
+    init_barrier(&b.filled[i], 1);
+    init_barrier(&b.free[i], 8);  // warps that multiply
+  }
+  init_barrier(&b.item_filled, 1);
+  init_barrier(&b.item_free, 8);
+  let_copies_see_barriers();
+}
+
+// Where things lie in a block's shared memory.
+struct GradientMemory {
+  uint8_t* start;
+  __device__ uint8_t* stage(int i) const { return start + i * kStageBytes; }
+  __device__ uint8_t* item() const { return start + kGradientStages * kStageBytes; }
+  __device__ uint8_t* item_statistics(int half) const {
+    return item() + 4 * kBytesOfTile + half * kGradientTileRows * 4;
+  }
+  __device__ uint8_t* staging(int warp) const { return item() + kItemBytes + warp * 2048; }
+};
+
+// --- the thread that fills the ring
+
+struct Filler {
+  const GradientMaps& maps;
+  const GradientSizes& s;
+  GradientMemory memory;
+  GradientBarriers& barriers;
+  RingPlace<kGradientStages> place{0, 1};
+
+  __device__ void copy_statistics(uint8_t* to, int entry, int head, int row, int rows, uint64_t* barrier) {
+    const int64_t from = (static_cast<int64_t>(entry) * s.heads + head) * s.padded_queries() + row;
+    copy_to_shared(to, s.lse + from, rows * 4, barrier);
+    copy_to_shared(to + rows * 4, s.delta + from, rows * 4, barrier);
+  }
+
+  __device__ void fill_item(const GradientItem& item) {
+    const CUtensorMap *first = item.of_keys ? &maps.k : &maps.q, *second = item.of_keys ? &maps.v : &maps.dy;
+    expect_bytes(&barriers.item_filled, 4 * kBytesOfTile + (item.of_keys ? 0 : 2 * kStatisticsBytes));
+    const uint32_t to = shared_address(memory.item()), filled = shared_address(&barriers.item_filled);
+    for (int half = 0; half < 2; ++half) {
+      const int row = item.first + half * kGradientTileRows;
+      copy_rows(to + half * kBytesOfTile, first, filled, row, item.head, item.entry);
+      copy_rows(to + (2 + half) * kBytesOfTile, second, filled, row, item.head, item.entry);
+    }
+    if (!item.of_keys)
+      copy_statistics(memory.item() + 4 * kBytesOfTile, item.entry, item.head, item.first, kItemRows,
+                      &barriers.item_filled);
+  }
+
+  __device__ void fill_stage(const GradientItem& item, int tile, int head) {
+    uint64_t* filled = &barriers.filled[place.at];
+    const CUtensorMap *first = item.of_keys ? &maps.q : &maps.k, *second = item.of_keys ? &maps.dy : &maps.v;
+    wait_for_phase(&barriers.free[place.at], place.parity);
+    expect_bytes(filled, 2 * kBytesOfTile + (item.of_keys ? kStatisticsBytes : 0));
+    const uint32_t to = shared_address(memory.stage(place.at));
+    const int row = tile * kGradientTileRows;
+    copy_rows(to, first, shared_address(filled), row, head, item.entry);
+    copy_rows(to + kBytesOfTile, second, shared_address(filled), row, head, item.entry);
+    if (item.of_keys)
+      copy_statistics(memory.stage(place.at) + 2 * kBytesOfTile, item.entry, head, row, kGradientTileRows,
+                      filled);
+    place.advance();
+  }
+
+  __device__ void run() {
+    uint32_t parity = 1;
+    for (int i = blockIdx.x;; parity ^= 1) {
+      wait_for_phase(&barriers.item_free, parity);
+      barriers.item = i;
+      if (i >= s.items()) return arrive(&barriers.item_filled, 1);
+      const GradientItem item = item_at(i, s);
+      fill_item(item);
+      const int heads = item.of_keys ? s.group() : 1,
+                first_head = item.of_keys ? item.head * heads : item.head / s.group();
+      for (int head = 0; head < heads; ++head)
+        for (int tile = item.first_tile; tile < item.end_tile; ++tile)
+          fill_stage(item, tile, first_head + head);
+      i = gridDim.x + atomicAdd(s.taken, 1);  // not earlier: who has little left takes what others would
+    }
+  }
+};
+
+#endif
+
+}  // namespace genesis::cuda::hopper

@@ -1,0 +1,53 @@
+#include "backends/cuda/hopper/tensor_map.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "backends/cuda/runtime/libraries.h"
+#include "schema/core/error.h"
+
+namespace genesis::cuda {
+namespace {
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+// Null where there is no driver, or one older than the chips that need it.
+Encode encoder() {
+  static const Encode found = []() -> Encode {
+    try {
+      return driver().function<Encode>("cuTensorMapEncodeTiled");
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }();
+  return found;
+}
+
+// `sizes` and `box` count elements, innermost first; `bytes` are the steps of all but the innermost.
+template <size_t kRank>
+bool encode(const void* data, const cuuint64_t (&sizes)[kRank], const cuuint64_t (&bytes)[kRank - 1],
+            const cuuint32_t (&box)[kRank], CUtensorMap& map) {
+  cuuint32_t steps[kRank];
+  std::fill(std::begin(steps), std::end(steps), 1);
+  return encoder()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(data), sizes, bytes, box,
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace
+
+bool has_tensor_maps() { return encoder() != nullptr; }
+
+bool make_tensor_map(const BoxedMatrix& m, CUtensorMap& map) {
+  const auto columns = static_cast<cuuint64_t>(m.columns), rows = static_cast<cuuint64_t>(m.rows);
+  return encode<2>(m.data, {columns, rows}, {columns * 2}, {64, static_cast<cuuint32_t>(m.box_rows)}, map);
+}
+
+bool make_heads_map(const HeadsInBoxes& x, CUtensorMap& map) {
+  const auto size = [](int64_t n) { return static_cast<cuuint64_t>(n); };
+  return encode<4>(x.data, {64, size(x.rows), size(x.heads), size(x.batch)},
+                   {size(x.row_step) * 2, size(x.head_step) * 2, size(x.batch_step) * 2},
+                   {64, static_cast<cuuint32_t>(x.box_rows), 1, 1}, map);
+}
+
+}  // namespace genesis::cuda

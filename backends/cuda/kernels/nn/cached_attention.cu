@@ -1,0 +1,418 @@
+// cached_attention in one start: rope, both updates of the caches, attention over split keys and the merge of
+// the splits. Decoding is a chain of small kernels, so everything that does not need the kernels ahead comes
+// first: the turns of this position, and the first keys and values of the cache. The new key never comes from
+// the cache: every block that needs it turns it itself, and one of them writes it. How keys are split depends
+// on their number alone; the last block of a head to finish merges the splits, in order.
+#include <cmath>
+
+#include "backends/common/cached_parts.h"
+#include "backends/cuda/attention/key_states.h"
+#include "backends/cuda/device/rotation_angle.h"
+#include "backends/cuda/device/words.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/moves/moves.h"
+#include "backends/cuda/runtime/runtime.h"
+#include "schema/core/checked_size.h"
+#include "schema/ops/nn/cached_attention.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
+constexpr int kMaxPairs = 128, kMaxSplits = 64, kMinKeys = 128;
+constexpr int64_t kWantedBlocks = 264, kMaxPositions = int64_t{1} << 24;
+
+// How the work is cut, by shape alone: a block has one query head and a range of keys. Keys of a group are
+// read once per head, out of the second-level cache: what counts is how soon one block is done.
+struct Cut {
+  int group = 1, splits = 1;  // query heads of a key head; ranges of keys
+  int64_t columns = 1;        // batch * query heads: the splits of a column are merged
+  // Partial results: weighted values [column][split][size], then [column][split]{maximum, sum}.
+  int64_t partial_rows = 1;
+
+  static Cut of(const KernelQuery& query) {
+    const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
+    Cut cut;
+    cut.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
+    cut.columns = cache[0] * cache[2] * cut.group;
+    const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kMinKeys), 1, kMaxSplits);
+    cut.splits =
+        static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, cut.columns), 1, most));
+    cut.partial_rows = cut.columns * cut.splits;
+    return cut;
+  }
+};
+
+struct CachedCall {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
+  const int64_t* start = nullptr;
+  float* partials = nullptr;
+  unsigned* tickets = nullptr;  // [column], zero between runs
+  FaultReport fault;
+  Cut cut;
+  int key_heads = 1;
+  int64_t positions = 0;
+  float scale = 1;
+  bool settled = false;  // start and the caches
+  bool packed = true;    // the caches are aligned to 16 bytes
+  bool halves = true;
+  int pairs = 0;  // that rotate
+  double frequencies[kMaxPairs] = {};
+};
+
+// A block's place.
+struct Place {
+  int split, column, in_group, key_head, batch;
+
+  __device__ explicit Place(const CachedCall& c) {
+    const int block = static_cast<int>(blockIdx.x);
+    split = block % c.cut.splits;
+    column = block / c.cut.splits;
+    in_group = column % c.cut.group;
+    key_head = column / c.cut.group % c.key_heads;
+    batch = column / c.cut.group / c.key_heads;
+  }
+};
+
+// The keys of a block: [begin, end) of the `start` that are in the cache; the last split has the new one too.
+struct KeyRange {
+  int begin, end, used;
+
+  __device__ KeyRange(int start, int split, int splits) {
+    const int each = max((start + splits - 1) / splits, kMinKeys);
+    used = max(1, (start + each - 1) / each);
+    begin = min(start, split * each);
+    end = min(start, begin + each);
+  }
+};
+
+template <class T>
+__device__ Words load_words(const T* at, bool packed) {
+  if (packed) return *reinterpret_cast<const Words*>(at);
+  float elements[kKeyPack<T>];
+#pragma unroll
+  for (int i = 0; i < kKeyPack<T>; ++i) elements[i] = widen(at[i]);
+  return words_of<T>(elements);
+}
+
+// kAhead keys and values of each set of lanes, from j0 on; those past the end repeat the last one.
+template <class T, int kSet>
+struct Round {
+  static constexpr int kSets = kAll / kSet, kKeys = kSets * kAhead;
+  Words k[kAhead], v[kAhead];
+
+  __device__ void load(const T* keys, const T* values, int64_t step, int j0, int set, int end, bool packed) {
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int64_t j = min(j0 + set + u * kSets, end - 1);
+      k[u] = load_words(keys + j * step, packed);
+      v[u] = load_words(values + j * step, packed);
+    }
+  }
+};
+
+template <class T, int kSet>
+__device__ void add_round(State<kKeyPack<T>>& state, const float (&q)[kKeyPack<T>],
+                          const Round<T, kSet>& round, int j0, int set, int end, float scale) {
+  float scores[kAhead], top = state.top;
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    const float product = dot<T, kSet>(q, pack_of<T>(round.k[u]));
+    scores[u] = j0 + set + u * Round<T, kSet>::kSets < end ? product * scale : -INFINITY;
+    top = maximum(top, scores[u]);
+  }
+  if (top == -INFINITY) return;
+  const float keep = weight_of<T>(state.top - top);
+  state.top = top;
+  state.sum *= keep;
+#pragma unroll
+  for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] *= keep;
+#pragma unroll
+  for (int u = 0; u < kAhead; ++u) {
+    const float p = weight_of<T>(scores[u] - top);
+    state.sum += p;
+    if (p == 0) continue;  // what is not seen may be anything
+#pragma unroll
+    for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] = fmaf(p, element_of<T>(round.v[u], i), state.y[i]);
+  }
+}
+
+// The block's query and the new key, rotated, as T rounds them.
+template <class T, int kSize>
+__device__ void turn_rows(const CachedCall& c, const Place& at, const float* cosines, const float* sines,
+                          float (&rows)[2][kSize]) {
+  constexpr int kUnits = kSize / 2;
+  for (int i = threadIdx.x; i < 2 * kUnits; i += kAll) {
+    const int row = i / kUnits, unit = i % kUnits;
+    const T* x = row == 0
+                     ? static_cast<const T*>(c.q) + int64_t{at.column} * kSize
+                     : static_cast<const T*>(c.k) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
+    const bool turns = unit < c.pairs;
+    const int low = turns && c.halves ? unit : 2 * unit,
+              high = turns && c.halves ? unit + c.pairs : 2 * unit + 1;
+    const float a = widen(x[low]), b = widen(x[high]);
+    const float cosine = turns ? cosines[unit] : 1, sine = turns ? sines[unit] : 0;
+    rows[row][low] = turns ? widen(narrow<T>(a * cosine - b * sine)) : a;
+    rows[row][high] = turns ? widen(narrow<T>(b * cosine + a * sine)) : b;
+  }
+}
+
+// The splits of a column, in order. The first warp weighs them, then all threads add their values, which
+// other blocks have written.
+template <class T, int kSize>
+__device__ void merge_column(const CachedCall& c, const Place& at, int used) {
+  __shared__ float weights[kMaxSplits], total_of_all;
+  const int64_t first = int64_t{at.column} * c.cut.splits;
+  const auto* statistics = reinterpret_cast<const float2*>(c.partials + c.cut.partial_rows * kSize) + first;
+  static_assert(kMaxSplits == 2 * kLanes);
+  if (const int lane = static_cast<int>(threadIdx.x); lane < kLanes) {
+    float2 both[2];  // maximum, sum
+    float top = -INFINITY, total = 0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int split = lane + i * kLanes;
+      both[i] = split < used ? __ldcg(statistics + split) : float2{-INFINITY, 0};
+      top = maximum(both[i].x, top);
+    }
+#pragma unroll
+    for (int far = kLanes / 2; far > 0; far /= 2) top = maximum(__shfl_xor_sync(0xffffffffu, top, far), top);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float weight = both[i].x == -INFINITY ? 0 : weight_of<T>(both[i].x - top);
+      weights[lane + i * kLanes] = weight;
+      total += weight * both[i].y;
+    }
+#pragma unroll
+    for (int far = kLanes / 2; far > 0; far /= 2) total += __shfl_xor_sync(0xffffffffu, total, far);
+    if (lane == 0) total_of_all = total;
+  }
+  __syncthreads();
+  for (int d = threadIdx.x; d < kSize; d += kAll) {
+    const float* values = c.partials + first * kSize + d;
+    float y = 0;
+#pragma unroll 8  // loads in flight
+    for (int split = 0; split < used; ++split)
+      y = fmaf(weights[split], __ldcg(values + int64_t{split} * kSize), y);
+    static_cast<T*>(c.y)[int64_t{at.column} * kSize + d] = narrow<T>(y / total_of_all);
+  }
+}
+
+// kSet lanes hold a row of a key.
+template <class T, int kSet>
+__global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ CachedCall c) {
+  constexpr int N = kKeyPack<T>, kSize = kSet * N;
+  __shared__ float rows[2][kSize], of_warp[kWarps][kSize + 2], cosines[kSize / 2], sines[kSize / 2];
+  __shared__ bool is_last;
+  pdl_launch_dependents();
+  if (!c.settled) pdl_wait();
+  const Place place(c);
+  const int64_t given = *c.start;
+  const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
+  const KeyRange range(start, place.split, c.cut.splits);
+  const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
+  const int64_t step = int64_t{c.key_heads} * kSize,
+                cache_at = place.batch * c.positions * step + int64_t{place.key_head} * kSize;
+  T *k_cache = static_cast<T*>(c.k_cache) + cache_at, *v_cache = static_cast<T*>(c.v_cache) + cache_at;
+  if (place.split >= range.used) return;  // split 0 of each column is there to wait
+  Round<T, kSet> round;
+  if (range.begin < range.end)
+    round.load(k_cache + lane_at, v_cache + lane_at, step, range.begin, set, range.end, c.packed);
+  for (int i = threadIdx.x; i < c.pairs; i += kAll)
+    sine_and_cosine(static_cast<double>(start) * c.frequencies[i], sines[i], cosines[i]);
+  if (c.settled) pdl_wait();
+  if (given != start && blockIdx.x == 0 && threadIdx.x == 0) c.fault(given, c.positions);
+  const bool has_new = place.split + 1 == range.used;
+  const T* at_v = static_cast<const T*>(c.v) + (int64_t{place.batch} * c.key_heads + place.key_head) * kSize;
+  T new_v[N];  // asked for with the rows that are rotated
+#pragma unroll
+  for (int i = 0; i < N; ++i) new_v[i] = at_v[lane_at + i];
+  __syncthreads();  // the turns
+  turn_rows<T, kSize>(c, place, cosines, sines, rows);
+  __syncthreads();
+
+  float q[N];
+  State<N> state;
+#pragma unroll
+  for (int i = 0; i < N; ++i) q[i] = rows[0][lane_at + i];
+  // All lanes of a warp make the same number of rounds: they exchange sums.
+  for (int j0 = range.begin; j0 < range.end; j0 += Round<T, kSet>::kKeys) {
+    if (j0 != range.begin)
+      round.load(k_cache + lane_at, v_cache + lane_at, step, j0, set, range.end, c.packed);
+    add_round<T, kSet>(state, q, round, j0, set, range.end, c.scale);
+  }
+  if (has_new) {
+    Pack<T, N> k;
+    float v[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rows[1][lane_at + i]), v[i] = widen(new_v[i]);
+    const float score = dot<T, kSet>(q, k) * c.scale;
+    if (set == 0) merge<T>(state, score, 1.0f, v);
+    if (set == 0 && place.in_group == 0) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        k_cache[start * step + lane_at + i] = k.at[i];
+        v_cache[start * step + lane_at + i] = new_v[i];
+      }
+    }
+  }
+
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  merge_sets<T, kSet>(state);
+  if (threadIdx.x % kLanes < kSet) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) of_warp[warp][lane_at + i] = state.y[i];
+    if (lane_at == 0) {
+      of_warp[warp][kSize] = state.top;
+      of_warp[warp][kSize + 1] = state.sum;
+    }
+  }
+  __syncthreads();
+  const int64_t part = int64_t{place.column} * c.cut.splits + place.split;
+  for (int d = threadIdx.x; d < kSize; d += kAll) {
+    State<1> whole;
+    for (int w = 0; w < kWarps; ++w) {
+      const float y[1] = {of_warp[w][d]};
+      merge<T>(whole, of_warp[w][kSize], of_warp[w][kSize + 1], y);
+    }
+    if (range.used == 1) {
+      static_cast<T*>(c.y)[int64_t{place.column} * kSize + d] = narrow<T>(whole.y[0] / whole.sum);
+      continue;
+    }
+    c.partials[part * kSize + d] = whole.y[0];
+    if (d != 0) continue;
+    float* statistics = c.partials + c.cut.partial_rows * kSize + part * 2;
+    statistics[0] = whole.top;
+    statistics[1] = whole.sum;
+  }
+  if (range.used == 1) return;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0)
+    is_last = atomicAdd(&c.tickets[place.column], 1u) + 1 == static_cast<unsigned>(range.used);
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  merge_column<T, kSize>(c, place, range.used);
+  if (threadIdx.x == 0) c.tickets[place.column] = 0;  // for the next run
+}
+
+// --- starting it
+
+struct Prepared {
+  CachedCall call;
+  std::shared_ptr<std::byte> tickets;
+};
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  auto made = std::make_shared<Prepared>();
+  CachedCall& c = made->call;
+  const auto op = from_attributes<ops::CachedAttention>(query.attributes);
+  const auto cache = query.inputs[3].shape.sizes();
+  c.cut = Cut::of(query);
+  c.positions = cache[1];
+  c.key_heads = static_cast<int>(cache[2]);
+  c.scale = static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(cache[3])));
+  const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
+  c.pairs = op.turns ? static_cast<int>(rotated / 2) : 0;
+  c.halves = op.kind == RopeKind::kHalf;
+  for (int i = 0; i < c.pairs; ++i)
+    c.frequencies[i] = std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
+  made->tickets = allocate(current_device(), c.cut.columns * int64_t{sizeof(unsigned)});
+  c.tickets = reinterpret_cast<unsigned*>(made->tickets.get());
+  return made;
+}
+
+template <class T, int kSet>
+void start_set(const KernelContext& k, const CachedCall& c) {
+  const int64_t blocks = c.cut.columns * c.cut.splits;
+  Launch launch = launch_of(k);
+  launch.shares_memory = true;  // as the products beside it
+  const auto kernel = attend_cached<T, kSet>;
+  start_with_pdl(launch, kernel, static_cast<unsigned>(blocks), kAll, 0, c);
+}
+
+template <class T>
+void start_type(const KernelContext& k, const CachedCall& c, int64_t size) {
+  if (size == 16 * kKeyPack<T>) return start_set<T, 16>(k, c);
+  if (size == 32 * kKeyPack<T>) return start_set<T, 32>(k, c);
+  if constexpr (sizeof(T) == 2) start_set<T, 8>(k, c);
+}
+
+void run(const KernelContext& k) {
+  const bool in_place = k.output(1).data == k.input(3).data && k.output(2).data == k.input(4).data;
+  copy_whole(k, k.output(1), k.input(3));
+  copy_whole(k, k.output(2), k.input(4));
+  CachedCall c = k.prepared<Prepared>().call;
+  c.q = k.input(0).data;
+  c.k = k.input(1).data;
+  c.v = k.input(2).data;
+  c.start = k.input(5).as<const int64_t>();
+  c.y = k.output(0).data;
+  c.k_cache = k.output(1).data;
+  c.v_cache = k.output(2).data;
+  c.partials = reinterpret_cast<float*>(k.scratch);
+  c.fault = launch_of(k).fault;
+  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5);
+  c.packed = aligned_to_packs(k.output(1), k.output(2));
+  const int64_t size = k.output(1).dim(3);
+  if (k.output().dtype == DType::bf16) return start_type<__nv_bfloat16>(k, c, size);
+  if (k.output().dtype == DType::f16) return start_type<__half>(k, c, size);
+  start_type<float>(k, c, size);
+}
+
+int64_t scratch_bytes(const KernelQuery& query) {
+  return (CheckedSize(Cut::of(query).partial_rows) * (CheckedSize(query.inputs[3].shape[3].value()) + 2) * 4)
+      .value();
+}
+
+std::optional<std::string> can_run(const KernelQuery& query) {
+  const TensorType &q = query.inputs[0], &k_cache = query.inputs[3], &v_cache = query.inputs[4];
+  const int64_t size = k_cache.shape[3].value();
+  if (q.dtype == DType::f64) return "it computes in f32, the operands are f64";
+  if (query.outputs[0].numel() == 0 || k_cache.numel() == 0) return "there is nothing to compute";
+  if (size != v_cache.shape[3].value()) return "it takes one head size for keys and values";
+  if (size != 64 && size != 128 && (q.dtype == DType::f32 || size != 256))
+    return "it takes head sizes 64, 128 and, in 16 bits, 256";
+  if (k_cache.shape[1].value() > kMaxPositions || q.numel() > kMaxPositions) return "it counts in 32 bits";
+  return std::nullopt;
+}
+
+// --- in parts: any size and dtype
+
+std::shared_ptr<const void> prepare_parts(const KernelQuery& query) {
+  return std::make_shared<CachedParts>(kernels_for, true, query);
+}
+
+int64_t parts_scratch(const KernelQuery& query) {
+  return CachedParts(kernels_for, false, query).scratch_bytes();
+}
+
+__global__ void write_length(const int64_t* start, int64_t positions, int64_t* to, FaultReport fault) {
+  begin_in_order();
+  const int64_t given = *start;
+  if (given < 0 || given >= positions) fault(given, positions);
+  *to = given < 0 ? 0 : given >= positions ? positions : given + 1;
+}
+
+void run_parts(const KernelContext& k) {
+  Launch launch = launch_of(k);
+  launch.settled = 0;  // the parts have inputs of their own
+  KernelContext parts = k;
+  parts.launch = &launch;
+  k.prepared<CachedParts>().run(parts, [](const KernelContext& c, int64_t* to) {
+    start_with_pdl(c, write_length, 1, 1, 0, c.input(5).as<const int64_t>(), c.input(3).dim(1), to,
+                   launch_of(c).fault);
+  });
+}
+
+constexpr KernelImpl kCachedAttention[] = {
+    {.name = "one start", .run = run, .can_run = can_run, .scratch_bytes = scratch_bytes, .prepare = prepare},
+    {.name = "in parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}};
+constexpr OpKernels kOps[] = {{"cached_attention", kCachedAttention}};
+
+}  // namespace
+
+std::span<const OpKernels> cached_attention_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

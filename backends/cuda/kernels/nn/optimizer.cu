@@ -1,0 +1,312 @@
+// Optimizer updates and sums of squares. Each takes tables of tensors as kernel parameters, so that one
+// launch serves a parameter or all of them: a block has a chunk of one tensor. Sums are made chunk by chunk
+// and the chunks are added in order.
+#include "backends/cuda/rows/optimizer_update.h"
+#include "backends/cuda/rows/rows.h"
+#include "schema/core/checked_size.h"
+#include "schema/ops/nn/optimizer.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kMaxTensors = 330;  // of a launch: 32 KB of kernel parameters hold no more
+
+template <template <class> class RuleOf, class T, int kMax>
+void launch_updates(const KernelContext& c, const UpdateTable<kMax>& table, bool aligned) {
+  constexpr int kWidest = std::is_same_v<T, double> ? 2 : 4;
+  if (aligned)
+    start(c, update_kernel<RuleOf, T, kWidest, kMax>, table.chunks, kThreads, 0, table);
+  else
+    start(c, update_kernel<RuleOf, T, 1, kMax>, table.chunks, kThreads, 0, table);
+}
+
+template <template <class> class RuleOf, int kMax>
+void launch_updates(const KernelContext& c, const UpdateTable<kMax>& table, DType dtype, bool aligned) {
+  dispatch_float(dtype,
+                 [&](auto tag) { launch_updates<RuleOf, typename decltype(tag)::type>(c, table, aligned); });
+}
+
+bool is_aligned(const UpdateTensor& t) {
+  bool aligned = true;
+  for (const void* p :
+       {t.p, t.lower, t.g, t.m, t.v, static_cast<const void*>(t.p_out), static_cast<const void*>(t.lower_out),
+        static_cast<const void*>(t.m_out), static_cast<const void*>(t.v_out)})
+    aligned = aligned && reinterpret_cast<uintptr_t>(p) % 16 == 0;
+  return aligned;
+}
+
+// The parameter is input 0, its gradient input 1.
+template <template <class> class RuleOf>
+void run_update(const KernelContext& c, const UpdateOptions& options, UpdateTensor t) {
+  t.p = c.input(0).data;
+  t.g = c.input(1).data;
+  t.gradient_dtype = c.input(1).dtype;
+  t.p_out = c.output(0).data;
+  if (c.outputs.size() > 1) t.m_out = c.output(1).data;
+  if (c.outputs.size() > 2) t.v_out = c.output(2).data;
+  t.n = c.input(0).numel();
+  UpdateTable<1> table;
+  table.options = options;
+  table.add(t);
+  launch_updates<RuleOf>(c, table, c.input(0).dtype, is_aligned(t));
+}
+
+void run_sgd(const KernelContext& c) {
+  const auto& op = c.attributes<ops::SgdUpdate>();
+  UpdateOptions o;
+  o.lr = DeviceScalar::of(c.input(2));
+  o.step = DeviceScalar::of(c.input(3));
+  if (op.has_scale) o.scale = DeviceScalar::of(c.inputs.back());
+  o.beta1 = op.momentum;
+  o.dampening = op.dampening;
+  o.nesterov = op.nesterov;
+  o.skip_nonfinite = op.skip_nonfinite;
+  UpdateTensor t{.weight_decay = op.weight_decay};
+  if (op.momentum == 0) return run_update<SgdRule>(c, o, t);
+  t.m = c.input(4).data;
+  run_update<MomentumRule>(c, o, t);
+}
+
+// `inputs`: lr, step, [scale].
+template <class Op>
+UpdateOptions adam_options(const Op& op, std::span<const TensorView> inputs, bool has_scale) {
+  UpdateOptions o;
+  o.lr = DeviceScalar::of(inputs[0]);
+  o.step = DeviceScalar::of(inputs[1]);
+  if (has_scale) o.scale = DeviceScalar::of(inputs[2]);
+  o.beta1 = op.beta1;
+  o.beta2 = op.beta2;
+  o.log_beta1 = std::log(op.beta1);
+  o.log_beta2 = std::log(op.beta2);
+  o.eps = op.eps;
+  o.decoupled = op.decoupled;
+  o.skip_nonfinite = op.skip_nonfinite;
+  return o;
+}
+
+void run_adam(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdate>();
+  const UpdateOptions o = adam_options(op, c.inputs.subspan(4), c.num_inputs() > 6);
+  run_update<AdamRule>(c, o, {.m = c.input(2).data, .v = c.input(3).data, .weight_decay = op.weight_decay});
+}
+
+void run_lion(const KernelContext& c) {
+  const auto& op = c.attributes<ops::LionUpdate>();
+  UpdateOptions o;
+  o.lr = DeviceScalar::of(c.input(3));
+  if (c.num_inputs() > 4) o.scale = DeviceScalar::of(c.input(4));
+  o.beta1 = op.beta1;
+  o.beta2 = op.beta2;
+  o.skip_nonfinite = op.skip_nonfinite;
+  run_update<LionRule>(c, o, {.m = c.input(2).data, .weight_decay = op.weight_decay});
+}
+
+// --- all parameters at once
+
+// Takes tensors as they come and launches whenever the table is full, and at last by finish().
+template <class Launch>
+class UpdateLauncher {
+ public:
+  UpdateLauncher(const UpdateOptions& options, const Launch& launch) : launch_(launch) {
+    table_.options = options;
+  }
+
+  void add(const UpdateTensor& tensor) {
+    const bool fits = table_.chunks + tensor.chunks() <= std::numeric_limits<int32_t>::max();
+    if (table_.full() || !fits) finish();
+    aligned_ = aligned_ && is_aligned(tensor);
+    table_.add(tensor);
+  }
+
+  void finish() {
+    launch_(table_, aligned_);
+    table_.count = table_.chunks = 0;
+    aligned_ = true;
+  }
+
+ private:
+  const Launch& launch_;
+  UpdateTable<kMaxTensors> table_;
+  bool aligned_ = true;
+};
+
+void run_adam_group(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdateGroup>();
+  const int count = op.count(), base = op.first_parameter();
+  const auto launch = [&](const auto& table, bool aligned) {
+    launch_updates<AdamRule>(c, table, c.input(base).dtype, aligned);
+  };
+  UpdateLauncher launcher(adam_options(op, c.inputs, op.has_scale), launch);
+  for (int i = 0; i < count; ++i) {
+    const TensorView &p = c.input(base + i), &g = c.input(base + count + i);
+    launcher.add({.p = p.data,
+                  .g = g.data,
+                  .m = c.input(base + 2 * count + i).data,
+                  .v = c.input(base + 3 * count + i).data,
+                  .p_out = c.output(i).data,
+                  .m_out = c.output(count + i).data,
+                  .v_out = c.output(2 * count + i).data,
+                  .n = p.numel(),
+                  .weight_decay = op.weight_decays[static_cast<size_t>(i)],
+                  .gradient_dtype = g.dtype});
+  }
+  launcher.finish();
+}
+
+void run_adam_halves(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdateHalves>();
+  const int halves = op.num_halves(), count = op.num_parameters(), upper = op.first_upper(),
+            gradient = op.first_gradient();
+  const auto launch = [&](const auto& table, bool aligned) {
+    launch_updates<AdamRule, Halves>(c, table, aligned);
+  };
+  UpdateLauncher launcher(adam_options(op, c.inputs, op.has_scale), launch);
+  for (int i = 0, k = 0; i < halves; ++i) {
+    int64_t at = 0;
+    for (int64_t part = 0; part < op.parts[static_cast<size_t>(i)]; ++part, ++k) {
+      const TensorView& g = c.input(gradient + k);
+      launcher.add({.p = c.input(upper + i).as<const uint16_t>() + at,
+                    .lower = c.input(upper + halves + i).as<const uint16_t>() + at,
+                    .g = g.data,
+                    .m = c.input(gradient + count + k).data,
+                    .v = c.input(gradient + 2 * count + k).data,
+                    .p_out = c.output(i).as<uint16_t>() + at,
+                    .lower_out = c.output(halves + i).as<uint16_t>() + at,
+                    .m_out = c.output(2 * halves + k).data,
+                    .v_out = c.output(2 * halves + count + k).data,
+                    .n = g.numel(),
+                    .weight_decay = op.weight_decays[static_cast<size_t>(k)],
+                    .gradient_dtype = g.dtype});
+      at += g.numel();
+    }
+  }
+  launcher.finish();
+}
+
+std::optional<std::string> can_run_group(const KernelQuery& query) {
+  const auto op = from_attributes<ops::AdamUpdateGroup>(query.attributes);
+  const size_t count = op.weight_decays.size(), base = 2 + op.has_scale;
+  for (size_t i = 0; i < count; ++i)
+    if (query.inputs[base + i].dtype != query.inputs[base].dtype) return "the parameters differ in dtype";
+  return std::nullopt;
+}
+
+// --- sums of squares
+
+constexpr int64_t kSumChunk = 64 << 10;  // elements of one block
+constexpr int kMaxSummed = 1024;         // tensors of a launch
+
+struct SummedTensor {
+  const void* x = nullptr;
+  int64_t n = 0;
+  DType dtype = DType::f32;
+  int32_t first_chunk = 0;
+};
+
+struct SumTable {
+  double* partial = nullptr;  // of each chunk
+  int32_t count = 0, chunks = 0;
+  SummedTensor tensors[kMaxSummed];
+};
+
+template <class T, int N>
+__device__ double sum_chunk(const SummedTensor& t, int64_t first, int64_t last) {
+  using W = wide_t<T>;
+  const T* x = static_cast<const T*>(t.x);
+  const int64_t packed = last / N * N;
+  W sums[N] = {};
+#pragma unroll 4
+  for (int64_t i = first + static_cast<int64_t>(threadIdx.x) * N; i < packed; i += kThreads * N) {
+    const Pack<T, N> p = *reinterpret_cast<const Pack<T, N>*>(x + i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) sums[j] += widen(p.at[j]) * widen(p.at[j]);
+  }
+  if (const int64_t i = packed + threadIdx.x; i < last) sums[0] += widen(x[i]) * widen(x[i]);
+  double sum = 0;
+#pragma unroll
+  for (int j = 0; j < N; ++j) sum += static_cast<double>(sums[j]);
+  return sum;
+}
+
+template <class T>
+__device__ double sum_chunk(const SummedTensor& t, int64_t first, int64_t last) {
+  if (reinterpret_cast<uintptr_t>(t.x) % 16 == 0) return sum_chunk<T, 16 / sizeof(T)>(t, first, last);
+  return sum_chunk<T, 1>(t, first, last);
+}
+
+__global__ void __launch_bounds__(kThreads) squares_kernel(const __grid_constant__ SumTable table) {
+  const SummedTensor& t = entry_of_block(table.tensors, table.count);
+  const int64_t first = (blockIdx.x - t.first_chunk) * kSumChunk, last = min(t.n, first + kSumChunk);
+  double sum = 0;
+  if (t.dtype == DType::f32)
+    sum = sum_chunk<float>(t, first, last);
+  else if (t.dtype == DType::bf16)
+    sum = sum_chunk<__nv_bfloat16>(t, first, last);
+  else if (t.dtype == DType::f16)
+    sum = sum_chunk<__half>(t, first, last);
+  else
+    sum = sum_chunk<double>(t, first, last);
+  sum = reduce_group(sum, kThreads, Add{});
+  if (threadIdx.x == 0) table.partial[blockIdx.x] = sum;
+}
+
+template <class W>
+__global__ void __launch_bounds__(1024) add_partials_kernel(const double* partial, int64_t n, W* y) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += partial[i];
+  sum = reduce_group(sum, static_cast<int>(blockDim.x), Add{});
+  if (threadIdx.x == 0) *y = static_cast<W>(sum);
+}
+
+int64_t sum_chunks(std::span<const TensorType> inputs) {
+  int64_t chunks = 0;
+  for (const TensorType& x : inputs) chunks += blocks_for(x.numel(), kSumChunk);
+  return chunks;
+}
+
+int64_t sum_scratch(const KernelQuery& query) {
+  return (CheckedSize(sum_chunks(query.inputs)) * sizeof(double)).value();
+}
+
+void run_sum_squares(const KernelContext& c) {
+  auto* partial = reinterpret_cast<double*>(c.scratch);
+  int64_t chunks = 0;
+  SumTable table;
+  const auto flush = [&] {
+    table.partial = partial + chunks;
+    start(c, squares_kernel, table.chunks, kThreads, 0, table);
+    chunks += table.chunks;
+    table.count = table.chunks = 0;
+  };
+  for (const TensorView& x : c.inputs) {
+    if (x.numel() == 0) continue;
+    if (table.count == kMaxSummed) flush();
+    table.tensors[table.count++] = {x.data, x.numel(), x.dtype, table.chunks};
+    table.chunks += static_cast<int32_t>(blocks_for(x.numel(), kSumChunk));
+  }
+  flush();
+  if (c.output().dtype == DType::f64)
+    start(c, add_partials_kernel<double>, 1, 1024, 0, partial, chunks, c.output().as<double>());
+  else
+    start(c, add_partials_kernel<float>, 1, 1024, 0, partial, chunks, c.output().as<float>());
+}
+
+constexpr KernelImpl kSgd[] = {{.name = "one pass", .run = run_sgd}};
+constexpr KernelImpl kAdam[] = {{.name = "one pass", .run = run_adam}};
+constexpr KernelImpl kLion[] = {{.name = "one pass", .run = run_lion}};
+constexpr KernelImpl kAdamGroup[] = {{.name = "one launch", .run = run_adam_group, .can_run = can_run_group}};
+constexpr KernelImpl kAdamHalves[] = {{.name = "one launch", .run = run_adam_halves}};
+constexpr KernelImpl kSumSquares[] = {
+    {.name = "chunks", .run = run_sum_squares, .scratch_bytes = sum_scratch}};
+constexpr OpKernels kOps[] = {{"sgd_update", kSgd},
+                              {"adam_update", kAdam},
+                              {"adam_update_group", kAdamGroup},
+                              {"adam_update_halves", kAdamHalves},
+                              {"lion_update", kLion},
+                              {"sum_squares", kSumSquares}};
+
+}  // namespace
+
+std::span<const OpKernels> optimizer_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

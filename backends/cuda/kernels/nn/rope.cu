@@ -1,0 +1,173 @@
+// rope in one pass. A block turns some times: it makes their cosines and sines in shared memory once and uses
+// them for every head. Angles are reduced in double precision, so that positions of a million rotate as exactly
+// as small ones.
+#include <cmath>
+
+#include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/rotation_angle.h"
+#include "schema/ops/nn/rope.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kMaxPairs = 256;  // whose frequencies travel as kernel parameters
+
+struct RopeArguments {
+  const void* x = nullptr;
+  void* y = nullptr;
+  const int64_t* positions = nullptr;
+  int64_t rows = 0, time = 1;          // rows: batch * time
+  int heads = 1, size = 2, pairs = 1;  // heads that rotate
+  int row_size = 2;                    // elements of a row: those of the heads that rotate, then the others'
+  int at_once = 1;                     // rows of a block
+  bool per_row = false, halves = true;
+  double exponent = 0;              // of pair i: theta ^ (exponent * i)
+  double theta = 1, direction = 1;  // -1: back
+  double frequencies[kMaxPairs] = {};
+};
+
+// For `at_once` rows: cosines, then sines.
+template <class W>
+__device__ void make_tables(const RopeArguments& a, int64_t first, W* tables) {
+  for (int i = threadIdx.x; i < a.at_once * a.pairs; i += blockDim.x) {
+    const int64_t row = first + i / a.pairs;
+    if (row >= a.rows) continue;
+    const int pair = i % a.pairs;
+    const double frequency =
+        a.pairs <= kMaxPairs ? a.frequencies[pair] : a.direction * pow(a.theta, a.exponent * pair);
+    const double angle = static_cast<double>(a.positions[a.per_row ? row : row % a.time]) * frequency;
+    W sine, cosine;
+    sine_and_cosine(angle, sine, cosine);
+    tables[i] = cosine;
+    tables[a.at_once * a.pairs + i] = sine;
+  }
+  __syncthreads();
+}
+
+// N pairs at a time: pairs (i, i + pairs), or (2i, 2i + 1).
+template <class T, int N>
+__device__ void rotate(const RopeArguments& a, const T* x, T* y, int pair, const wide_t<T>* cosines,
+                       const wide_t<T>* sines) {
+  using W = wide_t<T>;
+  using P = Pack<T, N>;
+  // `low` and `high` are the two packs; of neighbours, each holds N / 2 pairs.
+  const int low_at = a.halves ? pair : 2 * pair, high_at = a.halves ? pair + a.pairs : 2 * pair + N;
+  const P low = *reinterpret_cast<const P*>(x + low_at), high = *reinterpret_cast<const P*>(x + high_at);
+  P low_out, high_out;
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const W c = cosines[pair + j], s = sines[pair + j];
+    // Of neighbours, pair j is elements 2j and 2j + 1 of the two packs seen as one.
+    const auto element = [&](int k) { return widen(k < N ? low.at[k % N] : high.at[k % N]); };
+    const W p = a.halves ? widen(low.at[j]) : element(2 * j);
+    const W q = a.halves ? widen(high.at[j]) : element(2 * j + 1);
+    const T first = narrow<T>(p * c - q * s), second = narrow<T>(q * c + p * s);
+    if (a.halves) {
+      low_out.at[j] = first;
+      high_out.at[j] = second;
+    } else {
+      (2 * j < N ? low_out : high_out).at[2 * j % N] = first;
+      (2 * j + 1 < N ? low_out : high_out).at[(2 * j + 1) % N] = second;
+    }
+  }
+  *reinterpret_cast<P*>(y + low_at) = low_out;
+  *reinterpret_cast<P*>(y + high_at) = high_out;
+}
+
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ RopeArguments a) {
+  using W = wide_t<T>;
+  begin_in_order();
+  extern __shared__ __align__(16) unsigned char shared[];
+  W* tables = reinterpret_cast<W*>(shared);
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * a.at_once;
+  make_tables(a, first, tables);
+  const int rotated = a.heads * (a.pairs / N), rest = a.size - 2 * a.pairs;
+  for (int i = threadIdx.x; i < a.at_once * rotated; i += blockDim.x) {
+    const int row = i / rotated, head = i % rotated / (a.pairs / N), pair = i % (a.pairs / N) * N;
+    if (first + row >= a.rows) break;
+    const int64_t at = (first + row) * a.row_size + head * a.size;
+    const W* cosines = tables + row * a.pairs;
+    rotate<T, N>(a, static_cast<const T*>(a.x) + at, static_cast<T*>(a.y) + at, pair, cosines,
+                 cosines + a.at_once * a.pairs);
+  }
+  if (a.x == a.y) return;
+  for (int i = threadIdx.x; i < a.at_once * a.heads * rest; i += blockDim.x) {
+    const int64_t row = first + i / (a.heads * rest);
+    if (row >= a.rows) break;
+    const int64_t at = row * a.row_size + i / rest % a.heads * a.size + 2 * a.pairs + i % rest;
+    static_cast<T*>(a.y)[at] = static_cast<const T*>(a.x)[at];
+  }
+  // What stands behind the heads that rotate.
+  using P = Pack<T, N>;
+  const int turned_size = a.heads * a.size, packs = (a.row_size - turned_size) / N;
+  for (int i = threadIdx.x; i < a.at_once * packs; i += blockDim.x) {
+    const int64_t row = first + i / packs;
+    if (row >= a.rows) break;
+    const int64_t at = row * a.row_size + turned_size + i % packs * N;
+    *reinterpret_cast<P*>(static_cast<T*>(a.y) + at) =
+        *reinterpret_cast<const P*>(static_cast<const T*>(a.x) + at);
+  }
+}
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  auto a = std::make_shared<RopeArguments>();
+  const auto op = from_attributes<ops::Rope>(query.attributes);
+  const auto x = query.inputs[0].shape.sizes();
+  const int64_t rotated = op.rotary_size == 0 ? x[3] : op.rotary_size;
+  a->rows = x[0] * x[1];
+  a->time = x[1];
+  a->heads = static_cast<int>(op.heads == 0 ? x[2] : op.heads);
+  a->row_size = static_cast<int>(x[2] * x[3]);
+  a->size = static_cast<int>(x[3]);
+  a->pairs = static_cast<int>(rotated / 2);
+  a->per_row = query.inputs[1].shape.rank() == 2;
+  a->halves = op.kind == RopeKind::kHalf;
+  a->theta = op.theta;
+  a->direction = op.inverse ? -1 : 1;
+  a->exponent = rotated == 0 ? 0 : -2.0 / static_cast<double>(rotated);
+  for (int i = 0; i < std::min(a->pairs, kMaxPairs); ++i)
+    a->frequencies[i] = a->direction * std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
+  return a;
+}
+
+void run(const KernelContext& c) {
+  if (c.output().numel() == 0) return;
+  RopeArguments a = c.prepared<RopeArguments>();
+  a.x = c.input(0).data;
+  a.y = c.output().data;
+  a.positions = c.input(1).as<const int64_t>();
+  dispatch_float(c.output().dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int kWidest = 16 / sizeof(T);
+    const auto launch = [&](auto size) {
+      const int row_work = std::max(1, a.heads * a.pairs / size());
+      a.at_once = std::clamp(kThreads / row_work, 1, 16);
+      const size_t tables = 2 * static_cast<size_t>(a.at_once * a.pairs) * sizeof(wide_t<T>);
+      start_with_pdl(c, rope_kernel<T, size()>, blocks_for(a.rows, a.at_once), kThreads, tables, a);
+    };
+    if (a.pairs % kWidest == 0 && a.size % kWidest == 0 && aligned_to_packs(c))
+      launch(std::integral_constant<int, kWidest>{});
+    else
+      launch(std::integral_constant<int, 1>{});
+  });
+}
+
+// The tables of one row must fit what a block has of shared memory anywhere.
+std::optional<std::string> can_run(const KernelQuery& query) {
+  constexpr int64_t kShared = 48 << 10;
+  const TensorType& x = query.inputs[0];
+  const int64_t wide = x.dtype == DType::f64 ? 8 : 4;
+  if (x.shape[3].value() * wide > kShared) return "a head is longer than shared memory holds angles for";
+  if (x.shape[2].value() * x.shape[3].value() > (int64_t{1} << 26)) return "a row has too many elements";
+  return std::nullopt;
+}
+
+constexpr KernelImpl kRope[] = {{.name = "one pass", .run = run, .can_run = can_run, .prepare = prepare}};
+constexpr OpKernels kOps[] = {{"rope", kRope}};
+
+}  // namespace
+
+std::span<const OpKernels> rope_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

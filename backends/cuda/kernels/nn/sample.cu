@@ -1,0 +1,299 @@
+// random_sample: a token per row of logits. Weights are summed as integers (backends/common/sampling.h), so many
+// blocks may share a row and the choice is still that of the CPU, to the bit. A row of a large vocabulary
+// takes four launches: its greatest logit, a histogram of weights, the few tokens that top-k or top-p can
+// keep, and one block that chooses among those.
+#include "backends/cuda/device/draw.h"
+#include "backends/cuda/device/number.h"
+#include "schema/core/checked_size.h"
+#include "schema/ops/tensor/random.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kPerThread = 8;
+constexpr int64_t kSegment = int64_t{kThreads} * kPerThread;  // tokens of one block
+constexpr int kChooseThreads = 1024;
+
+// Of one row; starts as zeros.
+struct RowState {
+  Sum greatest;      // key << 32 | ~index: of the first greatest logit
+  Sum listed;        // entries of the list
+  Sum mass[kBins];   // weights, by the upper bits of the key
+  Sum count[kBins];  // tokens likewise
+};
+
+struct Settings {
+  double temperature, top_p;
+  int64_t top_k;
+};
+
+struct Sampling {
+  int64_t n = 0, segments = 0;  // of a row
+  int bits = 0, index_bits = 0;
+  const int64_t* rng = nullptr;
+  uint32_t stream = 0;
+  Settings fixed{};
+  const float *temperature = nullptr, *top_p = nullptr;  // null: fixed
+  const int64_t* top_k = nullptr;
+  RowState* rows = nullptr;
+  Sum* segment_mass = nullptr;  // [rows, segments]
+  uint64_t* lists = nullptr;    // [rows, n]
+  int64_t* chosen = nullptr;    // [rows]
+
+  __device__ Settings settings() const {
+    if (temperature == nullptr) return fixed;
+    return {static_cast<double>(*temperature), static_cast<double>(*top_p), *top_k};
+  }
+};
+
+// What a row is drawn by, once its greatest logit is known.
+struct Rule {
+  bool greedy, cut_k, cut_p;
+  float top, scale;
+  int bits;
+
+  __device__ Rule(const Sampling& s, const Settings& settings, const RowState& row)
+      : cut_k(settings.top_k > 0 && settings.top_k < s.n), cut_p(settings.top_p < 1), bits(s.bits) {
+    top = float_of_key(static_cast<uint32_t>(row.greatest >> 32));
+    greedy = !(settings.temperature > 0) || fabsf(top) == INFINITY;
+    scale = static_cast<float>(1 / settings.temperature);
+  }
+  __device__ Sum weight(uint32_t key) const {
+    return whole_weight(sampling_exp((float_of_key(key) - top) * scale), bits);
+  }
+};
+
+// A NaN counts as the greatest, as in argmax.
+template <class T>
+__device__ uint32_t key_at(const T* logits, int64_t i) {
+  const auto x = static_cast<float>(widen(logits[i]));
+  return sampling_key(x != x ? INFINITY : x);
+}
+
+// body(index) for the tokens of this block's segment.
+template <class Body>
+__device__ void each_token(const Sampling& s, const Body& body) {
+  const int64_t first = blockIdx.x % s.segments * kSegment, last = min(s.n, first + kSegment);
+  for (int64_t i = first + threadIdx.x; i < last; i += kThreads) body(i);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) find_greatest(Sampling s, const T* logits) {
+  const int64_t row = blockIdx.x / s.segments;
+  Sum best = 0;
+  each_token(s, [&](int64_t i) {
+    const Sum mine = Sum{key_at(logits + row * s.n, i)} << 32 | static_cast<uint32_t>(~i);
+    best = mine > best ? mine : best;
+  });
+  for (int step = 16; step > 0; step /= 2) {
+    const Sum other = __shfl_xor_sync(~0u, best, step);
+    best = other > best ? other : best;
+  }
+  if (threadIdx.x % 32 == 0) atomicMax(&s.rows[row].greatest, best);
+}
+
+// Weights by the upper bits of the key, and by segment.
+template <class T>
+__global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* logits) {
+  __shared__ Sum mass[kBins];
+  __shared__ uint32_t count[kBins];
+  const int64_t row = blockIdx.x / s.segments;
+  RowState& state = s.rows[row];
+  const Rule rule(s, s.settings(), state);
+  if (rule.greedy) return;
+  for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kThreads) mass[i] = 0, count[i] = 0;
+  __syncthreads();
+  Sum sum = 0;
+  each_token(s, [&](int64_t i) {
+    const uint32_t key = key_at(logits + row * s.n, i);
+    const Sum weight = rule.weight(key);
+    sum += weight;
+    if (!rule.cut_k && !rule.cut_p) return;
+    atomicAdd(&count[key >> 21], 1u);
+    if (weight > 0) atomicAdd(&mass[key >> 21], weight);
+  });
+  const Sum total = block_scan(sum).total;  // and everyone's counts are in
+  __syncthreads();
+  if (threadIdx.x == 0) s.segment_mass[blockIdx.x] = total;
+  for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kThreads) {
+    if (count[i] == 0) continue;
+    atomicAdd(&state.count[i], Sum{count[i]});
+    atomicAdd(&state.mass[i], mass[i]);
+  }
+}
+
+// The tokens that are not sure to be cut off: those down to the bin in which the first cut falls.
+template <class T>
+__global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* logits) {
+  __shared__ Sum first_entry;
+  const int64_t row = blockIdx.x / s.segments;
+  RowState& state = s.rows[row];
+  const Settings settings = s.settings();
+  const Rule rule(s, settings, state);
+  if (rule.greedy || (!rule.cut_k && !rule.cut_p)) return;
+  const Sum* bins = rule.cut_k ? state.count : state.mass;
+  Sum wanted = static_cast<Sum>(settings.top_k);
+  if (!rule.cut_k) wanted = nucleus_of(sum_over(kBins, [&](int64_t i) { return bins[i]; }), settings.top_p);
+  const Found cut = find_running(kBins, wanted - 1, [&](int64_t i) { return bins[kBins - 1 - i]; });
+  const auto lowest = static_cast<uint32_t>(kBins - 1 - cut.at);
+
+  Sum mine = 0;
+  each_token(s, [&](int64_t i) { mine += key_at(logits + row * s.n, i) >> 21 >= lowest; });
+  const BlockScan<Sum> scan = block_scan(mine);
+  if (threadIdx.x == 0) first_entry = atomicAdd(&state.listed, scan.total);
+  __syncthreads();
+  uint64_t* to = s.lists + row * s.n + first_entry + scan.before;
+  each_token(s, [&](int64_t i) {
+    const uint32_t key = key_at(logits + row * s.n, i);
+    if (key >> 21 >= lowest) *to++ = uint64_t{key} << 32 | static_cast<uint32_t>(i);
+  });
+}
+
+// The tokens that stay: those with a greater key, and those with this key up to an index.
+struct Cut {
+  uint32_t key = 0, last = 0xffffffffu;
+
+  __device__ bool keeps(uint64_t entry) const {
+    return key_in(entry) > key || (key_in(entry) == key && index_in(entry) <= last);
+  }
+};
+
+struct Chooser {
+  const Sampling& s;
+  const Rule& rule;
+  Sum* mass;  // shared memory for kBins
+  const uint64_t* list;
+  int64_t count;
+
+  // The index at which the running sum of weight_of(entry), in the order of the indices, reaches `wanted`.
+  template <class WeightOf>
+  __device__ uint32_t index_reaching(Sum wanted, const WeightOf& weight_of) const {
+    const uint32_t mask = static_cast<uint32_t>((uint64_t{1} << s.index_bits) - 1);
+    const auto field = [&](uint64_t entry) { return ~index_in(entry) & mask; };
+    return ~select_greatest(mass, list, count, s.index_bits, wanted, field, weight_of).field & mask;
+  }
+
+  // Equal keys have equal weights, `each`.
+  template <class WeightOf>
+  __device__ Cut cut_at(Sum wanted, const WeightOf& weight_of) const {
+    const Selected found = select_greatest(mass, list, count, 32, wanted, key_in, weight_of);
+    const auto of_key = [&](uint64_t entry) {
+      return key_in(entry) == found.field && weight_of(entry) > 0 ? Sum{1} : Sum{0};
+    };
+    const Sum tied = sum_over(count, [&](int64_t i) { return of_key(list[i]); }), each = found.at / tied;
+    const Sum ties = (wanted - found.above + each - 1) / each;
+    return {found.field, ties < tied ? index_reaching(ties, of_key) : 0xffffffffu};
+  }
+};
+
+__device__ int64_t choose_from_list(Sum* mass, const Sampling& s, const Rule& rule, const Settings& settings,
+                                    int64_t row, uint32_t word) {
+  const Chooser chooser{s, rule, mass, s.lists + row * s.n, static_cast<int64_t>(s.rows[row].listed)};
+  Cut cut;
+  const auto kept_weight = [&](uint64_t entry) {
+    return cut.keeps(entry) ? rule.weight(key_in(entry)) : Sum{0};
+  };
+  const auto kept_total = [&] {
+    return sum_over(chooser.count, [&](int64_t i) { return kept_weight(chooser.list[i]); });
+  };
+  if (rule.cut_k) cut = chooser.cut_at(static_cast<Sum>(settings.top_k), [](uint64_t) { return Sum{1}; });
+  if (rule.cut_p) {
+    const Sum total =
+        rule.cut_k ? kept_total()
+                   : sum_over(s.segments, [&](int64_t i) { return s.segment_mass[row * s.segments + i]; });
+    const Cut both = chooser.cut_at(nucleus_of(total, settings.top_p), kept_weight);
+    __syncthreads();
+    cut = both.key > cut.key ? both : Cut{both.key, min(both.last, cut.last)};
+  }
+  return chooser.index_reaching(share_of(kept_total(), word) + 1, kept_weight);
+}
+
+template <class T>
+__device__ int64_t choose_from_row(const Sampling& s, const Rule& rule, const T* logits, int64_t row,
+                                   uint32_t word) {
+  const Sum* masses = s.segment_mass + row * s.segments;
+  const auto mass_of = [&](int64_t i) { return masses[i]; };
+  const Sum target = share_of(sum_over(s.segments, mass_of), word);
+  const Found segment = find_running(s.segments, target, mass_of);
+  const int64_t first = segment.at * kSegment, count = min(kSegment, s.n - first);
+  __syncthreads();  // everyone has read the first result
+  return first + find_running(count, target - segment.before, [&](int64_t i) {
+                   return rule.weight(key_at(logits, first + i));
+                 }).at;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kChooseThreads) choose(Sampling s, const T* logits) {
+  __shared__ Sum mass[kBins];
+  const int64_t row = blockIdx.x;
+  const Settings settings = s.settings();
+  const Rule rule(s, settings, s.rows[row]);
+  const uint32_t word = word_of_draw(s.rng, s.stream, row);
+  int64_t chosen = ~static_cast<uint32_t>(s.rows[row].greatest);
+  if (!rule.greedy)
+    chosen = rule.cut_k || rule.cut_p ? choose_from_list(mass, s, rule, settings, row, word)
+                                      : choose_from_row(s, rule, logits + row * s.n, row, word);
+  if (threadIdx.x == 0) s.chosen[row] = chosen;
+}
+
+struct SampleShape {
+  int64_t rows, n, segments;
+
+  int64_t state_bytes() const { return rows * static_cast<int64_t>(sizeof(RowState)); }
+  int64_t mass_bytes() const { return rows * segments * 8; }
+  int64_t bytes() const {
+    const CheckedSize count = rows;
+    return (count * sizeof(RowState) + count * segments * 8 + count * n * 8).value();
+  }
+};
+
+SampleShape sample_shape(int64_t numel, int64_t n) {
+  return {n == 0 ? 0 : numel / n, n, blocks_for(n, kSegment)};
+}
+
+void run_random_sample(const KernelContext& c) {
+  const TensorView& logits = c.input(1);
+  const auto& op = c.attributes<ops::RandomSample>();
+  const SampleShape shape = sample_shape(logits.numel(), logits.dim(-1));
+  if (shape.rows == 0) return;
+  Sampling s;
+  s.n = shape.n, s.segments = shape.segments;
+  s.bits = weight_bits(shape.n);
+  s.index_bits = 62 - s.bits;  // of numbers below n, rounded up to a power of two
+  s.rng = c.input(0).as<const int64_t>(), s.stream = static_cast<uint32_t>(op.stream);
+  s.fixed = {op.temperature, op.top_p, op.top_k};
+  if (c.num_inputs() == 5) {
+    s.temperature = c.input(2).as<const float>();
+    s.top_k = c.input(3).as<const int64_t>();
+    s.top_p = c.input(4).as<const float>();
+  }
+  s.rows = reinterpret_cast<RowState*>(c.scratch);
+  s.segment_mass = reinterpret_cast<Sum*>(c.scratch + shape.state_bytes());
+  s.lists = reinterpret_cast<uint64_t*>(c.scratch + shape.state_bytes() + shape.mass_bytes());
+  s.chosen = c.output().as<int64_t>();
+  cudaMemsetAsync(s.rows, 0, static_cast<size_t>(shape.state_bytes()), launch_of(c).stream);
+  dispatch_float(logits.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = logits.as<const T>();
+    const int64_t blocks = shape.rows * shape.segments;
+    start(c, find_greatest<T>, blocks, kThreads, 0, s, x);
+    start(c, add_weights<T>, blocks, kThreads, 0, s, x);
+    start(c, list_tokens<T>, blocks, kThreads, 0, s, x);
+    start(c, choose<T>, shape.rows, kChooseThreads, 0, s, x);
+  });
+}
+
+int64_t sample_scratch(const KernelQuery& query) {
+  const Shape& logits = query.inputs[1].shape;
+  return sample_shape(query.inputs[1].numel(), logits[logits.rank() - 1].value()).bytes();
+}
+
+constexpr KernelImpl kImplementations[] = {
+    {.name = "shared rows", .run = run_random_sample, .scratch_bytes = sample_scratch}};
+constexpr OpKernels kOps[] = {{"random_sample", kImplementations}};
+
+}  // namespace
+
+std::span<const OpKernels> sample_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

@@ -1,0 +1,237 @@
+// Softmax, log-softmax, causal softmax and their gradients. Along the last axis a row is read once and stays
+// in registers or shared memory; along another axis a thread has columns, so that a warp reads neighbours.
+#include "backends/cuda/device/exponential.h"
+#include "backends/cuda/rows/rows.h"
+#include "schema/ops/nn/softmax.h"
+
+namespace genesis::cuda {
+namespace {
+
+struct SoftmaxArguments {
+  const void* x = nullptr;   // or y, in gradients
+  const void* dy = nullptr;  // gradients only
+  void* y = nullptr;         // or dx; may be x or dy
+  double scale = 1;
+  bool log = false;
+  int64_t queries = 1;  // causal: rows per matrix
+
+  // How many of a row's n elements it sees.
+  __device__ int64_t visible(int64_t row, int64_t n) const {
+    const int64_t seen = row % queries + (n - queries) + 1;
+    return seen < 0 ? 0 : seen < n ? seen : n;
+  }
+};
+
+template <bool kCausal>
+struct SoftmaxRow : SoftmaxArguments {
+  template <class T, int N, int K>
+  __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
+    using W = wide_t<T>;
+    const int64_t seen = kCausal ? visible(lane.row, call.packs * N) : 0;
+    const auto sees = [&](int64_t i, int j) { return !kCausal || i * N + j < seen; };
+    const typename RowOf<T, N, K>::type x_row(x, lane, shared, call.cached);
+    W largest = -INFINITY;
+    each_pack(
+        lane,
+        [&](int64_t i, const Pack<T, N>& p) {
+#pragma unroll
+          for (int j = 0; j < N; ++j)
+            if (sees(i, j)) largest = Max{}(largest, widen(p.at[j]));
+        },
+        x_row);
+    largest = reduce_group(largest, lane.step, Max{});
+    const ScaledPower<T> power(W(scale), largest);
+    W total = 0;
+    each_pack(
+        lane,
+        [&](int64_t i, const Pack<T, N>& p) {
+#pragma unroll
+          for (int j = 0; j < N; ++j)
+            if (sees(i, j)) total += power(p.at[j]);
+        },
+        x_row);
+    total = reduce_group(total, lane.step, Add{});
+    const W inverse = W(1) / total, log_total = log ? W(::log(total)) : W(0);
+    Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
+    each_pack(
+        lane,
+        [&](int64_t i, const Pack<T, N>& p) {
+          Pack<T, N> out;
+#pragma unroll
+          for (int j = 0; j < N; ++j) {
+            out.at[j] = narrow<T>(log ? widen(p.at[j]) - largest - log_total : power(p.at[j]) * inverse);
+            if (kCausal && !sees(i, j)) out.at[j] = narrow<T>(seen == 0 ? W(NAN) : W(0));
+          }
+          to[i] = out;
+        },
+        x_row);
+  }
+};
+
+// dx = scale y (dy - sum(y dy)), or dy - exp(y) sum(dy) for a logarithm.
+template <class T>
+__device__ T softmax_slope(T y, T dy, wide_t<T> dot, wide_t<T> scale, bool log) {
+  using W = wide_t<T>;
+  const W v = widen(y), g = widen(dy);
+  return narrow<T>(log ? g - exponential<T>(v) * dot : scale * v * (g - dot));
+}
+
+template <bool kCausal>
+struct GradientRow : SoftmaxArguments {
+  template <class T, int N, int K>
+  __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
+    using W = wide_t<T>;
+    const int64_t seen = kCausal ? visible(lane.row, call.packs * N) : 0;
+    const auto sees = [&](int64_t i, int j) { return !kCausal || i * N + j < seen; };
+    const typename RowOf<T, N, K>::type y_row(x, lane, shared, call.cached);
+    const typename RowOf<T, N, K>::type dy_row(dy, lane, shared + call.cached, call.cached);
+    W dot = 0;
+    each_pack(
+        lane,
+        [&](int64_t i, const Pack<T, N>& v, const Pack<T, N>& g) {
+#pragma unroll
+          for (int j = 0; j < N; ++j)
+            if (sees(i, j)) dot += log ? widen(g.at[j]) : widen(g.at[j]) * widen(v.at[j]);
+        },
+        y_row, dy_row);
+    dot = reduce_group(dot, lane.step, Add{});
+    Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
+    each_pack(
+        lane,
+        [&](int64_t i, const Pack<T, N>& v, const Pack<T, N>& g) {
+          Pack<T, N> out;
+#pragma unroll
+          for (int j = 0; j < N; ++j)
+            out.at[j] = sees(i, j) ? softmax_slope(v.at[j], g.at[j], dot, W(scale), log) : narrow<T>(W(0));
+          to[i] = out;
+        },
+        y_row, dy_row);
+  }
+};
+
+// --- another axis than the last: a block has 32 columns, and kStripes threads share each
+
+constexpr int kColumns = 32, kStripes = 8;
+
+// combine over the stripes of a column, in order; the same bits in each.
+template <class W, class Combine>
+__device__ W reduce_column(W v, const Combine& combine) {
+  __shared__ W of_stripe[kStripes][kColumns];
+  __syncthreads();
+  of_stripe[threadIdx.y][threadIdx.x] = v;
+  __syncthreads();
+  v = of_stripe[0][threadIdx.x];
+  for (int i = 1; i < kStripes; ++i) v = combine(v, of_stripe[i][threadIdx.x]);
+  return v;
+}
+
+template <class T, class Body>
+__device__ void each_in_column(int64_t n, bool inside, const Body& body) {
+  for (int64_t r = threadIdx.y; inside && r < n; r += kStripes) body(r);
+}
+
+template <class T>
+__global__ void column_kernel(SoftmaxArguments a, int64_t n, int64_t inner, int64_t blocks_per_outer) {
+  using W = wide_t<T>;
+  const int64_t column = blockIdx.x % blocks_per_outer * kColumns + threadIdx.x;
+  const int64_t at = blockIdx.x / blocks_per_outer * n * inner + column;
+  const bool inside = column < inner;
+  const T* x = static_cast<const T*>(a.x) + at;
+  T* y = static_cast<T*>(a.y) + at;
+  if (a.dy) {
+    const T* dy = static_cast<const T*>(a.dy) + at;
+    W dot = 0;
+    each_in_column<T>(n, inside, [&](int64_t r) {
+      dot += a.log ? widen(dy[r * inner]) : widen(dy[r * inner]) * widen(x[r * inner]);
+    });
+    dot = reduce_column(dot, Add{});
+    each_in_column<T>(n, inside, [&](int64_t r) {
+      y[r * inner] = softmax_slope(x[r * inner], dy[r * inner], dot, W(a.scale), a.log);
+    });
+    return;
+  }
+  W largest = -INFINITY, total = 0;
+  each_in_column<T>(n, inside, [&](int64_t r) { largest = Max{}(largest, widen(x[r * inner])); });
+  largest = reduce_column(largest, Max{});
+  each_in_column<T>(n, inside, [&](int64_t r) { total += exponential<T>(widen(x[r * inner]) - largest); });
+  total = reduce_column(total, Add{});
+  const W inverse = W(1) / total, log_total = a.log ? W(::log(total)) : W(0);
+  each_in_column<T>(n, inside, [&](int64_t r) {
+    const W shifted = widen(x[r * inner]) - largest;
+    y[r * inner] = narrow<T>(a.log ? shifted - log_total : exponential<T>(shifted) * inverse);
+  });
+}
+
+// --- starting them
+
+struct AxisSplit {
+  int64_t outer = 1, n = 1, inner = 1;
+};
+
+AxisSplit split_at(const TensorView& x, int64_t axis) {
+  AxisSplit split;
+  if (x.rank == 0) return split;
+  const int at = static_cast<int>(axis < 0 ? axis + x.rank : axis);
+  for (int i = 0; i < at; ++i) split.outer *= x.dim(i);
+  split.n = x.dim(at);
+  for (int i = at + 1; i < x.rank; ++i) split.inner *= x.dim(i);
+  return split;
+}
+
+template <class T>
+void start_columns(const KernelContext& c, const SoftmaxArguments& a, const AxisSplit& split) {
+  const int64_t per_outer = blocks_for(split.inner, kColumns);
+  column_kernel<T>
+      <<<static_cast<unsigned>(split.outer * per_outer), dim3(kColumns, kStripes), 0, launch_of(c).stream>>>(
+          a, split.n, split.inner, per_outer);
+}
+
+void run_softmax(const KernelContext& c, SoftmaxArguments a, int64_t axis, bool causal) {
+  const TensorView& x = c.input(0);
+  if (x.numel() == 0) return;
+  const AxisSplit split = split_at(x, axis);
+  a.x = x.data;
+  a.y = c.output().data;
+  a.dy = c.num_inputs() > 1 ? c.input(1).data : nullptr;
+  if (causal) a.queries = x.dim(-2);
+  dispatch_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (split.inner != 1) return start_columns<T>(c, a, split);
+    if (a.dy && causal) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<true>{a});
+    if (a.dy) return start_rows<T>(c, split.outer, split.n, 2, GradientRow<false>{a});
+    if (causal) return start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<true>{a});
+    start_rows<T>(c, split.outer, split.n, 1, SoftmaxRow<false>{a});
+  });
+}
+
+void softmax(const KernelContext& c) { run_softmax(c, {}, c.attributes<ops::Softmax>().axis, false); }
+void log_softmax(const KernelContext& c) {
+  run_softmax(c, {.log = true}, c.attributes<ops::LogSoftmax>().axis, false);
+}
+void causal_softmax(const KernelContext& c) {
+  run_softmax(c, {.scale = c.attributes<ops::CausalSoftmax>().scale}, -1, true);
+}
+void softmax_grad(const KernelContext& c) {
+  const auto& op = c.attributes<ops::SoftmaxGrad>();
+  run_softmax(c, {.scale = op.scale}, op.axis, op.causal);
+}
+void log_softmax_grad(const KernelContext& c) {
+  run_softmax(c, {.log = true}, c.attributes<ops::LogSoftmaxGrad>().axis, false);
+}
+
+constexpr KernelImpl kSoftmax[] = {{.name = "rows", .run = softmax}};
+constexpr KernelImpl kLogSoftmax[] = {{.name = "rows", .run = log_softmax}};
+constexpr KernelImpl kCausalSoftmax[] = {{.name = "rows", .run = causal_softmax}};
+constexpr KernelImpl kSoftmaxGrad[] = {{.name = "rows", .run = softmax_grad}};
+constexpr KernelImpl kLogSoftmaxGrad[] = {{.name = "rows", .run = log_softmax_grad}};
+constexpr OpKernels kOps[] = {{"softmax", kSoftmax},
+                              {"log_softmax", kLogSoftmax},
+                              {"causal_softmax", kCausalSoftmax},
+                              {"softmax_grad", kSoftmaxGrad},
+                              {"log_softmax_grad", kLogSoftmaxGrad}};
+
+}  // namespace
+
+std::span<const OpKernels> softmax_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

@@ -1,0 +1,110 @@
+// linear_with_swiglu and matmul_swiglu_grad on CUDA: in bf16 on Hopper chips one product each, whose tiles
+// end as swiglu_epilogue.h says. Other types and chips, odd sizes, and what does not start at a multiple of 16
+// bytes go through the two ops that each stands for.
+#include "backends/common/swiglu_parts.h"
+#include "backends/cuda/device/packs.h"
+#include "backends/cuda/hopper/swiglu_epilogue.h"
+#include "backends/cuda/hopper/tensor_map.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/runtime/runtime.h"
+
+namespace genesis::cuda {
+namespace {
+
+using hopper::Bf16;
+
+// [rows, depth] times a matrix; swiglu gives [rows, columns].
+struct Problem {
+  int64_t rows = 0, columns = 0, depth = 0;
+};
+
+int64_t last_size(const TensorType& type) { return type.shape[type.shape.rank() - 1].value(); }
+
+// Of both ops.
+Problem problem_of(const KernelQuery& query) {
+  const TensorType& gate_and_up = query.outputs[0];
+  const int64_t columns = last_size(gate_and_up) / 2;
+  return {columns > 0 ? gate_and_up.numel() / (2 * columns) : 0, columns, last_size(query.inputs[0])};
+}
+
+// The copy engine's rows are multiples of 16 bytes.
+bool fits_tiles(const Problem& p, DType dtype) {
+  constexpr int64_t kMax = int64_t{1} << 29;
+  return dtype == DType::bf16 && p.rows > 0 && p.columns > 0 && p.depth > 0 && p.columns % 8 == 0 &&
+         p.depth % 8 == 0 && p.rows < kMax && p.columns < kMax && p.depth < kMax;
+}
+
+template <class Op>
+struct Prepared {
+  typename Op::Parts parts;
+  Problem problem;
+  bool in_tiles = false;
+};
+
+struct Forward {
+  using Parts = LinearWithSwigluParts;
+  using Epilogue = hopper::SwigluEpilogue;
+
+  static BoxedMatrix weight_of(const KernelContext& c, const Problem& p) {
+    return {c.input(1).data, 2 * p.columns, p.depth, Epilogue::kColumns};
+  }
+  static Epilogue end_of(const KernelContext& c) { return {c.output(0).as<Bf16>(), c.output(1).as<Bf16>()}; }
+};
+
+struct Backward {
+  using Parts = MatmulSwigluGradParts;
+  using Epilogue = hopper::SwigluGradEpilogue;
+
+  static BoxedMatrix weight_of(const KernelContext& c, const Problem& p) {
+    return {c.input(1).data, p.depth, p.columns, hopper::kDepth};
+  }
+  static Epilogue end_of(const KernelContext& c) {
+    return {c.input(2).as<const Bf16>(), c.output(0).as<Bf16>(),
+            c.outputs.size() > 1 ? c.output(1).as<Bf16>() : nullptr};
+  }
+};
+
+template <class Op>
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  const Problem problem = problem_of(query);
+  const bool in_tiles = fits_tiles(problem, query.outputs[0].dtype) && has_tensor_maps() &&
+                        hopper::has_hopper_code<typename Op::Epilogue>();
+  return std::make_shared<Prepared<Op>>(
+      Prepared<Op>{typename Op::Parts(kernels_for, true, query), problem, in_tiles});
+}
+
+template <class Op>
+int64_t scratch_bytes(const KernelQuery& query) {
+  return typename Op::Parts(kernels_for, false, query).scratch_bytes();
+}
+
+template <class Op>
+bool run_in_tiles(const KernelContext& c, const Problem& p) {
+  CUtensorMap a, b;
+  if (!make_tensor_map({c.input(0).data, p.rows, p.depth, hopper::kTileRows}, a) ||
+      !make_tensor_map(Op::weight_of(c, p), b))
+    return false;
+  hopper::start_product(launch_of(c), a, b,
+                        hopper::sizes_of_product<typename Op::Epilogue>(p.rows, p.columns, p.depth),
+                        Op::end_of(c));
+  return true;
+}
+
+template <class Op>
+void run(const KernelContext& c) {
+  const auto& prepared = c.prepared<Prepared<Op>>();
+  const bool started = prepared.in_tiles && aligned_to_packs(c) && run_in_tiles<Op>(c, prepared.problem);
+  if (!started) prepared.parts.run(c);
+}
+
+template <class Op>
+constexpr KernelImpl kImplementations[] = {
+    {.name = "product", .run = run<Op>, .scratch_bytes = scratch_bytes<Op>, .prepare = prepare<Op>}};
+constexpr OpKernels kOps[] = {{"linear_with_swiglu", kImplementations<Forward>},
+                              {"matmul_swiglu_grad", kImplementations<Backward>}};
+
+}  // namespace
+
+std::span<const OpKernels> swiglu_products_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

@@ -1,0 +1,78 @@
+// linear_weight_grad on CUDA: by cuBLASLt, which can sum dy's rows while they pass through the product, where
+// that was measured to be no slower than the product and the sum one after the other; those two anywhere
+// else.
+#include "backends/common/weight_gradient.h"
+#include "backends/cuda/device/packs.h"
+#include "backends/cuda/gemm/autotune.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/runtime/launch.h"
+#include "backends/cuda/runtime/libraries.h"
+#include "backends/cuda/runtime/runtime.h"
+
+namespace genesis::cuda {
+namespace {
+
+struct Prepared {
+  WeightGradientParts parts;
+  std::optional<LtProduct> together;
+  std::optional<LtAlgorithm> algorithm;  // empty: the parts are faster, or the library knows no way
+};
+
+// dweight [out, in] = dy [rows, out]^T x [rows, in]
+GemmProblem problem_of(const KernelQuery& query) {
+  const TensorType &dy = query.inputs[0], &x = query.inputs[1];
+  GemmProblem problem;
+  problem.in = problem.out = dy.dtype;
+  problem.m = problem.lda = dy.shape[1].value();
+  problem.n = problem.ldb = problem.ldc = x.shape[1].value();
+  problem.k = dy.shape[0].value();
+  problem.transpose_a = true;
+  return problem;
+}
+
+// The parts on memory of the tuner's own.
+void run_parts(const WeightGradientParts& parts, const KernelQuery& query, const GemmData& data) {
+  const TensorView in[] = {view_of(query.inputs[0], const_cast<void*>(data.a)),
+                           view_of(query.inputs[1], const_cast<void*>(data.b))},
+                   out[] = {view_of(query.outputs[0], data.c),
+                            view_of(query.outputs[1], const_cast<void*>(data.bias))};
+  const Launch launch{.stream = data.stream, .fault = {}, .multiprocessors = current_chip().multiprocessors};
+  parts.run({.inputs = in, .outputs = out, .scratch = data.workspace, .launch = &launch});
+}
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  auto made = std::make_shared<Prepared>(Prepared{{kernels_for, true, query}, {}, {}});
+  const GemmProblem problem = problem_of(query);
+  if (query.outputs[0].numel() == 0 || !lt_takes(problem) || !cublas_lt().available()) return made;
+  if (made->parts.scratch_bytes() > kLtWorkspaceBytes) return made;
+  made->together.emplace(problem, true);
+  made->algorithm = best_with_sums(problem, *made->together,
+                                   [&](const GemmData& data) { run_parts(made->parts, query, data); });
+  return made;
+}
+
+int64_t scratch_bytes(const KernelQuery& query) {
+  return WeightGradientParts(kernels_for, false, query).scratch_bytes();
+}
+
+void run(const KernelContext& c) {
+  const auto& prepared = c.prepared<Prepared>();
+  const bool started = prepared.algorithm && aligned_to_packs(c) &&
+                       prepared.together->run(*prepared.algorithm, {.a = c.input(0).data,
+                                                                    .b = c.input(1).data,
+                                                                    .c = c.output(0).data,
+                                                                    .bias = c.output(1).data,
+                                                                    .workspace = c.scratch,
+                                                                    .stream = launch_of(c).stream});
+  if (!started) prepared.parts.run(c);
+}
+
+constexpr KernelImpl kWeightGrad[] = {
+    {.name = "gemm", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
+constexpr OpKernels kOps[] = {{"linear_weight_grad", kWeightGrad}};
+
+}  // namespace
+
+std::span<const OpKernels> weight_grad_kernels() { return kOps; }
+
+}  // namespace genesis::cuda

@@ -1,0 +1,266 @@
+// Cross-entropy of rows that the registers of their threads can hold, against class indices. Rows are dealt
+// in small blocks, which end without waiting for anybody: a kernel behind them adds up what they leave. What
+// these kernels are told, and how losses are added, serves those for other rows too. Used by kernels/loss.cu.
+#pragma once
+
+#include "backends/cuda/device/exponential.h"
+#include "backends/cuda/device/wide_vector.h"
+#include "backends/cuda/device/words.h"
+#include "backends/cuda/rows/rows.h"
+#include "schema/ops/nn/loss.h"
+
+namespace genesis::cuda {
+
+// What the rows of a block add to the loss, and to what a mean divides by.
+struct alignas(16) LossTotals {
+  double loss, weight;
+};
+
+inline constexpr int kLossThreads = 512;  // more would not have the registers
+inline constexpr int kDenominatorParts = 32;
+
+struct LossArguments {
+  const void* logits = nullptr;
+  const void* target = nullptr;  // class indices [rows], or probabilities [rows, classes]
+  DType target_dtype = DType::i64;
+  bool probabilities = false;
+  WideVector weight;  // or null
+  void* lse = nullptr;
+  int64_t rows = 0, classes = 1, packs = 1, ignore_index = -100;
+  int group = 32;         // threads of a row
+  int64_t rows_each = 1;  // rows of a block
+  double smoothing = 0;
+  FaultReport fault;
+
+  Reduction reduction = Reduction::kMean;
+  void* loss = nullptr;           // forward: one, or one of each row
+  LossTotals* partial = nullptr;  // of each block
+
+  void* dlogits = nullptr;  // gradient; may be the logits
+  const void* dy = nullptr;
+  bool dy_per_row = false;
+  const double* denominators = nullptr;  // a mean's, in parts: kDenominatorParts numbers; or null
+
+#ifdef __CUDACC__
+  __device__ int64_t target_of(int64_t row) const {
+    return target_dtype == DType::i32 ? static_cast<const int32_t*>(target)[row]
+                                      : static_cast<const int64_t*>(target)[row];
+  }
+  // The class, or -1 when the row does not count.
+  __device__ int64_t class_of(int64_t of_target) const {
+    return of_target != ignore_index && of_target >= 0 && of_target < classes ? of_target : -1;
+  }
+  __device__ void report(int64_t of_target) const {
+    if (of_target != ignore_index && (of_target < 0 || of_target >= classes)) fault(of_target, classes);
+  }
+  template <class W>
+  __device__ W weight_of(int64_t at) const {
+    W w[1];
+    weight.at(at, W(1), w);
+    return w[0];
+  }
+  __device__ double smooth_share() const { return smoothing / static_cast<double>(classes); }
+
+  // What slopes are divided by. Every thread of the warp calls it.
+  __device__ double divisor() const {
+    if (!denominators) return 1;
+    double sum = denominators[threadIdx.x % kDenominatorParts];
+#pragma unroll
+    for (int step = kDenominatorParts / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    return sum;
+  }
+  // dy of a row that counts, over the divisor.
+  template <class W>
+  __device__ W slope_of(int64_t row, double divisor) const {
+    return static_cast<const W*>(dy)[dy_per_row ? row : 0] / static_cast<W>(divisor);
+  }
+#endif
+};
+
+#ifdef __CUDACC__
+
+template <class W>
+__device__ W finite_shift(W max) {
+  return max == W(-INFINITY) ? W(0) : max;  // nothing but -inf so far: exponentials are 0
+}
+
+// The loss of a row whose maximum is `max`, in the thread that speaks for it.
+template <class W>
+__device__ void put_row(const LossArguments& a, int64_t row, bool counts, double loss, double lse,
+                        double weight, LossTotals& totals) {
+  if (a.lse) static_cast<W*>(a.lse)[row] = counts ? static_cast<W>(lse) : W(0);
+  if (a.reduction == Reduction::kNone) static_cast<W*>(a.loss)[row] = static_cast<W>(counts ? loss : 0);
+  if (!counts) return;
+  totals.loss += loss;
+  totals.weight += weight;
+}
+
+// What the first threads of the block's groups have, added in order.
+__device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
+  if (a.reduction == Reduction::kNone) return;
+  __shared__ LossTotals of_warp[kLossThreads / 32];
+  for (int step = 16; step >= a.group; step /= 2) {
+    mine.loss += __shfl_xor_sync(~0u, mine.loss, step);
+    mine.weight += __shfl_xor_sync(~0u, mine.weight, step);
+  }
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) {
+    mine.loss += of_warp[warp].loss;
+    mine.weight += of_warp[warp].weight;
+  }
+  a.partial[blockIdx.x] = mine;
+}
+
+// exp(x - max) up to a factor, and the logarithm of sums of it. 16-bit types: a power of two with one
+// multiplication; the factor is what rounding max * log2(e) leaves over, known exactly.
+template <class T>
+struct PowerBelow {
+  float offset, rest;
+  __device__ explicit PowerBelow(float max) : offset(max * -kLog2E), rest(fmaf(max, kLog2E, offset)) {}
+  __device__ float operator()(float x) const { return approximate_power(fmaf(x, kLog2E, offset)); }
+  __device__ float log_of(float sum) const {
+    constexpr float kLn2 = 0.693147180559945f;
+    return logf(sum) - rest * kLn2;
+  }
+};
+template <>
+struct PowerBelow<float> {
+  float max;
+  __device__ explicit PowerBelow(float m) : max(m) {}
+  __device__ float operator()(float x) const { return expf(x - max); }
+  __device__ float log_of(float sum) const { return logf(sum); }
+};
+
+// The greatest of the elements, without NaN: two at a time where two share a register.
+template <class T>
+__device__ __forceinline__ uint32_t greater_of(uint32_t a, uint32_t b) {
+  if constexpr (std::is_same_v<T, float>) {
+    return __float_as_uint(fmaxf(__uint_as_float(a), __uint_as_float(b)));
+  } else {
+    using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    const Two most = __hmax2(*reinterpret_cast<const Two*>(&a), *reinterpret_cast<const Two*>(&b));
+    return *reinterpret_cast<const uint32_t*>(&most);
+  }
+}
+template <class T, int K>
+__device__ float greatest(const Words (&x)[K]) {
+  Words most = lowest_words<T>();
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) set_word(most, i, greater_of<T>(word_of(most, i), word_of(x[k], i)));
+  }
+  set_word(most, 0, greater_of<T>(greater_of<T>(most.x, most.y), greater_of<T>(most.z, most.w)));
+  const float low = element_of<T>(most, 0);
+  return sizeof(T) == 2 ? fmaxf(low, element_of<T>(most, 1)) : low;
+}
+
+// A row of logits in the registers of its group; -inf past its end.
+template <class T, int K>
+__device__ void hold_row(const LossArguments& a, int64_t row, int first, Words (&x)[K]) {
+  const Words* from = static_cast<const Words*>(a.logits) + row * a.packs + first;
+#pragma unroll
+  for (int k = 0; k < K; ++k) x[k] = first + k * a.group < a.packs ? from[k * a.group] : lowest_words<T>();
+}
+
+template <class T, int N, int K>
+__global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
+    held_loss_kernel(const LossArguments a) {
+  begin_in_order();
+  const int first = static_cast<int>(threadIdx.x) & (a.group - 1),
+            at_once = static_cast<int>(blockDim.x) / a.group;
+  const int64_t last = min(a.rows, (blockIdx.x + int64_t{1}) * a.rows_each);
+  LossTotals totals{0, 0};
+  for (int64_t base = blockIdx.x * a.rows_each; base < last; base += at_once) {
+    const int64_t row = min(base + threadIdx.x / a.group, last - 1);
+    const bool speaks = first == 0 && base + threadIdx.x / a.group < last;
+    Words x[K];
+    hold_row<T>(a, row, first, x);
+    int64_t at = -1;
+    float own = 0;  // asked for early: it comes while sums are made
+    if (speaks) {
+      const int64_t target = a.target_of(row);
+      at = a.class_of(target);
+      a.report(target);
+      if (at >= 0) own = widen(static_cast<const T*>(a.logits)[row * a.classes + at]);
+    }
+    const float greatest_of_row = reduce_group(greatest<T>(x), a.group, Max{});
+    const PowerBelow<T> power(finite_shift(greatest_of_row));
+    float even = 0, odd = 0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+#pragma unroll
+      for (int j = 0; j < N; j += 2) {
+        even += power(element_of<T>(x[k], j));
+        odd += power(element_of<T>(x[k], j + 1));
+      }
+    }
+    const float sum = reduce_group(even + odd, a.group, Add{});
+    if (!speaks) continue;
+    const double log_sum = static_cast<double>(power.log_of(sum)), top = static_cast<double>(greatest_of_row);
+    const double weight = at >= 0 ? static_cast<double>(a.weight_of<float>(at)) : 0;
+    put_row<float>(a, row, at >= 0, weight * (log_sum + (top - static_cast<double>(own))), top + log_sum,
+                   weight, totals);
+  }
+  put_partial(a, totals);
+}
+
+// exp(x - lse), as exact as T can show.
+template <class T>
+struct Probability {
+  float offset;
+  __device__ explicit Probability(float lse) : offset(lse * -kLog2E) {}
+  __device__ float operator()(float x) const { return approximate_power(fmaf(x, kLog2E, offset)); }
+};
+template <>
+struct Probability<float> {
+  float lse;
+  __device__ explicit Probability(float l) : lse(l) {}
+  __device__ float operator()(float x) const { return expf(x - lse); }
+};
+
+// The row of this thread's group in a gradient, or less than 0. The last rows come first: they are what the
+// second-level cache still has of the logits when the loss has just read them.
+__device__ inline int64_t row_from_end(const LossArguments& a) {
+  return a.rows - 1 - (static_cast<int64_t>(blockIdx.x) * (blockDim.x / a.group) + threadIdx.x / a.group);
+}
+
+// dx = (softmax(x) - 1 at the target) times the row's dy.
+template <class T, int N, int K>
+__global__ void __launch_bounds__(kLossThreads, 2) held_gradient_kernel(const LossArguments a) {
+  begin_in_order();
+  const double denominator = a.divisor();
+  const int first = static_cast<int>(threadIdx.x) & (a.group - 1);
+  const int64_t row = row_from_end(a);
+  if (row < 0) return;
+  Words x[K];
+  hold_row<T>(a, row, first, x);
+  const int64_t target = a.target_of(row), at = a.class_of(target);
+  if (first == 0) a.report(target);
+  const float scale = at < 0 ? 0 : a.slope_of<float>(row, denominator) * a.weight_of<float>(at);
+  const Probability<T> probability(static_cast<const float*>(a.lse)[row]);
+  const int target_pack = static_cast<int>(at) / N, target_place = static_cast<int>(at) % N;
+  Words* dx = static_cast<Words*>(a.dlogits) + row * a.packs + first;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int i = first + k * a.group;
+    if (i >= a.packs) continue;
+    if (at < 0) {
+      dx[k * a.group] = Words{};
+      continue;
+    }
+    float slopes[N];
+#pragma unroll
+    for (int j = 0; j < N; ++j) slopes[j] = scale * probability(element_of<T>(x[k], j));
+    if (i == target_pack)
+#pragma unroll
+      for (int j = 0; j < N; ++j) slopes[j] -= j == target_place ? scale : 0;
+    dx[k * a.group] = words_of<T>(slopes);
+  }
+}
+
+#endif
+
+}  // namespace genesis::cuda

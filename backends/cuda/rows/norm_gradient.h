@@ -1,0 +1,197 @@
+// The gradients of rms_norm and layer_norm with sums over rows, in one pass over memory. A block has many
+// rows (row_feed.h); sums of dweight and dbias stay in registers until it is done. Used by
+// kernels/norm_grad.cu.
+#pragma once
+
+#include "backends/cuda/rows/norm_rows.h"
+#include "backends/cuda/rows/row_feed.h"
+
+namespace genesis::cuda {
+
+struct GradientCall {
+  static constexpr int kStages = 2;  // rows of a group in shared memory
+  NormArguments a;
+  FeedCall feed;             // x, dy, [residual]
+  float* dweight = nullptr;  // of each block, n columns; or null
+  float* dbias = nullptr;
+};
+
+#ifdef __CUDACC__
+
+// What the gradient of a row needs besides its elements: with g = dy weight and z the normalised row,
+// dx = (g - mean(g) - z mean(g z)) / sigma; no mean(g) without a centre.
+template <class W>
+struct GradientSums {
+  W mean, inverse, mean_g, mean_gz;
+
+  template <bool kCenter>
+  __device__ W dx(W x, W dy, W weight) const {
+    const W g = kCenter ? dy * weight - mean_g : dy * weight;
+    return (g - (x - mean) * inverse * mean_gz) * inverse;
+  }
+};
+
+// Rows of four-byte elements make room in the second-level cache for what is written; those of two bytes are
+// slower for it.
+template <int N, int K>
+using GradientFeed = RowFeed<K, GradientCall::kStages, 3, 2, N == 4>;
+
+// The sums of columns of the groups of a block, added in order: first[], then second[] where it is asked for.
+// `room`: 2 * threads * K * N floats, as planes of four, so that no two threads meet in a bank.
+template <int N, int K>
+struct BlockSums {
+  using Part = Pack<float, 4>;
+  static constexpr int kParts = N / 4;
+  const GradientFeed<N, K>& feed;
+  Part* room;
+  float *first, *second;  // of this block, n columns each; or null
+
+  __device__ void add(const float (&a)[K][N], const float (&b)[K][N]) const {
+    __syncthreads();
+    const int group = static_cast<int>(threadIdx.x) / feed.call.group;
+    if (first) leave(a, group);
+    if (second) leave(b, feed.at_once + group);
+    __syncthreads();
+    const int parts = feed.call.packs * kParts;
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * parts; i += static_cast<int>(blockDim.x)) {
+      const bool is_first = i < parts;
+      float* to = is_first ? first : second;
+      if (to) put(to, is_first ? 0 : feed.at_once, is_first ? i : i - parts);
+    }
+  }
+
+ private:
+  __device__ void leave(const float (&mine)[K][N], int row) const {
+    Part* at = room + row * kParts * feed.call.packs;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      if (feed.index(k) >= feed.call.packs) continue;
+#pragma unroll
+      for (int j = 0; j < N; ++j) at[j / 4 * feed.call.packs + feed.index(k)].at[j % 4] = mine[k][j];
+    }
+  }
+  // Part i of a row: the planes one after the other.
+  __device__ void put(float* to, int row, int i) const {
+    const int packs = feed.call.packs;
+    Part sum{};
+    for (int g = 0; g < feed.at_once; ++g) {
+      const Part mine = room[(row + g) * kParts * packs + i];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sum.at[j] += mine.at[j];
+    }
+    reinterpret_cast<Part*>(to)[i % packs * kParts + i / packs] = sum;
+  }
+};
+
+// Of a row whose distances from the mean are d, which are x without a centre: what dx needs besides them.
+template <bool kCenter, class T, int N, int K>
+__device__ GradientSums<float> gradient_sums(const NormArguments& a, const SharedVector<N>& weight,
+                                             const GradientFeed<N, K>& feed, float (&d)[K][N]) {
+  const int group = feed.call.group, packs = feed.packs();
+  const float each = 1.0f / static_cast<float>(a.n);
+  float mean[1] = {};
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    feed.template elements<T>(0, k, d[k]);
+    if constexpr (kCenter)
+#pragma unroll
+      for (int j = 0; j < N; ++j) mean[0] += d[k][j];
+  }
+  if constexpr (kCenter) {
+    add_over_group(mean, group, feed.turn);
+    mean[0] *= each;
+  }
+  float sums[kCenter ? 3 : 2] = {};  // of squares, of g d, of g
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (feed.index(k) >= packs) continue;
+    float g[N], w[N];
+    feed.template elements<T>(1, k, g);
+    weight.get(feed.index(k), w);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      if constexpr (kCenter) d[k][j] -= mean[0];
+      g[j] *= w[j];
+      sums[0] += d[k][j] * d[k][j];
+      sums[1] += g[j] * d[k][j];
+      if constexpr (kCenter) sums[2] += g[j];
+    }
+  }
+  add_over_group(sums, group, feed.turn);
+  const float inverse = rsqrtf(sums[0] * each + static_cast<float>(a.eps));
+  return {mean[0], inverse, kCenter ? sums[kCenter ? 2 : 0] * each : 0.0f, sums[1] * each * inverse};
+}
+
+// Writes dx of the row, and the norm's output where it is asked for, and adds to the sums of its columns.
+template <bool kCenter, class T, int N, int K>
+__device__ void finish_row(const NormArguments& a, const SharedVector<N>& weight,
+                           const GradientFeed<N, K>& feed, const GradientSums<float>& s,
+                           const float (&d)[K][N], float (&dw)[K][N], float (&db)[K][N]) {
+  const int packs = feed.packs();
+  const float slope = s.inverse * s.inverse * s.mean_gz, base = s.inverse * s.mean_g;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const int i = feed.index(k);
+    if (i >= packs) continue;
+    const int64_t at = feed.row * feed.call.packs + i;
+    float dx[N], w[N];
+    feed.template elements<T>(1, k, dx);
+    weight.get(i, w);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float scaled = dx[j] * s.inverse;
+      dw[k][j] += scaled * d[k][j];
+      if constexpr (kCenter) db[k][j] += dx[j];
+      dx[j] = scaled * w[j] - (kCenter ? d[k][j] * slope + base : d[k][j] * slope);
+    }
+    if (a.residual) {
+      float past[N];
+      feed.template elements<T>(2, k, past);
+#pragma unroll
+      for (int j = 0; j < N; ++j) dx[j] += past[j];
+    }
+    static_cast<Words*>(a.y)[at] = words_of<T>(dx);
+    if (!a.output) continue;
+    float y[N] = {};
+    if constexpr (kCenter) a.bias.at(i, 0.0f, y);
+#pragma unroll
+    for (int j = 0; j < N; ++j) y[j] += d[k][j] * s.inverse * w[j];
+    static_cast<Words*>(a.output)[at] = words_of<T>(y);
+  }
+}
+
+// Of a thread: a multiprocessor has some left, in which the kernel behind waits.
+constexpr int kGradientRegisters = (65536 / RowDeal::kThreads - 4) / 8 * 8;
+
+// GradientCall::kStages rows of every group are in shared memory, one of them in work, and the sums of
+// columns in registers.
+template <bool kCenter, class T, int N, int K>
+__global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCall call) {
+  begin_in_order();
+  extern __shared__ __align__(16) unsigned char shared[];
+  // Few threads wait for the weight, which is asked for first: behind the rows it would come late.
+  auto* slots = reinterpret_cast<Words*>(shared);
+  const int room = GradientFeed<N, K>::room(call.feed);
+  const SharedVector<N> weight{reinterpret_cast<Pack<float, 4>*>(slots + room), call.feed.packs};
+  weight.fill(call.a.weight, 1);
+  GradientFeed<N, K> feed(call.feed, slots);
+  __syncthreads();
+  float dw[K][N] = {}, db[K][N] = {};
+  const int turns = feed.turns();
+  for (int turn = 0; turn < turns; ++turn) {
+    feed.wait();
+    float d[K][N];
+    const GradientSums<float> s = gradient_sums<kCenter, T>(call.a, weight, feed, d);
+    finish_row<kCenter, T>(call.a, weight, feed, s, d, dw, db);
+    feed.advance();
+  }
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * call.feed.packs * N;
+  const BlockSums<N, K> sums{feed, reinterpret_cast<Pack<float, 4>*>(shared),  // every copy is over
+                             call.dweight ? call.dweight + at : nullptr,
+                             kCenter && call.dbias ? call.dbias + at : nullptr};
+  sums.add(dw, db);
+}
+
+#endif
+
+}  // namespace genesis::cuda

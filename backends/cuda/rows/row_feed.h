@@ -1,0 +1,213 @@
+// Rows for kernels that have many of them to a block: while a group of threads computes on one row, its next
+// is on its way into shared memory. Every thread copies what it will read itself, so within a warp nobody
+// waits for anybody else. Used by norm_gradient.h.
+#pragma once
+
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/wide_vector.h"
+#include "backends/cuda/device/words.h"
+#include "backends/cuda/rows/rows.h"
+
+namespace genesis::cuda {
+
+// How rows are dealt to groups of threads; of the shape alone, and with it the order of every sum.
+struct RowDeal {
+  static constexpr int kThreads = 512, kElements = 16;  // most of a block; most of a thread
+  static constexpr int64_t kLongest = kThreads * kElements;
+
+  int group = 32, at_once = 1;  // threads of a row; rows of a block in work at once
+  int held = 1;                 // packs of a row that a thread has: 1, 2 or 4
+  int64_t count = 0;            // blocks
+
+  int threads() const { return group * at_once; }
+
+  // `width`: elements of a pack. `blocks`: so many run at once.
+  static RowDeal of(int64_t rows, int64_t packs, int width, int64_t blocks) {
+    RowDeal b;
+    b.group = 1;
+    while (b.group < 32 && b.group < packs) b.group *= 2;
+    while (b.group < kThreads && b.group * (kElements / width) < packs) b.group *= 2;
+    b.held = packs > 2 * b.group ? 4 : packs > b.group ? 2 : 1;
+    b.at_once = std::max(1, 32 / b.group);
+    while (b.threads() < kThreads && b.at_once * blocks < rows) b.at_once *= 2;
+    b.count = std::min(blocks, blocks_for(rows, b.at_once));
+    return b;
+  }
+
+  // So many rows of `tensors` tensors for every group, and so many numbers.
+  size_t shared_bytes(int stages, int tensors, int64_t numbers) const {
+    return static_cast<size_t>(stages * tensors * held * threads()) * 16 +
+           static_cast<size_t>(numbers) * sizeof(float);
+  }
+  // Fewer rows in work where a chip has less shared memory; whether that does.
+  bool fit(int stages, int tensors, int64_t numbers, size_t room) {
+    while (shared_bytes(stages, tensors, numbers) > room && threads() > std::max(group, 32)) at_once /= 2;
+    return shared_bytes(stages, tensors, numbers) <= room;
+  }
+};
+
+struct FeedCall {
+  static constexpr int kMaxTensors = 3;
+  const void* data[kMaxTensors] = {};
+  int tensors = 1;
+  int packs = 0, group = 32;
+  int64_t rows = 0;
+};
+
+#ifdef __CUDACC__
+
+// Shared memory for what a kernel does not declare itself.
+inline size_t shared_room() {
+  constexpr int kDeclared = 2 << 10;
+  return static_cast<size_t>(shared_bytes_limit() - kDeclared);
+}
+
+// The sums of each v over the threads of a group, in all of them. Every thread of the group calls it;
+// `turn` alternates between calls, so that one barrier is enough.
+template <int M>
+__device__ void add_over_group(float (&v)[M], int group, int turn) {
+  if (group < 32) {
+    for (int step = group / 2; step > 0; step /= 2)
+#pragma unroll
+      for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
+    return;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+#pragma unroll
+    for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
+  if (group == 32) return;
+  __shared__ float of_warp[2][M][RowDeal::kThreads / 32];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
+            warps = group / 32, first = warp & -warps;  // a power of two
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+    if (lane == 0) of_warp[turn & 1][m][warp] = v[m];
+  wait_for_threads(1 + first, group);
+  if (warps == 2) {  // most rows: neither lanes nor loops
+#pragma unroll
+    for (int m = 0; m < M; ++m) v[m] = of_warp[turn & 1][m][first] + of_warp[turn & 1][m][first + 1];
+    return;
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+    v[m] = of_warp[turn & 1][m][first + (lane & (warps - 1))];
+#pragma unroll
+    for (int step = RowDeal::kThreads / 64; step > 0; step /= 2)
+      if (step < warps) v[m] += __shfl_xor_sync(~0u, v[m], step);
+  }
+}
+
+// A thread's part of the rows of its group. Groups take turns: all of the chip works on neighbouring rows,
+// and what is left for a last turn is spread over all blocks. kSure: so many of the tensors are there. kOnce:
+// rows are the first to leave the second-level cache.
+template <int K, int kStages, int kTensors, int kSure, bool kOnce>
+struct RowFeed {
+  const FeedCall& call;
+  int64_t row, stride;  // its current row; from there to the next
+  int first, at_once;
+  Words* slots;     // of this thread, `step` apart: the packs of all tensors' rows; then of their next
+  int step, stage;  // packs between two slots, and between two rows
+  int turn = 0, reading = 0, writing = 0;
+  int64_t asked;  // the next row to ask for
+  uint64_t policy = evict_first_policy();
+
+  __device__ RowFeed(const FeedCall& c, Words* shared)
+      : call(c),
+        row(threadIdx.x / c.group * int64_t{gridDim.x} + blockIdx.x),
+        stride(blockDim.x / c.group * int64_t{gridDim.x}),
+        first(static_cast<int>(threadIdx.x) % c.group),
+        at_once(static_cast<int>(blockDim.x) / c.group),
+        slots(shared + threadIdx.x),
+        step(static_cast<int>(blockDim.x)),
+        stage(c.tensors * K * static_cast<int>(blockDim.x)),
+        asked(row) {
+#pragma unroll
+    for (int i = 0; i < kStages; ++i) fetch();
+  }
+
+  // Packs of all slots of a block.
+  __device__ static int room(const FeedCall& c) {
+    return kStages * c.tensors * K * static_cast<int>(blockDim.x);
+  }
+  __device__ int index(int k) const { return first + k * call.group; }  // in the row
+  __device__ int packs() const { return row < call.rows ? call.packs : 0; }
+  // Of the block: in the last one some groups have no row.
+  __device__ int turns() const { return static_cast<int>((call.rows - blockIdx.x + stride - 1) / stride); }
+
+  // Until the current row is there.
+  __device__ void wait() const { wait_for_batches<kStages - 1>(); }
+  // To the next row; the slots of the current one are free.
+  __device__ void advance() {
+    fetch();
+    row += stride;
+    reading = reading + 1 == kStages ? 0 : reading + 1;
+    ++turn;
+  }
+
+  __device__ Words slot(int tensor, int k) const { return slots[reading * stage + (tensor * K + k) * step]; }
+  // The elements of pack k, widened; zeros past the row.
+  template <class T, int N>
+  __device__ void elements(int tensor, int k, float (&to)[N]) const {
+    const Words words = index(k) < packs() ? slot(tensor, k) : Words{};
+#pragma unroll
+    for (int j = 0; j < N; ++j) to[j] = element_of<T>(words, j);
+  }
+
+ private:
+  // A batch, empty past the last row.
+  __device__ void fetch() {
+    if (asked < call.rows) {
+      const int64_t at = asked * call.packs + first;
+      Words* to = slots + writing * stage;
+#pragma unroll
+      for (int t = 0; t < kTensors; ++t)
+        if (t < kSure || call.data[t])
+          fetch_part(to + t * K * step, static_cast<const Words*>(call.data[t]) + at);
+    }
+    end_batch();
+    asked += stride;
+    writing = writing + 1 == kStages ? 0 : writing + 1;
+  }
+  __device__ void fetch_part(Words* to, const Words* from) const {
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (index(k) < call.packs) copy(to + k * step, from + k * call.group);
+  }
+  __device__ void copy(Words* to, const Words* from) const {
+    if constexpr (kOnce)
+      copy_async_once(to, from, policy);
+    else
+      copy_async(to, from);
+  }
+};
+
+// A weight or a bias in shared memory, as parts of four, each a plane of its own: no two threads meet in a
+// bank.
+template <int N>
+struct SharedVector {
+  using Part = Pack<float, 4>;
+  Part* parts;
+  int packs;
+
+  __device__ void fill(const WideVector& vector, float absent) const {
+    for (int i = static_cast<int>(threadIdx.x); i < packs; i += static_cast<int>(blockDim.x)) {
+      float w[N];
+      vector.at(i, absent, w);
+#pragma unroll
+      for (int j = 0; j < N; ++j) parts[j / 4 * packs + i].at[j % 4] = w[j];
+    }
+  }
+  __device__ void get(int i, float (&w)[N]) const {
+#pragma unroll
+    for (int part = 0; part < N / 4; ++part) {
+      const Part p = parts[part * packs + i];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) w[part * 4 + j] = p.at[j];
+    }
+  }
+};
+
+#endif
+
+}  // namespace genesis::cuda

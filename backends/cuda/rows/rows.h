@@ -1,0 +1,227 @@
+// Work on the rows of a matrix: a group of threads per row, the row in registers so that memory is read once,
+// or in shared memory (and what does not fit there again from the second-level cache) when it is long. Used
+// by kernels/*.cu. A thread writes only what it read itself, so results may overwrite operands.
+#pragma once
+
+#include "backends/cuda/device/words.h"
+
+namespace genesis::cuda {
+
+// How rows are dealt out; it depends on the shape alone, and with it the order of every sum.
+struct RowPlan {
+  int held = 0;        // packs of a row that a thread keeps in registers: 1, 2, 4 or 8; 0: rows are streamed
+  int group = 32;      // threads of a row, a power of two; more than a warp: the whole block
+  int threads = 128;   // of a block
+  int64_t blocks = 0;  // threads / group rows each
+
+  // `few`: packs of a thread, as long as there are threads for the others.
+  static RowPlan of(int64_t rows, int64_t packs, bool may_hold, int most_threads = 1024, int few = 4) {
+    constexpr int kMaxHeld = 4, kMaxHolders = 512;  // more threads would not have the registers
+    constexpr int64_t kChip = 128 << 10;            // threads that keep a chip busy
+    RowPlan plan;
+    plan.group = 1;
+    while (plan.group < 32 && plan.group < packs) plan.group *= 2;
+    const auto each = [&] { return (packs + plan.group - 1) / plan.group; };
+    while (plan.group < kMaxHolders && (each() > few || (each() > 1 && rows * plan.group < kChip)))
+      plan.group *= 2;
+    const bool fits = each() <= std::max(few, kMaxHeld);
+    if (may_hold && fits)
+      plan.held = each() > 4 ? 8 : each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
+    if (!fits) plan.group = most_threads;
+    plan.threads = plan.group > 32 ? plan.group : 128;
+    plan.blocks = blocks_for(rows, plan.threads / plan.group);
+    return plan;
+  }
+};
+
+#ifdef __CUDACC__
+
+// One thread's place in its row.
+struct RowLane {
+  int64_t row, packs;  // packs: 0 in groups that have no row
+  int first, step;     // the thread has packs first, first + step, ...
+  bool there;          // the group has a row
+
+  __device__ RowLane(int64_t rows, int64_t row_packs, int group) {
+    row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / group) + threadIdx.x / group;
+    there = row < rows;
+    packs = there ? row_packs : 0;
+    if (!there) row = 0;
+    first = static_cast<int>(threadIdx.x) % group;
+    step = group;
+  }
+};
+
+struct Add {
+  template <class W>
+  __device__ W operator()(W a, W b) const {
+    return a + b;
+  }
+};
+// Ignores NaN, which the exponentials carry on.
+struct Max {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+  __device__ double operator()(double a, double b) const { return fmax(a, b); }
+};
+
+// combine over the threads of a warp that share a group, the same bits in each.
+template <class W, class Combine>
+__device__ W reduce_lanes(W v, int group, const Combine& combine) {
+  if (group < 32) {
+    for (int step = group / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+    return v;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  return v;
+}
+
+// combine over the group's threads, the same bits in each. Every thread of the block calls it. kPlace: where
+// each call of a kernel has a place of its own, and is made once, none waits for what was there before.
+template <int kPlace = -1, class W, class Combine>
+__device__ W reduce_group(W v, int group, const Combine& combine) {
+  v = reduce_lanes(v, group, combine);
+  if (group <= 32) return v;
+  __shared__ W of_warp[32];
+  const int warps = group / 32;
+  if constexpr (kPlace < 0) __syncthreads();  // the last use is over
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = of_warp[threadIdx.x & (warps - 1)];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+    if (step < warps) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  return v;
+}
+
+// A row in the registers of its group, as memory has it.
+template <class T, int N, int K>
+struct HeldRow {
+  using P = Pack<T, N>;
+  static_assert(sizeof(P) == sizeof(Words));
+  Words at[K];
+
+  __device__ HeldRow(const void* rows, const RowLane& lane, P*, int) {
+    const Words* row = static_cast<const Words*>(rows) + lane.row * lane.packs;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (const int i = lane.first + k * lane.step; i < lane.packs) at[k] = row[i];
+  }
+  __device__ P get(int k, int64_t) const { return pack_of<T>(at[k]); }
+};
+
+// A row in memory, its first `cached` packs in shared memory.
+template <class T, int N>
+struct StreamedRow {
+  using P = Pack<T, N>;
+  const P* row;
+  P* cache;
+  int cached;
+
+  __device__ StreamedRow(const void* rows, const RowLane& lane, P* shared, int room)
+      : row(static_cast<const P*>(rows) + lane.row * lane.packs), cache(shared), cached(room) {
+    constexpr int kAhead = 4;  // packs on their way at once
+    for (int64_t i = lane.first; i < min(lane.packs, static_cast<int64_t>(cached)); i += kAhead * lane.step) {
+      P ahead[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k)
+        if (const int64_t at = i + k * lane.step; at < lane.packs && at < cached) ahead[k] = row[at];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k)
+        if (const int64_t at = i + k * lane.step; at < lane.packs && at < cached) cache[at] = ahead[k];
+    }
+  }
+  __device__ P get(int, int64_t i) const { return i < cached ? cache[i] : row[i]; }
+};
+
+template <class T, int N, int K>
+struct RowOf {
+  using type = HeldRow<T, N, K>;
+};
+template <class T, int N>
+struct RowOf<T, N, 0> {
+  using type = StreamedRow<T, N>;
+};
+
+// body(pack's index, packs of the rows...) for the thread's packs.
+template <class Body, class T, int N, int K, class... Others>
+__device__ void each_pack(const RowLane& lane, const Body& body, const HeldRow<T, N, K>& row,
+                          const Others&... others) {
+#pragma unroll
+  for (int k = 0; k < K; ++k)
+    if (const int i = lane.first + k * lane.step; i < lane.packs)
+      body(static_cast<int64_t>(i), row.get(k, i), others.get(k, i)...);
+}
+template <class Body, class T, int N, class... Others>
+__device__ void each_pack(const RowLane& lane, const Body& body, const StreamedRow<T, N>& row,
+                          const Others&... others) {
+#pragma unroll 4
+  for (int64_t i = lane.first; i < lane.packs; i += lane.step) body(i, row.get(0, i), others.get(0, i)...);
+}
+
+// What a row kernel is told besides its own parameters. n = packs * N elements a row.
+struct RowCall {
+  int64_t rows = 0, packs = 0;
+  int group = 32;
+  int cached = 0;  // packs of each input that shared memory has room for
+};
+
+// Blocks of 512 threads that must find registers on a multiprocessor together, when rows are held.
+template <class Work, int K>
+constexpr int blocks_at_once() {
+  if constexpr (requires { Work::kBlocksAtOnce; }) return K == 1 || K == 2 ? Work::kBlocksAtOnce : 1;
+  return 1;
+}
+
+// `work` is a struct with  template <class T, int N, int K> __device__ void row(RowCall, RowLane, Pack<T, N>*
+// shared) const.
+template <class T, int N, int K, class Work>
+__global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>())
+    row_kernel(RowCall call, Work work) {
+  begin_in_order();
+  extern __shared__ __align__(16) unsigned char shared[];
+  work.template row<T, N, K>(call, RowLane(call.rows, call.packs, call.group),
+                             reinterpret_cast<Pack<T, N>*>(shared));
+}
+
+// A block of a streamed row: the first `inputs` rows of it go to shared memory as far as there is room.
+template <class T, int N, class Work>
+void start_streamed(const KernelContext& c, RowCall call, const RowPlan& plan, int inputs, const Work& work) {
+  size_t bytes = 0;
+  if (plan.group == plan.threads && inputs > 0) {
+    constexpr int kReserved = 2 << 10;  // what kernels declare themselves
+    const int64_t room = (shared_bytes_limit() - kReserved) / (16 * inputs) * 16 / int64_t{sizeof(T) * N};
+    call.cached = static_cast<int>(std::min(call.packs, room));
+    bytes = static_cast<size_t>(call.cached) * sizeof(T) * N * static_cast<size_t>(inputs);
+    cudaFuncSetAttribute(row_kernel<T, N, 0, Work>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(bytes));
+  }
+  start_with_pdl(c, row_kernel<T, N, 0, Work>, plan.blocks, plan.threads, bytes, call, work);
+}
+
+// work over all rows of n elements of T, of which `inputs` tensors are read. kHold: short rows in registers.
+// `few`: as RowPlan::of().
+template <class T, bool kHold = true, class Work>
+void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, const Work& work, int few = 4) {
+  if (rows == 0 || n == 0) return;
+  with_packs<T>(c, n, [&](auto size) {
+    constexpr int N = size();
+    constexpr bool kMayHold = kHold && !std::is_same_v<T, double> && N > 1;
+    RowCall call{.rows = rows, .packs = n / N};
+    const RowPlan plan = RowPlan::of(rows, call.packs, kMayHold, 1024, few);
+    call.group = plan.group;
+    if constexpr (kMayHold) {
+      const auto held = [&](auto k) {
+        start_with_pdl(c, row_kernel<T, N, k(), Work>, plan.blocks, plan.threads, 0, call, work);
+      };
+      if (plan.held == 1) return held(std::integral_constant<int, 1>{});
+      if (plan.held == 2) return held(std::integral_constant<int, 2>{});
+      if (plan.held == 4) return held(std::integral_constant<int, 4>{});
+    }
+    start_streamed<T, N>(c, call, plan, inputs, work);
+  });
+}
+
+#endif
+
+}  // namespace genesis::cuda

@@ -1,0 +1,39 @@
+#include "backends/cuda/runtime/kept_file.h"
+
+#include <span>
+
+#include "schema/core/error.h"
+#include "schema/file/hash.h"
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/io/read_file.h"
+
+namespace genesis::cuda {
+
+std::string hash_text(const std::string& text) {
+  return file::hash_of(std::as_bytes(std::span(text))).to_string();
+}
+
+std::optional<std::string> read_kept(const std::filesystem::path& path) {
+  std::error_code missing;
+  if (!std::filesystem::exists(path, missing)) return std::nullopt;
+  std::string text;
+  try {
+    text = read_whole_file(path);
+  } catch (const Error&) {  // then it is made again
+    return std::nullopt;
+  }
+  constexpr size_t kDigits = 32;
+  if (text.size() <= kDigits) return std::nullopt;
+  std::string bytes = text.substr(kDigits);
+  if (hash_text(bytes) != text.substr(0, kDigits)) return std::nullopt;
+  return bytes;
+}
+
+void keep(const std::filesystem::path& path, const std::string& bytes) {
+  try {
+    write_file_atomically(path, hash_text(bytes) + bytes);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace genesis::cuda

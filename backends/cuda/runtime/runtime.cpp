@@ -1,0 +1,260 @@
+#include "backends/cuda/runtime/runtime.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "backends/cuda/runtime/allocated.h"
+#include "schema/core/error.h"
+#include "schema/core/human_bytes.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kOldestMajor = 8;
+
+std::atomic<int64_t> made_count{0}, wait_count{0}, launch_count{0};
+
+int count_devices(int wanted) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver || status == cudaErrorNoDevice || count == 0)
+    fail("no device 'cuda:{}': {}; install the NVIDIA driver, or run with --device cpu", wanted,
+         status == cudaErrorInsufficientDriver
+             ? "there is no NVIDIA driver, or it is older than this build's CUDA"
+             : "this machine has no NVIDIA GPU");
+  check(status, "counting devices");
+  return count;
+}
+
+Chip read_chip(int device) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device), "reading a device's properties");
+  return {.name = properties.name,
+          .major = properties.major,
+          .minor = properties.minor,
+          .multiprocessors = properties.multiProcessorCount,
+          .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem),
+          .l2_bytes = properties.l2CacheSize};
+}
+
+}  // namespace
+
+namespace {
+
+std::mutex loss_mutex;
+std::string loss;
+
+std::string after_loss() {
+  if (!is_lost()) return "";
+  const std::lock_guard lock(loss_mutex);
+  return "; this process can use the GPU no more, another one can" +
+         (loss.empty() ? "" : ", since an earlier run failed: " + loss);
+}
+
+}  // namespace
+
+bool is_lost() {
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) == cudaSuccess) return false;
+  cudaGetLastError();
+  return true;
+}
+
+void remember_loss(const std::string& what) {
+  const std::lock_guard lock(loss_mutex);
+  if (loss.empty()) loss = what;
+}
+
+void check(cudaError_t status, const char* doing) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // what can be cleared is cleared: the next call starts clean
+  fail("CUDA failed while {}: {} ({}){}", doing, cudaGetErrorString(status), cudaGetErrorName(status),
+       after_loss());
+}
+
+Chip open_chip(int device) {
+  const int count = count_devices(device);
+  if (device >= count)
+    fail("no device 'cuda:{}': this machine has {}, cuda:0{}; or run with --device cpu", device,
+         count == 1 ? "one GPU" : fmt::format("{} GPUs", count),
+         count == 1 ? "" : fmt::format(" to cuda:{}", count - 1));
+  check(cudaSetDevice(device), "choosing a device");
+  Chip chip = read_chip(device);
+  if (chip.major < kOldestMajor)
+    fail("device 'cuda:{}' is a {} of compute capability {}.{}: Genesis needs 8.0 (Ampere) or later", device,
+         chip.name, chip.major, chip.minor);
+  return chip;
+}
+
+int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "asking for the current device");
+  return device;
+}
+
+const Chip& current_chip() {
+  static std::mutex mutex;
+  static std::array<std::unique_ptr<Chip>, 64> chips;
+  const int device = current_device();
+  const std::lock_guard lock(mutex);
+  auto& chip = chips.at(static_cast<size_t>(device));
+  if (!chip) chip = std::make_unique<Chip>(read_chip(device));
+  return *chip;
+}
+
+int64_t free_memory_bytes() {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return static_cast<int64_t>(free);
+}
+
+namespace {
+
+struct Count {
+  std::atomic<int64_t> bytes{0}, peak{0};
+};
+std::array<Count, 64> counts;  // by device
+
+void count_allocation(int device, int64_t bytes) {
+  Count& count = counts.at(static_cast<size_t>(device));
+  const int64_t now = count.bytes += bytes;
+  int64_t peak = count.peak;
+  while (now > peak && !count.peak.compare_exchange_weak(peak, now)) {
+  }
+}
+
+}  // namespace
+
+Allocated allocated(int device) {
+  const Count& count = counts.at(static_cast<size_t>(device));
+  return {count.bytes, count.peak};
+}
+
+namespace {
+
+// Null where memory is short.
+std::shared_ptr<std::byte> device_memory(int device, int64_t bytes) {
+  check(cudaSetDevice(device), "choosing a device");
+  void* memory = nullptr;
+  const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  const cudaError_t status = cudaMalloc(&memory, size);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "allocating memory");
+  ++made_count;
+  count_allocation(device, static_cast<int64_t>(size));
+  return {static_cast<std::byte*>(memory), [device, size](std::byte* p) {
+            cudaSetDevice(device);
+            cudaFree(p);
+            count_allocation(device, -static_cast<int64_t>(size));
+          }};
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte> try_allocate(int device, int64_t bytes) { return device_memory(device, bytes); }
+
+std::shared_ptr<std::byte> allocate(int device, int64_t bytes) {
+  auto memory = device_memory(device, bytes);
+  if (!memory)
+    fail("cuda:{} has too little memory: {} were asked for, {} are free", device,
+         human_bytes(static_cast<double>(bytes)), human_bytes(static_cast<double>(free_memory_bytes())));
+  check(cudaMemset(memory.get(), 0, static_cast<size_t>(std::max<int64_t>(bytes, 1))), "clearing memory");
+  wait_for(static_cast<cudaStream_t>(nullptr), "clearing memory");  // other streams do not wait for this one
+  return memory;
+}
+
+std::shared_ptr<std::byte> allocate_pinned(int64_t bytes) {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
+        "allocating pinned memory");
+  ++made_count;
+  return {static_cast<std::byte*>(memory), [](std::byte* p) { cudaFreeHost(p); }};
+}
+
+namespace {
+
+// The pieces of a block of host memory that are pinned.
+struct PinnedPieces {
+  std::vector<std::byte*> begins;
+  ~PinnedPieces() {
+    for (std::byte* begin : begins) cudaHostUnregister(begin);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const void> try_pin(std::byte* memory, int64_t bytes) {
+  auto pieces = std::make_shared<PinnedPieces>();
+  for (int64_t at = 0; at < bytes; at += kPinnedPieceBytes) {
+    const int64_t size = std::min(kPinnedPieceBytes, bytes - at);
+    if (cudaHostRegister(memory + at, static_cast<size_t>(size), cudaHostRegisterDefault) != cudaSuccess) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    ++made_count;
+    pieces->begins.push_back(memory + at);
+  }
+  return pieces;
+}
+
+Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  ++made_count;
+  return Stream(stream);
+}
+
+Event make_event(bool timing) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming),
+        "making an event");
+  ++made_count;
+  return Event(event);
+}
+
+GraphExec make_graph(cudaGraph_t captured) {
+  cudaGraphExec_t graph = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&graph, captured, 0);
+  cudaGraphDestroy(captured);
+  check(status, "making a graph");
+  ++made_count;
+  return GraphExec(graph);
+}
+
+void wait_for(cudaStream_t stream, const char* doing) {
+  ++wait_count;
+  check(cudaStreamSynchronize(stream), doing);
+}
+
+void wait_for(cudaEvent_t event, const char* doing) {
+  ++wait_count;
+  check(cudaEventSynchronize(event), doing);
+}
+
+namespace {
+
+bool waited(cudaError_t status) {
+  ++wait_count;
+  if (status != cudaSuccess) cudaGetLastError();
+  return status == cudaSuccess;
+}
+
+}  // namespace
+
+bool try_wait_for(cudaStream_t stream) { return waited(cudaStreamSynchronize(stream)); }
+bool try_wait_for(cudaEvent_t event) { return waited(cudaEventSynchronize(event)); }
+
+void launch(cudaGraphExec_t graph, cudaStream_t stream) {
+  ++launch_count;
+  check(cudaGraphLaunch(graph, stream), "starting a captured entry point");
+}
+
+Counters counters() { return {made_count, wait_count, launch_count}; }
+
+}  // namespace genesis::cuda

@@ -1,0 +1,104 @@
+// The CPU as a Device: TBB threads of its own, memory the kernel of the system hands out as it is touched.
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/parallel/task_edges.h"
+#include "backends/cpu/peaks.h"
+#include "executor/runtime/aligned_memory.h"
+#include "executor/cpu/cpu_runner.h"
+#include "executor/runtime/host_memory.h"
+#include "executor/runtime/device.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// The cores this process may use: fewer than the machine has under taskset or in a container.
+int default_threads() { return std::max(1, tbb::info::default_concurrency()); }
+
+int checked_threads(int threads) {
+  if (threads < 0 || threads > kMaxThreads)
+    fail("--threads {}: expected 0 (all cores) or a number of threads up to {}", threads, kMaxThreads);
+  return threads == 0 ? default_threads() : threads;
+}
+
+// TBB starts no more threads than there are cores unless it is told to.
+std::unique_ptr<tbb::global_control> allow_threads(int threads) {
+  if (threads <= default_threads()) return nullptr;
+  return std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                               static_cast<size_t>(threads));
+}
+
+// What was measured of some bytes holds for all that are more, up to the next; and more are never faster.
+std::vector<CacheSpeed> cache_speeds(const std::vector<cpu::ResidentSpeed>& measured) {
+  std::vector<CacheSpeed> speeds;
+  double gbps = 0;
+  for (size_t i = measured.size(); i-- > 0;) {
+    gbps = std::max(gbps, measured[i].gbps);
+    speeds.push_back({i + 1 < measured.size() ? measured[i + 1].bytes : 4 * measured[i].bytes, gbps});
+  }
+  std::reverse(speeds.begin(), speeds.end());
+  return speeds;
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int threads) : more_threads_(allow_threads(threads)), tasks_(threads) {}
+
+  const Target& target() const override { return target_; }
+  bool reads_host_memory() const override { return true; }
+  std::optional<int64_t> free_bytes() const override { return free_host_bytes(); }
+  DeviceUse use() const override { return {}; }
+  DevicePeaks measure_peaks() override {
+    DevicePeaks peaks;
+    enter([&] {
+      const cpu::Peaks measured = cpu::measure_peaks();
+      peaks = {measured.fma_f32_gflops, std::max(measured.fma_f32_gflops, measured.fma_bf16_gflops),
+               measured.copy_gbps, measured.read_gbps, cache_speeds(measured.resident)};
+    });
+    return peaks;
+  }
+
+  DeviceMemory allocate(int64_t bytes) override {
+    AlignedMemory memory = allocate_memory(bytes);
+    const UnmapMemory unmap = memory.get_deleter();
+    return {memory.release(), unmap};
+  }
+  void upload(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
+  void download(std::byte* to, const std::byte* from, int64_t bytes) override { copy(to, from, bytes); }
+  void clear(std::byte* to, int64_t bytes) override {
+    if (bytes > 0) std::memset(to, 0, static_cast<size_t>(bytes));
+  }
+
+  std::unique_ptr<Downloads> make_downloads() override { return make_host_downloads(*this); }
+
+  void enter(const std::function<void()>& body) override {
+    cpu::TaskEdges edges;
+    tasks_.execute(edges.around(body));
+  }
+  std::unique_ptr<Runner> make_runner(const Plan& plan) override { return make_cpu_runner(plan); }
+
+ private:
+  static void copy(std::byte* to, const std::byte* from, int64_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+
+  Target target_ = cpu::cpu_target();
+  std::unique_ptr<tbb::global_control> more_threads_;
+  tbb::task_arena tasks_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> open_cpu_device(int threads) {
+  return std::make_shared<CpuDevice>(checked_threads(threads));
+}
+
+}  // namespace genesis

@@ -1,0 +1,199 @@
+#include "executor/cpu/cpu_runner.h"
+
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/parallel/task_edges.h"
+#include "executor/runtime/nonfinite.h"
+#include "executor/runtime/step_call.h"
+#include "executor/runtime/step_graph.h"
+
+namespace genesis {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class CpuRunner final : public Runner {
+ public:
+  explicit CpuRunner(const Plan& plan)
+      : plan_(plan),
+        calls_(make_step_calls(plan, cpu::kernels_for)),
+        graph_(make_step_graph(plan)),
+        faults_(plan.steps.size()),
+        waiting_(plan.steps.size()) {
+    for (size_t i = 0; i < calls_.size(); ++i) calls_[i].context.fault = &faults_[i];
+  }
+
+  void bind(const PlanMemory& memory) override {
+    input_views_.clear();
+    for (StepCall& call : calls_) {
+      bind_views(call.inputs, call.step->inputs, memory);
+      bind_views(call.outputs, call.step->outputs, memory);
+      call.context.scratch = memory.arena + call.step->scratch_offset;
+    }
+    copies_.clear();
+    for (const StateCopy& copy : plan_.state_copies)
+      copies_.push_back({memory.states[static_cast<size_t>(copy.state)], memory.resolve(copy.source),
+                         static_cast<size_t>(copy.source.bytes)});
+  }
+
+  void bind_inputs(const PlanMemory& memory) override {
+    for (const auto& [view, ref] : input_views_) view->data = memory.resolve(*ref);
+  }
+
+  void run(const RunOptions& options) override {
+    if (stopped_.exchange(false))
+      for (Fault& fault : faults_) fault.set = false;
+    if (options.timings || options.find_nonfinite || options.observer)
+      run_observed(options);
+    else if (tbb::this_task_arena::max_concurrency() == 1)
+      run_in_order();
+    else
+      run_when_ready();
+    if (stopped_) report_first_fault();
+    for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
+  }
+
+  void wait() override {}
+
+  double seconds_per_run(int repeats) override {
+    const auto start = Clock::now();
+    for (int i = 0; i < repeats; ++i) run({});
+    return std::chrono::duration<double>(Clock::now() - start).count() / repeats;
+  }
+
+ private:
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    size_t bytes;
+  };
+
+  void bind_views(std::vector<TensorView>& views, const std::vector<BufferRef>& refs,
+                  const PlanMemory& memory) {
+    for (size_t i = 0; i < views.size(); ++i) {
+      views[i].data = memory.resolve(refs[i]);
+      if (refs[i].space == Space::kInput) input_views_.emplace_back(&views[i], &refs[i]);
+    }
+  }
+
+  void execute(size_t i) {
+    calls_[i]();
+    if (faults_[i].set.load(std::memory_order_relaxed)) stopped_.store(true, std::memory_order_relaxed);
+  }
+
+  void run_in_order() {
+    for (size_t i = 0; i < calls_.size() && !stopped_.load(std::memory_order_relaxed); ++i) execute(i);
+  }
+
+  // Every step starts when those it waits for are done. Results do not depend on who runs what: a step reads
+  // and writes the same bytes whenever it runs.
+  void run_when_ready() {
+    for (size_t i = 0; i < waiting_.size(); ++i)
+      waiting_[i].store(graph_.waits[i], std::memory_order_relaxed);
+    tbb::task_group tasks;
+    std::vector<int32_t> ready;
+    for (size_t i = 0; i < waiting_.size(); ++i)
+      if (graph_.waits[i] == 0) ready.push_back(static_cast<int32_t>(i));
+    for (size_t i = 1; i < ready.size(); ++i) start(tasks, ready[i]);
+    if (!ready.empty()) run_chain(tasks, ready[0]);
+    tasks.wait();
+    cpu::take_over(&tasks);
+  }
+
+  void start(tbb::task_group& tasks, int32_t step) {
+    void* const edge = &waiting_[static_cast<size_t>(step)];
+    cpu::hand_over(edge);
+    tasks.run([this, &tasks, step, edge]() GENESIS_TASK_BODY {
+      cpu::take_over(edge);
+      run_chain(tasks, step);
+      cpu::hand_over(&tasks);
+    });
+  }
+
+  // Runs a step and goes on with what it made ready: tiny steps on this thread, larger ones in tasks of their
+  // own, except for one when there is nothing tiny to do.
+  void run_chain(tbb::task_group& tasks, int32_t first) {
+    constexpr size_t kMax = 64;
+    std::array<int32_t, kMax> tiny;  // a stack
+    size_t count = 0;
+    int32_t next = first;
+    while (next >= 0) {
+      if (!stopped_.load(std::memory_order_relaxed)) execute(static_cast<size_t>(next));
+      const auto& successors = graph_.successors[static_cast<size_t>(next)];
+      next = -1;
+      for (int32_t successor : successors) {
+        const auto at = static_cast<size_t>(successor);
+        if (waiting_[at].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        if (graph_.tiny[at] && count < kMax)
+          tiny[count++] = successor;
+        else if (next < 0)
+          next = successor;
+        else
+          start(tasks, successor);
+      }
+      if (count == 0) continue;
+      if (next >= 0) start(tasks, next);
+      next = tiny[--count];
+    }
+  }
+
+  void run_observed(const RunOptions& options) {
+    const auto begin = Clock::now();
+    const auto now = [&] { return std::chrono::duration<double, std::micro>(Clock::now() - begin).count(); };
+    if (options.timings) options.timings->assign(calls_.size(), {});
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      const bool were_finite = !options.find_nonfinite || all_finite(calls_[i].inputs);
+      const double start = now();
+      execute(i);
+      if (options.timings) (*options.timings)[i] = {start, now()};
+      if (stopped_) return;
+      if (options.find_nonfinite) check_finite(calls_[i], were_finite);
+      if (options.observer) options.observer(*calls_[i].step, calls_[i].inputs, calls_[i].outputs);
+    }
+  }
+
+  // The first in the plan's order, whichever thread saw one first.
+  [[noreturn]] void report_first_fault() const {
+    size_t i = 0;
+    while (!faults_[i].set) ++i;
+    fail_on_data(*calls_[i].step, faults_[i]);
+  }
+
+  static bool all_finite(const std::vector<TensorView>& views) {
+    return std::none_of(views.begin(), views.end(),
+                        [](const TensorView& view) { return first_nonfinite(view); });
+  }
+
+  static void check_finite(const StepCall& call, bool inputs_were_finite) {
+    const bool infinities_too = makes_infinities(*call.step, inputs_were_finite);
+    for (size_t i = 0; i < call.outputs.size(); ++i)
+      if (const auto found = first_nonfinite(call.outputs[i], infinities_too))
+        fail_on_nonfinite(*call.step, i, *found, inputs_were_finite);
+  }
+
+  const Plan& plan_;
+  std::vector<StepCall> calls_;
+  std::vector<Copy> copies_;
+  std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
+  StepGraph graph_;
+  std::vector<Fault> faults_;  // by step
+  std::vector<std::atomic<int32_t>>
+      waiting_;                        // by step: how many of its predecessors are not done in this run
+  std::atomic<bool> stopped_ = false;  // a step reported a fault: the others are skipped
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_cpu_runner(const Plan& plan) { return std::make_unique<CpuRunner>(plan); }
+
+}  // namespace genesis

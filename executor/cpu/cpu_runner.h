@@ -1,0 +1,13 @@
+// Runs a Plan on the CPU with TBB. The caller is inside the task arena that sets the number of threads.
+#pragma once
+
+#include <memory>
+
+#include "executor/runtime/runner.h"
+
+namespace genesis {
+
+// `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
+std::unique_ptr<Runner> make_cpu_runner(const Plan& plan);
+
+}  // namespace genesis

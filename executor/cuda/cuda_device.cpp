@@ -1,0 +1,91 @@
+// One GPU as a Device. All its runs, uploads and downloads go through one stream, so they happen in the order
+// in which they were started.
+#include "backends/cpu/kernels.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/peaks.h"
+#include "backends/cuda/runtime/allocated.h"
+#include "backends/cuda/runtime/runtime.h"
+#include "executor/cuda/cuda_copies.h"
+#include "executor/cuda/cuda_downloads.h"
+#include "executor/cuda/cuda_runner.h"
+#include "executor/runtime/device.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+// Left for libraries' own needs and for fragmentation.
+constexpr int64_t kReservedBytes = 256 << 20;
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index)
+      : index_(index),
+        chip_(cuda::open_chip(index)),
+        target_(cuda_target(index)),
+        stream_(cuda::make_stream()),
+        copies_(stream_.get()) {}
+  ~CudaDevice() override { cuda::try_wait_for(stream_.get()); }  // copies from pinned memory, on their way
+
+  const Target& target() const override { return target_; }
+  bool reads_host_memory() const override { return false; }
+  std::optional<int64_t> free_bytes() const override {
+    make_current();
+    return std::max<int64_t>(0, cuda::free_memory_bytes() - kReservedBytes);
+  }
+  DeviceUse use() const override {
+    const cuda::Allocated held = cuda::allocated(index_);
+    return {held.bytes, held.peak_bytes};
+  }
+  DevicePeaks measure_peaks() override {
+    make_current();
+    const cuda::Peaks peaks = cuda::measure_peaks();
+    return {peaks.f32_gflops, peaks.bf16_gflops, peaks.copy_gbps};
+  }
+
+  DeviceMemory allocate(int64_t bytes) override { return cuda::allocate(index_, bytes); }
+  void upload(std::byte* to, const std::byte* from, int64_t bytes) override {
+    make_current();
+    copies_.upload(to, from, bytes);
+  }
+  void download(std::byte* to, const std::byte* from, int64_t bytes) override {
+    make_current();
+    copies_.download(to, from, bytes);
+  }
+  void clear(std::byte* to, int64_t bytes) override {
+    make_current();
+    cuda::check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), stream_.get()), "clearing memory");
+  }
+
+  std::unique_ptr<Downloads> make_downloads() override {
+    return std::make_unique<CudaDownloads>(index_, stream_.get(), copies_);
+  }
+
+  void enter(const std::function<void()>& body) override {
+    make_current();
+    body();
+  }
+  std::unique_ptr<Runner> make_runner(const Plan& plan) override {
+    return make_cuda_runner(plan, index_, stream_.get());
+  }
+
+ private:
+  void make_current() const { cuda::check(cudaSetDevice(index_), "choosing a device"); }
+
+  int index_;
+  cuda::Chip chip_;
+  Target target_;
+  cuda::Stream stream_;
+  CudaCopies copies_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> open_cuda_device(int index) { return std::make_shared<CudaDevice>(index); }
+Target cuda_target(int index) {
+  Target target = cuda::cuda_target(index);
+  target.evaluate = cpu::cpu_target().evaluate;  // constants are folded on the host
+  return target;
+}
+
+}  // namespace genesis

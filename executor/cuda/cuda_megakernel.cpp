@@ -1,0 +1,187 @@
+#include "executor/cuda/cuda_megakernel.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "backends/cuda/runtime/runtime.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+using cuda::Instruction;
+using cuda::InstructionShape;
+using cuda::TaggedWord;
+
+bool is_aligned(const void* at, uintptr_t to) { return reinterpret_cast<uintptr_t>(at) % to == 0; }
+
+// Words of a slot, so that slots begin at whole lines.
+int64_t slot_words(const MegakernelPlan& megakernel) { return (megakernel.slot_elements / 2 + 15) / 16 * 16; }
+
+uint32_t tag_of(int instruction) { return static_cast<uint32_t>(instruction) + 1; }
+
+}  // namespace
+
+CudaMegakernel::CudaMegakernel(MegakernelPlan megakernel, int device)
+    : plan_(std::move(megakernel)), blocks_(cuda::current_chip().multiprocessors) {
+  static_assert(kMaxInstructions < cuda::kTags && InstructionShape::kMaxLayers == Instruction::kMaxLayers);
+  words_ = cuda::allocate(device, plan_.slots * slot_words(plan_) * int64_t{sizeof(TaggedWord)});
+  steps_ = cuda::allocate(device, static_cast<int64_t>(plan_.instructions.size() * sizeof(Instruction)));
+  run_ = cuda::allocate(device, 2 * sizeof(uint32_t));
+  program_.steps = reinterpret_cast<const Instruction*>(steps_.get());
+  program_.run = reinterpret_cast<uint32_t*>(run_.get());
+  place_ = cuda::allocate_pinned(sizeof(cuda::ProgramCounter));
+  program_.place = reinterpret_cast<cuda::ProgramCounter*>(place_.get());
+  for (const PlannedInstruction& instruction : plan_.instructions)
+    if (instruction.shape.kind != InstructionShape::Kind::kHeadNorm) plan_steps_.push_back(instruction.step);
+  int64_t split_words = 0;
+  for (const PlannedInstruction& instruction : plan_.instructions) {
+    const InstructionShape& shape = instruction.shape;
+    if (shape.kind == InstructionShape::Kind::kProduct) {
+      const int64_t bytes = shape.k * (shape.norm >= 0 ? 4 : 2);  // with what rounding took, or without
+      program_.vector_bytes = std::max(program_.vector_bytes, static_cast<int32_t>(bytes));
+    } else if (shape.kind == InstructionShape::Kind::kAttention) {
+      program_.size = shape.size;
+      program_.positions = static_cast<int32_t>(shape.positions);
+      program_.theta = shape.theta;
+      split_words = std::max(split_words, cuda::split_words(shape.heads, shape.size, blocks_));
+    }
+  }
+  if (split_words > 0) split_words_ = cuda::allocate(device, split_words * int64_t{sizeof(TaggedWord)});
+}
+
+cuda::VectorOperand CudaMegakernel::vector(const OperandSource& source, const void* memory) const {
+  if (source.instruction < 0) return {.memory = memory};
+  const PlannedInstruction& instruction = plan_.instructions[static_cast<size_t>(source.instruction)];
+  const auto* words = reinterpret_cast<const TaggedWord*>(words_.get());
+  return {.words = words + instruction.slot * slot_words(plan_) + source.element / 2,
+          .tag = tag_of(source.instruction)};
+}
+
+void CudaMegakernel::describe_product(const PlannedInstruction& instruction, const StepCall& call,
+                                      Instruction& step) const {
+  const InstructionShape& shape = instruction.shape;
+  const auto input = [&](int i) { return i < 0 ? nullptr : call.inputs[static_cast<size_t>(i)].data; };
+  step.kind = Instruction::kProduct;
+  step.k = static_cast<int32_t>(shape.k);
+  step.swiglu = shape.swiglu;
+  step.layers = static_cast<int32_t>(shape.n.size());
+  step.eps = shape.eps;
+  step.norm = input(shape.norm);
+  step.x = vector(instruction.sources[0], input(0));
+  if (shape.addend >= 0) step.addend = vector(instruction.addend, input(shape.addend));
+  int32_t first = 0;
+  for (int i = 0; i < step.layers; ++i) {
+    cuda::LayerOperand& layer = step.layer[i];
+    layer.weight = input(shape.weight + i);
+    layer.bias = shape.bias < 0 ? nullptr : input(shape.bias + i);
+    const auto output = static_cast<size_t>(i);
+    layer.first = first;
+    layer.n = static_cast<int32_t>(shape.n[output]);
+    if (output < instruction.kept.size() && instruction.kept[output]) layer.y = call.outputs[output].data;
+    if (!shape.swiglu) first += layer.n;
+  }
+  step.n = shape.swiglu ? step.layer[0].n : first;
+  cuda::plan_product(step, blocks_);
+}
+
+void CudaMegakernel::describe_attention(const PlannedInstruction& instruction,
+                                        std::span<const StepCall> calls, Instruction& step) {
+  const InstructionShape& shape = instruction.shape;
+  const StepCall& call = calls[instruction.step];
+  const auto take_norm = [&](int norm, const void*& weight, float& eps) {
+    if (norm < 0) return;
+    const PlannedInstruction& taken = plan_.instructions[static_cast<size_t>(norm)];
+    weight = calls[taken.step].inputs[1].data;
+    eps = taken.shape.eps;
+  };
+  take_norm(instruction.q_norm, step.q_norm, step.q_eps);
+  take_norm(instruction.k_norm, step.k_norm, step.k_eps);
+  step.kind = Instruction::kAttention;
+  step.heads = shape.heads;
+  step.key_heads = shape.key_heads;
+  step.splits = cuda::attention_splits(shape.heads, blocks_);
+  step.scale = shape.scale;
+  step.q = vector(instruction.sources[0], nullptr);
+  step.k_new = vector(instruction.sources[1], nullptr);
+  step.v_new = vector(instruction.sources[2], nullptr);
+  step.k_cache = call.outputs[1].data;
+  step.v_cache = call.outputs[2].data;
+  if (instruction.kept[0]) step.y = call.outputs[0].data;
+  step.split_words = reinterpret_cast<TaggedWord*>(split_words_.get());
+  program_.start = call.inputs[5].as<const int64_t>();
+}
+
+Instruction CudaMegakernel::describe(const PlannedInstruction& instruction, std::span<const StepCall> calls) {
+  const auto index = static_cast<int>(&instruction - plan_.instructions.data());
+  Instruction step;
+  step.tag = tag_of(index);
+  step.shift = static_cast<int32_t>(int64_t{index} * 37 % blocks_);
+  if (instruction.slot >= 0)
+    step.out = reinterpret_cast<TaggedWord*>(words_.get()) + instruction.slot * slot_words(plan_);
+  if (instruction.shape.kind == InstructionShape::Kind::kProduct)
+    describe_product(instruction, calls[instruction.step], step);
+  else
+    describe_attention(instruction, calls, step);
+  return step;
+}
+
+bool CudaMegakernel::load(std::span<const StepCall> calls, cudaStream_t stream) {
+  std::vector<Instruction> steps;
+  for (const PlannedInstruction& instruction : plan_.instructions) {
+    const StepCall& call = calls[instruction.step];
+    for (const TensorView& view : call.inputs)
+      if (view.numel() > 1 && !is_aligned(view.data, 16)) return false;
+    for (const TensorView& view : call.outputs)
+      if (!is_aligned(view.data, 16)) return false;
+    if (instruction.shape.kind != InstructionShape::Kind::kHeadNorm)
+      steps.push_back(describe(instruction, calls));
+  }
+  program_.count = static_cast<int32_t>(steps.size());
+  for (const Instruction& step : steps)
+    if (!cuda::ring_takes(program_, step)) return false;
+  cuda::check(cudaMemcpyAsync(steps_.get(), steps.data(), steps.size() * sizeof(Instruction),
+                              cudaMemcpyHostToDevice, stream),
+              "loading a megakernel");
+  return true;
+}
+
+void CudaMegakernel::start(const cuda::Launch& launch) const {
+  cuda::MegakernelProgram program = program_;
+  program.fault = launch.fault;
+  for (const PlannedInstruction& instruction : plan_.instructions)
+    if (instruction.shape.kind == InstructionShape::Kind::kAttention) {
+      program.fault.step += static_cast<int32_t>(instruction.step - first());
+      break;
+    }
+  cuda::start_megakernel(launch, program);
+}
+
+void CudaMegakernel::begin_run() {
+  program_.place->computed = 0;
+  program_.place->fed = 0;
+}
+
+std::vector<size_t> CudaMegakernel::under_way() const {
+  std::set<size_t> steps;
+  for (const int32_t place : {program_.place->computed, program_.place->fed})
+    steps.insert(plan_steps_[static_cast<size_t>(std::max(place, 1) - 1)]);
+  return {steps.begin(), steps.end()};
+}
+
+std::vector<CudaMegakernel> make_cuda_megakernels(const Plan& plan, int device) {
+  std::vector<CudaMegakernel> megakernels;
+  if (plan.separate_steps || !cuda::can_start_megakernels()) return megakernels;
+  for (MegakernelPlan& megakernel : plan_megakernels(plan)) {
+    const auto fits = [&](const PlannedInstruction& instruction) {
+      return instruction.shape.kind != InstructionShape::Kind::kAttention ||
+             instruction.shape.heads <= cuda::current_chip().multiprocessors;
+    };
+    if (std::all_of(megakernel.instructions.begin(), megakernel.instructions.end(), fits))
+      megakernels.emplace_back(std::move(megakernel), device);
+  }
+  return megakernels;
+}
+
+}  // namespace genesis

@@ -1,0 +1,288 @@
+#include "executor/cuda/cuda_megakernel_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "executor/cuda/settled_inputs.h"
+
+namespace genesis {
+namespace {
+
+using Kind = cuda::InstructionShape::Kind;
+
+bool overlap(const BufferRef& a, const BufferRef& b) {
+  if (a.space != b.space || (a.space != Space::kArena && a.index != b.index)) return false;
+  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+bool any_overlap(const std::vector<BufferRef>& buffers, const BufferRef& with) {
+  return std::any_of(buffers.begin(), buffers.end(), [&](const BufferRef& b) { return overlap(b, with); });
+}
+
+// Whether something from step `end` on reads what `step` has left in `buffer`.
+bool is_read_later(const Plan& plan, size_t step, size_t end, const BufferRef& buffer) {
+  for (size_t i = step + 1; i < plan.steps.size(); ++i) {
+    if (i >= end && any_overlap(plan.steps[i].inputs, buffer)) return true;
+    if (any_overlap(plan.steps[i].outputs, buffer)) return false;  // its memory has another use
+  }
+  for (const PlanPort& port : plan.outputs)
+    if (overlap(port.buffer, buffer)) return true;
+  for (const StateCopy& copy : plan.state_copies)
+    if (overlap(copy.source, buffer)) return true;
+  return buffer.space != Space::kArena;
+}
+
+// A megakernel while it grows. What a block knows about the others, by what it has waited for: before_write(j) are
+// the instructions that all blocks are done with before any block writes what j gives, complete(j) those that they
+// are done with when all of that is there. A product waits for a whole vector; a head of an attention for its
+// own parts alone, and what it gives is complete when all heads are.
+class Growing {
+ public:
+  Growing(const Plan& plan, const std::vector<uint64_t>& settled) : plan_(plan), settled_(settled) {}
+
+  // False, and nothing has changed, where the step cannot be the next instruction.
+  bool add(size_t step) {
+    const Step& s = plan_.steps[step];
+    const auto shape = cuda::instruction_shape_of({*s.op, s.attributes, s.input_types, s.output_types});
+    if (!shape || !is_settled(s, *shape, step) || !goes_with_the_others(*shape, s)) return false;
+    PlannedInstruction instruction{.step = step, .shape = *shape};
+    for (int input : shape->vectors()) {
+      const auto source = find(s.inputs[static_cast<size_t>(input)]);
+      if (!source || (source->instruction < 0 && shape->kind != Kind::kProduct)) return false;
+      instruction.sources.push_back(*source);
+    }
+    if (!take_norms(instruction)) return false;
+    if (shape->addend >= 0) {
+      const auto source = find(s.inputs[static_cast<size_t>(shape->addend)]);
+      if (!source) return false;
+      instruction.addend = *source;
+    }
+    Known known = known_by(instruction);
+    if (shape->kind != Kind::kHeadNorm && !may_write(s, *shape, known.before_write)) return false;
+    if (shape->kind == Kind::kAttention && !attentions_are_done(known.before_write)) return false;
+    instructions_.push_back(std::move(instruction));
+    known_.push_back(std::move(known));
+    return true;
+  }
+
+  // Norms of heads that no attention of the megakernel has taken, or not alone, and what follows them.
+  void cut_at_untaken_norms() {
+    for (size_t i = 0; i < instructions_.size(); ++i)
+      if (instructions_[i].shape.kind == Kind::kHeadNorm && !is_taken(i)) {
+        instructions_.resize(i);
+        known_.resize(i);
+        i = static_cast<size_t>(-1);  // those ahead may have been taken by what is gone
+      }
+  }
+
+  size_t size() const { return instructions_.size(); }
+
+  MegakernelPlan finish() {
+    MegakernelPlan megakernel;
+    for (size_t i = 0; i < instructions_.size(); ++i) {
+      PlannedInstruction& instruction = instructions_[i];
+      const Step& step = plan_.steps[instruction.step];
+      for (size_t o = 0; o < instruction.shape.elements.size(); ++o)
+        instruction.kept.push_back(
+            is_read_later(plan_, instruction.step, instructions_.back().step + 1, step.outputs[o]));
+      if (!is_read(i)) continue;
+      instruction.slot = free_slot(i);
+      megakernel.slot_elements = std::max(megakernel.slot_elements, given(instruction.shape));
+    }
+    megakernel.slots = static_cast<int>(occupants_.size());
+    megakernel.instructions = std::move(instructions_);
+    return megakernel;
+  }
+
+ private:
+  static int64_t given(const cuda::InstructionShape& shape) {
+    return std::accumulate(shape.elements.begin(), shape.elements.end(), int64_t{0});
+  }
+
+  // The norms of q and k are a part of the attention that reads them, and nobody else's.
+  bool take_norms(PlannedInstruction& instruction) const {
+    for (size_t i = 0; i < instruction.sources.size(); ++i) {
+      OperandSource& source = instruction.sources[i];
+      if (source.instruction < 0) continue;
+      const PlannedInstruction& norm = instructions_[static_cast<size_t>(source.instruction)];
+      if (norm.shape.kind != Kind::kHeadNorm) continue;
+      if (instruction.shape.kind != Kind::kAttention || i > 1 || norm.shape.size != instruction.shape.size)
+        return false;
+      (i == 0 ? instruction.q_norm : instruction.k_norm) = source.instruction;
+      source = norm.sources[0];
+    }
+    return true;
+  }
+
+  // All that read what the norm gives are attentions of the megakernel that do the norm themselves.
+  bool is_taken(size_t norm) const {
+    const BufferRef& buffer = plan_.steps[instructions_[norm].step].outputs[0];
+    bool taken = false;
+    for (size_t i = instructions_[norm].step + 1; i < plan_.steps.size(); ++i) {
+      if (any_overlap(plan_.steps[i].inputs, buffer)) {
+        const size_t reader = i - instructions_[0].step;
+        if (reader >= instructions_.size()) return false;
+        const auto is_it = [&](int which) { return which == static_cast<int>(norm); };
+        if (!is_it(instructions_[reader].q_norm) && !is_it(instructions_[reader].k_norm)) return false;
+        taken = true;
+      }
+      if (any_overlap(plan_.steps[i].outputs, buffer)) return taken;
+    }
+    return taken && !is_read_later(plan_, plan_.steps.size(), plan_.steps.size(), buffer);
+  }
+
+  // Weights are asked for before anything that runs ahead has ended; caches are changed where they are.
+  bool is_settled(const Step& s, const cuda::InstructionShape& shape, size_t step) const {
+    for (int input : shape.settled(s.inputs.size()))
+      if (input >= 64 || !(settled_[step] >> input & 1)) return false;
+    if (shape.kind != Kind::kAttention) return true;
+    // They are read before any word is waited for.
+    for (const PlannedInstruction& other : instructions_)
+      for (const BufferRef& written : plan_.steps[other.step].outputs)
+        if (overlap(written, s.inputs[3]) || overlap(written, s.inputs[4])) return false;
+    return s.inputs[3] == s.outputs[1] && s.inputs[4] == s.outputs[2];
+  }
+
+  // One way to turn heads, by one start.
+  bool goes_with_the_others(const cuda::InstructionShape& shape, const Step& s) const {
+    for (const PlannedInstruction& other : instructions_) {
+      if (other.shape.kind != shape.kind || shape.kind != Kind::kAttention) continue;
+      if (other.shape.size != shape.size || other.shape.theta != shape.theta ||
+          other.shape.positions != shape.positions || !(plan_.steps[other.step].inputs[5] == s.inputs[5]))
+        return false;
+    }
+    return true;
+  }
+
+  // Nothing where an instruction writes a part of it, or other memory of it.
+  std::optional<OperandSource> find(const BufferRef& buffer) const {
+    for (size_t i = instructions_.size(); i-- > 0;) {
+      const Step& step = plan_.steps[instructions_[i].step];
+      int64_t element = 0;
+      for (size_t o = 0; o < step.outputs.size(); ++o) {
+        const bool is_given = o < instructions_[i].shape.elements.size();
+        if (is_given && step.outputs[o] == buffer) return OperandSource{static_cast<int>(i), element};
+        if (overlap(step.outputs[o], buffer)) return std::nullopt;
+        if (is_given) element += instructions_[i].shape.elements[o];
+      }
+    }
+    return OperandSource{};
+  }
+
+  struct Known {
+    std::vector<bool> before_write, complete;
+  };
+
+  Known known_by(const PlannedInstruction& instruction) const {
+    Known known{std::vector<bool>(instructions_.size(), false), {}};
+    const auto add = [](std::vector<bool>& to, const std::vector<bool>& from) {
+      for (size_t i = 0; i < from.size(); ++i) to[i] = to[i] || from[i];
+    };
+    // Whoever has seen a word knows what its writer knew.
+    for (const OperandSource& source : instruction.sources)
+      if (source.instruction >= 0)
+        add(known.before_write, known_[static_cast<size_t>(source.instruction)].before_write);
+    known.complete = known.before_write;
+    for (size_t i = 0; i < instructions_.size(); ++i)
+      if (asks_for_all_of(instruction, i)) {
+        known.complete[i] = true;
+        add(known.complete, known_[i].complete);
+      }
+    if (instruction.shape.kind != Kind::kAttention) known.before_write = known.complete;
+    return known;
+  }
+
+  // Sources that together are all that instruction i gives.
+  bool asks_for_all_of(const PlannedInstruction& instruction, size_t i) const {
+    const Step& step = plan_.steps[instruction.step];
+    const std::vector<int> inputs = instruction.shape.vectors();
+    std::map<int64_t, int64_t> asked;  // elements, by the first
+    for (size_t s = 0; s < inputs.size(); ++s)
+      if (instruction.sources[s].instruction == static_cast<int>(i))
+        asked[instruction.sources[s].element] = step.input_types[static_cast<size_t>(inputs[s])].numel();
+    int64_t elements = 0;
+    for (const auto& [first, count] : asked) elements += count;
+    return elements == given(instructions_[i].shape);
+  }
+
+  // They share memory of the kernel.
+  bool attentions_are_done(const std::vector<bool>& before) const {
+    for (size_t i = 0; i < instructions_.size(); ++i)
+      if (instructions_[i].shape.kind == Kind::kAttention && !before[i]) return false;
+    return true;
+  }
+
+  // What instructions ahead read from memory, or write there, must be done with before this step writes over it.
+  bool may_write(const Step& s, const cuda::InstructionShape& shape, const std::vector<bool>& before) const {
+    for (size_t i = 0; i < instructions_.size(); ++i) {
+      if (before[i] || instructions_[i].shape.kind == Kind::kHeadNorm)
+        continue;  // done, or touches no memory
+      const Step& other = plan_.steps[instructions_[i].step];
+      for (const BufferRef& out : s.outputs)
+        if (any_overlap(other.inputs, out) || any_overlap(other.outputs, out)) return false;
+    }
+    // An addend may lie where the result goes: one thread reads and writes an element. Other inputs may not.
+    for (size_t i = 0; i < s.inputs.size(); ++i) {
+      const bool in_place = shape.kind == Kind::kAttention && (i == 3 || i == 4);
+      if (in_place || static_cast<int>(i) == shape.addend) continue;
+      if (any_overlap(s.outputs, s.inputs[i])) return false;
+    }
+    return true;
+  }
+
+  // One whose instruction is done with by everybody who reads it, or a new one.
+  int free_slot(size_t instruction) {
+    const auto is_done = [&](size_t i) { return known_[instruction].before_write[i]; };
+    for (size_t slot = 0; slot < occupants_.size(); ++slot) {
+      const size_t occupant = occupants_[slot];
+      bool free = is_done(occupant);
+      for (size_t r = occupant + 1; r < instructions_.size() && free; ++r)
+        if (reads(instructions_[r], occupant) && instructions_[r].shape.kind != Kind::kHeadNorm)
+          free = r < instruction && is_done(r);
+      if (!free) continue;
+      occupants_[slot] = instruction;
+      return static_cast<int>(slot);
+    }
+    occupants_.push_back(instruction);
+    return static_cast<int>(occupants_.size()) - 1;
+  }
+
+  bool is_read(size_t instruction) const {
+    return std::any_of(instructions_.begin(), instructions_.end(),
+                       [&](const PlannedInstruction& l) { return reads(l, instruction); });
+  }
+
+  static bool reads(const PlannedInstruction& instruction, size_t what) {
+    const auto is_it = [&](const OperandSource& s) { return s.instruction == static_cast<int>(what); };
+    return is_it(instruction.addend) ||
+           std::any_of(instruction.sources.begin(), instruction.sources.end(), is_it);
+  }
+
+  const Plan& plan_;
+  const std::vector<uint64_t>& settled_;
+  std::vector<PlannedInstruction> instructions_;
+  std::vector<Known> known_;
+  std::vector<size_t> occupants_;  // by slot
+};
+
+}  // namespace
+
+std::vector<MegakernelPlan> plan_megakernels(const Plan& plan) {
+  const std::vector<uint64_t> settled = settled_inputs(plan);
+  std::vector<MegakernelPlan> megakernels;
+  for (size_t step = 0; step < plan.steps.size();) {
+    Growing megakernel(plan, settled);
+    while (megakernel.size() < kMaxInstructions && step + megakernel.size() < plan.steps.size() &&
+           megakernel.add(step + megakernel.size())) {
+    }
+    megakernel.cut_at_untaken_norms();
+    const size_t instructions = megakernel.size();
+    if (instructions >= kMinInstructions) megakernels.push_back(megakernel.finish());
+    step += std::max<size_t>(instructions, 1);
+  }
+  return megakernels;
+}
+
+}  // namespace genesis

@@ -1,0 +1,365 @@
+#include "executor/cuda/cuda_runner.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/runtime/launch.h"
+#include "backends/cuda/runtime/runtime.h"
+#include "executor/cuda/cuda_inspect.h"
+#include "executor/cuda/cuda_megakernel.h"
+#include "executor/cuda/cuda_progress.h"
+#include "executor/cuda/cuda_transfers.h"
+#include "executor/cuda/settled_inputs.h"
+#include "executor/cuda/step_streams.h"
+#include "executor/runtime/step_call.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+using cuda::check;
+using cuda::DeviceFault;
+
+class CudaRunner final : public Runner {
+ public:
+  CudaRunner(const Plan& plan, int device, cudaStream_t stream)
+      : plan_(plan),
+        device_(device),
+        stream_(stream),
+        calls_(make_step_calls(plan, cuda::kernels_for)),
+        inputs_(plan, device),
+        outputs_(plan),
+        fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
+        launches_(calls_.size()),
+        inspector_(device, stream),
+        megakernels_(make_cuda_megakernels(plan, device)),
+        progress_(plan) {
+    *device_fault() = {};
+    const std::vector<uint64_t> settled = settled_inputs(plan);
+    const bool can_use_pdl = cuda::code_has_pdl();
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      launches_[i] = {.stream = stream_,
+                      .fault = {device_fault(), static_cast<int32_t>(i)},
+                      .multiprocessors = cuda::current_chip().multiprocessors,
+                      .can_use_pdl = can_use_pdl,
+                      .settled = settled[i]};
+      calls_[i].context.launch = &launches_[i];
+      calls_[i].context.fault = &host_fault_;
+    }
+  }
+
+  void bind(const PlanMemory& memory) override {
+    graph_.reset();
+    memory_ = memory;
+    memory_.inputs = inputs_.addresses();
+    for (StepCall& call : calls_) {
+      for (size_t k = 0; k < call.inputs.size(); ++k)
+        call.inputs[k].data = memory_.resolve(call.step->inputs[k]);
+      for (size_t k = 0; k < call.outputs.size(); ++k)
+        call.outputs[k].data = memory_.resolve(call.step->outputs[k]);
+      call.context.scratch = memory_.arena + call.step->scratch_offset;
+    }
+    bind_inputs(memory);
+  }
+
+  void bind_inputs(const PlanMemory& memory) override { host_inputs_ = memory.inputs; }
+
+  void stage(const std::vector<std::byte*>& inputs) override {
+    naming_nodes([&] { inputs_.stage(inputs); });
+  }
+
+  void run(const RunOptions& options) override {
+    naming_nodes([&] {
+      inputs_.bring(host_inputs_, stream_);
+      if (options.timings || options.find_nonfinite || options.observer)
+        run_observed(options);
+      else
+        run_graph();
+      outputs_.fetch(memory_, stream_);
+    });
+  }
+
+  double seconds_per_run(int repeats) override {
+    run({});  // uploads the inputs, captures
+    wait();
+    const cuda::Event start = cuda::make_event(true), end = cuda::make_event(true);
+    check(cudaEventRecord(start.get(), stream_), "timing runs");
+    under_way_ = UnderWay::kManyRuns;
+    for (int i = 0; i < repeats; ++i) cuda::launch(graph_.get(), stream_);
+    check(cudaEventRecord(end.get(), stream_), "timing runs");
+    wait();
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, start.get(), end.get()), "timing runs");
+    return 1e-3 * static_cast<double>(ms) / repeats;
+  }
+
+  void wait() override {
+    naming_nodes([&] { cuda::wait_for(stream_, "running"); });
+    under_way_ = UnderWay::kNothing;
+    inputs_.runs_are_done();
+    report_fault();
+  }
+
+  const std::byte* output(size_t index) const override { return outputs_.at(index); }
+
+ private:
+  DeviceFault* device_fault() const { return reinterpret_cast<DeviceFault*>(fault_.get()); }
+
+  // What the stream has been given since the host last waited for it.
+  enum class UnderWay { kNothing, kOneRun, kManyRuns, kSteps };
+
+  void run_graph() {
+    if (!graph_) capture();
+    const bool runs = under_way_ == UnderWay::kOneRun || under_way_ == UnderWay::kManyRuns;
+    under_way_ = runs ? UnderWay::kManyRuns : UnderWay::kOneRun;
+    if (!runs) {
+      progress_.begin_run();
+      for (CudaMegakernel& megakernel : megakernels_) megakernel.begin_run();
+    }
+    cuda::launch(graph_.get(), stream_);
+  }
+
+  // An error of a kernel comes out of whatever the host does next, and all device memory is lost with it.
+  // Says where the run was, once.
+  template <class Body>
+  void naming_nodes(const Body& body) {
+    try {
+      body();
+    } catch (Error& error) {
+      if (!cuda::is_lost()) throw;
+      const UnderWay lost = std::exchange(under_way_, UnderWay::kNothing);
+      if (lost == UnderWay::kNothing) throw;
+      error.add_context(where(lost));
+      cuda::remember_loss(error.message());
+      throw;
+    }
+  }
+
+  std::string where(UnderWay lost) const {
+    const std::string entry = "entry point '" + plan_.entry + "'";
+    if (lost == UnderWay::kManyRuns) return "in one of several runs of " + entry + " that follow each other";
+    if (lost == UnderWay::kSteps) return "in " + entry + ", whose nodes were started one by one";
+    const std::vector<size_t> steps = steps_under_way();
+    if (steps.empty()) return "in " + entry;
+    if (steps.size() == 1) return "in " + description(calls_[steps[0]]) + " of " + entry;
+    std::string names;
+    for (size_t step : steps) names += (names.empty() ? "" : ", ") + description(calls_[step]);
+    return "in one of these, which were under way in " + entry + ": " + names;
+  }
+
+  // A megakernel knows better where it was.
+  std::vector<size_t> steps_under_way() const {
+    std::vector<size_t> steps = progress_.under_way();
+    for (const CudaMegakernel& megakernel : megakernels_) {
+      const auto inside = [&](size_t step) { return step >= megakernel.first() && step < megakernel.end(); };
+      const auto begin = std::find_if(steps.begin(), steps.end(), inside);
+      if (begin == steps.end()) continue;
+      const auto at = steps.erase(begin, std::find_if_not(begin, steps.end(), inside));
+      const std::vector<size_t> better = megakernel.under_way();
+      steps.insert(at, better.begin(), better.end());
+    }
+    return steps;
+  }
+
+  void capture() {
+    const auto begin = std::chrono::steady_clock::now();
+    const StepStreams streams = streams_of_plan();
+    std::erase_if(megakernels_, [&](CudaMegakernel& megakernel) {
+      return is_parted(megakernel, streams) || !megakernel.load(calls_, stream_);
+    });
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
+    cudaGraph_t graph = nullptr;
+    std::vector<cuda::Event> order;
+    try {
+      order = start_on_streams(streams);
+      finish_steps();
+    } catch (...) {
+      for (cuda::Launch& launch : launches_) launch.stream = stream_, launch.early = false;
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    check(cudaStreamEndCapture(stream_, &graph), "ending a capture");
+    graph_ = cuda::make_graph(graph);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    spdlog::debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
+  }
+
+  // Captured events become edges of the graph.
+  std::vector<cuda::Event> start_on_streams(const StepStreams& streams) {
+    progress_.begin_capture(streams);
+    std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
+    if (streams.last_aside >= 0) {
+      if (!side_) side_ = cuda::make_stream();
+      done.back() = recorded(stream_);
+    }
+    std::vector<bool> awaited(calls_.size(), false);
+    for (int32_t step : streams.waits_for)
+      if (step >= 0) awaited[static_cast<size_t>(step)] = true;
+    bool has_begun[2] = {};  // each stream
+    for (size_t i = 0, end = 0; i < calls_.size(); i = end) {
+      const CudaMegakernel* megakernel = megakernel_from(i);
+      end = megakernel ? megakernel->end() : i + 1;
+      const cudaStream_t stream = launches_[i].stream = streams.aside[i] ? side_.get() : stream_;
+      // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
+      launches_[i].early = launches_[i].can_use_pdl && streams.waits_for[i] == StepStreams::kNothing &&
+                           std::exchange(has_begun[streams.aside[i]], true);
+      if (const int32_t step = streams.waits_for[i]; step != StepStreams::kNothing)
+        wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
+      if (megakernel)
+        start(*megakernel, i);
+      else
+        start(calls_[i]);
+      progress_.captured(i, end, stream);
+      launches_[i].stream = stream_;
+      launches_[i].early = false;
+      for (size_t k = i; k < end; ++k)
+        if (awaited[k]) done[k] = recorded(stream);
+    }
+    if (streams.last_aside >= 0) wait_on(stream_, done.emplace_back(recorded(side_.get())));
+    return done;  // to be kept until the capture ends
+  }
+
+  // Whether its steps do not simply follow each other.
+  static bool is_parted(const CudaMegakernel& megakernel, const StepStreams& streams) {
+    for (size_t i = megakernel.first(); i < megakernel.end(); ++i)
+      if (streams.aside[i] || (i > megakernel.first() && streams.waits_for[i] != StepStreams::kNothing))
+        return true;
+    return false;
+  }
+
+  const CudaMegakernel* megakernel_from(size_t step) const {
+    for (const CudaMegakernel& megakernel : megakernels_)
+      if (megakernel.first() == step) return &megakernel;
+    return nullptr;
+  }
+
+  StepStreams streams_of_plan() const {
+    if (!plan_.one_stream) return assign_streams(plan_, make_step_graph(plan_));
+    return {.aside = std::vector<bool>(calls_.size(), false),
+            .waits_for = std::vector<int32_t>(calls_.size(), StepStreams::kNothing)};
+  }
+
+  static cuda::Event recorded(cudaStream_t stream) {
+    cuda::Event event = cuda::make_event(false);
+    check(cudaEventRecord(event.get(), stream), "ordering streams");
+    return event;
+  }
+
+  static void wait_on(cudaStream_t stream, const cuda::Event& event) {
+    check(cudaStreamWaitEvent(stream, event.get()), "ordering streams");
+  }
+
+  void start(const StepCall& call) {
+    call();
+    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
+      fail("{} in entry point '{}': CUDA refused to start it: {} ({}){}", description(call), plan_.entry,
+           cudaGetErrorString(status), cudaGetErrorName(status),
+           cuda::is_lost() ? ", which may come from a node before it" : "");
+  }
+
+  void start(const CudaMegakernel& megakernel, size_t first) {
+    megakernel.start(launches_[first]);
+    if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
+      fail(
+          "nodes '{}' to '{}' in entry point '{}': CUDA refused to start the kernel that does them all: {} "
+          "({}); --disable megakernel starts one for each",
+          calls_[first].step->authored, calls_[megakernel.end() - 1].step->authored, plan_.entry,
+          cudaGetErrorString(status), cudaGetErrorName(status));
+  }
+
+  // What follows the steps: updates that could not happen in place.
+  void finish_steps() {
+    for (const StateCopy& copy : plan_.state_copies)
+      check(cudaMemcpyAsync(memory_.states[static_cast<size_t>(copy.state)], memory_.resolve(copy.source),
+                            static_cast<size_t>(copy.source.bytes), cudaMemcpyDeviceToDevice, stream_),
+            "updating a state");
+  }
+
+  // Kernels report before any state is copied, but in-place updates may have happened.
+  void report_fault() {
+    const DeviceFault fault = *device_fault();
+    if (!fault.set) return;
+    *device_fault() = {};
+    Fault report;
+    if (fault.set == 2)
+      report.report("integer division by zero");
+    else
+      report.report(fault.value, fault.limit);
+    fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);
+  }
+
+  // Step by step, outside the graph.
+  void run_observed(const RunOptions& options) {
+    std::vector<cuda::Event> events;
+    const auto mark = [&] {
+      if (!options.timings) return;
+      events.push_back(cuda::make_event(true));
+      check(cudaEventRecord(events.back().get(), stream_), "timing a step");
+    };
+    mark();
+    for (const StepCall& call : calls_) {
+      const bool were_finite = !options.find_nonfinite || inspector_.first_bad(call.inputs) == std::nullopt;
+      under_way_ = UnderWay::kSteps;
+      start(call);
+      mark();
+      if (options.find_nonfinite || options.observer) look(call, were_finite, options);
+    }
+    finish_steps();
+    if (options.timings) read_timings(events, *options.timings);
+  }
+
+  void read_timings(const std::vector<cuda::Event>& events, std::vector<StepTiming>& timings) {
+    cuda::wait_for(stream_, "timing steps");
+    timings.clear();
+    const auto at = [&](size_t i) {
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, events[0].get(), events[i].get()), "timing steps");
+      return 1e3 * static_cast<double>(ms);
+    };
+    for (size_t i = 0; i + 1 < events.size(); ++i) timings.push_back({at(i), at(i + 1)});
+  }
+
+  void look(const StepCall& call, bool inputs_were_finite, const RunOptions& options) {
+    with_context([&] { cuda::wait_for(stream_, "running a step"); }, [&] { return description(call); });
+    if (options.find_nonfinite)
+      if (const auto found = inspector_.first_bad(call.outputs);
+          found && (found->second.is_nan || makes_infinities(*call.step, inputs_were_finite)))
+        fail_on_nonfinite(*call.step, found->first, found->second, inputs_were_finite);
+    if (options.observer) {
+      const auto in = inspector_.host_copies(call.inputs), out = inspector_.host_copies(call.outputs);
+      options.observer(*call.step, in.views, out.views);
+    }
+  }
+
+  const Plan& plan_;
+  int device_;
+  cudaStream_t stream_;
+  std::vector<StepCall> calls_;
+  InputBuffers inputs_;
+  OutputBuffers outputs_;
+  std::shared_ptr<std::byte> fault_;    // pinned: kernels write there when something is wrong, which is never
+  std::vector<cuda::Launch> launches_;  // by step
+  Fault host_fault_;                    // unused by CUDA kernels, which report through their launch
+  PlanMemory memory_;
+  CudaInspector inspector_;
+  std::vector<std::byte*> host_inputs_;
+  cuda::Stream side_;  // of captures only: in a graph it is a branch
+  std::vector<CudaMegakernel> megakernels_;
+  CudaProgress progress_;
+  UnderWay under_way_ = UnderWay::kNothing;
+  cuda::GraphExec graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, int device, void* stream) {
+  return std::make_unique<CudaRunner>(plan, device, static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace genesis

@@ -1,0 +1,16 @@
+// Runs a Plan on one GPU: the whole entry point is captured as a CUDA Graph at the first run after binding
+// and replayed from then on. In the steady state nothing is allocated, and the host waits once, for the
+// results.
+#pragma once
+
+#include <memory>
+
+#include "executor/runtime/device.h"
+
+namespace genesis {
+
+// `plan` must outlive the runner; the device must be current in the calling thread. Throws Error when a step
+// has no kernel, naming its node.
+std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, int device, void* stream);
+
+}  // namespace genesis

@@ -1,0 +1,116 @@
+#include "executor/cuda/cuda_transfers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+using cuda::check;
+
+constexpr int64_t kAlignment = 256;
+constexpr int64_t kMaxOutputBytes = 64 << 20;  // of pinned memory: it is taken from the whole machine
+
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+InputBuffers::InputBuffers(const Plan& plan, int device) : plan_(plan), device_index_(device) {
+  for (const PlanPort& port : plan.inputs) {
+    offsets_.push_back(bytes_);
+    bytes_ += aligned(port.type.bytes());
+  }
+  if (bytes_ > 0) device_ = cuda::allocate(device, bytes_);
+}
+
+std::vector<std::byte*> InputBuffers::addresses() const {
+  std::vector<std::byte*> at;
+  for (int64_t offset : offsets_) at.push_back(device_.get() + offset);
+  return at;
+}
+
+void InputBuffers::bring(const std::vector<std::byte*>& host, cudaStream_t stream) {
+  if (bytes_ == 0) return;
+  if (staged_ == host) {
+    check(cudaStreamWaitEvent(stream, staged_through_->uploaded.get()), "waiting for staged inputs");
+    check(cudaMemcpyAsync(device_.get(), staging_.get(), static_cast<size_t>(bytes_),
+                          cudaMemcpyDeviceToDevice, stream),
+          "taking staged inputs");
+    check(cudaEventRecord(taken_.get(), stream), "taking staged inputs");
+    staged_through_->awaited = true;
+  } else {
+    Pinned& from = fill(host);
+    upload(from, device_.get(), stream);
+    from.awaited = true;
+  }
+  staged_.clear();
+}
+
+void InputBuffers::stage(const std::vector<std::byte*>& host) {
+  if (bytes_ == 0) return;
+  if (!staging_) {
+    staging_ = cuda::allocate(device_index_, bytes_);
+    side_ = cuda::make_stream();
+    taken_ = cuda::make_event(false);
+  }
+  staged_through_ = &fill(host);
+  check(cudaStreamWaitEvent(side_.get(), taken_.get()), "staging inputs");
+  upload(*staged_through_, staging_.get(), side_.get());
+  staged_ = host;
+}
+
+void InputBuffers::runs_are_done() {
+  for (Pinned& pinned : pinned_)
+    if (pinned.awaited) pinned.busy = pinned.awaited = false;
+}
+
+InputBuffers::Pinned& InputBuffers::fill(const std::vector<std::byte*>& host) {
+  Pinned& to = free_one();
+  for (size_t i = 0; i < host.size(); ++i)
+    if (const int64_t bytes = plan_.inputs[i].type.bytes(); bytes > 0)
+      std::memcpy(to.memory.get() + offsets_[i], host[i], static_cast<size_t>(bytes));
+  return to;
+}
+
+InputBuffers::Pinned& InputBuffers::free_one() {
+  Pinned& chosen = pinned_[0].busy ? pinned_[1] : pinned_[0];
+  if (!chosen.memory) {
+    chosen.memory = cuda::allocate_pinned(bytes_);
+    chosen.uploaded = cuda::make_event(false);
+  }
+  // Only when runs are started and never waited for, or batches staged and never run.
+  if (chosen.busy) cuda::wait_for(chosen.uploaded.get(), "waiting for an upload");
+  chosen.busy = chosen.awaited = false;
+  return chosen;
+}
+
+void InputBuffers::upload(Pinned& from, std::byte* to, cudaStream_t stream) {
+  check(cudaMemcpyAsync(to, from.memory.get(), static_cast<size_t>(bytes_), cudaMemcpyHostToDevice, stream),
+        "uploading inputs");
+  check(cudaEventRecord(from.uploaded.get(), stream), "uploading inputs");
+  from.busy = true;
+}
+
+OutputBuffers::OutputBuffers(const Plan& plan) : plan_(plan) {
+  int64_t bytes = 0;
+  for (const PlanPort& port : plan.outputs) {
+    const int64_t size = aligned(port.type.bytes());
+    const bool here = port.buffer.space != Space::kInput && size > 0 && bytes + size <= kMaxOutputBytes;
+    places_.push_back(here ? bytes : -1);
+    if (here) bytes += size;
+  }
+  if (bytes > 0) pinned_ = cuda::allocate_pinned(bytes);
+}
+
+void OutputBuffers::fetch(const PlanMemory& memory, cudaStream_t stream) {
+  for (size_t i = 0; i < places_.size(); ++i)
+    if (places_[i] >= 0)
+      check(
+          cudaMemcpyAsync(pinned_.get() + places_[i], memory.resolve(plan_.outputs[i].buffer),
+                          static_cast<size_t>(plan_.outputs[i].type.bytes()), cudaMemcpyDeviceToHost, stream),
+          "fetching outputs");
+}
+
+}  // namespace genesis

@@ -1,0 +1,20 @@
+// Stands for the CUDA device in a build without CUDA.
+#include "executor/runtime/device.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+[[noreturn]] void refuse(int index) {
+  fail(
+      "no device 'cuda:{}': this build has no CUDA; install the CUDA toolkit (nvcc) and configure with "
+      "-Dcuda=enabled, or run with --device cpu",
+      index);
+}
+
+}  // namespace
+
+std::shared_ptr<Device> open_cuda_device(int index) { refuse(index); }
+Target cuda_target(int index) { refuse(index); }
+
+}  // namespace genesis

@@ -1,0 +1,60 @@
+#include "executor/cuda/step_marks.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace genesis {
+namespace {
+
+constexpr double kApart = 100;  // microseconds; a mark costs the run 0.3
+
+}  // namespace
+
+StepMarks::StepMarks(StepStreams streams, std::vector<double> microseconds)
+    : streams_(std::move(streams)), before_(std::move(microseconds)) {
+  before_.push_back(0);
+  std::exclusive_scan(before_.begin(), before_.end(), before_.begin(), 0.0);
+}
+
+int StepMarks::add(size_t first, size_t end) {
+  Line& line = lines_[streams_.aside[first]];
+  if (line.groups.empty() || line.groups.back().mark != kNone) line.groups.emplace_back();
+  Group& group = line.groups.back();
+  for (size_t step = first; step < end; ++step) group.steps.push_back(step);
+  line.since_mark += before_[end] - before_[first];
+  if (line.since_mark < kApart || before_.back() - before_[end] < kApart) return kNone;
+  line.since_mark = 0;
+  return group.mark = count_++;
+}
+
+// The steps of the first group that is not done, and the one behind them: it may have begun early, or the
+// mark may still have been on its way.
+std::vector<size_t> StepMarks::open_steps(const Line& line, const volatile int32_t* set) const {
+  const auto is_open = [&](const Group& group) { return group.mark == kNone || set[group.mark] == 0; };
+  const auto open = std::find_if(line.groups.begin(), line.groups.end(), is_open);
+  if (open == line.groups.end()) return {};
+  std::vector<size_t> steps = open->steps;
+  if (const auto next = open + 1; next != line.groups.end()) steps.push_back(next->steps.front());
+  return steps;
+}
+
+// Steps that wait for one which the other stream has not come to, and all behind them.
+void StepMarks::leave_out_waiting(std::vector<size_t>& steps, const std::vector<size_t>& of_the_other) const {
+  const auto waits = [&](size_t step) {
+    const int32_t awaited = streams_.waits_for[step];
+    return awaited >= 0 && !of_the_other.empty() && static_cast<size_t>(awaited) > of_the_other.back();
+  };
+  steps.erase(std::find_if(steps.begin(), steps.end(), waits), steps.end());
+}
+
+std::vector<size_t> StepMarks::under_way(const volatile int32_t* set) const {
+  const std::vector<size_t> open[2] = {open_steps(lines_[0], set), open_steps(lines_[1], set)};
+  std::vector<size_t> steps = open[0], aside = open[1];
+  leave_out_waiting(steps, open[1]);
+  leave_out_waiting(aside, open[0]);
+  steps.insert(steps.end(), aside.begin(), aside.end());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+}  // namespace genesis

@@ -1,0 +1,22 @@
+// What a session says of a run that does not fit into the memory of its device. Used by executor/session
+// before anything is allocated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schema/graph/plan.h"
+
+namespace genesis {
+
+// Bytes that a run would still have to allocate.
+struct MemoryNeed {
+  int64_t arena = 0, states = 0, constants = 0;
+  int64_t total() const { return arena + states + constants; }
+};
+
+// Throws Error: what is needed, what is free, what would help, and which tensors are the peak.
+[[noreturn]] void fail_too_little_memory(const std::string& device, const MemoryNeed& need,
+                                         int64_t free_bytes, const Plan& plan);
+
+}  // namespace genesis

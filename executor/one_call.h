@@ -1,0 +1,30 @@
+// Holds callers of an object that is for one thread at a time apart: who comes while another call goes on
+// gets an Error instead of a crash. Used by Session.
+#pragma once
+
+#include <atomic>
+
+#include "schema/core/error.h"
+
+namespace genesis {
+
+// For the time of one call. What one thread did before is seen by the next, so calls may come from several
+// threads in turn.
+class OneCall {
+ public:
+  explicit OneCall(std::atomic<bool>& busy) : busy_(busy) {
+    if (busy.exchange(true, std::memory_order_acquire))
+      fail(
+          "the Session is at work on another call: a Session is for one thread at a time, and a callback of "
+          "its run may not call it; give every thread a Session of its own (they may share the model), or "
+          "end one call before the next");
+  }
+  ~OneCall() { busy_.store(false, std::memory_order_release); }
+  OneCall(const OneCall&) = delete;
+  OneCall& operator=(const OneCall&) = delete;
+
+ private:
+  std::atomic<bool>& busy_;
+};
+
+}  // namespace genesis

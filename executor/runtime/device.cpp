@@ -1,0 +1,43 @@
+#include "executor/runtime/device.h"
+
+#include <charconv>
+
+#include "backends/cpu/kernels.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+// -1 for the CPU, else the number of the GPU.
+int parse_device(const std::string& name) {
+  if (name == "cpu") return -1;
+  if (name == "cuda") return 0;
+  int index = -1;
+  if (name.starts_with("cuda:")) {
+    const char* end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + 5, end, index);
+    if (error == std::errc() && stop == end && index >= 0) return index;
+  }
+  fail("no device '{}': expected cpu, cuda or cuda:N", name);
+}
+
+}  // namespace
+
+Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data) {
+  std::byte* host;
+  Tensor tensor = Tensor::uninitialized(type, &host);
+  device.download(host, data, type.bytes());
+  return tensor;
+}
+
+std::shared_ptr<Device> open_device(const std::string& name, int threads) {
+  const int index = parse_device(name);
+  return index < 0 ? open_cpu_device(threads) : open_cuda_device(index);
+}
+
+Target target_of(const std::string& name) {
+  const int index = parse_device(name);
+  return index < 0 ? cpu::cpu_target() : cuda_target(index);
+}
+
+}  // namespace genesis

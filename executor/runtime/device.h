@@ -1,0 +1,66 @@
+// A Device is where a session keeps its memory and runs its plans: the CPU, or one GPU. Session knows nothing
+// else of either. cpu_device.cpp and cuda_device.cpp implement it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "executor/runtime/downloads.h"
+#include "executor/runtime/peaks.h"
+#include "executor/runtime/runner.h"
+#include "schema/core/tensor.h"
+#include "schema/graph/target.h"
+
+namespace genesis {
+
+// Zeroed memory of a device, given back with the pointer.
+using DeviceMemory = std::shared_ptr<std::byte>;
+
+// What this process holds of a device's memory, and held at most; 0 on the CPU, whose memory nobody counts.
+struct DeviceUse {
+  int64_t bytes = 0, peak_bytes = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const Target& target() const = 0;
+
+  // Whether kernels read the host's memory, so that weights can stay where their file is mapped.
+  virtual bool reads_host_memory() const = 0;
+  // Bytes that can still be allocated and used; empty where nobody knows.
+  virtual std::optional<int64_t> free_bytes() const = 0;
+  virtual DeviceUse use() const = 0;
+  // Takes a moment, and memory of its own.
+  virtual DevicePeaks measure_peaks() = 0;
+  // Throws Error that says how many bytes were asked for.
+  virtual DeviceMemory allocate(int64_t bytes) = 0;
+  // Between host and device, in the order of the runs started; the host's side may be reused on return.
+  virtual void upload(std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  virtual void download(std::byte* to, const std::byte* from, int64_t bytes) = 0;
+  virtual void clear(std::byte* to, int64_t bytes) = 0;
+  // For copies that are made beside runs. The device must outlive them.
+  virtual std::unique_ptr<Downloads> make_downloads() = 0;
+
+  // Runs `body` where the device's kernels may be prepared and started.
+  virtual void enter(const std::function<void()>& body) = 0;
+  // `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
+  virtual std::unique_ptr<Runner> make_runner(const Plan& plan) = 0;
+};
+
+// A copy on the host.
+Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data);
+
+// `name` is "cpu", "cuda" or "cuda:N"; `threads` is for the CPU, 0 for all cores. Throws Error that lists the
+// devices there are.
+std::shared_ptr<Device> open_device(const std::string& name, int threads);
+std::shared_ptr<Device> open_cpu_device(int threads);
+std::shared_ptr<Device> open_cuda_device(int index);
+
+// What passes need to know of a device by its name; the device need not be there.
+Target target_of(const std::string& name);
+Target cuda_target(int index);
+
+}  // namespace genesis

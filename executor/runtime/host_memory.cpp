@@ -1,0 +1,46 @@
+#include "executor/runtime/host_memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace genesis {
+namespace {
+
+// The number behind `key` in a file of lines "key number ..."; without a key the first number. Empty where
+// there is no such file or line, or no number ("max").
+std::optional<int64_t> number_in(const char* path, const std::string& key) {
+  std::ifstream in(path);
+  int64_t number = 0;
+  if (key.empty()) return in >> number ? std::optional(number) : std::nullopt;
+  for (std::string word, rest; in >> word; std::getline(in, rest))
+    if (word == key) return in >> number ? std::optional(number) : std::nullopt;
+  return std::nullopt;
+}
+
+// A container's limit, less what it holds; files that it has cached can go.
+std::optional<int64_t> free_in(const char* limit, const char* usage, const char* statistics,
+                               const char* cached) {
+  const auto most = number_in(limit, ""), held = number_in(usage, "");
+  constexpr int64_t kNoLimit = int64_t{1} << 60;  // older systems write a number near 2^63 for none
+  if (!most || *most >= kNoLimit || !held) return std::nullopt;
+  const int64_t taken = std::max<int64_t>(0, *held - number_in(statistics, cached).value_or(0));
+  return std::max<int64_t>(0, *most - taken);
+}
+
+}  // namespace
+
+std::optional<int64_t> free_host_bytes() {
+  const auto available = number_in("/proc/meminfo", "MemAvailable:");
+  if (!available) return std::nullopt;
+  int64_t free = (*available + number_in("/proc/meminfo", "SwapFree:").value_or(0)) * 1024;
+  for (const auto& container :
+       {free_in("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
+                "file"),
+        free_in("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+                "/sys/fs/cgroup/memory/memory.stat", "total_cache")})
+    if (container) free = std::min(free, *container);
+  return free;
+}
+
+}  // namespace genesis

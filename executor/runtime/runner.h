@@ -1,0 +1,76 @@
+// A Runner executes one Plan on one device. Loading resolves everything once; run() is a loop. Used by
+// Session.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/kernel.h"
+#include "executor/runtime/nonfinite.h"
+#include "schema/graph/plan.h"
+
+namespace genesis {
+
+// Where a plan's spaces lie in memory. Pointers may change between runs; sizes may not.
+struct PlanMemory {
+  std::byte* arena = nullptr;
+  std::vector<std::byte*> states;     // by state index; null for states the plan does not touch
+  std::vector<std::byte*> constants;  // by tensor index; never written
+  std::vector<std::byte*> inputs;     // by Plan::inputs; never written
+
+  std::byte* resolve(const BufferRef& ref) const;
+};
+
+// What one step took, in a run with profiling on.
+struct StepTiming {
+  double start_us = 0, end_us = 0;  // since the run began
+};
+
+// Called after each step with what it read and wrote; in-place results have overwritten their inputs by then.
+using StepObserver = std::function<void(const Step& step, std::span<const TensorView> inputs,
+                                        std::span<const TensorView> outputs)>;
+
+struct RunOptions {
+  bool find_nonfinite = false;  // stop with an Error at the first NaN, or infinity made of finite numbers
+  std::vector<StepTiming>* timings = nullptr;  // filled by step when not null
+  StepObserver observer;
+};
+
+// The Error for a step that reported a fault, and for the first step with a value that is not finite.
+[[noreturn]] void fail_on_data(const Step& step, const Fault& fault);
+[[noreturn]] void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found,
+                                    bool inputs_were_finite);
+
+// Whether a search for the first value that is not finite takes this step's infinities for one: those that it
+// made of finite numbers. What the model says itself (a mask's -inf) and what is passed on are none.
+bool makes_infinities(const Step& step, bool inputs_were_finite);
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // Points the plan's buffers at memory. Must be called before the first run(), and when any address changed;
+  // bind_inputs() is enough when only the inputs' did.
+  virtual void bind(const PlanMemory& memory) = 0;
+  virtual void bind_inputs(const PlanMemory& memory) = 0;
+  // Starts the run; a device may go on with it after the return. The inputs' memory may be reused then.
+  virtual void run(const RunOptions& options) = 0;
+  // While a run goes on: `inputs`, as bind_inputs() takes them, are those of the next run and will not
+  // change. Where kernels read the host's memory there is nothing to do.
+  virtual void stage(const std::vector<std::byte*>& inputs) { static_cast<void>(inputs); }
+  // Until what was started is done. Throws Error that names the node when the data could not be used. States
+  // may then be half updated.
+  virtual void wait() = 0;
+  // What the run that wait() ended gave, by Plan::outputs, where it came to the host with it; until the next
+  // run(). Null: read it where the plan says.
+  virtual const std::byte* output(size_t index) const {
+    static_cast<void>(index);
+    return nullptr;
+  }
+  // By the device's own clock, over `repeats` runs that follow each other without the host between them.
+  virtual double seconds_per_run(int repeats) = 0;
+};
+
+}  // namespace genesis

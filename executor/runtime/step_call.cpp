@@ -1,0 +1,39 @@
+#include "executor/runtime/step_call.h"
+
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+StepCall make_call(const Step& step, KernelTable kernels) {
+  const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types};
+  const KernelImpl& kernel = select_kernel(kernels(step.op->name()), query);
+  StepCall call{.step = &step, .run = kernel.run, .implementation = kernel.name, .context = {}};
+  call.attributes = step.op->parse(step.attributes);
+  if (kernel.prepare) call.prepared = kernel.prepare(query);
+  for (const TensorType& type : step.input_types) call.inputs.push_back(view_of(type, nullptr));
+  for (const TensorType& type : step.output_types) call.outputs.push_back(view_of(type, nullptr));
+  call.context.inputs = call.inputs;
+  call.context.outputs = call.outputs;
+  call.context.attributes_ptr = call.attributes.get();
+  call.context.prepared_ptr = call.prepared.get();
+  return call;
+}
+
+}  // namespace
+
+std::string description(const StepCall& call) {
+  return fmt::format("node '{}' ({}, kernel '{}')", call.step->authored, call.step->op->name(),
+                     call.implementation);
+}
+
+std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels) {
+  std::vector<StepCall> calls;
+  calls.reserve(plan.steps.size());
+  for (const Step& step : plan.steps)
+    with_context([&] { calls.push_back(make_call(step, kernels)); },
+                 [&] { return "while preparing node '" + step.authored + "'"; });
+  return calls;
+}
+
+}  // namespace genesis

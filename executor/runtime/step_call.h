@@ -1,0 +1,33 @@
+// A step with everything resolved: what remains for the run is one indirect call. Used by the runners of all
+// devices.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/runtime/runner.h"
+
+namespace genesis {
+
+struct StepCall {
+  const Step* step = nullptr;
+  void (*run)(const KernelContext&) = nullptr;
+  std::string_view implementation;  // name of the kernel chosen
+  KernelContext context;
+  std::vector<TensorView> inputs, outputs;  // the context's
+  std::shared_ptr<const void> attributes, prepared;
+
+  void operator()() const { run(context); }
+};
+
+// "node 'layers.3.mlp' (swiglu, kernel 'rows')", for errors.
+std::string description(const StepCall& call);
+
+// By a device: what runs an op, best first.
+using KernelTable = std::span<const KernelImpl> (*)(std::string_view op);
+
+// The calls of a plan, not yet bound to memory. Throws Error that names the node a device cannot run.
+std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels);
+
+}  // namespace genesis

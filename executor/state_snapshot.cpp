@@ -1,0 +1,50 @@
+#include "executor/state_snapshot.h"
+
+#include "executor/runtime/device.h"
+#include "executor/state_halves.h"
+
+namespace genesis {
+
+StateSnapshot::StateSnapshot(const Model& model, const StateMemory& states, Device& device)
+    : model_(model), states_(states), downloads_(device.make_downloads()) {}
+
+bool StateSnapshot::reserve(const StateCopies& layout) {
+  if (!downloads_->reserve(layout.bytes, layout.joined_bytes)) return false;
+  if (layout.joined_bytes > joined_room_) {
+    joined_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(layout.joined_bytes));
+    joined_room_ = layout.joined_bytes;
+  }
+  return true;
+}
+
+bool StateSnapshot::take() {
+  taken_ = layout();
+  if (!reserve(taken_)) return false;
+  downloads_->take(taken_.parts);
+  return true;
+}
+
+std::unique_ptr<Model> StateSnapshot::model() {
+  auto model = std::make_unique<Model>(model_);
+  const std::byte* copies = downloads_->wait();
+  int64_t joined = 0;
+  for (const StateCopies::Value& value : taken_.values) {
+    const TensorType& type = model->state(value.state).type;
+    const std::byte* data = copies + value.at;
+    if (value.lower >= 0) {
+      std::byte* to = joined_.get() + joined;
+      join_halves(to, data, copies + value.lower, type.numel());
+      joined += type.bytes();
+      data = to;
+    }
+    model->set_initial(value.state, Tensor(type, nullptr, data));
+  }
+  for (size_t i = 0; i < model->states().size(); ++i) {  // nobody has written these yet
+    const State& state = model->states()[i];
+    if (state.role != StateRole::kCache && state.initial.empty_handle())
+      model->set_initial(static_cast<int32_t>(i), Tensor::zeros(state.type));
+  }
+  return model;
+}
+
+}  // namespace genesis

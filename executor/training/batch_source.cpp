@@ -1,0 +1,92 @@
+#include "executor/training/batch_source.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace genesis {
+
+class Prefetcher::Impl {
+ public:
+  Impl(BatchSource& source, int64_t first_position, int depth)
+      : source_(source),
+        position_(first_position),
+        depth_(static_cast<size_t>(depth)),
+        thread_([this] { produce(); }) {}
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  NamedTensors next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || failure_; });
+    if (ready_.empty()) std::rethrow_exception(failure_);
+    NamedTensors batch = std::move(ready_.front());
+    ready_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    return batch;
+  }
+
+  std::optional<NamedTensors> peek() {
+    const std::lock_guard lock(mutex_);
+    return ready_.empty() ? std::nullopt : std::optional(ready_.front());
+  }
+
+ private:
+  void produce() {
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stopping_ || ready_.size() < depth_; });
+        if (stopping_) return;
+      }
+      if (!produce_one()) return;
+    }
+  }
+
+  bool produce_one() {
+    NamedTensors batch;
+    std::exception_ptr failure;
+    try {
+      batch = source_.batch(position_++);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    if (failure)
+      failure_ = failure;
+    else
+      ready_.push_back(std::move(batch));
+    changed_.notify_all();
+    return !failure;
+  }
+
+  BatchSource& source_;
+  int64_t position_;
+  const size_t depth_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<NamedTensors> ready_;
+  std::exception_ptr failure_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: starts when everything else stands
+};
+
+Prefetcher::Prefetcher(BatchSource& source, int64_t first_position, int depth) {
+  if (depth < 1) fail("a prefetcher of depth {} prepares nothing: give at least 1", depth);
+  impl_ = std::make_unique<Impl>(source, first_position, depth);
+}
+Prefetcher::~Prefetcher() = default;
+NamedTensors Prefetcher::next() { return impl_->next(); }
+std::optional<NamedTensors> Prefetcher::peek() const { return impl_->peek(); }
+
+}  // namespace genesis

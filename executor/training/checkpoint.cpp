@@ -1,0 +1,118 @@
+#include "executor/training/checkpoint.h"
+
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "executor/training/intact_files.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+
+namespace genesis {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kStepKey = "checkpoint.step";  // in the metadata
+constexpr std::string_view kPrefix = "step-", kSuffix = ".genesis";
+
+std::string file_name(int64_t step) { return fmt::format("{}{:09}{}", kPrefix, step, kSuffix); }
+
+std::optional<int64_t> step_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) ||
+      !name.ends_with(kSuffix))
+    return std::nullopt;
+  const char *begin = name.data() + kPrefix.size(), *end = name.data() + name.size() - kSuffix.size();
+  int64_t step = 0;
+  const auto [stop, error] = std::from_chars(begin, end, step);
+  return error == std::errc() && stop == end ? std::optional(step) : std::nullopt;
+}
+
+// Newest first.
+std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
+  std::vector<Checkpoint> found;
+  if (!fs::is_directory(directory)) return found;
+  for (const auto& entry : fs::directory_iterator(directory))
+    if (const auto step = step_of(entry.path())) found.push_back({entry.path(), *step});
+  std::sort(found.begin(), found.end(),
+            [](const Checkpoint& a, const Checkpoint& b) { return a.step > b.step; });
+  return found;
+}
+
+// Later steps than `step` are none of this run's: it passed over them because they are damaged, so they do
+// not count among those to keep; nor do damaged ones of earlier steps.
+void remove_all_but(int keep, const std::vector<Checkpoint>& newest_first, int64_t step) {
+  std::error_code error;  // what cannot be removed stays
+  int intact = 0;
+  for (const Checkpoint& checkpoint : newest_first) {
+    if (checkpoint.step > step) continue;
+    if (intact >= std::max(keep, 1))
+      fs::remove(checkpoint.path, error);
+    else
+      intact += why_damaged(checkpoint.path).empty();
+  }
+}
+
+}  // namespace
+
+int64_t steps_done(const Model& model) {
+  const auto at = model.metadata.find(kStepKey);
+  if (at == model.metadata.end()) return 0;
+  int64_t step = 0;
+  const char* end = at->second.data() + at->second.size();
+  const auto [stop, error] = std::from_chars(at->second.data(), end, step);
+  if (error != std::errc() || stop != end || step < 0)
+    fail("the model's metadata '{}' is '{}', expected a number of steps", kStepKey, at->second);
+  return step;
+}
+
+void make_checkpoint_folder(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) fail("cannot make the checkpoint folder {}: {}", directory.string(), error.message());
+}
+
+bool is_checkpoint_name(const fs::path& name) { return step_of(name).has_value(); }
+
+bool has_checkpoints(const fs::path& directory) { return !list_checkpoints(directory).empty(); }
+
+Checkpoint save_checkpoint(const Session& session, const fs::path& directory, int64_t step, int keep) {
+  return write_checkpoint(*with_values(session), directory, step, keep);
+}
+
+Checkpoint write_checkpoint(Model& model, const fs::path& directory, int64_t step, int keep) {
+  make_checkpoint_folder(directory);
+  model.metadata[kStepKey] = std::to_string(step);
+  const Checkpoint written{directory / file_name(step), step};
+  save_model(model, written.path);
+  remember_intact(written.path);
+  remove_all_but(keep, list_checkpoints(directory), step);
+  return written;
+}
+
+std::optional<Checkpoint> find_checkpoint(const fs::path& directory) {
+  std::vector<std::string> damaged;
+  std::optional<Checkpoint> found;
+  for (const Checkpoint& candidate : list_checkpoints(directory)) {
+    const std::string why = why_damaged(candidate.path);
+    if (why.empty()) {
+      found = candidate;
+      break;
+    }
+    damaged.push_back(fmt::format("{}: {}", candidate.path.string(), why));
+  }
+  if (!found && !damaged.empty())
+    fail("all checkpoints in {} are damaged: {}; remove them to begin at step 0, or name another folder",
+         directory.string(), fmt::join(damaged, "; "));
+  for (const std::string& what : damaged) spdlog::warn("passing over the damaged checkpoint {}", what);
+  return found;
+}
+
+std::shared_ptr<Model> load_checkpoint(const Checkpoint& checkpoint) {
+  return load_model(checkpoint.path, {.verify = Verify::kFull});
+}
+
+}  // namespace genesis

@@ -1,0 +1,103 @@
+#include "executor/training/checkpoint_lock.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "executor/training/checkpoint.h"
+#include "schema/core/error.h"
+#include "schema/file/io/atomic_write.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What stands in the file while a run holds it, for the one who finds the folder in use.
+std::string owner_in_words() {
+  std::array<char, 256> host{}, time{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "unknown");
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return fmt::format("process {} on host {} since {}", ::getpid(), host.data(), time.data());
+}
+
+std::string read_words(int fd) {
+  std::array<char, 512> text{};
+  const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
+  std::string words(text.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  while (!words.empty() && words.back() == '\n') words.pop_back();
+  return words.empty() ? "another process" : words;
+}
+
+bool is_still_there(int fd, const fs::path& file) {
+  struct stat held, named;
+  return ::fstat(fd, &held) == 0 && ::stat(file.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
+}
+
+// 0, or why not.
+int lock(int fd) {
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
+}  // namespace
+
+CheckpointLock::CheckpointLock(const fs::path& directory)
+    : directory_(directory), file_(directory / ".lock") {
+  make_checkpoint_folder(directory);
+  while (!try_lock()) {
+  }
+  remove_abandoned_files(directory, is_checkpoint_name);
+}
+
+bool CheckpointLock::try_lock() {
+  fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd_ < 0)
+    fail("cannot write checkpoints to {}: its lock file {}: {}", directory_.string(), file_.string(),
+         std::strerror(errno));
+  const int error = lock(fd_);
+  if (error == EWOULDBLOCK) {
+    const std::string owner = read_words(fd_);
+    ::close(std::exchange(fd_, -1));
+    fail(
+        "the checkpoint folder {} is in use by another training run, {}: wait for it, end it, or name "
+        "another folder",
+        directory_.string(), owner);
+  }
+  if (error != 0) {
+    spdlog::warn("the checkpoint folder {} cannot be locked ({}): see that no other run writes to it",
+                 directory_.string(), std::strerror(error));
+    ::close(std::exchange(fd_, -1));
+    return true;
+  }
+  if (!is_still_there(fd_, file_)) {
+    ::close(std::exchange(fd_, -1));
+    return false;
+  }
+  const std::string words = owner_in_words() + "\n";
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, words.data(), words.size(), 0) < 0)
+    spdlog::debug("{} could not be written: {}", file_.string(), std::strerror(errno));
+  return true;
+}
+
+CheckpointLock::~CheckpointLock() {
+  if (fd_ < 0) return;
+  ::unlink(file_.c_str());  // before the lock goes, so that nobody else's file is removed
+  ::close(fd_);
+}
+
+}  // namespace genesis

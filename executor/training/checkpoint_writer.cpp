@@ -1,0 +1,116 @@
+#include "executor/training/checkpoint_writer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+#include "executor/training/checkpoint.h"
+
+namespace genesis {
+
+CheckpointWriter::CheckpointWriter(Session& session, std::filesystem::path directory, int keep)
+    : session_(session), directory_(std::move(directory)), keep_(keep) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  settle();
+  try {
+    check();
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void CheckpointWriter::prepare() {
+  if (snapshot_) return;
+  snapshot_ = session_.make_state_snapshot();
+  start([this, layout = snapshot_->layout()] {
+    try {
+      beside_ = snapshot_->reserve(layout);
+    } catch (const std::exception& error) {
+      spdlog::debug("memory for checkpoints: {}", error.what());
+    }
+    if (!beside_)
+      spdlog::warn(
+          "the host has no {} bytes to spare for copies of the states: training will stand still while "
+          "checkpoints "
+          "are written",
+          layout.bytes + layout.joined_bytes);
+  });
+}
+
+double CheckpointWriter::begin(int64_t step) {
+  const auto start_time = std::chrono::steady_clock::now();
+  finish();
+  if (beside_ && snapshot_->take()) {
+    start([this, step] { write_taken(step); });
+  } else {
+    const Checkpoint written = save_checkpoint(session_, directory_, step, keep_);
+    const std::lock_guard lock(mutex_);
+    newest_ = written.path;
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
+}
+
+void CheckpointWriter::write_taken(int64_t step) {
+  const std::unique_ptr<Model> model = snapshot_->model();
+  const Checkpoint written = write_checkpoint(*model, directory_, step, keep_);
+  const std::lock_guard lock(mutex_);
+  newest_ = written.path;
+}
+
+void CheckpointWriter::check() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void CheckpointWriter::finish() {
+  settle();
+  check();
+}
+
+void CheckpointWriter::settle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !work_; });
+}
+
+std::filesystem::path CheckpointWriter::newest() const {
+  const std::lock_guard lock(mutex_);
+  return newest_;
+}
+
+void CheckpointWriter::start(std::function<void()> what) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_ = std::move(what);
+  }
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  changed_.notify_all();
+}
+
+void CheckpointWriter::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return work_ || ending_; });
+    if (!work_) return;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      work_();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    failure_ = failure;
+    work_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace genesis

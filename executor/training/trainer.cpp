@@ -1,0 +1,229 @@
+#include "executor/training/trainer.h"
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "executor/training/checkpoint.h"
+#include "executor/training/checkpoint_writer.h"
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/io/read_file.h"
+
+namespace genesis {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double scalar_or_nan(const NamedTensors& outputs, const std::string& name) {
+  const auto at = outputs.find(name);
+  return at == outputs.end() || at->second.numel() != 1 ? std::nan("") : at->second.to_doubles()[0];
+}
+
+// Rows of steps up to `last`: what a run that was killed wrote after its last checkpoint is run again, and
+// its last row may be cut short.
+std::string rows_until(const std::filesystem::path& path, int64_t last) {
+  std::string kept;
+  std::istringstream in(read_whole_file(path));
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line, nullptr, false);
+    if (row.is_object() && row.contains("step") && row["step"].is_number_integer() &&
+        row["step"].get<int64_t>() <= last)
+      kept += line + "\n";
+  }
+  if (in.bad()) fail("cannot read the metrics in {}: too little memory", path.string());
+  return kept;
+}
+
+class MetricsFile {
+ public:
+  MetricsFile(const std::filesystem::path& path, int64_t first) {
+    if (path.empty()) return;
+    if (std::filesystem::is_regular_file(path)) write_file_atomically(path, rows_until(path, first));
+    file_.open(path, std::ios::app);
+    if (!file_) fail("cannot write metrics to {}: {}", path.string(), std::strerror(errno));
+  }
+  void write(const TrainMetrics& m) {
+    if (!file_.is_open()) return;
+    nlohmann::ordered_json row{{"step", m.step}, {"loss", m.loss}};
+    if (!std::isnan(m.grad_norm)) row["grad_norm"] = m.grad_norm;
+    if (!std::isnan(m.learning_rate)) row["lr"] = m.learning_rate;
+    if (!std::isnan(m.loss_scale)) row["loss_scale"] = m.loss_scale;
+    if (m.skipped_steps > 0) row["skipped_steps"] = m.skipped_steps;
+    row["seconds"] = m.seconds;
+    row["items_per_second"] = m.items_per_second;
+    if (m.checkpoint_stall_seconds > 0) row["checkpoint_stall_seconds"] = m.checkpoint_stall_seconds;
+    file_ << row.dump() << std::endl;  // flushed: a killed run keeps its curve
+    if (!file_) fail("writing metrics stopped at step {}: {}", m.step, std::strerror(errno));
+  }
+
+ private:
+  std::ofstream file_;
+};
+
+// Speed over the latest steps, not over the whole run: the first step compiles.
+class SpeedMeter {
+ public:
+  double update(double seconds, int64_t items) {
+    const double elapsed = seconds - last_;
+    last_ = seconds;
+    if (steps_++ == 0) return elapsed > 0 ? static_cast<double>(items) / elapsed : 0;
+    smooth_ = smooth_ == 0 ? elapsed : 0.8 * smooth_ + 0.2 * elapsed;
+    return smooth_ > 0 ? static_cast<double>(items) / smooth_ : 0;
+  }
+
+ private:
+  double last_ = 0, smooth_ = 0;
+  int64_t steps_ = 0;
+};
+
+TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
+  TrainMetrics metrics{.step = step};
+  if (!outputs.contains("loss")) fail("a training step needs an output 'loss', this one has none");
+  metrics.loss = scalar_or_nan(outputs, "loss");
+  metrics.grad_norm = scalar_or_nan(outputs, "grad_norm");
+  metrics.learning_rate = scalar_or_nan(outputs, "lr");
+  metrics.loss_scale = scalar_or_nan(outputs, "loss_scale");
+  if (outputs.contains("skipped_steps"))
+    metrics.skipped_steps = static_cast<int64_t>(scalar_or_nan(outputs, "skipped_steps"));
+  return metrics;
+}
+
+void check_loss(const TrainMetrics& metrics) {
+  if (std::isfinite(metrics.loss) || metrics.skipped_steps > 0) return;
+  fail(
+      "the loss is {} at step {}: run with --find-nonfinite to see which node made it first, lower the "
+      "learning rate, or clip gradients",
+      std::isnan(metrics.loss) ? "NaN" : "infinite", metrics.step);
+}
+
+// A lower loss scale cures an overflow; what no scale cures is an error.
+void check_skips(Session& session, const TrainMetrics& metrics, const TrainerOptions& options,
+                 const NamedTensors& inputs) {
+  if (metrics.skipped_steps == 0 || metrics.skipped_steps < options.max_skipped_steps) return;
+  const std::string why = session.explain_nonfinite(options.entry, inputs);
+  fail(
+      "{} steps in a row had gradients that are not finite, up to step {}, while the loss scale went down to "
+      "{}: {}; lower the learning rate, keep that node in f32 (--keep-f32), or train in bf16",
+      metrics.skipped_steps, metrics.step, metrics.loss_scale,
+      why.empty() ? "with this scale the same batch is finite" : why);
+}
+
+// The next batch goes to the device beside the step that goes on. One that is not ready, or cannot be used,
+// is the next step's business.
+void stage_next(Session& session, const Prefetcher& batches, int64_t step, const TrainerOptions& options) {
+  if (step == options.steps) return;
+  try {
+    if (const auto next = batches.peek()) session.stage(options.entry, *next);
+  } catch (const Error&) {
+  }
+}
+
+void check_options(const TrainerOptions& options) {
+  if (options.steps < 0) fail("the number of steps is {}, it must not be negative", options.steps);
+  if (options.checkpoint_every < 0)
+    fail("checkpoints every {} steps: the number must not be negative", options.checkpoint_every);
+  if (options.max_skipped_steps < 1)
+    fail("an error after {} skipped steps: the number must be positive", options.max_skipped_steps);
+}
+
+// One run from the step after `first`. Members stand in the order in which they must go: the checkpoint that
+// is being written is in its place before the lock goes.
+class TrainingRun {
+ public:
+  TrainingRun(Session& session, BatchSource& source, const TrainerOptions& options, int64_t first)
+      : session_(session),
+        source_(source),
+        options_(options),
+        first_(first),
+        lock_(options.checkpoint_lock),
+        last_{.step = first, .loss = std::nan("")} {
+    if (options.checkpoint.empty()) return;
+    if (!lock_) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
+    writer_.emplace(session, options.checkpoint, options.keep_checkpoints);
+  }
+
+  TrainMetrics run() {
+    Prefetcher batches(source_, first_);
+    MetricsFile file(options_.metrics, first_);
+    start_ = Clock::now();
+    bool going = true;
+    for (int64_t step = first_ + 1; going && step <= options_.steps; ++step)
+      with_context([&] { going = do_step(step, batches, file); }, [&] { return where_it_failed(step); });
+    return last_;
+  }
+
+ private:
+  // Whether another one may follow.
+  bool do_step(int64_t step, Prefetcher& batches, MetricsFile& file) {
+    const NamedTensors inputs = batches.next();
+    session_.start(options_.entry, inputs);
+    stage_next(session_, batches, step, options_);
+    TrainMetrics metrics = read_metrics(session_.result(), step);
+    metrics.seconds = seconds_since(start_);
+    metrics.items_per_second = speed_.update(metrics.seconds, source_.items_per_batch());
+    metrics.checkpoint_stall_seconds = std::exchange(stall_, 0);
+    if (writer_) metrics.checkpoint = writer_->newest();
+    file.write(metrics);
+    check_loss(metrics);
+    check_skips(session_, metrics, options_, inputs);
+    last_ = metrics;
+    if (options_.on_step) options_.on_step(metrics);
+    const bool stop = options_.should_stop && options_.should_stop();
+    if (writer_) care_for_checkpoints(step, stop || step == options_.steps);
+    return !stop;
+  }
+
+  void care_for_checkpoints(int64_t step, bool is_last) {
+    const int64_t every = options_.checkpoint_every;
+    if (step == first_ + 1 && !is_last && every > 0 && (step + every - 1) / every * every < options_.steps)
+      writer_->prepare();
+    writer_->check();
+    if (is_last || (every > 0 && step % every == 0)) stall_ = writer_->begin(step);
+    if (!is_last) return;
+    writer_->finish();
+    last_.checkpoint = writer_->newest();
+  }
+
+  // What of the work is there when a step fails.
+  std::string where_it_failed(int64_t step) {
+    const std::string where = fmt::format("at step {} of {}", step, options_.steps);
+    if (!writer_) return where;
+    writer_->settle();
+    const std::filesystem::path newest = writer_->newest();
+    return where + (newest.empty() ? "; this run had not written a checkpoint yet"
+                                   : "; its newest checkpoint is " + newest.string());
+  }
+
+  Session& session_;
+  BatchSource& source_;
+  const TrainerOptions& options_;
+  const int64_t first_;
+  std::shared_ptr<const CheckpointLock> lock_;
+  std::optional<CheckpointWriter> writer_;
+  SpeedMeter speed_;
+  Clock::time_point start_;
+  double stall_ = 0;  // of the checkpoint after the latest step
+  TrainMetrics last_;
+};
+
+}  // namespace
+
+TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options) {
+  const int64_t first = steps_done(session.model());
+  check_options(options);
+  if (first >= options.steps) return {.step = first, .loss = std::nan("")};
+  return TrainingRun(session, source, options, first).run();
+}
+
+}  // namespace genesis

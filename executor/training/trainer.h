@@ -1,0 +1,50 @@
+// The training loop: batches in, train_step after train_step, metrics out, checkpoints on the way.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "executor/session.h"
+#include "executor/training/batch_source.h"
+#include "executor/training/checkpoint_lock.h"
+
+namespace genesis {
+
+struct TrainMetrics {
+  int64_t step = 0;  // steps done, this one included
+  double loss = 0;
+  double grad_norm = 0;              // NaN when the step does not give it
+  double learning_rate = 0;          // likewise
+  double loss_scale = 0;             // likewise: only training in f16 has one
+  int64_t skipped_steps = 0;         // in a row, this one included: gradients that overflowed f16
+  double seconds = 0;                // since the run began
+  double items_per_second = 0;       // of the latest steps
+  std::filesystem::path checkpoint;  // the newest that this run has written; empty: none
+  // For which the run stood still ahead of this step, because the step before had a checkpoint.
+  double checkpoint_stall_seconds = 0;
+};
+
+struct TrainerOptions {
+  std::string entry = "train_step";
+  int64_t steps = 0;                 // total, those before a resume included
+  int64_t max_skipped_steps = 40;    // in a row; by then the loss scale has gone from 2^16 to 2^-24
+  std::filesystem::path checkpoint;  // folder; empty: none
+  // Of that folder, when the caller holds it already; else train() takes it.
+  std::shared_ptr<const CheckpointLock> checkpoint_lock;
+  int64_t checkpoint_every = 0;  // steps; 0: only at the end
+  int keep_checkpoints = 2;
+  std::filesystem::path metrics;                     // a JSON object a line per step; empty: none
+  std::function<void(const TrainMetrics&)> on_step;  // after each step
+  std::function<bool()> should_stop;                 // asked after each step: ends early, with a checkpoint
+};
+
+// A metrics file that is there already keeps its rows up to the step that training goes on from.
+//
+// Runs from the step that the session's model says it has reached (checkpoint.step) to options.steps. Throws
+// Error when the loss is no longer finite, naming the step and how to find the node; in f16, where such steps
+// are skipped, after max_skipped_steps in a row, naming the node. The loss of the result is NaN when there
+// was no step to do. An Error of a step says which step it was and the newest checkpoint there is.
+TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options);
+
+}  // namespace genesis

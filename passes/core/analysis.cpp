@@ -1,0 +1,110 @@
+#include "passes/core/analysis.h"
+
+#include <functional>
+#include <map>
+#include <queue>
+
+#include "schema/core/error.h"
+#include "schema/graph/model.h"
+
+namespace genesis::passes {
+
+std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes) {
+  std::vector<bool> needed(graph.nodes().size());
+  const auto mark = [&](NodeId id) {
+    if (id.index >= 0) needed[static_cast<size_t>(id.index)] = true;
+  };
+  for (const NodeId id : nodes) mark(id);
+  for (size_t i = needed.size(); i-- > 0;)
+    if (needed[i])
+      for (ValueId input : graph.nodes()[i].inputs) mark(graph.value(input).producer);
+  return needed;
+}
+
+std::vector<bool> live_nodes(const Graph& graph) {
+  std::vector<NodeId> makers;  // or none, for a value that no node makes
+  for (const NamedValue& output : graph.outputs()) makers.push_back(graph.value(output.value).producer);
+  for (const StateUpdate& update : graph.updates()) makers.push_back(graph.value(update.value).producer);
+  return needed_by(graph, makers);
+}
+
+std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector<Precedence>& precedences) {
+  std::map<NodeId, std::vector<NodeId>> followers;
+  std::map<NodeId, int> waits;
+  for (const NodeId node : nodes) waits.emplace(node, 0);
+  for (const auto& [before, after] : precedences) {
+    followers[before].push_back(after);
+    ++waits.at(after);
+  }
+  std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
+  for (const auto& [node, count] : waits)
+    if (count == 0) ready.push(node);
+  std::vector<NodeId> order;
+  while (!ready.empty()) {
+    order.push_back(ready.top());
+    ready.pop();
+    for (const NodeId next : followers[order.back()])
+      if (--waits.at(next) == 0) ready.push(next);
+  }
+  GENESIS_ASSERT(order.size() == waits.size());
+  return order;
+}
+
+Uses::Uses(const Graph& graph) : counts_(graph.values().size()), readers_(graph.values().size()) {
+  const std::vector<bool> live = live_nodes(graph);
+  for (size_t i = 0; i < live.size(); ++i) {
+    if (!live[i]) continue;
+    const NodeId id{static_cast<int32_t>(i)};
+    for (ValueId input : graph.node(id).inputs) {
+      ++counts_[static_cast<size_t>(input.index)];
+      auto& readers = readers_[static_cast<size_t>(input.index)];
+      if (readers.empty() || readers.back() != id) readers.push_back(id);
+    }
+  }
+  for (const NamedValue& output : graph.outputs()) ++counts_[static_cast<size_t>(output.value.index)];
+  for (const StateUpdate& update : graph.updates()) ++counts_[static_cast<size_t>(update.value.index)];
+}
+
+NodeId id_of(const Graph& graph, const Node& node) { return graph.value(node.outputs.at(0)).producer; }
+
+const Node* producer(const Graph& graph, ValueId value) {
+  const NodeId id = graph.value(value).producer;
+  return id.index < 0 ? nullptr : &graph.node(id);
+}
+
+const Node* producer(const Graph& graph, ValueId value, std::string_view op) {
+  const Node* node = producer(graph, value);
+  return node && node->op->name() == op && graph.value(value).index == 0 ? node : nullptr;
+}
+
+const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, std::string_view op) {
+  return uses.single(value) ? producer(graph, value, op) : nullptr;
+}
+
+namespace {
+
+std::optional<double> full_value(const Node& node) {
+  const AttrValue* value = node.attributes.find("value");
+  if (value == nullptr) return std::nullopt;
+  if (auto* integer = std::get_if<int64_t>(value)) return static_cast<double>(*integer);
+  if (auto* real = std::get_if<double>(value)) return *real;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> uniform_value(const Graph& graph, ValueId value) {
+  const ValueInfo& info = graph.value(value);
+  if (info.kind == ValueKind::kConstant) {
+    const Tensor& tensor = graph.model().tensors()[static_cast<size_t>(info.index)].tensor;
+    return tensor.numel() == 1 ? std::optional(tensor.to_doubles()[0]) : std::nullopt;
+  }
+  const Node* node = producer(graph, value);
+  if (node == nullptr) return std::nullopt;
+  const std::string_view op = node->op->name();
+  if (op == "full") return full_value(*node);
+  if (op == "reshape" || op == "expand") return uniform_value(graph, node->inputs[0]);
+  return std::nullopt;
+}
+
+}  // namespace genesis::passes

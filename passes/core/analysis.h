@@ -1,0 +1,61 @@
+// Questions that passes ask about a graph: which nodes are needed, who reads a value, what a value is made
+// of. Plain functions over a graph that does not change meanwhile.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "schema/graph/graph.h"
+
+namespace genesis::passes {
+
+// By node: is it one of `nodes`, or does one of them need it?
+std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes);
+// By node: does an output or an update need it?
+std::vector<bool> live_nodes(const Graph& graph);
+
+// One of a pair, the second, must come after the other.
+using Precedence = std::pair<NodeId, NodeId>;
+// `nodes` by all precedences, which may repeat; where these leave a choice, the lower number comes first.
+std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector<Precedence>& precedences);
+
+// Who reads a value: live nodes (once per operand), outputs and updates.
+class Uses {
+ public:
+  explicit Uses(const Graph& graph);
+  int count(ValueId value) const { return counts_[static_cast<size_t>(value.index)]; }
+  bool single(ValueId value) const { return count(value) == 1; }
+  // The live nodes that read it, in order, each once.
+  const std::vector<NodeId>& readers(ValueId value) const {
+    return readers_[static_cast<size_t>(value.index)];
+  }
+
+ private:
+  std::vector<int> counts_;
+  std::vector<std::vector<NodeId>> readers_;
+};
+
+// What patterns are made of: producer(), when nobody but the pattern reads the value.
+const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, std::string_view op);
+
+NodeId id_of(const Graph& graph, const Node& node);
+// The node that makes a value, when it is the first output of a node of that op; null otherwise.
+const Node* producer(const Graph& graph, ValueId value, std::string_view op);
+const Node* producer(const Graph& graph, ValueId value);  // of any op, any output
+
+// The number all elements of a value are known to equal: a one-element tensor of the model's table, `full` or
+// a reshape or expansion of such.
+std::optional<double> uniform_value(const Graph& graph, ValueId value);
+
+// The two operands of a commutative node with the one that `is_wanted` first; empty when neither is.
+template <class Predicate>
+std::optional<std::pair<ValueId, ValueId>> operands_with(const Node& node, Predicate&& is_wanted) {
+  if (node.inputs.size() != 2) return std::nullopt;
+  if (is_wanted(node.inputs[0])) return std::pair(node.inputs[0], node.inputs[1]);
+  if (is_wanted(node.inputs[1])) return std::pair(node.inputs[1], node.inputs[0]);
+  return std::nullopt;
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,21 @@
+// Copies the nodes of one graph into another: how an entry point becomes part of a larger one. Used to make
+// the training step out of the loss.
+#pragma once
+
+#include <map>
+
+#include "schema/graph/graph.h"
+
+namespace genesis::passes {
+
+struct InlinedGraph {
+  std::map<std::string, Value> outputs;
+  std::map<int32_t, Value> updates;  // by state
+};
+
+// `inputs` by input number of `from`; a state listed in `states` is read as that value instead. Names are
+// kept where they are free, and the author's names in any case. Both graphs belong to one model.
+InlinedGraph inline_graph(Graph& into, const Graph& from, const std::vector<Value>& inputs,
+                          const std::map<int32_t, Value>& states = {});
+
+}  // namespace genesis::passes

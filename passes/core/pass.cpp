@@ -1,0 +1,55 @@
+#include "passes/core/pass.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "passes/core/rewriter.h"
+#include "schema/graph/text.h"
+#include "schema/graph/verify.h"
+
+namespace genesis::passes {
+namespace {
+
+Graph run_one(const Graph& graph, const Pass& pass, const PassContext& context,
+              const PipelineOptions& options, PassReport& report) {
+  const auto start = std::chrono::steady_clock::now();
+  Graph result = pass.run(graph, context);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.nodes_after = result.nodes().size();
+  if (options.verify) verify(result);
+  report.changed = !same_graph(graph, result);
+  return result;
+}
+
+}  // namespace
+
+Graph run_passes(const Graph& graph, std::span<const Pass> pipeline, const PassContext& context,
+                 const PipelineOptions& options) {
+  Graph current = copy_graph(graph, graph.model());
+  int number = 0;
+  for (const Pass& pass : pipeline) {
+    ++number;
+    if (options.disabled.contains(pass.name)) continue;
+    PassReport report{.name = std::string(pass.name), .nodes_before = current.nodes().size()};
+    current = with_context([&] { return run_one(current, pass, context, options, report); },
+                           [&] { return fmt::format("in pass '{}'", pass.name); });
+    if (report.changed && options.on_change) options.on_change(number, pass, current);
+    if (options.reports) options.reports->push_back(std::move(report));
+  }
+  return current;
+}
+
+std::function<void(int, const Pass&, const Graph&)> dump_to_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail("cannot make the folder '{}' for dumps: {}", folder, error.message());
+  return [folder](int number, const Pass& pass, const Graph& graph) {
+    const std::string path = fmt::format("{}/{}.{:02}-{}.txt", folder, graph.name(), number, pass.name);
+    std::ofstream file(path);
+    file << to_text(graph, {.origins = true});
+    if (!file) fail("cannot write the dump '{}'", path);
+  };
+}
+
+}  // namespace genesis::passes

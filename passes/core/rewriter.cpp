@@ -1,0 +1,177 @@
+#include "passes/core/rewriter.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "passes/core/analysis.h"
+
+namespace genesis::passes {
+namespace {
+
+std::vector<TensorType> input_types_of(const Graph& graph) {
+  std::vector<TensorType> types;
+  for (ValueId id : graph.inputs()) types.push_back(graph.type(id));
+  return types;
+}
+
+// "layers.3.mlp" of "layers.3.mlp.act"
+std::string parent_scope(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+}  // namespace
+
+std::vector<std::string> origins_of(const Node& node) {
+  return node.origins.empty() ? std::vector<std::string>{node.name} : node.origins;
+}
+
+Rewriter::Rewriter(const Graph& old) : Rewriter(old, input_types_of(old)) {}
+
+Rewriter::Rewriter(const Graph& old, const std::vector<TensorType>& input_types)
+    : old_(old), graph_(old.model(), old.name()), new_values_(old.values().size()) {
+  GENESIS_ASSERT(input_types.size() == old.inputs().size());
+  for (size_t i = 0; i < input_types.size(); ++i) {
+    const ValueId id = old.inputs()[i];
+    new_values_[static_cast<size_t>(id.index)] = graph_.add_input(old.value(id).name, input_types[i]);
+  }
+}
+
+Value Rewriter::map(ValueId id) {
+  Value& value = new_values_[static_cast<size_t>(id.index)];
+  if (!value) {
+    const ValueInfo& info = old_.value(id);
+    if (info.kind == ValueKind::kState) value = graph_.state(info.index);
+    if (info.kind == ValueKind::kConstant) value = graph_.constant(info.index);
+  }
+  GENESIS_ASSERT(value);
+  return value;
+}
+
+std::vector<Value> Rewriter::map(const std::vector<ValueId>& ids) {
+  std::vector<Value> values;
+  for (ValueId id : ids) values.push_back(map(id));
+  return values;
+}
+
+void Rewriter::copy(const Node& node) { copy_with(node, node.attributes); }
+
+void Rewriter::copy_with(const Node& node, const Attributes& attributes) {
+  // A new node may have taken the name: then this one keeps it as its origin.
+  graph_.set_origins(graph_.has_name(node.name) ? origins_of(node) : node.origins);
+  const std::vector<Value> outputs = graph_.add_node(*node.op, attributes, map(node.inputs), node.name);
+  graph_.set_origins({});
+  replace(node, outputs);
+}
+
+void Rewriter::replace(const Node& node, const std::vector<Value>& values) {
+  GENESIS_ASSERT(values.size() >= node.outputs.size());
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    new_values_[static_cast<size_t>(node.outputs[i].index)] = values[i];
+}
+
+void Rewriter::begin_nodes_from(const std::vector<const Node*>& nodes) {
+  GENESIS_ASSERT(!in_scope_);
+  std::vector<std::string> origins;
+  std::unordered_set<std::string> seen;
+  for (const Node* node : nodes)
+    for (std::string& name : origins_of(*node))
+      if (seen.insert(name).second) origins.push_back(std::move(name));
+  graph_.set_origins(std::move(origins));
+  if (const std::string scope = parent_scope(nodes.back()->name); !scope.empty()) {
+    graph_.push_scope(scope);
+    in_scope_ = true;
+  }
+}
+
+void Rewriter::end_nodes_from() {
+  graph_.set_origins({});
+  if (in_scope_) graph_.pop_scope();
+  in_scope_ = false;
+}
+
+Graph Rewriter::finish() {
+  for (const NamedValue& output : old_.outputs()) graph_.add_output(output.name, map(output.value));
+  for (const StateUpdate& update : old_.updates())
+    if (!dropped_updates_.contains(update.state)) graph_.add_update(update.state, map(update.value));
+  return std::move(graph_);
+}
+
+namespace {
+
+bool has_known_sizes(const std::vector<TensorType>& types) {
+  return std::all_of(types.begin(), types.end(), [](const TensorType& t) { return t.shape.is_constant(); });
+}
+
+bool can_run(const Target& target, const Graph& graph, const Node& node) {
+  const std::vector<TensorType> inputs = graph.input_types(node);
+  std::vector<TensorType> outputs;
+  for (ValueId output : node.outputs) outputs.push_back(graph.type(output));
+  if (!has_known_sizes(inputs) || !has_known_sizes(outputs)) return true;
+  const bool is_view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
+  return is_view || !target.can_run({*node.op, node.attributes, inputs, outputs});
+}
+
+// Whether the target runs every node from `first` on.
+bool can_run_all(const Target* target, const Graph& graph, size_t first) {
+  if (target == nullptr || target->can_run == nullptr) return true;
+  const auto& nodes = graph.nodes();
+  return std::all_of(nodes.begin() + static_cast<std::ptrdiff_t>(first), nodes.end(),
+                     [&](const Node& node) { return can_run(*target, graph, node); });
+}
+
+}  // namespace
+
+Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit,
+              const Target* target) {
+  Rewriter rewriter(graph);
+  bool left_over = false;  // nodes that may have no reader
+  for (const Node& node : graph.nodes()) {
+    const size_t before = rewriter.graph().nodes().size();
+    rewriter.begin_nodes_from({&node});
+    const Replacement values = with_context([&] { return visit(rewriter, node); },
+                                            [&] { return "while rewriting node '" + node.name + "'"; });
+    rewriter.end_nodes_from();
+    left_over |= values || rewriter.graph().nodes().size() > before;
+    if (values && can_run_all(target, rewriter.graph(), before))
+      rewriter.replace(node, *values);
+    else
+      rewriter.copy(node);
+  }
+  Graph result = rewriter.finish();
+  return left_over ? without_dead_nodes(result) : std::move(result);
+}
+
+Graph without_dead_nodes(const Graph& graph) {
+  const std::vector<bool> live = live_nodes(graph);
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < graph.nodes().size(); ++i)
+    if (live[i]) rewriter.copy(graph.nodes()[i]);
+  return rewriter.finish();
+}
+
+bool same_graph(const Graph& a, const Graph& b) {
+  // Values are equal when they hold the same name: names are unique in a graph.
+  const auto same_value = [&](ValueId x, ValueId y) { return a.value(x).name == b.value(y).name; };
+  const auto same_values = [&](const std::vector<ValueId>& x, const std::vector<ValueId>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_value);
+  };
+  const auto same_input = [&](ValueId x, ValueId y) { return same_value(x, y) && a.type(x) == b.type(y); };
+  const auto same_node = [&](const Node& x, const Node& y) {
+    return x.op == y.op && x.name == y.name && x.attributes == y.attributes && x.origins == y.origins &&
+           same_values(x.inputs, y.inputs) && x.outputs.size() == y.outputs.size();
+  };
+  const auto same_output = [&](const NamedValue& x, const NamedValue& y) {
+    return x.name == y.name && same_value(x.value, y.value);
+  };
+  const auto same_update = [&](const StateUpdate& x, const StateUpdate& y) {
+    return x.state == y.state && same_value(x.value, y.value);
+  };
+  const auto equal = [](const auto& x, const auto& y, const auto& same) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same);
+  };
+  return equal(a.inputs(), b.inputs(), same_input) && equal(a.nodes(), b.nodes(), same_node) &&
+         equal(a.outputs(), b.outputs(), same_output) && equal(a.updates(), b.updates(), same_update);
+}
+
+}  // namespace genesis::passes

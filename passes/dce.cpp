@@ -1,9 +1,0 @@
-#include "passes/dce.h"
-
-#include "passes/rewriter.h"
-
-namespace genesis::passes {
-
-Graph eliminate_dead_code(const Graph& graph, const PassContext&) { return without_dead_nodes(graph); }
-
-}  // namespace genesis::passes

@@ -1,0 +1,155 @@
+#include "passes/fusion/fuse_addend.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/core/analysis.h"
+#include "passes/core/rewriter.h"
+#include "schema/ops/nn/matmul.h"
+
+namespace genesis::passes {
+namespace {
+
+// An addition as part of the product that it alone reads.
+struct Match {
+  const Node* product = nullptr;
+  ValueId addend;
+};
+
+// Without an addend, and without an activation, which would have to come before one.
+bool can_take_addend(const Node& node) {
+  if (node.op->name() == "matmul") return node.inputs.size() == 2;
+  if (node.op->name() != "linear") return false;
+  const auto layer = from_attributes<ops::Linear>(node.attributes);
+  return layer.activation == Activation::kNone && !layer.has_addend;
+}
+
+Attributes attributes_with_addend(const Node& product) {
+  Attributes attributes = product.attributes;
+  if (product.op->name() == "linear") attributes.set("has_addend", true);
+  return attributes;
+}
+
+class Finder {
+ public:
+  Finder(const Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), uses_(graph), live_(live_nodes(graph)) {
+    for (const NamedValue& output : graph.outputs()) kept_.insert(output.value);
+    for (const StateUpdate& update : graph.updates()) kept_.insert(update.value);
+  }
+
+  // By addition, as index of its node.
+  std::map<int32_t, Match> run() {
+    const auto& nodes = graph_.nodes();
+    for (size_t i = 0; i < nodes.size(); ++i)
+      if (live_[i] && nodes[i].op->name() == "add")
+        if (const auto match = match_of(nodes[i])) matches_.emplace(static_cast<int32_t>(i), *match);
+    // From the last to the first: whether an addition pays depends on what becomes of its readers.
+    for (auto at = matches_.end(); at != matches_.begin();)
+      if (--at; !pays(nodes[static_cast<size_t>(at->first)], at->second)) at = matches_.erase(at);
+    // An addition that stays one is made later than it would have been with its product: perhaps too late.
+    for (auto at = matches_.begin(); at != matches_.end();)
+      at = made_at(at->second.addend) < position(*at->second.product) ? std::next(at) : matches_.erase(at);
+    return std::move(matches_);
+  }
+
+ private:
+  // Of two products the later takes the other's result.
+  std::optional<Match> match_of(const Node& add) const {
+    std::optional<Match> best;
+    for (size_t i = 0; i < 2; ++i) {
+      const Node* product = uses_.single(add.inputs[i]) ? producer(graph_, add.inputs[i]) : nullptr;
+      if (!product || !can_take_addend(*product)) continue;
+      const Match match{product, add.inputs[1 - i]};
+      if (best && position(*best->product) > position(*product)) continue;
+      if (fits(add, match)) best = match;
+    }
+    return best;
+  }
+
+  bool fits(const Node& add, const Match& match) const {
+    const TensorType &result = graph_.type(match.product->outputs[0]), &addend = graph_.type(match.addend);
+    return result == addend && result == graph_.type(add.outputs[0]) &&
+           made_at(match.addend) < position(*match.product) && can_run(match);
+  }
+
+  bool can_run(const Match& match) const {
+    const Target* target = context_.target;
+    if (!target || !target->can_run) return true;
+    std::vector<TensorType> inputs = graph_.input_types(*match.product);
+    inputs.push_back(graph_.type(match.addend));
+    const std::vector<TensorType> outputs = {graph_.type(match.product->outputs[0])};
+    const auto known = [](const TensorType& type) { return type.shape.is_constant(); };
+    if (!std::all_of(inputs.begin(), inputs.end(), known) || !known(outputs[0])) return true;
+    const Attributes attributes = attributes_with_addend(*match.product);
+    return !target->can_run({*match.product->op, attributes, inputs, outputs});
+  }
+
+  // An addition that only elementwise nodes read, or that reads what one makes for it alone, is one with them
+  // for nothing: the addend would be written for the product to read.
+  bool pays(const Node& add, const Match& match) const {
+    const ValueId sum = add.outputs[0];
+    const auto& readers = uses_.readers(sum);
+    const bool joins_readers =
+        !kept_.contains(sum) &&
+        std::all_of(readers.begin(), readers.end(), [&](NodeId id) { return stays_elementwise(id); });
+    if (joins_readers) return false;
+    const Node* maker = producer(graph_, match.addend);
+    return !maker || !uses_.single(match.addend) || !stays_elementwise(id_of(graph_, *maker));
+  }
+
+  bool stays_elementwise(NodeId id) const {
+    return graph_.node(id).op->info.elementwise && !matches_.contains(id.index);
+  }
+
+  int32_t position(const Node& node) const { return id_of(graph_, node).index; }
+
+  // Where in the graph the value will be made: a sum that becomes part of a product, with the product.
+  int32_t made_at(ValueId value) const {
+    const Node* maker = producer(graph_, value);
+    if (!maker) return -1;
+    const auto match = matches_.find(position(*maker));
+    return position(match == matches_.end() ? *maker : *match->second.product);
+  }
+
+  const Graph& graph_;
+  const PassContext& context_;
+  const Uses uses_;
+  const std::vector<bool> live_;
+  std::set<ValueId> kept_;  // outputs and updates
+  std::map<int32_t, Match> matches_;
+};
+
+void emit(Rewriter& rewriter, const Node& add, const Match& match) {
+  std::vector<Value> inputs = rewriter.map(match.product->inputs);
+  inputs.push_back(rewriter.map(match.addend));
+  rewriter.begin_nodes_from({match.product, &add, match.product});  // named beside the product
+  const std::vector<Value> sum =
+      emit_node(*match.product->op, attributes_with_addend(*match.product), inputs);
+  rewriter.end_nodes_from();
+  rewriter.replace(*match.product, sum);
+  rewriter.replace(add, sum);
+}
+
+}  // namespace
+
+// The sum stands where the product stood, so that what the product reads lives no longer than before.
+Graph fuse_addend(const Graph& graph, const PassContext& context) {
+  const std::map<int32_t, Match> matches = Finder(graph, context).run();
+  std::map<const Node*, const Node*> additions;  // by product
+  for (const auto& [index, match] : matches) additions[match.product] = &graph.node({index});
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (matches.contains(static_cast<int32_t>(i))) continue;
+    const auto at = additions.find(&node);
+    if (at == additions.end())
+      rewriter.copy(node);
+    else
+      emit(rewriter, *at->second, matches.at(id_of(graph, *at->second).index));
+  }
+  return rewriter.finish();
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,98 @@
+#include "passes/fusion/fuse_bias_gradient.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "passes/core/analysis.h"
+#include "passes/core/rewriter.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/reduce.h"
+
+namespace genesis::passes {
+namespace {
+
+// Of dy, bytes: summing less than this runs beside other steps, where it costs nothing.
+constexpr int64_t kMinBytes = int64_t{20} << 20;
+
+bool is_large(const TensorType& dy) { return !dy.shape.is_constant() || dy.bytes() >= kMinBytes; }
+
+// dy^T x of two matrices.
+bool is_weight_gradient(const Graph& graph, const Node& node) {
+  if (node.op->name() != "matmul" || node.inputs.size() != 2) return false;
+  const auto product = from_attributes<ops::Matmul>(node.attributes);
+  return product.transpose_a && !product.transpose_b && graph.type(node.outputs[0]).shape.rank() == 2 &&
+         is_float(graph.type(node.outputs[0]).dtype) && is_large(graph.type(node.inputs[0]));
+}
+
+// The sum of dy's rows, of dy's dtype.
+bool is_bias_gradient(const Graph& graph, const Node& node) {
+  if (node.op->name() != "sum") return false;
+  const auto sum = from_attributes<ops::Sum>(node.attributes);
+  const TensorType& dy = graph.type(node.inputs[0]);
+  return dy.shape.rank() == 2 && normalize_axes(sum.axes, 2) == std::vector<int>{0} && !sum.keep_dims;
+}
+
+// The sum that can be made where the product stands: nobody reads it before.
+const Node* bias_gradient_of(const Graph& graph, const Uses& uses, const Node& product) {
+  for (NodeId id : uses.readers(product.inputs[0])) {
+    const Node& node = graph.node(id);
+    if (!is_bias_gradient(graph, node)) continue;
+    const auto& readers = uses.readers(node.outputs[0]);
+    const NodeId place = id_of(graph, product);
+    if (std::all_of(readers.begin(), readers.end(), [&](NodeId reader) { return place < reader; }))
+      return &node;
+  }
+  return nullptr;
+}
+
+bool can_run(const Graph& graph, const Target& target, const Node& product, const Node& sum) {
+  if (!target.can_run) return true;
+  const std::vector<TensorType> inputs = graph.input_types(product),
+                                outputs = {graph.type(product.outputs[0]), graph.type(sum.outputs[0])};
+  if (!inputs[0].shape.is_constant() || !inputs[1].shape.is_constant()) return true;
+  return !target.can_run({*find_op("linear_weight_grad"), {}, inputs, outputs});
+}
+
+// By product.
+std::map<const Node*, const Node*> find_pairs(const Graph& graph, const PassContext& context) {
+  std::map<const Node*, const Node*> pairs;
+  if (!context.target || !context.target->does_in_one_pass("linear_weight_grad")) return pairs;
+  const Uses uses(graph);
+  std::unordered_set<const Node*> taken;
+  for (const Node& node : graph.nodes()) {
+    if (!is_weight_gradient(graph, node) || uses.count(node.outputs[0]) == 0) continue;
+    const Node* sum = bias_gradient_of(graph, uses, node);
+    if (!sum || taken.contains(sum)) continue;
+    if (!can_run(graph, *context.target, node, *sum)) continue;
+    pairs[&node] = sum;
+    taken.insert(sum);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Graph fuse_bias_gradient(const Graph& graph, const PassContext& context) {
+  const auto pairs = find_pairs(graph, context);
+  std::map<const Node*, const Node*> products;  // by sum
+  for (const auto& [product, sum] : pairs) products[sum] = product;
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    if (products.contains(&node)) continue;
+    const auto pair = pairs.find(&node);
+    if (pair == pairs.end()) {
+      rewriter.copy(node);
+      continue;
+    }
+    rewriter.begin_nodes_from({&node, pair->second});
+    const std::vector<Value> gradients =
+        linear_weight_grad(rewriter.map(node.inputs[0]), rewriter.map(node.inputs[1]));
+    rewriter.end_nodes_from();
+    rewriter.replace(node, {gradients[0]});
+    rewriter.replace(*pair->second, {gradients[1]});
+  }
+  return rewriter.finish();
+}
+
+}  // namespace genesis::passes

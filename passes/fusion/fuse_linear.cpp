@@ -1,0 +1,82 @@
+#include "passes/fusion/fuse_linear.h"
+
+#include "passes/core/analysis.h"
+#include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
+
+namespace genesis::passes {
+namespace {
+
+// A product that linear computes: x [..., in] times the transpose of weight [out, in].
+bool is_linear_product(const Graph& graph, const Node& node) {
+  if (node.op->name() == "linear")
+    return node.inputs.size() == 2 &&
+           from_attributes<ops::Linear>(node.attributes).activation == Activation::kNone;
+  if (node.op->name() != "matmul" || node.inputs.size() > 2) return false;
+  const auto matmul = from_attributes<ops::Matmul>(node.attributes);
+  return !matmul.transpose_a && matmul.transpose_b && graph.type(node.inputs[1]).shape.rank() == 2;
+}
+
+// The node that makes x, when only this reader has it and it is such a product.
+const Node* sole_product(const Graph& graph, const Uses& uses, ValueId x) {
+  const Node* node = uses.single(x) ? producer(graph, x) : nullptr;
+  return node && is_linear_product(graph, *node) ? node : nullptr;
+}
+
+bool is_bias_of(const Graph& graph, const Node& product, ValueId bias) {
+  const TensorType& weight = graph.type(product.inputs[1]);
+  return graph.type(bias) == TensorType{weight.dtype, {weight.shape[0]}};
+}
+
+Replacement with_bias(Rewriter& rewriter, const Uses& uses, const Node& node) {
+  const Graph& graph = rewriter.old();
+  if (node.op->name() != "add") return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node* product = sole_product(graph, uses, node.inputs[i]);
+    const ValueId bias = node.inputs[1 - i];
+    if (!product || !is_bias_of(graph, *product, bias)) continue;
+    if (!(graph.type(node.outputs[0]) == graph.type(product->outputs[0]))) continue;
+    rewriter.from_nodes({product, &node});
+    return {{linear(rewriter.map(product->inputs[0]), rewriter.map(product->inputs[1]), rewriter.map(bias))}};
+  }
+  return std::nullopt;
+}
+
+std::optional<Activation> activation_of(const Node& node) {
+  if (node.op->name() == "relu") return Activation::kRelu;
+  if (node.op->name() == "silu") return Activation::kSilu;
+  if (node.op->name() != "gelu") return std::nullopt;
+  const bool exact = from_attributes<ops::Gelu>(node.attributes).approximate == GeluKind::kErf;
+  return exact ? Activation::kGelu : Activation::kGeluTanh;
+}
+
+Replacement with_activation(Rewriter& rewriter, const Uses& uses, const Node& node) {
+  const auto activation = activation_of(node);
+  if (!activation) return std::nullopt;
+  const Node* inner = sole_producer(rewriter.old(), uses, node.inputs[0], "linear");
+  if (!inner || !is_float(rewriter.old().type(node.outputs[0]).dtype)) return std::nullopt;
+  const auto layer = from_attributes<ops::Linear>(inner->attributes);
+  if (layer.activation != Activation::kNone || layer.has_addend) return std::nullopt;
+  rewriter.from_nodes({inner, &node});
+  const std::vector<Value> inputs = rewriter.map(inner->inputs);
+  return {{linear(inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : Value(), *activation)}};
+}
+
+}  // namespace
+
+Graph fuse_linear(const Graph& graph, const PassContext& context) {
+  const Uses uses(graph);
+  return rewrite(
+      graph, [&](Rewriter& rewriter, const Node& node) { return with_bias(rewriter, uses, node); },
+      context.target);
+}
+
+Graph fuse_activation(const Graph& graph, const PassContext& context) {
+  const Uses uses(graph);
+  return rewrite(
+      graph, [&](Rewriter& rewriter, const Node& node) { return with_activation(rewriter, uses, node); },
+      context.target);
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,66 @@
+#include "passes/fusion/fuse_linear_cross_entropy.h"
+
+#include "passes/core/analysis.h"
+#include "passes/core/rewriter.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/reshape.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr int64_t kMinClasses = 1024;  // below, the logits are no larger than other activations
+
+// The product that makes the logits: linear without bias and activation, or matmul by a transposed matrix.
+const Node* projection(const Graph& graph, const Uses& uses, ValueId logits) {
+  if (const Node* node = sole_producer(graph, uses, logits, "linear")) {
+    const bool plain = node->inputs.size() == 2 &&
+                       from_attributes<ops::Linear>(node->attributes).activation == Activation::kNone;
+    return plain ? node : nullptr;
+  }
+  const Node* node = sole_producer(graph, uses, logits, "matmul");
+  if (!node || node->inputs.size() > 2 || graph.type(node->inputs[1]).shape.rank() != 2) return nullptr;
+  const auto matmul = from_attributes<ops::Matmul>(node->attributes);
+  return !matmul.transpose_a && matmul.transpose_b ? node : nullptr;
+}
+
+bool is_fusible_loss(const Graph& graph, const Node& node) {
+  if (node.op->name() != "cross_entropy" || node.inputs.size() != 2) return false;
+  const auto loss = from_attributes<ops::CrossEntropy>(node.attributes);
+  return !loss.with_lse && loss.reduction != Reduction::kNone && is_integer(graph.type(node.inputs[1]).dtype);
+}
+
+bool has_many_classes(const Graph& graph, const Node& product) {
+  const auto classes = graph.type(product.inputs[1]).shape[0].constant();
+  return classes && *classes >= kMinClasses;
+}
+
+Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
+  const Graph& graph = rewriter.old();
+  if (!is_fusible_loss(graph, node)) return std::nullopt;
+  ValueId logits = node.inputs[0];
+  const Node* reshaped = sole_producer(graph, uses, logits, "reshape");
+  if (reshaped) logits = reshaped->inputs[0];
+  const Node* product = projection(graph, uses, logits);
+  if (!product || !has_many_classes(graph, *product)) return std::nullopt;
+  // A reshape of the logits is one of the rows of x, if it keeps the classes together.
+  Shape rows = graph.type(node.inputs[0]).shape;
+  if (!(rows[rows.rank() - 1] == graph.type(product->inputs[1]).shape[0])) return std::nullopt;
+  rows[rows.rank() - 1] = graph.type(product->inputs[1]).shape[1];
+  rewriter.from_nodes({product, &node});
+  const auto loss = from_attributes<ops::CrossEntropy>(node.attributes);
+  const CrossEntropyOptions options{loss.ignore_index, loss.label_smoothing, loss.reduction};
+  const Value x = reshape(rewriter.map(product->inputs[0]), rows);
+  return {{linear_cross_entropy(x, rewriter.map(product->inputs[1]), rewriter.map(node.inputs[1]), options)}};
+}
+
+}  // namespace
+
+Graph fuse_linear_cross_entropy(const Graph& graph, const PassContext& context) {
+  const Uses uses(graph);
+  return rewrite(
+      graph, [&](Rewriter& rewriter, const Node& node) { return fuse(rewriter, uses, node); },
+      context.target);
+}
+
+}  // namespace genesis::passes

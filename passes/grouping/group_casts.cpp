@@ -1,0 +1,144 @@
+#include "passes/grouping/group_casts.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/core/analysis.h"
+#include "passes/core/rewriter.h"
+#include "passes/memory/make_plan.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+// What one result of the group replaces.
+struct Member {
+  const Node* node;            // a cast, or a concatenation of casts
+  std::vector<ValueId> parts;  // states
+};
+
+struct Group {
+  DType dtype;  // made
+  std::vector<Member> members;
+  int64_t bytes = 0;
+};
+
+// A group that moves more takes no more: its start is hidden by then, and the next may run beside products
+// that do not read it.
+constexpr int64_t kEnough = 64 << 20;  // bytes, 20 us on a large GPU
+
+class Finder {
+ public:
+  explicit Finder(const Graph& graph) : graph_(graph), uses_(graph) {
+    // Of several casts of one state the later ones are there to save memory.
+    for (const Node& node : graph.nodes())
+      if (casts_state(node)) first_.emplace(std::pair(node.inputs[0], made(node)), &node);
+  }
+
+  // By first member, in the graph's order.
+  std::vector<Group> find() {
+    std::vector<Group> groups;
+    std::map<DType, size_t> open;  // the last group of each dtype
+    for (const Node& node : graph_.nodes())
+      if (is_joint(node)) absorb(node);
+    for (const Node& node : graph_.nodes()) {
+      if (!joints_.contains(&node) && (!is_first_cast(node) || absorbed_.contains(&node))) continue;
+      const auto at = open.find(made(node));
+      if (at == open.end() || groups[at->second].bytes > kEnough) {
+        open[made(node)] = groups.size();
+        groups.push_back({made(node), {}});
+      }
+      Group& group = groups[open[made(node)]];
+      group.members.push_back({&node, joints_.contains(&node) ? joints_[&node] : node.inputs});
+      for (const ValueId part : group.members.back().parts) group.bytes += graph_.type(part).bytes();
+      group.bytes += graph_.type(node.outputs[0]).bytes();
+    }
+    std::erase_if(groups, [](const Group& group) { return group.members.size() < 2; });
+    return groups;
+  }
+
+ private:
+  DType made(const Node& node) const { return graph_.type(node.outputs[0]).dtype; }
+
+  bool casts_state(const Node& node) const {
+    return node.op->name() == "cast" && uses_.count(node.outputs[0]) > 0 && is_low_precision(made(node)) &&
+           graph_.value(node.inputs[0]).kind == ValueKind::kState &&
+           is_float(graph_.type(node.inputs[0]).dtype);
+  }
+
+  bool is_first_cast(const Node& node) const {
+    return casts_state(node) && first_.at({node.inputs[0], made(node)}) == &node;
+  }
+
+  // concat(cast(a), cast(b)) along axis 0, of casts that nobody else reads.
+  bool is_joint(const Node& node) const {
+    if (node.op->name() != "concat" || uses_.count(node.outputs[0]) == 0) return false;
+    const auto axis = from_attributes<ops::Concat>(node.attributes).axis;
+    if (axis != 0 && axis + graph_.type(node.outputs[0]).shape.rank() != 0) return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      const Node* cast = sole_producer(graph_, uses_, input, "cast");
+      return cast && is_first_cast(*cast);
+    });
+  }
+
+  void absorb(const Node& joint) {
+    for (const ValueId input : joint.inputs) {
+      const Node* cast = producer(graph_, input);
+      absorbed_.insert(cast);
+      joints_[&joint].push_back(cast->inputs[0]);
+    }
+  }
+
+  const Graph& graph_;
+  const Uses uses_;
+  std::map<std::pair<ValueId, DType>, const Node*> first_;
+  std::map<const Node*, std::vector<ValueId>> joints_;  // the states each joins
+  std::set<const Node*> absorbed_;                      // casts that a joint alone reads
+};
+
+void emit_group(Rewriter& rewriter, const Group& group) {
+  ops::CastGroup op{group.dtype, {}};
+  std::vector<Value> inputs;
+  std::vector<const Node*> nodes;
+  for (const Member& member : group.members) {
+    for (const ValueId part : member.parts) inputs.push_back(rewriter.map(part));
+    op.parts.push_back(static_cast<int64_t>(member.parts.size()));
+    nodes.push_back(member.node);
+  }
+  rewriter.begin_nodes_from(nodes);
+  const std::vector<Value> values =
+      rewriter.graph().add_node(*find_op("cast_group"), to_attributes(op), inputs, "cast_group");
+  rewriter.end_nodes_from();
+  for (size_t i = 0; i < values.size(); ++i) rewriter.replace(*group.members[i].node, {values[i]});
+}
+
+// A group stands where its first member stood: states are there from the beginning.
+Graph with_groups(const Graph& graph) {
+  Finder finder(graph);
+  const std::vector<Group> groups = finder.find();
+  std::set<const Node*> gone;
+  for (const Group& group : groups)
+    for (const Member& member : group.members) gone.insert(member.node);
+  Rewriter rewriter(graph);
+  size_t next = 0;
+  for (const Node& node : graph.nodes()) {
+    if (next < groups.size() && groups[next].members.front().node == &node)
+      emit_group(rewriter, groups[next++]);
+    if (!gone.contains(&node)) rewriter.copy(node);
+  }
+  return groups.empty() ? rewriter.finish() : without_dead_nodes(rewriter.finish());
+}
+
+}  // namespace
+
+Graph group_casts(const Graph& graph, const PassContext& context) {
+  if (!context.target || !context.target->launches_are_dear()) return copy_graph(graph, graph.model());
+  Graph result = with_groups(graph);
+  const bool fits =
+      !context.memory_budget || make_plan(result, *context.target).arena_bytes <= *context.memory_budget;
+  return fits ? std::move(result) : copy_graph(graph, graph.model());
+}
+
+}  // namespace genesis::passes

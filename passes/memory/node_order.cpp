@@ -1,0 +1,194 @@
+#include "passes/memory/node_order.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace genesis::passes {
+namespace {
+
+size_t at(NodeId id) { return static_cast<size_t>(id.index); }
+size_t at(ValueId id) { return static_cast<size_t>(id.index); }
+
+// Bytes a value takes in the arena; views take none of their own.
+int64_t bytes_of(const Graph& graph, ValueId id) {
+  const ValueInfo& value = graph.value(id);
+  if (value.kind != ValueKind::kNode) return 0;
+  const Node& node = graph.node(value.producer);
+  if (node.op->view_offset && node.op->view_offset(node.attributes, graph.input_types(node))) return 0;
+  return value.type.bytes();
+}
+
+// A node that makes something out of nothing that the arena holds (constants, arange, a cast of a weight):
+// running it early only keeps its result alive longer.
+bool needs_no_arena(const Graph& graph, const Node& node) {
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return graph.value(id).kind != ValueKind::kNode; });
+}
+
+// Emits nodes in graph order, holding back the movable ones until somebody needs them.
+class LateOrder {
+ public:
+  explicit LateOrder(const Graph& graph) : graph_(graph), done_(graph.nodes().size(), false) {}
+
+  std::vector<NodeId> run() {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i)
+      if (!needs_no_arena(graph_, graph_.nodes()[i])) emit({static_cast<int32_t>(i)});
+    for (size_t i = 0; i < graph_.nodes().size(); ++i)
+      emit({static_cast<int32_t>(i)});  // those only outputs need
+    return std::move(order_);
+  }
+
+ private:
+  // Movable nodes have no inputs from nodes, so one level is all there is.
+  void emit(NodeId id) {
+    if (done_[at(id)]) return;
+    for (ValueId input : graph_.node(id).inputs)
+      if (graph_.value(input).kind == ValueKind::kNode && !done_[at(graph_.value(input).producer)])
+        emit_one(graph_.value(input).producer);
+    emit_one(id);
+  }
+  void emit_one(NodeId id) {
+    done_[at(id)] = true;
+    order_.push_back(id);
+  }
+
+  const Graph& graph_;
+  std::vector<bool> done_;
+  std::vector<NodeId> order_;
+};
+
+// List scheduling: of the nodes whose inputs are there, the one that lowers the live bytes most (or raises
+// them least).
+class GreedyOrder {
+ public:
+  GreedyOrder(const Graph& graph, uint32_t variation)
+      : graph_(graph),
+        variation_(variation),
+        readers_(graph.values().size()),
+        overwriters_(graph.nodes().size()),
+        waiting_(graph.nodes().size(), 0),
+        growth_(graph.nodes().size(), 0),
+        done_(graph.nodes().size(), false),
+        left_(graph.values().size(), 0) {
+    for (size_t i = 0; i < graph.values().size(); ++i)
+      bytes_.push_back(bytes_of(graph, {static_cast<int32_t>(i)}));
+    for (size_t i = 0; i < graph.nodes().size(); ++i)
+      for (ValueId input : distinct_inputs({static_cast<int32_t>(i)})) {
+        readers_[at(input)].push_back({static_cast<int32_t>(i)});
+        ++left_[at(input)];
+        if (graph.value(input).kind == ValueKind::kNode) ++waiting_[i];
+      }
+    for (const NamedValue& output : graph.outputs()) ++left_[at(output.value)];  // never freed
+    for (const StateUpdate& update : graph.updates()) ++left_[at(update.value)];
+    hold_updates_back();
+    for (size_t i = 0; i < graph.nodes().size(); ++i) growth_[i] = growth_at_first({static_cast<int32_t>(i)});
+  }
+
+  std::vector<NodeId> run() {
+    for (size_t i = 0; i < waiting_.size(); ++i)
+      if (waiting_[i] == 0) ready_.insert(key({static_cast<int32_t>(i)}));
+    std::vector<NodeId> order;
+    while (!ready_.empty()) {
+      const NodeId next{std::get<2>(*ready_.begin())};
+      ready_.erase(ready_.begin());
+      order.push_back(next);
+      finish(next);
+    }
+    return order;
+  }
+
+ private:
+  using Key = std::tuple<int64_t, uint32_t, int32_t>;  // growth of live bytes; a turn; then the graph's order
+
+  // A state can be updated in place once the last reader of its old value is done. Readers that stand behind
+  // the update may need it, and are not waited for.
+  void hold_updates_back() {
+    std::map<int32_t, ValueId> states;
+    for (size_t i = 0; i < graph_.values().size(); ++i)
+      if (graph_.values()[i].kind == ValueKind::kState)
+        states[graph_.values()[i].index] = {static_cast<int32_t>(i)};
+    for (const StateUpdate& update : graph_.updates()) {
+      const ValueInfo& value = graph_.value(update.value);
+      const auto state = states.find(update.state);
+      if (value.kind != ValueKind::kNode || state == states.end()) continue;
+      for (NodeId reader : readers_[static_cast<size_t>(state->second.index)]) {
+        if (reader >= value.producer) continue;
+        overwriters_[at(reader)].push_back(value.producer);
+        ++waiting_[at(value.producer)];
+      }
+    }
+  }
+
+  std::vector<ValueId> distinct_inputs(NodeId id) const {
+    std::vector<ValueId> inputs = graph_.node(id).inputs;
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    return inputs;
+  }
+
+  int64_t growth_at_first(NodeId id) const {
+    int64_t growth = 0;
+    for (ValueId output : graph_.node(id).outputs) growth += bytes_[at(output)];
+    for (ValueId input : distinct_inputs(id))
+      if (left_[at(input)] == 1) growth -= bytes_[at(input)];
+    return growth;
+  }
+
+  Key key(NodeId id) const { return {growth_[at(id)], turn(id), id.index}; }
+
+  // Which of equally good nodes comes first: the graph's order, or one of many others.
+  uint32_t turn(NodeId id) const {
+    return variation_ == 0 ? 0
+                           : (static_cast<uint32_t>(id.index) + 1) * 2654435761u * (2 * variation_ + 1) >> 16;
+  }
+
+  void finish(NodeId id) {
+    done_[at(id)] = true;
+    for (ValueId input : distinct_inputs(id)) release(input);
+    for (ValueId output : graph_.node(id).outputs)
+      for (NodeId reader : readers_[at(output)])
+        if (--waiting_[at(reader)] == 0) ready_.insert(key(reader));
+    for (NodeId update : overwriters_[at(id)])
+      if (--waiting_[at(update)] == 0) ready_.insert(key(update));
+  }
+
+  // One reader less: the last one left now frees it, so its key changes.
+  void release(ValueId value) {
+    if (--left_[at(value)] != 1 || bytes_[at(value)] == 0) return;
+    const auto& readers = readers_[at(value)];
+    const auto last = std::find_if(readers.begin(), readers.end(), [&](NodeId id) { return !done_[at(id)]; });
+    if (last == readers.end()) return;  // an output or an update
+    const bool is_ready = ready_.erase(key(*last)) > 0;
+    growth_[at(*last)] -= bytes_[at(value)];
+    if (is_ready) ready_.insert(key(*last));
+  }
+
+  const Graph& graph_;
+  const uint32_t variation_;
+  std::vector<std::vector<NodeId>> readers_;      // by value
+  std::vector<std::vector<NodeId>> overwriters_;  // by node: updates that wait for it
+  std::vector<int> waiting_;     // by node: inputs not made yet, and readers of the state it updates
+  std::vector<int64_t> growth_;  // by node: of the live bytes, if it ran next
+  std::vector<bool> done_;       // by node
+  std::vector<int64_t> bytes_;   // by value
+  std::vector<int> left_;        // by value: readers that have not run
+  std::set<Key> ready_;
+};
+
+}  // namespace
+
+std::vector<NodeId> graph_order(const Graph& graph) {
+  std::vector<NodeId> order;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) order.push_back({static_cast<int32_t>(i)});
+  return order;
+}
+
+std::vector<NodeId> late_order(const Graph& graph) { return LateOrder(graph).run(); }
+
+std::vector<NodeId> greedy_order(const Graph& graph, uint32_t variation) {
+  return GreedyOrder(graph, variation).run();
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,61 @@
+// Packing under a ceiling by insertion with ejection: a block without a place goes where the blocks in its
+// way weigh least, those lose their place, and whoever had to push gains weight. After the guided ejection
+// search of Nagata and Braysy for vehicle routing. Strong where a few percent of slack are left; used by
+// offset_search.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "passes/memory/offsets/offset_problem.h"
+#include "passes/memory/offsets/search_tools.h"
+
+namespace genesis::passes {
+
+class EjectionSearch {
+ public:
+  EjectionSearch(const Problem& problem, const ConflictGraph& conflicts, uint64_t seed);
+
+  // Starts from the offsets of `start`; what sticks out of the ceiling loses its place.
+  void aim(const Solution& start, int64_t ceiling, WorkMeter& meter);
+  int64_t ceiling() const { return ceiling_; }
+
+  // Goes on until every block has a place under the ceiling (true) or the work is used up.
+  bool run(WorkMeter& meter);
+  const std::vector<int64_t>& offsets() const { return offsets_; }
+
+ private:
+  // Blocks in the order in which they settle. Kept between calls, because settling again finds it nearly
+  // sorted.
+  struct Ranked {
+    int64_t depth;
+    int32_t block;
+  };
+  struct Edge {
+    int64_t at;
+    int64_t weight;
+  };
+
+  bool insert_one(WorkMeter& meter);
+  int64_t cheapest_offset(int32_t block, int64_t& cost);
+  void collect_edges(int32_t block);
+  void eject_in_the_way_of(int32_t block);
+  void measure_depths(bool downwards);
+  void settle(bool downwards);
+  int64_t end(int32_t block) const { return offsets_[block] + problem_.blocks[block].size; }
+
+  const Problem& problem_;
+  const ConflictGraph& conflicts_;
+  SearchRandom random_;
+  int64_t ceiling_ = 0, steps_ = 0, steps_to_settle_ = 1;
+  std::vector<int64_t> base_, times_pushed_;  // the weight of a block is their product
+  std::vector<int64_t> offsets_;
+  std::vector<char> placed_;
+  std::vector<int32_t> waiting_;  // blocks without a place
+  // Scratch of one insertion: offsets from which on a block would be in the way, and no longer.
+  std::vector<Edge> enters_, leaves_;
+  std::vector<Ranked> falling_, rising_;
+  std::vector<int64_t> skyline_;
+};
+
+}  // namespace genesis::passes

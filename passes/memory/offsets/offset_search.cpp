@@ -1,0 +1,128 @@
+// See the header. A list of packings by peaks first, which costs little; then two kinds of lanes, because
+// what one finds hard the other often finds easy: ejection where there is slack, valleys where the packing
+// must be perfect.
+#include "passes/memory/offsets/offset_search.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "passes/memory/offsets/ejection_search.h"
+#include "passes/memory/offsets/peak_packing.h"
+#include "passes/memory/offsets/search_tools.h"
+#include "passes/memory/offsets/valley_search.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr int kLanes = 4;
+constexpr int64_t kPeakShare = 4;  // packing by peaks may take one part in so many of the budget
+constexpr int64_t kFirstRound = 10'000'000, kLongestRound = 400'000'000;  // units of work per lane
+
+// `share` of the way from the target up to just below the best known height.
+int64_t ceiling_at(int64_t target, int64_t height, double share) {
+  return target + static_cast<int64_t>(static_cast<double>(height - 1 - target) * share);
+}
+
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  // Lowers `best` until the work of this round is used up or the target is met.
+  virtual void run(int64_t target, WorkMeter& meter, Solution& best) = 0;
+};
+
+class EjectionLane : public Lane {
+ public:
+  EjectionLane(const Problem& problem, const ConflictGraph& conflicts, uint64_t seed)
+      : problem_(problem), search_(problem, conflicts, seed) {}
+
+  void run(int64_t target, WorkMeter& meter, Solution& best) override {
+    while (best.height > target) {
+      const int64_t ceiling = ceiling_at(target, best.height, 0.97);
+      if (ceiling != search_.ceiling()) search_.aim(best, ceiling, meter);
+      if (!search_.run(meter)) return;
+      const int64_t height = height_of(problem_, search_.offsets());
+      if (height >= best.height) return;  // nothing gained, and the meter does not run between gains
+      best = {search_.offsets(), height};
+    }
+  }
+
+ private:
+  const Problem& problem_;
+  EjectionSearch search_;
+};
+
+// Short descents, aimed in turn at the target itself and at heights that are easier to reach; longer ones
+// later.
+class ValleyLane : public Lane {
+ public:
+  ValleyLane(const Problem& problem, uint64_t seed) : problem_(problem), search_(problem, seed) {}
+
+  void run(int64_t target, WorkMeter& meter, Solution& best) override {
+    constexpr std::array<double, 4> kShares = {0.0, 0.25, 0.5, 0.9};
+    while (best.height > target && meter.left() > 0) {
+      const int64_t ceiling = ceiling_at(target, best.height, kShares[descents_ % kShares.size()]);
+      if (search_.solve(ceiling, node_limit_, meter))
+        best = {search_.offsets(), height_of(problem_, search_.offsets())};
+      if (++descents_ % 48 == 0 && node_limit_ < 1'000'000) node_limit_ *= 2;
+    }
+  }
+
+ private:
+  const Problem& problem_;
+  ValleySearch search_;
+  int64_t node_limit_ = 2000;
+  size_t descents_ = 0;
+};
+
+// Runs all lanes for one round, each from the same best solution; the lowest result of the lowest lane wins.
+// A lane that meets the target stops the lanes behind it only, which could not have won anyway.
+void run_round(std::span<const std::unique_ptr<Lane>> lanes, int64_t target, int64_t work,
+               WorkMeter::Deadline deadline, Solution& best) {
+  std::atomic<int> winner{static_cast<int>(lanes.size())};
+  std::vector<Solution> results(lanes.size(), best);
+  const auto run_lane = [&](int lane) {
+    WorkMeter meter(work, deadline, winner, lane);
+    lanes[lane]->run(target, meter, results[lane]);
+    if (results[lane].height > target) return;
+    for (int other = winner; lane < other && !winner.compare_exchange_weak(other, lane);) {
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int lane = 1; lane < static_cast<int>(lanes.size()); ++lane) threads.emplace_back(run_lane, lane);
+  run_lane(0);
+  threads.clear();  // joins
+  for (Solution& result : results)
+    if (result.height < best.height) best = std::move(result);
+}
+
+}  // namespace
+
+int64_t improve_by_search(const Problem& problem, int64_t target, const SearchLimits& limits,
+                          Solution& best) {
+  int64_t for_peaks = limits.budget / kPeakShare;
+  int64_t used = for_peaks;
+  if (auto packed = pack_by_peaks(problem, target, for_peaks)) best = std::move(*packed);
+  used -= for_peaks;
+  if (best.height <= target) return used;
+  const ConflictGraph conflicts(problem);
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (uint64_t lane = 0; lane < kLanes; lane += 2) {
+    lanes.push_back(std::make_unique<ValleyLane>(problem, lane));
+    lanes.push_back(std::make_unique<EjectionLane>(problem, conflicts, lane));
+  }
+  for (int64_t round = kFirstRound; best.height > target && used < limits.budget;
+       round = std::min(round * 2, kLongestRound)) {
+    if (std::chrono::steady_clock::now() > limits.deadline) break;
+    const int64_t work = std::min(round, (limits.budget - used) / kLanes + 1);
+    run_round(lanes, target, work, limits.deadline, best);
+    used += work * kLanes;
+  }
+  return used;
+}
+
+}  // namespace genesis::passes

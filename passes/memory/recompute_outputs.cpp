@@ -1,0 +1,149 @@
+#include "passes/memory/recompute_outputs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/core/analysis.h"
+#include "passes/core/rewriter.h"
+
+namespace genesis::passes {
+namespace {
+
+// A gradient that makes `output` again, and who then reads it from there.
+struct Again {
+  NodeId gradient;
+  const Node* forward;
+  ValueId output;
+  std::vector<NodeId> readers;
+};
+
+bool is_set(const Node& node, std::string_view attribute) {
+  const AttrValue* value = node.attributes.find(attribute);
+  return value && std::get<bool>(*value);
+}
+
+// The op whose output a gradient can make; empty for other nodes.
+std::string_view forward_op(const Node& node) {
+  const std::string_view op = node.op->name();
+  return op == "swiglu_grad"       ? "swiglu"
+         : op == "rms_norm_grad"   ? "rms_norm"
+         : op == "layer_norm_grad" ? "layer_norm"
+                                   : "";
+}
+
+bool is_gradient(const Node& node) { return !forward_op(node).empty() && !is_set(node, "with_output"); }
+
+// What of the forward node's inputs its gradient reads: all but dy, or of a norm x and weight.
+std::vector<ValueId> forward_inputs(const Node& gradient) {
+  std::vector<ValueId> inputs = gradient.inputs;
+  if (gradient.op->name() == "swiglu_grad")
+    inputs.pop_back();
+  else
+    inputs = {gradient.inputs[0]};
+  if (is_set(gradient, "has_weight")) inputs.push_back(gradient.inputs[2]);
+  return inputs;
+}
+
+// Norms over the same axes with the same eps.
+bool is_alike(const Node& forward, const Node& gradient) {
+  for (const char* name : {"eps", "num_axes", "has_weight"}) {
+    const AttrValue *a = forward.attributes.find(name), *b = gradient.attributes.find(name);
+    if (a && b ? *a != *b : a != b) return false;
+  }
+  return true;
+}
+
+// The node that `gradient` differentiates.
+const Node* forward_of(const Graph& graph, const Uses& uses, const Node& gradient) {
+  const std::vector<ValueId> inputs = forward_inputs(gradient);
+  for (NodeId id : uses.readers(inputs[0])) {
+    const Node& node = graph.node(id);
+    const bool same_inputs =
+        node.inputs.size() >= inputs.size() && std::equal(inputs.begin(), inputs.end(), node.inputs.begin());
+    if (node.op->name() == forward_op(gradient) && same_inputs && is_alike(node, gradient)) return &node;
+  }
+  return nullptr;
+}
+
+// Outputs and updates.
+std::set<ValueId> kept_values(const Graph& graph) {
+  std::set<ValueId> kept;
+  for (const NamedValue& output : graph.outputs()) kept.insert(output.value);
+  for (const StateUpdate& update : graph.updates()) kept.insert(update.value);
+  return kept;
+}
+
+std::vector<Again> find(const Graph& graph, const Uses& uses) {
+  const std::vector<bool> live = live_nodes(graph);
+  std::vector<NodeId> gradients;
+  for (size_t i = 0; i < live.size(); ++i)
+    if (live[i] && is_gradient(graph.nodes()[i])) gradients.push_back({static_cast<int32_t>(i)});
+  const std::vector<bool> needed = needed_by(graph, gradients);
+  const std::set<ValueId> kept = kept_values(graph);
+  std::vector<Again> found;
+  std::set<ValueId> taken;
+  for (NodeId id : gradients) {
+    const Node* forward = forward_of(graph, uses, graph.node(id));
+    if (!forward || kept.contains(forward->outputs[0])) continue;
+    Again again{id, forward, forward->outputs[0], {}};
+    // What no gradient needs may wait for one: no two of them can wait for each other.
+    for (NodeId reader : uses.readers(again.output))
+      if (!needed[static_cast<size_t>(reader.index)]) again.readers.push_back(reader);
+    if (!again.readers.empty() && taken.insert(again.output).second) found.push_back(std::move(again));
+  }
+  return found;
+}
+
+// The nodes as they stand, but for readers that have to wait for a gradient behind them.
+std::vector<NodeId> order_of(const Graph& graph, const std::vector<Again>& all) {
+  std::vector<NodeId> nodes;
+  std::vector<Precedence> precedences;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    nodes.push_back({static_cast<int32_t>(i)});
+    for (ValueId input : graph.nodes()[i].inputs)
+      if (const NodeId maker = graph.value(input).producer; maker.index >= 0)
+        precedences.emplace_back(maker, nodes.back());
+  }
+  for (const Again& again : all)
+    for (NodeId reader : again.readers) precedences.emplace_back(again.gradient, reader);
+  return in_order(nodes, precedences);
+}
+
+// The gradient with what makes the output of `forward` again.
+Value emit(Rewriter& rewriter, const Node& gradient, const Node& forward) {
+  std::vector<Value> inputs = rewriter.map(gradient.inputs);
+  Attributes attributes = gradient.attributes;
+  attributes.set("with_output", true);
+  if (is_set(forward, "has_bias")) {
+    const bool weight = is_set(gradient, "has_weight");
+    attributes.set("has_bias", true);
+    inputs.insert(inputs.begin() + (weight ? 3 : 2), rewriter.map(forward.inputs[weight ? 2 : 1]));
+  }
+  rewriter.begin_nodes_from({&gradient});
+  const std::vector<Value> outputs =
+      rewriter.graph().add_node(*gradient.op, attributes, inputs, gradient.name);
+  rewriter.end_nodes_from();
+  rewriter.replace(gradient, outputs);
+  return outputs.back();
+}
+
+}  // namespace
+
+Graph recompute_outputs(const Graph& graph, const PassContext&) {
+  const Uses uses(graph);
+  const std::vector<Again> all = find(graph, uses);
+  std::map<NodeId, const Again*> made;  // by gradient
+  for (const Again& again : all) made[again.gradient] = &again;
+  Rewriter rewriter(graph);
+  for (NodeId id : order_of(graph, all)) {
+    const auto at = made.find(id);
+    if (at == made.end())
+      rewriter.copy(graph.node(id));
+    else
+      rewriter.replace(at->second->output, emit(rewriter, graph.node(id), *at->second->forward));
+  }
+  return rewriter.finish();
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,137 @@
+// The working copy that rematerialisation searches in: the order of a graph's nodes in which some stand
+// again, right before a later reader, and how many bytes are alive at each place. Counts as make_plan does:
+// views take no memory, results may overwrite inputs that die, updates are written into their state. Used by
+// remat.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "schema/graph/graph.h"
+#include "schema/graph/target.h"
+
+namespace genesis::passes {
+
+class RematSchedule {
+ public:
+  // Numbers of values and buffers here; the first ones are those of the graph.
+  using Id = int32_t;
+
+  struct Item {
+    NodeId node;
+    int32_t first = 0;  // of its values: the inputs, and the outputs behind them
+    int32_t inputs = 0, outputs = 0;
+    bool again = false;  // a node that stands elsewhere too
+  };
+
+  // Items with their values in one list: a schedule is copied for every move that is tried.
+  class Items {
+   public:
+    const std::vector<Item>& list() const { return list_; }
+    size_t size() const { return list_.size(); }
+    const Item& operator[](size_t i) const { return list_[i]; }
+    std::span<const Id> inputs(const Item& item) const { return {&values_[at(item)], count(item.inputs)}; }
+    std::span<const Id> outputs(const Item& item) const {
+      return {&values_[at(item)] + item.inputs, count(item.outputs)};
+    }
+    std::span<Id> inputs(const Item& item) { return {&values_[at(item)], count(item.inputs)}; }
+
+    void add(NodeId node, const std::vector<Id>& inputs, const std::vector<Id>& outputs, bool again = false);
+    void insert(int place, const Items& items);
+    void erase(int place) { list_.erase(list_.begin() + place); }
+
+   private:
+    static size_t count(int32_t n) { return static_cast<size_t>(n); }
+    static size_t at(const Item& item) { return static_cast<size_t>(item.first); }
+
+    std::vector<Item> list_;
+    std::vector<Id> values_ = {0};  // never empty, so that an item without values has a place, too
+  };
+
+  // Bytes alive at each item, scratch included, and where a buffer is alive.
+  struct Liveness {
+    std::vector<int64_t> live;     // by item, and after the last
+    std::vector<int> first, last;  // by buffer: the items that make it and read it last; -1: nobody
+    std::vector<int> made_at;      // by value: the item that makes it; -1: none
+    int64_t peak = 0;
+    int at = 0;  // the first item with `peak` bytes
+    int items_at_peak = 0;
+  };
+
+  // Drops a buffer after its last reader before an item, and makes it again from there.
+  struct Move {
+    Id buffer = -1;
+    int from = 0;                            // the item before which the new nodes stand
+    Items items;                             // in order
+    std::vector<ValueId> originals;          // of the values the new items make
+    std::vector<std::pair<Id, Id>> renamed;  // what readers from there on read instead
+    double cost = 0;
+    int64_t saved = 0;  // at the peak
+    double worth() const { return static_cast<double>(saved) / cost; }
+  };
+
+  RematSchedule(const Graph& graph, const std::vector<NodeId>& order, const Target& target);
+
+  const Items& items() const { return items_; }
+  ValueId original(Id value) const { return values_[static_cast<size_t>(value)].original; }
+
+  Liveness liveness() const;
+  // What could be done about the peak, most bytes saved per cost first.
+  std::vector<Move> moves(const Liveness& liveness) const;
+  void apply(const Move& move);
+  // Lets the readers of a repeated item read the results made last before it, and drops the item.
+  void drop(int item);
+  double cost_at(int item) const {
+    return nodes_->cost[static_cast<size_t>(items_[static_cast<size_t>(item)].node.index)];
+  }
+  double recomputed_cost() const;
+
+ private:
+  struct Val {
+    ValueId original;
+    Id buffer = -1;
+    Id next =
+        -1;  // that holds the same value of the graph, in the order they were made; that value is the first
+  };
+  struct Buffer {
+    int64_t bytes = 0;
+    bool table = false;   // an input, a state or a constant: always there, in memory of its own
+    bool pinned = false;  // an output or an update: alive to the end
+  };
+  class MoveMaker;
+
+  void add_table_values();
+  void add_item(NodeId node);
+  int64_t bytes_of(const Node& node, size_t output) const;
+  Id new_value(ValueId original, Id buffer);
+  Id new_buffer(int64_t bytes, bool table = false);
+  bool is_view(NodeId node) const { return nodes_->is_view[static_cast<size_t>(node.index)]; }
+  Id buffer_of(Id value) const { return values_[static_cast<size_t>(value)].buffer; }
+  const Buffer& buffer(Id id) const { return buffers_[static_cast<size_t>(id)]; }
+  // `taken_at`, by buffer: the last item that gave it on or took one over.
+  int64_t reused_bytes(int item, const Liveness& liveness, std::vector<int>& taken_at) const;
+  void renew_views(size_t from);
+
+  // What does not change while a schedule does, by node.
+  struct Nodes {
+    const Graph& graph;
+    int64_t alignment;
+    std::vector<bool> is_view;
+    std::vector<double> cost;
+    std::vector<int64_t> scratch;
+    std::vector<std::vector<InPlace>> in_place;
+    std::multimap<ValueId, int32_t> updates;  // the states that take a value
+  };
+  static std::shared_ptr<const Nodes> facts_of(const Graph& graph, const Target& target);
+  const Graph& graph() const { return nodes_->graph; }
+
+  std::shared_ptr<const Nodes> nodes_;
+  Items items_;
+  std::vector<Val> values_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace genesis::passes

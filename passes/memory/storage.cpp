@@ -1,0 +1,224 @@
+#include "passes/memory/storage.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+namespace genesis::passes {
+namespace {
+
+class Assigner {
+ public:
+  Assigner(const Graph& graph, const std::vector<NodeId>& order, bool in_place)
+      : graph_(graph),
+        order_(order),
+        in_place_(in_place),
+        last_read_(graph.values().size(), -1),
+        target_state_(graph.values().size(), -1) {
+    storage_.locations.resize(graph.values().size());
+    for (const StateUpdate& update : graph.updates()) updates_.emplace(update.value, update.state);
+    find_last_reads();
+    find_update_targets();
+  }
+
+  Storage run() {
+    for (size_t i = 0; i < graph_.values().size(); ++i) place_table_value({static_cast<int32_t>(i)});
+    for (size_t step = 0; step < order_.size(); ++step)
+      place_outputs(graph_.node(order_[step]), static_cast<int>(step));
+    return std::move(storage_);
+  }
+
+ private:
+  int end() const { return static_cast<int>(order_.size()); }
+  int& last_read(ValueId id) { return last_read_[static_cast<size_t>(id.index)]; }
+  Location& location(ValueId id) { return storage_.locations[static_cast<size_t>(id.index)]; }
+  Root& root_of(ValueId id) { return storage_.roots[static_cast<size_t>(location(id).root)]; }
+  int& read_until(int32_t root) { return read_until_[static_cast<size_t>(root)]; }
+
+  void find_last_reads() {
+    for (size_t step = 0; step < order_.size(); ++step)
+      for (ValueId input : graph_.node(order_[step]).inputs) last_read(input) = static_cast<int>(step);
+    for (const NamedValue& output : graph_.outputs()) last_read(output.value) = end();
+    for (const StateUpdate& update : graph_.updates()) last_read(update.value) = end();
+  }
+
+  // The state whose memory a value may take: walks from each update back through in-place pairs and views.
+  void find_update_targets() {
+    for (const StateUpdate& update : graph_.updates()) {
+      std::optional<ValueId> at = update.value;
+      while (at && target_state_[static_cast<size_t>(at->index)] < 0) {
+        target_state_[static_cast<size_t>(at->index)] = update.state;
+        at = in_place_source(*at);
+      }
+    }
+  }
+
+  // The first input that `value` may be written over, as far as its op and the types say.
+  std::optional<ValueId> in_place_source(ValueId value) {
+    const ValueInfo& info = graph_.value(value);
+    if (info.kind != ValueKind::kNode) return std::nullopt;
+    const Node& node = graph_.node(info.producer);
+    for (ValueId input : in_place_candidates(node, info.index))
+      if (graph_.type(input).bytes() == info.type.bytes()) return input;
+    return std::nullopt;
+  }
+
+  // What the node that is placed now does with a root. A grouped update has thousands of inputs and outputs,
+  // so no question about one of them may go through all.
+  struct Touched {
+    int step = -1;  // of that node; the rest is of another one where this is
+    ValueId input;  // the first that lives here
+    int reads = 0;
+    bool by_others = false;   // inputs other than that one
+    bool by_outputs = false;  // placed so far
+  };
+
+  Touched& touch(int32_t root, int step) {
+    Touched& touched = touched_[static_cast<size_t>(root)];
+    if (touched.step != step) touched = {.step = step};
+    return touched;
+  }
+
+  void touch_inputs(const Node& node, int step) {
+    for (ValueId input : node.inputs) {
+      Touched& touched = touch(location(input).root, step);
+      if (touched.reads++ == 0) touched.input = input;
+      touched.by_others = touched.by_others || touched.input != input;
+    }
+  }
+
+  // Outputs of a node are asked about one after the other; a grouped update has a thousand of them.
+  const std::vector<ValueId>& in_place_candidates(const Node& node, int output) {
+    if (candidates_of_ != &node) {
+      candidates_of_ = &node;
+      std::vector<TensorType> outputs;
+      for (ValueId id : node.outputs) outputs.push_back(graph_.type(id));
+      candidates_.assign(node.outputs.size(), {});
+      for (const InPlace& pair : in_place_pairs(*node.op, node.attributes, graph_.input_types(node), outputs))
+        candidates_[static_cast<size_t>(pair.output)].push_back(node.inputs[static_cast<size_t>(pair.input)]);
+    }
+    return candidates_[static_cast<size_t>(output)];
+  }
+
+  int32_t new_root(Root root) {
+    storage_.roots.push_back(root);
+    read_until_.push_back(-1);
+    touched_.emplace_back();
+    return static_cast<int32_t>(storage_.roots.size()) - 1;
+  }
+
+  void settle(ValueId id, int32_t root, int64_t offset) {
+    location(id) = {root, offset};
+    read_until(root) = std::max(read_until(root), last_read(id));
+    Root& home = storage_.roots[static_cast<size_t>(root)];
+    home.last = std::max(home.last, last_read(id));
+  }
+
+  void place_table_value(ValueId id) {
+    const ValueInfo& info = graph_.value(id);
+    if (info.kind == ValueKind::kNode) return;
+    const Space space = info.kind == ValueKind::kInput   ? Space::kInput
+                        : info.kind == ValueKind::kState ? Space::kState
+                                                         : Space::kConstant;
+    const int32_t root =
+        new_root({.space = space, .index = info.index, .bytes = info.type.bytes(), .value = id});
+    if (space == Space::kState) state_roots_.emplace(info.index, root);
+    settle(id, root, 0);
+  }
+
+  void place_outputs(const Node& node, int step) {
+    touch_inputs(node, step);
+    for (const ValueId id : node.outputs) {
+      place_output(node, id, step);
+      touch(location(id).root, step).by_outputs = true;
+    }
+  }
+
+  void place_output(const Node& node, ValueId id, int step) {
+    if (try_view(node, id, step) || try_in_place(node, id, step) || try_state(id, step)) return;
+    const int32_t root =
+        new_root({.bytes = graph_.type(id).bytes(), .first = step, .last = step, .value = id});
+    settle(id, root, 0);
+  }
+
+  bool try_view(const Node& node, ValueId id, int) {
+    if (graph_.value(id).index != 0 || node.op->view_offset == nullptr) return false;
+    const auto offset = node.op->view_offset(node.attributes, graph_.input_types(node));
+    if (!offset) return false;
+    const Location source = location(node.inputs[0]);
+    settle(id, source.root, source.offset + *offset);
+    return true;
+  }
+
+  bool try_in_place(const Node& node, ValueId id, int step) {
+    if (!in_place_) return false;
+    for (ValueId input : in_place_candidates(node, graph_.value(id).index)) {
+      if (!may_overwrite(node, id, input, step)) continue;
+      const Location source = location(input);
+      // What stood here is dead: from now on only the new value lives in this root.
+      read_until(source.root) = -1;
+      settle(id, source.root, source.offset);
+      return true;
+    }
+    return false;
+  }
+
+  bool may_overwrite(const Node& node, ValueId id, ValueId input, int step) {
+    const Root& root = root_of(input);
+    if (graph_.type(input).bytes() != graph_.type(id).bytes() || root.bytes != graph_.type(id).bytes())
+      return false;
+    if (root.space == Space::kState && target_state_[static_cast<size_t>(id.index)] != root.index)
+      return false;
+    if (root.space == Space::kInput || root.space == Space::kConstant) return false;
+    const int32_t home = location(input).root;
+    // Nobody may read any alias of the old bytes later, and this node only through this very input (an
+    // elementwise op reads each element before it writes it, so it may name the input twice).
+    if (read_until(home) > step) return false;
+    const Touched& touched = touched_[static_cast<size_t>(home)];
+    if (touched.by_others || touched.by_outputs) return false;
+    return node.op->info.elementwise || touched.reads == 1;
+  }
+
+  // The new value of a state, written straight into the state once nobody reads the old value any more.
+  bool try_state(ValueId id, int step) {
+    const int32_t state = target_state_[static_cast<size_t>(id.index)];
+    if (!in_place_ || state < 0 || !is_update(id, state)) return false;
+    const int32_t root = state_root(state, id);
+    if (read_until(root) >= step) return false;
+    read_until(root) = -1;
+    settle(id, root, 0);
+    return true;
+  }
+
+  bool is_update(ValueId id, int32_t state) const { return updates_.contains({id, state}); }
+
+  int32_t state_root(int32_t state, ValueId id) {
+    const auto known = state_roots_.find(state);
+    if (known != state_roots_.end()) return known->second;
+    const int32_t root =
+        new_root({.space = Space::kState, .index = state, .bytes = graph_.type(id).bytes(), .value = id});
+    return state_roots_.emplace(state, root).first->second;
+  }
+
+  const Graph& graph_;
+  const std::vector<NodeId>& order_;
+  const bool in_place_;
+  Storage storage_;
+  std::vector<Touched> touched_;  // by root
+  std::vector<int> read_until_;   // by root: last step that reads a value that lives in it now, -1: none
+  std::unordered_map<int32_t, int32_t> state_roots_;
+  std::set<std::pair<ValueId, int32_t>> updates_;  // of states
+  std::vector<int> last_read_;                     // by value: last step that reads it, -1: none
+  std::vector<int32_t> target_state_;              // by value: state whose memory it may take, -1: none
+  const Node* candidates_of_ = nullptr;
+  std::vector<std::vector<ValueId>> candidates_;  // of that node, by output
+};
+
+}  // namespace
+
+Storage assign_storage(const Graph& graph, const std::vector<NodeId>& order, bool in_place) {
+  return Assigner(graph, order, in_place).run();
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,171 @@
+#include "passes/precision/weight_split.h"
+
+#include <algorithm>
+#include <set>
+
+#include "passes/core/analysis.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+// Every member begins at a multiple of 16 bytes of either half.
+constexpr int64_t kElementsApart = 8;
+
+bool may_be_split(const State& state) {
+  return state.role == StateRole::kParameter && state.trainable && state.type.dtype == DType::f32 &&
+         state.type.shape.rank() > 0 && state.type.numel() > 0 && state.type.numel() % kElementsApart == 0;
+}
+
+// The adam_update that alone makes the state's new value out of its old one, and whose results nobody else
+// reads.
+const Node* sole_update(const Graph& graph, const Uses& uses, const StateUpdate& update) {
+  const Node* node = producer(graph, update.value, "adam_update");
+  if (node == nullptr || state_of(graph, node->inputs[0]) != update.state) return nullptr;
+  if (std::count(node->inputs.begin(), node->inputs.end(), node->inputs[0]) > 1) return nullptr;
+  for (ValueId output : node->outputs)
+    if (uses.count(output) > 1 || !uses.readers(output).empty()) return nullptr;
+  return node;
+}
+
+class Finder {
+ public:
+  explicit Finder(const Model& model) : model_(model) {
+    for (const auto& entry : model.entries()) {
+      const Uses uses(*entry);
+      updates_.push_back(adam_updates(*entry));
+      for (const auto& [state, update] : updates_.back()) {
+        wanted_.insert(state);
+        if (update == nullptr || !reads_bf16(*entry, uses, *update)) refused_.insert(state);
+      }
+    }
+    for (int32_t state : refused_) wanted_.erase(state);
+  }
+
+  WeightSplit find() {
+    for (size_t i = 0; i < updates_.size(); ++i)
+      if (!updates_[i].empty()) find_joints(*model_.entries()[i]);
+    for (int32_t state : wanted_)
+      if (!grouped_.contains(state)) groups_.push_back({.members = {state}});
+    std::sort(groups_.begin(), groups_.end(),
+              [](const SplitGroup& a, const SplitGroup& b) { return a.members < b.members; });
+    auto next = static_cast<int32_t>(model_.states().size());
+    for (SplitGroup& group : groups_) group.upper = next++, group.lower = next++;
+    return {std::move(groups_)};
+  }
+
+ private:
+  // Whether all that reads the parameter of `update`, which something does, are casts.
+  static bool reads_bf16(const Graph& graph, const Uses& uses, const Node& update) {
+    const std::vector<NodeId>& readers = uses.readers(update.inputs[0]);
+    return readers.size() > 1 && uses.count(update.inputs[0]) == static_cast<int>(readers.size()) &&
+           std::all_of(readers.begin(), readers.end(), [&](NodeId id) {
+             return &graph.node(id) == &update || casts_to_bf16(graph, graph.node(id));
+           });
+  }
+
+  // concat(cast(a), cast(b), ...) along the first axis.
+  void find_joints(const Graph& graph) {
+    const Uses uses(graph);
+    for (const Node& node : graph.nodes()) {
+      const SplitGroup group{.members = joined_states(graph, node)};
+      if (group.members.empty() || uses.count(node.outputs[0]) == 0) continue;
+      if (!may_be_group(group)) continue;
+      grouped_.insert(group.members.begin(), group.members.end());
+      groups_.push_back(group);
+    }
+  }
+
+  bool may_be_group(const SplitGroup& group) const {
+    const std::set<int32_t> distinct(group.members.begin(), group.members.end());
+    if (distinct.size() != group.members.size()) return false;
+    const auto is_free = [&](int32_t state) { return wanted_.contains(state) && !grouped_.contains(state); };
+    return std::all_of(distinct.begin(), distinct.end(), is_free) &&
+           std::all_of(updates_.begin(), updates_.end(),
+                       [&](const auto& updates) { return update_as_one(updates, group); });
+  }
+
+  static bool update_as_one(const std::map<int32_t, const Node*>& updates, const SplitGroup& group) {
+    const auto first = updates.find(group.members[0]);
+    return std::all_of(group.members.begin(), group.members.end(), [&](int32_t state) {
+      const auto other = updates.find(state);
+      if (first == updates.end() || other == updates.end()) return first == other;
+      return SharedByUpdates(*first->second) == SharedByUpdates(*other->second);
+    });
+  }
+
+  const Model& model_;
+  std::vector<std::map<int32_t, const Node*>> updates_;  // by entry point
+  std::set<int32_t> wanted_, refused_, grouped_;
+  std::vector<SplitGroup> groups_;
+};
+
+}  // namespace
+
+int32_t state_of(const Graph& graph, ValueId id) {
+  const ValueInfo& value = graph.value(id);
+  return value.kind == ValueKind::kState ? value.index : -1;
+}
+
+bool casts_to_bf16(const Graph& graph, const Node& node) {
+  return node.op->name() == "cast" && graph.type(node.outputs[0]).dtype == DType::bf16;
+}
+
+std::vector<int32_t> joined_states(const Graph& graph, const Node& node) {
+  if (node.op->name() != "concat") return {};
+  const auto axis = from_attributes<ops::Concat>(node.attributes).axis;
+  if (axis != 0 && axis + graph.type(node.outputs[0]).shape.rank() != 0) return {};
+  std::vector<int32_t> states;
+  for (ValueId input : node.inputs) {
+    const Node* cast = producer(graph, input, "cast");
+    states.push_back(cast && casts_to_bf16(graph, *cast) ? state_of(graph, cast->inputs[0]) : -1);
+  }
+  return states;
+}
+
+std::map<int32_t, const Node*> adam_updates(const Graph& graph) {
+  const Uses uses(graph);
+  std::map<int32_t, const Node*> updates;
+  for (const StateUpdate& update : graph.updates())
+    if (may_be_split(graph.model().state(update.state)))
+      updates[update.state] = sole_update(graph, uses, update);
+  return updates;
+}
+
+SharedByUpdates::SharedByUpdates(const Node& adam_update)
+    : scalars(adam_update.inputs.begin() + 4, adam_update.inputs.end()),
+      op(from_attributes<ops::AdamUpdate>(adam_update.attributes)) {
+  op.weight_decay = 0;
+}
+
+bool SharedByUpdates::operator==(const SharedByUpdates& other) const {
+  return scalars == other.scalars && to_attributes(op) == to_attributes(other.op);
+}
+
+WeightSplit find_split(const Model& model) { return Finder(model).find(); }
+
+void add_halves(Model& model, const WeightSplit& split) {
+  const auto add = [&](const SplitGroup& group, const char* suffix, DType dtype) {
+    const State& first = model.state(group.members[0]);
+    State half{
+        .name = first.name + suffix, .type = {dtype, first.type.shape}, .trainable = true, .initial = {}};
+    half.type.shape[0] = Dim(0);
+    for (int32_t member : group.members)
+      half.type.shape[0] = half.type.shape[0] + model.state(member).type.shape[0];
+    while (model.find_state(half.name) >= 0) half.name += '_';
+    return model.add_state(std::move(half));
+  };
+  for (const SplitGroup& group : split.groups) {
+    const int32_t upper = add(group, ".upper", DType::bf16), lower = add(group, ".lower", DType::i16);
+    GENESIS_ASSERT(upper == group.upper && lower == group.lower);
+  }
+}
+
+bool updates_halves(const Graph& graph, const WeightSplit& split) {
+  std::set<int32_t> members;
+  for (const SplitGroup& group : split.groups) members.insert(group.members.begin(), group.members.end());
+  return std::any_of(graph.updates().begin(), graph.updates().end(),
+                     [&](const StateUpdate& update) { return members.contains(update.state); });
+}
+
+}  // namespace genesis::passes

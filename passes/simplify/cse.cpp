@@ -1,0 +1,38 @@
+#include "passes/simplify/cse.h"
+
+#include <algorithm>
+#include <map>
+
+#include "passes/core/rewriter.h"
+
+namespace genesis::passes {
+namespace {
+
+// Equal keys mean equal values.
+std::string key_of(const Node& node, const std::vector<Value>& inputs) {
+  std::vector<int32_t> ids;
+  for (const Value& input : inputs) ids.push_back(input.id.index);
+  if (node.op->info.commutative) std::sort(ids.begin(), ids.begin() + 2);
+  std::string key = std::string(node.op->name()) + node.attributes.to_string();
+  for (int32_t id : ids) key += "," + std::to_string(id);
+  return key;
+}
+
+}  // namespace
+
+Graph eliminate_common_subexpressions(const Graph& graph, const PassContext&) {
+  Rewriter rewriter(graph);
+  std::map<std::string, std::vector<Value>> known;
+  for (const Node& node : graph.nodes()) {
+    const auto [at, fresh] = known.try_emplace(key_of(node, rewriter.map(node.inputs)));
+    if (fresh) {
+      rewriter.copy(node);
+      at->second = rewriter.map(node.outputs);
+    } else {
+      rewriter.replace(node, at->second);
+    }
+  }
+  return rewriter.finish();
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,38 @@
+// Algebraic simplification: many small rewrites, each named and with its algebra above it (simplify_*.cpp).
+// Gradient rules and layers are written for clarity and leave x * 1, expansions that broadcasting makes
+// anyway, and chains of reshapes and transposes; every later pattern is easier to see without them.
+//
+// All rewrites keep every bit of every result, NaN, infinities and the sign of zero included. A rewrite sees
+// a node as it is about to be added to the new graph, so that one hit makes the next visible.
+#pragma once
+
+#include <span>
+
+#include "passes/core/pass.h"
+
+namespace genesis::passes {
+
+Graph simplify(const Graph& graph, const PassContext& context);
+
+// A node about to be added, its inputs already simplified.
+struct Candidate {
+  Graph& graph;  // the new one
+  const OpDef& op;
+  const Attributes& attributes;
+  const std::vector<Value>& inputs;
+  const TensorType& type;  // of its one output
+
+  bool is(std::string_view name) const { return op.name() == name; }
+};
+
+struct SimplifyRule {
+  std::string_view name;
+  // What stands for the candidate, or nothing. A value of another type counts as nothing.
+  Value (*apply)(const Candidate&);
+};
+
+std::span<const SimplifyRule> arithmetic_rules();  // simplify_arithmetic.cpp
+std::span<const SimplifyRule> layout_rules();      // simplify_layout.cpp
+std::span<const SimplifyRule> product_rules();     // simplify_products.cpp
+
+}  // namespace genesis::passes

@@ -1,0 +1,122 @@
+// Simplification of ops that move elements: reshapes, transposes, expansions, slices, concatenations.
+#include <algorithm>
+
+#include "passes/core/analysis.h"
+#include "passes/simplify/simplify.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+Value under(Value x, std::string_view op) {
+  const Node* node = producer(*x.graph, x.id, op);
+  return node ? x.graph->handle(node->inputs[0]) : Value();
+}
+
+std::vector<int64_t> axes_of(const Attributes& attributes, int rank) {
+  std::vector<int64_t> axes = from_attributes<ops::Permute>(attributes).axes;
+  for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
+  return axes;
+}
+
+// reshape(x, x's shape), expand(x, x's shape), concat(x), x[:] -> x
+Value needless_move(const Candidate& c) {
+  const bool moves = c.is("reshape") || c.is("expand") || (c.is("concat") && c.inputs.size() == 1);
+  if (moves && c.inputs[0].type() == c.type) return c.inputs[0];
+  if (!c.is("slice") || !(c.inputs[0].type() == c.type)) return {};
+  return from_attributes<ops::Slice>(c.attributes).step == 1 ? c.inputs[0] : Value();
+}
+
+// reshape(reshape(x)) -> reshape(x)
+Value reshape_of_reshape(const Candidate& c) {
+  const Value x = c.is("reshape") ? under(c.inputs[0], "reshape") : Value();
+  return x ? reshape(x, c.type.shape) : Value();
+}
+
+// expand(expand(x)) -> expand(x)
+Value expand_of_expand(const Candidate& c) {
+  const Value x = c.is("expand") ? under(c.inputs[0], "expand") : Value();
+  return x ? expand(x, c.type.shape) : Value();
+}
+
+// permute(x, 0 1 2 ...) -> x
+Value needless_permute(const Candidate& c) {
+  if (!c.is("permute")) return {};
+  const std::vector<int64_t> axes = axes_of(c.attributes, c.inputs[0].rank());
+  return std::is_sorted(axes.begin(), axes.end()) ? c.inputs[0] : Value();
+}
+
+// permute(permute(x, a), b) -> permute(x, a[b])
+Value permute_of_permute(const Candidate& c) {
+  if (!c.is("permute")) return {};
+  const Node* inner = producer(c.graph, c.inputs[0].id, "permute");
+  if (!inner) return {};
+  const int rank = c.inputs[0].rank();
+  const std::vector<int64_t> first = axes_of(inner->attributes, rank), second = axes_of(c.attributes, rank);
+  std::vector<int64_t> axes;
+  for (int64_t axis : second) axes.push_back(first[static_cast<size_t>(axis)]);
+  if (std::is_sorted(axes.begin(), axes.end())) return c.graph.handle(inner->inputs[0]);
+  return permute(c.graph.handle(inner->inputs[0]), axes);
+}
+
+// reshape(full), expand(full) -> full of that shape
+Value full_of_shape(const Candidate& c) {
+  if (!c.is("reshape") && !c.is("expand")) return {};
+  const Node* node = producer(c.graph, c.inputs[0].id, "full");
+  if (!node) return {};
+  const auto inner = from_attributes<ops::Full>(node->attributes);
+  return full(c.graph, c.type.shape, inner.value, inner.dtype);
+}
+
+// dim_value of a known size -> full
+Value known_dim(const Candidate& c) {
+  if (!c.is("dim_value")) return {};
+  const auto op = from_attributes<ops::DimValue>(c.attributes);
+  const auto size = op.dim[0].constant();
+  return size ? full(c.graph, {}, Scalar(*size), op.dtype) : Value();
+}
+
+// f(expand(x), y) -> f(x, y) for elementwise f, where y alone, or x as it is, already gives the shape
+Value expand_under_elementwise(const Candidate& c) {
+  if (!c.op.info.elementwise || c.inputs.size() < 2) return {};
+  std::vector<Value> inputs = c.inputs;
+  bool found = false;
+  for (Value& input : inputs) {
+    const Value x = under(input, "expand");
+    if (!x) continue;
+    const Value kept = input;
+    input = x;
+    Shape shape = inputs[0].shape();
+    for (const Value& other : inputs) shape = broadcast(shape, other.shape());
+    if (shape == c.type.shape)
+      found = true;
+    else
+      input = kept;
+  }
+  if (!found) return {};
+  std::vector<TensorType> types;
+  for (const Value& input : inputs) types.push_back(input.type());
+  if (!(infer_types(c.op, c.attributes, types)[0] == c.type))
+    return {};  // a 0-d operand promotes differently
+  return c.graph.add_node(c.op, c.attributes, inputs)[0];
+}
+
+constexpr SimplifyRule kRules[] = {
+    {"needless_move", needless_move},
+    {"reshape_of_reshape", reshape_of_reshape},
+    {"expand_of_expand", expand_of_expand},
+    {"needless_permute", needless_permute},
+    {"permute_of_permute", permute_of_permute},
+    {"full_of_shape", full_of_shape},
+    {"known_dim", known_dim},
+    {"expand_under_elementwise", expand_under_elementwise},
+};
+
+}  // namespace
+
+std::span<const SimplifyRule> layout_rules() { return kRules; }
+
+}  // namespace genesis::passes

@@ -1,0 +1,78 @@
+// Transposes absorbed into the ops that read transposed operands at no cost: matmul's flags, attention's
+// layout.
+#include <algorithm>
+#include <numeric>
+
+#include "passes/core/analysis.h"
+#include "passes/simplify/simplify.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/layout.h"
+
+namespace genesis::passes {
+namespace {
+
+// For x = permute(y) that moves y's last axis to the last but one: x with its last two axes swapped, which
+// keeps rows of y whole, or is y itself. Empty for any other x.
+Value without_transpose(Value x) {
+  const Node* node = producer(*x.graph, x.id, "permute");
+  const int rank = x.rank();
+  if (!node || rank < 2) return {};
+  std::vector<int64_t> axes = from_attributes<ops::Permute>(node->attributes).axes;
+  for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
+  if (axes[static_cast<size_t>(rank) - 2] != rank - 1) return {};
+  std::swap(axes[static_cast<size_t>(rank) - 1], axes[static_cast<size_t>(rank) - 2]);
+  const Value y = x.graph->handle(node->inputs[0]);
+  return std::is_sorted(axes.begin(), axes.end()) ? y : permute(y, axes);
+}
+
+// matmul(a^T, b) -> matmul(a, b, transpose_a), and so for b; also where the transpose is part of a larger
+// permute
+Value transpose_into_matmul(const Candidate& c) {
+  if (!c.is("matmul")) return {};
+  auto op = from_attributes<ops::Matmul>(c.attributes);
+  std::vector<Value> operands = c.inputs;
+  bool* const flags[] = {&op.transpose_a, &op.transpose_b};
+  bool found = false;
+  for (size_t i = 0; i < 2; ++i) {
+    if (operands[0].rank() < 2 || operands[1].rank() < 2) return {};
+    const Value x = without_transpose(operands[i]);
+    if (!x) continue;
+    operands[i] = x;
+    *flags[i] = !*flags[i];
+    found = true;
+  }
+  return found ? c.graph.add_node(c.op, to_attributes(op), operands)[0] : Value();
+}
+
+const std::vector<int64_t> kSwapTimeAndHeads = {0, 2, 1, 3};
+
+Value under_heads_permute(Value x) {
+  const Node* node = producer(*x.graph, x.id, "permute");
+  const bool swaps = node && from_attributes<ops::Permute>(node->attributes).axes == kSwapTimeAndHeads;
+  return swaps ? x.graph->handle(node->inputs[0]) : Value();
+}
+
+// attention(permute(q), permute(k), permute(v)) by [batch, heads, time, size] -> permute(attention(q, k, v))
+// by [batch, time, heads, size]; the last permute meets its inverse in every model
+Value permute_into_attention(const Candidate& c) {
+  if (!c.is("attention")) return {};
+  auto op = from_attributes<ops::Attention>(c.attributes);
+  if (op.layout != AttentionLayout::kBHTD || op.with_lse) return {};
+  std::vector<Value> operands = c.inputs;
+  for (size_t i = 0; i < 3; ++i)
+    if (!(operands[i] = under_heads_permute(operands[i]))) return {};
+  op.layout = AttentionLayout::kBTHD;
+  return permute(c.graph.add_node(c.op, to_attributes(op), operands)[0], kSwapTimeAndHeads);
+}
+
+constexpr SimplifyRule kRules[] = {
+    {"transpose_into_matmul", transpose_into_matmul},
+    {"permute_into_attention", permute_into_attention},
+};
+
+}  // namespace
+
+std::span<const SimplifyRule> product_rules() { return kRules; }
+
+}  // namespace genesis::passes

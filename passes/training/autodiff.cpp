@@ -1,0 +1,126 @@
+#include "passes/training/autodiff.h"
+
+#include <algorithm>
+
+#include "passes/core/analysis.h"
+#include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/gradient.h"
+#include "schema/ops/tensor/create.h"
+
+namespace genesis::passes {
+namespace {
+
+class Backward {
+ public:
+  Backward(Graph& graph, size_t first_node) : graph_(graph), first_node_(first_node) {}
+
+  std::vector<Value> run(Value loss, const std::vector<Value>& wrt) {
+    const size_t last_node = graph_.nodes().size();
+    mark_dependents(wrt, last_node);
+    {
+      const NameScope scope(graph_, loss.name() + ".grad");
+      gradient(loss.id) = ones_like(loss);
+    }
+    for (size_t i = last_node; i-- > first_node_;) visit({static_cast<int32_t>(i)});
+    std::vector<Value> result;
+    for (const Value& value : wrt) result.push_back(gradient(value.id));
+    return result;
+  }
+
+ private:
+  // Which values depend on `wrt` through real numbers: only they carry gradients.
+  void mark_dependents(const std::vector<Value>& wrt, size_t last_node) {
+    depends_.assign(graph_.values().size(), false);
+    for (const Value& value : wrt) depends_[static_cast<size_t>(value.id.index)] = true;
+    for (size_t i = first_node_; i < last_node; ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (!std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return depends(id); }))
+        continue;
+      for (ValueId output : node.outputs)
+        if (is_float(graph_.type(output).dtype)) depends_[static_cast<size_t>(output.index)] = true;
+    }
+  }
+
+  bool depends(ValueId id) const {
+    return static_cast<size_t>(id.index) < depends_.size() && depends_[static_cast<size_t>(id.index)];
+  }
+
+  Value& gradient(ValueId id) {
+    const auto index = static_cast<size_t>(id.index);
+    if (index >= gradients_.size()) gradients_.resize(graph_.values().size());
+    return gradients_[index];
+  }
+
+  void visit(NodeId id) {
+    // By copy: the rule adds nodes, so references into the graph do not last.
+    const Node node = graph_.node(id);
+    std::vector<Value> dy;
+    std::vector<bool> wants;
+    for (ValueId output : node.outputs) dy.push_back(depends(output) ? gradient(output) : Value());
+    for (ValueId input : node.inputs) wants.push_back(depends(input));
+    if (std::none_of(dy.begin(), dy.end(), [](const Value& v) { return bool(v); })) return;
+    if (std::find(wants.begin(), wants.end(), true) == wants.end()) return;
+    graph_.set_origins(origins_of(node));
+    const NameScope scope(graph_, node.name + ".grad");
+    with_context([&] { apply_rule(id, node, std::move(dy), std::move(wants)); },
+                 [&] { return "while differentiating node '" + node.name + "'"; });
+    graph_.set_origins({});
+  }
+
+  void apply_rule(NodeId id, const Node& node, std::vector<Value> dy, std::vector<bool> wants) {
+    if (node.op->grad == nullptr)
+      fail(
+          "op '{}' has no gradient, and the loss depends on it: take it off the path to the loss, or freeze "
+          "what it reads",
+          node.op->name());
+    GradientContext context(graph_, id, std::move(dy), std::move(wants));
+    node.op->grad(context, node.attributes);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (const Value dx = context.gradients()[i]) accumulate(node.inputs[i], dx);
+  }
+
+  // Sums as they come, so that no two contributions to one value live for long.
+  void accumulate(ValueId input, Value dx) {
+    const Value sum = gradient(input) ? add(gradient(input), dx) : dx;
+    gradient(input) = sum;
+  }
+
+  Graph& graph_;
+  size_t first_node_;
+  std::vector<bool> depends_;     // by value; values added later do not depend
+  std::vector<Value> gradients_;  // by value
+};
+
+void check_loss(Value loss) {
+  if (!is_float(loss.dtype()) || !(loss.shape().numel() == Dim(1)))
+    fail("cannot differentiate '{}' of type {}: a loss is one real number (use mean or sum)", loss.name(),
+         loss.type().to_string());
+}
+
+void check_wrt(const std::vector<Value>& wrt) {
+  for (const Value& value : wrt)
+    if (!is_float(value.dtype()))
+      fail("there is no gradient with respect to '{}' of type {}: only real values have one", value.name(),
+           value.type().to_string());
+}
+
+}  // namespace
+
+std::vector<Value> gradients_if_any(Graph& graph, Value loss, const std::vector<Value>& wrt,
+                                    size_t first_node) {
+  check_loss(loss);
+  check_wrt(wrt);
+  return Backward(graph, first_node).run(loss, wrt);
+}
+
+std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>& wrt) {
+  std::vector<Value> result = gradients_if_any(graph, loss, wrt);
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    const NameScope scope(graph, wrt[i].name() + ".grad");
+    if (!result[i]) result[i] = zeros_like(wrt[i]);
+  }
+  return result;
+}
+
+}  // namespace genesis::passes

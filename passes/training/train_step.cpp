@@ -1,0 +1,324 @@
+#include "passes/training/train_step.h"
+
+#include <algorithm>
+
+#include "passes/core/analysis.h"
+#include "passes/core/inline_graph.h"
+#include "passes/core/name_patterns.h"
+#include "passes/pipelines.h"
+#include "passes/precision/cast_precision.h"
+#include "passes/training/autodiff.h"
+#include "passes/training/loss_scale.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/optimizer.h"
+#include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+struct Parameter {
+  int32_t state;
+  Value value;
+  Value gradient;
+};
+
+// What is trained: the entry point as authored, or the same in low precision.
+Graph loss_graph_for(Model& model, const TrainOptions& options) {
+  const Graph& authored = model.entry(options.entry);
+  if (options.precision == TrainPrecision::kF32) return copy_graph(authored, model);
+  check_keep_f32(authored, options.keep_f32);
+  const DType low = options.precision == TrainPrecision::kBf16 ? DType::bf16 : DType::f16;
+  Graph mixed = mixed_precision(authored, low, options.keep_f32);
+  return options.merge_projections ? run_passes(mixed, low_precision_pipeline(), {}) : std::move(mixed);
+}
+
+// The gradient as the backward pass made it: widening a low one adds no bit, and every reader here computes
+// in f32 anyway.
+Value without_widening(Value gradient) {
+  const Node* node = producer(*gradient.graph, gradient.id, "cast");
+  if (!node || gradient.dtype() != DType::f32) return gradient;
+  const Value source = gradient.graph->handle(node->inputs[0]);
+  return is_low_precision(source.dtype()) ? source : gradient;
+}
+
+// Which inputs are cut into micro-batches: those with the leading size of the first input.
+bool is_batched(const Graph& graph, ValueId input) {
+  const Shape &first = graph.type(graph.inputs()[0]).shape, &shape = graph.type(input).shape;
+  return first.rank() > 0 && shape.rank() > 0 && shape[0] == first[0];
+}
+
+class TrainStep {
+ public:
+  TrainStep(Model& model, const TrainOptions& options)
+      : model_(model),
+        options_(options),
+        loss_graph_(loss_graph_for(model, options)),
+        graph_(model, options.name),
+        live_states_(read_states()) {}
+
+  Graph build() {
+    if (options_.precision == TrainPrecision::kF16) loss_scale_.emplace(model_, graph_, options_);
+    add_inputs();
+    find_parameters();
+    for (int64_t i = 0; i < options_.accumulate; ++i) add_micro_batch(i);
+    std::erase_if(parameters_, [](const Parameter& p) { return !p.gradient; });
+    if (parameters_.empty()) fail("output '{}' does not depend on any parameter to train", options_.output);
+    add_optimizer();
+    for (const auto& [state, value] : current_) graph_.add_update(state, value);
+    return std::move(graph_);
+  }
+
+ private:
+  // The states that live nodes of the loss read.
+  std::vector<int32_t> read_states() const {
+    const Uses uses(loss_graph_);
+    std::vector<int32_t> states;
+    for (size_t i = 0; i < loss_graph_.values().size(); ++i) {
+      const ValueInfo& value = loss_graph_.values()[i];
+      if (value.kind == ValueKind::kState && uses.count({static_cast<int32_t>(i)}) > 0)
+        states.push_back(value.index);
+    }
+    std::sort(states.begin(), states.end());
+    return states;
+  }
+
+  void add_inputs() {
+    if (options_.accumulate > 1 && loss_graph_.inputs().empty())
+      fail("entry point '{}' has no inputs to cut into micro-batches", loss_graph_.name());
+    for (ValueId id : loss_graph_.inputs()) {
+      TensorType type = loss_graph_.type(id);
+      if (options_.accumulate > 1 && is_batched(loss_graph_, id))
+        type.shape[0] = type.shape[0] * Dim(options_.accumulate);
+      inputs_.push_back(graph_.add_input(loss_graph_.value(id).name, type));
+    }
+  }
+
+  void find_parameters() {
+    for (int32_t index : live_states_) {
+      const State& state = model_.state(index);
+      if (state.role != StateRole::kParameter || !state.trainable) continue;
+      if (!matches_any(options_.train, state.name) || matches_any(options_.freeze, state.name)) continue;
+      parameters_.push_back({index, graph_.state(index), {}});
+    }
+    if (parameters_.empty())
+      fail("there is no parameter to train in entry point '{}' (train={}, freeze={})", loss_graph_.name(),
+           fmt::format("{}", options_.train.empty() ? "" : options_.train[0]),
+           options_.freeze.empty() ? "" : options_.freeze[0]);
+  }
+
+  std::vector<Value> inputs_of(int64_t micro_batch) {
+    if (options_.accumulate == 1) return inputs_;
+    std::vector<Value> parts;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const ValueId id = loss_graph_.inputs()[i];
+      if (!is_batched(loss_graph_, id)) {
+        parts.push_back(inputs_[i]);
+        continue;
+      }
+      const Dim length = loss_graph_.type(id).shape[0];
+      const NameScope scope(graph_, inputs_[i].name());
+      parts.push_back(narrow(inputs_[i], 0, length * Dim(micro_batch), length));
+    }
+    return parts;
+  }
+
+  void add_micro_batch(int64_t number) {
+    const size_t first_node = graph_.nodes().size();
+    const InlinedGraph part = inline_graph(graph_, loss_graph_, inputs_of(number), current_);
+    const auto output = part.outputs.find(options_.output);
+    if (output == part.outputs.end()) {
+      std::string known;
+      for (const auto& [name, value] : part.outputs) known += (known.empty() ? "" : ", ") + name;
+      fail("entry point '{}' has no output '{}' to minimise; it has: {}", loss_graph_.name(), options_.output,
+           known);
+    }
+    Value loss = output->second;
+    if (options_.accumulate > 1) loss = loss * (1.0 / double(options_.accumulate));
+    add_gradients(loss_scale_ ? loss * loss_scale_->scale() : loss, first_node);
+    loss_ = loss_ ? loss_ + loss : loss;
+    advance_states(part);
+  }
+
+  void add_gradients(Value loss, size_t first_node) {
+    std::vector<Value> wrt;
+    for (const Parameter& p : parameters_) wrt.push_back(p.value);
+    const std::vector<Value> gradients = gradients_if_any(graph_, loss, wrt, first_node);
+    for (size_t i = 0; i < wrt.size(); ++i) {
+      Parameter& p = parameters_[i];
+      const NameScope scope(graph_, wrt[i].name() + ".grad");
+      p.gradient = p.gradient && gradients[i] ? p.gradient + gradients[i] : gradients[i];
+    }
+  }
+
+  void check_not_trained(int32_t state) const {
+    for (const Parameter& p : parameters_)
+      if (p.state == state)
+        fail("entry point '{}' updates the parameter '{}' itself: freeze it to train the others",
+             loss_graph_.name(), model_.state(state).name);
+  }
+
+  // What the next micro-batch, and in the end the next step, starts from.
+  void advance_states(const InlinedGraph& part) {
+    for (const auto& [state, value] : part.updates) {
+      check_not_trained(state);
+      current_[state] = value;
+    }
+    for (int32_t state : live_states_) {
+      if (model_.state(state).role != StateRole::kRandom || part.updates.contains(state)) continue;
+      const auto at = current_.find(state);
+      current_[state] = rng_next(at == current_.end() ? graph_.state(state) : at->second);
+    }
+  }
+
+  void add_optimizer() {
+    const NameScope scope(graph_, "optimizer");
+    Value factor;  // of the gradients, as they are now; empty: 1
+    const Value norm = prepare_gradients(factor);
+    const Value done = graph_.state(add_state("optimizer.step", {DType::i64, {}}, StateRole::kStep));
+    const Value step = loss_scale_ ? done + cast(loss_scale_->finite(), DType::i64) : done + 1;
+    const Value lr = scheduled_lr(options_.schedule, options_.lr, done);
+    for (const Parameter& p : parameters_)
+      with_context([&] { update(p, lr, step, factor); },
+                   [&] { return "in the update of parameter '" + model_.state(p.state).name + "'"; });
+    current_[model_.find_state("optimizer.step")] = step;
+    graph_.add_output("loss", loss_);
+    graph_.add_output("grad_norm", norm);
+    graph_.add_output("lr", lr);
+    if (!loss_scale_) return;
+    for (const auto& [state, value] : loss_scale_->updates()) current_[state] = value;
+    loss_scale_->add_outputs(graph_);
+  }
+
+  // Clips each element where asked to; the norm of what comes out, and the factor that clips by norm and
+  // takes the loss scale away again.
+  Value prepare_gradients(Value& factor) {
+    if (options_.clip_value <= 0)
+      for (Parameter& p : parameters_) p.gradient = without_widening(p.gradient);
+    if (!loss_scale_) {
+      if (options_.clip_value > 0) clip_elements();
+      const Value norm = norm_of_gradients();
+      if (options_.clip > 0) factor = clip_scale(norm, options_.clip);
+      return norm;
+    }
+    Value unscale = loss_scale_->unscale(), norm = norm_of_gradients() * unscale;
+    loss_scale_->decide(norm);
+    keep_buffers_unless_finite();
+    if (options_.clip_value > 0) {
+      for (Parameter& p : parameters_) p.gradient = p.gradient * unscale;
+      clip_elements();
+      norm = norm_of_gradients();
+      unscale = scalar_like(norm, 1.0);
+    }
+    factor = loss_scale_->or_skip(options_.clip > 0 ? clip_scale(norm, options_.clip) * unscale : unscale);
+    return norm;
+  }
+
+  Value norm_of_gradients() const {
+    std::vector<Value> gradients;
+    for (const Parameter& p : parameters_) gradients.push_back(p.gradient);
+    // Where nothing waits for the norm, a gradient is done with when its parameter is updated.
+    return global_norm(gradients, options_.clip <= 0 && !loss_scale_);
+  }
+
+  void clip_elements() {
+    for (Parameter& p : parameters_) p.gradient = clip_by_value(p.gradient, options_.clip_value);
+  }
+
+  // What overflowed may have reached running statistics: a step that is skipped leaves them alone.
+  void keep_buffers_unless_finite() {
+    for (auto& [state, value] : current_)
+      if (is_float(value.dtype())) value = where(loss_scale_->finite(), value, graph_.state(state));
+  }
+
+  double decay_of(const Parameter& p) const {
+    const State& state = model_.state(p.state);
+    const bool one_axis = state.type.shape.rank() <= 1 && matches_any(options_.no_decay, "1d");
+    return one_axis || matches_any(options_.no_decay, state.name) ? 0 : options_.weight_decay;
+  }
+
+  void update(const Parameter& p, Value lr, Value step, Value scale) {
+    const NameScope scope(graph_, model_.state(p.state).name);
+    switch (options_.optimizer) {
+      case OptimizerKind::kSgd:
+        return update_sgd(p, lr, step, scale);
+      case OptimizerKind::kAdam:
+      case OptimizerKind::kAdamw:
+        return update_adam(p, lr, step, scale);
+      case OptimizerKind::kLion:
+        return update_lion(p, lr, scale);
+    }
+  }
+
+  void update_sgd(const Parameter& p, Value lr, Value step, Value scale) {
+    const SgdOptions sgd{options_.momentum, options_.dampening, decay_of(p), options_.nesterov,
+                         bool(loss_scale_)};
+    const Value buffer = options_.momentum != 0 ? moment(p, "momentum") : Value();
+    const ParameterAndMomentum next = sgd_update(p.value, p.gradient, buffer, lr, step, sgd, scale);
+    set(p.value, next.parameter);
+    if (buffer) set(buffer, next.momentum);
+  }
+
+  void update_adam(const Parameter& p, Value lr, Value step, Value scale) {
+    const AdamOptions adam{options_.beta1,
+                           options_.beta2,
+                           options_.eps,
+                           decay_of(p),
+                           options_.optimizer == OptimizerKind::kAdamw,
+                           bool(loss_scale_)};
+    const Value m = moment(p, "m"), v = moment(p, "v");
+    const AdamResult next = adam_update(p.value, p.gradient, m, v, lr, step, adam, scale);
+    set(p.value, next.parameter);
+    set(m, next.m);
+    set(v, next.v);
+  }
+
+  void update_lion(const Parameter& p, Value lr, Value scale) {
+    const LionOptions lion{options_.beta1, options_.beta2, decay_of(p), bool(loss_scale_)};
+    const Value m = moment(p, "m");
+    const ParameterAndMomentum next = lion_update(p.value, p.gradient, m, lr, lion, scale);
+    set(p.value, next.parameter);
+    set(m, next.momentum);
+  }
+
+  int32_t add_state(const std::string& name, const TensorType& type, StateRole role) {
+    return model_.add_state({.name = name, .type = type, .role = role, .trainable = false, .initial = {}});
+  }
+
+  // A state of zeros, f32, in the parameter's shape.
+  Value moment(const Parameter& p, const std::string& name) {
+    const State& state = model_.state(p.state);
+    const TensorType type{DType::f32, state.type.shape};
+    return graph_.state(add_state("optimizer." + state.name + "." + name, type, StateRole::kOptimizer));
+  }
+
+  void set(Value state, Value next) { current_[graph_.value(state.id).index] = next; }
+
+  Model& model_;
+  const TrainOptions& options_;
+  const Graph loss_graph_;
+  Graph graph_;
+  std::vector<int32_t> live_states_;
+  std::vector<Value> inputs_;
+  std::vector<Parameter> parameters_;
+  std::map<int32_t, Value> current_;     // by state: its newest value
+  std::optional<LossScale> loss_scale_;  // for f16
+  Value loss_;
+};
+
+}  // namespace
+
+void add_train_step(Model& model, const TrainOptions& options) {
+  if (model.find_entry(options.name))
+    fail("the model already has an entry point '{}': remove it, or give another name", options.name);
+  if (model.find_state("optimizer.step") >= 0)
+    fail("the model already holds the states of an optimizer ('optimizer.step')");
+  Graph graph =
+      with_context([&] { return TrainStep(model, options).build(); },
+                   [&] { return "while making '" + options.name + "' of '" + options.entry + "'"; });
+  model.replace_entry(std::move(graph));
+  model.metadata["training"] = to_string(options);
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,24 @@
+// Makes the entry point `train_step` out of `loss`: forward, backward, clipping, optimizer and schedule in
+// one graph, so that one run is one step of training and everything it needs lies in the model's states. It
+// is part of the file.
+//
+// Outputs: loss (before the step), grad_norm (of all gradients together, before clipping by norm), lr; for
+// f16 also loss_scale and skipped_steps (in a row, this one included; a skipped step changes no parameter,
+// no optimizer state and no buffer, and does not count).
+// Updates: the trained parameters, the optimizer's states ("optimizer.<parameter>.m", "optimizer.step"),
+// every state that the loss updates (running statistics), and the RNG. Parameters that the loss does not
+// depend on are left alone.
+#pragma once
+
+#include "passes/training/train_options.h"
+#include "schema/graph/model.h"
+
+namespace genesis::passes {
+
+// With accumulate = N the inputs that have the first input's leading size hold N micro-batches one after the
+// other
+// ([N*batch, ...]); losses and gradients are averaged over them, and states (running statistics, RNG) pass
+// from one to the next. Throws Error naming the entry point, output or parameter that does not fit.
+void add_train_step(Model& model, const TrainOptions& options = {});
+
+}  // namespace genesis::passes

@@ -1,0 +1,11 @@
+// Numbers of bytes as people read them: in errors, and in what tools print. JSON has plain numbers.
+#pragma once
+
+#include <string>
+
+namespace genesis {
+
+// "0 B", "1023 B", "1.00 KiB", "1.27 TiB", up to EiB; "-1.00 KiB".
+std::string human_bytes(double bytes);
+
+}  // namespace genesis

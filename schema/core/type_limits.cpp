@@ -1,0 +1,30 @@
+#include "schema/core/type_limits.h"
+
+#include <algorithm>
+
+#include "schema/core/error.h"
+
+namespace genesis {
+
+void check_type(const TensorType& type) {
+  if (static_cast<int>(type.dtype) >= kNumDTypes)
+    fail("dtype number {} is unknown", static_cast<int>(type.dtype));
+  if (type.shape.rank() > kMaxRank) fail("rank {} is above the limit of {}", type.shape.rank(), kMaxRank);
+  auto bytes = static_cast<int64_t>(size_of(type.dtype));
+  for (const Dim& dim : type.shape) {
+    if (!dim.is_constant()) continue;
+    if (dim.value() < 0) fail("negative size in {}", type.to_string());
+    // A size of zero says nothing about the others: strides and rows are products without it.
+    if (dim.value() > 0 && __builtin_mul_overflow(bytes, dim.value(), &bytes)) bytes = INT64_MAX;
+    if (bytes > kMaxTensorBytes)
+      fail("the sizes of {} multiply to more than {} bytes, the limit for one tensor (sizes of zero aside)",
+           type.to_string(), kMaxTensorBytes);
+  }
+}
+
+void check_amount(int64_t amount, std::string_view what) {
+  if (amount > kMaxTensorBytes || amount < -kMaxTensorBytes)
+    fail("{} is {}, expected a number between -{} and {}", what, amount, kMaxTensorBytes, kMaxTensorBytes);
+}
+
+}  // namespace genesis

@@ -1,0 +1,239 @@
+#include "schema/file/foreign/safetensors.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "schema/file/foreign_tensor.h"
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/io/mapped_file.h"
+
+namespace genesis {
+namespace {
+
+using nlohmann::json;
+
+// Layout: u64 length of the header, the header, the data. The header:
+// {"__metadata__": {"k": "v"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
+constexpr size_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr int kMaxDepth = 3;                  // lists in an object in the object
+
+// By number of DType.
+constexpr std::array<std::string_view, kNumDTypes> kNames = {"F32", "F64", "F16", "BF16", "I8",
+                                                             "U8",  "I16", "I32", "I64",  "BOOL"};
+
+DType dtype_named(const std::string& name) {
+  const auto at = std::find(kNames.begin(), kNames.end(), name);
+  if (at == kNames.end())
+    fail("its dtype '{}' is not supported; supported are {}", name.substr(0, 40), fmt::join(kNames, " "));
+  return static_cast<DType>(at - kNames.begin());
+}
+
+// Refuses nesting and repeated names ahead of the tree, which then is a small multiple of the text. (A
+// callback of json::parse looks at all tensors read so far after each one.)
+class HeaderCheck final : public nlohmann::json_sax<json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(); }
+  bool key(string_t& name) override {
+    if (depth_ == 1 && !names_.insert(name).second) fail("its header names '{}' twice", name);
+    return true;
+  }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  bool enter() {
+    if (++depth_ > kMaxDepth) fail("its header nests deeper than the format does");
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  int depth_ = 0;
+  std::unordered_set<std::string> names_;
+};
+
+json parse_header(const std::string& text) {
+  HeaderCheck check;
+  if (!json::sax_parse(text, &check)) fail("its header is not valid JSON");
+  try {
+    json header = json::parse(text);
+    if (!header.is_object()) fail("its header is not a JSON object");
+    return header;
+  } catch (const json::exception&) {
+    fail("its header is not valid JSON");
+  }
+}
+
+const json& field(const json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) fail("'{}' is missing", key);
+  return object.at(key);
+}
+
+std::vector<int64_t> sizes_in(const json& list, const char* what, size_t limit) {
+  if (!list.is_array() || list.size() > limit) fail("'{}' is not a list of at most {} numbers", what, limit);
+  std::vector<int64_t> numbers;
+  for (const json& item : list) {
+    if (!item.is_number_unsigned() || item.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+      fail("'{}' holds something else than sizes", what);
+    numbers.push_back(item.get<int64_t>());
+  }
+  return numbers;
+}
+
+struct Entry {
+  std::string name;
+  TensorType type;
+  uint64_t begin, end;  // in the data
+};
+
+Entry parse_entry(const std::string& name, const json& row) {
+  constexpr size_t kMaxName = 4096;
+  if (name.size() > kMaxName) fail("a name of {} bytes, the limit is {}", name.size(), kMaxName);
+  const json& dtype = field(row, "dtype");
+  if (!dtype.is_string()) fail("'dtype' is not a text");
+  const TensorType type{dtype_named(dtype.get<std::string>()),
+                        Shape::of(sizes_in(field(row, "shape"), "shape", kMaxRank))};
+  const std::vector<int64_t> place = sizes_in(field(row, "data_offsets"), "data_offsets", 2);
+  if (place.size() != 2 || place[0] > place[1]) fail("'data_offsets' is not a begin and an end");
+  return {name, type, static_cast<uint64_t>(place[0]), static_cast<uint64_t>(place[1])};
+}
+
+std::map<std::string, std::string> parse_metadata(const json& object) {
+  if (!object.is_object()) fail("its '__metadata__' is not an object of texts");
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_string()) fail("its '__metadata__' is not an object of texts");
+    metadata.emplace(key, value.get<std::string>());
+  }
+  return metadata;
+}
+
+// The format allows no gap, no overlap and nothing left over.
+void check_cover(std::vector<Entry>& entries, uint64_t data_bytes) {
+  const auto place = [](const Entry& e) { return std::tie(e.begin, e.end, e.name); };
+  std::sort(entries.begin(), entries.end(), [&](auto& a, auto& b) { return place(a) < place(b); });
+  uint64_t end = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != end)
+      fail("tensor '{}' begins at {}, the one before it ends at {}", entry.name, entry.begin, end);
+    end = entry.end;
+  }
+  if (end != data_bytes) fail("its tensors take {} bytes, it holds {}", end, data_bytes);
+}
+
+json header_of(const SafeTensors& contents, const std::vector<const std::string*>& order) {
+  json header = json::object();
+  if (!contents.metadata.empty()) header["__metadata__"] = contents.metadata;
+  uint64_t at = 0;
+  for (const std::string* name : order) {
+    const TensorType& type = contents.tensors.at(*name).type();
+    const uint64_t end = at + static_cast<uint64_t>(type.bytes());
+    header[*name] = {{"dtype", kNames[static_cast<size_t>(type.dtype)]},
+                     {"shape", type.shape.sizes()},
+                     {"data_offsets", {at, end}}};
+    at = end;
+  }
+  return header;
+}
+
+// Widest elements first, so that all are aligned behind a header of a multiple of 8 bytes.
+std::vector<const std::string*> writing_order(const SafeTensors& contents) {
+  std::vector<const std::string*> order;
+  for (const auto& [name, tensor] : contents.tensors) order.push_back(&name);
+  std::stable_sort(order.begin(), order.end(), [&](auto* a, auto* b) {
+    return size_of(contents.tensors.at(*a).type().dtype) > size_of(contents.tensors.at(*b).type().dtype);
+  });
+  return order;
+}
+
+void write_contents(const std::filesystem::path& path, const SafeTensors& contents) {
+  const std::vector<const std::string*> order = writing_order(contents);
+  std::string header = header_of(contents, order).dump();
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  if (header.size() > kMaxHeader)
+    fail("the header takes {} bytes, the limit is {}", header.size(), kMaxHeader);
+  const uint64_t length = header.size();
+  uint64_t total = kLengthBytes + length;
+  for (const auto& [name, tensor] : contents.tensors) total += static_cast<uint64_t>(tensor.bytes());
+  AtomicFile file(path, total);
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(std::as_bytes(std::span(header)));
+  for (const std::string* name : order) {
+    const Tensor& tensor = contents.tensors.at(*name);
+    file.write({tensor.data(), static_cast<size_t>(tensor.bytes())});
+  }
+  file.commit();
+}
+
+}  // namespace
+
+SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner,
+                                  std::span<const std::byte> bytes) {
+  uint64_t length = 0;
+  if (bytes.size() < kLengthBytes) fail("it is not a .safetensors file: {} bytes long", bytes.size());
+  std::memcpy(&length, bytes.data(), kLengthBytes);
+  bytes = bytes.subspan(kLengthBytes);
+  if (length > kMaxHeader) fail("its header of {} bytes is over the limit of {}", length, kMaxHeader);
+  if (length > bytes.size()) fail("it is cut short in its header of {} bytes", length);
+  // A copy: what is checked is then what is read, whoever writes to the file meanwhile.
+  const json header = parse_header(std::string(reinterpret_cast<const char*>(bytes.data()), length));
+  const auto data = bytes.subspan(length);
+  SafeTensors contents;
+  std::vector<Entry> entries;
+  for (const auto& item : header.items()) {
+    if (item.key() == "__metadata__")
+      contents.metadata = parse_metadata(item.value());
+    else
+      entries.push_back(with_context([&] { return parse_entry(item.key(), item.value()); },
+                                     [&] { return "in tensor '" + item.key() + "'"; }));
+  }
+  check_cover(entries, data.size());
+  for (const Entry& entry : entries)
+    with_context(
+        [&] {
+          contents.tensors.emplace(
+              entry.name,
+              foreign_tensor(entry.type, owner, data.subspan(entry.begin, entry.end - entry.begin)));
+        },
+        [&] { return "in tensor '" + entry.name + "'"; });
+  return contents;
+}
+
+SafeTensors read_safetensors(const std::filesystem::path& path) {
+  const auto mapping = MappedFile::open(path);
+  return with_context([&] { return read_safetensors_from(mapping, mapping->bytes()); },
+                      [&] { return "while reading '" + path.string() + "'"; });
+}
+
+void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents) {
+  with_context(
+      [&] {
+        try {
+          write_contents(path, contents);
+        } catch (const json::exception&) {
+          fail("a name or a metadata text is not valid UTF-8");
+        }
+      },
+      [&] { return "while writing '" + path.string() + "'"; });
+}
+
+}  // namespace genesis

@@ -1,0 +1,27 @@
+// Hugging Face's .safetensors files: named tensors behind a JSON header. Checkpoints and data come in them.
+// What is read is not trusted.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "schema/core/tensor.h"
+
+namespace genesis {
+
+struct SafeTensors {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+// Tensors are views into the mapped file (copies where it does not align them). Throws Error naming the path.
+SafeTensors read_safetensors(const std::filesystem::path& path);
+
+// Atomic; the same tensors give the same bytes.
+void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents);
+
+// The same from bytes in memory, which `owner` keeps alive.
+SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes);
+
+}  // namespace genesis

@@ -1,0 +1,181 @@
+#include "schema/file/io/atomic_write.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+constexpr std::string_view kMark = ".tmp-";
+constexpr size_t kBehind = size_t{64} << 20;
+
+std::string temporary_prefix(const fs::path& path) {
+  return "." + path.filename().string() + std::string(kMark);
+}
+
+// The file that a temporary one was to become; empty for any other file.
+fs::path target_of(const std::string& temporary) {
+  const size_t mark = temporary.rfind(kMark);
+  return temporary.starts_with(".") && mark != std::string::npos ? temporary.substr(1, mark - 1) : "";
+}
+
+// A link stays a link: its target is replaced.
+fs::path through_links(fs::path path) {
+  std::error_code error;
+  for (int hops = 0; hops < 16 && fs::is_symlink(path, error); ++hops) {
+    const fs::path target = fs::read_symlink(path, error);
+    path = target.is_absolute() ? target : folder_of(path) / target;
+  }
+  return path;
+}
+
+// A writer holds a lock on its temporary file, so one that can be locked belongs to nobody alive.
+void remove_if_abandoned(const fs::path& temporary) {
+  const int fd = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return;
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) ::unlink(temporary.c_str());
+  ::close(fd);
+}
+
+void remove_abandoned(const fs::path& path) {
+  remove_abandoned_files(folder_of(path), [&](const fs::path& name) { return name == path.filename(); });
+}
+
+std::string random_suffix() {
+  static std::atomic<uint32_t> count{0};
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device() + count++);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& path, uint64_t total_bytes)
+    : path_(through_links(path)), total_bytes_(total_bytes) {
+  std::error_code error;
+  if (path_.filename().empty() || fs::is_directory(path_, error))
+    fail("cannot write '{}': it is a folder, give a file name", path.string());
+  if (fs::exists(path_, error) && !fs::is_regular_file(path_, error))
+    fail("cannot write '{}': it is a device or a pipe, which a file would replace", path.string());
+  remove_abandoned(path_);
+  create_temporary();
+  try {
+    reserve();
+  } catch (...) {
+    ::close(fd_);
+    ::unlink(temporary_.c_str());
+    throw;
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::unlink(temporary_.c_str());
+  ::close(fd_);
+}
+
+void AtomicFile::create_temporary() {
+  while (true) {
+    temporary_ = folder_of(path_) / (temporary_prefix(path_) + random_suffix());
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd_ < 0 && errno == EEXIST) continue;
+    if (fd_ < 0) fail_with("cannot create a file beside it", errno);
+    // Another writer may have taken the newborn file for an abandoned one: then its name is gone.
+    struct stat facts;
+    ::flock(fd_, LOCK_EX);
+    if (::fstat(fd_, &facts) == 0 && facts.st_nlink == 1) break;
+    ::close(fd_);
+    fd_ = -1;
+  }
+  struct stat old;
+  if (::stat(path_.c_str(), &old) == 0) ::fchmod(fd_, old.st_mode & 0777);
+}
+
+// Finds out about a full disk before gigabytes are written.
+void AtomicFile::reserve() {
+  if (total_bytes_ == 0) return;
+  if (::fallocate(fd_, 0, 0, static_cast<off_t>(total_bytes_)) == 0) return;
+  if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) fail_with("cannot book the space", errno);
+}
+
+void AtomicFile::fail_with(const char* what, int error) const {
+  std::string room;
+  struct statvfs disk;
+  if ((error == ENOSPC || error == EFBIG || error == EDQUOT) &&
+      ::statvfs(folder_of(path_).c_str(), &disk) == 0)
+    room = fmt::format(" ({} bytes needed, {} available on that disk)", total_bytes_,
+                       static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize);
+  const char* remedy = error == EFBIG ? "; the limit on file sizes is too low (see ulimit -f)" : "";
+  fail("cannot write '{}': {}: {}{}{}; the file that was there is unchanged", path_.string(), what,
+       std::strerror(error), room, remedy);
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kBehind));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_with("writing stopped", errno);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    written_ += static_cast<uint64_t>(count);
+    if (written_ - on_their_way_ < kBehind) continue;
+    // The disk begins now and not only at commit(), which waits for it.
+    ::sync_file_range(fd_, static_cast<off_t>(on_their_way_), static_cast<off_t>(written_ - on_their_way_),
+                      SYNC_FILE_RANGE_WRITE);
+    on_their_way_ = written_;
+  }
+}
+
+void AtomicFile::write_zeros(uint64_t count) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  for (; count > 0; count -= std::min<uint64_t>(count, kZeros.size()))
+    write(std::span(kZeros).first(std::min<uint64_t>(count, kZeros.size())));
+}
+
+void AtomicFile::commit() {
+  GENESIS_ASSERT(written_ == total_bytes_);
+  if (::fsync(fd_) != 0) fail_with("the data did not reach the disk", errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail_with("cannot put the new file in its place", errno);
+  ::close(std::exchange(fd_, -1));
+  // The rename itself is made durable; some file systems cannot, and say so with EINVAL.
+  const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = folder < 0 || ::fsync(folder) == 0 || errno == EINVAL;
+  const int error = errno;
+  if (folder >= 0) ::close(folder);
+  if (!synced)
+    fail("'{}' was written, but its folder could not be brought to the disk: {}", path_.string(),
+         std::strerror(error));
+}
+
+void remove_abandoned_files(const fs::path& folder, const std::function<bool(const fs::path&)>& is_ours) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const fs::path target = target_of(at->path().filename().string());
+    if (!target.empty() && is_ours(target)) remove_if_abandoned(at->path());
+  }
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  AtomicFile file(path, text.size());
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace genesis

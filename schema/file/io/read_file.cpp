@@ -1,0 +1,62 @@
+#include "schema/file/io/read_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "schema/core/error.h"
+#include "schema/file/io/descriptor.h"
+
+namespace genesis {
+namespace {
+
+[[noreturn]] void fail_to_read(const std::filesystem::path& path, const char* why) {
+  fail("cannot read '{}': {}", path.string(), why);
+}
+
+// What is there, by its own account; pipes and some files of the kernel say 0.
+size_t size_hint(int fd, const std::filesystem::path& path) {
+  struct stat facts;
+  if (::fstat(fd, &facts) != 0) fail_to_read(path, std::strerror(errno));
+  if (S_ISDIR(facts.st_mode)) fail_to_read(path, "it is a folder");
+  return S_ISREG(facts.st_mode) ? static_cast<size_t>(facts.st_size) : 0;
+}
+
+std::string read_to_end(const Descriptor& file, const std::filesystem::path& path) {
+  constexpr size_t kMin = 64 << 10;
+  std::string text;
+  text.resize(std::max(size_hint(file.fd, path) + 1, kMin));
+  for (size_t held = 0;;) {
+    const ssize_t more = ::read(file.fd, text.data() + held, text.size() - held);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) fail_to_read(path, std::strerror(errno));
+    held += static_cast<size_t>(more);
+    if (more == 0) {
+      text.resize(held);
+      return text;
+    }
+    if (held == text.size()) text.resize(2 * text.size());
+  }
+}
+
+}  // namespace
+
+std::string read_whole_file(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd < 0) fail("cannot open '{}': {}", path.string(), std::strerror(errno));
+  try {
+    return read_to_end(file, path);
+  } catch (const std::bad_alloc&) {
+    fail_to_read(path, "it does not fit into the memory this process may have");
+  } catch (const std::length_error&) {
+    fail_to_read(path, "it does not fit into the memory this process may have");
+  }
+}
+
+}  // namespace genesis

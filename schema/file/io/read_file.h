@@ -1,0 +1,13 @@
+// A whole file as text, or an Error: a stream that runs out of memory or meets a failing disk stops where it
+// is and looks as if the file ended there. Used wherever a file is read that is not mapped.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace genesis {
+
+// Throws Error naming the path and the reason. Reads pipes to their end, too.
+std::string read_whole_file(const std::filesystem::path& path);
+
+}  // namespace genesis

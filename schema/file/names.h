@@ -1,0 +1,21 @@
+// What a file may say in words. Names are shown in messages, pictures and terminals, and become keys and file
+// names elsewhere, so they are short, printable and unambiguous. Checked when a file is read and before one
+// is written.
+#pragma once
+
+#include <string_view>
+
+namespace genesis::file {
+
+inline constexpr size_t kMaxName = 4096;  // bytes
+
+bool is_utf8(std::string_view text);  // by the Unicode standard: no overlong forms, no surrogates
+
+// Throws Error that names `what` unless `name` is UTF-8 of 1 to kMaxName bytes without control characters
+// (U+0000 to U+001F, U+007F to U+009F).
+void check_name(std::string_view what, std::string_view name);
+
+// A line of free text, such as the producer: UTF-8 without NUL. (Values of the metadata may be any bytes.)
+void check_text(std::string_view what, std::string_view text);
+
+}  // namespace genesis::file

@@ -1,0 +1,196 @@
+#include "schema/graph/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "schema/core/type_limits.h"
+#include "schema/graph/model.h"
+
+namespace genesis {
+namespace {
+
+// The tables of names and of values that are already there also know outputs and updates, so that adding one
+// does not walk over all before it. An output may be called what a node is called: its key begins with what
+// names do not.
+std::string output_key(const std::string& name) { return "\n" + name; }
+// Where the update of a state stands among the updates; states and tensors that are read have keys from 0 up.
+int64_t update_key(int32_t state) { return -1 - int64_t{state}; }
+
+}  // namespace
+
+const TensorType& Value::type() const {
+  if (!graph) fail("an empty value was given where a tensor is needed: it was never assigned");
+  return graph->type(id);
+}
+const std::string& Value::name() const {
+  type();
+  return graph->value(id).name;
+}
+const Dim& Value::dim(int64_t axis) const { return shape()[normalize_axis(axis, rank())]; }
+
+std::string Graph::scoped(std::string_view name) const {
+  std::string text;
+  for (const std::string& scope : scopes_) text += scope + ".";
+  return text += name;
+}
+
+std::string Graph::unique_name(const std::string& wanted) {
+  const auto [at, fresh] = names_.try_emplace(wanted, 1);
+  if (fresh) return wanted;
+  while (true) {
+    std::string candidate = wanted + "_" + std::to_string(at->second++);
+    if (names_.try_emplace(candidate, 1).second) return candidate;
+  }
+}
+
+ValueId Graph::new_value(ValueInfo info) {
+  with_context([&] { check_type(info.type); }, [&] { return "in value '" + info.name + "'"; });
+  values_.push_back(std::move(info));
+  return {static_cast<int32_t>(values_.size()) - 1};
+}
+
+Value Graph::add_input(const std::string& name, TensorType type) {
+  if (names_.contains(name)) fail("entry point '{}' already has a value named '{}'", name_, name);
+  const auto number = static_cast<int32_t>(inputs_.size());
+  inputs_.push_back(new_value({std::move(type), ValueKind::kInput, number, {}, unique_name(name)}));
+  return handle(inputs_.back());
+}
+
+Value Graph::state(int32_t index) {
+  const auto [at, fresh] = table_values_.try_emplace(2 * int64_t{index});
+  if (fresh) {
+    const State& state = model_->state(index);
+    at->second = new_value({state.type, ValueKind::kState, index, {}, unique_name(state.name)});
+  }
+  return handle(at->second);
+}
+
+Value Graph::constant(int32_t tensor) {
+  const auto [at, fresh] = table_values_.try_emplace(2 * int64_t{tensor} + 1);
+  if (fresh) {
+    const NamedTensor& row = model_->tensors()[static_cast<size_t>(tensor)];
+    at->second = new_value({row.tensor.type(), ValueKind::kConstant, tensor, {}, unique_name(row.name)});
+  }
+  return handle(at->second);
+}
+
+void Graph::append_outputs(NodeId id, const std::vector<TensorType>& types) {
+  Node& node = nodes_[static_cast<size_t>(id.index)];
+  for (size_t i = node.outputs.size(); i < types.size(); ++i) {
+    const std::string name = i == 0 ? node.name : node.name + ":" + std::to_string(i);
+    node.outputs.push_back(new_value({types[i], ValueKind::kNode, static_cast<int32_t>(i), id, name}));
+  }
+}
+
+std::vector<Value> Graph::add_node(const OpDef& op, const Attributes& attributes,
+                                   const std::vector<Value>& inputs, std::string name) {
+  if (name.empty()) name = scoped(op.name());
+  Node node{.op = &op, .attributes = {}, .inputs = {}, .outputs = {}, .name = {}, .origins = origins_};
+  std::vector<TensorType> input_types, types;
+  with_context(
+      [&] {
+        for (const Value& input : inputs) {
+          if (!input) fail("an input of '{}' is an empty value", op.name());
+          if (input.graph != this) fail("an input of '{}' belongs to another graph", op.name());
+          node.inputs.push_back(input.id);
+          input_types.push_back(input.type());
+        }
+        node.attributes = op.canonical(attributes);
+        types = infer_types(op, node.attributes, input_types);
+      },
+      [&] { return fmt::format("while adding node '{}' ({})", name, op.name()); });
+  node.name = unique_name(name);
+  const NodeId id{static_cast<int32_t>(nodes_.size())};
+  nodes_.push_back(std::move(node));
+  append_outputs(id, types);
+  std::vector<Value> outputs;
+  for (ValueId output : nodes_.back().outputs) outputs.push_back(handle(output));
+  return outputs;
+}
+
+void Graph::set_attributes(NodeId id, const Attributes& attributes) {
+  Node& node = nodes_[static_cast<size_t>(id.index)];
+  const Attributes canonical = node.op->canonical(attributes);
+  const std::vector<TensorType> types = infer_types(*node.op, canonical, input_types(node));
+  GENESIS_ASSERT(types.size() >= node.outputs.size());
+  for (size_t i = 0; i < node.outputs.size(); ++i) GENESIS_ASSERT(type(node.outputs[i]) == types[i]);
+  node.attributes = canonical;
+  append_outputs(id, types);
+}
+
+void Graph::add_output(const std::string& name, Value value) {
+  if (!value) fail("output '{}' of entry point '{}' is an empty value", name, name_);
+  if (value.graph != this) fail("output '{}' of entry point '{}' belongs to another graph", name, name_);
+  const auto same_name = [&](const NamedValue& output) { return output.name == name; };
+  if (!names_.try_emplace(output_key(name), 1).second &&
+      std::any_of(outputs_.begin(), outputs_.end(), same_name))
+    fail("entry point '{}' already has an output named '{}'", name_, name);
+  outputs_.push_back({name, value.id});
+}
+
+namespace {
+
+bool is_made_from(const Graph& graph, ValueId value, ValueId source) {
+  std::set<ValueId> seen = {value};
+  for (std::vector<ValueId> open = {value}; !open.empty();) {
+    const ValueId at = open.back();
+    open.pop_back();
+    if (at == source) return true;
+    if (graph.value(at).kind != ValueKind::kNode || at < source) continue;  // values only read older ones
+    for (ValueId input : graph.node(graph.value(at).producer).inputs)
+      if (seen.insert(input).second) open.push_back(input);
+  }
+  return false;
+}
+
+}  // namespace
+
+// A second update may follow on the first, which it replaces; it may not drop it.
+void Graph::add_update(int32_t state, Value value) {
+  const State& target = model_->state(state);
+  if (!value) fail("the new value of state '{}' is an empty value", target.name);
+  if (value.graph != this) fail("the new value of state '{}' belongs to another graph", target.name);
+  if (!(value.type() == target.type))
+    fail("state '{}' is {}, its new value '{}' is {}", target.name, target.type.to_string(), value.name(),
+         value.type().to_string());
+  const ValueId next{static_cast<int32_t>(updates_.size())};
+  const auto [at, fresh] = table_values_.try_emplace(update_key(state), next);
+  if (fresh) return void(updates_.push_back({state, value.id}));
+  StateUpdate& update = updates_[static_cast<size_t>(at->second.index)];
+  if (value.id == update.value || !is_made_from(*this, value.id, update.value))
+    fail("entry point '{}' updates state '{}' twice, the second time without reading '{}'", name_,
+         target.name, this->value(update.value).name);
+  update.value = value.id;
+}
+
+Value Graph::input(std::string_view name) {
+  for (ValueId id : inputs_)
+    if (value(id).name == name) return handle(id);
+  std::string known;
+  for (ValueId id : inputs_) known += (known.empty() ? "" : ", ") + value(id).name;
+  fail("entry point '{}' has no input '{}'; it has: {}", name_, name, known);
+}
+
+Value Graph::output(std::string_view name) {
+  for (const NamedValue& output : outputs_)
+    if (output.name == name) return handle(output.value);
+  std::string known;
+  for (const NamedValue& output : outputs_) known += (known.empty() ? "" : ", ") + output.name;
+  fail("entry point '{}' has no output '{}'; it has: {}", name_, name, known);
+}
+
+std::vector<TensorType> Graph::input_types(const Node& node) const {
+  std::vector<TensorType> types;
+  for (ValueId id : node.inputs) types.push_back(type(id));
+  return types;
+}
+
+std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes,
+                             const std::vector<Value>& inputs) {
+  for (const Value& input : inputs)
+    if (input) return input.graph->add_node(op, attributes, inputs);
+  fail("op '{}' was given {}", op.name(),
+       inputs.empty() ? "no value to work on" : "an empty value: it was never assigned");
+}
+
+}  // namespace genesis

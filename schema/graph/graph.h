@@ -1,0 +1,168 @@
+// The graph of one entry point, in SSA form: nodes stand in topological order, values never change, nothing
+// is ever removed. A pass writes a new graph (passes/core/rewriter.h); only the author's builder and passes add to
+// one.
+//
+// A state is read as a value and written as an update pair (state, new value) declared beside the outputs:
+// there are no side effects, and whether an update happens in place is the memory planner's decision.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "schema/graph/op.h"
+
+namespace genesis {
+
+class Graph;
+class Model;
+
+struct NodeId {
+  int32_t index = -1;
+  auto operator<=>(const NodeId&) const = default;
+};
+struct ValueId {
+  int32_t index = -1;
+  auto operator<=>(const ValueId&) const = default;
+};
+
+// What an author holds: a value of a graph. Small, copied freely; empty when default-constructed.
+struct Value {
+  Graph* graph = nullptr;
+  ValueId id;
+
+  explicit operator bool() const { return graph != nullptr; }
+  const TensorType& type() const;
+  DType dtype() const { return type().dtype; }
+  const Shape& shape() const { return type().shape; }
+  int rank() const { return shape().rank(); }
+  const Dim& dim(int64_t axis) const;  // negative counts from the end
+  const std::string& name() const;
+  bool operator==(const Value&) const = default;
+};
+
+enum class ValueKind : uint8_t { kInput, kState, kConstant, kNode };
+
+struct ValueInfo {
+  TensorType type;
+  ValueKind kind = ValueKind::kInput;
+  int32_t index =
+      0;  // input number, state index or tensor index in the model, or the output number of `producer`
+  NodeId producer;   // kNode only
+  std::string name;  // unique in the graph; output k > 0 of a node is "<node>:k"
+};
+
+struct Node {
+  const OpDef* op = nullptr;
+  Attributes attributes;  // canonical: every attribute is there
+  std::vector<ValueId> inputs, outputs;
+  std::string name;  // unique in the graph, '.'-separated scopes: "layers.3.mlp.gate_proj"
+  std::vector<std::string>
+      origins;  // names of the author's nodes this one came from, newest last; empty: itself
+
+  // The author's name for errors, profiles and pictures.
+  const std::string& authored_name() const { return origins.empty() ? name : origins.front(); }
+};
+
+struct NamedValue {
+  std::string name;
+  ValueId value;
+  bool operator==(const NamedValue&) const = default;
+};
+struct StateUpdate {
+  int32_t state;
+  ValueId value;
+  bool operator==(const StateUpdate&) const = default;
+};
+
+class Graph {
+ public:
+  // `model` owns the tables of states and tensors and must outlive the graph.
+  Graph(Model& model, std::string name) : model_(&model), name_(std::move(name)) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  Graph(Graph&&) = default;  // invalidates Value handles into it
+  Graph& operator=(Graph&&) = default;
+
+  Model& model() const { return *model_; }
+  const std::string& name() const { return name_; }
+
+  // --- building
+  // -------------------------------------------------------------------------------------------------
+  Value add_input(const std::string& name, TensorType type);
+  Value state(int32_t index);      // the state's value at the start of a run; one value per state
+  Value constant(int32_t tensor);  // a tensor of the model's table; one value per tensor
+  // Infers the types at once; throws Error naming the node. `name` is made unique; empty: scope + op name.
+  std::vector<Value> add_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs,
+                              std::string name = "");
+  void add_output(const std::string& name, Value value);
+  void add_update(int32_t state, Value value);
+  // Replaces a node's attributes and infers again: existing outputs keep their types, new ones may appear at
+  // the end (an attention node starts to give its row statistics when a gradient wants them).
+  void set_attributes(NodeId node, const Attributes& attributes);
+
+  // Name scope of nodes added from now on.
+  void push_scope(const std::string& name) { scopes_.push_back(name); }
+  void pop_scope() { scopes_.pop_back(); }
+  std::string scoped(std::string_view name) const;  // "layers.3." + name
+  bool has_name(const std::string& name) const { return names_.contains(name); }  // of an input or a node
+  // What layers with two behaviours (dropout, batch norm) do while an author builds this graph. Not stored.
+  void set_training(bool training) { training_ = training; }
+  bool training() const { return training_; }
+  // Origins of nodes added from now on: a pass sets them to those of the node it rewrites.
+  void set_origins(std::vector<std::string> origins) { origins_ = std::move(origins); }
+
+  // --- reading
+  // --------------------------------------------------------------------------------------------------
+  // Deques: what an author holds by reference stays where it is while the graph grows.
+  const std::deque<Node>& nodes() const { return nodes_; }
+  const std::deque<ValueInfo>& values() const { return values_; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id.index)]; }
+  const ValueInfo& value(ValueId id) const { return values_[static_cast<size_t>(id.index)]; }
+  const TensorType& type(ValueId id) const { return value(id).type; }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<NamedValue>& outputs() const { return outputs_; }
+  const std::vector<StateUpdate>& updates() const { return updates_; }
+  Value handle(ValueId id) { return {this, id}; }
+  Value input(std::string_view name);   // throws Error naming what there is
+  Value output(std::string_view name);  // likewise
+  std::vector<TensorType> input_types(const Node& node) const;
+
+ private:
+  ValueId new_value(ValueInfo info);
+  std::string unique_name(const std::string& wanted);
+  void append_outputs(NodeId id, const std::vector<TensorType>& types);
+
+  Model* model_;
+  std::string name_;
+  std::deque<Node> nodes_;
+  std::deque<ValueInfo> values_;
+  std::vector<ValueId> inputs_;
+  std::vector<NamedValue> outputs_;
+  std::vector<StateUpdate> updates_;
+  std::vector<std::string> scopes_;
+  bool training_ = false;
+  std::vector<std::string> origins_;
+  std::unordered_map<std::string, int> names_;         // name -> next suffix to try
+  std::unordered_map<int64_t, ValueId> table_values_;  // states and constants already read
+};
+
+// Adds nodes under `name` for as long as it lives.
+class NameScope {
+ public:
+  NameScope(Graph& graph, const std::string& name) : graph_(graph) { graph_.push_scope(name); }
+  ~NameScope() { graph_.pop_scope(); }
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+
+ private:
+  Graph& graph_;
+};
+
+// Adds a node for a typed op and returns its outputs. The graph is that of the inputs.
+std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs);
+
+}  // namespace genesis

@@ -1,0 +1,83 @@
+// A Model: one table of tensors, one table of states, and the entry points (graphs) that share them. Copying
+// a model copies its graphs and shares its bytes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "schema/core/tensor.h"
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+// Numbers are written in files: append only.
+enum class StateRole : uint8_t {
+  kParameter = 0,
+  kBuffer = 1,
+  kOptimizer = 2,
+  kCache = 3,
+  kRandom = 4,
+  kStep = 5
+};
+std::string_view name_of(StateRole role);
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+// Memory that outlives a run. A parameter has a tensor to start from; without one a state starts as zeros.
+struct State {
+  std::string name;  // state_dict style: "layers.0.self_attn.q_proj.weight"
+  TensorType type;   // known sizes
+  StateRole role = StateRole::kParameter;
+  bool trainable = false;
+  Tensor initial;  // empty_handle(): zeros
+};
+
+class Model {
+ public:
+  Model() = default;
+  Model(const Model& other);
+  Model& operator=(const Model& other);
+  // A model with the tables and metadata of `other` and no entry points: what a pass pipeline works in.
+  static std::unique_ptr<Model> with_tables_of(const Model& other);
+  // Graphs point at their model, so a model does not move: hold it by unique_ptr or shared_ptr, or copy it.
+
+  int32_t add_tensor(const std::string& name, Tensor tensor);  // name made unique
+  int32_t add_state(State state);                              // throws Error when the name is taken
+  void set_initial(int32_t state, Tensor tensor);              // throws Error when the type differs
+  void set_trainable(int32_t state, bool trainable);
+  Graph& add_entry(const std::string& name);  // throws Error when the name is taken
+  void replace_entry(Graph graph);            // by the graph's name; adds it when new
+  void remove_entry(const std::string& name);
+
+  const std::vector<NamedTensor>& tensors() const { return tensors_; }
+  const std::vector<State>& states() const { return states_; }
+  const State& state(int32_t index) const { return states_[static_cast<size_t>(index)]; }
+  int32_t find_state(std::string_view name) const;  // -1 when there is none
+  const std::vector<std::unique_ptr<Graph>>& entries() const { return entries_; }
+  const Graph* find_entry(std::string_view name) const;  // null when there is none
+  const Graph& entry(std::string_view name) const;       // throws Error naming the entry points there are
+  Graph& entry(std::string_view name);
+
+  // Free-form facts: "architecture", "config" (JSON), "tokenizer", ...
+  std::map<std::string, std::string> metadata;
+
+ private:
+  void copy_tables(const Model& other);
+
+  std::vector<NamedTensor> tensors_;
+  std::set<std::string> tensor_names_;
+  std::vector<State> states_;
+  std::map<std::string, int32_t, std::less<>> state_index_;
+  std::vector<std::unique_ptr<Graph>> entries_;  // in the order they were added
+};
+
+// A copy of `graph` in `model` with the same nodes in the same order and the same names.
+Graph copy_graph(const Graph& graph, Model& model);
+
+}  // namespace genesis

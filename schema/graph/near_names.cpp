@@ -1,0 +1,67 @@
+#include "schema/graph/near_names.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "schema/core/error.h"
+#include "schema/graph/model.h"
+
+namespace genesis {
+namespace {
+
+// Levenshtein's distance, one row of the table at a time.
+size_t edits(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+constexpr size_t kLongestName = 256;  // nobody means something by a longer one, and the table would be large
+
+}  // namespace
+
+std::string near_names(const std::string& name, const std::vector<std::string>& names, size_t most) {
+  std::vector<std::pair<size_t, std::string>> near;
+  if (name.size() > kLongestName) return "";
+  for (const std::string& candidate : names)
+    if (const size_t distance = edits(name, candidate); distance <= name.size() / 2)
+      near.emplace_back(distance, candidate);
+  std::sort(near.begin(), near.end());
+  std::vector<std::string> found;
+  for (size_t i = 0; i < near.size() && i < most; ++i) found.push_back(near[i].second);
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& names) {
+  std::string near;
+  if (!name.empty())
+    for (const std::string& candidate : names)
+      if (candidate.starts_with(name) && (near.empty() || candidate.size() < near.size())) near = candidate;
+  return near.empty() ? near_names(name, names, 1) : near;
+}
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& names) {
+  const std::string near = nearest_name(name, names);
+  return near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near);
+}
+
+void fail_no_state(const Model& model, const std::string& name) {
+  std::vector<std::string> names;
+  for (const State& state : model.states()) names.push_back(state.name);
+  const std::string near = near_names(name, names);
+  fail("the model has no state '{}'{}; `genesis-run info FILE --states` lists them", name,
+       near.empty() ? "" : ", but " + near);
+}
+
+}  // namespace genesis

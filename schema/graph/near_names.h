@@ -1,0 +1,25 @@
+// What a name that does not exist may have been meant to be; for error messages.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace genesis {
+
+class Model;
+
+// Up to `most` of `names`, the nearest by edits (insertions, deletions, replacements) first, as a list for a
+// message: "fc.weight, fc.bias". Names that need more edits than half of `name` are left out; empty when all
+// are.
+std::string near_names(const std::string& name, const std::vector<std::string>& names, size_t most = 3);
+
+// The one of `names` that `name` was most likely meant to be; empty when none is near. What `name` is the
+// beginning of is nearer than anything else.
+std::string nearest_name(const std::string& name, const std::vector<std::string>& names);
+// " (did you mean 'train'?)", to stand behind a name that is none; empty when none is near.
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& names);
+
+// Throws Error: the model has no state `name`, and which of its states it may have been meant to be.
+[[noreturn]] void fail_no_state(const Model& model, const std::string& name);
+
+}  // namespace genesis

@@ -1,0 +1,71 @@
+#include "schema/graph/op.h"
+
+#include <algorithm>
+#include <map>
+
+#include "schema/core/type_limits.h"
+
+namespace genesis {
+
+// One function per file in schema/ops, named after it: the build's list of op files is the list of ops.
+#define GENESIS_OP_FILE(file) std::span<const OpDef* const> file##_ops();
+#include "schema/op_files.inc"
+#undef GENESIS_OP_FILE
+
+std::span<const OpDef* const> all_ops() {
+  static const std::vector<const OpDef*> table = [] {
+    std::vector<const OpDef*> ops;
+    const auto append = [&](std::span<const OpDef* const> more) {
+      ops.insert(ops.end(), more.begin(), more.end());
+    };
+#define GENESIS_OP_FILE(file) append(file##_ops());
+#include "schema/op_files.inc"
+#undef GENESIS_OP_FILE
+    return ops;
+  }();
+  return table;
+}
+
+const OpDef* find_op(std::string_view name) {
+  static const std::map<std::string_view, const OpDef*> by_name = [] {
+    std::map<std::string_view, const OpDef*> map;
+    for (const OpDef* op : all_ops()) GENESIS_ASSERT(map.emplace(op->name(), op).second);
+    return map;
+  }();
+  const auto at = by_name.find(name);
+  return at == by_name.end() ? nullptr : at->second;
+}
+
+std::vector<InPlace> in_place_pairs(const OpDef& op, const Attributes& attributes, Types inputs,
+                                    Types outputs) {
+  std::vector<InPlace> allowed(op.info.in_place.begin(), op.info.in_place.end());
+  if (op.in_place) allowed = op.in_place(attributes, inputs, outputs);
+  std::erase_if(allowed, [&](const InPlace& pair) {
+    if (pair.input >= static_cast<int>(inputs.size()) || pair.output >= static_cast<int>(outputs.size()))
+      return true;
+    const TensorType& in = inputs[static_cast<size_t>(pair.input)];
+    const TensorType& out = outputs[static_cast<size_t>(pair.output)];
+    return size_of(in.dtype) != size_of(out.dtype) || !(in.shape.numel() == out.shape.numel());
+  });
+  return allowed;
+}
+
+std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attributes, Types inputs) {
+  const auto count = static_cast<int>(inputs.size());
+  const auto [min, max] = op.info.inputs;
+  if (count < min || count > max) {
+    if (min == max) fail("op '{}' takes {} inputs, {} were given", op.name(), min, count);
+    if (max >= kVariadic) fail("op '{}' takes at least {} inputs, {} were given", op.name(), min, count);
+    fail("op '{}' takes {} to {} inputs, {} were given", op.name(), min, max, count);
+  }
+  std::vector<TensorType> types = op.infer(attributes, inputs);
+  for (const TensorType& type : types)
+    with_context([&] { check_type(type); }, [&] { return "in the result " + type.to_string(); });
+  return types;
+}
+
+Cost cost_of(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs) {
+  return op.cost ? op.cost(attributes, inputs, outputs) : Cost{.bytes = bytes_moved(inputs, outputs)};
+}
+
+}  // namespace genesis

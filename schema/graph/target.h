@@ -1,0 +1,47 @@
+// All that passes know about hardware: plain data and plain functions a backend fills in.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schema/core/tensor.h"
+#include "schema/graph/op.h"
+
+namespace genesis {
+
+// One node, with known sizes, as a backend is asked about it.
+struct KernelQuery {
+  const OpDef& op;
+  const Attributes& attributes;
+  Types inputs, outputs;
+};
+
+struct Target {
+  std::string device = "cpu";  // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;      // of every buffer in the arena, bytes
+  double launch_seconds = 0;      // between two small steps, beside their work; 0: next to nothing
+  bool splits_weights = false;    // weights of bf16 training are kept as halves, instead of cast every step
+  int64_t merge_linear_rows = 0;  // linear layers that share x are one step where x has at most so many rows
+  // Ops that stand for several others and that this device does in one pass over memory. Others can run too, in
+  // parts and with the same bits, but gain nothing.
+  std::span<const std::string_view> one_pass_ops = {};
+  // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
+  std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
+  // Scratch memory the chosen kernel wants for this node, bytes.
+  int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
+  // Runs a node on tensors of the host, for constant folding. Empty when it cannot.
+  std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&,
+                                                 std::span<const Tensor> inputs) = nullptr;
+
+  // Whether hundreds of small steps are better one node: casts of all weights, updates of all parameters.
+  bool launches_are_dear() const { return launch_seconds >= 5e-7; }
+  bool does_in_one_pass(std::string_view op) const {
+    return std::find(one_pass_ops.begin(), one_pass_ops.end(), op) != one_pass_ops.end();
+  }
+};
+
+}  // namespace genesis

@@ -1,0 +1,120 @@
+// Activations, and clamp: elementwise functions of one operand, some with attributes. Formulas:
+// schema/ops/elementwise/formulas.h.
+#include <cmath>
+
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise_rules.h"
+
+namespace genesis {
+
+using namespace elementwise;
+
+namespace {
+
+constexpr double kSqrtHalf = 0.70710678118654752440, kInvSqrtTwoPi = 0.39894228040143267794;
+constexpr double kSqrtTwoOverPi = 0.79788456080286535588, kGeluCubic = 0.044715;
+
+// x * cdf(x), with the derivative cdf + x * cdf'.
+Value gelu_slope(Value x) {
+  const Value cdf = (erf(x * kSqrtHalf) + 1.0) * 0.5;
+  return cdf + x * (exp(square(x) * -0.5) * kInvSqrtTwoPi);
+}
+
+Value gelu_tanh_slope(Value x) {
+  const Value xx = square(x);
+  const Value t = tanh(x * (xx * kGeluCubic + 1.0) * kSqrtTwoOverPi);
+  const Value inner = (xx * (3.0 * kGeluCubic) + 1.0) * kSqrtTwoOverPi;
+  return (t + 1.0) * 0.5 + x * 0.5 * (1.0 - square(t)) * inner;
+}
+
+}  // namespace
+
+namespace ops {
+
+std::vector<TensorType> LeakyRelu::infer(Types in) const { return infer_real({}, in); }
+void LeakyRelu::grad(G& g) const {
+  g.set(0, where(gt(g.input(0), zero_like(g.input(0))), g.dy(), g.dy() * negative_slope));
+}
+
+std::vector<TensorType> Elu::infer(Types in) const { return infer_real({}, in); }
+void Elu::grad(G& g) const {
+  g.set(0, where(gt(g.input(0), zero_like(g.input(0))), g.dy(), g.dy() * (g.output() + alpha)));
+}
+
+std::vector<TensorType> Gelu::infer(Types in) const { return infer_real({}, in); }
+void Gelu::grad(G& g) const {
+  const Value x = g.input(0);
+  g.set(0, g.dy() * (approximate == GeluKind::kErf ? gelu_slope(x) : gelu_tanh_slope(x)));
+}
+
+std::vector<TensorType> Softplus::infer(Types in) const { return infer_real({}, in); }
+void Softplus::grad(G& g) const {
+  const Value z = g.input(0) * beta;
+  g.set(0, where(gt(z, scalar_like(z, threshold)), g.dy(), g.dy() * sigmoid(z)));
+}
+
+std::vector<TensorType> Clamp::infer(Types in) const { return infer_numeric({}, in); }
+void Clamp::grad(G& g) const {
+  const Value x = g.input(0);
+  const Value inside = logical_and(ge(x, scalar_like(x, min)), le(x, scalar_like(x, max)));
+  g.set(0, where(inside, g.dy(), zero_like(g.dy())));
+}
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kSigmoid = transcendental(
+    "sigmoid", "1 / (1 + exp(-x)).", [](G& g, A) { g.set(0, g.dy() * (g.output() * (1.0 - g.output()))); });
+constexpr OpDef kRelu = cheap("relu", "max(x, 0).", [](G& g, A) {
+  g.set(0, where(le(g.output(), zero_like(g.output())), zero_like(g.dy()), g.dy()));
+});
+constexpr OpDef kSilu = transcendental("silu", "x * sigmoid(x).", [](G& g, A) {
+  const Value x = g.input(0), s = sigmoid(x);
+  g.set(0, g.dy() * (s * (x * (1.0 - s) + 1.0)));
+});
+constexpr OpDef kHardswish =
+    make_row({"hardswish", "x * clamp(x + 3, 0, 6) / 6.", 1, infer_real, [](G& g, A) {
+                const Value x = g.input(0), slope = g.dy() * (x / 3.0 + 0.5);
+                const Value below = le(x, scalar_like(x, -3.0)), above = ge(x, scalar_like(x, 3.0));
+                g.set(0, where(below, zero_like(slope), where(above, g.dy(), slope)));
+              }});
+constexpr OpDef kMish = transcendental("mish", "x * tanh(log(1 + exp(x))).", [](G& g, A) {
+  const Value x = g.input(0), t = tanh(softplus(x));
+  g.set(0, g.dy() * (t + x * sigmoid(x) * (1.0 - square(t))));
+});
+constexpr OpDef kLeakyRelu = make_op<ops::LeakyRelu>();
+constexpr OpDef kElu = make_op<ops::Elu>();
+constexpr OpDef kGelu = make_op<ops::Gelu>();
+constexpr OpDef kSoftplus = make_op<ops::Softplus>();
+constexpr OpDef kClamp = make_op<ops::Clamp>();
+
+constexpr const OpDef* kOps[] = {&kSigmoid, &kRelu,     &kLeakyRelu, &kElu,  &kSilu,
+                                 &kGelu,    &kSoftplus, &kHardswish, &kMish, &kClamp};
+
+}  // namespace
+
+std::span<const OpDef* const> activation_ops() { return kOps; }
+
+Value sigmoid(Value x) { return emit(kSigmoid, {x}); }
+Value relu(Value x) { return emit(kRelu, {x}); }
+Value silu(Value x) { return emit(kSilu, {x}); }
+Value hardswish(Value x) { return emit(kHardswish, {x}); }
+Value mish(Value x) { return emit(kMish, {x}); }
+Value leaky_relu(Value x, double negative_slope) {
+  return emit_node(kLeakyRelu, to_attributes(ops::LeakyRelu{negative_slope}), {x})[0];
+}
+Value elu(Value x, double alpha) { return emit_node(kElu, to_attributes(ops::Elu{alpha}), {x})[0]; }
+Value gelu(Value x, GeluKind approximate) {
+  return emit_node(kGelu, to_attributes(ops::Gelu{approximate}), {x})[0];
+}
+Value softplus(Value x, double beta, double threshold) {
+  return emit_node(kSoftplus, to_attributes(ops::Softplus{beta, threshold}), {x})[0];
+}
+Value clamp(Value x, double min, double max) {
+  const auto fractional = [](double bound) { return std::isfinite(bound) && bound != std::floor(bound); };
+  if (is_integer(x.dtype()) && (fractional(min) || fractional(max))) x = cast(x, DType::f32);
+  return emit_node(kClamp, to_attributes(ops::Clamp{min, max}), {x})[0];
+}
+
+}  // namespace genesis

@@ -1,0 +1,119 @@
+// Elementwise arithmetic on two operands. Formulas: schema/ops/elementwise/formulas.h.
+#include "schema/ops/elementwise/elementwise_rules.h"
+#include "schema/ops/tensor/create.h"
+
+namespace genesis {
+namespace {
+
+using namespace elementwise;
+
+constexpr OpDef binary(std::string_view name, std::string_view doc, InferRule infer, GradRule grad,
+                       bool commutative = false, Precision precision = Precision::kFollow) {
+  return make_row({name, doc, 2, infer, grad, precision, commutative});
+}
+
+// The side that wins gets dy; equal sides get half each.
+void share(G& g, Value loses_a, Value loses_b) {
+  const Value dy = g.dy(), zero = zero_like(dy);
+  const Value shared = where(eq(g.input(0), g.input(1)), dy * 0.5, dy);
+  if (g.wants(0)) g.set(0, where(loses_a, zero, shared));
+  if (g.wants(1)) g.set(1, where(loses_b, zero, shared));
+}
+
+void pow_gradient(G& g, A) {
+  const Value a = g.input(0), b = g.input(1), dy = g.dy(), zero = zero_like(dy);
+  if (g.wants(0)) g.set(0, where(eq(b, zero_like(b)), zero, dy * (b * pow(a, b - 1.0))));
+  if (!g.wants(1)) return;
+  const Value flat = logical_and(eq(a, zero_like(a)), ge(b, zero_like(b)));
+  g.set(1, where(flat, zero, dy * (g.output() * log(a))));
+}
+
+void atan2_gradient(G& g, A) {
+  const Value a = g.input(0), b = g.input(1), dy = g.dy();
+  const Value norm = square(a) + square(b);
+  const Value scaled = where(eq(norm, zero_like(norm)), zero_like(norm), dy / norm);
+  if (g.wants(0)) g.set(0, scaled * b);
+  if (g.wants(1)) g.set(1, -(scaled * a));
+}
+
+constexpr OpDef kAdd = binary(
+    "add", "a + b.", infer_promoted, [](G& g, A) { g.set(0, g.dy()), g.set(1, g.dy()); }, true);
+constexpr OpDef kSub = binary("sub", "a - b.", infer_numeric, [](G& g, A) {
+  g.set(0, g.dy());
+  if (g.wants(1)) g.set(1, -g.dy());
+});
+constexpr OpDef kMul = binary(
+    "mul", "a * b.", infer_promoted,
+    [](G& g, A) {
+      if (g.wants(0)) g.set(0, g.dy() * g.input(1));
+      if (g.wants(1)) g.set(1, g.dy() * g.input(0));
+    },
+    true);
+constexpr OpDef kDiv = binary("div", "a / b; integers give f32.", infer_real, [](G& g, A) {
+  if (g.wants(0)) g.set(0, g.dy() / g.input(1));
+  if (g.wants(1)) g.set(1, -g.dy() * (g.output() / g.input(1)));
+});
+constexpr OpDef kFloordiv = binary("floordiv", "floor(a / b).", infer_numeric, kZeroGradient);
+constexpr OpDef kRemainder =
+    binary("remainder", "a - floor(a / b) * b: has the sign of b.", infer_numeric, [](G& g, A) {
+      g.set(0, g.dy());
+      if (g.wants(1)) g.set(1, -g.dy() * floordiv(g.input(0), g.input(1)));
+    });
+constexpr OpDef kPow =
+    binary("pow", "a to the power b.", infer_numeric, pow_gradient, false, Precision::kWide);
+constexpr OpDef kMaximum = binary(
+    "maximum", "The larger of a and b; NaN wins.", infer_promoted,
+    [](G& g, A) { share(g, lt(g.input(0), g.input(1)), gt(g.input(0), g.input(1))); }, true);
+constexpr OpDef kMinimum = binary(
+    "minimum", "The smaller of a and b; NaN wins.", infer_promoted,
+    [](G& g, A) { share(g, gt(g.input(0), g.input(1)), lt(g.input(0), g.input(1))); }, true);
+constexpr OpDef kAtan2 = binary("atan2", "The angle of the point (b, a), in (-pi, pi].", infer_real,
+                                atan2_gradient, false, Precision::kWide);
+
+constexpr const OpDef* kOps[] = {&kAdd,       &kSub, &kMul,     &kDiv,     &kFloordiv,
+                                 &kRemainder, &kPow, &kMaximum, &kMinimum, &kAtan2};
+
+// A number beside a tensor never widens it. Beside low precision it is held as f32, unless that would decide
+// the result's dtype.
+DType scalar_dtype(const TensorType& like, const Scalar& value) {
+  if (is_float(like.dtype))
+    return is_low_precision(like.dtype) && like.shape.rank() > 0 ? DType::f32 : like.dtype;
+  if (!value.is_integer()) return DType::f32;
+  return is_integer(like.dtype) ? like.dtype : DType::i64;
+}
+
+Scalar real_beside(Value like, Scalar value) {
+  return is_float(like.dtype()) ? value : Scalar(value.as_double());
+}
+
+}  // namespace
+
+std::span<const OpDef* const> binary_ops() { return kOps; }
+
+Value add(Value a, Value b) { return emit(kAdd, {a, b}); }
+Value sub(Value a, Value b) { return emit(kSub, {a, b}); }
+Value mul(Value a, Value b) { return emit(kMul, {a, b}); }
+Value div(Value a, Value b) { return emit(kDiv, {a, b}); }
+Value floordiv(Value a, Value b) { return emit(kFloordiv, {a, b}); }
+Value remainder(Value a, Value b) { return emit(kRemainder, {a, b}); }
+Value pow(Value a, Value b) { return emit(kPow, {a, b}); }
+Value maximum(Value a, Value b) { return emit(kMaximum, {a, b}); }
+Value minimum(Value a, Value b) { return emit(kMinimum, {a, b}); }
+Value atan2(Value a, Value b) { return emit(kAtan2, {a, b}); }
+
+Value scalar_like(Value like, Scalar value) {
+  const DType dtype = scalar_dtype(like.type(), value);  // throws when `like` is empty
+  return full(*like.graph, {}, value, dtype);
+}
+Value div(Value a, Scalar b) { return div(a, scalar_like(a, real_beside(a, b))); }
+Value div(Scalar a, Value b) { return div(scalar_like(b, real_beside(b, a)), b); }
+Value pow(Value a, Scalar b) {
+  if (is_integer(a.dtype()) && b.is_integer() && b.as_integer() < 0)
+    fail("pow: integers to the power {} are not whole: cast {} to f32 first", b.as_integer(),
+         a.type().to_string());
+  return pow(a, scalar_like(a, b));
+}
+Value maximum(Value a, Scalar b) { return maximum(a, scalar_like(a, b)); }
+Value minimum(Value a, Scalar b) { return minimum(a, scalar_like(a, b)); }
+
+}  // namespace genesis

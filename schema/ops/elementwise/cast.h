@@ -1,0 +1,63 @@
+// Conversion between dtypes: of one tensor, of many reals by one node, or from two halves. Reals to integers
+// truncate toward zero; anything to bool is x != 0.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+namespace ops {
+
+inline constexpr InPlace kCastInPlace[] = {{0, 0}};
+
+struct Cast {
+  static constexpr OpInfo info{.name = "cast",
+                               .doc = "x converted to `dtype`.",
+                               .precision = Precision::kFollow,
+                               .elementwise = true,
+                               .in_place = kCastInPlace};
+  DType dtype = DType::f32;
+  static void fields(auto& self, auto&& visit) { visit("dtype", self.dtype); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+// Result i is the next parts[i] inputs, one after the other along their first axis, as `dtype`. One node
+// where starting a kernel per weight would cost more than the work.
+struct CastGroup {
+  static constexpr OpInfo info{.name = "cast_group",
+                               .doc =
+                                   "Many tensors of reals converted to `dtype`: result i takes `parts[i]` "
+                                   "inputs, joined along axis 0.",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kFollow};
+  DType dtype = DType::bf16;
+  std::vector<int64_t> parts;  // by result
+  static void fields(auto& self, auto&& visit) {
+    visit("dtype", self.dtype);
+    visit("parts", self.parts);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+// An f32 from its halves (schema/core/halves.h).
+struct JoinHalves {
+  static constexpr OpInfo info{.name = "join_halves",
+                               .doc =
+                                   "The f32 whose upper half, as bf16, and lower 16 bits, as i16, are given; "
+                                   "rounding went away from zero where it was between two.",
+                               .inputs = {2, 2},
+                               .precision = Precision::kExact};
+  static void fields(auto&, auto&&) {}
+  std::vector<TensorType> infer(Types in) const;
+};
+
+}  // namespace ops
+
+Value cast(Value x, DType dtype);  // x itself when it already has that dtype
+// Of each list the concatenation along axis 0, as `dtype`.
+std::vector<Value> cast_group(const std::vector<std::vector<Value>>& results, DType dtype);
+Value join_halves(Value upper, Value lower);
+
+}  // namespace genesis

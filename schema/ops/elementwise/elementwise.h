@@ -1,0 +1,181 @@
+// Elementwise ops with PyTorch's semantics: operands broadcast and promote. A Scalar operand takes the
+// tensor's dtype (a real scalar with an integer tensor gives f32). Each op's formula is written once, in
+// schema/ops/elementwise/formulas.h.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+enum class GeluKind : uint8_t { kErf, kTanh };  // attribute `approximate`: "none", "tanh"
+template <>
+struct EnumNames<GeluKind> {
+  static constexpr std::string_view names[] = {"none", "tanh"};
+};
+
+// The ops with attributes; the others are rows of the tables in unary.cpp, activation.cpp, binary.cpp and
+// compare.cpp.
+namespace ops {
+
+inline constexpr InPlace kOverInput[] = {{0, 0}};
+
+struct LeakyRelu {
+  static constexpr OpInfo info{.name = "leaky_relu",
+                               .doc = "x where x > 0, else negative_slope * x.",
+                               .precision = Precision::kFollow,
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double negative_slope = 0.01;
+  static void fields(auto& self, auto&& visit) { visit("negative_slope", self.negative_slope); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Elu {
+  static constexpr OpInfo info{.name = "elu",
+                               .doc = "x where x > 0, else alpha * (exp(x) - 1).",
+                               .precision = Precision::kWide,
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double alpha = 1.0;
+  static void fields(auto& self, auto&& visit) { visit("alpha", self.alpha); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Gelu {
+  static constexpr OpInfo info{
+      .name = "gelu",
+      .doc = "x times the normal distribution function of x, exact (none) or by tanh.",
+      .precision = Precision::kWide,
+      .elementwise = true,
+      .in_place = kOverInput};
+  GeluKind approximate = GeluKind::kErf;
+  static void fields(auto& self, auto&& visit) { visit("approximate", self.approximate); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Softplus {
+  static constexpr OpInfo info{.name = "softplus",
+                               .doc = "log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold.",
+                               .precision = Precision::kWide,
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double beta = 1.0, threshold = 20.0;
+  static void fields(auto& self, auto&& visit) {
+    visit("beta", self.beta);
+    visit("threshold", self.threshold);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Clamp {
+  static constexpr OpInfo info{.name = "clamp",
+                               .doc = "x limited to [min, max]; NaN stays NaN.",
+                               .precision = Precision::kFollow,
+                               .elementwise = true,
+                               .in_place = kOverInput};
+  double min = 0, max = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("min", self.min);
+    visit("max", self.max);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
+// One operand; transcendental functions of integers give f32.
+Value neg(Value x);
+Value abs(Value x);
+Value exp(Value x);
+Value log(Value x);
+Value log1p(Value x);
+Value expm1(Value x);
+Value sqrt(Value x);
+Value rsqrt(Value x);
+Value reciprocal(Value x);
+Value square(Value x);
+Value sin(Value x);
+Value cos(Value x);
+Value tan(Value x);
+Value asin(Value x);
+Value acos(Value x);
+Value atan(Value x);
+Value sinh(Value x);
+Value cosh(Value x);
+Value tanh(Value x);
+Value erf(Value x);
+Value sigmoid(Value x);
+Value relu(Value x);
+Value leaky_relu(Value x, double negative_slope = 0.01);
+Value elu(Value x, double alpha = 1.0);
+Value silu(Value x);
+Value gelu(Value x, GeluKind approximate = GeluKind::kErf);
+Value softplus(Value x, double beta = 1.0, double threshold = 20.0);
+Value hardswish(Value x);
+Value mish(Value x);
+Value sign(Value x);
+Value floor(Value x);
+Value ceil(Value x);
+Value round(Value x);  // half to even
+// NaN stays NaN; an infinite bound does nothing; bounds that are not whole make f32 of integers.
+Value clamp(Value x, double min, double max);
+Value isnan(Value x);
+Value isinf(Value x);
+Value isfinite(Value x);
+Value logical_not(Value x);
+
+// Two operands.
+Value add(Value a, Value b);
+Value sub(Value a, Value b);
+Value mul(Value a, Value b);
+Value div(Value a, Value b);  // true division: integers give f32
+Value floordiv(Value a, Value b);
+Value remainder(Value a, Value b);  // sign of the divisor
+Value pow(Value a, Value b);
+Value maximum(Value a, Value b);  // NaN wins
+Value minimum(Value a, Value b);
+Value atan2(Value a, Value b);
+Value eq(Value a, Value b);
+Value ne(Value a, Value b);
+Value lt(Value a, Value b);
+Value le(Value a, Value b);
+Value gt(Value a, Value b);
+Value ge(Value a, Value b);
+Value logical_and(Value a, Value b);
+Value logical_or(Value a, Value b);
+Value where(Value condition, Value a, Value b);
+
+// A 0-d constant next to `like`: same graph, and the dtype a scalar takes beside it.
+Value scalar_like(Value like, Scalar value);
+
+// Beside integers the scalar is f32, as the result is: it need not fit their dtype.
+Value div(Value a, Scalar b);
+Value div(Scalar a, Value b);
+
+inline Value operator-(Value x) { return neg(x); }
+inline Value operator+(Value a, Value b) { return add(a, b); }
+inline Value operator-(Value a, Value b) { return sub(a, b); }
+inline Value operator*(Value a, Value b) { return mul(a, b); }
+inline Value operator/(Value a, Value b) { return div(a, b); }
+inline Value operator+(Value a, Scalar b) { return add(a, scalar_like(a, b)); }
+inline Value operator-(Value a, Scalar b) { return sub(a, scalar_like(a, b)); }
+inline Value operator*(Value a, Scalar b) { return mul(a, scalar_like(a, b)); }
+inline Value operator/(Value a, Scalar b) { return div(a, b); }
+inline Value operator+(Scalar a, Value b) { return add(scalar_like(b, a), b); }
+inline Value operator-(Scalar a, Value b) { return sub(scalar_like(b, a), b); }
+inline Value operator*(Scalar a, Value b) { return mul(scalar_like(b, a), b); }
+inline Value operator/(Scalar a, Value b) { return div(a, b); }
+inline Value operator<(Value a, Value b) { return lt(a, b); }
+inline Value operator<=(Value a, Value b) { return le(a, b); }
+inline Value operator>(Value a, Value b) { return gt(a, b); }
+inline Value operator>=(Value a, Value b) { return ge(a, b); }
+Value pow(Value a, Scalar b);  // integers take no negative b
+Value maximum(Value a, Scalar b);
+Value minimum(Value a, Scalar b);
+
+}  // namespace genesis

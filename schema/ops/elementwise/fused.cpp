@@ -1,0 +1,46 @@
+#include "schema/ops/elementwise/fused.h"
+
+#include "schema/ops/elementwise/fused_program.h"
+
+namespace genesis {
+namespace ops {
+
+std::vector<TensorType> Fused::infer(Types in) const {
+  const FusedProgram program = parse_fused_program(*this, in);
+  std::vector<TensorType> types;
+  for (int value : program.outputs) types.push_back(program.type(value));
+  return types;
+}
+
+std::vector<InPlace> Fused::in_place(Types in, Types) const {
+  const FusedProgram program = parse_fused_program(*this, in);
+  const int num_inputs = static_cast<int>(in.size());
+  std::vector<int> last_use(in.size(), -1);
+  for (size_t i = 0; i < program.instructions.size(); ++i)
+    for (int operand : program.instructions[i].operands)
+      if (operand < num_inputs) last_use[static_cast<size_t>(operand)] = static_cast<int>(i);
+  std::vector<InPlace> pairs;
+  for (size_t o = 0; o < program.outputs.size(); ++o)
+    for (int i = 0; i < num_inputs; ++i)
+      if (last_use[static_cast<size_t>(i)] <= program.outputs[o] - num_inputs)
+        pairs.push_back({static_cast<int>(o), i});
+  return pairs;
+}
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kFused = make_op<ops::Fused>();
+constexpr const OpDef* kOps[] = {&kFused};
+
+}  // namespace
+
+std::span<const OpDef* const> fused_ops() { return kOps; }
+
+std::vector<Value> fused(std::vector<Value> inputs, std::vector<std::string> body,
+                         std::vector<int64_t> outputs) {
+  return emit_node(kFused, to_attributes(ops::Fused{std::move(body), std::move(outputs)}), inputs);
+}
+
+}  // namespace genesis

@@ -1,0 +1,35 @@
+// One node that stands for a region of the graph: a small program of elementwise ops, and of reductions over
+// the last axis, executed tile by tile so that what flows between its ops never reaches memory. Made by
+// passes/fusion/elementwise/fuse_elementwise; read through schema/ops/elementwise/fused_program.h.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+namespace ops {
+
+struct Fused {
+  static constexpr OpInfo info{.name = "fused",
+                               .doc =
+                                   "A program of elementwise ops and reductions over the last axis: one line "
+                                   "of `body` per op, inputs first in the numbering of values.",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kExact};
+  std::vector<std::string> body;  // "mul %0 %1", "gelu %2 {approximate=\"tanh\"}"
+  std::vector<int64_t> outputs;   // numbers of the values that are results
+  static void fields(auto& self, auto&& visit) {
+    visit("body", self.body);
+    visit("outputs", self.outputs);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  // An output may take the place of an input that is read for the last time where the output is made.
+  std::vector<InPlace> in_place(Types in, Types out) const;
+};
+
+}  // namespace ops
+
+std::vector<Value> fused(std::vector<Value> inputs, std::vector<std::string> body,
+                         std::vector<int64_t> outputs);
+
+}  // namespace genesis

@@ -1,0 +1,40 @@
+// The program inside a `fused` node, parsed and typed by the ops' own rules. Made from a node by the
+// backends, and by the fusion pass to check what it is about to write. Values are numbered: inputs first,
+// then the result of each instruction.
+#pragma once
+
+#include "schema/ops/elementwise/fused.h"
+
+namespace genesis {
+
+struct Instruction {
+  const OpDef* op = nullptr;
+  Attributes attributes;
+  std::vector<int> operands;
+  TensorType type;  // of the one result
+};
+
+struct FusedProgram {
+  std::vector<TensorType> inputs;
+  std::vector<Instruction> instructions;
+  std::vector<int> outputs;
+  Shape space;            // what every value broadcasts to: the indices the program runs over
+  bool has_rows = false;  // reduces over the last axis, so a row is never cut
+
+  int num_values() const { return static_cast<int>(inputs.size() + instructions.size()); }
+  const TensorType& type(int value) const;
+};
+
+// Throws Error that names the line.
+FusedProgram parse_fused_program(const ops::Fused& op, Types inputs);
+// A program of one instruction: how an elementwise node runs alone.
+FusedProgram single_op_program(const OpDef& op, const Attributes& attributes, Types inputs);
+
+std::string instruction_text(const OpDef& op, const Attributes& attributes, const std::vector<int>& operands);
+
+// sum, mean, max or min over the last of `rank` axes, which is kept with size 1.
+bool is_row_reduction(const OpDef& op, const Attributes& attributes, int rank);
+// May stand in a body: elementwise, a row reduction, `full` or `expand`.
+bool is_fusable(const OpDef& op, const Attributes& attributes, int rank);
+
+}  // namespace genesis

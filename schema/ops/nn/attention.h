@@ -1,0 +1,104 @@
+// Attention, and the ops that go with it in a transformer (rope.h, swiglu.h).
+//
+// A query that sees no key at all gives zeros, and its row statistic is -inf; its gradients are zero.
+#pragma once
+
+#include <array>
+
+#include "schema/graph/graph.h"
+#include "schema/ops/nn/rope.h"
+#include "schema/ops/nn/swiglu.h"
+
+namespace genesis {
+
+enum class AttentionLayout : uint8_t {
+  kBTHD,  // [batch, time, heads, head_size]: as linear projections give it, no transposes needed
+  kBHTD,  // [batch, heads, time, head_size]: PyTorch's scaled_dot_product_attention
+};
+
+template <>
+struct EnumNames<AttentionLayout> {
+  static constexpr std::string_view names[] = {"bthd", "bhtd"};
+};
+
+struct AttentionOptions {
+  bool causal = false;  // query i sees keys j <= i + (key_length - query_length)
+  double scale = 0;     // 0: 1 / sqrt(head_size)
+  AttentionLayout layout = AttentionLayout::kBTHD;
+};
+
+namespace ops {
+
+// What attention and its gradient have in common. Optional inputs come last: mask, then key_length.
+// Instead of q, k and v they take one tensor [batch, time, heads + 2 packed_key_heads, head_size] that holds
+// the heads of all three in this order; their gradients then come as one such tensor.
+struct AttentionRules {
+  bool causal = false;
+  double scale = 0;  // 0: 1 / sqrt(head_size)
+  AttentionLayout layout = AttentionLayout::kBTHD;
+  bool has_mask = false, has_key_length = false;
+  int64_t packed_key_heads = 0;  // 0: q, k and v are three tensors
+
+  bool packed() const { return packed_key_heads > 0; }
+  int operands() const { return packed() ? 1 : 3; }  // inputs that hold q, k and v
+  static void fields(auto& self, auto&& visit) {
+    visit("causal", self.causal);
+    visit("scale", self.scale);
+    visit("layout", self.layout);
+    visit("has_mask", self.has_mask);
+    visit("has_key_length", self.has_key_length);
+    visit("packed_key_heads", self.packed_key_heads);
+  }
+};
+
+// The types of q, k and v, which are read off a packed operand.
+std::array<TensorType, 3> qkv_types(const AttentionRules& rules, Types in);
+
+struct Attention : AttentionRules {
+  static constexpr OpInfo info{
+      .name = "attention",
+      .doc =
+          "softmax(scale q k^T + mask) v per head, with grouped key heads; `with_lse` adds "
+          "the log-sum-exp of each row as output 1. `packed_key_heads`: one tensor holds q, k and v.",
+      .inputs = {1, 5},
+      .precision = Precision::kMatmul};
+  bool with_lse = false;
+  static void fields(auto& self, auto&& visit) {
+    AttentionRules::fields(self, visit);
+    visit("with_lse", self.with_lse);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+  void grad(GradientContext& g) const;
+};
+
+// Inputs q, k, v (or the three packed), y, lse, dy [, mask] [, key_length]; outputs dq, dk, dv (or these
+// packed).
+struct AttentionGrad : AttentionRules {
+  static constexpr OpInfo info{
+      .name = "attention_grad",
+      .doc =
+          "The gradients of attention by q, k and v, from (q, k, v, y, lse, dy) and what "
+          "else the attention was given.",
+      .inputs = {4, 8},
+      .precision = Precision::kMatmul};
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+};
+
+}  // namespace ops
+
+// softmax(scale * q k^T + mask) v. Key and value may have fewer heads than the query (grouped-query
+// attention): query head h reads key head h / (query_heads / key_heads); v may have a head size of its own.
+// mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time]. key_length:
+// i64 scalar; only the first key_length keys exist (a KV cache that is partly filled), and causality counts
+// from it.
+Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Value mask = {},
+                Value key_length = {});
+
+// The same of q, k and v that stand together, head by head: qkv is [batch, time, heads + 2 key_heads,
+// head_size].
+Value packed_attention(Value qkv, int64_t key_heads, const AttentionOptions& options = {}, Value mask = {},
+                       Value key_length = {});
+
+}  // namespace genesis

@@ -1,0 +1,49 @@
+// One new token against a KV cache, as decoding does it: a pass makes this op of rope, updates of the caches
+// and attention, so that a kernel can do all of it in one start.
+#pragma once
+
+#include "schema/graph/graph.h"
+#include "schema/ops/nn/rope.h"
+
+namespace genesis {
+namespace ops {
+
+inline constexpr InPlace kCachesInPlace[] = {{1, 3}, {2, 4}};
+
+struct CachedAttention {
+  static constexpr OpInfo info{
+      .name = "cached_attention",
+      .doc =
+          "k and v of one new token [batch, 1, heads, size] are written into their caches [batch, positions, "
+          "heads, size] at `start`, i64, and q attends to the first start + 1 positions; where `turns`, rope "
+          "turns q and k by `start` first. Inputs q, k, v, k_cache, v_cache, start; outputs y and the "
+          "caches.",
+      .inputs = {6, 6},
+      .precision = Precision::kMatmul,
+      .in_place = kCachesInPlace};
+  double scale = 0;  // 0: 1 / sqrt(head_size)
+  bool turns = false;
+  double theta = 10000.0;  // this and the next as rope has them
+  RopeKind kind = RopeKind::kHalf;
+  int64_t rotary_size = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("scale", self.scale);
+    visit("turns", self.turns);
+    visit("theta", self.theta);
+    visit("kind", self.kind);
+    visit("rotary_size", self.rotary_size);
+  }
+  // The op that turns q and k.
+  Rope rope() const;
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+};
+
+}  // namespace ops
+
+// y and the new caches. A start outside [0, positions) is an error of the run. Inference only: it has no
+// gradient, which the ops it stands for have.
+std::vector<Value> cached_attention(Value q, Value k, Value v, Value k_cache, Value v_cache, Value start,
+                                    const ops::CachedAttention& options = {});
+
+}  // namespace genesis

@@ -1,0 +1,159 @@
+// Rules of the cross-entropy ops. The other losses are compositions and stand in pointwise_loss.cpp.
+#include "schema/ops/nn/loss.h"
+
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/gradient.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/reshape.h"
+
+namespace genesis {
+namespace {
+
+DType loss_dtype(DType logits) { return logits == DType::f64 ? DType::f64 : DType::f32; }
+
+// [..., C] -> [...]
+Shape row_shape(const Shape& logits) { return Shape(std::vector<Dim>(logits.begin(), logits.end() - 1)); }
+
+bool is_index(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
+
+void check_class_targets(const TensorType& target, const Shape& rows, const Shape& logits) {
+  if (!is_index(target.dtype)) fail("class targets must be i32 or i64, got {}", target.to_string());
+  if (!(target.shape == rows))
+    fail("logits {} have their classes last, so class targets must have shape {}, got {}", logits.to_string(),
+         rows.to_string(), target.shape.to_string());
+}
+
+void check_cross_entropy(const TensorType& logits, const TensorType& target, const TensorType* weight,
+                         double label_smoothing, int64_t ignore_index) {
+  if (!is_float(logits.dtype) || logits.shape.rank() < 1)
+    fail("cross_entropy needs floating-point logits [..., classes], got {}", logits.to_string());
+  if (!(label_smoothing >= 0 && label_smoothing <= 1))
+    fail("label_smoothing is {}, expected 0 to 1", label_smoothing);
+  if (is_float(target.dtype)) {
+    if (target.dtype != logits.dtype && target.dtype != loss_dtype(logits.dtype))
+      fail("probability targets must have dtype {} or {}, got {}", name_of(logits.dtype),
+           name_of(loss_dtype(logits.dtype)), name_of(target.dtype));
+    if (!(target.shape == logits.shape))
+      fail("probability targets must have the shape of the logits, {}, got {}", logits.shape.to_string(),
+           target.shape.to_string());
+    if (ignore_index >= 0)
+      fail("ignore_index is {}, but probability targets have no index to ignore", ignore_index);
+  } else {
+    check_class_targets(target, row_shape(logits.shape), logits.shape);
+  }
+  const Shape classes = {logits.shape[logits.shape.rank() - 1]};
+  if (weight && (!is_float(weight->dtype) || !(weight->shape == classes)))
+    fail("weight must be a floating-point tensor of shape {}, got {}", classes.to_string(),
+         weight->to_string());
+}
+
+}  // namespace
+
+namespace ops {
+
+std::vector<TensorType> CrossEntropy::infer(Types in) const {
+  check_cross_entropy(in[0], in[1], in.size() > 2 ? &in[2] : nullptr, label_smoothing, ignore_index);
+  const DType dtype = loss_dtype(in[0].dtype);
+  const Shape rows = row_shape(in[0].shape);
+  std::vector<TensorType> out = {{dtype, reduction == Reduction::kNone ? rows : Shape{}}};
+  if (with_lse) out.push_back({dtype, rows});
+  return out;
+}
+
+std::vector<TensorType> CrossEntropyGrad::infer(Types in) const {
+  check_cross_entropy(in[0], in[1], in.size() > 4 ? &in[4] : nullptr, label_smoothing, ignore_index);
+  const TensorType lse{loss_dtype(in[0].dtype), row_shape(in[0].shape)};
+  const TensorType dy{lse.dtype, reduction == Reduction::kNone ? lse.shape : Shape{}};
+  if (!(in[2] == lse)) fail("lse must be {}, got {}", lse.to_string(), in[2].to_string());
+  if (!(in[3] == dy)) fail("dy must be {}, got {}", dy.to_string(), in[3].to_string());
+  return {in[0]};
+}
+
+std::vector<TensorType> LinearCrossEntropy::infer(Types in) const {
+  const TensorType &x = in[0], &weight = in[1];
+  if (x.shape.rank() < 1 || weight.shape.rank() != 2 || !(x.shape[x.shape.rank() - 1] == weight.shape[1]))
+    fail("linear_cross_entropy needs x [..., H] and weight [V, H], got {} and {}", x.to_string(),
+         weight.to_string());
+  if (x.dtype != weight.dtype || !is_float(x.dtype))
+    fail("x and weight must have one floating-point dtype, got {} and {}", x.to_string(), weight.to_string());
+  if (reduction == Reduction::kNone) fail("linear_cross_entropy reduces by mean or sum");
+  Shape logits = row_shape(x.shape);
+  check_class_targets(in[2], logits, x.shape);
+  logits.push_back(weight.shape[0]);
+  check_cross_entropy({x.dtype, logits}, in[2], nullptr, label_smoothing, ignore_index);
+  const DType dtype = loss_dtype(x.dtype);
+  if (!with_gradients) return {{dtype, {}}};
+  return {{dtype, {}}, {x.dtype == DType::f16 ? dtype : x.dtype, x.shape}, {dtype, weight.shape}};
+}
+
+Cost LinearCrossEntropy::cost(Types in, Types out) const {
+  const double logits = product_flops(in[0], axis_size(in[1], 0));
+  return {bytes_moved(in, out), with_gradients ? 3 * logits : logits};
+}
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kCrossEntropy = make_op<ops::CrossEntropy>();
+constexpr OpDef kCrossEntropyGrad = make_op<ops::CrossEntropyGrad>();
+constexpr OpDef kLinearCrossEntropy = make_op<ops::LinearCrossEntropy>();
+constexpr const OpDef* kOps[] = {&kCrossEntropy, &kCrossEntropyGrad, &kLinearCrossEntropy};
+
+// d loss / d probabilities = -(1 - smoothing) * weight * log_softmax(logits), divided by the rows for a mean.
+Value probability_gradient(const ops::CrossEntropy& op, GradientContext& g) {
+  const Value lse = g.output(1);
+  const Value log_p = cast(g.input(0), lse.dtype()) - unsqueeze(lse, -1);
+  Value dy = g.dy();
+  if (op.reduction == Reduction::kNone) dy = unsqueeze(dy, -1);
+  Value dt = log_p * dy * (op.label_smoothing - 1);
+  if (g.num_inputs() > 2) dt = dt * cast(g.input(2), lse.dtype());
+  if (op.reduction == Reduction::kMean) dt = dt / dim_value(g.graph(), lse.shape().numel(), lse.dtype());
+  return dt;
+}
+
+}  // namespace
+
+namespace ops {
+
+void CrossEntropy::grad(GradientContext& g) const {
+  CrossEntropy saving = *this;
+  saving.with_lse = true;
+  const Value lse = g.extra_output(to_attributes(saving), 1);
+  const CrossEntropyGrad op{ignore_index, label_smoothing, reduction};
+  std::vector<Value> inputs = {g.input(0), g.input(1), lse, g.dy()};
+  if (g.num_inputs() > 2) inputs.push_back(g.input(2));
+  if (g.wants(0)) g.set(0, emit_node(kCrossEntropyGrad, to_attributes(op), inputs)[0]);
+  if (g.wants(1) && is_float(g.input(1).dtype())) g.set(1, probability_gradient(*this, g));
+}
+
+void LinearCrossEntropy::grad(GradientContext& g) const {
+  LinearCrossEntropy saving = *this;
+  saving.with_gradients = true;
+  const Value dx = g.extra_output(to_attributes(saving), 1), dweight = g.output(2);
+  g.set(0, cast(dx, dweight.dtype()) * g.dy());  // set() casts to what x is
+  g.set(1, dweight * g.dy());
+}
+
+}  // namespace ops
+
+std::span<const OpDef* const> loss_ops() { return kOps; }
+
+Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options, Value weight) {
+  const ops::CrossEntropy op{options.ignore_index, options.label_smoothing, options.reduction};
+  if (is_float(target.dtype()) && target.dtype() != logits.dtype())
+    target = cast(target, loss_dtype(logits.dtype()));
+  std::vector<Value> inputs = {logits, target};
+  if (weight) inputs.push_back(weight);
+  return emit_node(kCrossEntropy, to_attributes(op), inputs)[0];
+}
+
+Value linear_cross_entropy(Value x, Value weight, Value target, const CrossEntropyOptions& options) {
+  if (options.reduction == Reduction::kNone) return cross_entropy(linear(x, weight), target, options);
+  const ops::LinearCrossEntropy op{options.ignore_index, options.label_smoothing, options.reduction};
+  return emit_node(kLinearCrossEntropy, to_attributes(op), {x, weight, target})[0];
+}
+
+}  // namespace genesis

@@ -1,0 +1,131 @@
+// Losses, with PyTorch's semantics exactly. Computed in f32 at least, and the result is f32 (f64 for f64).
+// Cross-entropy is an op with a gradient of its own; the others are compositions of elementwise ops and
+// reductions, which fuse.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+enum class Reduction : uint8_t { kNone, kMean, kSum };
+
+template <>
+struct EnumNames<Reduction> {
+  static constexpr std::string_view names[] = {"none", "mean", "sum"};
+};
+
+namespace ops {
+
+inline constexpr InPlace kOverLogits[] = {{0, 0}};
+
+// logits [..., C], target (i32/i64 [...] or probabilities [..., C]), [weight [C]] -> loss, [lse [...]].
+// lse, the log of the sum of exp(logits) of each row, is there when `with_lse`: the gradient asks for it.
+struct CrossEntropy {
+  static constexpr OpInfo info{.name = "cross_entropy",
+                               .doc =
+                                   "Cross-entropy of logits [..., classes] against class indices or "
+                                   "probabilities.",
+                               .inputs = {2, 3},
+                               .precision = Precision::kWide};
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::kMean;
+  bool with_lse = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("ignore_index", self.ignore_index);
+    visit("label_smoothing", self.label_smoothing);
+    visit("reduction", self.reduction);
+    visit("with_lse", self.with_lse);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+// logits, target, lse, dy (of the loss), [weight] -> dlogits.
+struct CrossEntropyGrad {
+  static constexpr OpInfo info{.name = "cross_entropy_grad",
+                               .doc =
+                                   "The gradient of cross_entropy for its logits, from the saved row "
+                                   "log-sum-exp.",
+                               .inputs = {4, 5},
+                               .precision = Precision::kWide,
+                               .in_place = kOverLogits};
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::kMean;
+  static void fields(auto& self, auto&& visit) {
+    visit("ignore_index", self.ignore_index);
+    visit("label_smoothing", self.label_smoothing);
+    visit("reduction", self.reduction);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+// x [..., H], weight [V, H], target [...] -> loss, [dx, dweight]. The logits exist for one block of rows at a
+// time. Gradients, for a loss gradient of 1, come out of the same pass when `with_gradients`: the logits are
+// at hand there, and computing them again would cost a third matrix product. dweight is f32 (f64 for f64): it
+// is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold gradients of a loss that is
+// not scaled; for the same reason a kernel does not keep (p - target) / rows in f16, but a multiple of it.
+struct LinearCrossEntropy {
+  static constexpr OpInfo info{.name = "linear_cross_entropy",
+                               .doc =
+                                   "cross_entropy(linear(x, weight), target) in blocks of rows: logits never "
+                                   "exist whole.",
+                               .inputs = {3, 3},
+                               .precision = Precision::kMatmul};
+  int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::kMean;  // not kNone
+  bool with_gradients = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("ignore_index", self.ignore_index);
+    visit("label_smoothing", self.label_smoothing);
+    visit("reduction", self.reduction);
+    visit("with_gradients", self.with_gradients);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+  void grad(GradientContext& g) const;
+};
+
+// Element by element; an op because the clamped logarithms need a gradient of their own at 0 and 1.
+struct Bce {
+  static constexpr OpInfo info{.name = "bce",
+                               .doc = "-(t * max(log(p), -100) + (1 - t) * max(log(1 - p), -100)).",
+                               .inputs = {2, 2},
+                               .precision = Precision::kF32,
+                               .in_place = kOverLogits};
+  static void fields(auto&, auto&&) {}
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
+struct CrossEntropyOptions {
+  int64_t ignore_index =
+      -100;  // targets with this value count neither in the sum nor in the mean; any value works
+  double label_smoothing = 0;
+  Reduction reduction =
+      Reduction::kMean;  // the mean divides by the sum of the weights of the targets that count
+};
+// logits [..., classes] (classes last), target i32/i64 [...] or probabilities [..., classes]; weight
+// [classes] or empty. A target outside [0, classes) that is not ignore_index is an error of the run.
+Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options = {}, Value weight = {});
+// cross_entropy(linear(x, weight), target, options) of x [..., H], weight [V, H] without the logits in
+// memory.
+Value linear_cross_entropy(Value x, Value weight, Value target, const CrossEntropyOptions& options = {});
+// log_probabilities [..., classes], target i32/i64 [...].
+Value nll_loss(Value log_probabilities, Value target, Value weight = {}, int64_t ignore_index = -100,
+               Reduction reduction = Reduction::kMean);
+Value mse_loss(Value x, Value target, Reduction reduction = Reduction::kMean);
+Value l1_loss(Value x, Value target, Reduction reduction = Reduction::kMean);
+Value smooth_l1_loss(Value x, Value target, double beta = 1.0, Reduction reduction = Reduction::kMean);
+Value huber_loss(Value x, Value target, double delta = 1.0, Reduction reduction = Reduction::kMean);
+Value bce_loss(Value probabilities, Value target, Value weight = {}, Reduction reduction = Reduction::kMean);
+Value bce_with_logits_loss(Value x, Value target, Value weight = {}, Value pos_weight = {},
+                           Reduction reduction = Reduction::kMean);
+// input: log-probabilities. kMean divides by the number of elements (PyTorch's "mean", not "batchmean").
+Value kl_div_loss(Value input, Value target, bool log_target = false, Reduction reduction = Reduction::kMean);
+
+}  // namespace genesis

@@ -1,0 +1,205 @@
+// Optimizer updates as ops, with PyTorch's formulas: a whole training step is one graph. Results may be
+// written over their inputs. Momentum and second moments are f32 (f64 for an f64 parameter) whatever the
+// parameter is; arithmetic is f32 too. `lr` (f32 or f64) and `step` (i64 or i32, 1 in the first run) are
+// scalars computed in the graph. `scale` (f32 or f64 scalar) multiplies the gradient first: clipping and
+// unscaling folded in. With `skip_nonfinite` a scale that is not finite leaves parameter and state as they
+// are, bit for bit: that is how a step whose gradients overflowed is skipped without the host.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+namespace ops {
+
+inline constexpr InPlace kSgdInPlace[] = {{0, 0}, {1, 4}};
+inline constexpr InPlace kAdamInPlace[] = {{0, 0}, {1, 2}, {2, 3}};
+inline constexpr InPlace kLionInPlace[] = {{0, 0}, {1, 2}};
+
+// parameter, gradient, lr, step, [momentum buffer if momentum is not 0], [scale] -> parameter, [buffer].
+struct SgdUpdate {
+  static constexpr OpInfo info{.name = "sgd_update",
+                               .doc = "One step of SGD with momentum, dampening, weight decay, Nesterov.",
+                               .inputs = {4, 6},
+                               .precision = Precision::kF32,
+                               .in_place = kSgdInPlace};
+  double momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false, has_scale = false, skip_nonfinite = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("momentum", self.momentum);
+    visit("dampening", self.dampening);
+    visit("weight_decay", self.weight_decay);
+    visit("nesterov", self.nesterov);
+    visit("has_scale", self.has_scale);
+    visit("skip_nonfinite", self.skip_nonfinite);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+// parameter, gradient, m, v, lr, step, [scale] -> parameter, m, v.
+struct AdamUpdate {
+  static constexpr OpInfo info{.name = "adam_update",
+                               .doc = "One step of Adam, or of AdamW when `decoupled`.",
+                               .inputs = {6, 7},
+                               .precision = Precision::kF32,
+                               .in_place = kAdamInPlace};
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = true, skip_nonfinite = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("eps", self.eps);
+    visit("weight_decay", self.weight_decay);
+    visit("decoupled", self.decoupled);
+    visit("skip_nonfinite", self.skip_nonfinite);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+// lr, step, [scale], parameters..., gradients..., m..., v... -> parameters..., m..., v...: adam_update of
+// each, with one weight decay each. One node where starting a kernel per parameter would cost more than the
+// work.
+struct AdamUpdateGroup {
+  static constexpr OpInfo info{.name = "adam_update_group",
+                               .doc = "adam_update of many parameters, with the same lr, step and scale.",
+                               .inputs = {6, kVariadic},
+                               .precision = Precision::kF32};
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool decoupled = true, has_scale = false, skip_nonfinite = false;
+  std::vector<double> weight_decays;  // by parameter
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("eps", self.eps);
+    visit("decoupled", self.decoupled);
+    visit("has_scale", self.has_scale);
+    visit("skip_nonfinite", self.skip_nonfinite);
+    visit("weight_decays", self.weight_decays);
+  }
+  int count() const { return static_cast<int>(weight_decays.size()); }
+  int first_parameter() const { return 2 + has_scale; }  // among the inputs
+  std::vector<TensorType> infer(Types in) const;
+  std::vector<InPlace> in_place(Types inputs, Types outputs) const;
+};
+
+// lr, step, [scale], uppers..., lowers..., gradients..., m..., v... -> uppers..., lowers..., m..., v...:
+// adam_update of f32 parameters that are kept as halves (schema/core/halves.h). Halves i hold the next parts[i]
+// parameters, one behind the other; gradients, m, v and weight decays are there by parameter.
+struct AdamUpdateHalves {
+  static constexpr OpInfo info{.name = "adam_update_halves",
+                               .doc =
+                                   "adam_update of f32 parameters kept as halves: halves i, a bf16 and an "
+                                   "i16, hold `parts[i]` parameters.",
+                               .inputs = {7, kVariadic},
+                               .precision = Precision::kF32};
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool decoupled = true, has_scale = false, skip_nonfinite = false;
+  std::vector<int64_t> parts;         // by halves: how many parameters
+  std::vector<double> weight_decays;  // by parameter
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("eps", self.eps);
+    visit("decoupled", self.decoupled);
+    visit("has_scale", self.has_scale);
+    visit("skip_nonfinite", self.skip_nonfinite);
+    visit("parts", self.parts);
+    visit("weight_decays", self.weight_decays);
+  }
+  int num_halves() const { return static_cast<int>(parts.size()); }
+  int num_parameters() const { return static_cast<int>(weight_decays.size()); }
+  int first_upper() const { return 2 + has_scale; }  // among the inputs
+  int first_gradient() const { return first_upper() + 2 * num_halves(); }
+  std::vector<TensorType> infer(Types in) const;
+  std::vector<InPlace> in_place(Types inputs, Types outputs) const;
+};
+
+// parameter, gradient, momentum, lr, [scale] -> parameter, momentum.
+struct LionUpdate {
+  static constexpr OpInfo info{.name = "lion_update",
+                               .doc = "One step of Lion (arXiv:2302.06675, algorithm 2).",
+                               .inputs = {4, 5},
+                               .precision = Precision::kF32,
+                               .in_place = kLionInPlace};
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  bool skip_nonfinite = false;
+  static void fields(auto& self, auto&& visit) {
+    visit("beta1", self.beta1);
+    visit("beta2", self.beta2);
+    visit("weight_decay", self.weight_decay);
+    visit("skip_nonfinite", self.skip_nonfinite);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+struct SumSquares {
+  static constexpr OpInfo info{.name = "sum_squares",
+                               .doc =
+                                   "The sum of the squares of all elements of all inputs, an f32 scalar "
+                                   "(f64 where an input is).",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kWide};
+  static void fields(auto&, auto&&) {}
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
+struct SgdOptions {
+  double momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false, skip_nonfinite = false;
+};
+struct ParameterAndMomentum {
+  Value parameter, momentum;
+};
+// momentum_buffer is empty when options.momentum is 0. In step 1 the buffer becomes the gradient itself, as
+// in PyTorch.
+ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_buffer, Value lr, Value step,
+                                const SgdOptions& options, Value scale = {});
+
+struct AdamOptions {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = true;  // AdamW: p -= lr * weight_decay * p; otherwise Adam: gradient += weight_decay * p
+  bool skip_nonfinite = false;
+};
+struct AdamResult {
+  Value parameter, m, v;
+};
+AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
+                       const AdamOptions& options, Value scale = {});
+
+struct AdamOperands {
+  Value parameter, gradient, m, v;
+  double weight_decay = 0;
+};
+// The updates of all of them with `options`, whose own weight decay is not used.
+std::vector<AdamResult> adam_update_group(const std::vector<AdamOperands>& operands, Value lr, Value step,
+                                          const AdamOptions& options, Value scale = {});
+
+// Parameters that lie one behind the other in an upper and a lower half.
+struct AdamHalves {
+  Value upper, lower;
+  std::vector<AdamOperands> parameters;  // whose `parameter` is not used
+};
+struct AdamHalvesResult {
+  Value upper, lower;
+  std::vector<AdamResult> parameters;  // whose `parameter` is empty
+};
+std::vector<AdamHalvesResult> adam_update_halves(const std::vector<AdamHalves>& operands, Value lr,
+                                                 Value step, const AdamOptions& options, Value scale = {});
+
+struct LionOptions {
+  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
+  bool skip_nonfinite = false;
+};
+ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
+                                 const LionOptions& options, Value scale = {});
+
+// sqrt of the sum of all squares, f32 scalar. `one_by_one`: each gradient is summed by a node of its own, so
+// that it need not stay in memory until the last is there.
+Value global_norm(const std::vector<Value>& gradients, bool one_by_one = false);
+Value clip_scale(Value norm, double max_norm);  // min(1, max_norm / (norm + 1e-6))
+Value clip_by_value(Value gradient, double limit);
+
+}  // namespace genesis

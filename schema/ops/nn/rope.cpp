@@ -1,0 +1,58 @@
+#include "schema/ops/nn/rope.h"
+
+#include "schema/ops/gradient.h"
+
+namespace genesis {
+namespace {
+
+Value emit(Value x, Value positions, const ops::Rope& op);
+
+}  // namespace
+
+namespace ops {
+
+std::vector<TensorType> Rope::infer(Types in) const {
+  const TensorType &x = in[0], &positions = in[1];
+  if (!is_float(x.dtype) || x.shape.rank() != 4)
+    fail("rope: x must be floating-point [batch, time, heads, head_size], got {}", x.to_string());
+  const Shape per_time{x.shape[1]}, per_row{x.shape[0], x.shape[1]};
+  if (positions.dtype != DType::i64 || !(positions.shape == per_time || positions.shape == per_row))
+    fail("rope: positions must be i64{} or i64{} for x {}, got {}", per_time.to_string(), per_row.to_string(),
+         x.to_string(), positions.to_string());
+  if (!x.shape[3].is_constant()) fail("rope: the head size must be known, got {}", x.to_string());
+  const int64_t head_size = x.shape[3].value(), rotated = rotary_size == 0 ? head_size : rotary_size;
+  if (rotated % 2 != 0 || rotated < 0 || rotated > head_size)
+    fail("rope: rotary_size must be even and at most the head size {}, got {}", head_size, rotated);
+  if (heads < 0 || (x.shape[2].is_constant() && heads > x.shape[2].value()))
+    fail("rope: heads must be at most the {} of x {}, got {}", x.shape[2].to_string(), x.to_string(), heads);
+  if (!(theta > 0)) fail("rope: theta must be positive, got {}", theta);
+  return {x};
+}
+
+// The transpose of a rotation is the rotation by the negative angle.
+void Rope::grad(GradientContext& g) const {
+  Rope back = *this;
+  back.inverse = !inverse;
+  g.set(0, emit(g.dy(), g.input(1), back));
+}
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kRope = make_op<ops::Rope>();
+constexpr const OpDef* kOps[] = {&kRope};
+
+Value emit(Value x, Value positions, const ops::Rope& op) {
+  return emit_node(kRope, to_attributes(op), {x, positions})[0];
+}
+
+}  // namespace
+
+std::span<const OpDef* const> rope_ops() { return kOps; }
+
+Value rope(Value x, Value positions, double theta, RopeKind kind, int64_t rotary_size, int64_t heads) {
+  return emit(x, positions, {.theta = theta, .kind = kind, .rotary_size = rotary_size, .heads = heads});
+}
+
+}  // namespace genesis

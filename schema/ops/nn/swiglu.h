@@ -1,0 +1,44 @@
+// The gated activation of Llama-like feed-forward layers.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+namespace ops {
+
+inline constexpr InPlace kSwigluInPlace[] = {{0, 0}, {0, 1}};
+// Where gate and up are one operand only pairs of one size count: its gradient over it, the output over dy.
+inline constexpr InPlace kSwigluGradInPlace[] = {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1},
+                                                 {1, 2}, {2, 0}, {2, 1}, {2, 2}};
+
+struct Swiglu : NoAttributes {
+  static constexpr OpInfo info{.name = "swiglu",
+                               .doc = "silu(gate) * up. One operand holds gate and up side by side.",
+                               .inputs = {1, 2},
+                               .precision = Precision::kWide,
+                               .in_place = kSwigluInPlace};
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct SwigluGrad {
+  static constexpr OpInfo info{.name = "swiglu_grad",
+                               .doc =
+                                   "The gradients of swiglu by its one or two operands, from these and dy; "
+                                   "`with_output` adds what swiglu itself gives.",
+                               .inputs = {2, 3},
+                               .precision = Precision::kWide,
+                               .in_place = kSwigluGradInPlace};
+  bool with_output = false;
+  static void fields(auto& self, auto&& visit) { visit("with_output", self.with_output); }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+}  // namespace ops
+
+// silu(gate) * up; both have one shape. Source: Shazeer, "GLU variants improve transformer", 2020.
+Value swiglu(Value gate, Value up);
+// The same of gate and up side by side, as one product makes them: [..., 2 n] gives [..., n], gate first.
+Value packed_swiglu(Value gate_and_up);
+
+}  // namespace genesis

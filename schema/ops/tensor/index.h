@@ -1,0 +1,108 @@
+// Reading and writing by index. Indices are i32 or i64; an index out of range is reported by the run as an
+// error that names the node (gather, scatter, index_select, embedding, class targets).
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+namespace ops {
+
+struct Along {
+  int64_t axis = 0;
+  static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
+};
+
+inline constexpr InPlace kWriteInPlace[] = {{0, 0}};
+
+struct Gather : Along {
+  static constexpr OpInfo info{.name = "gather",
+                               .doc = "x read at `index` along `axis` (torch.gather).",
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Scatter : Along {
+  static constexpr OpInfo info{.name = "scatter",
+                               .doc = "x with source written at `index` along `axis`; the last write wins.",
+                               .inputs = {3, 3},
+                               .precision = Precision::kFollow,
+                               .in_place = kWriteInPlace};
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct ScatterAdd : Along {
+  static constexpr OpInfo info{.name = "scatter_add",
+                               .doc = "x with source added at `index` along `axis`, in index order.",
+                               .inputs = {3, 3},
+                               .precision = Precision::kFollow,
+                               .in_place = kWriteInPlace};
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct IndexSelect : Along {
+  static constexpr OpInfo info{.name = "index_select",
+                               .doc = "Slices of x along `axis`, as the 1-d index names them.",
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+  void grad(GradientContext& g) const;
+};
+
+struct IndexAdd : Along {
+  static constexpr OpInfo info{
+      .name = "index_add",
+      .doc = "x with slices of source added along `axis` at the 1-d index, in its order.",
+      .inputs = {3, 3},
+      .precision = Precision::kFollow,
+      .in_place = kWriteInPlace};
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Embedding {
+  static constexpr OpInfo info{
+      .name = "embedding",
+      .doc = "Rows of weight, as indices name them; row `padding_idx` gets no gradient.",
+      .inputs = {2, 2},
+      .precision = Precision::kFollow};
+  int64_t padding_idx = -1;
+  static void fields(auto& self, auto&& visit) { visit("padding_idx", self.padding_idx); }
+  std::vector<TensorType> infer(Types in) const;
+  Cost cost(Types in, Types out) const;
+  void grad(GradientContext& g) const;
+};
+
+// Inputs: indices, dy. Rows are summed in the order of the indices.
+struct EmbeddingGrad {
+  static constexpr OpInfo info{.name = "embedding_grad",
+                               .doc = "The gradient of embedding: dy summed into zeros of `rows[0]` rows.",
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow};
+  Shape rows{0};
+  int64_t padding_idx = -1;
+  static void fields(auto& self, auto&& visit) {
+    visit("rows", self.rows);
+    visit("padding_idx", self.padding_idx);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+}  // namespace ops
+
+// index may be smaller than x along the other axes, and source larger than index, as in torch.
+Value gather(Value x, int64_t axis, Value index);
+Value scatter(Value x, int64_t axis, Value index, Value source);      // the last write in index order wins
+Value scatter_add(Value x, int64_t axis, Value index, Value source);  // summed in index order
+Value index_select(Value x, int64_t axis, Value index);               // index 1-d
+Value index_add(Value x, int64_t axis, Value index, Value source);    // summed in index order
+// Rows of weight [num_embeddings, dim].
+Value embedding(Value indices, Value weight, int64_t padding_idx = -1);
+
+}  // namespace genesis

@@ -1,0 +1,180 @@
+#include "schema/ops/tensor/random.h"
+
+#include <algorithm>
+
+#include "schema/ops/gradient.h"
+
+namespace genesis {
+namespace {
+
+void check_rng(const TensorType& rng) {
+  if (!(rng == TensorType{DType::i64, {2}}))
+    fail("the state of the random numbers must be i64[2] {{seed, step}}, got {}", rng.to_string());
+}
+
+void check_real(const TensorType& x, std::string_view op) {
+  if (!is_float(x.dtype)) fail("{} takes real numbers, got {}: cast them first", op, x.to_string());
+}
+
+Shape without_last(const TensorType& x, std::string_view op) {
+  if (x.shape.rank() == 0) fail("{} takes rows along a last axis, got {}", op, x.to_string());
+  if (x.shape[x.shape.rank() - 1] == Dim(0)) fail("{} cannot choose from no elements: {}", op, x.to_string());
+  std::vector<Dim> dims = x.shape.dims();
+  dims.pop_back();
+  return Shape(std::move(dims));
+}
+
+void check_scalar(const TensorType& x, DType dtype, std::string_view what) {
+  if (x.dtype != dtype || !(x.shape.numel() == Dim(1)))
+    fail("{} must be one {}, got {}", what, name_of(dtype), x.to_string());
+}
+
+}  // namespace
+
+namespace ops {
+
+std::vector<TensorType> Rand::infer(Types in) const {
+  check_rng(in[0]);
+  check_real({dtype, shape}, "rand");
+  return {{dtype, shape}};
+}
+
+std::vector<TensorType> Randn::infer(Types in) const {
+  check_rng(in[0]);
+  check_real({dtype, shape}, "randn");
+  return {{dtype, shape}};
+}
+
+std::vector<TensorType> RandInt::infer(Types in) const {
+  check_rng(in[0]);
+  if (low >= high) fail("randint takes low < high, got [{}, {})", low, high);
+  return {{dtype, shape}};
+}
+
+std::vector<TensorType> Bernoulli::infer(Types in) const {
+  check_rng(in[0]);
+  check_real(in[1], "bernoulli");
+  return {in[1]};
+}
+
+void Bernoulli::grad(GradientContext&) const {}  // the result does not move with the probability
+
+std::vector<TensorType> Multinomial::infer(Types in) const {
+  check_rng(in[0]);
+  check_real(in[1], "multinomial");
+  Shape shape = without_last(in[1], "multinomial");
+  const Dim& size = in[1].shape[in[1].shape.rank() - 1];
+  if (num_samples < 0) fail("multinomial cannot draw {} samples", num_samples);
+  if (!replacement && size.is_constant() && num_samples > size.value())
+    fail("multinomial cannot draw {} samples of {} without replacement", num_samples, in[1].to_string());
+  shape.push_back(num_samples);
+  return {{DType::i64, shape}};
+}
+
+std::vector<TensorType> Dropout::infer(Types in) const {
+  check_rng(in[0]);
+  check_real(in[1], "dropout");
+  if (!(p >= 0 && p <= 1)) fail("dropout takes a probability p in [0, 1], got {}", p);
+  return {in[1]};
+}
+
+std::vector<TensorType> RandomSample::infer(Types in) const {
+  check_rng(in[0]);
+  check_real(in[1], "random_sample");
+  if (in.size() != 2 && in.size() != 5)
+    fail("random_sample takes temperature, top_k and top_p together, {} inputs were given", in.size());
+  if (in.size() == 5) {
+    check_scalar(in[2], DType::f32, "temperature");
+    check_scalar(in[3], DType::i64, "top_k");
+    check_scalar(in[4], DType::f32, "top_p");
+  }
+  if (!(temperature >= 0)) fail("temperature must not be negative, got {}", temperature);
+  if (top_k < 0) fail("top_k must not be negative, got {}", top_k);
+  if (!(top_p >= 0)) fail("top_p must not be negative, got {}", top_p);
+  return {{DType::i64, without_last(in[1], "random_sample")}};
+}
+
+std::vector<TensorType> RngNext::infer(Types in) const {
+  check_rng(in[0]);
+  return {in[0]};
+}
+
+}  // namespace ops
+
+namespace {
+
+constexpr OpDef kRand = make_op<ops::Rand>();
+constexpr OpDef kRandn = make_op<ops::Randn>();
+constexpr OpDef kRandInt = make_op<ops::RandInt>();
+constexpr OpDef kBernoulli = make_op<ops::Bernoulli>();
+constexpr OpDef kMultinomial = make_op<ops::Multinomial>();
+constexpr OpDef kDropout = make_op<ops::Dropout>();
+constexpr OpDef kRandomSample = make_op<ops::RandomSample>();
+constexpr OpDef kRngNext = make_op<ops::RngNext>();
+constexpr const OpDef* kOps[] = {&kRand,        &kRandn,   &kRandInt,      &kBernoulli,
+                                 &kMultinomial, &kDropout, &kRandomSample, &kRngNext};
+
+int64_t next_stream(Value rng) {
+  if (!rng) fail("a random op was given an empty value as its RNG state: a Scope's rng() makes one");
+  int64_t last = 0;
+  for (const Node& node : rng.graph->nodes())
+    if (const AttrValue* stream = node.op->info.random ? node.attributes.find("stream") : nullptr)
+      last = std::max(last, std::get<int64_t>(*stream));
+  return last + 1;
+}
+
+template <class Op>
+Value draw(const OpDef& def, Op op, const std::vector<Value>& inputs) {
+  op.stream = next_stream(inputs[0]);
+  return emit_node(def, to_attributes(op), inputs)[0];
+}
+
+}  // namespace
+
+std::span<const OpDef* const> random_ops() { return kOps; }
+
+namespace ops {
+
+void Dropout::grad(GradientContext& g) const {
+  if (g.wants(1)) g.set(1, emit_node(kDropout, to_attributes(*this), {g.input(0), g.dy()})[0]);
+}
+
+}  // namespace ops
+
+Value rand(Value rng, Shape shape, DType dtype) {
+  return draw(kRand, ops::Rand{{std::move(shape), dtype}}, {rng});
+}
+
+Value randn(Value rng, Shape shape, DType dtype) {
+  return draw(kRandn, ops::Randn{{std::move(shape), dtype}}, {rng});
+}
+
+Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype) {
+  return draw(kRandInt, ops::RandInt{{std::move(shape), dtype}, low, high}, {rng});
+}
+
+Value bernoulli(Value rng, Value probability) {
+  return draw(kBernoulli, ops::Bernoulli{}, {rng, probability});
+}
+
+Value multinomial(Value rng, Value weights, int64_t num_samples, bool replacement) {
+  return draw(kMultinomial, ops::Multinomial{num_samples, replacement}, {rng, weights});
+}
+
+Value dropout(Value rng, Value x, double p) {
+  if (p == 0) return x;
+  return draw(kDropout, ops::Dropout{p}, {rng, x});
+}
+
+Value random_sample(Value rng, Value logits, const SampleOptions& options) {
+  const ops::RandomSample op{options.temperature, options.top_k, options.top_p};
+  return draw(kRandomSample, op, {rng, logits});
+}
+
+Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p) {
+  return draw(kRandomSample, ops::RandomSample{}, {rng, logits, temperature, top_k, top_p});
+}
+
+Value rng_next(Value rng) { return emit_node(kRngNext, {}, {rng})[0]; }
+
+}  // namespace genesis

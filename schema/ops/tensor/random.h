@@ -1,0 +1,163 @@
+// Counter-based random numbers (schema/core/philox.h). The RNG state is i64[2] {seed, step}, a model state of role
+// kRandom; each random node owns a stream number, so element i of a node's result is a pure function of
+// (seed, step, stream, i): the same bits on every device, with any number of threads, at replay and
+// rematerialisation.
+//
+// The author functions give a node the number after the greatest stream of its graph. It is an attribute, so
+// it survives every rewrite; a copy of a node draws the same numbers on purpose (the gradient of dropout is
+// dropout with the same stream). Work that runs the same nodes several times in one step must move the state
+// on with rng_next.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+namespace ops {
+
+// Element i takes word i % 4 of Philox block i / 4. A normal number takes two words and so stands for a pair:
+// elements 2j and 2j + 1 are the cosine and the sine of words 2j and 2j + 1. Uniform f64 and integers from a
+// range above 2^32 take 64 bits: words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2. Normal f64 are the f32
+// ones.
+struct Draw {
+  Shape shape;
+  DType dtype = DType::f32;
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("shape", self.shape);
+    visit("dtype", self.dtype);
+    visit("stream", self.stream);
+  }
+};
+
+struct Rand : Draw {
+  static constexpr OpInfo info{
+      .name = "rand", .doc = "Uniform in [0, 1).", .precision = Precision::kExact, .random = true};
+  std::vector<TensorType> infer(Types in) const;
+};
+
+struct Randn : Draw {
+  static constexpr OpInfo info{.name = "randn",
+                               .doc = "Standard normal (Box-Muller).",
+                               .precision = Precision::kExact,
+                               .random = true};
+  std::vector<TensorType> infer(Types in) const;
+};
+
+struct RandInt : Draw {
+  static constexpr OpInfo info{.name = "randint",
+                               .doc = "Integers, uniform in [`low`, `high`).",
+                               .precision = Precision::kExact,
+                               .random = true};
+  int64_t low = 0, high = 1;
+  static void fields(auto& self, auto&& visit) {
+    Draw::fields(self, visit);
+    visit("low", self.low);
+    visit("high", self.high);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+struct Bernoulli {
+  static constexpr OpInfo info{.name = "bernoulli",
+                               .doc = "1 with the probability given for each element, else 0.",
+                               .inputs = {2, 2},
+                               .precision = Precision::kExact,
+                               .random = true};
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& visit) { visit("stream", self.stream); }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Multinomial {
+  static constexpr OpInfo info{.name = "multinomial",
+                               .doc = "Indices drawn in proportion to each row of weights.",
+                               .inputs = {2, 2},
+                               .precision = Precision::kF32,
+                               .random = true};
+  int64_t num_samples = 1;
+  bool replacement = false;
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("num_samples", self.num_samples);
+    visit("replacement", self.replacement);
+    visit("stream", self.stream);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+// Inputs: rng, x. Its gradient is itself, with the same stream, applied to dy.
+struct Dropout {
+  static constexpr OpInfo info{.name = "dropout",
+                               .doc = "0 with probability `p`, else x / (1 - p).",
+                               .inputs = {2, 2},
+                               .precision = Precision::kFollow,
+                               .random = true};
+  double p = 0.5;
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("p", self.p);
+    visit("stream", self.stream);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+// Inputs: rng, logits and, where they are data, temperature, top_k, top_p, which then replace the attributes.
+struct RandomSample {
+  static constexpr OpInfo info{
+      .name = "random_sample",
+      .doc = "One index per row of logits: `temperature`, then `top_k`, then `top_p`.",
+      .inputs = {2, 5},
+      .precision = Precision::kF32,
+      .random = true};
+  double temperature = 1.0;
+  int64_t top_k = 0;
+  double top_p = 1.0;
+  int64_t stream = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("temperature", self.temperature);
+    visit("top_k", self.top_k);
+    visit("top_p", self.top_p);
+    visit("stream", self.stream);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+inline constexpr InPlace kNextInPlace[] = {{0, 0}};
+
+struct RngNext {
+  static constexpr OpInfo info{.name = "rng_next",
+                               .doc = "The RNG state with its step advanced by one.",
+                               .precision = Precision::kExact,
+                               .in_place = kNextInPlace};
+  static void fields(auto&, auto&&) {}
+  std::vector<TensorType> infer(Types in) const;
+};
+
+}  // namespace ops
+
+Value rand(Value rng, Shape shape, DType dtype = DType::f32);   // uniform in [0, 1)
+Value randn(Value rng, Shape shape, DType dtype = DType::f32);  // standard normal
+Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype = DType::i64);  // in [low, high)
+Value bernoulli(Value rng, Value probability);  // 0 or 1 in probability's dtype
+// Rows of the last axis; i64. Weights need not sum to 1; without replacement no index comes twice.
+Value multinomial(Value rng, Value weights, int64_t num_samples, bool replacement = false);
+Value dropout(Value rng, Value x, double p);  // zero with probability p, else x / (1 - p)
+
+// One token per row of logits [..., vocab] -> i64 [...]: temperature, then top-k (0: off), then top-p (1:
+// off). Temperature 0 is argmax. Top-p keeps the fewest most probable tokens whose probabilities sum to p or
+// more.
+struct SampleOptions {
+  double temperature = 1.0;
+  int64_t top_k = 0;
+  double top_p = 1.0;
+};
+Value random_sample(Value rng, Value logits, const SampleOptions& options = {});
+// The same with the three numbers as run-time data: f32 scalar, i64 scalar, f32 scalar.
+Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p);
+
+// The state for the next run: step + 1. Declare it as the update of the RNG state.
+Value rng_next(Value rng);
+
+}  // namespace genesis

@@ -1,0 +1,33 @@
+// Ops that only rename the axes of dense memory: their results are views. Used by authors and by gradient
+// rules.
+#pragma once
+
+#include "schema/graph/graph.h"
+
+namespace genesis {
+
+namespace ops {
+
+inline constexpr InPlace kSameBytes[] = {{0, 0}};
+
+struct Reshape {
+  static constexpr OpInfo info{.name = "reshape",
+                               .doc = "The same elements in row-major order under another `shape`.",
+                               .precision = Precision::kFollow,
+                               .in_place = kSameBytes};
+  Shape shape;  // resolved: no -1
+  static void fields(auto& self, auto&& visit) { visit("shape", self.shape); }
+
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+  std::optional<int64_t> view_offset(Types) const;
+};
+
+}  // namespace ops
+
+Value reshape(Value x, Shape shape);  // one size may be -1; symbols are matched algebraically
+Value flatten(Value x, int64_t start_axis = 0, int64_t end_axis = -1);
+Value squeeze(Value x, int64_t axis);
+Value unsqueeze(Value x, int64_t axis);  // -1 appends
+
+}  // namespace genesis

@@ -1,0 +1,51 @@
+// The program that README shows is run as it stands, and the file that it saves holds what it has learnt.
+#include <cmath>
+#include <filesystem>
+#include <regex>
+
+#include "executor/session.h"
+#include "schema/file/reader.h"
+#include "tests/schema/file_models.h"
+#include "tests/tools/process.h"
+
+#include <gtest/gtest.h>
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+// The same points as in the program.
+NamedTensors products() {
+  std::vector<float> points, products;
+  for (int i = 0; i < 256; ++i) {
+    const float a = std::sin(0.7f * static_cast<float>(i)), b = std::cos(1.3f * static_cast<float>(i));
+    points.insert(points.end(), {a, b});
+    products.push_back(a * b);
+  }
+  return {{"x", Tensor::of<float>({256, 2}, points)}, {"y", Tensor::of<float>({256, 1}, products)}};
+}
+
+double last_loss(const std::string& printed) {
+  const std::regex line("step 500: loss ([0-9.]+)\n$");
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(printed, found, line)) << printed;
+  return found.empty() ? 0 : std::stod(found[1]);
+}
+
+TEST(FirstModel, TheFileHoldsWhatWasLearnt) {
+  const TemporaryFolder folder;
+  const Process program =
+      run_process({"sh", "-c", "cd " + folder.path().string() + " && " GENESIS_FIRST_MODEL});
+  ASSERT_EQ(program.code, 0) << program.err;
+  const double printed = last_loss(program.out);
+  EXPECT_GT(printed, 0);
+  EXPECT_LT(printed, 0.001);
+  Session saved(std::shared_ptr<const Model>(load_model(folder / "first_model.genesis")));
+  const double loss = saved.run("loss", products()).at("loss").to_doubles()[0];
+  // Its last update came after the loss that was printed.
+  EXPECT_NEAR(loss, printed, 0.5 * printed);
+}
+
+}  // namespace
+}  // namespace genesis

@@ -1,0 +1,195 @@
+// Which steps of a plan one kernel does together, and that no instruction overwrites what another may still read.
+// Needs no GPU.
+#include "executor/cuda/cuda_megakernel_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "backends/cuda/kernels.h"
+#include "executor/compile.h"
+#include "executor/runtime/device.h"
+#include "executor/session.h"
+#include "models/zoo.h"
+#include "passes/precision/cast_precision.h"
+
+namespace genesis {
+namespace {
+
+using Kind = cuda::InstructionShape::Kind;
+
+std::unique_ptr<Model> language_model(const std::string& name, const std::string& layers,
+                                      const std::string& head_size = "64") {
+  const auto model = models::make_model(name, {{"hidden_size", "128"},
+                                               {"intermediate_size", "256"},
+                                               {"num_hidden_layers", layers},
+                                               {"num_attention_heads", "2"},
+                                               {"num_key_value_heads", "1"},
+                                               {"head_dim", head_size},
+                                               {"vocab_size", "256"}});
+  return passes::cast_precision(*model, DType::bf16);
+}
+
+// Empty: none.
+std::set<std::string> only(const std::string& pass) {
+  return pass.empty() ? std::set<std::string>{} : std::set<std::string>{pass};
+}
+
+struct Found {
+  CompiledEntry compiled;
+  std::vector<MegakernelPlan> megakernels;
+};
+
+Found megakernels_of(const Model& model, const std::string& entry, const Bindings& bindings = {},
+                const std::set<std::string>& disabled = {}) {
+  Found found{compile_entry(model, entry, bindings, target_of("cuda"), {.disabled_passes = disabled}), {}};
+  found.megakernels = plan_megakernels(found.compiled.plan);
+  return found;
+}
+
+TEST(Megakernels, DecodingIsOneMegakernelOfAllLayersAndTheHead) {
+  const auto model = language_model("qwen2", "4");
+  const Found found = megakernels_of(*model, "decode");
+  ASSERT_EQ(found.megakernels.size(), 1u);
+  const MegakernelPlan& megakernel = found.megakernels[0];
+  ASSERT_EQ(megakernel.instructions.size(), 4 * 5 + 1u);
+  for (size_t i = 0; i < megakernel.instructions.size(); ++i) {
+    EXPECT_EQ(megakernel.instructions[i].step, megakernel.first() + i);
+    EXPECT_EQ(megakernel.instructions[i].shape.kind == Kind::kAttention, i % 5 == 1);
+  }
+  // Only the logits leave the megakernel, and only the embedding comes in from memory.
+  for (size_t i = 0; i < megakernel.instructions.size(); ++i)
+    for (bool kept : megakernel.instructions[i].kept) EXPECT_EQ(kept, i + 1 == megakernel.instructions.size()) << i;
+  EXPECT_EQ(megakernel.instructions[0].sources[0].instruction, -1);
+  EXPECT_EQ(megakernel.instructions[2].addend.instruction, -1);
+  for (size_t i = 1; i < megakernel.instructions.size(); ++i)
+    EXPECT_EQ(megakernel.instructions[i].sources[0].instruction, static_cast<int>(i) - 1);
+  EXPECT_EQ(megakernel.instructions[4].addend.instruction, 2);
+  // q, k and v are what one instruction gives, side by side.
+  EXPECT_EQ(megakernel.instructions[1].sources[1].element, 128);
+  EXPECT_EQ(megakernel.instructions[1].sources[2].element, 192);
+  EXPECT_LE(megakernel.slots, 4);
+}
+
+TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {
+  const auto model = language_model("qwen3", "3");
+  const Found found = megakernels_of(*model, "decode");
+  ASSERT_EQ(found.megakernels.size(), 1u);
+  const MegakernelPlan& megakernel = found.megakernels[0];
+  ASSERT_EQ(megakernel.instructions.size(), 3 * 7 + 1u);
+  for (size_t i = 0; i + 1 < megakernel.instructions.size(); ++i) {
+    const PlannedInstruction& instruction = megakernel.instructions[i];
+    EXPECT_EQ(instruction.shape.kind == Kind::kHeadNorm, i % 7 == 1 || i % 7 == 2) << i;
+    EXPECT_EQ(instruction.slot < 0, instruction.shape.kind == Kind::kHeadNorm) << i;
+    if (instruction.shape.kind != Kind::kAttention) continue;
+    // It reads what the norms read, whichever of them comes first.
+    EXPECT_EQ(instruction.q_norm + instruction.k_norm, static_cast<int>(2 * i) - 3);
+    for (const OperandSource& source : instruction.sources) EXPECT_EQ(source.instruction, static_cast<int>(i) - 3);
+  }
+  EXPECT_LE(megakernel.slots, 5);
+}
+
+// Otherwise nobody would compute them.
+TEST(Megakernels, EveryNormOfHeadsIsAnAttentionsOrAStep) {
+  for (const char* head_size : {"16", "32", "64", "96", "128", "256"})
+    for (const char* disabled : {"", "in_place", "memory_reuse", "fuse_cached_attention"}) {
+      SCOPED_TRACE(std::string(head_size) + " without " + disabled);
+      const auto model = language_model("qwen3", "3", head_size);
+      const Found found = megakernels_of(*model, "decode", {}, only(disabled));
+      for (const MegakernelPlan& megakernel : found.megakernels)
+        for (size_t i = 0; i < megakernel.instructions.size(); ++i) {
+          if (megakernel.instructions[i].shape.kind != Kind::kHeadNorm) continue;
+          const auto takes = [&](const PlannedInstruction& instruction) {
+            return instruction.q_norm == static_cast<int>(i) || instruction.k_norm == static_cast<int>(i);
+          };
+          EXPECT_EQ(std::count_if(megakernel.instructions.begin(), megakernel.instructions.end(), takes), 1) << "instruction " << i;
+          EXPECT_EQ(megakernel.instructions[i].kept, std::vector<bool>{false});
+        }
+    }
+}
+
+// What blocks know when one of them writes what an instruction gives, worked out anew: a product has waited for all
+// of x, a head of an attention for parts of three vectors.
+std::vector<std::vector<bool>> done_before_writing(const MegakernelPlan& megakernel) {
+  const size_t count = megakernel.instructions.size();
+  std::vector<std::vector<bool>> written(count, std::vector<bool>(count, false)), complete = written;
+  for (size_t i = 0; i < count; ++i) {
+    const PlannedInstruction& instruction = megakernel.instructions[i];
+    for (const OperandSource& source : instruction.sources) {
+      if (source.instruction < 0) continue;
+      const auto from = static_cast<size_t>(source.instruction);
+      for (size_t j = 0; j < count; ++j) {
+        if (written[from][j]) written[i][j] = complete[i][j] = true;
+        if (j == from || complete[from][j]) complete[i][j] = true;
+      }
+    }
+    if (instruction.shape.kind == Kind::kProduct) written[i] = complete[i];
+  }
+  return written;
+}
+
+// A slot is free once everything that reads it is done before anybody writes it again.
+void expect_slots_are_safe(const MegakernelPlan& megakernel) {
+  const size_t count = megakernel.instructions.size();
+  const std::vector<std::vector<bool>> before = done_before_writing(megakernel);
+  for (size_t reader = 0; reader < count; ++reader) {
+    if (megakernel.instructions[reader].shape.kind == Kind::kHeadNorm) continue;
+    std::vector<OperandSource> all = megakernel.instructions[reader].sources;
+    all.push_back(megakernel.instructions[reader].addend);
+    for (const OperandSource& source : all)
+      for (size_t writer = 0; source.instruction >= 0 && writer < count; ++writer) {
+        const auto read = static_cast<size_t>(source.instruction);
+        if (writer == read || megakernel.instructions[writer].slot < 0) continue;
+        if (megakernel.instructions[writer].slot != megakernel.instructions[read].slot) continue;
+        EXPECT_TRUE(writer < read || before[writer][reader])
+            << "instruction " << writer << " writes over what " << reader << " reads";
+      }
+  }
+  for (size_t i = 0; i < count; ++i)
+    for (size_t j = 0; j < i; ++j) {
+      if (megakernel.instructions[i].shape.kind != Kind::kAttention || megakernel.instructions[j].shape.kind != Kind::kAttention)
+        continue;
+      EXPECT_TRUE(before[i][j]) << "attentions " << j << " and " << i << " share memory";
+    }
+}
+
+TEST(Megakernels, NoInstructionWritesOverWhatAnotherMayStillRead) {
+  for (const char* name : {"qwen2", "qwen3"})
+    for (const char* disabled :
+         {"", "fuse_norm_linear", "merge_linear", "fuse_addend", "memory_reuse", "in_place"}) {
+      SCOPED_TRACE(std::string(name) + " without " + disabled);
+      const auto model = language_model(name, "5");
+      const Found found = megakernels_of(*model, "decode", {}, only(disabled));
+      for (const MegakernelPlan& megakernel : found.megakernels) expect_slots_are_safe(megakernel);
+    }
+}
+
+TEST(Megakernels, LongProgramsAreCut) {
+  const auto model = language_model("qwen2", "60");
+  const Found found = megakernels_of(*model, "decode");
+  ASSERT_EQ(found.megakernels.size(), 2u);
+  EXPECT_EQ(found.megakernels[0].instructions.size(), kMaxInstructions);
+  // What the first megakernel gives goes through memory: q, k and v to an attention, which begins no megakernel.
+  ASSERT_EQ(found.megakernels[0].instructions.back().kept, std::vector<bool>({true, true, true}));
+  EXPECT_EQ(found.megakernels[1].first(), found.megakernels[0].end() + 1);
+  EXPECT_EQ(found.megakernels[1].instructions[0].sources[0].instruction, -1);
+}
+
+TEST(Megakernels, ManyRowsAndF32AreNone) {
+  const auto model = language_model("qwen2", "2");
+  EXPECT_TRUE(megakernels_of(*model, "prefill", {{"seq", 16}}).megakernels.empty());
+  const auto f32 = models::make_model("qwen2", {{"hidden_size", "128"},
+                                                {"num_attention_heads", "2"},
+                                                {"num_key_value_heads", "1"},
+                                                {"num_hidden_layers", "2"}});
+  EXPECT_TRUE(megakernels_of(*f32, "decode").megakernels.empty());
+}
+
+TEST(Megakernels, CanBeSwitchedOff) {
+  const auto model = language_model("qwen2", "2");
+  EXPECT_FALSE(megakernels_of(*model, "decode").compiled.plan.separate_steps);
+  EXPECT_TRUE(megakernels_of(*model, "decode", {}, {"megakernel"}).compiled.plan.separate_steps);
+}
+
+}  // namespace
+}  // namespace genesis

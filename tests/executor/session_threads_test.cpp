@@ -1,0 +1,134 @@
+// One Session and several threads: in turn is allowed, at once is an Error.
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "executor/session.h"
+#include "schema/graph/text.h"
+#include "tests/op_harness.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+constexpr const char* kModel = R"(
+state @count: f32[] buffer = (0.0)
+state @one: f32[] buffer = (1.0)
+entry wide(x: f32[n,n]) {
+  %e = exp(x)
+  %p = matmul(%e, %e)
+  %s = sum(%p)
+  %next = add(@count, @one)
+  return y = %s
+  return count = %next
+  update @count = %next
+}
+)";
+
+std::shared_ptr<const Model> model() { return parse_text(kModel); }
+NamedTensors square(int64_t n) {
+  return {{"x", Tensor::of<float>({n, n}, std::vector<float>(static_cast<size_t>(n * n), 0.0F))}};
+}
+double run(Session& session, int64_t n) { return session.run("wide", square(n)).at("y").to_doubles()[0]; }
+
+struct Call {
+  const char* name;
+  std::function<void(Session&)> make;
+};
+
+// Everything that runs, compiles or touches states.
+std::vector<Call> calls(const TemporaryFolder& folder) {
+  const NamedTensors x = square(3);
+  const Tensor one = Tensor::scalar<float>(1);
+  return {{"run", [=](Session& s) { s.run("wide", x); }},
+          {"start", [=](Session& s) { s.start("wide", x); }},
+          {"stage", [=](Session& s) { s.stage("wide", x); }},
+          {"result", [](Session& s) { s.result(); }},
+          {"explain_nonfinite", [=](Session& s) { s.explain_nonfinite("wide", x); }},
+          {"plan",
+           [](Session& s) {
+             s.plan("wide", {{"n", 3}});
+           }},
+          {"plan_for", [=](Session& s) { s.plan_for("wide", x); }},
+          {"profile", [=](Session& s) { s.profile("wide", x); }},
+          {"seconds_per_run", [=](Session& s) { s.seconds_per_run("wide", x, 1); }},
+          {"observe", [=](Session& s) { s.observe("wide", x, {}); }},
+          {"state", [](Session& s) { s.state("count"); }},
+          {"set_state", [=](Session& s) { s.set_state("count", one); }},
+          {"states", [](Session& s) { s.states(); }},
+          {"set_states",
+           [=](Session& s) {
+             s.set_states({{"count", one}, {"one", one}});
+           }},
+          {"save", [&](Session& s) { s.save(folder / "m.genesis"); }},
+          {"load", [&](Session& s) { s.load(folder / "saved.genesis"); }},
+          {"reset_states", [](Session& s) { s.reset_states(StateRole::kBuffer); }},
+          {"memory", [](Session& s) { s.memory(); }},
+          {"measure_peaks", [](Session& s) { s.measure_peaks(); }}};
+}
+
+void expect_refused(const Call& call, Session& session) {
+  SCOPED_TRACE(call.name);
+  expect_error([&] { call.make(session); }, {"one thread at a time", "Session of its own"});
+}
+
+// The observer holds the run while the call comes, from the thread of the run and from another.
+TEST(OneSession, RefusesEveryCallWhileARunGoesOn) {
+  const TemporaryFolder folder;
+  Session session(model());
+  session.save(folder / "saved.genesis");
+  bool seen = false;
+  session.observe("wide", square(4), [&](const Step&, auto, auto) {
+    if (std::exchange(seen, true)) return;
+    for (const Call& call : calls(folder)) {
+      expect_refused(call, session);
+      std::thread([&] { expect_refused(call, session); }).join();
+    }
+  });
+  EXPECT_TRUE(seen);
+  EXPECT_EQ(session.run("wide", square(4)).at("count").to_doubles()[0], 2);
+}
+
+TEST(OneSession, AfterAnErrorTheNextCallIsWelcome) {
+  Session session(model());
+  expect_error([&] { session.run("none"); }, {"'none'"});
+  expect_error([&] { session.observe("wide", square(2), [](auto&&...) { fail("enough"); }); }, {"enough"});
+  EXPECT_EQ(run(session, 4), 64);
+}
+
+// However two threads meet, each run is done whole or refused.
+TEST(OneSession, TwoThreadsAtOnceGiveResultsOrErrorsButNoCrash) {
+  Session session(model(), {.max_plans = 4});
+  std::atomic<int> done = 0, refused = 0;
+  const auto work = [&](int64_t seed) {
+    for (int64_t i = 0; i < 300; ++i) {
+      const int64_t n = 1 + (i * 7 + seed) % 24;
+      try {
+        EXPECT_EQ(run(session, n), static_cast<double>(n * n * n));
+        ++done;
+      } catch (const Error& error) {
+        EXPECT_NE(error.message().find("one thread at a time"), std::string::npos) << error.message();
+        ++refused;
+      }
+    }
+  };
+  std::thread a(work, 0), b(work, 5);
+  a.join();
+  b.join();
+  EXPECT_EQ(done + refused, 600);
+  EXPECT_EQ(session.state("count").to_doubles()[0], done);
+}
+
+TEST(OneSession, ThreadsMayTakeTurns) {
+  Session session(model());
+  std::thread([&] { session.start("wide", square(5)); }).join();
+  double y = 0;
+  std::thread([&] { y = session.result().at("y").to_doubles()[0]; }).join();
+  EXPECT_EQ(y, 125);
+  EXPECT_EQ(run(session, 6), 216);
+}
+
+}  // namespace
+}  // namespace genesis

@@ -1,0 +1,165 @@
+// Sizes that a reader can take in: files of a folder, lines of a file, lines of a function. The budgets are what the
+// worst of today needs: they go down when it gets better, and never up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFilesOfAFolder = 26;
+constexpr int kLinesOfAFile = 471;
+constexpr int kLinesOfAFunction = 45;
+// Files with longer functions, and how long they may be.
+const std::map<std::string, int> kLongFunctions = {
+    {"backends/cpu/fused/tile_scalar.cpp", 57},
+    {"backends/cuda/attention/attention_plain.cu", 50},
+    {"backends/cuda/attention/attention_split.cu", 99},
+    {"backends/cuda/decode/attention_instruction.h", 62},
+    {"backends/cuda/decode/product_instruction.h", 72},
+    {"backends/cuda/device/radix_sort.cu", 48},
+    {"backends/cuda/gemm/gemm_few_rows.cu", 50},
+    {"backends/cuda/gemm/gemm_plain.cu", 54},
+    {"backends/cuda/gemm/gemm_slabs.cu", 78},
+    {"backends/cuda/kernels/nn/cached_attention.cu", 96},
+    {"backends/cuda/kernels/nn/norm.cu", 51},
+    {"backends/cuda/rows/logit_rows.h", 85},
+    {"backends/cuda/rows/streamed_logit_rows.h", 62},
+};
+
+struct Function {
+  std::string file;
+  int first = 0, lines = 0;
+};
+
+bool is_source(const fs::path& path) {
+  return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu";
+}
+
+std::vector<fs::path> sources() {
+  std::vector<fs::path> found;
+  for (const char* floor : {"schema", "builder", "passes", "backends", "executor", "models", "tools"})
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(GENESIS_SOURCE_ROOT) / floor))
+      if (is_source(entry.path())) found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// `text` with comments, strings, character literals and preprocessor lines as blanks, line by line as it was.
+std::string code_of(const std::string& text) {
+  std::string code = text;
+  const auto blank = [&](size_t from, size_t to) {
+    for (size_t i = from; i < std::min(to, code.size()); ++i)
+      if (code[i] != '\n') code[i] = ' ';
+  };
+  const auto end_of = [&](const std::string& what, size_t from) {
+    const size_t at = text.find(what, from);
+    return at == std::string::npos ? text.size() : at + what.size();
+  };
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    const bool line_begins = i == 0 || text[i - 1] == '\n';
+    if (text.compare(i, 2, "//") == 0) {
+      blank(i, end = end_of("\n", i));
+    } else if (text.compare(i, 2, "/*") == 0) {
+      blank(i, end = end_of("*/", i + 2));
+    } else if (line_begins && text[i] == '#') {
+      while ((end = end_of("\n", end)) < text.size() && text[end - 2] == '\\') {
+      }
+      blank(i, end);
+    } else if (text.compare(i, 2, "R\"") == 0) {
+      const std::string mark = text.substr(i + 2, text.find('(', i) - i - 2);
+      blank(i, end = end_of(")" + mark + "\"", i));
+    } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !std::isalnum(static_cast<unsigned char>(text[i - 1]))))) {
+      while (end < text.size() && text[end] != text[i]) end += text[end] == '\\' ? 2 : 1;
+      blank(i, ++end);
+    }
+    i = end;
+  }
+  return code;
+}
+
+// Whether what stands before a brace opens a place for declarations and not a function: namespace, class and their kin.
+bool opens_scope(const std::string& head) {
+  std::istringstream words(head);
+  for (std::string word; words >> word;)
+    if (word == "namespace" || word == "class" || word == "struct" || word == "union" || word == "enum" || word == "extern")
+      return true;
+  return false;
+}
+
+// Functions at namespace or class level, with all that is nested in them.
+std::vector<Function> functions_of(const fs::path& path) {
+  const std::string code = code_of(text_of(path)), file = fs::relative(path, GENESIS_SOURCE_ROOT).string();
+  std::vector<Function> found;
+  std::vector<bool> scopes;  // one per open brace: whether it is one for declarations
+  int line = 1, first = 0;
+  size_t body = 0;  // depth at which the function's body began; 0: outside
+  std::string head;
+  for (const char c : code) {
+    if (c == '{') {
+      scopes.push_back(body == 0 && opens_scope(head) && head.find('(') == std::string::npos);
+      if (!scopes.back() && body == 0) body = scopes.size(), first = line;
+    } else if (c == '}' && !scopes.empty()) {
+      if (body == scopes.size()) {
+        body = 0;
+        found.push_back({file, first, line - first + 1});
+      }
+      scopes.pop_back();
+    }
+    if (c == '{' || c == '}' || c == ';') head.clear();
+    else head += c;
+    line += c == '\n';
+  }
+  return found;
+}
+
+TEST(Size, FoldersHaveFewFiles) {
+  std::map<fs::path, int> files;
+  for (const fs::path& path : sources()) ++files[path.parent_path()];
+  ASSERT_GT(files.size(), 30u) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
+  for (const auto& [folder, count] : files)
+    EXPECT_LE(count, kFilesOfAFolder) << folder << " has " << count << " files: what belongs together gets a folder of its own";
+}
+
+TEST(Size, FilesAreShort) {
+  for (const fs::path& path : sources()) {
+    const std::string text = text_of(path);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), kLinesOfAFile) << path << ": a second concept wants a file of its own";
+  }
+}
+
+TEST(Size, FunctionsAreShort) {
+  std::vector<Function> all;
+  for (const fs::path& path : sources())
+    for (Function& function : functions_of(path)) all.push_back(std::move(function));
+  ASSERT_GT(all.size(), 3000u);
+  std::sort(all.begin(), all.end(), [](const Function& a, const Function& b) { return a.lines < b.lines; });
+  for (const Function& function : all) {
+    const auto longer = kLongFunctions.find(function.file);
+    EXPECT_LE(function.lines, longer == kLongFunctions.end() ? kLinesOfAFunction : longer->second)
+        << function.file << ":" << function.first << " has " << function.lines << " lines";
+  }
+  const auto at = [&](double share) { return all[static_cast<size_t>(share * static_cast<double>(all.size() - 1))].lines; };
+  RecordProperty("functions", static_cast<int>(all.size()));
+  RecordProperty("median_lines", at(0.5));
+  RecordProperty("lines_of_90_percent", at(0.9));
+  EXPECT_LE(at(0.5), 6) << "half of all functions";
+  EXPECT_LE(at(0.9), 20) << "nine of ten functions";
+}
+
+}  // namespace

@@ -1,0 +1,155 @@
+// Compiling takes time in proportion to the graph, whatever its shape: every stage by itself, so that one
+// that grows faster stands out long before it takes most of the time. Seconds are those of the processor.
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <map>
+
+#include "passes/core/bind.h"
+#include "passes/core/rewriter.h"
+#include "passes/memory/make_plan.h"
+#include "passes/memory/node_order.h"
+#include "passes/memory/offsets/overlap_check.h"
+#include "passes/memory/storage.h"
+#include "passes/pipelines.h"
+#include "passes/training/autodiff.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
+#include "schema/graph/verify.h"
+#include "schema/ops/tensor/reduce.h"
+#include "tests/passes/large_graphs.h"
+
+namespace genesis::passes {
+namespace {
+
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+class Stages {
+ public:
+  template <class Body>
+  auto run(const std::string& name, Body&& body) {
+    const Watch watch{seconds_[name], processor_seconds()};
+    return body();
+  }
+  const std::map<std::string, double>& seconds() const { return seconds_; }
+  double total() const {
+    double sum = 0;
+    for (const auto& [name, seconds] : seconds_) sum += seconds;
+    return sum;
+  }
+
+ private:
+  struct Watch {
+    double& total;
+    double start;
+    ~Watch() { total += processor_seconds() - start; }
+  };
+  std::map<std::string, double> seconds_;
+};
+
+// Everything that happens between a model and its plan.
+Plan compile(Model& model, const std::string& entry, const Target& target, Stages& stages) {
+  stages.run("verify", [&] { verify(model); });
+  stages.run("text", [&] { return to_text(model).size(); });
+  PassContext context;
+  context.target = &target;
+  Graph graph = stages.run("bind", [&] { return passes::bind(model.entry(entry), {}); });
+  for (const Pass& pass : pipeline_for(graph)) {
+    Graph next = stages.run(std::string(pass.name), [&] { return pass.run(graph, context); });
+    stages.run("verify", [&] { verify(next); });
+    stages.run("compare", [&] { return same_graph(graph, next); });
+    graph = std::move(next);
+  }
+  stages.run("late_order", [&] { return late_order(graph).size(); });
+  const auto order = stages.run("greedy_order", [&] { return greedy_order(graph, 0); });
+  stages.run("storage", [&] { return assign_storage(graph, order, true).roots.size(); });
+  return stages.run("make_plan", [&] { return make_plan(graph, target); });
+}
+
+// Four times the nodes take four times as long where time is in proportion and sixteen times where it is quadratic; a busy
+// machine is somewhere between. What is over at once may take as long as it likes.
+constexpr int64_t kFew = 1500, kMany = 4 * kFew;
+constexpr double kMostGrowth = 9, kAtOnce = 0.2;
+
+// Where a lower arena is searched for, the search may use its budget, which is the same for all sizes.
+double at_once(const std::string& stage) { return stage == "make_plan" ? 2.5 : kAtOnce; }
+
+void expect_in_proportion(const std::string& shape, const Stages& few, const Stages& many) {
+  for (const auto& [stage, seconds] : many.seconds())
+    EXPECT_LT(seconds, kMostGrowth * few.seconds().at(stage) + at_once(stage))
+        << stage << " of '" << shape << "': " << few.seconds().at(stage) << " s for " << kFew << " nodes, "
+        << seconds << " s for " << kMany;
+}
+
+Stages stages_of(const std::string& shape, int64_t nodes) {
+  Stages stages;
+  const auto model = stages.run("build", [&] { return testing::large_graph(shape).make(nodes); });
+  compile(*model, "main", {}, stages);
+  return stages;
+}
+
+class Growth : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Growth, IsInProportionToTheGraph) {
+  expect_in_proportion(GetParam(), stages_of(GetParam(), kFew), stages_of(GetParam(), kMany));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Growth, ::testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const auto& graph : testing::large_graphs()) names.push_back(graph.name);
+                           return names;
+                         }()),
+                         [](const auto& info) { return info.param; });
+
+// With the gradients of everything to one input; `large_device`: one that groups casts and updates.
+Stages training_stages(int64_t nodes, bool large_device) {
+  Stages stages;
+  const auto model = stages.run("build", [&] { return testing::make_layers(nodes); });
+  model->replace_entry(
+      stages.run("prepare", [&] { return run_passes(model->entry("loss"), preparation_pipeline(), {}); }));
+  stages.run("add_train_step", [&] { add_train_step(*model, parse_train_options("adamw,clip=1.0")); });
+  Target target;
+  constexpr std::string_view kOps[] = {"linear_weight_grad", "linear_with_swiglu", "matmul_swiglu_grad"};
+  target.launch_seconds = large_device ? 1e-6 : 0;
+  target.one_pass_ops = {kOps, large_device ? std::size(kOps) : 0};
+  compile(*model, "train_step", target, stages);
+  return stages;
+}
+
+TEST(GrowthOfTraining, IsInProportionToTheGraph) {
+  expect_in_proportion("layers", training_stages(kFew, false), training_stages(kMany, false));
+}
+
+TEST(GrowthOfTraining, IsInProportionWhereUpdatesAreGrouped) {
+  expect_in_proportion("layers", training_stages(kFew, true), training_stages(kMany, true));
+}
+
+Stages gradient_stages(const std::string& shape, int64_t nodes) {
+  Stages stages;
+  const auto model = stages.run("build", [&] { return testing::large_graph(shape).make(nodes); });
+  Graph& graph = model->entry("main");
+  stages.run("gradients", [&] {
+    const Value loss = sum(graph.output("y"));
+    graph.add_output("dx", gradients(graph, loss, {graph.input("x")})[0]);
+  });
+  compile(*model, "main", {}, stages);
+  return stages;
+}
+
+class GrowthOfGradients : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GrowthOfGradients, IsInProportionToTheGraph) {
+  expect_in_proportion(GetParam(), gradient_stages(GetParam(), kFew / 2),
+                       gradient_stages(GetParam(), kMany / 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GrowthOfGradients, ::testing::Values("residual", "shared_operand"),
+                         [](const auto& info) { return info.param; });
+
+// 3 to 7 seconds on a quiet machine; what is quadratic takes minutes.
+TEST(GrowthToALargeGraph, AHundredThousandNodesTakeSeconds) {
+  EXPECT_LT(stages_of("random", 100'000).total(), 40);
+}
+
+}  // namespace
+}  // namespace genesis::passes

@@ -1,0 +1,110 @@
+// What the passes and the planner make of the zoo's models, to the byte: a change that only makes them
+// quicker keeps these digests. One that means to give other graphs or plans writes down what it prints.
+#include <gtest/gtest.h>
+
+#include "executor/runtime/step_graph.h"
+#include "models/zoo.h"
+#include "passes/core/bind.h"
+#include "passes/memory/make_plan.h"
+#include "passes/pipelines.h"
+#include "passes/training/train_step.h"
+#include "schema/file/hash.h"
+#include "schema/graph/text.h"
+
+namespace genesis::passes {
+namespace {
+
+struct Case {
+  const char* model;
+  const char* training;  // options; empty: the entry point `forward` as it is
+  bool large_device;     // one that groups small work
+  bool least_memory;
+  const char* digest;
+};
+
+std::string reference_text(const BufferRef& ref) {
+  return fmt::format(" {}:{}:{}:{}", static_cast<int>(ref.space), ref.index, ref.offset, ref.bytes);
+}
+
+std::string plan_text(const Plan& plan) {
+  std::string text = fmt::format("{} {}\n", plan.arena_bytes, plan.lower_bound_bytes);
+  for (const Step& step : plan.steps) {
+    text += step.name;
+    for (const BufferRef& ref : step.inputs) text += reference_text(ref);
+    text += " ->";
+    for (const BufferRef& ref : step.outputs) text += reference_text(ref);
+    text += fmt::format(" scratch {}:{}\n", step.scratch_offset, step.scratch_bytes);
+  }
+  for (const PlanPort& port : plan.outputs) text += port.name + reference_text(port.buffer) + "\n";
+  for (const StateCopy& copy : plan.state_copies)
+    text += fmt::format("{}{}\n", copy.state, reference_text(copy.source));
+  for (const PeakTensor& tensor : plan.peak) text += fmt::format("{} {}\n", tensor.name, tensor.bytes);
+  return text;
+}
+
+std::string waits_text(const Plan& plan) {
+  std::string text;
+  for (const auto& successors : make_step_graph(plan).successors) {
+    for (const int32_t next : successors) text += std::to_string(next) + " ";
+    text += "\n";
+  }
+  return text;
+}
+
+models::Settings settings_of(const std::string& model) {
+  if (model == "mlp") return {};
+  if (model == "gpt2") return {{"n_embd", "64"}, {"n_layer", "3"}, {"n_head", "4"}, {"vocab_size", "300"}};
+  return {{"hidden_size", "64"},        {"intermediate_size", "160"}, {"num_hidden_layers", "3"},
+          {"num_attention_heads", "4"}, {"num_key_value_heads", "2"}, {"vocab_size", "300"}};
+}
+
+std::string digest_of(const Case& c) {
+  const std::unique_ptr<Model> model = models::make_model(c.model, settings_of(c.model));
+  std::string entry = "forward";
+  if (const std::string training = c.training; !training.empty()) {
+    entry = "train_step";
+    model->replace_entry(run_passes(model->entry("loss"), preparation_pipeline(), {}));
+    add_train_step(*model, parse_train_options(training));
+  }
+  Bindings sizes;
+  for (const std::string& symbol : symbols_of(model->entry(entry))) sizes[symbol] = c.least_memory ? 64 : 8;
+  Target target;  // not that of this machine: what it can run depends on its processor
+  constexpr std::string_view kOps[] = {"linear_weight_grad", "linear_with_swiglu", "matmul_swiglu_grad"};
+  target.launch_seconds = c.large_device ? 1e-6 : 0;
+  target.one_pass_ops = {kOps, c.large_device ? std::size(kOps) : 0};
+  target.merge_linear_rows = c.large_device ? 64 : 0;
+  PassContext context;
+  context.target = &target;
+  if (c.least_memory) context.memory_budget = 0;
+  const Graph bound = passes::bind(model->entry(entry), sizes);
+  const Graph graph = run_passes(bound, pipeline_for(bound), context);
+  const Plan plan = make_plan(graph, target);
+  const std::string text = to_text(graph, {.origins = true}) + plan_text(plan) + waits_text(plan);
+  return file::hash_of(std::as_bytes(std::span(text))).to_string();
+}
+
+TEST(PlanDigests, TheZoosModelsGetTheGraphsAndPlansTheyHad) {
+  const Case cases[] = {
+      {"mlp", "", false, false, "058d9ba869cf14cd238906d384ad1adf"},
+      {"mlp", "adamw,clip=1.0", false, false, "9621f3021ec25d7cf676291870cd1070"},
+      {"gpt2", "", false, false, "93a69b63ff6dff4e3a7b05d3d56e7d66"},
+      {"gpt2", "", true, false, "93a69b63ff6dff4e3a7b05d3d56e7d66"},
+      {"gpt2", "adamw,clip=1.0", false, false, "e9dd580872e8670833cda787cde382bb"},
+      {"gpt2", "adamw,clip=1.0", true, false, "7cc52e50f0b094d479dc306ac62ba048"},
+      {"gpt2", "adamw,clip=1.0", false, true, "fa2046e2708baa68596d50cacd3c74ee"},
+      {"qwen2", "", false, false, "7f6ae0346f844a66347c605076866079"},
+      {"qwen2", "", true, false, "dc9c1dcbe8ea4bc0f0d18cedda6e4679"},
+      {"qwen2", "adamw,clip=1.0", false, false, "da9f2fb93bd336008e1ccac5d95b3e6d"},
+      {"qwen2", "adamw,clip=1.0,precision=bf16", true, false, "77097a0db01282d85b0aa18e18037e98"},
+      {"qwen2", "sgd,momentum=0.9", true, true, "b75ccbd2db9b58b9286d3a0038a6888f"},
+      {"qwen3", "lion", false, false, "d99132be4ab04770fbe594a09cc2819e"},
+      {"qwen3", "adamw,accumulate=2,precision=f16", true, false, "7e31c2c67d5c503cec7b89bfa7ccffc8"},
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(digest_of(c), c.digest)
+        << c.model << " '" << c.training << "'" << (c.large_device ? ", large device" : "")
+        << (c.least_memory ? ", least memory" : "");
+}
+
+}  // namespace
+}  // namespace genesis::passes

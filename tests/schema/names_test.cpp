@@ -1,0 +1,49 @@
+// What a file may say in words.
+#include "schema/file/names.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "schema/core/error.h"
+
+namespace genesis::file {
+namespace {
+
+std::string refusal(std::string_view name) {
+  try {
+    check_name("a state", name);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+TEST(Names, AreTextOfAnyScript) {
+  for (const char* name : {"layers.0.self_attn.q_proj.weight", "a b", "gewicht_ß", "权重", "\U0001F600", "é"})
+    EXPECT_EQ(refusal(name), "") << name;
+  EXPECT_EQ(refusal(std::string(kMaxName, 'x')), "");
+}
+
+TEST(Names, AreShortAndPrintable) {
+  EXPECT_EQ(refusal(""), "the name of a state is empty");
+  EXPECT_EQ(refusal(std::string(kMaxName + 1, 'x')), "the name of a state has 4097 bytes, the limit is 4096");
+  for (const std::string name : {"a\n", "\x1b[2J", "\x7f", "\xc2\x80", "\xc2\x9f"})
+    EXPECT_EQ(refusal(name), "the name of a state holds control characters") << name;
+  EXPECT_EQ(refusal(std::string_view("a\0b", 3)), "the name of a state holds control characters");
+}
+
+TEST(Names, Utf8AsTheStandardHasIt) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("\xf4\x8f\xbf\xbf"));   // U+10FFFF
+  EXPECT_FALSE(is_utf8("\xf4\x90\x80\x80"));  // beyond it
+  EXPECT_FALSE(is_utf8("\xc0\xaf"));          // '/' written with two bytes
+  EXPECT_FALSE(is_utf8("\xe0\x80\xaf"));
+  EXPECT_FALSE(is_utf8("\xed\xa0\x80"));  // half of a surrogate pair
+  EXPECT_FALSE(is_utf8("\x80"));
+  EXPECT_FALSE(is_utf8("a\xc3"));  // cut short
+  EXPECT_FALSE(is_utf8("\xff"));
+}
+
+}  // namespace
+}  // namespace genesis::file

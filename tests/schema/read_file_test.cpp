@@ -1,0 +1,80 @@
+// Whole files as text: all of them, or an Error.
+#include "schema/file/io/read_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "schema/core/error.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+
+std::string refusal(const std::filesystem::path& path) {
+  try {
+    read_whole_file(path);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+TEST(ReadFile, GivesAllBytes) {
+  const TemporaryFolder folder;
+  for (const size_t size :
+       {size_t{0}, size_t{1}, size_t{65535}, size_t{65536}, size_t{65537}, size_t{1} << 20}) {
+    std::string bytes(size, '\0');
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 7);
+    write_bytes(folder / "a", bytes);
+    EXPECT_EQ(read_whole_file(folder / "a"), bytes) << size;
+  }
+}
+
+TEST(ReadFile, ReadsPipesAndFilesOfTheKernel) {
+  const TemporaryFolder folder;
+  const std::filesystem::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string text(200'000, 'x');
+  std::thread writer([&] { write_bytes(pipe, text); });
+  EXPECT_EQ(read_whole_file(pipe), text);
+  writer.join();
+  EXPECT_FALSE(read_whole_file("/proc/self/status").empty());
+}
+
+TEST(ReadFile, SaysWhyItCannot) {
+  EXPECT_EQ(refusal("/nowhere/a"), "cannot open '/nowhere/a': No such file or directory");
+  EXPECT_EQ(refusal("/tmp"), "cannot read '/tmp': it is a folder");
+  EXPECT_EQ(refusal("/proc/self/mem"), "cannot read '/proc/self/mem': Input/output error");
+}
+
+// A file larger than the memory the process may have is an error, not a shorter file.
+TEST(ReadFile, NeverGivesAPart) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need address space without limit";
+#endif
+  const TemporaryFolder folder;
+  write_bytes(folder / "large", "");
+  std::filesystem::resize_file(folder / "large", uintmax_t{8} << 30);  // takes no space on the disk
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit limit{rlim_t{4} << 30, rlim_t{4} << 30};
+    ::setrlimit(RLIMIT_AS, &limit);
+    const std::string message = refusal(folder / "large");
+    ::_exit(message.find("does not fit into the memory") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+}  // namespace
+}  // namespace genesis

@@ -1,0 +1,80 @@
+// Every option of every tool that takes a number refuses what is none. The options are read from the tools'
+// own help, so that a new one is looked at too.
+#include <regex>
+
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+struct NumberOption {
+  std::string name;
+  bool whole = false;
+};
+
+std::vector<NumberOption> numbers_in(const std::string& help) {
+  static const std::regex kOption(R"((--[a-z0-9-]+) (INT|UINT|NUMBER|FLOAT)\b)");
+  std::vector<NumberOption> options;
+  for (std::sregex_iterator at(help.begin(), help.end(), kOption), end; at != end; ++at)
+    options.push_back({(*at)[1], (*at)[2] != "NUMBER" && (*at)[2] != "FLOAT"});
+  return options;
+}
+
+// What makes the command line complete otherwise; the numbers are looked at before any file is.
+const std::vector<std::pair<std::string, Words>> kCommands = {
+    {"genesis-build", {"mlp", "-o", "/nowhere/m.genesis"}},
+    {"genesis-opt", {"none.genesis"}},
+    {"genesis-viz", {"none.genesis"}},
+    {"genesis-run", {"info", "none.genesis"}},
+    {"genesis-run", {"infer", "none.genesis"}},
+    {"genesis-run", {"train", "none.genesis", "--data", "x", "--checkpoint", "x"}},
+    {"genesis-run", {"generate", "none.genesis", "--prompt", "a"}},
+    {"genesis-run", {"bench", "none.genesis"}},
+    {"genesis-run", {"profile", "none.genesis"}},
+    {"genesis-run", {"compare", "none.genesis"}},
+    {"genesis-run", {"baseline", "none.txt"}},
+};
+
+TEST(Numbers, WhatIsNoneIsRefusedByEveryOption) {
+  size_t looked_at = 0;
+  for (const auto& [tool, words] : kCommands) {
+    const Words help = tool == "genesis-run" ? Words{words[0], "--help"} : Words{"--help"};
+    for (const NumberOption& option : numbers_in(expect_ok(run_tool(tool, help)))) {
+      ++looked_at;
+      Words bad = {"",    " 5",  "5 ",   "5x",   "x",    "0x10", "+5", "99999999999999999999x",
+                   "nan", "inf", "-inf", "-nan", "1e999"};
+      if (option.whole) bad = bad + Words{"1e3", "1.5", "99999999999999999999", "-99999999999999999999"};
+      if (option.name != "--baseline") bad.push_back("-1");
+      for (const std::string& text : bad) {
+        const Process process = run_tool(tool, words + Words{option.name, text});
+        EXPECT_EQ(process.code, 2) << tool << " " << words[0] << " " << option.name << " '" << text << "'";
+        EXPECT_NE(process.err.find(option.name), std::string::npos) << process.err;
+      }
+    }
+  }
+  EXPECT_GT(looked_at, 25u);
+}
+
+TEST(Numbers, InsideOtherTextToo) {
+  const std::string mlp = tiny("mlp.genesis");
+  for (const std::string bad : {"99999999999999999999", "5x", " 5", "1e3", "-1", "", "nan"}) {
+    expect_usage_error(run_tool("genesis-run", {"infer", mlp, "--size", "batch=" + bad}), {"--size batch="});
+    expect_usage_error(run_tool("genesis-run", {"compare", mlp, "--a", "threads=" + bad}), {"threads="});
+    expect_error(run_tool("genesis-build", {"mlp", "--set", "num_classes=" + bad, "-o", "/nowhere/m"}),
+                 {"num_classes"});
+    if (bad != "-1")
+      expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,accumulate=" + bad}),
+                   {"'accumulate' is '" + bad + "'", "integer"});
+  }
+  for (const std::string bad :
+       {"99999999999TB", "1e999", "5x", " 5", "-1", "0", "nan", "inf", "0.1", "MB", "1.2.3MB"})
+    expect_usage_error(run_tool("genesis-run", {"infer", mlp, "--memory-budget", bad}), {"--memory-budget"});
+  for (const std::string bad : {"1e999", "nan", "inf", "5x", " 5", "", "-inf"})
+    expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,lr=" + bad}),
+                 {"'lr' is '" + bad + "'"});
+  expect_error(run_tool("genesis-run", {"infer", mlp, "--device", "cuda:99999999999999999999"}),
+               {"no device"});
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,147 @@
+// The shell scripts a newcomer meets first: dev, examples/demo.sh and those of bench/. They run in a copy of the tree that
+// holds only scripts, with stand-ins for the package manager, meson, ninja and the tools, which note how they were called.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+const fs::path kSource = GENESIS_SOURCE_ROOT;
+
+class Scripts : public ToolTest {
+ protected:
+  Scripts() {
+    for (const char* script : {"dev", "examples/demo.sh", "bench/run.sh", "bench/gpu/run.sh"}) {
+      fs::create_directories((folder() / "tree" / script).parent_path());
+      fs::copy_file(kSource / script, folder() / "tree" / script);
+    }
+    fs::create_directories(folder() / "elsewhere");
+    fs::create_directories(folder() / "bin");
+    stand_in("dpkg-query", "echo 'install ok installed'");
+    stand_in("apt-get", "exit 1");
+    stand_in("meson",
+             "if [ $1 = setup ]; then mkdir -p $2; : > $2/build.ninja; fi\n"
+             "if [ $1 = introspect ]; then echo '[{\"name\": \"ops\", \"suite\": []}, {\"name\": \"lint\"}]'; fi");
+    stand_in("ninja",
+             "echo \"ninja: Entering directory $2\"; echo '[1/2 0.1s] one'; echo '[2/2 0.2s] two'\n"
+             "for tool in build opt run viz; do mkdir -p $2/tools; cp " + path("bin/tool") +
+                 " $2/tools/genesis-$tool; done");
+    stand_in("tool", "exit 7");
+    stand_in("bible", "echo Genesis1:1 text");
+  }
+
+  // Runs a line of shell in `folder`, which is a newcomer's own.
+  Process shell(const std::string& line) const {
+    return run_process({"bash", "-c", "cd " + path("elsewhere") + " && PATH=" + path("bin") + ":$PATH; " + line});
+  }
+  // All calls of the stand-ins so far, one a line.
+  std::string calls() const { return fs::exists(path("calls")) ? read_text(path("calls")) : ""; }
+  bool called(const std::string& part) const { return calls().find(part) != std::string::npos; }
+
+  void stand_in(const std::string& name, const std::string& body) const {
+    write_text(path("bin/" + name),
+               "#!/bin/sh\necho \"$(basename $0) $*\" >> " + path("calls") + "\n" + body + "\n");
+    fs::permissions(path("bin/" + name), fs::perms::owner_all);
+  }
+
+  // Exit code 2 and a line that says what is wrong, before anything is configured or built.
+  void expect_wrong_usage(const std::string& line, const std::string& part) const {
+    const Process process = shell(line);
+    EXPECT_EQ(process.code, 2) << line << "\n" << process.out << process.err;
+    EXPECT_NE(process.err.find(part), std::string::npos) << line << "\n" << process.err;
+    EXPECT_FALSE(called("ninja -C")) << line << "\n" << calls();
+  }
+};
+
+TEST_F(Scripts, DemoReadsATextWhereItsCallerIs) {
+  write_text(path("elsewhere/t.txt"), "some text");
+  const Process process = shell("../tree/dev demo --text t.txt --out made");
+  EXPECT_NE(process.code, 0) << "the stand-in for genesis-run cannot do it";
+  EXPECT_TRUE(called("genesis-run baseline t.txt")) << process.err << calls();
+  EXPECT_TRUE(fs::exists(path("elsewhere/made")));
+  EXPECT_FALSE(fs::exists(path("elsewhere/build")));
+  EXPECT_TRUE(fs::exists(path("tree/build")) || fs::exists(path("tree/build-demo")))
+      << "the build folder stands beside dev";
+}
+
+TEST_F(Scripts, DemoSaysWhatIsWrongBeforeItBuilds) {
+  write_text(path("elsewhere/t.txt"), "some text");
+  expect_wrong_usage("../tree/dev demo --text", "--text needs a value");
+  expect_wrong_usage("../tree/dev demo --text --minutes 3", "--text needs a value");
+  expect_wrong_usage("../tree/dev demo --txt t.txt", "unknown option '--txt'");
+  expect_wrong_usage("../tree/dev demo t.txt", "unknown option 't.txt'");
+  expect_wrong_usage("../tree/dev demo --minutes soon", "--minutes soon");
+  expect_wrong_usage("../tree/dev demo --minutes 0", "--minutes 0");
+  const Process missing = shell("../tree/dev demo --text no.txt");
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_NE(missing.err.find("--text no.txt"), std::string::npos) << missing.err;
+  EXPECT_FALSE(called("ninja -C")) << calls();
+}
+
+TEST_F(Scripts, DemoRemovesNoFolderOfItsCaller) {
+  fs::create_directories(path("elsewhere/checkpoints"));
+  const Process process = shell("../tree/dev demo --out .");
+  EXPECT_EQ(process.code, 1);
+  EXPECT_NE(process.err.find("checkpoints"), std::string::npos) << process.err;
+  EXPECT_TRUE(fs::exists(path("elsewhere/checkpoints")));
+}
+
+TEST_F(Scripts, HelpBuildsNothing) {
+  for (const char* line : {"", "help", "--help", "demo --help", "demo -h", "test --help", "bench --help", "build --help"}) {
+    const Process process = shell(std::string("../tree/dev ") + line);
+    EXPECT_EQ(process.code, 0) << line << process.err;
+    EXPECT_NE(process.out.find("--text FILE"), std::string::npos) << line << process.out;
+  }
+  EXPECT_EQ(calls(), "");
+}
+
+TEST_F(Scripts, DevRefusesWhatItDoesNotKnow) {
+  expect_wrong_usage("../tree/dev demmo", "unknown command 'demmo'");
+  expect_wrong_usage("../tree/dev build fast", "'fast'");
+  expect_wrong_usage("../tree/dev bench --quick", "'--quick'");
+  expect_wrong_usage("../tree/dev test oops", "there is no suite 'oops'; there are: lint ops");
+  expect_wrong_usage("../tree/bench/run.sh", "BUILD_DIR");
+  expect_wrong_usage("../tree/bench/run.sh nowhere", "nowhere");
+  expect_wrong_usage("../tree/bench/gpu/run.sh", "BUILD_DIR");
+  expect_wrong_usage("STEPS=modles ../tree/bench/gpu/run.sh build", "modles");
+}
+
+TEST_F(Scripts, DemoBuildsOnlyItsToolsAndShowsTheCounter) {
+  const Process process = shell("../tree/dev demo --out made");
+  EXPECT_TRUE(called("/build tools/genesis-build tools/genesis-opt tools/genesis-run tools/genesis-viz") ||
+              called("/build-demo tools/genesis-build tools/genesis-opt tools/genesis-run tools/genesis-viz"))
+      << calls();
+  EXPECT_NE(process.err.find("[1/2 0.1s] one"), std::string::npos) << process.err;
+  EXPECT_EQ(process.err.find("[2/2 0.2s] two"), std::string::npos) << "one line in so many seconds\n" << process.err;
+}
+
+TEST_F(Scripts, DemoLeavesGpuKernelsOutWhereTheyWouldBeCompiled) {
+  stand_in("nvcc", "");
+  EXPECT_NE(shell("../tree/dev demo --out made").err.find("nvcc"), std::string::npos);
+  EXPECT_TRUE(called("-Dcuda=disabled -Dtests=false -Dbench=false")) << calls();
+  EXPECT_TRUE(fs::exists(path("tree/build-demo/tools")));
+  EXPECT_FALSE(fs::exists(path("tree/build"))) << "the folder of `./dev test` must not lack the GPU";
+  // What is built already is used.
+  fs::create_directories(path("tree/build/tools"));
+  fs::copy_file(path("bin/tool"), path("tree/build/tools/genesis-run"));
+  write_text(path("tree/build/build.ninja"), "");
+  fs::remove(path("calls"));
+  shell("../tree/dev demo --out made");
+  EXPECT_FALSE(called("/build-demo")) << calls();
+}
+
+TEST_F(Scripts, AFailedBuildIsTold) {
+  stand_in("ninja", "echo '[1/2 0.1s] one'; echo 'FAILED: two.o'; echo 'two.cpp:1: error'; exit 1");
+  const Process process = shell("../tree/dev build");
+  EXPECT_EQ(process.code, 1);
+  EXPECT_NE(process.err.find("two.cpp:1: error"), std::string::npos) << process.err;
+}
+
+TEST_F(Scripts, PathsOfDevAreItsCallers) {
+  shell("GENESIS_BUILD_DIR=b GENESIS_SETUP=-Dcuda=disabled ../tree/dev build");
+  EXPECT_TRUE(fs::exists(path("elsewhere/b/build.ninja")));
+  EXPECT_TRUE(called("meson setup b ../tree -Dcuda=disabled") || called("meson setup b " + path("tree") + " -Dcuda"))
+      << calls();
+}
+
+}  // namespace
+}  // namespace genesis::testing

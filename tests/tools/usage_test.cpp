@@ -1,0 +1,116 @@
+// What a tool says of words it does not know, and of options that would do nothing where they stand.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+using Usage = ToolTest;
+
+struct Case {
+  std::string tool;
+  Words words, said;
+};
+
+TEST_F(Usage, NamesTheLikeliestWord) {
+  const std::string mlp = tiny("mlp.genesis");
+  const std::vector<Case> cases = {
+      {"genesis-run", {"trian", mlp}, {"there is no command 'trian': did you mean 'train'?"}},
+      {"genesis-run", {"gen", mlp}, {"'gen'", "did you mean 'generate'?"}},
+      {"genesis-run", {"trian", mlp, "--steps", "3"}, {"there is no command 'trian'"}},
+      {"genesis-run", {mlp}, {"there is no command", "mlp.genesis"}},
+      {"genesis-run",
+       {"infer", mlp, "--dvice", "cpu"},
+       {"there is no option '--dvice': did you mean '--device'?"}},
+      {"genesis-run",
+       {"infer", "--dvice=cpu", mlp},
+       {"did you mean '--device'?", "`genesis-run infer --help`"}},
+      {"genesis-run", {"train", mlp, "--dta", "x"}, {"there is no option '--dta': did you mean '--data'?"}},
+      {"genesis-run", {"--device", "cpu", "infer", mlp}, {"'--device' stands before the command", "'infer'"}},
+      {"genesis-run", {"infer", mlp, "more"}, {"'more' is one word too many"}},
+      {"genesis-opt", {mlp, "--trian", "adamw"}, {"did you mean '--train'?", "`genesis-opt --help`"}},
+      {"genesis-build", {"mlp", "--sett", "a=1"}, {"did you mean '--set'?"}},
+      {"genesis-viz", {mlp, "--no-flod"}, {"did you mean '--no-fold'?"}},
+  };
+  for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
+  // What only the file or the library knows: exit code 1.
+  const std::vector<Case> names = {
+      {"genesis-run", {"infer", mlp, "--entry", "foward"}, {"did you mean 'forward'?"}},
+      {"genesis-run", {"infer", mlp, "--disable", "simplfy"}, {"did you mean 'simplify'?"}},
+      {"genesis-run", {"infer", tiny("qwen2.genesis"), "--input", "tokns=zeros"}, {"did you mean 'tokens'?"}},
+      {"genesis-build", {"qwen", "-o", path("m.genesis")}, {"did you mean 'qwen2'?"}},
+      {"genesis-build",
+       {"mlp", "--set", "num_clases=3", "-o", path("m.genesis")},
+       {"did you mean 'num_classes'?"}},
+      {"genesis-opt", {mlp, "--train", "adamw,warmpu=3", "--text"}, {"did you mean 'warmup'?"}},
+      {"genesis-opt", {mlp, "--passes", "simplfy", "--text"}, {"did you mean 'simplify'?"}},
+  };
+  for (const Case& c : names) expect_error(run_tool(c.tool, c.words), c.said);
+}
+
+TEST_F(Usage, OptionsThatWouldDoNothingAreNamed) {
+  const std::string mlp = tiny("mlp.genesis"), qwen = tiny("qwen2.genesis"), out = path("o.genesis");
+  const std::vector<Case> cases = {
+      {"genesis-opt", {mlp, "--size", "batch=3", "-o", out}, {"--size does nothing without --check"}},
+      {"genesis-opt", {mlp, "--check", "cpu", "-o", out, "--size", "batch=3"}, {"--output does nothing"}},
+      {"genesis-opt", {mlp, "--check", "cpu", "--train", "adamw"}, {"--train does nothing with --check"}},
+      {"genesis-opt", {"--list-passes", mlp}, {"input does nothing with --list-passes"}},
+      {"genesis-opt", {"--list-ops", "--text"}, {"--text does nothing with --list-ops"}},
+      {"genesis-opt", {"--plan-csv", "x.csv", "--entry", "a"}, {"--entry does nothing with --plan-csv"}},
+      {"genesis-opt", {mlp, "--train", "adamw", "--inference", "-o", out}, {"--inference leaves out"}},
+      {"genesis-opt", {mlp, "--train", "adamw", "--target", "cuda", "-o", out}, {"--target does nothing"}},
+      {"genesis-opt", {mlp, "--cast", "bf16", "--disable", "cse", "-o", out}, {"--disable does nothing"}},
+      {"genesis-opt", {mlp, "--print-after", "all", "--json"}, {"--print-after does nothing with --json"}},
+      {"genesis-opt", {mlp, "--remat", "--memory-budget", "3GB", "-o", out}, {"exclude each other"}},
+      {"genesis-build", {"--list", "--seed", "3"}, {"--seed does nothing with --list"}},
+      {"genesis-build", {"mlp", "--list"}, {"model does nothing with --list"}},
+      {"genesis-run", {"info", mlp, "--size", "batch=3"}, {"--size does nothing without --device"}},
+      {"genesis-run",
+       {"info", mlp, "--memory-budget", "3GB"},
+       {"--memory-budget does nothing without --device"}},
+      {"genesis-run", {"infer", mlp, "--no-optimise", "--disable", "cse"}, {"--disable cse does nothing"}},
+      {"genesis-run", {"infer", mlp, "--no-optimise", "--remat"}, {"do nothing with --no-optimise"}},
+      {"genesis-run", {"infer", mlp, "--input", "x=zeros", "--seed", "3"}, {"--seed does nothing", "random"}},
+      {"genesis-run", {"compare", mlp, "--a", "optimise=off,disable=cse"}, {"--disable cse does nothing"}},
+      {"genesis-run", {"compare", mlp, "--a", "threads=1,threads=2"}, {"'threads' is given twice"}},
+      {"genesis-run",
+       {"bench", mlp, "--runs", "3", "--seconds", "2"},
+       {"--seconds does nothing with --runs"}},
+      {"genesis-run", {"profile", mlp, "--top", "3", "--json"}, {"--top does nothing with --json"}},
+      {"genesis-run", {"generate", qwen, "--prompt", "a", "--temperature", "0", "--top-k", "3"}, {"--top-k"}},
+      {"genesis-run", {"generate", qwen, "--prompt", "a", "--temperature", "0", "--seed", "3"}, {"--seed"}},
+      {"genesis-run", {"train", mlp, "--data", "x", "--keep", "3"}, {"--keep", "--checkpoint"}},
+      {"genesis-viz", {mlp, "--baseline", "2", "-o", path("v.dot")}, {"--baseline does nothing"}},
+      {"genesis-viz", {mlp, "--size", "batch=2", "-o", path("v.dot")}, {"--size does nothing"}},
+      {"genesis-viz", {mlp, "--profile", "p.json", "-o", path("v.dot")}, {"--profile does nothing"}},
+      {"genesis-viz", {mlp, "--memory", "--no-fold", "-o", path("v.svg")}, {"--no-fold does nothing"}},
+      {"genesis-viz", {mlp, "--loss", "m.jsonl", "-o", path("v.svg")}, {"input does nothing with --loss"}},
+  };
+  for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
+  EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+}
+
+TEST_F(Usage, AnEmptyValueIsNotOneThatWasNotGiven) {
+  const std::string mlp = tiny("mlp.genesis");
+  expect_usage_error(run_tool("genesis-opt", {mlp, "-o", ""}), {"-o", "empty"});
+  expect_usage_error(run_tool("genesis-opt", {mlp, "--train", "", "--text"}), {"--train", "empty"});
+  expect_usage_error(run_tool("genesis-run", {"infer", mlp, "--output="}), {"--output="});
+  expect_usage_error(run_tool("genesis-run", {"info", ""}), {"empty"});
+}
+
+TEST_F(Usage, WhatAUserWroteIsNotRepeatedWhole) {
+  const std::string mlp = tiny("mlp.genesis"), huge(10000, 'n');
+  for (const Words& words :
+       {Words{"info", huge}, Words{"infer", mlp, "--entry", huge}, Words{"infer", mlp, "--" + huge},
+        Words{"infer", mlp, "--input", huge + "=zeros"}, Words{"infer", mlp, "--size", huge + "=3"},
+        Words{"infer", mlp, "--disable", huge}, Words{"infer", mlp, "--device", huge}, Words{huge},
+        Words{"infer", mlp, "--threads", huge}, Words{"infer", mlp, "-o", huge + ".npy"}}) {
+    const Process process = run_tool("genesis-run", words);
+    EXPECT_NE(process.code, 0);
+    EXPECT_LT(process.err.size(), 1500u) << words[0] << words.size();
+    EXPECT_NE(process.err.find("nnnn"), std::string::npos) << process.err;
+    EXPECT_NE(process.err.find("bytes left out"), std::string::npos) << process.err;
+  }
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,60 @@
+// Options of a command line that are numbers: the one place where their text becomes a number.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "schema/core/parse_number.h"
+#include "tools/common/usage.h"
+
+namespace genesis::tools {
+
+template <class T>
+struct Range {
+  T least = std::numeric_limits<T>::lowest(), most = std::numeric_limits<T>::max();
+  bool without_least = false;  // more than `least`
+
+  bool holds(T number) const { return (without_least ? number > least : number >= least) && number <= most; }
+  // "a whole number of 0 or more"
+  std::string text(bool with_most) const {
+    std::string text = std::is_integral_v<T> ? "a whole number" : "a number";
+    if (least != std::numeric_limits<T>::lowest() || std::is_unsigned_v<T>)
+      text += without_least ? fmt::format(" of more than {}", least) : fmt::format(" of {} or more", least);
+    if (with_most || most != std::numeric_limits<T>::max()) text += fmt::format(", at most {}", most);
+    return text;
+  }
+};
+
+template <class T>
+Range<T> at_least(std::type_identity_t<T> least) {
+  return {.least = least};
+}
+
+// `name` is what the message begins with: "--size batch=5x: expected ...".
+template <class T>
+T number_or_fail(std::string_view name, std::string_view text, const Range<T>& range = {}) {
+  const std::optional<T> number = parse_number<T>(text);
+  const bool may_overflow = !number && text.size() > 8;
+  if (!number || !range.holds(*number)) fail_usage("{}: expected {}", name, range.text(may_overflow));
+  return *number;
+}
+
+// Like app.add_option(names, value, what) for the numbers that `range` holds; the help shows the value that
+// stands there now.
+template <class T>
+CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, const std::string& what,
+                        const Range<T>& range = {}) {
+  const std::string name = names.substr(names.rfind(',') == std::string::npos ? 0 : names.rfind(',') + 1);
+  const CLI::callback_t read = [&value, name, range](const CLI::results_t& words) {
+    value = number_or_fail<T>(name + " " + words.back(), words.back(), range);
+    return true;
+  };
+  return app.add_option(names, read, what)
+      ->type_name(std::is_integral_v<T> ? "INT" : "NUMBER")
+      ->default_str(fmt::format("{}", value));
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,103 @@
+#include "tools/common/printable.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace genesis::tools {
+namespace {
+
+constexpr size_t kShort = 60, kLongestWord = 256, kLongestMessage = 4000;
+
+struct Character {
+  uint32_t code = 0;
+  size_t bytes = 0;  // 0: the first byte belongs to no character of UTF-8
+};
+
+Character first_character(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (at(0) < 0x80) return {at(0), 1};
+  const size_t bytes = at(0) >= 0xf0 ? 4 : at(0) >= 0xe0 ? 3 : 2;
+  if (at(0) < 0xc2 || at(0) > 0xf4 || text.size() < bytes) return {};
+  uint32_t code = at(0) & (0xffu >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((at(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (at(i) & 0x3f);
+  }
+  static constexpr uint32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < kMin[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+// C0, DEL and C1; marks of direction; ends of lines and paragraphs; what is never seen.
+bool is_command(uint32_t code) {
+  static constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
+      {0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},
+      {0x2028, 0x202e}, {0x2060, 0x2069}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [&](const auto& range) { return code >= range.first && code <= range.second; });
+}
+
+// Beyond four hexadecimal digits JSON has pairs of surrogates.
+std::string escape(uint32_t code, bool json) {
+  if (code > 0xffff)
+    return json ? fmt::format("\\u{:04x}\\u{:04x}", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff))
+                : fmt::format("\\U{:08x}", code);
+  return code < 0x80 && !json ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
+}
+
+std::string escaped(std::string_view text, std::string_view stays, bool json) {
+  std::string safe;
+  safe.reserve(text.size());
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    const size_t bytes = std::max<size_t>(next.bytes, 1);
+    if (next.bytes == 0)
+      safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    else if (is_command(next.code) && stays.find(text[0]) == std::string_view::npos)
+      safe += escape(next.code, json);
+    else
+      safe += text.substr(0, bytes);
+    text.remove_prefix(bytes);
+  }
+  return safe;
+}
+
+// Where a cut near `at` parts no character.
+size_t cut_before(std::string_view text, size_t at) {
+  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
+
+std::string without_middle(std::string_view text, size_t first, size_t last) {
+  const size_t from = cut_before(text, first), to = cut_before(text, text.size() - last);
+  return fmt::format("{}...({} bytes left out)...{}", text.substr(0, from), to - from, text.substr(to));
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return escaped(text, "", false); }
+std::string printable_lines(std::string_view text) { return escaped(text, "\n\t", false); }
+std::string printable_json(std::string_view json) { return escaped(json, "\n\t", true); }
+
+std::string shortened(std::string_view text) {
+  if (text.size() <= kShort) return fmt::format("\"{}\"", text);
+  return fmt::format("\"{}...\" ({} bytes)", text.substr(0, cut_before(text, kShort)), text.size());
+}
+
+std::string error_line(std::string_view message) {
+  std::string line;
+  for (size_t at = 0; at < message.size();) {  // word by word
+    const size_t end = std::min(message.find_first_of(" \n", at), message.size());
+    const std::string_view word = message.substr(at, end - at);
+    line += word.size() > kLongestWord ? without_middle(word, kShort, kShort) : std::string(word);
+    if (end < message.size()) line += message.substr(end).starts_with("\n  ") ? '\n' : ' ';
+    at = end + 1;
+  }
+  if (line.size() > kLongestMessage) line = without_middle(line, kLongestMessage / 2, kLongestMessage / 2);
+  return printable_lines(line);
+}
+
+}  // namespace genesis::tools

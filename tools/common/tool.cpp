@@ -1,0 +1,243 @@
+#include "tools/common/tool.h"
+
+#include <fmt/ranges.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "executor/environment.h"
+#include "passes/core/bind.h"
+#include "passes/memory/make_plan.h"
+#include "passes/pipelines.h"
+#include "schema/graph/near_names.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/common/usage.h"
+
+namespace genesis::tools {
+namespace {
+
+// The text of a message from anywhere in the house, whose names may come from a file.
+class PrintableText : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string text = printable_lines({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableText>(); }
+};
+
+void set_up_logging(const std::string& name) {
+  auto logger = spdlog::stderr_color_mt(name);
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintableText>('*').set_pattern("%n: %^%l%$: %*");
+  logger->set_formatter(std::move(formatter));
+  spdlog::set_default_logger(logger);
+  const std::string& level = environment().log_level;
+  const char* known[] = {"trace", "debug", "info", "warn", "error", "off"};
+  if (std::find(std::begin(known), std::end(known), level) == std::end(known))
+    fail("GENESIS_LOG is '{}', expected one of: {}", level, fmt::join(known, ", "));
+  spdlog::set_level(spdlog::level::from_str(level));
+}
+
+void say_error(const std::string& name, std::string_view message) {
+  std::cerr << name << ": error: " << error_line(message) << "\n";
+}
+
+}  // namespace
+
+int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
+             const std::string& examples, const std::function<void(CLI::App&)>& body) {
+  std::signal(SIGPIPE, SIG_DFL);  // `genesis-run info f | head` ends quietly
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error to name, not a death
+  CLI::App app{what, name};
+  app.footer(examples);
+  app.set_version_flag("--version", std::string(GENESIS_VERSION));
+  try {
+    set_up_logging(name);
+    check_no_empty_values(argc, argv);
+    body(app);
+    app.parse(argc, argv);
+    if (!std::cout.flush()) fail("the output could not be written: is the disk full?");
+    return 0;
+  } catch (const CLI::RuntimeError& error) {  // said already what there is to say
+    return error.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error, std::cout, std::cerr);  // --help, --version
+    say_error(name, with_help(app, usage_text(app, error)));
+    return 2;
+  } catch (const UsageError& error) {
+    say_error(name, with_help(app, error.message()));
+    return 2;
+  } catch (const Error& error) {
+    say_error(name, error.message());
+  } catch (const std::bad_alloc&) {
+    say_error(name, "out of memory: use smaller sizes or a machine with more memory");
+  } catch (const std::exception& error) {
+    say_error(name, error.what());
+  }
+  return 1;
+}
+
+void RunFlags::add_to(CLI::App& app) {
+  app.add_option("--device", device, "where to run: cpu, cuda or cuda:N")->capture_default_str();
+  add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
+  app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
+  app.add_option("--disable", disable, "passes to leave out, by name (see genesis-opt --list-passes)")
+      ->delimiter(',');
+  app.add_flag("--find-nonfinite", find_nonfinite,
+               "stop at the first node that gives a NaN or makes an infinity of finite numbers, and name it");
+  memory.add_to(app);
+}
+
+void BudgetFlags::add_to(CLI::App& app) {
+  app.add_option("--memory-budget", budget,
+                 "bytes that the arena of a training step may take (500MB, 8GiB); values that do not fit are "
+                 "computed again");
+  app.add_flag("--remat", remat, "compute values again wherever that lowers the memory of a training step");
+}
+
+std::optional<int64_t> BudgetFlags::bytes() const {
+  if (remat && !budget.empty())
+    fail_usage("--memory-budget {} and --remat, which is a budget of 0, exclude each other", budget);
+  if (budget.empty()) return remat ? std::optional<int64_t>(0) : std::nullopt;
+  const size_t digits = std::min(budget.find_first_not_of("0123456789."), budget.size());
+  const std::optional<double> number = parse_number<double>(std::string_view(budget).substr(0, digits));
+  static const std::map<std::string_view, double> kUnits = {
+      {"", 1},         {"B", 1},        {"KB", 1e3},   {"MB", 1e6},     {"GB", 1e9},
+      {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30},
+      {"GiB", 0x1p30}, {"TB", 1e12},    {"T", 0x1p40}, {"TiB", 0x1p40}};
+  const auto unit = kUnits.find(std::string_view(budget).substr(digits));
+  const double bytes = number && unit != kUnits.end() ? *number * unit->second : 0;
+  if (!(bytes >= 1 && bytes < 0x1p62))
+    fail_usage("--memory-budget {}: expected a number of bytes such as 500MB or 8GiB, less than 4 EiB",
+               budget);
+  return static_cast<int64_t>(bytes);
+}
+
+namespace {
+
+void check_passes_run(const SessionOptions& options) {
+  if (options.optimise) return;
+  if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimise");
+  const auto is_switch = [](const std::string& name) {
+    return std::find(std::begin(passes::kPlanSwitches), std::end(passes::kPlanSwitches), name) !=
+           std::end(passes::kPlanSwitches);
+  };
+  passes::check_pass_names({options.disabled_passes.begin(), options.disabled_passes.end()});
+  for (const std::string& pass : options.disabled_passes)
+    if (!is_switch(pass))
+      fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
+}
+
+}  // namespace
+
+void check_options(const SessionOptions& options) {
+  check_passes_run(options);
+  if (options.threads > 0 && options.device.starts_with("cuda"))
+    fail_usage("--threads {} does nothing with --device {}: it is for the CPU", options.threads,
+               options.device);
+}
+
+SessionOptions RunFlags::session_options() const {
+  SessionOptions options;
+  options.device = device;
+  options.threads = threads;
+  options.optimise = !no_optimise;
+  options.disabled_passes.insert(disable.begin(), disable.end());
+  options.find_nonfinite = find_nonfinite;
+  options.memory_budget = memory.bytes();
+  check_options(options);
+  return options;
+}
+
+Bindings parse_sizes(const std::vector<std::string>& sizes) {
+  Bindings bindings;
+  for (const std::string& text : sizes) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) fail_usage("--size {}: expected SYMBOL=SIZE", text);
+    const auto size =
+        number_or_fail<int64_t>(fmt::format("--size {}: expected SYMBOL=SIZE", text),
+                                std::string_view(text).substr(equals + 1), at_least<int64_t>(0));
+    if (!bindings.emplace(text.substr(0, equals), size).second)
+      fail_usage("--size {}: '{}' is given twice", text, text.substr(0, equals));
+  }
+  return bindings;
+}
+
+void check_sizes_exist(const Model& model, const Bindings& sizes) {
+  std::set<std::string> symbols;
+  for (const auto& entry : model.entries())
+    for (const std::string& symbol : passes::symbols_of(*entry)) symbols.insert(symbol);
+  const std::vector<std::string> known(symbols.begin(), symbols.end());
+  for (const auto& [symbol, size] : sizes)
+    if (!symbols.contains(symbol))
+      fail("--size {}={}: no entry point has such a size{}; they have: {}", symbol, size,
+           did_you_mean(symbol, known), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+}
+
+void check_sizes_known(const Graph& entry, const Bindings& sizes) {
+  std::string missing;
+  for (const std::string& symbol : passes::symbols_of(entry))
+    if (!sizes.contains(symbol)) missing += " --size " + symbol + "=N";
+  if (!missing.empty())
+    fail("entry point '{}' has sizes that are not known yet: give{}", entry.name(), missing);
+}
+
+void check_can_write(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return;
+  std::error_code error;
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  if (fs::is_directory(path, error)) fail("cannot write '{}': it is a folder, give a file name", path);
+  if (!fs::is_directory(folder, error))
+    fail("cannot write '{}': there is no folder '{}': make it first", path, folder.string());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail("cannot write '{}': folder '{}': {}", path, folder.string(), std::strerror(errno));
+}
+
+std::string json_text(const nlohmann::ordered_json& object) {
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void Output::print(const nlohmann::ordered_json& object, const std::function<void()>& text) const {
+  if (json)
+    std::cout << printable_json(json_text(object)) << std::endl;
+  else
+    text();
+}
+
+nlohmann::ordered_json peaks_json(const DevicePeaks& peaks) {
+  nlohmann::ordered_json json{{"f32_gflops", peaks.f32_gflops},
+                              {"low_gflops", peaks.low_gflops},
+                              {"copy_gbps", peaks.copy_gbps},
+                              {"read_gbps", peaks.read_gbps}};
+  for (const CacheSpeed& cache : peaks.caches)
+    json["caches"].push_back({{"bytes", cache.bytes}, {"gbps", cache.gbps}});
+  return json;
+}
+
+std::string human_count(double count) {
+  static constexpr const char* kUnits[] = {"", " k", " M", " G", " T"};
+  int unit = 0;
+  for (; count >= 1000 && unit < 4; ++unit) count /= 1000;
+  return unit == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.2f}{}", count, kUnits[unit]);
+}
+
+std::string human_seconds(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,108 @@
+#include "tools/common/usage.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "schema/graph/near_names.h"
+#include "tools/common/printable.h"
+
+namespace genesis::tools {
+namespace {
+
+using Names = std::vector<std::string>;
+
+const CLI::App& given_command(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : *commands.front();
+}
+
+std::string full_name(const CLI::App& app) {
+  const CLI::App& command = given_command(app);
+  return &command == &app ? app.get_name() : app.get_name() + " " + command.get_name();
+}
+
+bool looks_like_option(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' && !std::isdigit(static_cast<unsigned char>(word[1])) &&
+         word[1] != '.';
+}
+
+Names option_names(const CLI::App& command) {
+  Names names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+Names command_names(const CLI::App& app) {
+  Names names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::string meant(const std::string& name, const Names& names) {
+  const std::string near = nearest_name(name, names);
+  return near.empty() ? "" : ": did you mean '" + near + "'?";
+}
+
+std::string no_option(const CLI::App& app, const std::string& word) {
+  const CLI::App& command = given_command(app);
+  const std::string name = word.substr(0, word.find('='));
+  const Names known = option_names(command);
+  if (&command != &app && std::find(known.begin(), known.end(), name) != known.end())
+    return fmt::format("option '{}' stands before the command: write it behind '{}'", name,
+                       command.get_name());
+  return fmt::format("there is no option '{}'{}", name, meant(name, known));
+}
+
+}  // namespace
+
+std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
+  const Names left = app.remaining(true);
+  const Names commands = command_names(app);
+  if (!commands.empty() && app.get_subcommands().empty())
+    if (const auto word = std::find_if_not(left.begin(), left.end(), looks_like_option); word != left.end())
+      return fmt::format("there is no command '{}'{}", *word, meant(*word, commands));
+  if (const auto word = std::find_if(left.begin(), left.end(), looks_like_option); word != left.end())
+    return no_option(app, *word);
+  if (!left.empty()) return fmt::format("'{}' is one word too many", left.front());
+  return error.what();
+}
+
+std::string with_help(const CLI::App& app, const std::string& message) {
+  return fmt::format("{}{}ee `{} --help`", message, message.ends_with('?') ? " S" : "; s", full_name(app));
+}
+
+void check_no_empty_values(int argc, char** argv) {
+  // An empty prompt is refused with the reason; no options are the defaults of a run to compare.
+  static constexpr const char* kMayBeEmpty[] = {"--prompt", "--a", "--b"};
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], before = i > 1 ? argv[i - 1] : "";
+    const auto is_word = [&](const char* name) { return before == name; };
+    if (std::any_of(std::begin(kMayBeEmpty), std::end(kMayBeEmpty), is_word)) continue;
+    if (word.empty())
+      fail_usage("{}: there is an empty value where a name or a number was expected",
+                 looks_like_option(before) ? before : fmt::format("argument {}", i));
+    if (word.starts_with("--") && word.find('=') + 1 == word.size())
+      fail_usage("{}: there is no value behind the '='", word);
+  }
+}
+
+bool is_given(const CLI::App& command, const std::string& option) { return command.count(option) > 0; }
+
+void check_only(const CLI::App& command, std::initializer_list<std::string_view> read,
+                const std::string& why) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();  // the long name, or that of a positional
+    if (option->count() > 0 && std::find(read.begin(), read.end(), name) == read.end())
+      fail_usage("{} does nothing {}", name, why);
+  }
+}
+
+void check_not_given(const CLI::App& command, const std::string& option, const std::string& why) {
+  if (is_given(command, option)) fail_usage("{} does nothing {}", option, why);
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,23 @@
+// The limits of a session's device, measured until they hold what was timed: a disturbed measurement is too
+// low, and shares of it would be above 100%. Used by profile and bench.
+#pragma once
+
+#include "executor/runtime/peaks.h"
+#include "executor/session.h"
+
+namespace genesis::tools {
+
+inline constexpr const char* kFasterThanLimits =
+    "; faster than the limits that were measured: something else kept this machine busy while they were, or "
+    "a "
+    "cache served what is counted as memory";
+
+// Measures again, five times at most, while `hold(peaks)` says that the limits are too low.
+template <class Hold>
+DevicePeaks measured_peaks(Session& session, const Hold& hold) {
+  DevicePeaks peaks = session.measure_peaks();
+  for (int again = 0; again < 4 && !hold(peaks); ++again) peaks.take_larger(session.measure_peaks());
+  return peaks;
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,175 @@
+#include "tools/run/rounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
+
+#include "executor/runtime/cost.h"
+#include "schema/ops/elementwise/fused_program.h"
+#include "schema/ops/sum_length.h"
+
+namespace genesis::tools {
+namespace {
+
+// Half an ulp of 1: the relative error of one rounding.
+double half_ulp(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 0x1p-53;
+    case DType::f32:
+      return 0x1p-24;
+    case DType::f16:
+      return 0x1p-11;
+    case DType::bf16:
+      return 0x1p-8;
+    default:
+      return 0;  // whole numbers are exact
+  }
+}
+
+using Names = std::set<std::string_view>;
+
+// What one instruction or step does to errors.
+struct Kind {
+  bool moves = false, adds = false, exponentiates = false;
+};
+
+Kind kind_of(std::string_view op) {
+  static const Names kMoves = {
+      "reshape", "permute", "slice",        "split",         "concat", "expand",
+      "pad",     "unslice", "flip",         "roll",          "gather", "embedding",
+      "tril",    "triu",    "index_select", "dynamic_slice", "where",  "dynamic_update_slice"};
+  static const Names kAdds = {"add",
+                              "sub",
+                              "sum",
+                              "mean",
+                              "cumsum",
+                              "index_add",
+                              "scatter_add",
+                              "var",
+                              "std",
+                              "fused",
+                              "layer_norm",
+                              "layer_norm_grad",
+                              "rms_norm_grad",
+                              "softmax_grad",
+                              "log_softmax_grad",
+                              "cross_entropy_grad",
+                              "attention_grad",
+                              "dropout"};
+  static const Names kExponentiates = {"exp",
+                                       "expm1",
+                                       "sigmoid",
+                                       "silu",
+                                       "gelu",
+                                       "softmax",
+                                       "pow",
+                                       "log_softmax",
+                                       "causal_softmax",
+                                       "cross_entropy",
+                                       "cross_entropy_grad",
+                                       "linear_cross_entropy",
+                                       "attention",
+                                       "attention_grad",
+                                       "cached_attention",
+                                       "swiglu",
+                                       "swiglu_grad",
+                                       "logsumexp",
+                                       "fused"};
+  return {kMoves.contains(op), kAdds.contains(op), kExponentiates.contains(op)};
+}
+
+// How many roundings in a row a result has behind it.
+double roundings(const Step& step) {
+  if (step.op->name() != "fused") return 1;
+  const auto program = parse_fused_program(from_attributes<ops::Fused>(step.attributes), step.input_types);
+  return static_cast<double>(std::max<size_t>(1, program.instructions.size()));
+}
+
+double own_error(const Step& step, DType result, const Kind& kind) {
+  if (kind.moves) return 0;
+  const double terms = sum_length(*step.op, step.attributes, step.input_types, step.output_types);
+  const double sums =
+      terms > 1 ? half_ulp(result == DType::f64 ? DType::f64 : DType::f32) * std::sqrt(terms) : 0;
+  // Functions such as exp are good to some ulps on every device.
+  return 2 * half_ulp(result) * std::sqrt(roundings(step)) + sums;
+}
+
+constexpr double kMaxAmplified = 1e4;
+
+// Adam and Lion step by the learning rate however small a gradient is, so one that is nothing but rounding
+// may step either way. The learning rate is the first scalar among their inputs.
+double largest_update(const Step& step, std::span<const TensorView> inputs) {
+  if (!step.op->name().starts_with("adam_update") && step.op->name() != "lion_update") return 0;
+  for (const TensorView& input : inputs)
+    if (input.rank == 0 && is_float(input.dtype))
+      return std::abs(Tensor::copy_of({input.dtype, {}}, input.data).to_doubles()[0]);
+  return 0;
+}
+
+// Parameters come first, with as many of each kind of state behind them.
+size_t count_of_parameters(const Step& step) {
+  if (step.op->name() == "adam_update_group") return step.output_types.size() / 3;
+  return step.op->name() == "adam_update_halves" ? step.output_types.size() / 4 : 1;
+}
+
+}  // namespace
+
+double root_mean_square(std::span<const double> elements) {
+  double sum = 0, count = 0;
+  for (const double x : elements)
+    if (std::isfinite(x)) sum += x * x, count += 1;
+  return count > 0 ? std::sqrt(sum / count) : 0;
+}
+
+std::vector<double> Rounding::step(const Step& step, std::span<const TensorView> input_views,
+                                   std::span<const TensorView> outputs) {
+  const double update = largest_update(step, input_views);
+  const Kind kind = kind_of(step.op->name());
+  std::vector<Value> inputs;  // before an output takes the place of one
+  for (const BufferRef& ref : step.inputs)
+    if (const Value* value = find(ref)) inputs.push_back(*value);
+  const bool exact = std::all_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.error == 0; });
+  std::vector<double> errors;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto sizes = outputs[i].sizes();
+    const Tensor tensor =
+        Tensor::copy_of({outputs[i].dtype, Shape::of({sizes.begin(), sizes.end()})}, outputs[i].data);
+    const double size = root_mean_square(tensor.to_doubles());
+    if (!is_float(outputs[i].dtype)) {
+      errors.push_back(exact ? 0 : INFINITY);
+    } else {
+      double squares = std::pow(own_error(step, outputs[i].dtype, kind), 2);
+      for (const Value& input : inputs) {
+        double more = kind.exponentiates ? std::max(1.0, input.size) : 1;
+        if (kind.adds && size > 0) more *= std::max(1.0, input.size / size);
+        squares += std::pow(input.error * std::min(more, kMaxAmplified), 2);
+      }
+      const bool is_weight = update > 0 && !exact && size > 0 && i < count_of_parameters(step);
+      errors.push_back(std::sqrt(squares) + (is_weight ? 2 * update / size / kRoundingSafety : 0));
+    }
+    keep({step.outputs[i], std::isinf(errors.back()) ? half_ulp(DType::f32) : errors.back(), size});
+  }
+  return errors;
+}
+
+const Rounding::Value* Rounding::find(const BufferRef& ref) const {
+  const auto overlaps = [&](const Value& value) {
+    return value.at.space == ref.space && value.at.index == ref.index &&
+           value.at.offset < ref.offset + ref.bytes && ref.offset < value.at.offset + value.at.bytes;
+  };
+  const auto found = std::find_if(values_.rbegin(), values_.rend(), overlaps);
+  return found == values_.rend() ? nullptr : &*found;
+}
+
+void Rounding::keep(const Value& value) {
+  std::erase_if(values_, [&](const Value& old) {
+    return old.at.space == value.at.space && old.at.index == value.at.index &&
+           old.at.offset >= value.at.offset &&
+           old.at.offset + old.at.bytes <= value.at.offset + value.at.bytes;
+  });
+  values_.push_back(value);
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,243 @@
+// genesis-run compare: runs an entry point in two ways and finds the first node whose values differ.
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <sstream>
+
+#include "passes/memory/make_plan.h"
+#include "schema/file/foreign/safetensors.h"
+#include "schema/file/reader.h"
+#include "schema/graph/near_names.h"
+#include "tools/common/json_values.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/run/rounding.h"
+#include "tools/run/run_commands.h"
+#include "tools/run/run_inputs.h"
+
+namespace genesis::tools {
+namespace {
+
+struct Flags {
+  std::string file, entry = "forward", a = "optimise=off", b, repro;
+  double tolerance = -1;  // -1: what the two ways promise
+  InputFlags inputs;
+  Output out;
+};
+
+// "threads=1,optimise=off,disable=cse+simplify,device=cpu" -> options; a device may stand by itself.
+SessionOptions parse_options(const std::string& text) {
+  SessionOptions options;
+  std::set<std::string> given;
+  std::istringstream in(text);
+  for (std::string item; std::getline(in, item, ',');) {
+    if (item == "cpu" || item.starts_with("cuda")) item.insert(0, "device=");
+    const size_t equals = item.find('=');
+    const std::string key = item.substr(0, equals),
+                      value = equals == std::string::npos ? "" : item.substr(equals + 1);
+    const bool on = value == "on";
+    if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
+      fail_usage("option '{}'{}: expected cpu, cuda, threads=, disable=PASS+PASS, optimise=on|off", item,
+                 did_you_mean(key, {"device", "threads", "disable", "optimise", "cpu", "cuda"}));
+    if (key == "device")
+      options.device = value;
+    else if (key == "threads")
+      options.threads = number_or_fail<int>("option 'threads=" + value + "'", value, at_least<int>(0));
+    else if (key == "optimise" || key == "optimize")
+      options.optimise = on;
+    else if (key == "disable") {
+      std::istringstream passes(value);
+      for (std::string pass; std::getline(passes, pass, '+');) options.disabled_passes.insert(pass);
+    } else
+      fail_usage("option '{}' is not known: expected device, threads, optimise or disable", key);
+    if (!given.insert(key).second) fail_usage("option '{}' is given twice in '{}'", key, text);
+  }
+  check_options(options);
+  return options;
+}
+
+Tensor copy_of(const TensorView& view) {
+  const auto sizes = view.sizes();
+  return Tensor::copy_of({view.dtype, Shape::of({sizes.begin(), sizes.end()})}, view.data);
+}
+
+struct Seen {
+  const Step* step;
+  Tensor value;
+  double error = 0;  // what rounding may have made of it, relative
+};
+
+// Threads and the ways of planning memory never change a bit; passes and devices may round elsewhere.
+bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
+  const auto passes_of = [](const SessionOptions& options) {
+    std::set<std::string> names = options.disabled_passes;
+    for (const auto& name : passes::kPlanSwitches) names.erase(std::string(name));
+    return names;
+  };
+  return a.device == b.device && a.optimise == b.optimise && passes_of(a) == passes_of(b);
+}
+
+// A node keeps its name when a pass lets it do more: a product that takes an addend gives another value.
+bool same_value(const Seen& seen, const Step& step, const Tensor& got) {
+  return seen.value.type() == got.type() &&
+         (seen.step->op != step.op || seen.step->inputs.size() == step.inputs.size());
+}
+
+struct Difference {
+  std::string node, op;
+  double worst = 0, tolerance = 0;
+  int64_t element = 0;
+  double a = 0, b = 0;
+};
+
+// |a - b| / max(least, |a|) may be `relative` at most.
+struct Tolerance {
+  double relative = 0, least = 1;
+};
+
+std::optional<Difference> compare(const Step& step, const Tensor& expected, const Tensor& got,
+                                  const std::function<Tolerance(std::span<const double> a)>& tolerance_of) {
+  const std::vector<double> a = expected.to_doubles(), b = got.to_doubles();
+  const Tolerance tolerance = tolerance_of(a);
+  Difference difference{step.name, std::string(step.op->name()), 0, tolerance.relative};
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    double error = std::abs(a[i] - b[i]) / std::max(tolerance.least, std::abs(a[i]));
+    if (std::isnan(error)) error = INFINITY;
+    if (error <= difference.worst) continue;
+    difference.worst = error;
+    difference.element = static_cast<int64_t>(i);
+    difference.a = a[i];
+    difference.b = b[i];
+  }
+  return difference.worst > tolerance.relative ? std::optional(difference) : std::nullopt;
+}
+
+// In words, for the end of the report.
+std::string criterion(const Flags& flags, bool same_bits) {
+  if (flags.tolerance > 0) return fmt::format("by more than {}", flags.tolerance);
+  return same_bits || flags.tolerance == 0 ? "in any bit" : "by more than rounding explains";
+}
+
+// What shows the difference again: the inputs of the step, and what either way made of them.
+void write_repro(const std::string& path, const Step& step, std::span<const TensorView> inputs,
+                 const Tensor& expected, const Tensor& got) {
+  SafeTensors repro;
+  for (size_t k = 0; k < inputs.size(); ++k) repro.tensors["input" + std::to_string(k)] = copy_of(inputs[k]);
+  repro.tensors["expected"] = expected;
+  repro.tensors["got"] = got;
+  repro.metadata = {{"node", printable(step.name)},  // a header of JSON takes UTF-8 only
+                    {"op", std::string(step.op->name())},
+                    {"attributes", printable(step.attributes.to_string())}};
+  write_safetensors(path, repro);
+}
+
+void report(const Flags& flags, const std::optional<Difference>& first, int64_t compared,
+            const nlohmann::ordered_json& tolerance, const std::string& criterion) {
+  nlohmann::ordered_json json{
+      {"compared", compared}, {"differs", first.has_value()}, {"tolerance", tolerance}};
+  if (first)
+    json["first"] = {
+        {"node", first->node},           {"op", first->op},           {"error", number_json(first->worst)},
+        {"tolerance", first->tolerance}, {"element", first->element}, {"a", number_json(first->a)},
+        {"b", number_json(first->b)}};
+  flags.out.print(json, [&] {
+    if (!first)
+      std::cout << fmt::format("{} values compared: none differs {}{}\n", compared, criterion,
+                               flags.repro.empty() ? "" : "; there is nothing to write to --repro");
+    else
+      std::cout << fmt::format(
+          "the first node that differs {} is '{}' ({}): element {} is {} against {}, error {:.3g}, allowed "
+          "{:.3g}{}\n",
+          criterion, printable(first->node), first->op, first->element, first->a, first->b, first->worst,
+          first->tolerance, flags.repro.empty() ? "" : "; its data is in " + printable(flags.repro));
+  });
+}
+
+void compare_command(const Flags& flags) {
+  check_can_write(flags.repro);
+  const SessionOptions way_a = parse_options(flags.a), way_b = parse_options(flags.b);
+  const bool same_bits = promise_same_bits(way_a, way_b);
+  const bool by_rounding = flags.tolerance < 0 && !same_bits;
+  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
+  std::map<std::string, Seen> values;  // of way A, by node and output number
+  const auto key = [](const Step& step, size_t i) { return step.name + ":" + std::to_string(i); };
+  Session a(model, way_a);
+  Rounding rounding_a, rounding_b;
+  const auto errors_of = [&](Rounding& rounding, const Step& step, auto step_inputs, auto outputs) {
+    return by_rounding ? rounding.step(step, step_inputs, outputs) : std::vector<double>(outputs.size());
+  };
+  a.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
+    const std::vector<double> errors = errors_of(rounding_a, step, step_inputs, outputs);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      values[key(step, i)] = {&step, copy_of(outputs[i]), errors[i]};
+  });
+  Session b(model, way_b);
+  std::optional<Difference> first;
+  int64_t compared = 0;
+  b.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
+    const std::vector<double> errors = errors_of(rounding_b, step, step_inputs, outputs);
+    for (size_t i = 0; i < outputs.size() && !first; ++i) {
+      const auto expected = values.find(key(step, i));
+      const Tensor got = copy_of(outputs[i]);
+      if (expected == values.end() || !same_value(expected->second, step, got)) continue;
+      ++compared;
+      first = compare(step, expected->second.value, got, [&](std::span<const double> elements) {
+        if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
+        return Tolerance{kRoundingSafety * std::hypot(expected->second.error, errors[i]),
+                         std::max(root_mean_square(elements), 1e-30)};
+      });
+      if (first && !flags.repro.empty())
+        write_repro(flags.repro, step, step_inputs, expected->second.value, got);
+    }
+  });
+  const nlohmann::ordered_json tolerance =
+      by_rounding ? nlohmann::ordered_json("rounding") : number_json(std::max(flags.tolerance, 0.0));
+  report(flags, first, compared, tolerance, criterion(flags, same_bits));
+  if (first) throw CLI::RuntimeError(1);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("compare", "find the first node whose values differ between two ways of running");
+  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
+  command
+      ->add_option(
+          "--a", flags->a,
+          "options of the first run: cpu, cuda or cuda:N, threads=, optimise=on|off, disable=PASS+PASS")
+      ->capture_default_str();
+  command->add_option("--b", flags->b, "options of the second run");
+  add_number(*command, "--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal",
+             at_least<double>(0))
+      ->default_str("see below");
+  command->add_option("--repro", flags->repro,
+                      "write the node's inputs and both results to this .safetensors file");
+  flags->inputs.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer(
+      "Example:\n  genesis-run compare model.genesis --entry loss --a optimise=off,threads=1 --b threads=4 "
+      "--tolerance 1e-5\n"
+      "  genesis-run compare model.genesis --a cpu --b cuda\n"
+      "Without --tolerance, runs that differ in threads or memory planning only must give the same bits. "
+      "Runs on\n"
+      "different devices or with different passes may differ by rounding: a step adds 2u + v sqrt(k) to the\n"
+      "relative error of its result (u half an ulp of its dtype, v of the dtype it sums in, k the terms of a "
+      "sum),\n"
+      "errors of inputs come on top by squares, and 16 times that is allowed, relative to the element or to "
+      "the\n"
+      "root mean square of its tensor. Adam and Lion may turn a gradient that is nothing but rounding into a "
+      "full\n"
+      "step of the learning rate.");
+  command->callback([flags] { compare_command(*flags); });
+}
+
+}  // namespace genesis::tools

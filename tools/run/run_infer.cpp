@@ -1,0 +1,100 @@
+// genesis-run infer: one run of an entry point, inputs from files, outputs to files.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
+#include "schema/file/reader.h"
+#include "tools/common/json_values.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/run/run_commands.h"
+#include "tools/run/run_inputs.h"
+
+namespace genesis::tools {
+namespace {
+
+constexpr int64_t kValuesInText = 6, kValuesInJson = 1000;
+
+struct Flags {
+  std::string file, entry = "forward", output;
+  int64_t max_values = -1;  // -1: one of the above
+  InputFlags inputs;
+  RunFlags run;
+  Output out;
+};
+
+void write_outputs(const NamedTensors& outputs, const std::string& path) {
+  if (path.ends_with(".npy")) {
+    if (outputs.size() != 1)
+      fail("{} holds one array, the entry point gives {}: write a .safetensors file", path, outputs.size());
+    return write_npy(path, outputs.begin()->second);
+  }
+  SafeTensors contents;
+  contents.tensors = outputs;
+  write_safetensors(path, contents);
+}
+
+std::string preview(const Tensor& tensor, int64_t most) {
+  const std::vector<double> values = tensor.to_doubles();
+  const auto shown = std::min(values.size(), static_cast<size_t>(most));
+  std::string text;
+  for (size_t i = 0; i < shown; ++i) text += fmt::format(" {:.6g}", values[i]);
+  return text + (values.size() > shown ? fmt::format(" ... and {} more", values.size() - shown) : "");
+}
+
+void check_output(const std::string& path) {
+  if (!path.empty() && !path.ends_with(".npy") && !path.ends_with(".safetensors"))
+    fail_usage("--output {}: expected a .npy or .safetensors file", path);
+  check_can_write(path);
+}
+
+void infer(const Flags& flags) {
+  check_output(flags.output);
+  const std::shared_ptr<const Model> model = load_model(flags.file);
+  Session session(model, flags.run.session_options());
+  std::vector<std::string> invented;
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), &invented);
+  const NamedTensors outputs = session.run(flags.entry, inputs);
+  if (!flags.output.empty()) write_outputs(outputs, flags.output);
+  nlohmann::ordered_json json{{"entry", flags.entry}, {"output", flags.output}};
+  const auto most = [&](int64_t standard) { return flags.max_values >= 0 ? flags.max_values : standard; };
+  if (flags.out.json)
+    for (const auto& [name, tensor] : outputs)
+      json["outputs"][name] = tensor_json(tensor, most(kValuesInJson));
+  flags.out.print(json, [&] {
+    for (const auto& [name, tensor] : outputs)
+      std::cout << printable(name) << ": " << tensor.type().to_string()
+                << preview(tensor, most(kValuesInText)) << "\n";
+  });
+  for (const std::string& name : invented)  // who reads the results must know
+    spdlog::warn("input '{}' was not given and is {}: give it with --input {}=FILE", name,
+                 inputs.at(name).type().shape.rank() == 0 ? "0" : "random", name);
+}
+
+}  // namespace
+
+void add_infer(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("infer", "run an entry point once");
+  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
+  command->add_option("-o,--output", flags->output, "FILE.npy or FILE.safetensors for the outputs");
+  add_number(*command, "--max-values", flags->max_values,
+             "elements of each output to print at most; the JSON says how many are left out",
+             at_least<int64_t>(0))
+      ->default_str(fmt::format("{}, with --json {}", kValuesInText, kValuesInJson));
+  flags->inputs.add_to(*command);
+  flags->run.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer(
+      "Example:\n  genesis-run infer mlp.genesis --entry forward --input x=x.npy -o y.npy\n"
+      "With --json each output has its dtype, shape, values in row-major order and the number of values "
+      "left\n"
+      "out. Values that are no numbers in JSON are the strings \"NaN\", \"Infinity\" and \"-Infinity\".");
+  command->callback([flags] { infer(*flags); });
+}
+
+}  // namespace genesis::tools

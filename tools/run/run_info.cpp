@@ -1,0 +1,217 @@
+// genesis-run info: what a file holds.
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "executor/compile.h"
+#include "executor/runtime/device.h"
+#include "schema/file/reader.h"
+#include "tools/common/printable.h"
+#include "tools/common/usage.h"
+#include "tools/run/run_commands.h"
+
+namespace genesis::tools {
+namespace {
+
+struct Flags {
+  std::string file, device;
+  std::vector<std::string> sizes;
+  bool states = false, verify = false;
+  BudgetFlags memory;
+  Output out;
+};
+
+nlohmann::ordered_json port(const std::string& name, const TensorType& type) {
+  return {{"name", name}, {"dtype", name_of(type.dtype)}, {"shape", type.shape.to_string()}};
+}
+
+nlohmann::ordered_json entry_json(const Graph& graph) {
+  nlohmann::ordered_json json{{"name", graph.name()}, {"nodes", graph.nodes().size()}};
+  json["inputs"] = json["outputs"] = nlohmann::ordered_json::array();
+  for (ValueId id : graph.inputs()) json["inputs"].push_back(port(graph.value(id).name, graph.type(id)));
+  for (const NamedValue& output : graph.outputs())
+    json["outputs"].push_back(port(output.name, graph.type(output.value)));
+  json["updates"] = graph.updates().size();
+  std::map<std::string, int> ops;
+  for (const Node& node : graph.nodes()) ++ops[std::string(node.op->name())];
+  json["ops"] = ops;
+  return json;
+}
+
+struct Totals {
+  int64_t count = 0, elements = 0, bytes = 0;
+};
+
+std::map<std::string, Totals> totals_by_role(const Model& model) {
+  std::map<std::string, Totals> totals;
+  for (const State& state : model.states()) {
+    Totals& row = totals[std::string(name_of(state.role))];
+    ++row.count;
+    row.elements += state.type.numel();
+    row.bytes += state.type.bytes();
+  }
+  return totals;
+}
+
+nlohmann::ordered_json model_json(const Flags& flags, const Model& model) {
+  nlohmann::ordered_json json{{"file", flags.file}, {"metadata", model.metadata}};
+  json["entries"] = nlohmann::ordered_json::array();
+  for (const auto& entry : model.entries()) json["entries"].push_back(entry_json(*entry));
+  for (const auto& [role, t] : totals_by_role(model))
+    json["states"][role] = {{"count", t.count}, {"elements", t.elements}, {"bytes", t.bytes}};
+  if (flags.states)
+    for (const State& state : model.states()) {
+      json["state_table"].push_back(port(state.name, state.type));
+      json["state_table"].back()["role"] = name_of(state.role);
+      json["state_table"].back()["trainable"] = state.trainable;
+    }
+  return json;
+}
+
+void print_entry(const Graph& graph) {
+  std::cout << "entry point " << printable(graph.name()) << ": " << graph.nodes().size() << " nodes, "
+            << graph.updates().size() << " state updates\n";
+  for (ValueId id : graph.inputs())
+    std::cout << "  in   " << printable(graph.value(id).name) << ": " << printable(graph.type(id).to_string())
+              << "\n";
+  for (const NamedValue& output : graph.outputs())
+    std::cout << "  out  " << printable(output.name) << ": "
+              << printable(graph.type(output.value).to_string()) << "\n";
+  std::map<std::string_view, int> ops;
+  for (const Node& node : graph.nodes()) ++ops[node.op->name()];
+  std::cout << "  ops ";
+  for (const auto& [op, count] : ops) std::cout << " " << op << " x" << count;
+  std::cout << "\n";
+}
+
+void print_text(const Flags& flags, const Model& model) {
+  for (const auto& [key, value] : model.metadata)
+    std::cout << printable(key) << ": " << printable(value) << "\n";
+  for (const auto& [role, t] : totals_by_role(model))
+    std::cout << role << " states: " << t.count << ", " << human_count(static_cast<double>(t.elements))
+              << " elements, " << human_bytes(static_cast<double>(t.bytes)) << "\n";
+  for (const auto& entry : model.entries()) print_entry(*entry);
+  if (!flags.states) return;
+  for (const State& state : model.states())
+    std::cout << "state " << printable(state.name) << ": " << state.type.to_string() << " "
+              << name_of(state.role) << (state.trainable ? ", trainable" : "") << "\n";
+}
+
+// What a run of one entry point would hold of a device's memory.
+struct Needs {
+  std::string entry;
+  int64_t arena = 0, workspace = 0, states = 0, constants = 0, inputs = 0;
+  int64_t peak() const { return arena + states + constants + inputs; }  // the workspace lies in the arena
+};
+
+Needs needs_of(const Plan& plan, const Model& work) {
+  Needs needs{.entry = plan.entry, .arena = plan.arena_bytes};
+  std::set<int32_t> states(plan.written_states.begin(), plan.written_states.end()), constants;
+  for (const Step& step : plan.steps) {
+    needs.workspace = std::max(needs.workspace, step.scratch_bytes);
+    for (const auto* refs : {&step.inputs, &step.outputs})
+      for (const BufferRef& ref : *refs)
+        if (ref.space == Space::kState || ref.space == Space::kConstant)
+          (ref.space == Space::kState ? states : constants).insert(ref.index);
+  }
+  for (int32_t state : states) needs.states += work.state(state).type.bytes();
+  for (int32_t tensor : constants)
+    needs.constants += work.tensors()[static_cast<size_t>(tensor)].tensor.bytes();
+  for (const PlanPort& port : plan.inputs) needs.inputs += port.type.bytes();
+  return needs;
+}
+
+// Of the entry points whose sizes are all known.
+std::vector<Needs> all_needs(const Flags& flags, const Model& model) {
+  const Target target = target_of(flags.device);
+  const Bindings sizes = parse_sizes(flags.sizes);
+  check_sizes_exist(model, sizes);
+  std::vector<Needs> needs;
+  for (const auto& entry : model.entries()) {
+    const auto known = [&](const std::string& symbol) { return sizes.contains(symbol); };
+    std::vector<std::string> symbols;
+    for (ValueId id : entry->inputs()) {
+      const Shape& shape = entry->type(id).shape;
+      for (int i = 0; i < shape.rank(); ++i) shape[i].collect_symbols(symbols);
+    }
+    if (!std::all_of(symbols.begin(), symbols.end(), known)) continue;
+    const CompiledEntry made =
+        compile_entry(model, entry->name(), sizes, target, {.memory_budget = flags.memory.bytes()});
+    needs.push_back(needs_of(made.plan, *made.work));
+  }
+  if (needs.empty()) fail("no entry point has all its sizes: give them by --size SYMBOL=SIZE");
+  return needs;
+}
+
+// Empty where the device is not there: a plan needs none.
+std::optional<int64_t> free_bytes(const std::string& device) {
+  try {
+    return open_device(device, 0)->free_bytes();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+nlohmann::ordered_json needs_json(const std::vector<Needs>& needs, const std::optional<int64_t>& free) {
+  nlohmann::ordered_json json;
+  for (const Needs& n : needs)
+    json["entries"][n.entry] = {{"arena_bytes", n.arena},  {"workspace_bytes", n.workspace},
+                                {"state_bytes", n.states}, {"constant_bytes", n.constants},
+                                {"input_bytes", n.inputs}, {"peak_bytes", n.peak()}};
+  if (free) json["free_bytes"] = *free;
+  return json;
+}
+
+void print_needs(const std::string& device, const std::vector<Needs>& needs,
+                 const std::optional<int64_t>& free) {
+  const auto human = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  for (const Needs& n : needs)
+    std::cout << fmt::format(
+        "{} on {}: {} at most: arena {} (of it workspace of libraries and kernels up to {}), states {}, "
+        "constants "
+        "{}, inputs {}\n",
+        printable(n.entry), device, human(n.peak()), human(n.arena), human(n.workspace), human(n.states),
+        human(n.constants), human(n.inputs));
+  if (free) std::cout << fmt::format("free on {}: {}\n", device, human(*free));
+}
+
+void info(const Flags& flags, const CLI::App& app) {
+  if (flags.device.empty())
+    for (const char* option : {"--size", "--memory-budget", "--remat"})
+      check_not_given(app, option, "without --device, which asks what runs would take");
+  const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
+  nlohmann::ordered_json json = model_json(flags, *model);
+  if (flags.device.empty()) return flags.out.print(json, [&] { print_text(flags, *model); });
+  const std::vector<Needs> needs = all_needs(flags, *model);
+  const std::optional<int64_t> free = free_bytes(flags.device);
+  json["memory"] = needs_json(needs, free);
+  json["memory"]["device"] = flags.device;
+  flags.out.print(json, [&] {
+    print_text(flags, *model);
+    print_needs(flags.device, needs, free);
+  });
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("info", "entry points, inputs and outputs, parameters, op counts");
+  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_flag("--states", flags->states, "list every state");
+  command->add_flag("--verify", flags->verify, "check the hash of every weight, which reads the whole file");
+  command->add_option(
+      "--device", flags->device,
+      "cpu, cuda or cuda:N (which need not be there): how much of its memory runs would take");
+  command->add_option("--size", flags->sizes, "SYMBOL=SIZE, for --device; may be given again")->take_all();
+  flags->memory.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer(
+      "Example:\n  genesis-run info model.genesis --states\n"
+      "  genesis-run info train.genesis --device cuda --size batch=8 --size seq=1024");
+  command->callback([flags, command] { info(*flags, *command); });
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,206 @@
+#include "tools/run/run_inputs.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "passes/core/bind.h"
+#include "schema/core/parse_number.h"
+#include "schema/core/philox.h"
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
+#include "schema/graph/near_names.h"
+#include "tools/common/numbers.h"
+
+namespace genesis::tools {
+namespace {
+
+Tensor filled(const TensorType& type, double value) {
+  std::byte* data;
+  Tensor tensor = Tensor::uninitialized(type, &data);
+  dispatch(type.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      // The largest i64 is no double: 2^63 is the first that does not fit.
+      const double low = static_cast<double>(std::numeric_limits<T>::min()),
+                   end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      if (!(value >= low && value < end) || value != std::floor(value))
+        fail("{} is no value of {}: expected a whole number in its range", value, name_of(type.dtype));
+    }
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      if constexpr (std::is_arithmetic_v<T>)
+        reinterpret_cast<T*>(data)[i] = static_cast<T>(value);
+      else
+        reinterpret_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
+  });
+  return tensor;
+}
+
+// Reals are uniform in [0, 1); integers are small, so that they can stand for indices.
+Tensor random(const TensorType& type, uint64_t seed, uint64_t stream) {
+  std::vector<float> values(static_cast<size_t>(type.numel()));
+  fill_uniform(values, seed, stream, 0, is_float(type.dtype) ? 1 : 2);
+  std::byte* data;
+  Tensor tensor = Tensor::uninitialized(type, &data);
+  dispatch(type.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(data)[i] = static_cast<T>(values[i]);
+  });
+  return tensor;
+}
+
+// What a tensor is filled with may be no finite number.
+double parse_value(const std::string& flag, const std::string& text) {
+  if (text == "nan") return std::nan("");
+  if (text == "inf" || text == "-inf") return text == "inf" ? INFINITY : -INFINITY;
+  const std::optional<double> value = parse_number<double>(text);
+  if (!value) fail_usage("{}: '{}' is not a number that f64 can hold", flag, text);
+  return *value;
+}
+
+std::pair<std::string, std::string> split(const std::string& flag, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) fail_usage("{} {}: expected NAME=VALUE", flag, text);
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.ends_with(end);
+}
+
+const ValueInfo* find_input(const Graph& graph, const std::string& name) {
+  for (ValueId id : graph.inputs())
+    if (graph.value(id).name == name) return &graph.value(id);
+  return nullptr;
+}
+
+class InputMaker {
+ public:
+  InputMaker(const Graph& graph, const InputFlags& flags) : graph_(graph), flags_(flags) {}
+
+  NamedTensors make() {
+    for (const std::string& input : flags_.inputs) read(input);
+    bindings_ = sizes_ = parse_sizes(flags_.sizes);
+    check_symbols();
+    learn_sizes();
+    for (ValueId id : graph_.inputs()) invent(graph_.value(id), static_cast<uint64_t>(id.index));
+    return std::move(tensors_);
+  }
+
+  const std::vector<std::string>& invented() const { return invented_; }
+  bool used_seed() const { return random_; }
+
+ private:
+  void check_symbols() const {
+    const std::vector<std::string> known = passes::symbols_of(graph_);
+    for (const auto& [symbol, size] : bindings_)
+      if (std::find(known.begin(), known.end(), symbol) == known.end())
+        fail("--size {}={}: entry point '{}' has no such size{}; it has: {}", symbol, size, graph_.name(),
+             did_you_mean(symbol, known), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+  }
+
+  void read(const std::string& input) {
+    if (ends_with(input, ".safetensors") && input.find('=') == std::string::npos) {
+      return read_all(input);
+    }
+    const auto [name, value] = split("--input", input);
+    if (tensors_.contains(name) || made_.contains(name)) fail("--input {}: '{}' is given twice", input, name);
+    if (!find_input(graph_, name)) {
+      tensors_[name] = Tensor::zeros({DType::f32, {}});  // the session names what there is
+    } else if (ends_with(value, ".npy")) {
+      tensors_[name] = read_npy(value);
+    } else if (ends_with(value, ".safetensors")) {
+      const auto contents = read_safetensors(value);
+      const auto at = contents.tensors.find(name);
+      if (at == contents.tensors.end()) fail("{} has no tensor '{}'", value, name);
+      tensors_[name] = at->second;
+    } else if (value != "random" && value != "zeros" && value.rfind("full:", 0) != 0) {
+      fail_usage("--input {}: expected a .npy or .safetensors file, random, zeros or full:VALUE", input);
+    } else {
+      made_[name] = value;
+    }
+  }
+
+  void read_all(const std::string& path) {
+    bool used = false;
+    for (const auto& [name, tensor] : read_safetensors(path).tensors) {
+      if (!find_input(graph_, name)) continue;
+      used = true;
+      if (!tensors_.emplace(name, tensor).second) fail("--input {}: '{}' is given twice", path, name);
+    }
+    std::vector<std::string> names;
+    for (ValueId id : graph_.inputs()) names.push_back(graph_.value(id).name);
+    if (!used)
+      fail("{} holds none of the inputs of entry point '{}'; it takes: {}", path, graph_.name(),
+           fmt::join(names, ", "));
+  }
+
+  // Symbols that stand alone in a dimension take the size of the tensor given there.
+  void learn_sizes() {
+    for (const auto& [name, tensor] : tensors_) {
+      const ValueInfo* input = find_input(graph_, name);
+      if (!input || input->type.shape.rank() != tensor.type().shape.rank()) continue;
+      for (int i = 0; i < input->type.shape.rank(); ++i) {
+        if (input->type.shape[i].is_constant()) continue;
+        learn_size(name, input->type.shape[i].to_string(), tensor.type().shape[i].value());
+      }
+    }
+  }
+
+  void learn_size(const std::string& name, const std::string& symbol, int64_t size) {
+    const auto [at, fresh] = bindings_.try_emplace(symbol, size);
+    if (!fresh && at->second != size && sizes_.contains(symbol))
+      fail("--size {}={}: the tensor given for input '{}' has {} there", symbol, at->second, name, size);
+  }
+
+  void invent(const ValueInfo& input, uint64_t stream) {
+    if (tensors_.contains(input.name)) return;
+    if (!made_.contains(input.name)) invented_.push_back(input.name);
+    std::vector<std::string> symbols;
+    for (const Dim& dim : input.type.shape) dim.collect_symbols(symbols);
+    for (const std::string& symbol : symbols) bindings_.try_emplace(symbol, 1);
+    const TensorType type{input.type.dtype, input.type.shape.substitute(bindings_)};
+    const std::string how = made_.contains(input.name)     ? made_[input.name]
+                            : input.type.shape.rank() == 0 ? "zeros"
+                                                           : "random";
+    random_ = random_ || how == "random";
+    if (how == "random")
+      tensors_[input.name] = random(type, flags_.seed, stream);
+    else
+      tensors_[input.name] =
+          filled(type, how == "zeros" ? 0 : parse_value("--input " + input.name, how.substr(5)));
+  }
+
+  const Graph& graph_;
+  const InputFlags& flags_;
+  NamedTensors tensors_;
+  std::map<std::string, std::string> made_;
+  std::vector<std::string> invented_;
+  bool random_ = false;        // some input is
+  Bindings sizes_, bindings_;  // what --size says, and what files say besides
+};
+
+}  // namespace
+
+void InputFlags::add_to(CLI::App& app) {
+  app.add_option(
+         "--input", inputs,
+         "NAME=FILE.npy, NAME=FILE.safetensors, FILE.safetensors, NAME=random, NAME=zeros or NAME=full:VALUE")
+      ->take_all();
+  app.add_option("--size", sizes, "SYMBOL=SIZE for inputs made here, such as batch=8")->take_all();
+  seed_option = add_number(app, "--seed", seed, "of random inputs");
+}
+
+NamedTensors InputFlags::make(const Graph& graph, std::vector<std::string>* invented) const {
+  InputMaker maker(graph, *this);
+  NamedTensors inputs = maker.make();
+  if (seed_option->count() > 0 && !maker.used_seed())
+    fail_usage("--seed does nothing: no input of entry point '{}' is random", graph.name());
+  if (invented) *invented = maker.invented();
+  return inputs;
+}
+
+}  // namespace genesis::tools

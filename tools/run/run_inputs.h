@@ -1,0 +1,24 @@
+// Inputs of entry points from the command line: NAME=FILE.npy, NAME=FILE.safetensors, a .safetensors with all
+// of them, NAME=random, NAME=zeros, NAME=full:VALUE; sizes of symbols by --size batch=8.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "executor/inputs.h"
+#include "tools/common/tool.h"
+
+namespace genesis::tools {
+
+struct InputFlags {
+  std::vector<std::string> inputs, sizes;
+  uint64_t seed = 0;
+  const CLI::Option* seed_option = nullptr;
+
+  void add_to(CLI::App& app);
+  // Inputs that are not named are random (scalars 0) and `invented`; symbols that no file decides and no
+  // --size gives are 1.
+  NamedTensors make(const Graph& graph, std::vector<std::string>* invented = nullptr) const;
+};
+
+}  // namespace genesis::tools

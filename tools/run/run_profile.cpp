@@ -1,0 +1,195 @@
+// genesis-run profile: where the time of an entry point goes, node by node.
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "executor/runtime/roofline.h"
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/reader.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/run/measured_peaks.h"
+#include "tools/run/run_commands.h"
+#include "tools/run/run_inputs.h"
+
+namespace genesis::tools {
+namespace {
+
+struct Flags {
+  std::string file, entry = "forward", trace;
+  int64_t runs = 5, top = 30;
+  bool by_op = false;
+  InputFlags inputs;
+  RunFlags run;
+  Output out;
+};
+
+// One line of the table: a node, or all nodes of an op.
+struct Row {
+  std::string name, op;
+  int64_t count = 0;
+  double us = 0, bytes = 0, flops = 0;
+  double judged_us = 0, least_us = 0;  // of the steps whose share of the device's limits can be told
+
+  double gbps() const { return us > 0 ? bytes / us / 1e3 : 0; }
+  double gflops() const { return us > 0 ? flops / us / 1e3 : 0; }
+  bool judged() const { return judged_us > 0; }
+  // The part of the time that the device's limits would need: bytes at full bandwidth or products at full
+  // rate.
+  double roofline() const { return least_us / judged_us; }
+  bool too_fast() const { return judged() && roofline() > 1; }
+};
+
+constexpr double kShortestJudged = 2;  // microseconds: below, starting a step takes as long as its work
+
+// The fastest of several runs: what disturbs a run only ever makes it slower.
+std::vector<StepTiming> best_timings(Session& session, const Flags& flags, const NamedTensors& inputs) {
+  session.run(flags.entry, inputs);
+  std::vector<StepTiming> best = session.profile(flags.entry, inputs);
+  for (int64_t i = 1; i < flags.runs; ++i) {
+    const std::vector<StepTiming> next = session.profile(flags.entry, inputs);
+    if (next.back().end_us < best.back().end_us) best = next;
+  }
+  return best;
+}
+
+std::vector<Row> make_rows(const Plan& plan, const std::vector<StepTiming>& timings, const DevicePeaks& peaks,
+                           bool by_op) {
+  const std::vector<double> least = least_microseconds(plan, peaks);
+  std::map<std::string, Row> rows;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = plan.steps[i];
+    const std::string op(step.op->name());
+    Row& row = rows[by_op ? op : step.name];
+    const Cost cost = cost_of(step);
+    row.name = by_op ? op : step.name;
+    row.op = op;
+    row.count += 1;
+    const double us = timings[i].end_us - timings[i].start_us;
+    row.us += us;
+    if (us >= kShortestJudged && least[i] > 0) {
+      row.judged_us += us;
+      row.least_us += least[i];
+    }
+    row.bytes += cost.bytes;
+    row.flops += cost.flops;
+  }
+  std::vector<Row> sorted;
+  for (auto& [name, row] : rows) sorted.push_back(row);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Row& a, const Row& b) { return a.us > b.us; });
+  return sorted;
+}
+
+// The format of chrome://tracing and Perfetto.
+void write_trace(const std::string& path, const Plan& plan, const std::vector<StepTiming>& timings) {
+  nlohmann::ordered_json events = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = plan.steps[i];
+    const Cost cost = cost_of(step);
+    events.push_back({{"name", step.name},
+                      {"cat", step.op->name()},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"ts", timings[i].start_us},
+                      {"dur", timings[i].end_us - timings[i].start_us},
+                      {"args", {{"from", step.authored}, {"bytes", cost.bytes}, {"flops", cost.flops}}}});
+  }
+  const nlohmann::ordered_json trace{{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+  write_file_atomically(path, json_text(trace));
+}
+
+std::string share_text(const Row& row) {
+  if (!row.judged()) return "-";
+  return row.too_fast() ? ">100%" : fmt::format("{:.0f}%", 100 * row.roofline());
+}
+
+// What the marks in the column mean, where there are any.
+void print_notes(const std::vector<Row>& rows) {
+  if (!std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.judged(); }))
+    std::cout << fmt::format(
+        "-: steps of less than {} us, which is too short to judge, or with work that depends on data\n",
+        kShortestJudged);
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.too_fast(); }))
+    std::cout << ">100%" << kFasterThanLimits << "\n";
+}
+
+void print_table(const Flags& flags, const std::vector<Row>& rows, const DevicePeaks& peaks, double total) {
+  std::cout << fmt::format("{:>10} {:>6} {:>10} {:>8} {:>9} {:>9}  {}\n", "us", "share", "bytes", "GB/s",
+                           "GFLOP/s", "roofline", flags.by_op ? "op" : "node");
+  for (size_t i = 0; i < rows.size() && static_cast<int64_t>(i) < flags.top; ++i) {
+    const Row& row = rows[i];
+    std::cout << fmt::format("{:10.1f} {:5.1f}% {:>10} {:8.1f} {:9.1f} {:>9}  {}\n", row.us,
+                             100 * row.us / total, human_bytes(row.bytes), row.gbps(), row.gflops(),
+                             share_text(row),
+                             flags.by_op ? fmt::format("{} x{}", row.name, row.count)
+                                         : fmt::format("{} ({})", printable(row.name), row.op));
+  }
+  std::cout << fmt::format(
+      "{:10.1f} us in all; this device: {:.0f} GFLOP/s f32, {:.0f} with 16 bits, {:.1f} GB/s from memory{}\n",
+      total, peaks.f32_gflops, peaks.low_gflops, std::max(peaks.copy_gbps, peaks.read_gbps),
+      peaks.caches.empty() ? "" : fmt::format(", up to {:.1f} from a cache", peaks.caches.front().gbps));
+  print_notes(rows);
+}
+
+void profile(const Flags& flags, const CLI::App& app) {
+  if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
+  check_can_write(flags.trace);
+  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
+  Session session(model, flags.run.session_options());
+  const Plan& plan = session.plan_for(flags.entry, inputs);
+  if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);
+  const std::vector<StepTiming> timings = best_timings(session, flags, inputs);
+  if (!flags.trace.empty()) write_trace(flags.trace, plan, timings);
+  const DevicePeaks peaks = measured_peaks(session, [&](const DevicePeaks& measured) {
+    const std::vector<Row> nodes = make_rows(plan, timings, measured, false);
+    return std::none_of(nodes.begin(), nodes.end(), [](const Row& row) { return row.too_fast(); });
+  });
+  const std::vector<Row> rows = make_rows(plan, timings, peaks, flags.by_op);
+  const double total = timings.back().end_us;
+  nlohmann::ordered_json json{{"entry", flags.entry},
+                              {"total_us", total},
+                              {"steps", plan.steps.size()},
+                              {"arena_bytes", plan.arena_bytes},
+                              {"arena_lower_bound", plan.lower_bound_bytes},
+                              {"peaks", peaks_json(peaks)}};
+  for (const Row& row : rows)
+    json["rows"].push_back({{"name", row.name},
+                            {"op", row.op},
+                            {"count", row.count},
+                            {"us", row.us},
+                            {"bytes", row.bytes},
+                            {"flops", row.flops},
+                            {"roofline", row.judged() ? nlohmann::ordered_json(row.roofline()) : nullptr}});
+  flags.out.print(json, [&] { print_table(flags, rows, peaks, total); });
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("profile", "time per node, bytes, share of the device's limits; Chrome trace");
+  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
+  add_number(*command, "--runs", flags->runs, "runs; the fastest is shown", at_least<int64_t>(1));
+  add_number(*command, "--top", flags->top, "rows to print", at_least<int64_t>(1));
+  command->add_flag("--by-op", flags->by_op, "sum up nodes of the same op");
+  command->add_option("--trace", flags->trace,
+                      "write a Chrome trace (chrome://tracing, ui.perfetto.dev) here");
+  flags->inputs.add_to(*command);
+  flags->run.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer(
+      "Example:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "
+      "--by-op\n"
+      "roofline is the part of the time that the device's limits, measured now, would need: products at the "
+      "full\n"
+      "rate, bytes at the speed of memory or of the cache that can hold them. It is - (null in JSON) for "
+      "steps that\n"
+      "are too short to judge or whose work depends on data.");
+  command->callback([flags, command] { profile(*flags, *command); });
+}
+
+}  // namespace genesis::tools

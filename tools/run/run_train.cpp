@@ -1,0 +1,311 @@
+// genesis-run train: the training loop with a progress bar, metrics and checkpoints.
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+#include <sys/statvfs.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "executor/training/checkpoint.h"
+#include "executor/training/trainer.h"
+#include "models/data/sources.h"
+#include "schema/file/reader.h"
+#include "schema/graph/text.h"
+#include "tools/common/numbers.h"
+#include "tools/common/progress.h"
+#include "tools/run/run_commands.h"
+#include "tools/run/stop_signals.h"
+
+namespace genesis::tools {
+namespace {
+
+struct Flags {
+  std::string file, output, checkpoint, metrics;
+  std::vector<std::string> data;
+  int64_t steps = 100, checkpoint_every = 0, keep = 2, max_skipped = TrainerOptions{}.max_skipped_steps;
+  double minutes = 0;
+  bool resume = false, quiet = false;
+  data::SourceOptions source;
+  RunFlags run;
+  Output out;
+};
+
+std::string train_step_text(const Model& model) {
+  const Graph* entry = model.find_entry("train_step");
+  return entry ? to_text(*entry) : "";
+}
+
+std::string data_order(const data::SourceOptions& options) {
+  return fmt::format("--batch {} --seq {} --seed {}{}", options.batch_size, options.sequence_length,
+                     options.seed, options.shuffle ? "" : " --no-shuffle");
+}
+
+// A checkpoint brings its own graph.
+std::shared_ptr<Model> resume(const Flags& flags, const Checkpoint& checkpoint) {
+  std::shared_ptr<Model> model = load_checkpoint(checkpoint);
+  const auto order = model->metadata.find(kDataOrderKey);
+  if (order != model->metadata.end() && order->second != data_order(flags.source))
+    spdlog::warn(
+        "the checkpoint {} took its data with {}, this run does with {}: it will not be the run that goes on",
+        checkpoint.path.string(), order->second, data_order(flags.source));
+  if (train_step_text(*model) != train_step_text(*load_model(flags.file)))
+    spdlog::warn(
+        "the checkpoint {} was made with another model or other training options than {}: going on with "
+        "those of the checkpoint",
+        checkpoint.path.string(), flags.file);
+  return model;
+}
+
+std::shared_ptr<Model> load(const Flags& flags) {
+  if (flags.resume) {
+    if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return resume(flags, *checkpoint);
+  } else if (!flags.checkpoint.empty() && has_checkpoints(flags.checkpoint)) {
+    fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
+         flags.checkpoint);
+  }
+  return load_model(flags.file, {.verify = Verify::kFull});  // every weight is read anyway
+}
+
+void check_trainable(const Model& model, const std::string& file) {
+  if (!model.find_entry("train_step"))
+    fail("{} has no entry point 'train_step': add training with `genesis-opt {} --train adamw -o FILE`", file,
+         file);
+}
+
+// Fewer steps than are done cannot be asked for: what came out would be the model of more.
+void check_steps(const Model& model, const Flags& flags) {
+  const int64_t done = steps_done(model);
+  if (done > flags.steps)
+    fail(
+        "--steps {}: {} steps are done already, and --steps counts those before a resume too: give {} or "
+        "more",
+        flags.steps, done, done);
+}
+
+// Whether the wall clock is used up, or someone asked to stop (Ctrl-C, a shutdown).
+class StopWhen {
+ public:
+  StopWhen(double minutes, const StopSignals& signals)
+      : minutes_(minutes), signals_(signals), start_(std::chrono::steady_clock::now()) {}
+  bool operator()() const {
+    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    return signals_.received() || (minutes_ > 0 && elapsed >= minutes_ * 60);
+  }
+
+ private:
+  double minutes_;
+  const StopSignals& signals_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+// Of a file of the model, about: states but caches.
+uint64_t file_bytes(const Model& model) {
+  uint64_t bytes = 0;
+  for (const State& state : model.states())
+    if (state.role != StateRole::kCache) bytes += static_cast<uint64_t>(state.type.bytes());
+  return bytes;
+}
+
+// A disk may have room again by the end, so it is said and not refused.
+void warn_of_full_disk(const std::string& path, const std::filesystem::path& folder, uint64_t needed) {
+  struct statvfs disk;
+  if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return;
+  const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+  if (free < needed)
+    spdlog::warn("{} will need {} and its disk has {} left: make room before the run ends", path,
+                 human_bytes(static_cast<double>(needed)), human_bytes(static_cast<double>(free)));
+}
+
+void warn_of_what_will_be_lost(const Flags& flags, const Model& model) {
+  if (flags.output.empty() && flags.checkpoint.empty())
+    spdlog::warn("nothing of this run will be kept: neither -o FILE nor --checkpoint DIR is given");
+  if (!flags.output.empty())
+    warn_of_full_disk(flags.output, std::filesystem::path(flags.output).parent_path(), file_bytes(model));
+  if (!flags.checkpoint.empty())
+    warn_of_full_disk("a checkpoint in " + flags.checkpoint, flags.checkpoint, file_bytes(model));
+}
+
+bool has_input(const Graph& graph, std::string_view name) {
+  for (ValueId id : graph.inputs())
+    if (graph.value(id).name == name) return true;
+  return false;
+}
+
+TrainMetrics run(const Flags& flags, Session& session, BatchSource& source, const StopSignals& signals,
+                 std::shared_ptr<const CheckpointLock> lock, double& longest_stall) {
+  Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
+  const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
+  TrainerOptions options;
+  options.steps = flags.steps;
+  options.checkpoint = flags.checkpoint;
+  options.checkpoint_lock = std::move(lock);
+  options.checkpoint_every = flags.checkpoint_every;
+  options.keep_checkpoints = static_cast<int>(flags.keep);
+  options.max_skipped_steps = flags.max_skipped;
+  options.metrics = flags.metrics;
+  options.should_stop = StopWhen(flags.minutes, signals);
+  options.on_step = [&](const TrainMetrics& m) {
+    longest_stall = std::max(longest_stall, m.checkpoint_stall_seconds);
+    progress.update(m.step, fmt::format("loss {:.4f}  {} {}", m.loss, human_count(m.items_per_second), unit));
+  };
+  return train(session, source, options);
+}
+
+// Numbers in JSON lines become what the model takes.
+data::SourceOptions source_options(const Flags& flags, const Graph& train_step) {
+  data::SourceOptions options = flags.source;
+  for (ValueId id : train_step.inputs())
+    options.dtypes.emplace(train_step.value(id).name, train_step.type(id).dtype);
+  return options;
+}
+
+// How a run ended that has come so far.
+struct End {
+  TrainMetrics last;
+  int signal = 0;        // that interrupted it; 0: none did
+  bool time_up = false;  // --minutes
+};
+
+End end_of(const TrainMetrics& last, const Flags& flags, const StopSignals& signals) {
+  if (last.step >= flags.steps) return {last};  // a signal that came too late interrupted nothing
+  return {last, signals.received(), signals.received() == 0};
+}
+
+// ", saved as A and B", of what this run has written.
+std::string saved_as(const Flags& flags, const End& end) {
+  std::vector<std::string> files;
+  if (!end.last.checkpoint.empty()) files.push_back(end.last.checkpoint.string());
+  if (!flags.output.empty()) files.push_back(flags.output);
+  return files.empty() ? ", nothing is kept: neither --checkpoint nor -o was given"
+                       : fmt::format(", saved as {}", fmt::join(files, " and "));
+}
+
+void print_result(const Flags& flags, const End& end) {
+  const TrainMetrics& last = end.last;
+  if (end.time_up)
+    std::cout << fmt::format("stopped at step {} of {} since the {} minutes are over{}\n", last.step,
+                             flags.steps, flags.minutes, saved_as(flags, end));
+  if (std::isnan(last.loss))
+    std::cout << fmt::format("step {}: nothing to do, --steps is {}\n", last.step, flags.steps);
+  else
+    std::cout << fmt::format("step {}: loss {:.4f} after {}\n", last.step, last.loss,
+                             human_seconds(last.seconds));
+  if (!flags.output.empty()) std::cout << "saved " << flags.output << "\n";
+}
+
+// Not to be taken for the end of the run, by people or by scripts.
+[[noreturn]] void leave_interrupted(const Flags& flags, const End& end) {
+  std::cout.flush();
+  std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
+                           saved_as(flags, end));
+  throw CLI::RuntimeError(128 + end.signal);
+}
+
+void check_numbers(const Flags& flags) {
+  if (flags.keep < 1) fail("--keep {}: expected 1 or more", flags.keep);
+  if (flags.checkpoint_every < 0) fail("--checkpoint-every {}: expected 0 or more", flags.checkpoint_every);
+  if (flags.steps < 0) fail("--steps {}: expected 0 or more", flags.steps);
+  if (!(flags.minutes >= 0)) fail("--minutes {}: expected 0 or more", flags.minutes);
+  if (flags.checkpoint_every > 0 && flags.checkpoint.empty())
+    throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
+  if (flags.resume && flags.checkpoint.empty())
+    throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
+}
+
+// The work is not lost with a disk that has become full.
+void save_output(const Flags& flags, const Session& session, const TrainMetrics& last) {
+  with_context(
+      [&] { session.save(flags.output); },
+      [&] {
+        const std::string done = fmt::format("training reached step {} of {}", last.step, flags.steps);
+        if (flags.checkpoint.empty()) return done + ", and nothing else keeps it";
+        return fmt::format("{}, which is kept in {}: the same command with --resume goes on from there", done,
+                           flags.checkpoint);
+      });
+}
+
+void train_command(const Flags& flags) {
+  check_numbers(flags);
+  check_can_write(flags.output);
+  check_can_write(flags.metrics);
+  std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
+  if (!flags.checkpoint.empty()) lock = std::make_shared<CheckpointLock>(flags.checkpoint);
+  const std::shared_ptr<Model> model = load(flags);
+  check_trainable(*model, flags.file);
+  check_steps(*model, flags);
+  model->metadata[kDataOrderKey] = data_order(flags.source);
+  Session session(model, flags.run.session_options());
+  const auto source = data::open_source(flags.data, source_options(flags, model->entry("train_step")));
+  warn_of_what_will_be_lost(flags, *model);
+  const StopSignals signals;
+  double longest_stall = 0;
+  const TrainMetrics last = run(flags, session, *source, signals, lock, longest_stall);
+  if (!flags.output.empty()) save_output(flags, session, last);
+  const End end = end_of(last, flags, signals);
+  const MemoryStatistics memory = session.memory();
+  flags.out.print({{"step", last.step},
+                   {"steps", flags.steps},
+                   {"stopped", end.signal    ? signal_name(end.signal)
+                               : end.time_up ? "minutes"
+                                             : ""},
+                   {"loss", last.loss},
+                   {"seconds", last.seconds},
+                   {"items_per_second", last.items_per_second},
+                   {"output", flags.output},
+                   {"checkpoint", last.checkpoint.string()},
+                   {"checkpoint_stall_seconds", longest_stall},
+                   {"arena_bytes", memory.arena_bytes},
+                   {"state_bytes", memory.state_bytes}},
+                  [&] {
+                    if (end.signal == 0) print_result(flags, end);
+                  });
+  if (end.signal != 0) leave_interrupted(flags, end);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("train", "train a model that has an entry point train_step");
+  command->add_option("file", flags->file, "a .genesis file (made by genesis-opt --train)")->required();
+  command
+      ->add_option("--data", flags->data,
+                   "FILE.txt, FILE.jsonl, FILE.safetensors or NAME=FILE.npy; may be given again")
+      ->required()
+      ->take_all();
+  add_number(*command, "--steps", flags->steps, "steps in total, those before a resume included",
+             at_least<int64_t>(0));
+  add_number(*command, "--minutes", flags->minutes, "stop after this much time, with exit code 0; 0: never",
+             at_least<double>(0));
+  add_number(*command, "--batch", flags->source.batch_size, "samples per step", at_least<int64_t>(1));
+  add_number(*command, "--seq", flags->source.sequence_length, "tokens per sample, for text",
+             at_least<int64_t>(1));
+  add_number(*command, "--seed", flags->source.seed, "of the order of the data");
+  command->add_flag("!--no-shuffle", flags->source.shuffle, "take the data in its own order");
+  command->add_option("-o,--output", flags->output, "write the trained model here");
+  command->add_option("--checkpoint", flags->checkpoint, "folder for checkpoints");
+  add_number(*command, "--checkpoint-every", flags->checkpoint_every,
+             "steps between checkpoints; 0: one at the end", at_least<int64_t>(0));
+  add_number(*command, "--keep", flags->keep, "checkpoints to keep", Range<int64_t>{1, 1000000})
+      ->needs("--checkpoint");
+  add_number(*command, "--max-skipped", flags->max_skipped,
+             "f16: stop with the node to blame after so many steps in a row whose gradients overflowed",
+             at_least<int64_t>(1));
+  command->add_flag("--resume", flags->resume, "go on from the newest checkpoint, or start if there is none");
+  command->add_option("--metrics", flags->metrics,
+                      "write a JSON object a step to this file; a resumed run goes on with it");
+  command->add_flag("--quiet", flags->quiet, "no progress bar");
+  flags->run.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer(
+      "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "
+      "--checkpoint run --resume\n"
+      "Ctrl-C, SIGTERM and SIGHUP end a run after its step, with a checkpoint and the output written, and "
+      "exit "
+      "code 130, 143 or 129; a second Ctrl-C or SIGTERM ends it at once. One run at a time writes to a "
+      "folder "
+      "of checkpoints.");
+  command->callback([flags] { train_command(*flags); });
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,52 @@
+#include "tools/run/stop_signals.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+namespace genesis::tools {
+namespace {
+
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
+volatile std::sig_atomic_t first_signal = 0;
+
+bool is_impatience(int number) { return number == SIGINT || number == SIGTERM; }
+
+// A terminal that closes may send SIGHUP twice, and every line written to a closed pipe is a SIGPIPE, so
+// neither counts as a second time.
+void on_signal(int number) {
+  if (first_signal != 0 && is_impatience(number)) _exit(128 + number);
+  if (first_signal != 0) return;
+  first_signal = number;
+  if (!is_impatience(number)) return;
+  constexpr char kText[] = "\ngenesis-run: stopping after this step; a second signal ends at once\n";
+  (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  first_signal = 0;
+  struct sigaction listen {};
+  listen.sa_handler = on_signal;
+  listen.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &before_[i]);
+    if (kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN) continue;
+    sigaction(kSignals[i], &listen, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+int StopSignals::received() const { return first_signal; }
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name ? std::string("SIG") + name : "signal " + std::to_string(number);
+}
+
+}  // namespace genesis::tools

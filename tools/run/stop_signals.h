@@ -1,0 +1,28 @@
+// Signals that ask a long run to stop: Ctrl-C (SIGINT), a shutdown (SIGTERM), a terminal that goes (SIGHUP),
+// or whoever read the output going (SIGPIPE). The first is noted, for the run to end in order and keep its
+// work; a second SIGINT or SIGTERM ends the process at once. Used by `genesis-run train`.
+#pragma once
+
+#include <array>
+#include <csignal>
+#include <string>
+
+namespace genesis::tools {
+
+// Listens as long as it lives. SIGHUP stays ignored where it was (nohup).
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  int received() const;  // 0: none
+
+ private:
+  std::array<struct sigaction, 4> before_;
+};
+
+std::string signal_name(int number);  // "SIGINT"
+
+}  // namespace genesis::tools

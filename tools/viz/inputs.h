@@ -1,0 +1,19 @@
+// What genesis-viz reads beside models: metrics of a training run and profiles. Errors name the file, the
+// place in it and what was expected there.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tools/viz/charts.h"
+
+namespace genesis::viz {
+
+// What `genesis-run train --metrics FILE` writes: a JSON object a line. A loss of null was not finite. The
+// last line may be cut short, as a run that was killed leaves it.
+Curve read_curve(const std::string& path);
+
+// What `genesis-run profile --json` prints: microseconds by the name of a node.
+std::map<std::string, double> read_times(const std::string& path);
+
+}  // namespace genesis::viz

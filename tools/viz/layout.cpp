@@ -1,0 +1,115 @@
+#include "tools/viz/layout.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "schema/core/error.h"
+
+namespace genesis::viz {
+namespace {
+
+constexpr size_t kManyBoxes = 200;  // beyond, `dot` takes longer than a person waits without a word
+
+// What `dot` is called with. Without a limit on how long it improves a layout, 460 boxes take it minutes and
+// 2,500 hours; with these, seconds and a minute.
+std::vector<std::string> command_of(const LayoutOptions& options) {
+  std::vector<std::string> words = {"dot", "-T" + options.format};
+  if (options.boxes <= kManyBoxes) return words;
+  const double rounds = std::min(1.0, 400.0 / static_cast<double>(options.boxes));  // for each box
+  for (const std::string& flag : {fmt::format("-Gnslimit={:.3f}", rounds),
+                                  fmt::format("-Gnslimit1={:.3f}", rounds), std::string("-Gmclimit=0.2")})
+    words.push_back(flag);
+  return words;
+}
+
+// A file without a name, which goes away by itself.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& text = "") : file_(std::tmpfile()) {
+    if (!file_) fail("cannot make a temporary file: {}", std::strerror(errno));
+    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0)
+      fail("cannot write a temporary file: {}", std::strerror(errno));
+    std::rewind(file_);
+  }
+  ~Scratch() { std::fclose(file_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  int fd() const { return fileno(file_); }
+  std::string read() const {
+    std::string text;
+    char block[4096];
+    std::rewind(file_);
+    for (size_t n; (n = std::fread(block, 1, sizeof block, file_)) > 0;) text.append(block, n);
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+// Files rather than pipes: neither side can wait for the other.
+pid_t start_dot(const LayoutOptions& options, const Scratch& in, const Scratch& out, const Scratch& errors) {
+  std::vector<std::string> command = command_of(options);
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) fail("cannot start Graphviz: {}", std::strerror(errno));
+  if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever ends this tool ends its layout too
+  dup2(in.fd(), STDIN_FILENO);
+  dup2(out.fd(), STDOUT_FILENO);
+  dup2(errors.fd(), STDERR_FILENO);
+  execvp(words[0], words.data());
+  _exit(127);
+}
+
+// The exit status; nothing when the child was still busy and was ended.
+bool wait_for(pid_t child, double seconds, int& status) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (Clock::now() > end) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string lay_out(const std::string& dot, const LayoutOptions& options) {
+  if (options.boxes > kManyBoxes)
+    spdlog::info("laying out {} boxes with Graphviz, which may take minutes; it is stopped after {:g} s",
+                 options.boxes, options.seconds);
+  const Scratch in(dot), out, errors;
+  int status = 0;
+  if (!wait_for(start_dot(options, in, out, errors), options.seconds, status))
+    fail(
+        "Graphviz's `dot` was not done with {} boxes after {:g} s: draw fewer (leave out --no-fold, or take "
+        "another "
+        "--entry), allow more with --layout-seconds, or write a .dot file and lay it out with `sfdp`",
+        options.boxes, options.seconds);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    fail("Graphviz's `dot` is not installed: apt-get install graphviz, or write a .dot file");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("Graphviz's `dot` failed: {}", errors.read());
+  return out.read();
+}
+
+}  // namespace genesis::viz
