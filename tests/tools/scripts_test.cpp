@@ -31,7 +31,10 @@ class Scripts : public ToolTest {
 
   // Runs a line of shell in `folder`, which is a newcomer's own.
   Process shell(const std::string& line) const {
-    return run_process({"bash", "-c", "cd " + path("elsewhere") + " && PATH=" + path("bin") + ":$PATH; " + line});
+    // What chooses the build for the suite itself, as CI does, is not for these builds.
+    return run_process({"bash", "-c",
+                        "unset GENESIS_BUILD_DIR GENESIS_SETUP; cd " + path("elsewhere") +
+                            " && PATH=" + path("bin") + ":$PATH; " + line});
   }
   // All calls of the stand-ins so far, one a line.
   std::string calls() const { return fs::exists(path("calls")) ? read_text(path("calls")) : ""; }
