@@ -33,8 +33,9 @@ struct SessionOptions {
   std::string device = "cpu";
   int threads = 0;                        // 0: all cores
   bool optimise = true;                   // run the pass pipeline
-  std::set<std::string> disabled_passes;  // also the steps of memory planning (passes::kPlanSwitches)
-  // Whether bf16 training keeps weights as halves (passes/precision/weight_split.h); empty: as suits the device.
+  std::set<std::string>
+      disabled_passes;  // also steps of planning and running, and kernels (executor/switches.h)
+  // Whether bf16 training keeps weights as halves (passes/precision/weights_as_halves.h); empty: as suits the device.
   std::optional<bool> split_weights;
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
   // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
@@ -88,6 +89,9 @@ class Session {
   // Runs and shows every step's data: for comparing two ways of running. The observer may not call this
   // session.
   void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
+  // By step of that plan: the kernel that runs it, as `--disable kernel:NAME` calls it; on a GPU also "megakernel",
+  // of which many steps can be part.
+  std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs);
   // The plan that run(entry, inputs) uses, likewise.
   Plan plan_for(const std::string& entry, const NamedTensors& inputs);
 
@@ -104,7 +108,7 @@ class Session {
   void save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
-  // For copies of all states that are made beside runs (executor/state_snapshot.h).
+  // For copies of all states that are made beside runs (executor/states/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();
   MemoryStatistics memory() const;
   // Of the device, measured now.

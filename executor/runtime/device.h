@@ -47,7 +47,7 @@ class Device {
   // Runs `body` where the device's kernels may be prepared and started.
   virtual void enter(const std::function<void()>& body) = 0;
   // `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
-  virtual std::unique_ptr<Runner> make_runner(const Plan& plan) = 0;
+  virtual std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) = 0;
 };
 
 // A copy on the host.

@@ -109,7 +109,7 @@ bool can_run(const Target& target, const Graph& graph, const Node& node) {
   for (ValueId output : node.outputs) outputs.push_back(graph.type(output));
   if (!has_known_sizes(inputs) || !has_known_sizes(outputs)) return true;
   const bool is_view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
-  return is_view || !target.can_run({*node.op, node.attributes, inputs, outputs});
+  return is_view || !target.can_run({*node.op, node.attributes, inputs, outputs, &target.disabled_kernels});
 }
 
 // Whether the target runs every node from `first` on.

@@ -29,8 +29,6 @@ class PlanMaker {
 
   Plan make() {
     plan_.entry = graph_.name();
-    plan_.one_stream = !options_.side_stream;
-    plan_.separate_steps = !options_.megakernel;
     ask_target_about_nodes();
     choose_order();
     for (size_t i = 0; i < order_.size(); ++i) add_step(order_[i], static_cast<int>(i));
@@ -53,10 +51,11 @@ class PlanMaker {
       for (ValueId output : node.outputs) output_types.push_back(graph_.type(output));
       const std::vector<TensorType> input_types = graph_.input_types(node);
       const bool may_be_view = node.op->view_offset && node.op->view_offset(node.attributes, input_types);
-      scratch_.push_back(
-          may_be_view || !has_elements(node)
-              ? 0
-              : scratch_bytes({*node.op, node.attributes, input_types, output_types}, node.authored_name()));
+      scratch_.push_back(may_be_view || !has_elements(node)
+                             ? 0
+                             : scratch_bytes({*node.op, node.attributes, input_types, output_types,
+                                              &target_.disabled_kernels},
+                                             node.authored_name()));
     }
   }
 
@@ -190,8 +189,8 @@ class PlanMaker {
     step.input_types = step.output_types = {type};
     step.inputs = {source};
     step.outputs = {copy};
-    step.scratch_bytes =
-        scratch_bytes({*step.op, step.attributes, step.input_types, step.output_types}, name);
+    step.scratch_bytes = scratch_bytes(
+        {*step.op, step.attributes, step.input_types, step.output_types, &target_.disabled_kernels}, name);
     step_positions_.push_back(position);
     plan_.steps.push_back(std::move(step));
     return copy;

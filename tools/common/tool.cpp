@@ -15,6 +15,8 @@
 #include <set>
 
 #include "executor/environment.h"
+#include "executor/runtime/device.h"
+#include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
@@ -92,7 +94,8 @@ void RunFlags::add_to(CLI::App& app) {
   app.add_option("--device", device, "where to run: cpu, cuda or cuda:N")->capture_default_str();
   add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
   app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
-  app.add_option("--disable", disable, "passes to leave out, by name (see genesis-opt --list-passes)")
+  app.add_option("--disable", disable,
+                 "passes to leave out, by name (see genesis-opt --list-passes), and kernels, as kernel:NAME")
       ->delimiter(',');
   app.add_flag("--find-nonfinite", find_nonfinite,
                "stop at the first node that gives a NaN or makes an infinity of finite numbers, and name it");
@@ -129,14 +132,9 @@ namespace {
 void check_passes_run(const SessionOptions& options) {
   if (options.optimise) return;
   if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimise");
-  const auto is_switch = [](const std::string& name) {
-    return std::find(std::begin(passes::kPlanSwitches), std::end(passes::kPlanSwitches), name) !=
-           std::end(passes::kPlanSwitches);
-  };
-  passes::check_pass_names({options.disabled_passes.begin(), options.disabled_passes.end()});
-  for (const std::string& pass : options.disabled_passes)
-    if (!is_switch(pass))
-      fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
+  const Switches switches = parse_switches(options.disabled_passes, target_of(options.device));
+  for (const std::string& pass : switches.passes)
+    fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
 }
 
 }  // namespace

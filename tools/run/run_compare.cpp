@@ -8,7 +8,7 @@
 #include <span>
 #include <sstream>
 
-#include "passes/memory/make_plan.h"
+#include "executor/switches.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/graph/near_names.h"
@@ -75,7 +75,7 @@ struct Seen {
 bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
   const auto passes_of = [](const SessionOptions& options) {
     std::set<std::string> names = options.disabled_passes;
-    for (const auto& name : passes::kPlanSwitches) names.erase(std::string(name));
+    for (const auto& name : step_switches()) names.erase(std::string(name));
     return names;
   };
   return a.device == b.device && a.optimise == b.optimise && passes_of(a) == passes_of(b);
