@@ -4,11 +4,13 @@
 #include <limits>
 #include <set>
 
+#include "passes/core/match.h"
 #include "passes/memory/node_order.h"
 #include "passes/memory/offsets/offset_planner.h"
 #include "passes/memory/offsets/overlap_check.h"
 #include "passes/memory/storage.h"
 #include "schema/core/type_limits.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
@@ -182,10 +184,11 @@ class PlanMaker {
     const int position = static_cast<int>(order_.size());
     storage_.roots.push_back({.bytes = source.bytes, .first = position, .last = position, .value = value});
     const BufferRef copy{Space::kArena, static_cast<int32_t>(storage_.roots.size()) - 1, 0, source.bytes};
-    Attributes attributes;
-    attributes.set("shape", type.shape);
     const std::string& name = graph_.value(value).name;
-    Step step{.op = find_op("reshape"), .attributes = attributes, .name = name + ".copy", .authored = name};
+    Step step{.op = &op_def<ops::Reshape>(),
+              .attributes = to_attributes(ops::Reshape{type.shape}),
+              .name = name + ".copy",
+              .authored = name};
     step.input_types = step.output_types = {type};
     step.inputs = {source};
     step.outputs = {copy};
