@@ -28,7 +28,7 @@ int main() {
   for (int step = 1; step <= 500; ++step) {
     auto out = session.run("train_step", {{"x", Tensor::of<float>({256, 2}, points)},
                                           {"y", Tensor::of<float>({256, 1}, products)}});
-    if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].as<float>()[0]);
+    if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].item<float>());
   }
   session.save("first_model.genesis");  // what was learnt; `genesis-run info first_model.genesis`
 }

@@ -88,7 +88,7 @@ class Generator {
 
   int64_t sample(const Tensor& logits) {
     settings_["logits"] = logits;
-    return sampler_.run("sample", settings_).at("token").as<int64_t>()[0];
+    return sampler_.run("sample", settings_).at("token").item<int64_t>();
   }
 
   bool accept(int64_t token, const std::function<bool(int64_t)>& on_token) {

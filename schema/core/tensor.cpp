@@ -50,6 +50,34 @@ void Tensor::check_dtype(DType expected) const {
   if (type_.dtype != expected) fail("the tensor is {}, not {}", name_of(type_.dtype), name_of(expected));
 }
 
+Tensor::Number Tensor::only_element() const {
+  if (data_ == nullptr) fail("item() of a tensor that holds no data");
+  if (numel() != 1)
+    fail(
+        "item() needs a tensor with exactly one element, this one is {} and has {}: read all of them with "
+        "as<T>()",
+        type_.to_string(), numel());
+  return dispatch(type_.dtype, [&](auto tag) -> Number {
+    using T = typename decltype(tag)::type;
+    const T element = as<T>()[0];
+    if constexpr (std::is_same_v<T, bool>)
+      return element;
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<int64_t>(element);
+    else
+      return static_cast<double>(element);
+  });
+}
+
+void Tensor::refuse_item(const Number& element, char kind, size_t bytes) const {
+  const std::string wanted = kind == 'b' ? "bool" : kind + std::to_string(8 * bytes);
+  if (const int64_t* integer = std::get_if<int64_t>(&element); integer && kind != 'b')
+    fail("item() of a tensor that is {}: {} does not fit in {}, ask for a wider type", type_.to_string(),
+         *integer, wanted);
+  fail("item() of a tensor that is {} cannot give {}: ask for item<{}>()", type_.to_string(), wanted,
+       std::holds_alternative<double>(element) ? "double" : "int64_t");
+}
+
 std::vector<double> Tensor::to_doubles() const {
   return dispatch(type_.dtype, [&](auto tag) {
     const auto values = as<typename decltype(tag)::type>();

@@ -114,7 +114,7 @@ TEST(Sharing, TheGradientOfATiedEmbeddingIsTheSumOverItsUses) {
   Session session(std::make_shared<Model>(model));
   const auto loss_at = [&](const Doubles& weight) {
     session.set_state("embed.weight", tensor({5, 3}, weight));
-    return session.run("run0", {{"x0", ids}, {"x1", targets}}).at("loss").to_doubles()[0];
+    return session.run("run0", {{"x0", ids}, {"x1", targets}}).at("loss").item<double>();
   };
   for (size_t i = 0; i < start.size(); ++i) {
     Doubles up = start, down = start;
