@@ -4,8 +4,10 @@
 
 #include <memory>
 
-#include "executor/session.h"
+#include "executor/session_options.h"
 #include "passes/precision/weight_split.h"
+#include "schema/graph/model.h"
+#include "schema/graph/plan.h"
 #include "schema/graph/target.h"
 
 namespace genesis {

@@ -393,9 +393,13 @@ std::string Session::explain_nonfinite(const std::string& entry, const NamedTens
   return "";
 }
 
-Plan Session::plan(const std::string& entry, const Bindings& bindings) {
+Plan Session::plan(const std::string& entry, const Bindings& sizes) {
   const OneCall call = impl_->one_call();
-  return impl_->compile(entry, bindings)->plan;
+  return impl_->compile(entry, sizes)->plan;
+}
+
+Bindings Session::sizes_of(const std::string& entry, const NamedTensors& inputs) const {
+  return bind_inputs(model().entry(entry), inputs);
 }
 
 std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTensors& inputs) {
@@ -413,11 +417,6 @@ double Session::seconds_per_run(const std::string& entry, const NamedTensors& in
 void Session::observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer) {
   const OneCall call = impl_->one_call();
   impl_->execute(*impl_->compile(entry, inputs), inputs, {.observer = observer});
-}
-
-Plan Session::plan_for(const std::string& entry, const NamedTensors& inputs) {
-  const OneCall call = impl_->one_call();
-  return impl_->compile(entry, inputs)->plan;
 }
 
 Tensor Session::state(const std::string& name) const {

@@ -13,38 +13,21 @@
 // from a callback, is an Error. Several threads may use one in turn.
 #pragma once
 
+#include <concepts>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 
 #include "executor/inputs.h"
 #include "executor/runtime/peaks.h"
 #include "executor/runtime/runner.h"
+#include "executor/session_options.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
 
 class StateSnapshot;
-
-struct SessionOptions {
-  std::string device = "cpu";
-  int threads = 0;                        // 0: all cores
-  bool optimise = true;                   // run the pass pipeline
-  std::set<std::string> disabled_passes;  // also the steps of memory planning (passes::kPlanSwitches)
-  // Whether bf16 training keeps weights as halves (passes/precision/weight_split.h); empty: as suits the device.
-  std::optional<bool> split_weights;
-  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
-  // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
-  // again in the backward pass (passes/memory/remat.h). Empty: what the model's metadata say ("memory_budget"), or
-  // no limit.
-  std::optional<int64_t> memory_budget;
-  // Plans kept, one for each entry point and set of sizes; the one not used for longest goes, and is compiled
-  // again when those sizes come back. Inputs of ever new sizes are fastest padded to a few.
-  int64_t max_plans = 64;
-};
 
 struct MemoryStatistics {
   int64_t arena_bytes = 0;   // one arena for all entry points
@@ -79,17 +62,20 @@ class Session {
   // none does. Like any run it changes the states, perhaps not all of them.
   std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);
 
-  // Compiles without running. The plan is a copy, valid for good.
-  Plan plan(const std::string& entry, const Bindings& bindings);
-  // Runs with a timing per step of plan(entry, the inputs' sizes).
+  // Compiles without running, for these sizes of the symbols, or for those that the inputs have: the plan that
+  // run(entry, inputs) uses. It is a copy, valid for good. (A template, so that {} means that there are no symbols.)
+  Plan plan(const std::string& entry, const Bindings& sizes = {});
+  template <std::convertible_to<NamedTensors> Inputs = NamedTensors>
+  Plan plan(const std::string& entry, const Inputs& inputs) {
+    return plan(entry, sizes_of(entry, inputs));
+  }
+  // Runs with a timing per step of plan(entry, inputs).
   std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
   // By the device's own clock, back to back: uploads, downloads and the host stay out of it.
   double seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats);
   // Runs and shows every step's data: for comparing two ways of running. The observer may not call this
   // session.
   void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
-  // The plan that run(entry, inputs) uses, likewise.
-  Plan plan_for(const std::string& entry, const NamedTensors& inputs);
 
   Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
   void set_state(const std::string& name, const Tensor& value);
@@ -112,6 +98,8 @@ class Session {
 
  private:
   class Impl;
+  Bindings sizes_of(const std::string& entry, const NamedTensors& inputs) const;
+
   std::unique_ptr<Impl> impl_;
 };
 

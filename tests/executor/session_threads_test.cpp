@@ -51,7 +51,7 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
            [](Session& s) {
              s.plan("wide", {{"n", 3}});
            }},
-          {"plan_for", [=](Session& s) { s.plan_for("wide", x); }},
+          {"plan of inputs", [=](Session& s) { s.plan("wide", x); }},
           {"profile", [=](Session& s) { s.profile("wide", x); }},
           {"seconds_per_run", [=](Session& s) { s.seconds_per_run("wide", x, 1); }},
           {"observe", [=](Session& s) { s.observe("wide", x, {}); }},
