@@ -41,6 +41,12 @@ struct Compiled {
 };
 using CompiledPtr = std::shared_ptr<Compiled>;  // who holds one in use keeps it
 
+// "auto" is decided once, so that all that is said of the device later names one.
+SessionOptions resolved(SessionOptions options) {
+  options.device = resolve_device(options.device);
+  return options;
+}
+
 size_t checked_plans(int64_t most) {
   if (most < 1) fail("SessionOptions::max_plans is {}: at least one plan must be kept", most);
   return static_cast<size_t>(most);
@@ -52,7 +58,7 @@ class Session::Impl {
  public:
   Impl(std::shared_ptr<const Model> model, SessionOptions options)
       : model_(std::move(model)),
-        options_(std::move(options)),
+        options_(resolved(std::move(options))),
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_),
         compiled_(checked_plans(options_.max_plans)) {
@@ -136,6 +142,20 @@ class Session::Impl {
     const int32_t index = model_->find_state(name);
     if (index < 0) fail_no_state(*model_, name);
     return index;
+  }
+
+  // States of random numbers: i64[2] {seed, step}.
+  std::vector<int32_t> random_states() const {
+    std::vector<int32_t> indices;
+    for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i) {
+      const State& state = model_->state(i);
+      if (state.role != StateRole::kRandom) continue;
+      if (!(state.type == TensorType{DType::i64, {2}}))
+        fail("the state of random numbers '{}' is {}, expected i64[2]: a seed and a step", state.name,
+             state.type.to_string());
+      indices.push_back(i);
+    }
+    return indices;
   }
 
   void set_state(int32_t index, const Tensor& value) {
@@ -360,6 +380,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 const Model& Session::model() const { return impl_->model(); }
+const std::string& Session::device() const { return impl_->options().device; }
 
 NamedTensors Session::run(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
@@ -445,6 +466,19 @@ void Session::load(const std::filesystem::path& path) {
   const std::unique_ptr<Model> file = load_model(path, {.verify = Verify::kFull});
   with_context([&] { set_states(initial_values(*file)); },
                [&] { return "while loading the states of '" + path.string() + "'"; });
+}
+
+std::optional<uint64_t> Session::seed() const {
+  const OneCall call = impl_->one_call();
+  const std::vector<int32_t> states = impl_->random_states();
+  if (states.empty()) return std::nullopt;
+  return static_cast<uint64_t>(impl_->states().copy(states.front()).as<int64_t>()[0]);
+}
+
+void Session::set_seed(uint64_t seed) {
+  const OneCall call = impl_->one_call();
+  const Tensor start = Tensor::of<int64_t>({2}, {static_cast<int64_t>(seed), 0});
+  for (int32_t state : impl_->random_states()) impl_->set_state(state, start);
 }
 
 void Session::reset_states(StateRole role) {

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "executor/inputs.h"
@@ -46,6 +47,7 @@ class Session {
   Session& operator=(Session&&) noexcept;
 
   const Model& model() const;
+  const std::string& device() const;  // "cpu", "cuda" or "cuda:N": what "auto" has become
 
   // Runs an entry point. The outputs are copies, valid for good; to ask for one that is not there is an Error
   // that lists them.
@@ -89,6 +91,11 @@ class Session {
   // file with the same optimizer; how many steps were done only checkpoints know (executor/training/checkpoint.h).
   void save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);
+  // What the model's random numbers follow from: that of the model's Scope, until another is set, which draws them
+  // from their beginning. A state like others, so files and checkpoints keep it. Empty where the model draws none;
+  // to set it then changes nothing.
+  std::optional<uint64_t> seed() const;
+  void set_seed(uint64_t seed);
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
   // For copies of all states that are made beside runs (executor/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();

@@ -9,6 +9,7 @@
 namespace genesis {
 
 struct SessionOptions {
+  // "cpu", "cuda", "cuda:N", or "auto": cuda where the first GPU can be used, else cpu (Session::device() says which).
   std::string device = "cpu";
   int threads = 0;                        // 0: all cores
   bool optimise = true;                   // run the pass pipeline

@@ -64,6 +64,8 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
            }},
           {"save", [&](Session& s) { s.save(folder / "m.genesis"); }},
           {"load", [&](Session& s) { s.load(folder / "saved.genesis"); }},
+          {"seed", [](Session& s) { s.seed(); }},
+          {"set_seed", [](Session& s) { s.set_seed(1); }},
           {"reset_states", [](Session& s) { s.reset_states(StateRole::kBuffer); }},
           {"memory", [](Session& s) { s.memory(); }},
           {"measure_peaks", [](Session& s) { s.measure_peaks(); }}};

@@ -89,7 +89,9 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
 }
 
 void RunFlags::add_to(CLI::App& app) {
-  app.add_option("--device", device, "where to run: cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", device,
+                 "where to run: cpu, cuda, cuda:N, or auto (cuda where a GPU can be used, else cpu)")
+      ->capture_default_str();
   add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
   app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
   app.add_option("--disable", disable, "passes to leave out, by name (see genesis-opt --list-passes)")

@@ -124,8 +124,8 @@ Needs needs_of(const Plan& plan, const Model& work) {
 }
 
 // Of the entry points whose sizes are all known.
-std::vector<Needs> all_needs(const Flags& flags, const Model& model) {
-  const Target target = target_of(flags.device);
+std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::string& device) {
+  const Target target = target_of(device);
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(model, sizes);
   std::vector<Needs> needs;
@@ -184,13 +184,14 @@ void info(const Flags& flags, const CLI::App& app) {
   const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
   nlohmann::ordered_json json = model_json(flags, *model);
   if (flags.device.empty()) return flags.out.print(json, [&] { print_text(flags, *model); });
-  const std::vector<Needs> needs = all_needs(flags, *model);
-  const std::optional<int64_t> free = free_bytes(flags.device);
+  const std::string device = resolve_device(flags.device);
+  const std::vector<Needs> needs = all_needs(flags, *model, device);
+  const std::optional<int64_t> free = free_bytes(device);
   json["memory"] = needs_json(needs, free);
-  json["memory"]["device"] = flags.device;
+  json["memory"]["device"] = device;
   flags.out.print(json, [&] {
     print_text(flags, *model);
-    print_needs(flags.device, needs, free);
+    print_needs(device, needs, free);
   });
 }
 
@@ -204,7 +205,7 @@ void add_info(CLI::App& app) {
   command->add_flag("--verify", flags->verify, "check the hash of every weight, which reads the whole file");
   command->add_option(
       "--device", flags->device,
-      "cpu, cuda or cuda:N (which need not be there): how much of its memory runs would take");
+      "cpu, cuda, cuda:N (which need not be there) or auto: how much of its memory runs would take");
   command->add_option("--size", flags->sizes, "SYMBOL=SIZE, for --device; may be given again")->take_all();
   flags->memory.add_to(*command);
   flags->out.add_to(*command);
