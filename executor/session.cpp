@@ -8,13 +8,13 @@
 
 #include "executor/compile.h"
 #include "executor/memory_report.h"
-#include "executor/named_states.h"
 #include "executor/one_call.h"
 #include "executor/recently_used.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/nonfinite.h"
-#include "executor/state_memory.h"
 #include "executor/snapshot.h"
+#include "executor/state_dict.h"
+#include "executor/state_memory.h"
 #include "executor/state_snapshot.h"
 #include "passes/pipelines.h"
 #include "schema/file/reader.h"
@@ -165,18 +165,17 @@ class Session::Impl {
     });
   }
 
-  NamedTensors state_values() const {
+  NamedTensors state_values(bool (*is_wanted)(const State&)) const {
     NamedTensors values;
     for (size_t i = 0; i < model_->states().size(); ++i)
-      if (is_kept(model_->states()[i]))
+      if (is_wanted(model_->states()[i]))
         values.emplace(model_->states()[i].name, states_.copy(static_cast<int32_t>(i)));
     values.complete("the session has no state");
     return values;
   }
 
-  // What can fail comes first: the check, then the memory.
+  // They fit. What can fail comes first: the memory.
   void set_states(const NamedTensors& values) {
-    check_fit(*model_, values);
     std::vector<int32_t> indices;
     for (const auto& [name, value] : values) indices.push_back(model_->find_state(name));
     device_->enter([&] {
@@ -452,12 +451,25 @@ void Session::set_state(const std::string& name, const Tensor& value) {
 
 NamedTensors Session::states() const {
   const OneCall call = impl_->one_call();
-  return impl_->state_values();
+  return impl_->state_values(is_kept);
 }
 
 void Session::set_states(const NamedTensors& values) {
   const OneCall call = impl_->one_call();
+  check_fit(model(), values);
   impl_->set_states(values);
+}
+
+NamedTensors state_dict(const Session& session) {
+  const OneCall call = session.impl_->one_call();
+  return session.impl_->state_values(is_in_state_dict);
+}
+
+StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict) {
+  FittingStates fitting = fitting_states(session.model(), tensors, strict);
+  const OneCall call = session.impl_->one_call();
+  session.impl_->set_states(fitting.states);
+  return std::move(fitting.report);
 }
 
 void Session::save(const std::filesystem::path& path) const { save_model(*snapshot(*this), path); }

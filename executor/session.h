@@ -29,6 +29,7 @@
 namespace genesis {
 
 class StateSnapshot;
+struct StateDictReport;
 
 struct MemoryStatistics {
   int64_t arena_bytes = 0;   // one arena for all entry points
@@ -82,7 +83,8 @@ class Session {
   Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
   void set_state(const std::string& name, const Tensor& value);
   // All states by name but caches, as copies of one moment; and all of them at once: one Error lists those
-  // that are missing, unknown or of another type, and then nothing has changed.
+  // that are missing, unexpected or of another type, and then nothing has changed. (Parameters and buffers alone,
+  // from files of other programs: load_state_dict() in executor/state_dict.h.)
   NamedTensors states() const;
   void set_states(const NamedTensors& values);
   // The same with a file. It is a model file with the values that the states have now, so it runs by itself
@@ -104,6 +106,9 @@ class Session {
   DevicePeaks measure_peaks();
 
  private:
+  friend NamedTensors state_dict(const Session& session);
+  friend StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict);
+
   class Impl;
   Bindings sizes_of(const std::string& entry, const NamedTensors& inputs) const;
 

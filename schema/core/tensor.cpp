@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "schema/core/human_bytes.h"
+#include "schema/core/parallel.h"
 
 namespace genesis {
 namespace {
@@ -76,6 +77,37 @@ void Tensor::refuse_item(const Number& element, char kind, size_t bytes) const {
          *integer, wanted);
   fail("item() of a tensor that is {} cannot give {}: ask for item<{}>()", type_.to_string(), wanted,
        std::holds_alternative<double>(element) ? "double" : "int64_t");
+}
+
+namespace {
+
+constexpr int64_t kConvertedAtOnce = 1 << 20;  // elements that one thread converts at a time
+
+template <class From, class To>
+void convert(std::span<const From> from, To* to) {
+  in_parallel(static_cast<int64_t>(from.size()), kConvertedAtOnce, [&](int64_t first, int64_t last) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i)
+      to[i] = static_cast<To>(from[i]);
+  });
+}
+
+}  // namespace
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == type_.dtype) return *this;
+  if (!is_float(dtype))
+    fail("a tensor that is {} does not become {}: only real dtypes take other numbers, rounded",
+         type_.to_string(), name_of(dtype));
+  std::byte* data;
+  Tensor result = uninitialized({dtype, type_.shape}, &data);
+  dispatch(type_.dtype, [&](auto from) {
+    dispatch(dtype, [&](auto to) {
+      using To = typename decltype(to)::type;
+      if constexpr (!std::is_integral_v<To>)
+        convert(as<typename decltype(from)::type>(), reinterpret_cast<To*>(data));
+    });
+  });
+  return result;
 }
 
 std::vector<double> Tensor::to_doubles() const {

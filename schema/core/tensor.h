@@ -61,6 +61,10 @@ class Tensor {
   // The elements converted to double, whatever the dtype.
   std::vector<double> to_doubles() const;
 
+  // The same numbers in another real dtype, rounded; or, in its own dtype, the tensor itself. Throws Error for other
+  // dtypes, which would lose what they cannot say.
+  Tensor to(DType dtype) const;
+
   // A tensor whose bytes the caller fills in through mutable_data before sharing it.
   static Tensor uninitialized(const TensorType& type, std::byte** mutable_data);
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "executor/session.h"
+#include "executor/state_dict.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
@@ -62,6 +63,8 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
            [=](Session& s) {
              s.set_states({{"count", one}, {"one", one}});
            }},
+          {"state_dict", [](Session& s) { state_dict(s); }},
+          {"load_state_dict", [=](Session& s) { load_state_dict(s, {}, false); }},
           {"save", [&](Session& s) { s.save(folder / "m.genesis"); }},
           {"load", [&](Session& s) { s.load(folder / "saved.genesis"); }},
           {"seed", [](Session& s) { s.seed(); }},

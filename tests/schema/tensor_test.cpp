@@ -57,5 +57,15 @@ TEST(TensorItem, WhatDoesNotConvertIsAnError) {
   expect_error([] { Tensor::of<int32_t>({1}, {-1}).item<uint64_t>(); }, {"i32[1]", "-1 does not fit in u64"});
 }
 
+TEST(TensorTo, RoundsToOtherRealTypes) {
+  const Tensor x = Tensor::of<double>({3}, {1.0, 1.0 + 0x1p-9, -3.5});
+  EXPECT_EQ(x.to(DType::bf16).type().to_string(), "bf16[3]");
+  EXPECT_EQ(x.to(DType::bf16).to_doubles(), (std::vector<double>{1, 1, -3.5}));
+  EXPECT_EQ(x.to(DType::f16).to(DType::f32).to_doubles(), (std::vector<double>{1, 1 + 0x1p-9, -3.5}));
+  EXPECT_EQ(Tensor::of<int32_t>({2}, {3, -4}).to(DType::f32).to_doubles(), (std::vector<double>{3, -4}));
+  EXPECT_EQ(x.to(DType::f64).data(), x.data()) << "the same bytes";
+  expect_error([&] { x.to(DType::i64); }, {"f64[3]", "i64", "real"});
+}
+
 }  // namespace
 }  // namespace genesis
