@@ -16,7 +16,7 @@ int main() {
   const Dim batch = symbol("batch");
   const Value x = g.input("x", DType::f32, {batch, 2}), y = g.input("y", DType::f32, {batch, 1});
   g.output("loss", nn::MSELoss()(net(x), y));
-  passes::add_train_step(*model, passes::parse_train_options("adamw,lr=0.01,clip=1.0"));
+  passes::add_training(*model, {.optimizer = optim::AdamW{.lr = 0.01}, .clip = 1.0});
 
   std::vector<float> points, products;  // learn to multiply
   for (int i = 0; i < 256; ++i) {

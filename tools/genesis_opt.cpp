@@ -153,7 +153,6 @@ DType parse_cast(const Flags& flags) {
   return *dtype;
 }
 
-// Autodiff should see one op where the author wrote its parts: the loss goes through the preparation first.
 void add_training(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
   passes::TrainOptions train = passes::parse_train_options(flags.train);
   if (!flags.cast.empty())
@@ -164,9 +163,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
-  const Graph& loss = std::as_const(model).entry(train.entry);
-  model.replace_entry(passes::run_passes(loss, passes::preparation_pipeline(), {}, options));
-  passes::add_train_step(model, train);
+  passes::add_training(model, train, options);
 }
 
 // What serves: the entry points that do not train, and the states they read.
