@@ -68,7 +68,7 @@ void run(const std::string& json_file, int rounds) {
   const NamedTensors inputs = {
       {"w", Tensor::of<float>({1, 1}, {0.5f})},
       {"x", Tensor::of<float>({kElements, 1}, std::vector<float>(size_t{kElements}, 1.0f))}};
-  const Plan& plan = session.plan_for("chain", inputs);
+  const Plan& plan = session.plan("chain", inputs);
   std::vector<DirectCall> calls(plan.steps.begin(), plan.steps.end());
   Fault fault;
   double in_session = 1e30, direct = 1e30;

@@ -3,7 +3,6 @@
 #include <fstream>
 
 #include "models/zoo.h"
-#include "passes/pipelines.h"
 #include "passes/training/train_step.h"
 #include "schema/core/philox.h"
 
@@ -19,9 +18,7 @@ std::unique_ptr<Model> make_subject() {
 }
 
 void add_training(Model& model, const std::string& options) {
-  const passes::TrainOptions train = passes::parse_train_options(options);
-  model.replace_entry(passes::run_passes(model.entry(train.entry), passes::preparation_pipeline(), {}, {}));
-  passes::add_train_step(model, train);
+  passes::add_training(model, passes::parse_train_options(options));
 }
 
 Tensor random_tokens(const std::vector<int64_t>& sizes, int64_t vocabulary, uint64_t seed) {

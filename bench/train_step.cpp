@@ -106,7 +106,7 @@ void run(const Flags& flags) {
       kBatch, kSeq, kVocabulary, flops * 1e-9);
   const Result one = run_on_one_core(model);
   Session session(model, {.threads = flags.threads});
-  const Plan& plan = session.plan_for("train_step", make_batch());
+  const Plan& plan = session.plan("train_step", make_batch());
   nlohmann::json report = report_of("all cores", run_on_all_cores(session, flags.rounds), flops);
   report["one_core"] = report_of("one thread, in processor time", one, flops);
   const double ratio = double(plan.arena_bytes) / double(plan.lower_bound_bytes);

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "builder/init_watcher.h"
-#include "schema/core/parallel.h"
 #include "schema/core/philox.h"
 
 namespace genesis::init {
@@ -56,23 +55,6 @@ void fill(const Init& init, std::span<float> values, uint64_t seed, uint64_t str
   }
 }
 
-constexpr int64_t kConvertedAtOnce = 1 << 20;  // elements that one thread converts at a time
-
-// Rounds to the parameter's type.
-Tensor convert(const Tensor& values, DType dtype) {
-  std::byte* data;
-  Tensor converted = Tensor::uninitialized({dtype, values.type().shape}, &data);
-  const auto source = values.as<float>();
-  dispatch(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    in_parallel(values.numel(), kConvertedAtOnce, [&](int64_t first, int64_t last) {
-      for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i)
-        reinterpret_cast<T*>(data)[i] = static_cast<T>(source[i]);
-    });
-  });
-  return converted;
-}
-
 }  // namespace
 
 Fans fans_of(const Shape& shape) {
@@ -93,7 +75,7 @@ Tensor make(const Init& init, const TensorType& type, uint64_t seed, const std::
   Tensor values = Tensor::uninitialized({DType::f32, type.shape}, &data);
   fill(resolved, {reinterpret_cast<float*>(data), static_cast<size_t>(values.numel())}, seed,
        stream_of(name));
-  if (type.dtype != DType::f32) values = convert(values, type.dtype);
+  values = values.to(type.dtype);
   Watcher::add(static_cast<uint64_t>(values.bytes()));
   return values;
 }

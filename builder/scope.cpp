@@ -10,6 +10,12 @@ Value Parameter::in(Graph& graph) const {
 
 namespace {
 
+std::vector<Parameter> without_names(const std::vector<NamedParameter>& named) {
+  std::vector<Parameter> parameters;
+  for (const NamedParameter& row : named) parameters.push_back(row.parameter);
+  return parameters;
+}
+
 Graph& graph_of(Value x, const std::string& path) {
   if (!x) fail("layer '{}' was called with an empty value: it was never assigned", path);
   return *x.graph;
@@ -30,6 +36,22 @@ Scope Scope::operator/(const std::string& name) const {
 std::string Scope::full_name(const std::string& name) const {
   return path_.empty() ? name : path_ + "." + name;
 }
+
+std::vector<NamedParameter> Scope::states_below(StateRole role) const {
+  const std::string start = full_name("");
+  std::vector<NamedParameter> found;
+  for (size_t i = 0; i < model_->states().size(); ++i) {
+    const State& state = model_->states()[i];
+    if (state.role == role && state.name.starts_with(start))
+      found.push_back({state.name.substr(start.size()), {model_, static_cast<int32_t>(i)}});
+  }
+  return found;
+}
+
+std::vector<NamedParameter> Scope::named_parameters() const { return states_below(StateRole::kParameter); }
+std::vector<NamedParameter> Scope::named_buffers() const { return states_below(StateRole::kBuffer); }
+std::vector<Parameter> Scope::parameters() const { return without_names(named_parameters()); }
+std::vector<Parameter> Scope::buffers() const { return without_names(named_buffers()); }
 
 Parameter Scope::add(State state, const init::Init& init) const {
   state.name = full_name(state.name);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "builder/init.h"
 #include "schema/graph/model.h"
@@ -18,6 +19,15 @@ struct Parameter {
   explicit operator bool() const { return index >= 0; }
   Value in(Graph& graph) const;  // its value in a graph; throws Error when that is of another model
   const State& state() const { return model->state(index); }
+  const std::string& name() const { return state().name; }  // from the root: "layers.0.q_proj.weight"
+  const TensorType& type() const { return state().type; }
+  void set_trainable(bool trainable) const { model->set_trainable(index, trainable); }
+};
+
+// As torch's named_parameters() gives them: by their names from a scope on.
+struct NamedParameter {
+  std::string name;
+  Parameter parameter;
 };
 
 class Scope {
@@ -33,6 +43,13 @@ class Scope {
   DType dtype() const { return dtype_; }
   const std::string& path() const { return path_; }  // "layers.0.q_proj", empty at the root
 
+  // The parameters (and buffers) made here and below, in the order they were made; at the root all of the model's. A
+  // weight that layers share stands where it was made.
+  std::vector<Parameter> parameters() const;
+  std::vector<Parameter> buffers() const;
+  std::vector<NamedParameter> named_parameters() const;  // Scope(model) / "fc" has "weight" and "bias"
+  std::vector<NamedParameter> named_buffers() const;
+
   // A trainable state "<path>.<name>". Throws Error when it is there already.
   Parameter parameter(const std::string& name, Shape shape, const init::Init& init) const;
   // A state that is saved but not trained (running statistics): zeros, or as `init` says.
@@ -44,6 +61,7 @@ class Scope {
 
  private:
   std::string full_name(const std::string& name) const;
+  std::vector<NamedParameter> states_below(StateRole role) const;
   // Adds a state filled as `init` says; its name is made full here.
   Parameter add(State state, const init::Init& init) const;
 

@@ -16,7 +16,7 @@ int main() {
   const Dim batch = symbol("batch");
   const Value x = g.input("x", DType::f32, {batch, 2}), y = g.input("y", DType::f32, {batch, 1});
   g.output("loss", nn::MSELoss()(net(x), y));
-  passes::add_train_step(*model, passes::parse_train_options("adamw,lr=0.01,clip=1.0"));
+  passes::add_training(*model, {.optimizer = optim::AdamW{.lr = 0.01}, .clip = 1.0});
 
   std::vector<float> points, products;  // learn to multiply
   for (int i = 0; i < 256; ++i) {
@@ -28,7 +28,7 @@ int main() {
   for (int step = 1; step <= 500; ++step) {
     auto out = session.run("train_step", {{"x", Tensor::of<float>({256, 2}, points)},
                                           {"y", Tensor::of<float>({256, 1}, products)}});
-    if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].as<float>()[0]);
+    if (step % 100 == 0) std::printf("step %d: loss %.5f\n", step, out["loss"].item<float>());
   }
   session.save("first_model.genesis");  // what was learnt; `genesis-run info first_model.genesis`
 }

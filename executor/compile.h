@@ -4,7 +4,10 @@
 
 #include <memory>
 
-#include "executor/session.h"
+#include "executor/runtime/runner.h"
+#include "executor/session_options.h"
+#include "schema/graph/model.h"
+#include "schema/graph/plan.h"
 #include "schema/graph/state_storage.h"
 #include "schema/graph/target.h"
 

@@ -8,12 +8,12 @@
 
 #include "executor/compile.h"
 #include "executor/memory_report.h"
-#include "executor/named_states.h"
 #include "executor/one_call.h"
 #include "executor/recently_used.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/nonfinite.h"
 #include "executor/snapshot.h"
+#include "executor/state_dict.h"
 #include "executor/states/state_memory.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
@@ -41,6 +41,12 @@ struct Compiled {
 };
 using CompiledPtr = std::shared_ptr<Compiled>;  // who holds one in use keeps it
 
+// "auto" is decided once, so that all that is said of the device later names one.
+SessionOptions resolved(SessionOptions options) {
+  options.device = resolve_device(options.device);
+  return options;
+}
+
 size_t checked_plans(int64_t most) {
   if (most < 1) fail("SessionOptions::max_plans is {}: at least one plan must be kept", most);
   return static_cast<size_t>(most);
@@ -52,7 +58,7 @@ class Session::Impl {
  public:
   Impl(std::shared_ptr<const Model> model, SessionOptions options)
       : model_(std::move(model)),
-        options_(std::move(options)),
+        options_(resolved(std::move(options))),
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_),
         compiled_(checked_plans(options_.max_plans)) {
@@ -138,6 +144,20 @@ class Session::Impl {
     return index;
   }
 
+  // States of random numbers: i64[2] {seed, step}.
+  std::vector<int32_t> random_states() const {
+    std::vector<int32_t> indices;
+    for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i) {
+      const State& state = model_->state(i);
+      if (state.role != StateRole::kRandom) continue;
+      if (!(state.type == TensorType{DType::i64, {2}}))
+        fail("the state of random numbers '{}' is {}, expected i64[2]: a seed and a step", state.name,
+             state.type.to_string());
+      indices.push_back(i);
+    }
+    return indices;
+  }
+
   void set_state(int32_t index, const Tensor& value) {
     device_->enter([&] {
       generation_ += states_.make_writable(index);
@@ -145,18 +165,17 @@ class Session::Impl {
     });
   }
 
-  NamedTensors state_values() const {
+  NamedTensors state_values(bool (*is_wanted)(const State&)) const {
     NamedTensors values;
     for (size_t i = 0; i < model_->states().size(); ++i)
-      if (is_kept(model_->states()[i]))
+      if (is_wanted(model_->states()[i]))
         values.emplace(model_->states()[i].name, states_.copy(static_cast<int32_t>(i)));
     values.complete("the session has no state");
     return values;
   }
 
-  // What can fail comes first: the check, then the memory.
+  // They fit. What can fail comes first: the memory.
   void set_states(const NamedTensors& values) {
-    check_fit(*model_, values);
     std::vector<int32_t> indices;
     for (const auto& [name, value] : values) indices.push_back(model_->find_state(name));
     device_->enter([&] {
@@ -360,6 +379,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 const Model& Session::model() const { return impl_->model(); }
+const std::string& Session::device() const { return impl_->options().device; }
 
 NamedTensors Session::run(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
@@ -393,9 +413,13 @@ std::string Session::explain_nonfinite(const std::string& entry, const NamedTens
   return "";
 }
 
-Plan Session::plan(const std::string& entry, const Bindings& bindings) {
+Plan Session::plan(const std::string& entry, const Bindings& sizes) {
   const OneCall call = impl_->one_call();
-  return impl_->compile(entry, bindings)->plan;
+  return impl_->compile(entry, sizes)->plan;
+}
+
+Bindings Session::sizes_of(const std::string& entry, const NamedTensors& inputs) const {
+  return bind_inputs(model().entry(entry), inputs);
 }
 
 std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTensors& inputs) {
@@ -415,11 +439,6 @@ void Session::observe(const std::string& entry, const NamedTensors& inputs, cons
   impl_->execute(*impl_->compile(entry, inputs), inputs, {.observer = observer});
 }
 
-Plan Session::plan_for(const std::string& entry, const NamedTensors& inputs) {
-  const OneCall call = impl_->one_call();
-  return impl_->compile(entry, inputs)->plan;
-}
-
 std::vector<std::string> Session::kernels(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
   return impl_->compile(entry, inputs)->runner->kernels();
@@ -437,12 +456,25 @@ void Session::set_state(const std::string& name, const Tensor& value) {
 
 NamedTensors Session::states() const {
   const OneCall call = impl_->one_call();
-  return impl_->state_values();
+  return impl_->state_values(is_kept);
 }
 
 void Session::set_states(const NamedTensors& values) {
   const OneCall call = impl_->one_call();
+  check_fit(model(), values);
   impl_->set_states(values);
+}
+
+NamedTensors state_dict(const Session& session) {
+  const OneCall call = session.impl_->one_call();
+  return session.impl_->state_values(is_in_state_dict);
+}
+
+StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict) {
+  FittingStates fitting = fitting_states(session.model(), tensors, strict);
+  const OneCall call = session.impl_->one_call();
+  session.impl_->set_states(fitting.states);
+  return std::move(fitting.report);
 }
 
 void Session::save(const std::filesystem::path& path) const { save_model(*snapshot(*this), path); }
@@ -451,6 +483,19 @@ void Session::load(const std::filesystem::path& path) {
   const std::unique_ptr<Model> file = load_model(path, {.verify = Verify::kFull});
   with_context([&] { set_states(initial_values(*file)); },
                [&] { return "while loading the states of '" + path.string() + "'"; });
+}
+
+std::optional<uint64_t> Session::seed() const {
+  const OneCall call = impl_->one_call();
+  const std::vector<int32_t> states = impl_->random_states();
+  if (states.empty()) return std::nullopt;
+  return static_cast<uint64_t>(impl_->states().copy(states.front()).as<int64_t>()[0]);
+}
+
+void Session::set_seed(uint64_t seed) {
+  const OneCall call = impl_->one_call();
+  const Tensor start = Tensor::of<int64_t>({2}, {static_cast<int64_t>(seed), 0});
+  for (int32_t state : impl_->random_states()) impl_->set_state(state, start);
 }
 
 void Session::reset_states(StateRole role) {

@@ -13,39 +13,23 @@
 // from a callback, is an Error. Several threads may use one in turn.
 #pragma once
 
+#include <concepts>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "executor/inputs.h"
 #include "executor/runtime/peaks.h"
 #include "executor/runtime/runner.h"
+#include "executor/session_options.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
 
 class StateSnapshot;
-
-struct SessionOptions {
-  std::string device = "cpu";
-  int threads = 0;                        // 0: all cores
-  bool optimise = true;                   // run the pass pipeline
-  std::set<std::string>
-      disabled_passes;  // also steps of planning and running, and kernels (executor/switches.h)
-  // Whether bf16 training keeps weights as halves (passes/precision/weights_as_halves.h); empty: as suits the device.
-  std::optional<bool> split_weights;
-  bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
-  // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
-  // again in the backward pass (passes/memory/remat.h). Empty: what the model's metadata say ("memory_budget"), or
-  // no limit.
-  std::optional<int64_t> memory_budget;
-  // Plans kept, one for each entry point and set of sizes; the one not used for longest goes, and is compiled
-  // again when those sizes come back. Inputs of ever new sizes are fastest padded to a few.
-  int64_t max_plans = 64;
-};
+struct StateDictReport;
 
 struct MemoryStatistics {
   int64_t arena_bytes = 0;   // one arena for all entry points
@@ -64,6 +48,7 @@ class Session {
   Session& operator=(Session&&) noexcept;
 
   const Model& model() const;
+  const std::string& device() const;  // "cpu", "cuda" or "cuda:N": what "auto" has become
 
   // Runs an entry point. The outputs are copies, valid for good; to ask for one that is not there is an Error
   // that lists them.
@@ -80,25 +65,29 @@ class Session {
   // none does. Like any run it changes the states, perhaps not all of them.
   std::string explain_nonfinite(const std::string& entry, const NamedTensors& inputs);
 
-  // Compiles without running. The plan is a copy, valid for good.
-  Plan plan(const std::string& entry, const Bindings& bindings);
-  // Runs with a timing per step of plan(entry, the inputs' sizes).
+  // Compiles without running, for these sizes of the symbols, or for those that the inputs have: the plan that
+  // run(entry, inputs) uses. It is a copy, valid for good. (A template, so that {} means that there are no symbols.)
+  Plan plan(const std::string& entry, const Bindings& sizes = {});
+  template <std::convertible_to<NamedTensors> Inputs = NamedTensors>
+  Plan plan(const std::string& entry, const Inputs& inputs) {
+    return plan(entry, sizes_of(entry, inputs));
+  }
+  // Runs with a timing per step of plan(entry, inputs).
   std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
   // By the device's own clock, back to back: uploads, downloads and the host stay out of it.
   double seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats);
   // Runs and shows every step's data: for comparing two ways of running. The observer may not call this
   // session.
   void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
-  // By step of that plan: the kernel that runs it, as `--disable kernel:NAME` calls it; on a GPU also "megakernel",
-  // of which many steps can be part.
+  // By step of that plan: the kernel that runs it, as `--disable kernel:NAME` calls it; on a GPU also
+  // "megakernel", of which many steps can be part.
   std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs);
-  // The plan that run(entry, inputs) uses, likewise.
-  Plan plan_for(const std::string& entry, const NamedTensors& inputs);
 
   Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
   void set_state(const std::string& name, const Tensor& value);
   // All states by name but caches, as copies of one moment; and all of them at once: one Error lists those
-  // that are missing, unknown or of another type, and then nothing has changed.
+  // that are missing, unexpected or of another type, and then nothing has changed. (Parameters and buffers alone,
+  // from files of other programs: load_state_dict() in executor/state_dict.h.)
   NamedTensors states() const;
   void set_states(const NamedTensors& values);
   // The same with a file. It is a model file with the values that the states have now, so it runs by itself
@@ -107,6 +96,11 @@ class Session {
   // file with the same optimizer; how many steps were done only checkpoints know (executor/training/checkpoint.h).
   void save(const std::filesystem::path& path) const;
   void load(const std::filesystem::path& path);
+  // What the model's random numbers follow from: that of the model's Scope, until another is set, which draws them
+  // from their beginning. A state like others, so files and checkpoints keep it. Empty where the model draws none;
+  // to set it then changes nothing.
+  std::optional<uint64_t> seed() const;
+  void set_seed(uint64_t seed);
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
   // For copies of all states that are made beside runs (executor/states/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();
@@ -115,7 +109,12 @@ class Session {
   DevicePeaks measure_peaks();
 
  private:
+  friend NamedTensors state_dict(const Session& session);
+  friend StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict);
+
   class Impl;
+  Bindings sizes_of(const std::string& entry, const NamedTensors& inputs) const;
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -5,12 +5,18 @@
 namespace genesis::models {
 namespace {
 
-nn::Layer activation(const std::string& name) {
-  if (name == "relu") return nn::ReLU();
-  if (name == "gelu") return nn::GELU();
-  if (name == "silu") return nn::SiLU();
-  if (name == "tanh") return nn::Tanh();
-  fail("mlp: activation is '{}', expected one of: relu, gelu, silu, tanh", name);
+nn::Layer layer_of(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return nn::ReLU();
+    case Activation::kGelu:
+      return nn::GELU();
+    case Activation::kSilu:
+      return nn::SiLU();
+    case Activation::kTanh:
+      break;
+  }
+  return nn::Tanh();
 }
 
 nn::Sequential make_network(const Scope& scope, const MlpConfig& c) {
@@ -18,7 +24,7 @@ nn::Sequential make_network(const Scope& scope, const MlpConfig& c) {
   int64_t number = 0, features = c.in_features;
   for (int64_t i = 0; i < c.num_hidden_layers; ++i, features = c.hidden_features) {
     network.append(nn::Linear(scope / "layers" / number++, features, c.hidden_features));
-    network.append(activation(c.activation));
+    network.append(layer_of(c.activation));
     ++number;
     if (c.dropout > 0) network.append(nn::Dropout(scope / "layers" / number++, c.dropout));
   }

@@ -6,18 +6,20 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "schema/graph/model.h"
 
 namespace genesis::models {
+
+enum class Activation : uint8_t { kRelu, kGelu, kSilu, kTanh };
 
 struct MlpConfig {
   int64_t in_features = 784;
   int64_t hidden_features = 128;
   int64_t num_hidden_layers = 2;
   int64_t num_classes = 10;
-  std::string activation = "relu";  // relu, gelu, silu, tanh
+  Activation activation = Activation::kRelu;
   double dropout = 0;
 
   static void fields(auto& self, auto&& visit) {
@@ -33,3 +35,8 @@ struct MlpConfig {
 std::unique_ptr<Model> make_mlp(const MlpConfig& config, uint64_t seed = 0);
 
 }  // namespace genesis::models
+
+template <>
+struct genesis::EnumNames<genesis::models::Activation> {
+  static constexpr std::string_view names[] = {"relu", "gelu", "silu", "tanh"};
+};

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/gpt2.h"
@@ -31,17 +32,28 @@ void parse(const std::string& key, const std::string& text, bool& value) {
   if (text != "true" && text != "false") wrong_value(key, text, "true or false");
   value = text == "true";
 }
-void parse(const std::string&, const std::string& text, std::string& value) { value = text; }
 void parse(const std::string& key, const std::string& text, DType& value) {
   const auto dtype = parse_dtype(text);
   if (!dtype || !is_float(*dtype)) wrong_value(key, text, "f32, f64, f16 or bf16");
   value = *dtype;
 }
 
+template <class E>
+requires std::is_enum_v<E>
+void parse(const std::string& key, const std::string& text, E& value) {
+  const auto& names = EnumNames<E>::names;
+  const auto found = std::find(std::begin(names), std::end(names), text);
+  if (found == std::end(names))
+    fail("setting {} is '{}', expected one of: {}", key, text, fmt::join(names, ", "));
+  value = static_cast<E>(found - std::begin(names));
+}
+
 template <class T>
 nlohmann::json to_json(const T& value) {
   if constexpr (std::is_same_v<T, DType>)
     return std::string(name_of(value));
+  else if constexpr (std::is_enum_v<T>)
+    return std::string(EnumNames<T>::names[static_cast<size_t>(value)]);
   else
     return value;
 }

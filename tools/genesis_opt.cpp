@@ -153,7 +153,6 @@ DType parse_cast(const Flags& flags) {
   return *dtype;
 }
 
-// Autodiff should see one op where the author wrote its parts: the loss goes through the preparation first.
 void add_training(Model& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
   passes::TrainOptions train = passes::parse_train_options(flags.train);
   if (!flags.cast.empty())
@@ -164,9 +163,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
     fail_usage("--keep-f32 {}: all nodes are f32 without --cast bf16 or f16", flags.keep_f32[0]);
-  const Graph& loss = std::as_const(model).entry(train.entry);
-  model.replace_entry(passes::run_passes(loss, passes::preparation_pipeline(), {}, options));
-  passes::add_train_step(model, train);
+  passes::add_training(model, train, options);
 }
 
 // What serves: the entry points that do not train, and the states they read.
@@ -184,7 +181,8 @@ std::unique_ptr<Model> for_inference(const Model& model) {
 // Whether every node has a kernel, and how much memory a run takes.
 void check(const Flags& flags) {
   const std::shared_ptr<const Model> model = load_model(flags.input);
-  const Target target = target_of(flags.check);
+  const std::string device = resolve_device(flags.check);
+  const Target target = target_of(device);
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(*model, sizes);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
@@ -211,7 +209,7 @@ void check(const Flags& flags) {
                         human_bytes(static_cast<double>(plan.lower_bound_bytes)), row["ratio"].get<double>(),
                         memory_lines(plan.peak));
   }
-  flags.out.print({{"device", flags.check}, {"entries", json}}, [&] { std::cout << printable_lines(text); });
+  flags.out.print({{"device", device}, {"entries", json}}, [&] { std::cout << printable_lines(text); });
 }
 
 void report(const Flags& flags, const Model& model, const std::vector<passes::PassReport>& reports) {
@@ -342,7 +340,7 @@ int main(int argc, char** argv) {
         app.add_flag("--text", flags.text, "print the resulting graphs");
         app.add_option("--dump", flags.dump,
                        "write the graph after every pass that changed it to this folder");
-        app.add_option("--target", flags.target, "device to optimise for: cpu or cuda")
+        app.add_option("--target", flags.target, "device to optimise for: cpu, cuda or auto")
             ->capture_default_str();
         app.add_option("--check", flags.check,
                        "say whether this device runs every node, and what memory it takes");

@@ -53,7 +53,11 @@ class Device {
 // A copy on the host.
 Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data);
 
-// `name` is "cpu", "cuda" or "cuda:N"; `threads` is for the CPU, 0 for all cores. Throws Error that lists the
+// What "auto" stands for: "cuda" where the first GPU can be used, else "cpu". Any other name stays as it is.
+// Throws Error for a name that no device can have.
+std::string resolve_device(const std::string& name);
+
+// `name` is "cpu", "cuda", "cuda:N" or "auto"; `threads` is for the CPU, 0 for all cores. Throws Error that lists the
 // devices there are.
 std::shared_ptr<Device> open_device(const std::string& name, int threads);
 std::shared_ptr<Device> open_cpu_device(int threads);

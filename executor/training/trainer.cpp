@@ -27,7 +27,7 @@ double seconds_since(Clock::time_point start) {
 
 double scalar_or_nan(const NamedTensors& outputs, const std::string& name) {
   const auto at = outputs.find(name);
-  return at == outputs.end() || at->second.numel() != 1 ? std::nan("") : at->second.to_doubles()[0];
+  return at == outputs.end() || at->second.numel() != 1 ? std::nan("") : at->second.item<double>();
 }
 
 // Rows of steps up to `last`: what a run that was killed wrote after its last checkpoint is run again, and

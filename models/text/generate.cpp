@@ -64,10 +64,10 @@ class Generator {
  private:
   // All plans that the text will need, so that what is timed is work on tokens.
   void compile(int64_t prompt_tokens) {
-    if (options_.max_tokens > 1) session_.plan_for("decode", inputs(std::vector<int64_t>(1)));
-    session_.plan_for("prefill", inputs(std::vector<int64_t>(static_cast<size_t>(prompt_tokens))));
+    if (options_.max_tokens > 1) session_.plan("decode", inputs(std::vector<int64_t>(1)));
+    session_.plan("prefill", inputs(std::vector<int64_t>(static_cast<size_t>(prompt_tokens))));
     settings_["logits"] = Tensor::zeros(logits_type(session_));
-    sampler_.plan_for("sample", settings_);
+    sampler_.plan("sample", settings_);
   }
 
   NamedTensors inputs(const std::vector<int64_t>& tokens) const {
@@ -88,7 +88,7 @@ class Generator {
 
   int64_t sample(const Tensor& logits) {
     settings_["logits"] = logits;
-    return sampler_.run("sample", settings_).at("token").as<int64_t>()[0];
+    return sampler_.run("sample", settings_).at("token").item<int64_t>();
   }
 
   bool accept(int64_t token, const std::function<bool(int64_t)>& on_token) {

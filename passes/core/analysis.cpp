@@ -85,7 +85,7 @@ std::optional<double> uniform_value(const Graph& graph, ValueId value) {
   const ValueInfo& info = graph.value(value);
   if (info.kind == ValueKind::kConstant) {
     const Tensor& tensor = graph.model().tensors()[static_cast<size_t>(info.index)].tensor;
-    return tensor.numel() == 1 ? std::optional(tensor.to_doubles()[0]) : std::nullopt;
+    return tensor.numel() == 1 ? std::optional(tensor.item<double>()) : std::nullopt;
   }
   const Node* node = producer(graph, value);
   if (node == nullptr) return std::nullopt;

@@ -6,7 +6,7 @@
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/tensor/create.h"
 
-namespace genesis::passes {
+namespace genesis::optim {
 namespace {
 
 // All in f64, as Python computes it; `t` is the number of steps done.
@@ -16,18 +16,26 @@ Value along_cosine(double start, double end, Value progress) {
   return (cos(progress * std::numbers::pi) + 1.0) * ((start - end) / 2) + end;
 }
 
-Value linear(const Schedule& s, double lr, Value t) {
+Value power(double base, Value exponent) { return pow(scalar_like(exponent, base), exponent); }
+
+Value rate(const FixedLR&, double lr, Value t) { return scalar_like(t, lr); }
+
+Value rate(const LinearLR& s, double lr, Value t) {
   const Value done = minimum(t, double(s.total)) / double(s.total);
   return (done * (s.end_factor - s.start_factor) + s.start_factor) * lr;
 }
 
-Value power(double base, Value exponent) { return pow(scalar_like(exponent, base), exponent); }
+Value rate(const StepLR& s, double lr, Value t) {
+  return power(s.gamma, floor(t / double(s.step_size))) * lr;
+}
 
-Value cosine(const Schedule& s, double lr, Value t) {
+Value rate(const ExponentialLR& s, double lr, Value t) { return power(s.gamma, t) * lr; }
+
+Value rate(const CosineAnnealingLR& s, double lr, Value t) {
   return along_cosine(lr, s.min_lr, minimum(t, double(s.total)) / double(s.total));
 }
 
-Value warmup_cosine(const Schedule& s, double lr, Value t) {
+Value rate(const WarmupCosineLR& s, double lr, Value t) {
   const double rise = std::max<double>(1, double(s.warmup)),
                fall = std::max<double>(1, double(s.total - s.warmup));
   const Value progress = (minimum(t, double(s.total)) - double(s.warmup)) / fall;
@@ -35,7 +43,7 @@ Value warmup_cosine(const Schedule& s, double lr, Value t) {
                along_cosine(lr, s.min_lr, progress));
 }
 
-Value one_cycle(const Schedule& s, double lr, Value t) {
+Value rate(const OneCycleLR& s, double lr, Value t) {
   const double first = lr / s.div_factor, last = first / s.final_div_factor;
   const double top = s.pct_start * double(s.total) - 1, end = double(s.total) - 1;
   const Value clamped = minimum(t, end);
@@ -44,59 +52,42 @@ Value one_cycle(const Schedule& s, double lr, Value t) {
   return where(le(t, scalar_like(t, top)), rising, falling);
 }
 
-Value rate(const Schedule& s, double lr, Value t) {
-  switch (s.kind) {
-    case ScheduleKind::kLinear:
-      return linear(s, lr, t);
-    case ScheduleKind::kStep:
-      return power(s.gamma, floor(t / double(s.step_size))) * lr;
-    case ScheduleKind::kExponential:
-      return power(s.gamma, t) * lr;
-    case ScheduleKind::kCosine:
-      return cosine(s, lr, t);
-    case ScheduleKind::kWarmupCosine:
-      return warmup_cosine(s, lr, t);
-    case ScheduleKind::kOneCycle:
-      return one_cycle(s, lr, t);
-    case ScheduleKind::kConstant:
-      break;
-  }
-  return scalar_like(t, lr);
+template <class S>
+void require(bool condition, const S&, std::string_view what) {
+  if (!condition) fail("the schedule '{}' needs {}", S::kName, what);
 }
 
-void require(bool condition, const Schedule& schedule, std::string_view what) {
-  if (!condition)
-    fail("the schedule '{}' needs {}", EnumNames<ScheduleKind>::names[static_cast<size_t>(schedule.kind)],
-         what);
+template <class S>
+void require_total(const S& s) {
+  require(s.total > 0, s, "total=STEPS, a positive number");
+}
+
+void check(const FixedLR&) {}
+void check(const ExponentialLR&) {}
+void check(const StepLR& s) { require(s.step_size > 0, s, "step_size=STEPS, a positive number"); }
+void check(const LinearLR& s) { require_total(s); }
+void check(const CosineAnnealingLR& s) { require_total(s); }
+void check(const WarmupCosineLR& s) {
+  require_total(s);
+  require(s.warmup >= 0 && s.warmup <= s.total, s, "warmup between 0 and total");
+}
+void check(const OneCycleLR& s) {
+  require(s.total > 1, s, "total=STEPS, at least 2");
+  require(s.pct_start * double(s.total) > 1 && s.pct_start < 1, s, "pct_start between 1 / total and 1");
+  require(s.div_factor > 0 && s.final_div_factor > 0, s, "div_factor and final_div_factor above 0");
 }
 
 }  // namespace
 
-void check_schedule(const Schedule& s) {
-  switch (s.kind) {
-    case ScheduleKind::kConstant:
-    case ScheduleKind::kExponential:
-      return;
-    case ScheduleKind::kStep:
-      return require(s.step_size > 0, s, "step_size=STEPS, a positive number");
-    case ScheduleKind::kLinear:
-    case ScheduleKind::kCosine:
-      return require(s.total > 0, s, "total=STEPS, a positive number");
-    case ScheduleKind::kWarmupCosine:
-      require(s.total > 0, s, "total=STEPS, a positive number");
-      return require(s.warmup >= 0 && s.warmup <= s.total, s, "warmup between 0 and total");
-    case ScheduleKind::kOneCycle:
-      require(s.total > 1, s, "total=STEPS, at least 2");
-      require(s.pct_start * double(s.total) > 1 && s.pct_start < 1, s, "pct_start between 1 / total and 1");
-      return require(s.div_factor > 0 && s.final_div_factor > 0, s,
-                     "div_factor and final_div_factor above 0");
-  }
+void check_schedule(const Schedule& schedule) {
+  std::visit([](const auto& s) { check(s); }, schedule);
 }
 
 Value scheduled_lr(const Schedule& schedule, double lr, Value step) {
   check_schedule(schedule);
-  if (schedule.kind == ScheduleKind::kConstant) return full(*step.graph, {}, lr, DType::f32);
-  return cast(rate(schedule, lr, cast(step, DType::f64)), DType::f32);
+  if (std::holds_alternative<FixedLR>(schedule)) return full(*step.graph, {}, lr, DType::f32);
+  const Value done = cast(step, DType::f64);
+  return cast(std::visit([&](const auto& s) { return rate(s, lr, done); }, schedule), DType::f32);
 }
 
-}  // namespace genesis::passes
+}  // namespace genesis::optim

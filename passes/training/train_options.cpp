@@ -3,8 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 #include <type_traits>
 
 #include "schema/core/parse_number.h"
@@ -12,6 +12,8 @@
 
 namespace genesis::passes {
 namespace {
+
+using Names = std::vector<std::string>;
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -23,6 +25,40 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+// Optimizers and schedules: one struct of several.
+template <class T>
+constexpr bool kIsChoice = false;
+template <class... Alternatives>
+constexpr bool kIsChoice<std::variant<Alternatives...>> = true;
+
+// visit(alternative) for a default one of each.
+template <class Visit, class... Alternatives>
+void for_each_alternative(const std::variant<Alternatives...>&, Visit&& visit) {
+  (visit(Alternatives{}), ...);
+}
+
+template <class T>
+Names keys_of(const T& settings) {
+  Names keys;
+  T::fields(settings, [&](std::string_view name, const auto&) { keys.emplace_back(name); });
+  return keys;
+}
+
+template <class... Alternatives>
+std::string name_of(const std::variant<Alternatives...>& choice) {
+  return std::visit([](const auto& chosen) { return std::string(chosen.kName); }, choice);
+}
+
+// visit(name, field) for every option, those of the chosen optimizer and schedule behind their own.
+template <class Options, class Visit>
+void for_each_option(Options& options, Visit&& visit) {
+  TrainOptions::fields(options, [&](std::string_view name, auto& field) {
+    visit(name, field);
+    if constexpr (kIsChoice<std::remove_cvref_t<decltype(field)>>)
+      std::visit([&](auto& chosen) { chosen.fields(chosen, visit); }, field);
+  });
+}
+
 template <class T>
 T number_of(const std::string& key, const std::string& text) {
   const std::optional<T> number = parse_number<T>(text);
@@ -32,9 +68,22 @@ T number_of(const std::string& key, const std::string& text) {
   return *number;
 }
 
+template <class Choice>
+void choose(const std::string& key, const std::string& text, Choice& field) {
+  Names known;
+  for_each_alternative(field, [&](auto alternative) {
+    known.emplace_back(alternative.kName);
+    if (alternative.kName == text) field = alternative;
+  });
+  if (std::find(known.begin(), known.end(), text) == known.end())
+    fail("training option '{}' is '{}', expected one of: {}", key, text, fmt::join(known, ", "));
+}
+
 template <class T>
 void parse_field(const std::string& key, const std::string& text, T& field) {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (kIsChoice<T>) {
+    choose(key, text, field);
+  } else if constexpr (std::is_enum_v<T>) {
     with_context([&] { detail::enum_from_attr(key, text, field); }, [] { return "in the training options"; });
   } else if constexpr (std::is_same_v<T, bool>) {
     if (text != "true" && text != "false")
@@ -51,7 +100,9 @@ void parse_field(const std::string& key, const std::string& text, T& field) {
 
 template <class T>
 std::string field_text(const T& field) {
-  if constexpr (std::is_enum_v<T>)
+  if constexpr (kIsChoice<T>)
+    return name_of(field);
+  else if constexpr (std::is_enum_v<T>)
     return std::string(EnumNames<T>::names[static_cast<size_t>(field)]);
   else if constexpr (std::is_same_v<T, std::vector<std::string>>)
     return fmt::format("{}", fmt::join(field, ";"));
@@ -59,112 +110,128 @@ std::string field_text(const T& field) {
     return fmt::format("{}", field);
 }
 
-void set_field(TrainOptions& options, const std::string& key, const std::string& text) {
+// "adam, adamw or lion", "schedule=step or exponential": the alternatives of a choice that read `key`; empty: none.
+std::string readers_of(const std::string& key) {
+  const TrainOptions standard;
+  std::string text;
+  TrainOptions::fields(standard, [&](std::string_view name, const auto& field) {
+    if constexpr (kIsChoice<std::remove_cvref_t<decltype(field)>>) {
+      Names readers;
+      for_each_alternative(field, [&](const auto& alternative) {
+        const Names keys = keys_of(alternative);
+        if (std::find(keys.begin(), keys.end(), key) != keys.end()) readers.emplace_back(alternative.kName);
+      });
+      if (readers.empty()) return;
+      const std::string last = readers.back();
+      readers.pop_back();
+      text = fmt::format("{}{}{}{}", name == "optimizer" ? "" : std::string(name) + "=",
+                         fmt::join(readers, ", "), readers.empty() ? "" : " or ", last);
+    }
+  });
+  return text;
+}
+
+// All keys there are, each once.
+Names known_keys() {
+  Names known;
+  const auto add = [&](const std::string& key) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) known.push_back(key);
+  };
+  const TrainOptions standard;
+  TrainOptions::fields(standard, [&](std::string_view name, const auto& field) {
+    add(std::string(name));
+    if constexpr (kIsChoice<std::remove_cvref_t<decltype(field)>>)
+      for_each_alternative(field, [&](const auto& alternative) {
+        for (const std::string& key : keys_of(alternative)) add(key);
+      });
+  });
+  return known;
+}
+
+void set_option(TrainOptions& options, const std::string& key, const std::string& text) {
   bool found = false;
-  std::vector<std::string> known;
-  TrainOptions::fields(options, [&](std::string_view name, auto& field) {
-    known.emplace_back(name);
+  for_each_option(options, [&](std::string_view name, auto& field) {
     if (name != key) return;
     parse_field(key, text, field);
     found = true;
   });
-  if (!found)
-    fail("there is no training option '{}'{}; the options are: {}", key, did_you_mean(key, known),
-         fmt::join(known, ", "));
+  if (found) return;
+  if (const std::string readers = readers_of(key); !readers.empty())
+    fail("training option '{}' would do nothing: it goes with {}", key, readers);
+  fail("there is no training option '{}'{}; the options are: {}", key, did_you_mean(key, known_keys()),
+       fmt::join(known_keys(), ", "));
 }
 
-void check_range(bool good, std::string_view key, double value, std::string_view expected) {
-  if (!good) fail("training option '{}' is {}, expected {}", key, value, expected);
-}
-
-void check_options(const TrainOptions& o) {
-  check_range(o.lr >= 0, "lr", o.lr, "0 or more");
-  check_range(o.weight_decay >= 0, "weight_decay", o.weight_decay, "0 or more");
-  check_range(o.beta1 >= 0 && o.beta1 < 1, "beta1", o.beta1, "at least 0 and less than 1");
-  check_range(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "at least 0 and less than 1");
-  check_range(o.eps >= 0, "eps", o.eps, "0 or more");
-  check_range(o.clip >= 0, "clip", o.clip, "0 or more");
-  check_range(o.clip_value >= 0, "clip_value", o.clip_value, "0 or more");
-  check_range(o.accumulate >= 1, "accumulate", double(o.accumulate), "1 or more");
-  check_range(o.loss_scale > 0 && o.loss_scale <= 0x1p100, "loss_scale", o.loss_scale,
-              "more than 0, at most 2^100");
-  check_range(o.scale_interval >= 1, "scale_interval", double(o.scale_interval), "1 or more");
-  if (o.nesterov && (o.momentum <= 0 || o.dampening != 0))
-    fail("training option 'nesterov' needs a momentum above 0 and no dampening");
-  check_schedule(o.schedule);
-}
-
-// What reads a key, where not every run does; null: it is read.
-const char* unread_without(const std::string& key, const TrainOptions& o) {
-  const auto one_of = [&](std::initializer_list<const char*> keys) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
+// Numbers that stand for the same wherever they come have one range.
+void check_number(std::string_view key, double value) {
+  const auto expect = [&](bool good, std::string_view expected) {
+    if (!good) fail("training option '{}' is {}, expected {}", key, value, expected);
   };
-  using enum ScheduleKind;
-  const bool sgd = o.optimizer == OptimizerKind::kSgd, lion = o.optimizer == OptimizerKind::kLion;
-  const ScheduleKind kind = o.schedule.kind;
-  const bool cosine = kind == kCosine || kind == kWarmupCosine;
-  if (one_of({"momentum", "dampening", "nesterov"}) && !sgd) return "sgd";
-  if (one_of({"beta1", "beta2"}) && sgd) return "adam, adamw or lion";
-  if (key == "eps" && (sgd || lion)) return "adam or adamw";
-  if (key == "total" && !cosine && kind != kLinear && kind != kOneCycle)
-    return "schedule=linear, cosine, warmup_cosine or one_cycle";
-  if (key == "warmup" && kind != kWarmupCosine) return "schedule=warmup_cosine";
-  if (key == "step_size" && kind != kStep) return "schedule=step";
-  if (key == "gamma" && kind != kStep && kind != kExponential) return "schedule=step or exponential";
-  if (one_of({"start_factor", "end_factor"}) && kind != kLinear) return "schedule=linear";
-  if (key == "min_lr" && !cosine) return "schedule=cosine or warmup_cosine";
-  if (one_of({"pct_start", "div_factor", "final_div_factor"}) && kind != kOneCycle)
-    return "schedule=one_cycle";
-  return nullptr;
+  for (const char* name : {"lr", "weight_decay", "eps", "clip", "clip_value"})
+    if (key == name) expect(value >= 0, "0 or more");
+  if (key == "beta1" || key == "beta2") expect(value >= 0 && value < 1, "at least 0 and less than 1");
+  if (key == "accumulate" || key == "scale_interval") expect(value >= 1, "1 or more");
+  if (key == "loss_scale") expect(value > 0 && value <= 0x1p100, "more than 0, at most 2^100");
+}
+
+// ",key=value" of every field that is not as in `standard`.
+template <class T>
+std::string changes(const T& settings, const T& standard) {
+  Names standard_texts;
+  T::fields(standard,
+            [&](std::string_view, const auto& field) { standard_texts.push_back(field_text(field)); });
+  std::string text;
+  size_t i = 0;
+  T::fields(settings, [&](std::string_view name, const auto& field) {
+    const std::string value = field_text(field);
+    const bool changed = value != standard_texts[i++];
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if (name == "optimizer")
+      text += value;  // alone and always: it says what the others mean
+    else if (changed)
+      text += fmt::format(",{}={}", name, value);
+    if constexpr (kIsChoice<Field>)
+      std::visit(
+          [&](const auto& chosen) { text += changes(chosen, std::remove_cvref_t<decltype(chosen)>{}); },
+          field);
+  });
+  return text;
 }
 
 }  // namespace
 
-TrainOptions default_options(OptimizerKind optimizer) {
-  TrainOptions options;
-  options.optimizer = optimizer;
-  if (optimizer != OptimizerKind::kAdamw) options.weight_decay = 0;
-  if (optimizer == OptimizerKind::kLion) {
-    options.lr = 1e-4;
-    options.beta2 = 0.99;
-  }
-  return options;
+void check_train_options(const TrainOptions& options) {
+  for_each_option(options, [](std::string_view name, const auto& field) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(field)>>)
+      check_number(name, static_cast<double>(field));
+  });
+  const auto* sgd = std::get_if<optim::SGD>(&options.optimizer);
+  if (sgd && sgd->nesterov && (sgd->momentum <= 0 || sgd->dampening != 0))
+    fail("training option 'nesterov' needs a momentum above 0 and no dampening");
+  optim::check_schedule(options.schedule);
 }
 
 TrainOptions parse_train_options(const std::string& text) {
   std::vector<std::string> items = split(text, ',');
-  OptimizerKind optimizer = OptimizerKind::kAdamw;
   if (!items.empty() && items[0].find('=') == std::string::npos) items[0] = "optimizer=" + items[0];
-  for (const std::string& item : items)  // first, since it decides the defaults of the others
-    if (item.starts_with("optimizer=")) parse_field("optimizer", item.substr(10), optimizer);
-  TrainOptions options = default_options(optimizer);
-  std::set<std::string> given;
+  std::map<std::string, std::string> given;
+  Names order;
   for (const std::string& item : items) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos) fail("training option '{}' has no value: expected {}=VALUE", item, item);
     const std::string key = item.substr(0, equals);
-    set_field(options, key, item.substr(equals + 1));
-    if (!given.insert(key).second) fail("training option '{}' is given twice", key);
+    if (!given.emplace(key, item.substr(equals + 1)).second) fail("training option '{}' is given twice", key);
+    order.push_back(key);
   }
-  check_options(options);
-  for (const std::string& key : given)
-    if (const char* reader = unread_without(key, options))
-      fail("training option '{}' would do nothing: it goes with {}", key, reader);
+  // Choices first, since they decide which others there are.
+  std::stable_partition(order.begin(), order.end(),
+                        [](const std::string& key) { return key == "optimizer" || key == "schedule"; });
+  TrainOptions options;
+  for (const std::string& key : order) set_option(options, key, given.at(key));
+  check_train_options(options);
   return options;
 }
 
-std::string to_string(const TrainOptions& options) {
-  const TrainOptions standard = default_options(options.optimizer);
-  std::vector<std::string> standard_texts;
-  TrainOptions::fields(standard,
-                       [&](std::string_view, const auto& f) { standard_texts.push_back(field_text(f)); });
-  std::string text = field_text(options.optimizer);
-  size_t i = 0;
-  TrainOptions::fields(options, [&](std::string_view name, const auto& field) {
-    const std::string value = field_text(field);
-    if (value != standard_texts[i++]) text += "," + std::string(name) + "=" + value;
-  });
-  return text;
-}
+std::string to_string(const TrainOptions& options) { return changes(options, TrainOptions{}); }
 
 }  // namespace genesis::passes

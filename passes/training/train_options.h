@@ -1,28 +1,31 @@
-// How to train: the options of add_train_step, and their text form for command lines and files:
-// "adamw,lr=3e-4,weight_decay=0.1,clip=1.0,schedule=warmup_cosine,warmup=100,total=1000,accumulate=4".
+// How to train: the options of add_training, and their text form for command lines and files:
+// "adamw,lr=3e-4,weight_decay=0.1,clip=1.0,schedule=warmup_cosine,warmup=100,total=1000,accumulate=4" is
+//
+//   {.optimizer = optim::AdamW{.lr = 3e-4, .weight_decay = 0.1},
+//    .schedule = optim::WarmupCosineLR{.total = 1000, .warmup = 100},
+//    .clip = 1.0,
+//    .accumulate = 4}
+//
+// The text has no names and no defaults of its own: every struct names its fields once, and the parser, the printer, the
+// checks and what errors list follow from that.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "passes/training/optimizers.h"
 #include "passes/training/schedules.h"
 
 namespace genesis::passes {
 
-enum class OptimizerKind : uint8_t { kSgd, kAdam, kAdamw, kLion };
 enum class TrainPrecision : uint8_t { kF32, kBf16, kF16 };
 
 struct TrainOptions {
-  OptimizerKind optimizer = OptimizerKind::kAdamw;
-  double lr = 1e-3;
-  double weight_decay = 0.01;  // PyTorch's defaults: 0.01 with adamw, else 0
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double momentum = 0, dampening = 0;  // sgd
-  bool nesterov = false;               // sgd
-  double clip = 0;                     // limit of the gradients' global norm; 0: none
-  double clip_value = 0;               // limit of each gradient element, applied first; 0: none
-  int64_t accumulate = 1;              // micro-batches per step
-  Schedule schedule;
+  optim::Optimizer optimizer = optim::AdamW{};
+  optim::Schedule schedule = optim::FixedLR{};
+  double clip = 0;         // limit of the gradients' global norm; 0: none
+  double clip_value = 0;   // limit of each gradient element, applied first; 0: none
+  int64_t accumulate = 1;  // micro-batches per step
   // Names of parameters, with * for any text and ? for any character.
   std::vector<std::string> train = {"*"}, freeze;  // trained: what `train` names and `freeze` does not
   std::vector<std::string> no_decay;  // without weight decay; "1d" means all with at most one axis
@@ -37,31 +40,12 @@ struct TrainOptions {
   std::string entry = "loss", output = "loss";  // the number to minimise
   std::string name = "train_step";              // of the entry point to make
 
-  // Names every field once: the parser, the printer and the list of known keys follow.
   static void fields(auto& self, auto&& visit) {
     visit("optimizer", self.optimizer);
-    visit("lr", self.lr);
-    visit("weight_decay", self.weight_decay);
-    visit("beta1", self.beta1);
-    visit("beta2", self.beta2);
-    visit("eps", self.eps);
-    visit("momentum", self.momentum);
-    visit("dampening", self.dampening);
-    visit("nesterov", self.nesterov);
+    visit("schedule", self.schedule);
     visit("clip", self.clip);
     visit("clip_value", self.clip_value);
     visit("accumulate", self.accumulate);
-    visit("schedule", self.schedule.kind);
-    visit("total", self.schedule.total);
-    visit("warmup", self.schedule.warmup);
-    visit("step_size", self.schedule.step_size);
-    visit("gamma", self.schedule.gamma);
-    visit("start_factor", self.schedule.start_factor);
-    visit("end_factor", self.schedule.end_factor);
-    visit("min_lr", self.schedule.min_lr);
-    visit("pct_start", self.schedule.pct_start);
-    visit("div_factor", self.schedule.div_factor);
-    visit("final_div_factor", self.schedule.final_div_factor);
     visit("train", self.train);
     visit("freeze", self.freeze);
     visit("no_decay", self.no_decay);
@@ -76,21 +60,18 @@ struct TrainOptions {
   }
 };
 
-TrainOptions default_options(OptimizerKind optimizer);
+// Throws Error that names the option which no training can have, and what it must be: the same for both forms.
+void check_train_options(const TrainOptions& options);
 
 // Pairs key=value separated by ','; the first word alone may name the optimizer. Lists are separated by ';'
 // (freeze=embed*;*.bias). Throws Error that names the key and lists the known ones, and for a key that this
 // optimizer or this schedule does not read.
 TrainOptions parse_train_options(const std::string& text);
-// What differs from the optimizer's defaults; parse_train_options reads it back.
+// What differs from the defaults; parse_train_options reads it back.
 std::string to_string(const TrainOptions& options);
 
 }  // namespace genesis::passes
 
-template <>
-struct genesis::EnumNames<genesis::passes::OptimizerKind> {
-  static constexpr std::string_view names[] = {"sgd", "adam", "adamw", "lion"};
-};
 template <>
 struct genesis::EnumNames<genesis::passes::TrainPrecision> {
   static constexpr std::string_view names[] = {"f32", "bf16", "f16"};

@@ -178,7 +178,7 @@ class TrainStep {
     const Value norm = prepare_gradients(factor);
     const Value done = graph_.state(add_state("optimizer.step", {DType::i64, {}}, StateRole::kStep));
     const Value step = loss_scale_ ? done + cast(loss_scale_->finite(), DType::i64) : done + 1;
-    const Value lr = scheduled_lr(options_.schedule, options_.lr, done);
+    const Value lr = optim::scheduled_lr(options_.schedule, base_lr(), done);
     for (const Parameter& p : parameters_)
       with_context([&] { update(p, lr, step, factor); },
                    [&] { return "in the update of parameter '" + model_.state(p.state).name + "'"; });
@@ -232,41 +232,37 @@ class TrainStep {
       if (is_float(value.dtype())) value = where(loss_scale_->finite(), value, graph_.state(state));
   }
 
+  double base_lr() const {
+    return std::visit([](const auto& optimizer) { return optimizer.lr; }, options_.optimizer);
+  }
+
   double decay_of(const Parameter& p) const {
     const State& state = model_.state(p.state);
     const bool one_axis = state.type.shape.rank() <= 1 && matches_any(options_.no_decay, "1d");
-    return one_axis || matches_any(options_.no_decay, state.name) ? 0 : options_.weight_decay;
+    if (one_axis || matches_any(options_.no_decay, state.name)) return 0;
+    return std::visit([](const auto& optimizer) { return optimizer.weight_decay; }, options_.optimizer);
   }
 
   void update(const Parameter& p, Value lr, Value step, Value scale) {
     const NameScope scope(graph_, model_.state(p.state).name);
-    switch (options_.optimizer) {
-      case OptimizerKind::kSgd:
-        return update_sgd(p, lr, step, scale);
-      case OptimizerKind::kAdam:
-      case OptimizerKind::kAdamw:
-        return update_adam(p, lr, step, scale);
-      case OptimizerKind::kLion:
-        return update_lion(p, lr, scale);
-    }
+    std::visit([&](const auto& optimizer) { update_by(optimizer, p, lr, step, scale); }, options_.optimizer);
   }
 
-  void update_sgd(const Parameter& p, Value lr, Value step, Value scale) {
-    const SgdOptions sgd{options_.momentum, options_.dampening, decay_of(p), options_.nesterov,
-                         bool(loss_scale_)};
-    const Value buffer = options_.momentum != 0 ? moment(p, "momentum") : Value();
+  void update_by(const optim::SGD& o, const Parameter& p, Value lr, Value step, Value scale) {
+    const SgdOptions sgd{o.momentum, o.dampening, decay_of(p), o.nesterov, bool(loss_scale_)};
+    const Value buffer = o.momentum != 0 ? moment(p, "momentum") : Value();
     const ParameterAndMomentum next = sgd_update(p.value, p.gradient, buffer, lr, step, sgd, scale);
     set(p.value, next.parameter);
     if (buffer) set(buffer, next.momentum);
   }
 
-  void update_adam(const Parameter& p, Value lr, Value step, Value scale) {
-    const AdamOptions adam{options_.beta1,
-                           options_.beta2,
-                           options_.eps,
-                           decay_of(p),
-                           options_.optimizer == OptimizerKind::kAdamw,
-                           bool(loss_scale_)};
+  void update_by(const optim::Adam& o, const Parameter& p, Value lr, Value step, Value scale) {
+    update_adam({o.beta1, o.beta2, o.eps, decay_of(p), false, bool(loss_scale_)}, p, lr, step, scale);
+  }
+  void update_by(const optim::AdamW& o, const Parameter& p, Value lr, Value step, Value scale) {
+    update_adam({o.beta1, o.beta2, o.eps, decay_of(p), true, bool(loss_scale_)}, p, lr, step, scale);
+  }
+  void update_adam(const AdamOptions& adam, const Parameter& p, Value lr, Value step, Value scale) {
     const Value m = moment(p, "m"), v = moment(p, "v");
     const AdamResult next = adam_update(p.value, p.gradient, m, v, lr, step, adam, scale);
     set(p.value, next.parameter);
@@ -274,8 +270,8 @@ class TrainStep {
     set(v, next.v);
   }
 
-  void update_lion(const Parameter& p, Value lr, Value scale) {
-    const LionOptions lion{options_.beta1, options_.beta2, decay_of(p), bool(loss_scale_)};
+  void update_by(const optim::Lion& o, const Parameter& p, Value lr, Value, Value scale) {
+    const LionOptions lion{o.beta1, o.beta2, decay_of(p), bool(loss_scale_)};
     const Value m = moment(p, "m");
     const ParameterAndMomentum next = lion_update(p.value, p.gradient, m, lr, lion, scale);
     set(p.value, next.parameter);
@@ -307,18 +303,31 @@ class TrainStep {
   Value loss_;
 };
 
-}  // namespace
-
-void add_train_step(Model& model, const TrainOptions& options) {
+// What can be seen to go wrong before anything is added.
+void check_can_train(const Model& model, const TrainOptions& options) {
+  check_train_options(options);
   if (model.find_entry(options.name))
     fail("the model already has an entry point '{}': remove it, or give another name", options.name);
   if (model.find_state("optimizer.step") >= 0)
     fail("the model already holds the states of an optimizer ('optimizer.step')");
+}
+
+}  // namespace
+
+void add_train_step(Model& model, const TrainOptions& options) {
+  check_can_train(model, options);
   Graph graph =
       with_context([&] { return TrainStep(model, options).build(); },
                    [&] { return "while making '" + options.name + "' of '" + options.entry + "'"; });
   model.replace_entry(std::move(graph));
   model.metadata["training"] = to_string(options);
+}
+
+void add_training(Model& model, const TrainOptions& options, const PipelineOptions& pipeline) {
+  check_can_train(model, options);
+  const Graph& loss = std::as_const(model).entry(options.entry);
+  model.replace_entry(run_passes(loss, preparation_pipeline(), {}, pipeline));
+  add_train_step(model, options);
 }
 
 }  // namespace genesis::passes

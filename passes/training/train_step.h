@@ -10,15 +10,22 @@
 // depend on are left alone.
 #pragma once
 
+#include "passes/core/pass.h"
 #include "passes/training/train_options.h"
 #include "schema/graph/model.h"
 
 namespace genesis::passes {
 
-// With accumulate = N the inputs that have the first input's leading size hold N micro-batches one after the
+// What an author calls, as genesis-opt --train does: the passes after which autodiff sees one op where the author
+// wrote its parts (preparation_pipeline) over options.entry, then add_train_step.
+//
+//   passes::add_training(model, {.optimizer = optim::AdamW{.lr = 1e-2}, .clip = 1.0});
+void add_training(Model& model, const TrainOptions& options = {}, const PipelineOptions& pipeline = {});
+
+// The entry point by itself, of options.entry as it stands. With accumulate = N the inputs that have the first input's leading size hold N micro-batches one after the
 // other
 // ([N*batch, ...]); losses and gradients are averaged over them, and states (running statistics, RNG) pass
-// from one to the next. Throws Error naming the entry point, output or parameter that does not fit.
+// from one to the next. Throws Error naming the option, entry point, output or parameter that does not fit.
 void add_train_step(Model& model, const TrainOptions& options = {});
 
 }  // namespace genesis::passes

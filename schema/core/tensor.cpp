@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "schema/core/human_bytes.h"
+#include "schema/core/parallel.h"
 
 namespace genesis {
 namespace {
@@ -48,6 +49,65 @@ Tensor Tensor::copy_of(const TensorType& type, const void* source) {
 void Tensor::check_dtype(DType expected) const {
   if (data_ == nullptr) fail("the tensor holds no data");
   if (type_.dtype != expected) fail("the tensor is {}, not {}", name_of(type_.dtype), name_of(expected));
+}
+
+Tensor::Number Tensor::only_element() const {
+  if (data_ == nullptr) fail("item() of a tensor that holds no data");
+  if (numel() != 1)
+    fail(
+        "item() needs a tensor with exactly one element, this one is {} and has {}: read all of them with "
+        "as<T>()",
+        type_.to_string(), numel());
+  return dispatch(type_.dtype, [&](auto tag) -> Number {
+    using T = typename decltype(tag)::type;
+    const T element = as<T>()[0];
+    if constexpr (std::is_same_v<T, bool>)
+      return element;
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<int64_t>(element);
+    else
+      return static_cast<double>(element);
+  });
+}
+
+void Tensor::refuse_item(const Number& element, char kind, size_t bytes) const {
+  const std::string wanted = kind == 'b' ? "bool" : kind + std::to_string(8 * bytes);
+  if (const int64_t* integer = std::get_if<int64_t>(&element); integer && kind != 'b')
+    fail("item() of a tensor that is {}: {} does not fit in {}, ask for a wider type", type_.to_string(),
+         *integer, wanted);
+  fail("item() of a tensor that is {} cannot give {}: ask for item<{}>()", type_.to_string(), wanted,
+       std::holds_alternative<double>(element) ? "double" : "int64_t");
+}
+
+namespace {
+
+constexpr int64_t kConvertedAtOnce = 1 << 20;  // elements that one thread converts at a time
+
+template <class From, class To>
+void convert(std::span<const From> from, To* to) {
+  in_parallel(static_cast<int64_t>(from.size()), kConvertedAtOnce, [&](int64_t first, int64_t last) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i)
+      to[i] = static_cast<To>(from[i]);
+  });
+}
+
+}  // namespace
+
+Tensor Tensor::to(DType dtype) const {
+  if (dtype == type_.dtype) return *this;
+  if (!is_float(dtype))
+    fail("a tensor that is {} does not become {}: only real dtypes take other numbers, rounded",
+         type_.to_string(), name_of(dtype));
+  std::byte* data;
+  Tensor result = uninitialized({dtype, type_.shape}, &data);
+  dispatch(type_.dtype, [&](auto from) {
+    dispatch(dtype, [&](auto to) {
+      using To = typename decltype(to)::type;
+      if constexpr (!std::is_integral_v<To>)
+        convert(as<typename decltype(from)::type>(), reinterpret_cast<To*>(data));
+    });
+  });
+  return result;
 }
 
 std::vector<double> Tensor::to_doubles() const {

@@ -6,6 +6,9 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "schema/core/error.h"
@@ -50,18 +53,53 @@ class Tensor {
     check_dtype(dtype_of<T>());
     return {reinterpret_cast<const T*>(data_), static_cast<size_t>(numel())};
   }
+  // The only element, as a T. A bool converts to any T, an integer to every number that holds it, a real one to real
+  // ones, rounded: item<double>() always goes. Throws Error that says shape and dtype when there is not exactly one
+  // element, or when T cannot hold it.
+  template <class T>
+  T item() const;
   // The elements converted to double, whatever the dtype.
   std::vector<double> to_doubles() const;
+
+  // The same numbers in another real dtype, rounded; or, in its own dtype, the tensor itself. Throws Error for other
+  // dtypes, which would lose what they cannot say.
+  Tensor to(DType dtype) const;
 
   // A tensor whose bytes the caller fills in through mutable_data before sharing it.
   static Tensor uninitialized(const TensorType& type, std::byte** mutable_data);
 
  private:
+  // An element without its width.
+  using Number = std::variant<bool, int64_t, double>;
+
   void check_dtype(DType expected) const;
+  Number only_element() const;
+  // That a type of this many bytes cannot hold it: 'b' is bool, 'i' signed, 'u' unsigned, 'f' real.
+  [[noreturn]] void refuse_item(const Number& element, char kind, size_t bytes) const;
 
   TensorType type_;
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
 };
+
+template <class T>
+T Tensor::item() const {
+  constexpr bool kIsReal = std::is_floating_point_v<T> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+  constexpr bool kIsBool = std::is_same_v<T, bool>;
+  static_assert(kIsReal || std::is_integral_v<T>, "an element is a number or a bool");
+  const Number element = only_element();
+  if (const bool* truth = std::get_if<bool>(&element)) return static_cast<T>(*truth);
+  if constexpr (!kIsBool) {
+    if (const int64_t* integer = std::get_if<int64_t>(&element)) {
+      if constexpr (kIsReal)
+        return static_cast<T>(static_cast<double>(*integer));
+      else if (std::in_range<T>(*integer))
+        return static_cast<T>(*integer);
+    } else if constexpr (kIsReal) {
+      return static_cast<T>(std::get<double>(element));
+    }
+  }
+  refuse_item(element, kIsBool ? 'b' : kIsReal ? 'f' : std::is_signed_v<T> ? 'i' : 'u', sizeof(T));
+}
 
 }  // namespace genesis

@@ -9,6 +9,7 @@ namespace genesis {
 namespace {
 
 using namespace testing;
+using Names = std::vector<std::string>;
 
 TEST(Scopes, NamesAreThoseOfAStateDict) {
   Model model;
@@ -48,6 +49,35 @@ TEST(Scopes, KindsOfStates) {
   EXPECT_EQ(rng.state().name, "rng");
   EXPECT_EQ(rng.state().initial.to_doubles(), (Doubles{7, 0}));
   EXPECT_EQ(Scope(model).rng().index, rng.index);
+}
+
+Names names_of(const std::vector<Parameter>& parameters) {
+  Names names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name());
+  return names;
+}
+
+TEST(Scopes, ParametersCanBeWalked) {
+  Model model;
+  const Scope root(model), layers = root / "layers";
+  const nn::Linear one(layers / 1, 3, 2), ten(layers / 10, 2, 2, {.bias = false});
+  const nn::BatchNorm1d norm(root / "norm", 2);
+  const nn::Linear tied(root / "tied", 2, 2, {.bias = false, .weight = ten.weight});
+  EXPECT_EQ(names_of(root.parameters()),
+            (Names{"layers.1.weight", "layers.1.bias", "layers.10.weight", "norm.weight", "norm.bias"}));
+  EXPECT_EQ(names_of((layers / 1).parameters()), (Names{"layers.1.weight", "layers.1.bias"}))
+      << "and not layer 10";
+  EXPECT_EQ(names_of(root.buffers()), (Names{"norm.running_mean", "norm.running_var"}));
+  EXPECT_TRUE((root / "nothing").parameters().empty());
+  Names relative;
+  for (const auto& [name, parameter] : layers.named_parameters())
+    relative.push_back(name + " " + parameter.type().to_string());
+  EXPECT_EQ(relative, (Names{"1.weight f32[2,3]", "1.bias f32[2]", "10.weight f32[2,2]"}));
+  GraphBuilder g(model, "forward");
+  EXPECT_EQ(root.parameters()[0].in(g.graph()).shape().to_string(), "[2,3]");
+  for (const Parameter& parameter : (layers / 1).parameters()) parameter.set_trainable(false);
+  EXPECT_FALSE(one.weight.state().trainable);
+  EXPECT_TRUE(ten.weight.state().trainable);
 }
 
 TEST(Scopes, MistakesAreNamed) {
@@ -114,7 +144,7 @@ TEST(Sharing, TheGradientOfATiedEmbeddingIsTheSumOverItsUses) {
   Session session(std::make_shared<Model>(model));
   const auto loss_at = [&](const Doubles& weight) {
     session.set_state("embed.weight", tensor({5, 3}, weight));
-    return session.run("run0", {{"x0", ids}, {"x1", targets}}).at("loss").to_doubles()[0];
+    return session.run("run0", {{"x0", ids}, {"x1", targets}}).at("loss").item<double>();
   };
   for (size_t i = 0; i < start.size(); ++i) {
     Doubles up = start, down = start;

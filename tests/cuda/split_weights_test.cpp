@@ -85,7 +85,7 @@ bool is_between_two_bf16(double weight) {
 
 int steps_of(Session& session, const std::string& entry, std::string_view op) {
   int count = 0;
-  for (const Step& step : session.plan_for(entry, batch(0)).steps) count += step.op->name() == op;
+  for (const Step& step : session.plan(entry, batch(0)).steps) count += step.op->name() == op;
   return count;
 }
 
@@ -119,7 +119,7 @@ TEST_P(SplitWeights, TrainAsWithCastsByOtherOptions) {
       EXPECT_EQ(run(halves, "train_step", step), run(casts, "train_step", step)) << options;
     for (const char* name : kWeights) EXPECT_EQ(state(halves, name), state(casts, name)) << options;
     EXPECT_GT(steps_of(halves, "train_step", "adam_update_halves"), 0) << options;
-    EXPECT_TRUE(halves.plan_for("train_step", batch(0)).state_copies.empty()) << "updated in place";
+    EXPECT_TRUE(halves.plan("train_step", batch(0)).state_copies.empty()) << "updated in place";
   }
 }
 
@@ -146,7 +146,7 @@ TEST_P(SplitWeights, LeaveAStartedRunItsResult) {
   look.add_output("up", look.state(model->find_state("up")));
   Session halves = session(model);
   halves.start("look");
-  halves.plan_for("train_step", batch(0));
+  halves.plan("train_step", batch(0));
   EXPECT_EQ(halves.result().at("up").to_doubles(),
             model->state(model->find_state("up")).initial.to_doubles());
   run(halves, "train_step", 0);

@@ -42,7 +42,7 @@ TEST(FirstModel, TheFileHoldsWhatWasLearnt) {
   EXPECT_GT(printed, 0);
   EXPECT_LT(printed, 0.001);
   Session saved(std::shared_ptr<const Model>(load_model(folder / "first_model.genesis")));
-  const double loss = saved.run("loss", products()).at("loss").to_doubles()[0];
+  const double loss = saved.run("loss", products()).at("loss").item<double>();
   // Its last update came after the loss that was printed.
   EXPECT_NEAR(loss, printed, 0.5 * printed);
 }

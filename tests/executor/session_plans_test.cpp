@@ -5,6 +5,7 @@
 
 #include "executor/recently_used.h"
 #include "executor/session.h"
+#include "executor/session_options.h"
 #include "passes/training/train_step.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"
@@ -87,10 +88,24 @@ TEST(SessionPlans, APlanIsTheCallersForGood) {
     Session one = session({.max_plans = 1});
     plan = one.plan("scale", {{"batch", 5}});
     for (int64_t count = 1; count < 5; ++count) one.run("scale", rows(count));
-    EXPECT_EQ(one.plan_for("scale", rows(5)).steps.size(), plan.steps.size());
+    EXPECT_EQ(one.plan("scale", rows(5)).steps.size(), plan.steps.size());
   }
   EXPECT_EQ(plan.bindings.at("batch"), 5);
   EXPECT_EQ(plan.outputs[0].type.to_string(), "f32[5]");
+}
+
+// One name for both: sizes by symbol, or the inputs that have them.
+TEST(SessionPlans, SizesAndInputsThatHaveThemGiveTheSamePlan) {
+  Session one = session({});
+  const Plan by_sizes = one.plan("scale", {{"batch", 5}}), by_inputs = one.plan("scale", rows(5));
+  EXPECT_EQ(by_inputs.bindings, by_sizes.bindings);
+  EXPECT_EQ(by_inputs.steps.size(), by_sizes.steps.size());
+  EXPECT_EQ(one.memory().plans, 1);
+  Session fixed(std::shared_ptr<const Model>(
+      parse_text("entry negate(x: f32[2]) {\n  %y = neg(x)\n  return y = %y\n}\n")));
+  EXPECT_EQ(fixed.plan("negate").entry, fixed.plan("negate", {}).entry);
+  expect_error([&] { one.plan("scale"); }, {"'scale'", "batch"});
+  expect_error([&] { one.plan("scale", NamedTensors{}); }, {"'scale'", "missing"});
 }
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

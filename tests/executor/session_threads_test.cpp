@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "executor/session.h"
+#include "executor/state_dict.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
@@ -51,7 +52,7 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
            [](Session& s) {
              s.plan("wide", {{"n", 3}});
            }},
-          {"plan_for", [=](Session& s) { s.plan_for("wide", x); }},
+          {"plan of inputs", [=](Session& s) { s.plan("wide", x); }},
           {"profile", [=](Session& s) { s.profile("wide", x); }},
           {"seconds_per_run", [=](Session& s) { s.seconds_per_run("wide", x, 1); }},
           {"observe", [=](Session& s) { s.observe("wide", x, {}); }},
@@ -62,8 +63,12 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
            [=](Session& s) {
              s.set_states({{"count", one}, {"one", one}});
            }},
+          {"state_dict", [](Session& s) { state_dict(s); }},
+          {"load_state_dict", [=](Session& s) { load_state_dict(s, {}, false); }},
           {"save", [&](Session& s) { s.save(folder / "m.genesis"); }},
           {"load", [&](Session& s) { s.load(folder / "saved.genesis"); }},
+          {"seed", [](Session& s) { s.seed(); }},
+          {"set_seed", [](Session& s) { s.set_seed(1); }},
           {"reset_states", [](Session& s) { s.reset_states(StateRole::kBuffer); }},
           {"memory", [](Session& s) { s.memory(); }},
           {"measure_peaks", [](Session& s) { s.measure_peaks(); }}};

@@ -24,7 +24,7 @@ entry step(x: f32[2]) {
 
 TEST(SettledInputs, AreWhatNoEarlierStepWrites) {
   Session session(parse_text(kModel), {.optimise = false});
-  const Plan& plan = session.plan_for("step", {{"x", Tensor::of<float>({2}, {1, 2})}});
+  const Plan& plan = session.plan("step", {{"x", Tensor::of<float>({2}, {1, 2})}});
   ASSERT_EQ(plan.steps.size(), 4u);
   // The update happens in place, so the second step reads the state that the first one writes.
   ASSERT_EQ(plan.steps[1].inputs[0], plan.steps[0].inputs[0]);

@@ -11,22 +11,53 @@ TEST(TrainOptions, ReadsThePairsOfACommandLine) {
   const TrainOptions o = parse_train_options(
       "adamw,lr=3e-4,weight_decay=0.1,clip=1.0,schedule=warmup_cosine,warmup=100,total=1000,accumulate=4,"
       "no_decay=1d;*embed*");
-  EXPECT_EQ(o.optimizer, OptimizerKind::kAdamw);
-  EXPECT_EQ(o.lr, 3e-4);
-  EXPECT_EQ(o.weight_decay, 0.1);
+  const auto& adamw = std::get<optim::AdamW>(o.optimizer);
+  EXPECT_EQ(adamw.lr, 3e-4);
+  EXPECT_EQ(adamw.weight_decay, 0.1);
   EXPECT_EQ(o.clip, 1.0);
-  EXPECT_EQ(o.schedule.kind, ScheduleKind::kWarmupCosine);
-  EXPECT_EQ(o.schedule.warmup, 100);
-  EXPECT_EQ(o.schedule.total, 1000);
+  const auto& schedule = std::get<optim::WarmupCosineLR>(o.schedule);
+  EXPECT_EQ(schedule.warmup, 100);
+  EXPECT_EQ(schedule.total, 1000);
   EXPECT_EQ(o.accumulate, 4);
   EXPECT_EQ(o.no_decay, (std::vector<std::string>{"1d", "*embed*"}));
 }
 
 TEST(TrainOptions, DefaultsFollowTheOptimizer) {
-  EXPECT_EQ(parse_train_options("").weight_decay, 0.01);
-  EXPECT_EQ(parse_train_options("adam").weight_decay, 0);
-  EXPECT_EQ(parse_train_options("lr=1,optimizer=lion").beta2, 0.99);
-  EXPECT_EQ(parse_train_options("sgd,momentum=0.9,nesterov=true").nesterov, true);
+  EXPECT_EQ(std::get<optim::AdamW>(parse_train_options("").optimizer).weight_decay, 0.01);
+  EXPECT_EQ(std::get<optim::Adam>(parse_train_options("adam").optimizer).weight_decay, 0);
+  EXPECT_EQ(std::get<optim::Lion>(parse_train_options("lr=1,optimizer=lion").optimizer).beta2, 0.99);
+  EXPECT_TRUE(std::get<optim::SGD>(parse_train_options("sgd,momentum=0.9,nesterov=true").optimizer).nesterov);
+}
+
+// A struct and a text say the same: neither has a name, a default or a check of its own.
+TEST(TrainOptions, StructsAndTextsAreOne) {
+  const std::pair<TrainOptions, const char*> both[] = {
+      {{}, "adamw"},
+      {{.optimizer = optim::AdamW{.lr = 1e-2}, .clip = 1.0}, "adamw,lr=0.01,clip=1"},
+      {{.optimizer = optim::SGD{.lr = 0.1, .momentum = 0.9, .nesterov = true}},
+       "sgd,lr=0.1,momentum=0.9,nesterov=true"},
+      {{.optimizer = optim::Lion{}, .schedule = optim::StepLR{.step_size = 30}},
+       "lion,schedule=step,step_size=30"},
+      {{.optimizer = optim::Adam{.beta2 = 0.95},
+        .schedule = optim::WarmupCosineLR{.total = 9, .warmup = 3, .min_lr = 1e-5},
+        .freeze = {"embed*", "*.bias"}},
+       "adam,beta2=0.95,schedule=warmup_cosine,total=9,warmup=3,min_lr=1e-05,freeze=embed*;*.bias"}};
+  for (const auto& [options, text] : both) {
+    EXPECT_EQ(to_string(options), text);
+    EXPECT_EQ(to_string(parse_train_options(text)), text);
+  }
+}
+
+// Whatever a choice reads is a key, and every key of the text finds its field.
+TEST(TrainOptions, EveryOptimizerAndScheduleIsReadFromItsName) {
+  for (const char* name : {"sgd", "adam", "adamw", "lion"})
+    EXPECT_EQ(to_string(parse_train_options(std::string(name) + ",lr=0.25,weight_decay=0.5")),
+              std::string(name) + ",lr=0.25,weight_decay=0.5");
+  for (const char* schedule : {"schedule=linear,total=7,start_factor=0.5,end_factor=0.25",
+                               "schedule=exponential,gamma=0.5", "schedule=cosine,total=7,min_lr=0.5",
+                               "schedule=one_cycle,total=50,pct_start=0.2,div_factor=2,final_div_factor=3"})
+    EXPECT_EQ(to_string(parse_train_options(std::string("adamw,") + schedule)),
+              std::string("adamw,") + schedule);
 }
 
 TEST(TrainOptions, PrintsWhatItParses) {
@@ -65,6 +96,23 @@ TEST(TrainOptions, ErrorsNameTheKey) {
   expect_error("adamw,warmup=10", "'warmup' would do nothing: it goes with schedule=warmup_cosine");
   expect_error("adamw,schedule=cosine,total=9,gamma=0.5", "it goes with schedule=step or exponential");
   expect_error("adamw,lr=1,lr=2", "training option 'lr' is given twice");
+}
+
+TEST(TrainOptions, StructsAreCheckedAsTextsAre) {
+  const auto refused = [](const TrainOptions& options, const char* part) {
+    try {
+      check_train_options(options);
+      ADD_FAILURE() << "no error: " << part;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    }
+  };
+  check_train_options({});
+  refused({.optimizer = optim::AdamW{.lr = -1}}, "training option 'lr' is -1, expected 0 or more");
+  refused({.optimizer = optim::Lion{.beta1 = 1}}, "training option 'beta1' is 1");
+  refused({.optimizer = optim::SGD{.nesterov = true}}, "needs a momentum");
+  refused({.schedule = optim::CosineAnnealingLR{}}, "the schedule 'cosine' needs total=STEPS");
+  refused({.accumulate = 0}, "training option 'accumulate' is 0");
 }
 
 TEST(TrainOptions, MatchesNames) {

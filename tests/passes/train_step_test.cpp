@@ -1,6 +1,7 @@
 #include "passes/training/train_step.h"
 
 #include "passes/core/bind.h"
+#include "passes/pipelines.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -41,6 +42,19 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
     at = end + 1;
   }
   return lines;
+}
+
+// What an author calls gives what genesis-opt --train gives: the loss goes through the preparation first.
+TEST(TrainStep, AddTrainingPreparesTheLoss) {
+  const auto by_hand = parse_text(kText), model = parse_text(kText);
+  const TrainOptions options{.optimizer = optim::SGD{.lr = 0.5}, .clip = 1};
+  by_hand->replace_entry(run_passes(by_hand->entry("loss"), preparation_pipeline(), {}, {}));
+  add_train_step(*by_hand, options);
+  add_training(*model, options);
+  EXPECT_EQ(to_text(model->entry("train_step")), to_text(by_hand->entry("train_step")));
+  EXPECT_EQ(to_text(model->entry("loss")), to_text(by_hand->entry("loss")));
+  EXPECT_THROW(add_training(*model, options), Error) << "there is a train_step";
+  EXPECT_THROW(add_train_step(*parse_text(kText), {.optimizer = optim::SGD{.lr = -1}}), Error);
 }
 
 TEST(TrainStep, UpdatesParametersOptimizerStatesAndWhatTheLossUpdates) {

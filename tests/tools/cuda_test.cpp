@@ -137,6 +137,17 @@ TEST_F(CudaTools, ProfileAndBenchKnowTheLimitsOfTheGpu) {
 
 using AnyTools = ToolTest;
 
+// Wherever the tools run: cuda where a GPU can be used, else cpu.
+TEST_F(AnyTools, TheDeviceMayBeLeftToThem) {
+  const Words sized = {"--device", "auto", "--size", "batch=2"};
+  expect_ok(run_tool("genesis-run", Words{"bench", tiny("mlp.genesis"), "--runs", "1"} + sized));
+  expect_ok(run_tool("genesis-run", {"compare", tiny("mlp.genesis"), "--a", "auto", "--b", "threads=1",
+                                     "--size", "batch=2"}));
+  const auto check = expect_json(
+      run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "auto", "--size", "batch=2", "--json"}));
+  EXPECT_TRUE(check["device"] == "cpu" || check["device"] == "cuda") << check["device"];
+}
+
 // A plan for a GPU needs none.
 TEST_F(AnyTools, InfoTellsWhatRunsWouldTakeOfADevice) {
   for (const std::string device : {"cpu", "cuda"}) {
@@ -152,6 +163,10 @@ TEST_F(AnyTools, InfoTellsWhatRunsWouldTakeOfADevice) {
     EXPECT_GT(step["state_bytes"], memory["entries"]["forward"]["state_bytes"]) << "moments, too";
     EXPECT_EQ(step["input_bytes"], 2 * 4 * 16 * 8);
   }
+  const auto chosen =
+      expect_json(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--device", "auto", "--size",
+                                           "batch=2", "--json"}))["memory"]["device"];
+  EXPECT_TRUE(chosen == "cpu" || chosen == "cuda") << chosen;
   expect_error(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--device", "tpu"}),
                {"no device 'tpu'"});
   const Process sizeless = run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--device", "cpu"});

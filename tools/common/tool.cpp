@@ -91,7 +91,9 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
 }
 
 void RunFlags::add_to(CLI::App& app) {
-  app.add_option("--device", device, "where to run: cpu, cuda or cuda:N")->capture_default_str();
+  app.add_option("--device", device,
+                 "where to run: cpu, cuda, cuda:N, or auto (cuda where a GPU can be used, else cpu)")
+      ->capture_default_str();
   add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
   app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
   app.add_option("--disable", disable,
@@ -132,7 +134,7 @@ namespace {
 void check_passes_run(const SessionOptions& options) {
   if (options.optimise) return;
   if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimise");
-  const Switches switches = parse_switches(options.disabled_passes, target_of(options.device));
+  const Switches switches = parse_switches(options.disabled_passes, target_of(resolve_device(options.device)));
   for (const std::string& pass : switches.passes)
     fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
 }

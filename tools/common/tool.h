@@ -8,6 +8,7 @@
 #include <string>
 
 #include "executor/session.h"
+#include "executor/session_options.h"
 #include "schema/graph/memory_text.h"
 
 namespace genesis::tools {
@@ -29,8 +30,8 @@ struct BudgetFlags {
 
 // Flags that every command which runs something takes.
 struct RunFlags {
-  std::string device = "cpu";
-  int threads = 0;
+  std::string device = SessionOptions{}.device;
+  int threads = SessionOptions{}.threads;
   bool no_optimise = false;
   std::vector<std::string> disable;  // names of passes
   bool find_nonfinite = false;

@@ -133,7 +133,7 @@ void bench(const Flags& flags, const CLI::App& app) {
   const auto tokens = inputs.find("tokens");
   const double rate =
       tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
-  const Plan& plan = session.plan_for(flags.entry, inputs);
+  const Plan& plan = session.plan(flags.entry, inputs);
   const Limits limits = limits_of(plan, measured_peaks(session, [&](const DevicePeaks& peaks) {
                                     return limits_of(plan, peaks).least_ms <= device_ms;
                                   }));

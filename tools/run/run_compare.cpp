@@ -8,6 +8,7 @@
 #include <span>
 #include <sstream>
 
+#include "executor/runtime/device.h"
 #include "executor/switches.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/reader.h"
@@ -35,14 +36,15 @@ SessionOptions parse_options(const std::string& text) {
   std::set<std::string> given;
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
-    if (item == "cpu" || item.starts_with("cuda")) item.insert(0, "device=");
+    if (item == "cpu" || item == "auto" || item.starts_with("cuda")) item.insert(0, "device=");
     const size_t equals = item.find('=');
     const std::string key = item.substr(0, equals),
                       value = equals == std::string::npos ? "" : item.substr(equals + 1);
     const bool on = value == "on";
     if (key != "device" && key != "threads" && key != "disable" && value != "on" && value != "off")
-      fail_usage("option '{}'{}: expected cpu, cuda, threads=, disable=PASS+PASS, optimise=on|off", item,
-                 did_you_mean(key, {"device", "threads", "disable", "optimise", "cpu", "cuda"}));
+      fail_usage("option '{}'{}: expected cpu, cuda, auto, threads=, disable=PASS+PASS, optimise=on|off",
+                 item,
+                 did_you_mean(key, {"device", "threads", "disable", "optimise", "cpu", "cuda", "auto"}));
     if (key == "device")
       options.device = value;
     else if (key == "threads")
@@ -57,6 +59,8 @@ SessionOptions parse_options(const std::string& text) {
     if (!given.insert(key).second) fail_usage("option '{}' is given twice in '{}'", key, text);
   }
   check_options(options);
+  options.device =
+      resolve_device(options.device);  // whether two runs are on one device is asked of the names
   return options;
 }
 
@@ -213,7 +217,7 @@ void add_compare(CLI::App& app) {
   command
       ->add_option(
           "--a", flags->a,
-          "options of the first run: cpu, cuda or cuda:N, threads=, optimise=on|off, disable=PASS+PASS")
+          "options of the first run: cpu, cuda, cuda:N or auto, threads=, optimise=on|off, disable=PASS+PASS")
       ->capture_default_str();
   command->add_option("--b", flags->b, "options of the second run");
   add_number(*command, "--tolerance", flags->tolerance, "largest |a - b| / max(1, |a|) that counts as equal",

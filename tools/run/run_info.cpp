@@ -146,8 +146,8 @@ Needs needs_of(const Plan& plan, const Model& work) {
 }
 
 // Of the entry points whose sizes are all known.
-std::vector<Needs> all_needs(const Flags& flags, const Model& model) {
-  const Target target = target_of(flags.device);
+std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::string& device) {
+  const Target target = target_of(device);
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(model, sizes);
   std::vector<Needs> needs;
@@ -234,15 +234,16 @@ void info(const Flags& flags, const CLI::App& app) {
   const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
   nlohmann::ordered_json json = model_json(flags, *model);
   if (flags.device.empty()) return flags.out.print(json, [&] { print_text(flags, *model); });
-  const std::vector<Needs> needs = all_needs(flags, *model);
-  const std::optional<int64_t> free = free_bytes(flags.device);
+  const std::string device = resolve_device(flags.device);
+  const std::vector<Needs> needs = all_needs(flags, *model, device);
+  const std::optional<int64_t> free = free_bytes(device);
   json["memory"] = needs_json(needs, free);
-  json["memory"]["device"] = flags.device;
+  json["memory"]["device"] = device;
   if (flags.kernels) json["kernels"] = kernels_json(needs);
   flags.out.print(json, [&] {
     print_text(flags, *model);
-    print_needs(flags.device, needs, free);
-    if (flags.kernels) print_kernels(flags.device, needs);
+    print_needs(device, needs, free);
+    if (flags.kernels) print_kernels(device, needs);
   });
 }
 
@@ -256,7 +257,7 @@ void add_info(CLI::App& app) {
   command->add_flag("--verify", flags->verify, "check the hash of every weight, which reads the whole file");
   command->add_option(
       "--device", flags->device,
-      "cpu, cuda or cuda:N (which need not be there): how much of its memory runs would take");
+      "cpu, cuda, cuda:N (which need not be there) or auto: how much of its memory runs would take");
   command->add_option("--size", flags->sizes, "SYMBOL=SIZE, for --device; may be given again")->take_all();
   command->add_flag("--kernels", flags->kernels,
                     "with --device: the kernel that runs each step, and why better ones decline it");

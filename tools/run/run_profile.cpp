@@ -154,7 +154,7 @@ void profile(const Flags& flags, const CLI::App& app) {
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   Session session(model, flags.run.session_options());
-  const Plan& plan = session.plan_for(flags.entry, inputs);
+  const Plan& plan = session.plan(flags.entry, inputs);
   if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);
   const Measured measured{best_timings(session, flags, inputs), session.kernels(flags.entry, inputs)};
   if (!flags.trace.empty()) write_trace(flags.trace, plan, measured.timings);

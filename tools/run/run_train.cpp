@@ -22,7 +22,8 @@ namespace {
 struct Flags {
   std::string file, output, checkpoint, metrics;
   std::vector<std::string> data;
-  int64_t steps = 100, checkpoint_every = 0, keep = 2, max_skipped = TrainerOptions{}.max_skipped_steps;
+  int64_t steps = 100, checkpoint_every = TrainerOptions{}.checkpoint_every,
+          keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
   double minutes = 0;
   bool resume = false, quiet = false;
   data::SourceOptions source;

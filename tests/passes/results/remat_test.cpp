@@ -73,7 +73,7 @@ Outcome run(const Case& c, std::optional<int64_t> budget) {
   for (int step = 0; step < 3; ++step)
     for (const auto& [name, tensor] : session.run("train_step", c.inputs)) outcome.values.push_back(tensor.to_doubles());
   for (const State& state : session.model().states()) outcome.values.push_back(session.state(state.name).to_doubles());
-  const Plan& plan = session.plan_for("train_step", c.inputs);
+  const Plan& plan = session.plan("train_step", c.inputs);
   outcome.arena = plan.arena_bytes;
   outcome.steps = plan.steps.size();
   return outcome;

@@ -7,7 +7,7 @@
 
 #include "tests/op_harness.h"
 
-namespace genesis::passes {
+namespace genesis::optim {
 namespace {
 
 std::vector<double> rates(const Schedule& schedule, double lr, int64_t steps) {
@@ -25,25 +25,24 @@ std::vector<double> rates(const Schedule& schedule, double lr, int64_t steps) {
 void expect_rates(const Schedule& schedule, double lr, const std::vector<double>& expected) {
   const std::vector<double> got = rates(schedule, lr, static_cast<int64_t>(expected.size()));
   for (size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NEAR(got[i], expected[i], 1e-7 * lr) << "step " << i << " of schedule " << int(schedule.kind);
+    EXPECT_NEAR(got[i], expected[i], 1e-7 * lr) << "step " << i << " of schedule " << schedule.index();
 }
 
-TEST(Schedules, Constant) { expect_rates({}, 0.5, {0.5, 0.5, 0.5}); }
+TEST(Schedules, Constant) { expect_rates(FixedLR{}, 0.5, {0.5, 0.5, 0.5}); }
 
 TEST(Schedules, StepLR) {
-  expect_rates({.kind = ScheduleKind::kStep, .step_size = 3, .gamma = 0.1}, 1.0,
-               {1, 1, 1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.001});
+  expect_rates(StepLR{.step_size = 3, .gamma = 0.1}, 1.0, {1, 1, 1, 0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.001});
 }
 
 TEST(Schedules, ExponentialLR) {
   std::vector<double> expected = {2.0};
   for (int i = 1; i < 20; ++i) expected.push_back(expected.back() * 0.9);
-  expect_rates({.kind = ScheduleKind::kExponential, .gamma = 0.9}, 2.0, expected);
+  expect_rates(ExponentialLR{.gamma = 0.9}, 2.0, expected);
 }
 
 // LinearLR(start_factor=0.5, total_iters=4) in PyTorch's documentation, lr = 0.05.
 TEST(Schedules, LinearLR) {
-  expect_rates({.kind = ScheduleKind::kLinear, .total = 4, .start_factor = 0.5, .end_factor = 1.0}, 0.05,
+  expect_rates(LinearLR{.total = 4, .start_factor = 0.5, .end_factor = 1.0}, 0.05,
                {0.025, 0.03125, 0.0375, 0.04375, 0.05, 0.05, 0.05});
 }
 
@@ -59,7 +58,7 @@ TEST(Schedules, CosineAnnealingLR) {
   }
   expected.push_back(min);  // past the end the rate stays
   expected.push_back(min);
-  expect_rates({.kind = ScheduleKind::kCosine, .total = total, .min_lr = min}, lr, expected);
+  expect_rates(CosineAnnealingLR{.total = total, .min_lr = min}, lr, expected);
 }
 
 // get_cosine_schedule_with_warmup of transformers.
@@ -71,8 +70,8 @@ TEST(Schedules, WarmupCosine) {
     expected.push_back(t < warmup ? double(t) / warmup
                                   : std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * progress))));
   }
-  expect_rates({.kind = ScheduleKind::kWarmupCosine, .total = total, .warmup = warmup}, 1.0, expected);
-  expect_rates({.kind = ScheduleKind::kWarmupCosine, .total = 2, .warmup = 2}, 1.0, {0, 0.5, 1, 1});
+  expect_rates(WarmupCosineLR{.total = total, .warmup = warmup}, 1.0, expected);
+  expect_rates(WarmupCosineLR{.total = 2, .warmup = 2}, 1.0, {0, 0.5, 1, 1});
 }
 
 // OneCycleLR: two phases, anneal_strategy "cos".
@@ -88,8 +87,8 @@ TEST(Schedules, OneCycleLR) {
     expected.push_back(t <= top ? anneal(first, max, t / top) : anneal(max, last, (t - top) / (end - top)));
   EXPECT_NEAR(expected[5], max, 1e-12);
   expected.push_back(last);
-  expect_rates({.kind = ScheduleKind::kOneCycle, .total = total}, max, expected);
+  expect_rates(OneCycleLR{.total = total}, max, expected);
 }
 
 }  // namespace
-}  // namespace genesis::passes
+}  // namespace genesis::optim

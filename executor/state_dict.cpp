@@ -1,0 +1,103 @@
+#include "executor/state_dict.h"
+
+#include <fmt/ranges.h>
+
+namespace genesis {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// What a tensor must be to be taken as a state, beside its shape.
+enum class Fit : uint8_t { kSameType, kConvertible };
+
+std::string part(const char* title, const Lines& states) {
+  return states.empty() ? "" : fmt::format("\n  {} {}: {}", states.size(), title, fmt::join(states, ", "));
+}
+
+// "\n  1 missing: fc.weight (f32[4,3])\n  1 unexpected: ..."
+std::string text_of(const Model& model, const StateDictReport& report) {
+  Lines missing, misfits;
+  for (const std::string& name : report.missing)
+    missing.push_back(fmt::format("{} ({})", name, model.state(model.find_state(name)).type.to_string()));
+  for (const auto& [name, problem] : report.misfits) misfits.push_back(name + " " + problem);
+  return part("missing", missing) + part("that the model does not have", report.unexpected) +
+         part("of another type", misfits);
+}
+
+// Empty when the tensor can be taken.
+std::string problem_of(const State& state, const Tensor& tensor, Fit fit) {
+  if (tensor.empty_handle()) return "holds no data";
+  const TensorType &got = tensor.type(), &expected = state.type;
+  const bool converts = fit == Fit::kConvertible && is_float(got.dtype) && is_float(expected.dtype);
+  if (got.shape == expected.shape && (converts || got.dtype == expected.dtype)) return "";
+  return fmt::format("is {}, expected {}", got.to_string(), expected.to_string());
+}
+
+StateDictReport compare(const Model& model, const NamedTensors& tensors, bool (*is_needed)(const State&),
+                        Fit fit) {
+  StateDictReport report;
+  for (const State& state : model.states()) {
+    const auto given = is_kept(state) ? tensors.find(state.name) : tensors.end();
+    if (given == tensors.end()) {
+      if (is_needed(state)) report.missing.push_back(state.name);
+    } else if (std::string problem = problem_of(state, given->second, fit); !problem.empty()) {
+      report.misfits.push_back({state.name, std::move(problem)});
+    }
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const int32_t index = model.find_state(name);
+    if (index < 0 || !is_kept(model.state(index))) report.unexpected.push_back(name);
+  }
+  return report;
+}
+
+}  // namespace
+
+NamedTensors initial_values(const Model& model) {
+  NamedTensors values;
+  for (const State& state : model.states())
+    if (is_kept(state))
+      values.emplace(state.name, state.initial.empty_handle() ? Tensor::zeros(state.type) : state.initial);
+  return values;
+}
+
+NamedTensors state_dict(const Model& model) {
+  NamedTensors values = initial_values(model);
+  for (const State& state : model.states())
+    if (!is_in_state_dict(state)) values.erase(state.name);
+  values.complete("the model has no parameter or buffer");
+  return values;
+}
+
+void check_fit(const Model& model, const NamedTensors& values) {
+  const StateDictReport report = compare(model, values, is_kept, Fit::kSameType);
+  if (!report.fits())
+    fail("the states given are not those of the session's model, and nothing was changed:{}",
+         text_of(model, report));
+}
+
+FittingStates fitting_states(const Model& model, const NamedTensors& tensors, bool strict) {
+  FittingStates fitting;
+  fitting.report = compare(model, tensors, is_in_state_dict, Fit::kConvertible);
+  if (strict && !fitting.report.fits())
+    fail(
+        "the tensors given are not the model's parameters and buffers, and nothing was changed:{}\n"
+        "  to load those that fit, give strict = false",
+        text_of(model, fitting.report));
+  for (const auto& [name, tensor] : tensors) {
+    const int32_t index = model.find_state(name);
+    if (index < 0 || !is_kept(model.state(index))) continue;
+    const State& state = model.state(index);
+    if (problem_of(state, tensor, Fit::kConvertible).empty())
+      fitting.states.emplace(name, tensor.to(state.type.dtype));
+  }
+  return fitting;
+}
+
+StateDictReport load_state_dict(Model& model, const NamedTensors& tensors, bool strict) {
+  FittingStates fitting = fitting_states(model, tensors, strict);
+  for (const auto& [name, tensor] : fitting.states) model.set_initial(model.find_state(name), tensor);
+  return std::move(fitting.report);
+}
+
+}  // namespace genesis
