@@ -15,6 +15,7 @@
 #include <set>
 
 #include "executor/environment.h"
+#include "executor/runtime/device.h"
 #include "passes/core/bind.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
@@ -143,7 +144,8 @@ void check_passes_run(const SessionOptions& options) {
 
 void check_options(const SessionOptions& options) {
   check_passes_run(options);
-  if (options.threads > 0 && options.device.starts_with("cuda"))
+  const DeviceKind* kind = find_device_kind(options.device);
+  if (options.threads > 0 && kind && !kind->takes_threads)
     fail_usage("--threads {} does nothing with --device {}: it is for the CPU", options.threads,
                options.device);
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <sstream>
 
+#include "executor/runtime/device.h"
 #include "passes/memory/make_plan.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/reader.h"
@@ -35,7 +36,7 @@ SessionOptions parse_options(const std::string& text) {
   std::set<std::string> given;
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
-    if (item == "cpu" || item.starts_with("cuda")) item.insert(0, "device=");
+    if (find_device_kind(item)) item.insert(0, "device=");
     const size_t equals = item.find('=');
     const std::string key = item.substr(0, equals),
                       value = equals == std::string::npos ? "" : item.substr(equals + 1);
