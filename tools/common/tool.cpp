@@ -143,7 +143,8 @@ void check_passes_run(const SessionOptions& options) {
 
 void check_options(const SessionOptions& options) {
   check_passes_run(options);
-  if (options.threads > 0 && options.device.starts_with("cuda"))
+  const DeviceKind* kind = find_device_kind(options.device);
+  if (options.threads > 0 && kind && !kind->takes_threads)
     fail_usage("--threads {} does nothing with --device {}: it is for the CPU", options.threads,
                options.device);
 }

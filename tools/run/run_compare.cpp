@@ -36,7 +36,7 @@ SessionOptions parse_options(const std::string& text) {
   std::set<std::string> given;
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
-    if (item == "cpu" || item == "auto" || item.starts_with("cuda")) item.insert(0, "device=");
+    if (item == "auto" || find_device_kind(item)) item.insert(0, "device=");
     const size_t equals = item.find('=');
     const std::string key = item.substr(0, equals),
                       value = equals == std::string::npos ? "" : item.substr(equals + 1);
