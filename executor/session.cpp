@@ -12,6 +12,7 @@
 #include "executor/recently_used.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/nonfinite.h"
+#include "executor/runtime/step_call.h"
 #include "executor/snapshot.h"
 #include "executor/state_dict.h"
 #include "executor/states/state_memory.h"
@@ -33,6 +34,7 @@ double seconds(Clock::time_point start, Clock::time_point end) {
 struct Compiled {
   std::unique_ptr<Model> work;  // owns the constants that folding made
   Plan plan;
+  RunnerOptions runner_options;
   std::unique_ptr<Runner> runner;
   PlanMemory memory;
   std::vector<DeviceMemory> constants;  // of a device that does not read the host's memory
@@ -240,6 +242,14 @@ class Session::Impl {
     return text;
   }
 
+  std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs) {
+    const CompiledPtr compiled = compile(entry, inputs);
+    std::vector<std::string> kernels =
+        kernels_of(compiled->plan, device_->target(), compiled->runner_options.disabled_kernels);
+    compiled->runner->rename_kernels(kernels);
+    return kernels;
+  }
+
   CompiledPtr make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_shared<Compiled>();
     const Clock::time_point start = Clock::now();
@@ -248,9 +258,10 @@ class Session::Impl {
     if (!made.storage.empty() && !with_parts_) keep_states_as(made.storage);
     compiled->work = std::move(made.work);
     compiled->plan = std::move(made.plan);
+    compiled->runner_options = made.runner;
     check_fits(*compiled);
     const Clock::time_point planned = Clock::now();
-    device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, made.runner); });
+    device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
     spdlog::debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
                   compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
     return compiled;
@@ -441,7 +452,7 @@ void Session::observe(const std::string& entry, const NamedTensors& inputs, cons
 
 std::vector<std::string> Session::kernels(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
-  return impl_->compile(entry, inputs)->runner->kernels();
+  return impl_->kernels(entry, inputs);
 }
 
 Tensor Session::state(const std::string& name) const {

@@ -54,14 +54,10 @@ class CudaRunner final : public Runner {
     }
   }
 
-  // Steps that a megakernel runs are named after it.
-  std::vector<std::string> kernels() const override {
-    std::vector<std::string> kernels =
-        kernels_of(plan_, cuda::cuda_target(device_), options_.disabled_kernels);
+  void rename_kernels(std::vector<std::string>& kernels) const override {
     for (const CudaMegakernel& megakernel : megakernels_)
       std::fill(kernels.begin() + static_cast<ptrdiff_t>(megakernel.first()),
                 kernels.begin() + static_cast<ptrdiff_t>(megakernel.end()), "megakernel");
-    return kernels;
   }
 
   void bind(const PlanMemory& memory) override {

@@ -58,8 +58,6 @@ bool makes_infinities(const Step& step, bool inputs_were_finite);
 class Runner {
  public:
   virtual ~Runner() = default;
-  // By step of the plan: the kernel that runs it, as messages name it.
-  virtual std::vector<std::string> kernels() const = 0;
   // Points the plan's buffers at memory. Must be called before the first run(), and when any address changed;
   // bind_inputs() is enough when only the inputs' did.
   virtual void bind(const PlanMemory& memory) = 0;
@@ -78,6 +76,8 @@ class Runner {
     static_cast<void>(index);
     return nullptr;
   }
+  // `kernels`: by step, what would run it alone. A runner that does several steps at once says so there.
+  virtual void rename_kernels(std::vector<std::string>& kernels) const { static_cast<void>(kernels); }
   // By the device's own clock, over `repeats` runs that follow each other without the host between them.
   virtual double seconds_per_run(int repeats) = 0;
 };

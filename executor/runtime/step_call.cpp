@@ -38,9 +38,10 @@ std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels, con
 
 std::vector<std::string> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled) {
   std::vector<std::string> kernels;
-  for (const Step& step : plan.steps)
-    kernels.push_back(
-        target.choose({*step.op, step.attributes, step.input_types, step.output_types, &disabled}).name);
+  for (const Step& step : plan.steps) {
+    const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types, &disabled};
+    kernels.push_back(target.choose ? target.choose(query).name : std::string(step.op->name()));
+  }
   return kernels;
 }
 

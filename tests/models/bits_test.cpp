@@ -130,7 +130,9 @@ TEST(Bits, OfTheZooAreWhatTheyWere) {
     const auto& [model, training] = kCases[i];
     const std::string digest = *training ? training_digest(model, training) : decoding_digest(model);
     got += "\"" + digest + "\",\n";
-    if (expected != known().end()) EXPECT_EQ(digest, expected->second[i]) << model << " '" << training << "'";
+    if (expected != known().end()) {
+      EXPECT_EQ(digest, expected->second[i]) << model << " '" << training << "'";
+    }
   }
   hwy::SetSupportedTargetsForTest(0);
   if (expected == known().end()) GTEST_SKIP() << "no digests for " << key << "; here they are:\n" << got;

@@ -109,6 +109,7 @@ struct KernelUse {
 };
 
 std::vector<KernelUse> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled) {
+  if (!target.choose) fail("{} does not tell which kernels it would take", target.device);
   std::vector<KernelUse> uses;
   for (const Step& step : plan.steps) {
     KernelChoice choice =
