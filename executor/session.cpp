@@ -194,6 +194,14 @@ class Session::Impl {
   DevicePeaks measure_peaks() { return device_->measure_peaks(); }
   const SessionOptions& options() const { return options_; }
 
+  std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs) {
+    const CompiledPtr compiled = compile(entry, inputs);
+    std::vector<std::string> kernels =
+        kernels_of(compiled->plan, device_->target(), compiled->runner_options.disabled_kernels);
+    compiled->runner->rename_kernels(kernels);
+    return kernels;
+  }
+
  private:
   // A run whose result nobody has asked for yet.
   struct Started {
@@ -240,14 +248,6 @@ class Session::Impl {
       if (compiled.memory.states[static_cast<size_t>(states_.home(i))])
         look("state", model_->state(i).name, states_.copy(i));
     return text;
-  }
-
-  std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs) {
-    const CompiledPtr compiled = compile(entry, inputs);
-    std::vector<std::string> kernels =
-        kernels_of(compiled->plan, device_->target(), compiled->runner_options.disabled_kernels);
-    compiled->runner->rename_kernels(kernels);
-    return kernels;
   }
 
   CompiledPtr make(const std::string& entry, const Bindings& bindings) {

@@ -7,13 +7,13 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/parallel/task_edges.h"
 #include "backends/cpu/peaks.h"
 #include "executor/runtime/aligned_memory.h"
 #include "executor/cpu/cpu_runner.h"
 #include "executor/runtime/host_memory.h"
 #include "executor/runtime/device.h"
 #include "schema/core/error.h"
+#include "schema/core/task_edges.h"
 
 namespace genesis {
 namespace {
@@ -80,7 +80,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<Downloads> make_downloads() override { return make_host_downloads(*this); }
 
   void enter(const std::function<void()>& body) override {
-    cpu::TaskEdges edges;
+    TaskEdges edges;
     tasks_.execute(edges.around(body));
   }
   std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) override {

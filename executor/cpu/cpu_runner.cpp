@@ -11,10 +11,10 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/parallel/task_edges.h"
 #include "executor/runtime/nonfinite.h"
 #include "executor/runtime/step_call.h"
 #include "executor/runtime/step_graph.h"
+#include "schema/core/task_edges.h"
 
 namespace genesis {
 
@@ -107,16 +107,16 @@ class CpuRunner final : public Runner {
     for (size_t i = 1; i < ready.size(); ++i) start(tasks, ready[i]);
     if (!ready.empty()) run_chain(tasks, ready[0]);
     tasks.wait();
-    cpu::take_over(&tasks);
+    take_over(&tasks);
   }
 
   void start(tbb::task_group& tasks, int32_t step) {
     void* const edge = &waiting_[static_cast<size_t>(step)];
-    cpu::hand_over(edge);
+    hand_over(edge);
     tasks.run([this, &tasks, step, edge]() GENESIS_TASK_BODY {
-      cpu::take_over(edge);
+      take_over(edge);
       run_chain(tasks, step);
-      cpu::hand_over(&tasks);
+      hand_over(&tasks);
     });
   }
 

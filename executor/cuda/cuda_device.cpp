@@ -8,6 +8,7 @@
 #include "executor/cuda/cuda_copies.h"
 #include "executor/cuda/cuda_downloads.h"
 #include "executor/cuda/cuda_runner.h"
+#include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
 #include "schema/core/error.h"
 
@@ -81,6 +82,7 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
+std::string why_no_cuda_device() { return ""; }
 std::shared_ptr<Device> open_cuda_device(int index) { return std::make_shared<CudaDevice>(index); }
 Target cuda_target(int index) {
   Target target = cuda::cuda_target(index);

@@ -1,4 +1,5 @@
 // Stands for the CUDA device in a build without CUDA.
+#include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
 #include "schema/core/error.h"
 
@@ -6,14 +7,14 @@ namespace genesis {
 namespace {
 
 [[noreturn]] void refuse(int index) {
-  fail(
-      "no device 'cuda:{}': this build has no CUDA; install the CUDA toolkit (nvcc) and configure with "
-      "-Dcuda=enabled, or run with --device cpu",
-      index);
+  fail("no device 'cuda:{}': {}, or run with --device cpu", index, why_no_cuda_device());
 }
 
 }  // namespace
 
+std::string why_no_cuda_device() {
+  return "this build has no CUDA; install the CUDA toolkit (nvcc) and configure with -Dcuda=enabled";
+}
 std::shared_ptr<Device> open_cuda_device(int index) { refuse(index); }
 Target cuda_target(int index) { refuse(index); }
 

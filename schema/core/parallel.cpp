@@ -1,13 +1,15 @@
-// Threads of the standard library, started for one call: the work takes seconds or is done by the caller alone.
+// TBB's threads, as everywhere: as many as this process may use, whoever else works on them.
 #include "schema/core/parallel.h"
+
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
-#include <thread>
-#include <vector>
+
+#include "schema/core/task_edges.h"
 
 namespace genesis {
 namespace {
@@ -47,16 +49,16 @@ class Ranges {
 void in_parallel(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
   const int64_t pieces = (count + grain - 1) / grain;
-  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t workers = std::min<int64_t>(tbb::this_task_arena::max_concurrency(), pieces);
   Ranges ranges(count, grain, body);
-  {
-    std::vector<std::jthread> helpers;
-    try {
-      for (int64_t i = 1; i < std::min(cores, pieces); ++i) helpers.emplace_back([&] { ranges.work(); });
-    } catch (const std::system_error&) {
-      // No more threads are allowed: those that there are do it.
-    }
-    ranges.work();
+  const auto work = [&](int64_t) { ranges.work(); };
+  if (workers == 1) {
+    work(0);
+  } else {
+    TaskEdges edges;
+    // Isolated: a thread that waits here takes up no other work, which might wait for what the caller holds.
+    tbb::this_task_arena::isolate(
+        [&] { tbb::parallel_for(int64_t{0}, workers, edges.around(work), tbb::simple_partitioner()); });
   }
   ranges.rethrow();
 }

@@ -394,8 +394,17 @@ int64_t count_threads() {
   return std::distance(begin(threads), end(threads));
 }
 
+// A build without oneDNN, and a CPU without AMX, have the same products by our own kernels.
+TEST(Gemm, SomebodyElseTakesWhatOneDnnDeclines) {
+  const GemmProblem p = dense(problem(DType::bf16, 128, 128, 128));
+  const std::string why = decline_onednn(p);
+  if (!onednn::why_missing().empty()) EXPECT_EQ(why, onednn::why_missing());
+  if (!why.empty()) EXPECT_STRNE(Gemm::create(p)->name(), "onednn") << why;
+}
+
 // A library for OpenMP would start a team at the first product of this size.
 TEST(Gemm, OneDnnMakesNoThreads) {
+  if (!onednn::why_missing().empty()) GTEST_SKIP() << onednn::why_missing();
   const onednn::TileShape shape{512, 512, 512, 512, false, 512, false, 512};
   const auto product = onednn::TileProduct::create(shape, DType::f32, nullptr);
   if (!product) GTEST_SKIP() << "oneDNN has no such primitive here";

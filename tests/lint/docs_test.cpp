@@ -32,9 +32,10 @@ std::string output_of(const std::string& command) {
 }
 
 std::vector<fs::path> documents() {
-  std::vector<fs::path> found = {kRoot / "README.md", kRoot / "README.zh.md"};
-  for (const auto& entry : fs::directory_iterator(kRoot / "docs"))
-    if (entry.path().extension() == ".md") found.push_back(entry.path());
+  std::vector<fs::path> found = {kRoot / "README.md", kRoot / "README.zh.md", kRoot / "CONTRIBUTING.md", kRoot / "bench/README.md"};
+  for (const char* folder : {"docs", "bench/notes"})
+    for (const auto& entry : fs::directory_iterator(kRoot / folder))
+      if (entry.path().extension() == ".md") found.push_back(entry.path());
   return found;
 }
 

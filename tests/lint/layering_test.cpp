@@ -164,6 +164,28 @@ TEST(Layering, RoomsHaveNoCycle) {
   }
 }
 
+// docs/images/rooms.py draws the picture: every room is in it, and every arrow is a line of the table.
+TEST(Layering, ThePictureShowsTheRooms) {
+  std::ifstream in(fs::path(GENESIS_SOURCE_ROOT) / "docs/images/rooms.svg");
+  std::set<std::string> rooms;
+  const std::string begin = "<title>", arrow = "&#45;&gt;";
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find(begin);
+    if (at == std::string::npos) continue;
+    const std::string title = line.substr(at + begin.size(), line.find('<', at + 1) - at - begin.size());
+    const size_t to = title.find(arrow);
+    const std::string room = title.substr(0, to);
+    if (!kRooms.contains(room)) continue;  // a floor's frame, or a floor without rooms
+    rooms.insert(room);
+    if (to == std::string::npos) continue;
+    const std::string target = title.substr(to + arrow.size());
+    const auto& allowed = floor_of(room) == floor_of(target) ? kRooms.at(room) : kMayInclude.at(floor_of(room));
+    EXPECT_TRUE(allowed.contains(floor_of(room) == floor_of(target) ? target : floor_of(target))) << title;
+  }
+  for (const auto& [room, allowed] : kRooms)
+    EXPECT_TRUE(rooms.contains(room)) << room << " is not in docs/images/rooms.svg: run docs/images/rooms.py";
+}
+
 TEST(Layering, OneFileIncludesGeneratedFlatBuffersCode) {
   std::set<std::string> users;
   for (const auto& [folder, allowed] : kMayInclude)

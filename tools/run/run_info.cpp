@@ -8,6 +8,7 @@
 #include <set>
 
 #include "executor/compile.h"
+#include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
 #include "schema/file/reader.h"
 #include "tools/common/printable.h"
@@ -63,6 +64,7 @@ nlohmann::ordered_json model_json(const Flags& flags, const Model& model) {
   for (const auto& entry : model.entries()) json["entries"].push_back(entry_json(*entry));
   for (const auto& [role, t] : totals_by_role(model))
     json["states"][role] = {{"count", t.count}, {"elements", t.elements}, {"bytes", t.bytes}};
+  json["missing"] = missing_parts();
   if (flags.states)
     for (const State& state : model.states()) {
       json["state_table"].push_back(port(state.name, state.type));
@@ -95,6 +97,7 @@ void print_text(const Flags& flags, const Model& model) {
     std::cout << role << " states: " << t.count << ", " << human_count(static_cast<double>(t.elements))
               << " elements, " << human_bytes(static_cast<double>(t.bytes)) << "\n";
   for (const auto& entry : model.entries()) print_entry(*entry);
+  for (const std::string& part : missing_parts()) std::cout << "missing: " << part << "\n";
   if (!flags.states) return;
   for (const State& state : model.states())
     std::cout << "state " << printable(state.name) << ": " << state.type.to_string() << " "

@@ -129,6 +129,7 @@ class OneDnnGemm final : public Gemm {
 }  // namespace
 
 std::string decline_onednn_anywhere(const GemmProblem& p) {
+  if (std::string why = onednn::why_missing(); !why.empty()) return why;
   if (p.batch * p.m * p.n * p.k == 0) return "nothing to sum";
   if (p.m < kMinRows) return "fewer than " + std::to_string(kMinRows) + " rows";
   if (p.a != DType::bf16 || p.b != DType::bf16) return "an operand is not bf16";
@@ -137,7 +138,8 @@ std::string decline_onednn_anywhere(const GemmProblem& p) {
 }
 
 std::string decline_onednn(const GemmProblem& p) {
-  return onednn::cpu_has_amx_bf16() ? decline_onednn_anywhere(p) : "this CPU has no AMX";
+  std::string why = onednn::why_no_amx_bf16();
+  return why.empty() ? decline_onednn_anywhere(p) : why;
 }
 
 std::shared_ptr<const Gemm> create_onednn(const GemmProblem& problem) {

@@ -73,9 +73,12 @@ dnnl::matmul::primitive_desc describe(const memory::desc& a, const memory::desc&
 
 }  // namespace
 
-bool cpu_has_amx_bf16() {
+std::string why_missing() { return ""; }
+
+std::string why_no_amx_bf16() {
   const auto mask = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & mask) == mask;
+  const bool has_amx = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & mask) == mask;
+  return has_amx ? "" : "this CPU has no AMX";
 }
 
 struct TileProduct::State {

@@ -1,16 +1,20 @@
-// All that this backend uses of oneDNN, behind one door: the API differs between 2.6 and 3.x, and a library
-// built for OpenMP must be kept from making threads of its own. Used by gemm_onednn.cpp, which runs one
-// primitive per TBB task.
+// All that this backend uses of oneDNN, behind one door: the API differs between 2.6 and 3.x, a library built for
+// OpenMP must be kept from making threads of its own, and a build may have none (no_onednn.cpp). Used by
+// gemm_onednn.cpp, which runs one primitive per TBB task.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "schema/core/dtype.h"
 
 namespace genesis::cpu::onednn {
 
-bool cpu_has_amx_bf16();  // and oneDNN uses it
+// Empty: this build has oneDNN. Otherwise that it has not, and how to change that.
+std::string why_missing();
+// Empty: this CPU has AMX for bf16, and oneDNN is there and uses it. Otherwise why not.
+std::string why_no_amx_bf16();
 
 // sums = A B in f32, for one tile of fixed size whose B was brought into oneDNN's own layout before.
 struct TileShape {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/cpu/parallel/task_edges.h"
+#include "schema/core/task_edges.h"
 
 namespace genesis::cpu {
 

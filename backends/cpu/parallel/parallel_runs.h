@@ -12,7 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "backends/cpu/parallel/task_edges.h"
+#include "schema/core/task_edges.h"
 
 namespace genesis::cpu {
 

@@ -8,13 +8,13 @@
 #include <atomic>
 #include <memory>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "passes/memory/offsets/ejection_search.h"
 #include "passes/memory/offsets/peak_packing.h"
 #include "passes/memory/offsets/search_tools.h"
 #include "passes/memory/offsets/valley_search.h"
+#include "schema/core/parallel.h"
 
 namespace genesis::passes {
 namespace {
@@ -92,10 +92,8 @@ void run_round(std::span<const std::unique_ptr<Lane>> lanes, int64_t target, int
     for (int other = winner; lane < other && !winner.compare_exchange_weak(other, lane);) {
     }
   };
-  std::vector<std::jthread> threads;
-  for (int lane = 1; lane < static_cast<int>(lanes.size()); ++lane) threads.emplace_back(run_lane, lane);
-  run_lane(0);
-  threads.clear();  // joins
+  in_parallel(static_cast<int64_t>(lanes.size()), 1,
+              [&](int64_t lane, int64_t) { run_lane(static_cast<int>(lane)); });
   for (Solution& result : results)
     if (result.height < best.height) best = std::move(result);
 }

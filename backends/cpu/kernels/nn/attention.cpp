@@ -7,8 +7,8 @@
 
 #include "backends/cpu/attention/attention_geometry.h"
 #include "backends/cpu/parallel/slots.h"
-#include "backends/cpu/parallel/task_edges.h"
 #include "schema/core/checked_size.h"
+#include "schema/core/task_edges.h"
 
 namespace genesis::cpu {
 namespace {

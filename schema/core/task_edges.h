@@ -21,7 +21,7 @@
 #define GENESIS_TASK_BODY
 #endif
 
-namespace genesis::cpu {
+namespace genesis {
 
 // What happened before hand_over(at) happens before what follows take_over(at).
 #ifdef GENESIS_THREAD_SANITIZER
@@ -54,4 +54,4 @@ class TaskEdges {
   char started_ = 0, done_ = 0;  // only their addresses are used
 };
 
-}  // namespace genesis::cpu
+}  // namespace genesis
