@@ -15,11 +15,14 @@ namespace {
 
 Value optional(Parameter parameter, Value like) { return parameter ? parameter.in(*like.graph) : Value{}; }
 
-const Scope& checked_embedding(const Scope& scope, int64_t num_embeddings, int64_t padding_idx) {
-  if (padding_idx < -1 || padding_idx >= num_embeddings)
-    fail("layer '{}': padding_idx {} is not one of its {} rows, nor -1 (none)", scope.path(), padding_idx,
-         num_embeddings);
-  return scope;
+// A weight that another layer has made, for the layer at `scope`.
+Parameter shared(const Scope& scope, Parameter weight, const Shape& expected) {
+  if (weight.model != &scope.model())
+    fail("layer '{}' shares the weight '{}' of another model", scope.path(), weight.name());
+  if (!(weight.type().shape == expected))
+    fail("layer '{}' shares the weight '{}' of shape {}, expected {}", scope.path(), weight.name(),
+         weight.type().shape.to_string(), expected.to_string());
+  return weight;
 }
 
 // A copy with zeros in one row.
@@ -30,6 +33,12 @@ Tensor without_row(const Tensor& matrix, int64_t row) {
   std::memcpy(data, matrix.data(), static_cast<size_t>(matrix.bytes()));
   std::memset(data + static_cast<size_t>(row) * row_bytes, 0, row_bytes);
   return copy;
+}
+
+std::vector<int64_t> checked_shape(const Scope& scope, std::vector<int64_t> normalized_shape) {
+  if (normalized_shape.empty())
+    fail("layer '{}': normalized_shape is empty, it names the sizes of the last axes", scope.path());
+  return normalized_shape;
 }
 
 // x must end in `sizes`: without parameters nothing else would notice.
@@ -49,15 +58,9 @@ Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, co
     : path_(scope.path()) {
   const double bound = in_features > 0 ? 1 / std::sqrt(static_cast<double>(in_features)) : 0;
   const init::Init standard = init::uniform(-bound, bound);
-  weight = options.weight ? options.weight
-                          : scope.parameter("weight", {out_features, in_features},
-                                            options.init ? *options.init : standard);
-  if (weight.model != &scope.model())
-    fail("layer '{}' shares the weight '{}' of another model", path_, weight.state().name);
-  const Shape expected{out_features, in_features};
-  if (!(weight.state().type.shape == expected))
-    fail("layer '{}' shares the weight '{}' of shape {}, expected {}", path_, weight.state().name,
-         weight.state().type.shape.to_string(), expected.to_string());
+  const Shape shape{out_features, in_features};
+  weight = options.weight ? shared(scope, options.weight, shape)
+                          : scope.parameter("weight", shape, options.init ? *options.init : standard);
   if (options.bias) bias = scope.parameter("bias", {out_features}, options.init ? init::zeros() : standard);
 }
 
@@ -66,14 +69,20 @@ Value Linear::operator()(Value x) const {
   return linear(x, weight.in(*x.graph), optional(bias, x));
 }
 
-Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
-                     const init::Init& init)
-    : weight(checked_embedding(scope, num_embeddings, padding_idx)
-                 .parameter("weight", {num_embeddings, embedding_dim}, init)),
-      padding_idx_(padding_idx),
-      path_(scope.path()) {
-  if (padding_idx >= 0)
-    scope.model().set_initial(weight.index, without_row(weight.state().initial, padding_idx));
+Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim,
+                     const Options& options)
+    : padding_idx_(options.padding_idx), path_(scope.path()) {
+  if (padding_idx_ < -1 || padding_idx_ >= num_embeddings)
+    fail("layer '{}': padding_idx {} is not one of its {} rows, nor -1 (none)", path_, padding_idx_,
+         num_embeddings);
+  const Shape shape{num_embeddings, embedding_dim};
+  if (options.weight) {
+    weight = shared(scope, options.weight, shape);
+    return;
+  }
+  weight = scope.parameter("weight", shape, options.init);
+  if (padding_idx_ >= 0)
+    scope.model().set_initial(weight.index, without_row(weight.state().initial, padding_idx_));
 }
 
 Value Embedding::operator()(Value indices) const {
@@ -83,7 +92,7 @@ Value Embedding::operator()(Value indices) const {
 
 LayerNorm::LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps,
                      bool elementwise_affine, bool with_bias)
-    : normalized_shape_(std::move(normalized_shape)), eps_(eps), path_(scope.path()) {
+    : normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps), path_(scope.path()) {
   if (!elementwise_affine) return;
   weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
   if (with_bias) bias = scope.parameter("bias", Shape::of(normalized_shape_), init::zeros());
@@ -96,18 +105,19 @@ Value LayerNorm::operator()(Value x) const {
                     static_cast<int64_t>(normalized_shape_.size()));
 }
 
-RMSNorm::RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps,
+RMSNorm::RMSNorm(const Scope& scope, std::vector<int64_t> normalized_shape, std::optional<double> eps,
                  bool elementwise_affine)
-    : normalized_size_(normalized_size), eps_(eps), path_(scope.path()) {
-  if (elementwise_affine) weight = scope.parameter("weight", {normalized_size}, init::ones());
+    : normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps), path_(scope.path()) {
+  if (elementwise_affine) weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
 }
 
 Value RMSNorm::operator()(Value x) const {
   const LayerScope names(x, path_);
-  check_trailing(path_, x, {normalized_size_});
+  check_trailing(path_, x, normalized_shape_);
   const double smallest = x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                   : std::numeric_limits<float>::epsilon();
-  return rms_norm(x, optional(weight, x), eps_.value_or(smallest));
+  return rms_norm(x, optional(weight, x), eps_.value_or(smallest),
+                  static_cast<int64_t>(normalized_shape_.size()));
 }
 
 BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, double momentum, bool affine,

@@ -33,8 +33,14 @@ class Linear {
 // starts as zeros and gets no gradient.
 class Embedding {
  public:
-  Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
-            const init::Init& init = init::normal());
+  struct Options {
+    int64_t padding_idx = -1;
+    Parameter weight = {};  // given: shared instead of made, with the values that it has
+    init::Init init = init::normal();
+  };
+  Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, const Options& options);
+  Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1)
+      : Embedding(scope, num_embeddings, embedding_dim, Options{.padding_idx = padding_idx}) {}
   Value operator()(Value indices) const;  // i32/i64 [...] -> [..., embedding_dim]
   Parameter weight;
 
@@ -48,6 +54,9 @@ class LayerNorm {
  public:
   LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps = 1e-5,
             bool elementwise_affine = true, bool bias = true);
+  LayerNorm(const Scope& scope, int64_t normalized_size, double eps = 1e-5, bool elementwise_affine = true,
+            bool bias = true)
+      : LayerNorm(scope, std::vector{normalized_size}, eps, elementwise_affine, bias) {}
   Value operator()(Value x) const;
   Parameter weight, bias;
 
@@ -57,17 +66,21 @@ class LayerNorm {
   std::string path_;
 };
 
-// Without `eps` it is that of the numbers computed with: 2^-23, 2^-52 for f64.
+// Over the trailing axes `normalized_shape`. Without `eps` it is that of the numbers computed with: 2^-23, 2^-52 for
+// f64.
 class RMSNorm {
  public:
-  RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps = {},
+  RMSNorm(const Scope& scope, std::vector<int64_t> normalized_shape, std::optional<double> eps = {},
           bool elementwise_affine = true);
-  Value operator()(Value x) const;  // over the last axis
+  RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps = {},
+          bool elementwise_affine = true)
+      : RMSNorm(scope, std::vector{normalized_size}, eps, elementwise_affine) {}
+  Value operator()(Value x) const;
 
   Parameter weight;
 
  private:
-  int64_t normalized_size_;
+  std::vector<int64_t> normalized_shape_;
   std::optional<double> eps_;
   std::string path_;
 };

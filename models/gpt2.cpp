@@ -76,8 +76,8 @@ class Block {
 class Gpt2 {
  public:
   Gpt2(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
-      : wte_(s / "transformer" / "wte", c.vocab_size, c.n_embd, -1, init),
-        wpe_(s / "transformer" / "wpe", c.n_positions, c.n_embd, -1, init),
+      : wte_(s / "transformer" / "wte", c.vocab_size, c.n_embd, {.init = init}),
+        wpe_(s / "transformer" / "wpe", c.n_positions, c.n_embd, {.init = init}),
         drop_(s / "transformer" / "drop", c.dropout),
         h_(s / "transformer" / "h", c.n_layer,
            [&](const Scope& scope) { return Block(scope, c, init, out_init); }),

@@ -83,7 +83,7 @@ class DecoderLayer {
 class Qwen {
  public:
   Qwen(const Scope& s, const QwenConfig& c, const init::Init& init)
-      : embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, -1, init),
+      : embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, {.init = init}),
         layers_(s / "model" / "layers", c.num_hidden_layers,
                 [&](const Scope& scope) { return DecoderLayer(scope, c, init); }),
         norm_(s / "model" / "norm", c.hidden_size, c.rms_norm_eps),
