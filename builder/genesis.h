@@ -6,6 +6,7 @@
 #include "builder/init.h"
 #include "builder/layers.h"
 #include "builder/losses.h"
+#include "builder/module.h"
 #include "builder/scope.h"
 #include "builder/transformer.h"
 #include "schema/graph/model.h"

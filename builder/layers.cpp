@@ -55,25 +55,22 @@ void check_trailing(const std::string& layer, Value x, const std::vector<int64_t
 }  // namespace
 
 Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options)
-    : path_(scope.path()) {
+    : Module(scope) {
   const double bound = in_features > 0 ? 1 / std::sqrt(static_cast<double>(in_features)) : 0;
   const init::Init standard = init::uniform(-bound, bound);
   const Shape shape{out_features, in_features};
   weight = options.weight ? shared(scope, options.weight, shape)
-                          : scope.parameter("weight", shape, options.init ? *options.init : standard);
+                          : scope.parameter("weight", shape, options.init.value_or(standard));
   if (options.bias) bias = scope.parameter("bias", {out_features}, options.init ? init::zeros() : standard);
 }
 
-Value Linear::operator()(Value x) const {
-  const LayerScope names(x, path_);
-  return linear(x, weight.in(*x.graph), optional(bias, x));
-}
+Value Linear::forward(Value x) const { return linear(x, weight.in(*x.graph), optional(bias, x)); }
 
 Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim,
                      const Options& options)
-    : padding_idx_(options.padding_idx), path_(scope.path()) {
+    : Module(scope), padding_idx_(options.padding_idx) {
   if (padding_idx_ < -1 || padding_idx_ >= num_embeddings)
-    fail("layer '{}': padding_idx {} is not one of its {} rows, nor -1 (none)", path_, padding_idx_,
+    fail("layer '{}': padding_idx {} is not one of its {} rows, nor -1 (none)", path(), padding_idx_,
          num_embeddings);
   const Shape shape{num_embeddings, embedding_dim};
   if (options.weight) {
@@ -85,35 +82,32 @@ Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embeddi
     scope.model().set_initial(weight.index, without_row(weight.state().initial, padding_idx_));
 }
 
-Value Embedding::operator()(Value indices) const {
-  const LayerScope names(indices, path_);
+Value Embedding::forward(Value indices) const {
   return embedding(indices, weight.in(*indices.graph), padding_idx_);
 }
 
 LayerNorm::LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps,
                      bool elementwise_affine, bool with_bias)
-    : normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps), path_(scope.path()) {
+    : Module(scope), normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps) {
   if (!elementwise_affine) return;
   weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
   if (with_bias) bias = scope.parameter("bias", Shape::of(normalized_shape_), init::zeros());
 }
 
-Value LayerNorm::operator()(Value x) const {
-  const LayerScope names(x, path_);
-  check_trailing(path_, x, normalized_shape_);
+Value LayerNorm::forward(Value x) const {
+  check_trailing(path(), x, normalized_shape_);
   return layer_norm(x, optional(weight, x), optional(bias, x), eps_,
                     static_cast<int64_t>(normalized_shape_.size()));
 }
 
 RMSNorm::RMSNorm(const Scope& scope, std::vector<int64_t> normalized_shape, std::optional<double> eps,
                  bool elementwise_affine)
-    : normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps), path_(scope.path()) {
+    : Module(scope), normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps) {
   if (elementwise_affine) weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
 }
 
-Value RMSNorm::operator()(Value x) const {
-  const LayerScope names(x, path_);
-  check_trailing(path_, x, normalized_shape_);
+Value RMSNorm::forward(Value x) const {
+  check_trailing(path(), x, normalized_shape_);
   const double smallest = x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                   : std::numeric_limits<float>::epsilon();
   return rms_norm(x, optional(weight, x), eps_.value_or(smallest),
@@ -122,7 +116,7 @@ Value RMSNorm::operator()(Value x) const {
 
 BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, double momentum, bool affine,
                          bool track_running_stats)
-    : num_features_(num_features), eps_(eps), momentum_(momentum), path_(scope.path()) {
+    : Module(scope), num_features_(num_features), eps_(eps), momentum_(momentum) {
   if (affine) {
     weight = scope.parameter("weight", {num_features}, init::ones());
     bias = scope.parameter("bias", {num_features}, init::zeros());
@@ -144,11 +138,10 @@ Value latest(Graph& graph, Parameter parameter) {
 
 }  // namespace
 
-Value BatchNorm1d::operator()(Value x) const {
-  const LayerScope names(x, path_);
+Value BatchNorm1d::forward(Value x) const {
   Graph& graph = *x.graph;
   if (x.rank() < 2 || x.rank() > 3 || !(x.dim(1) == Dim(num_features_)))
-    fail("layer '{}' takes x [N, {}] or [N, {}, L], got {}", path_, num_features_, num_features_,
+    fail("layer '{}' takes x [N, {}] or [N, {}, L], got {}", path(), num_features_, num_features_,
          x.shape().to_string());
   const bool tracked = bool(running_mean);
   const BatchNormResult result = batch_norm(
@@ -162,12 +155,11 @@ Value BatchNorm1d::operator()(Value x) const {
 }
 
 Dropout::Dropout(const Scope& scope, double p)
-    : p_(p), rng_(p > 0 ? scope.rng() : Parameter{}), path_(scope.path()) {
-  if (!(p >= 0 && p <= 1)) fail("layer '{}': dropout probability {} is not between 0 and 1", path_, p);
+    : Module(scope), p_(p), rng_(p > 0 ? scope.rng() : Parameter{}) {
+  if (!(p >= 0 && p <= 1)) fail("layer '{}': dropout probability {} is not between 0 and 1", path(), p);
 }
 
-Value Dropout::operator()(Value x) const {
-  const LayerScope names(x, path_);
+Value Dropout::forward(Value x) const {
   if (!x.graph->training() || p_ == 0) return x;
   return dropout(rng_.in(*x.graph), x, p_);
 }

@@ -43,7 +43,7 @@ TEST(Layers, LinearWithoutBiasAndWithAnInitialiserOfItsOwn) {
   Model model;
   const init::Init init = init::constant(0.5);
   const nn::Linear plain(Scope(model) / "plain", 4, 3, {.bias = false});
-  const nn::Linear filled(Scope(model) / "filled", 4, 3, {.init = &init});
+  const nn::Linear filled(Scope(model) / "filled", 4, 3, {.init = init});
   EXPECT_FALSE(plain.bias);
   EXPECT_EQ(state_names(model),
             (Names{"plain.weight f32[3,4]", "filled.weight f32[3,4]", "filled.bias f32[3]"}));
