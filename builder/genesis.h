@@ -1,4 +1,4 @@
-// All that a model author needs, in one include.
+// What models are written with, in one include. A program includes <genesis/genesis.h>, which has training and running too.
 #pragma once
 
 #include "builder/containers.h"

@@ -17,7 +17,7 @@ class Linear : public Module<Linear> {
   struct Options {
     bool bias = true;
     Parameter weight = {};             // given: shared instead of made (tied embeddings)
-    std::optional<init::Init> init;    // empty: PyTorch's default, uniform within 1 / sqrt(in_features)
+    std::optional<init::Init> init = {};  // empty: PyTorch's default, uniform within 1 / sqrt(in_features)
   };
   Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options);
   Linear(const Scope& scope, int64_t in_features, int64_t out_features)
