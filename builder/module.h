@@ -46,14 +46,15 @@ class Module : public ModuleBase {
 
   // Takes what a forward() of the layer takes; the first Value among it decides the graph. Throws Error naming the
   // layer when that is empty.
-  template <class... Arguments>
+  // (Layer is Derived, by a name that is known to be complete where the call is made.)
+  template <class... Arguments, class Layer = Derived>
   requires(std::is_same_v<std::remove_cvref_t<Arguments>, Value> || ...) &&
-      requires(const Derived& layer, Arguments&&... arguments) {
+      requires(const Layer& layer, Arguments&&... arguments) {
     layer.forward(std::forward<Arguments>(arguments)...);
   }
   decltype(auto) operator()(Arguments&&... arguments) const {
     const LayerScope names(first_value(arguments...), path());
-    return static_cast<const Derived&>(*this).forward(std::forward<Arguments>(arguments)...);
+    return static_cast<const Layer&>(*this).forward(std::forward<Arguments>(arguments)...);
   }
 
  private:
