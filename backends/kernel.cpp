@@ -11,10 +11,23 @@ TensorView view_of(const TensorType& type, void* data) {
   return view;
 }
 
+namespace {
+
+std::optional<std::string> reason_against(const KernelImpl& implementation, const KernelQuery& query) {
+  if (!is_allowed(query.disabled, query.op.name(), implementation.name)) return "switched off";
+  return implementation.can_run ? implementation.can_run(query) : std::nullopt;
+}
+
+std::string full_name(std::string_view family, std::string_view way) {
+  return fmt::format("{}.{}", family, way);
+}
+
+}  // namespace
+
 const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   std::string reasons;
   for (const KernelImpl& implementation : implementations) {
-    const auto why_not = implementation.can_run ? implementation.can_run(query) : std::nullopt;
+    const auto why_not = reason_against(implementation, query);
     if (!why_not) return implementation;
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", implementation.name, *why_not);
   }
@@ -42,6 +55,32 @@ std::optional<std::string> why_not(std::span<const KernelImpl> implementations, 
 int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   const KernelImpl& kernel = select_kernel(implementations, query);
   return kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0;
+}
+
+KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  KernelChoice choice;
+  for (const KernelImpl& implementation : implementations) {
+    const std::string name = full_name(query.op.name(), implementation.name);
+    if (auto reason = reason_against(implementation, query)) {
+      choice.declined.push_back({name, std::move(*reason)});
+      continue;
+    }
+    choice.name = name;
+    if (!implementation.choose_inner) return choice;
+    KernelChoice inner = implementation.choose_inner(query);
+    if (!inner.name.empty()) choice.name = inner.name;
+    choice.declined.insert(choice.declined.end(), inner.declined.begin(), inner.declined.end());
+    return choice;
+  }
+  return choice;
+}
+
+std::vector<std::string> KernelTable::names() const {
+  std::vector<std::string> names;
+  for (const auto& [op, implementations] : table_)
+    for (const KernelImpl& implementation : implementations)
+      names.push_back(full_name(op, implementation.name));
+  return names;
 }
 
 }  // namespace genesis

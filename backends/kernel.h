@@ -80,13 +80,15 @@ struct KernelContext {
 };
 
 struct KernelImpl {
-  std::string_view name;
+  std::string_view name;  // a word that can be written on a command line: "split_keys"
   void (*run)(const KernelContext&);
   // Empty: can run. Null function: always can.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
   int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
   // Whatever is worth making once per step of a plan (matmul primitives, parsed programs, strides).
   std::shared_ptr<const void> (*prepare)(const KernelQuery&) = nullptr;
+  // Of a kernel that has ways of its own, such as a matrix product: which it would take. Null: it has none.
+  KernelChoice (*choose_inner)(const KernelQuery&) = nullptr;
 };
 
 // Implementations of one op, best first, the reference last.
@@ -95,7 +97,7 @@ struct OpKernels {
   std::span<const KernelImpl> implementations;
 };
 
-// The first implementation that can run, or an Error that lists why each cannot.
+// The first implementation that can run and is not switched off, or an Error that lists why each cannot.
 const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
 
 }  // namespace genesis

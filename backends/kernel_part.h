@@ -14,15 +14,17 @@ namespace genesis {
 // Another op's kernel.
 class KernelPart {
  public:
-  // `ready`: it will run, on the device that is current; otherwise only its scratch is asked for.
+  // `ready`: it will run, on the device that is current; otherwise only its scratch is asked for. `disabled`: of
+  // the query that the whole step was chosen for.
   template <class Op>
-  static KernelPart of(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready, const Op& op,
-                       std::vector<TensorType> inputs, std::vector<TensorType> outputs) {
+  static KernelPart of(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
+                       const KernelNames* disabled, const Op& op, std::vector<TensorType> inputs,
+                       std::vector<TensorType> outputs) {
     KernelPart part;
     part.inputs_ = std::move(inputs);
     part.outputs_ = std::move(outputs);
     const Attributes attributes = to_attributes(op);
-    const KernelQuery query{*find_op(Op::info.name), attributes, part.inputs_, part.outputs_};
+    const KernelQuery query{*find_op(Op::info.name), attributes, part.inputs_, part.outputs_, disabled};
     part.kernel_ = &select_kernel(kernels(Op::info.name), query);
     if (part.kernel_->scratch_bytes) part.scratch_bytes_ = part.kernel_->scratch_bytes(query);
     part.attributes_ = query.op.parse(attributes);

@@ -12,6 +12,7 @@ class KernelTable {
  public:
   void add(std::span<const OpKernels> rows);                    // an op appears once
   std::span<const KernelImpl> find(std::string_view op) const;  // empty when there is none
+  std::vector<std::string> names() const;                       // of all ways, in full
 
  private:
   std::map<std::string_view, std::span<const KernelImpl>> table_;
@@ -19,6 +20,7 @@ class KernelTable {
 
 // Empty: one of them runs the node.
 std::optional<std::string> why_not(std::span<const KernelImpl> implementations, const KernelQuery& query);
+KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query);
 int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query);
 
 }  // namespace genesis

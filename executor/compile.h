@@ -4,10 +4,11 @@
 
 #include <memory>
 
+#include "executor/runtime/runner.h"
 #include "executor/session_options.h"
-#include "passes/precision/weight_split.h"
 #include "schema/graph/model.h"
 #include "schema/graph/plan.h"
+#include "schema/graph/state_storage.h"
 #include "schema/graph/target.h"
 
 namespace genesis {
@@ -15,12 +16,13 @@ namespace genesis {
 struct CompiledEntry {
   std::unique_ptr<Model> work;  // owns the constants that folding made
   Plan plan;
-  passes::WeightSplit split;  // states whose halves the plan works with, which `work` has; empty: none
+  RunnerOptions runner;  // as the options' switches have it
+  StateStorage storage;  // states that the plan works with in parts, which `work` has; empty: none
 };
 
-// Throws Error that names the entry point and the node when the target cannot run it. States are split where
-// the entry point updates such as are worth it, or where they `are_split` already.
+// Throws Error that names the entry point and the node when the target cannot run it. Weights are kept
+// as halves where the entry point updates such as are worth it, or where they `are_halves` already.
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
-                            const Target& target, const SessionOptions& options, bool are_split = false);
+                            const Target& target, const SessionOptions& options, bool are_halves = false);
 
 }  // namespace genesis

@@ -14,9 +14,9 @@
 #include "executor/runtime/nonfinite.h"
 #include "executor/snapshot.h"
 #include "executor/state_dict.h"
-#include "executor/state_memory.h"
-#include "executor/state_snapshot.h"
-#include "passes/pipelines.h"
+#include "executor/states/state_memory.h"
+#include "executor/states/state_snapshot.h"
+#include "executor/switches.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/graph/near_names.h"
@@ -62,7 +62,7 @@ class Session::Impl {
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_),
         compiled_(checked_plans(options_.max_plans)) {
-    passes::check_pass_names({options_.disabled_passes.begin(), options_.disabled_passes.end()});
+    parse_switches(options_.disabled_passes, device_->target());  // throws for names that are none
   }
 
   ~Impl() {
@@ -244,23 +244,23 @@ class Session::Impl {
     auto compiled = std::make_shared<Compiled>();
     const Clock::time_point start = Clock::now();
     CompiledEntry made =
-        compile_entry(*model_, entry, bindings, device_->target(), options_, with_halves_ != nullptr);
-    if (!made.split.empty() && !with_halves_) split_states(made.split);
+        compile_entry(*model_, entry, bindings, device_->target(), options_, with_parts_ != nullptr);
+    if (!made.storage.empty() && !with_parts_) keep_states_as(made.storage);
     compiled->work = std::move(made.work);
     compiled->plan = std::move(made.plan);
     check_fits(*compiled);
     const Clock::time_point planned = Clock::now();
-    device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan); });
+    device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, made.runner); });
     spdlog::debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
                   compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
     return compiled;
   }
 
   // All entry points share the states, so those compiled before are compiled again when they run next.
-  void split_states(const passes::WeightSplit& split) {
-    with_halves_ = Model::with_tables_of(*model_);
-    passes::add_halves(*with_halves_, split);
-    device_->enter([&] { states_.split(*with_halves_, split, started_.compiled ? &outlived_ : nullptr); });
+  void keep_states_as(const StateStorage& storage) {
+    with_parts_ = Model::with_tables_of(*model_);
+    add_parts(*with_parts_, storage);
+    device_->enter([&] { states_.keep_as(*with_parts_, storage, started_.compiled ? &outlived_ : nullptr); });
     ++generation_;
     compiled_.clear();
     staged_.reset();
@@ -363,7 +363,7 @@ class Session::Impl {
   int64_t arena_bytes_ = 0;
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
-  std::unique_ptr<Model> with_halves_;  // the model's tables, once states are split
+  std::unique_ptr<Model> with_parts_;   // the model's tables, once states are kept in parts
   std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
   Started started_;
   CompiledPtr staged_;  // of the run that comes next, if it was staged
@@ -437,6 +437,11 @@ double Session::seconds_per_run(const std::string& entry, const NamedTensors& in
 void Session::observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer) {
   const OneCall call = impl_->one_call();
   impl_->execute(*impl_->compile(entry, inputs), inputs, {.observer = observer});
+}
+
+std::vector<std::string> Session::kernels(const std::string& entry, const NamedTensors& inputs) {
+  const OneCall call = impl_->one_call();
+  return impl_->compile(entry, inputs)->runner->kernels();
 }
 
 Tensor Session::state(const std::string& name) const {

@@ -79,6 +79,9 @@ class Session {
   // Runs and shows every step's data: for comparing two ways of running. The observer may not call this
   // session.
   void observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer);
+  // By step of that plan: the kernel that runs it, as `--disable kernel:NAME` calls it; on a GPU also
+  // "megakernel", of which many steps can be part.
+  std::vector<std::string> kernels(const std::string& entry, const NamedTensors& inputs);
 
   Tensor state(const std::string& name) const;  // a copy; throws Error naming near misses
   void set_state(const std::string& name, const Tensor& value);
@@ -99,7 +102,7 @@ class Session {
   std::optional<uint64_t> seed() const;
   void set_seed(uint64_t seed);
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
-  // For copies of all states that are made beside runs (executor/state_snapshot.h).
+  // For copies of all states that are made beside runs (executor/states/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();
   MemoryStatistics memory() const;
   // Of the device, measured now.

@@ -13,8 +13,8 @@ struct SessionOptions {
   std::string device = "cpu";
   int threads = 0;                        // 0: all cores
   bool optimise = true;                   // run the pass pipeline
-  std::set<std::string> disabled_passes = {};  // also the steps of memory planning (passes::kPlanSwitches)
-  // Whether bf16 training keeps weights as halves (passes/precision/weight_split.h); empty: as suits the device.
+  std::set<std::string> disabled_passes = {};  // and steps of planning and running, and kernels (executor/switches.h)
+  // Whether bf16 training keeps weights as halves (passes/precision/weights_as_halves.h); empty: as suits the device.
   std::optional<bool> split_weights = {};
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
   // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed

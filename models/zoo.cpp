@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "models/gpt2.h"
@@ -81,21 +82,27 @@ void apply(const std::string& model, const Settings& settings, Config& config) {
          did_you_mean(left.begin()->first, known), fmt::join(known, ", "));
 }
 
-template <class Config, class Make>
-std::unique_ptr<Model> build(const std::string& name, Config config, const Settings& settings, Make&& make) {
-  apply(name, settings, config);
-  std::unique_ptr<Model> model = make(config);
-  model->metadata["architecture"] = name;
-  model->metadata["config"] = config_json(config).dump();
-  return model;
-}
+// A row of the zoo: what it is called, and how it is made of settings.
+struct Row {
+  ZooModel model;
+  std::function<std::unique_ptr<Model>(const Settings& settings, uint64_t seed)> make;
+};
 
-template <class Config>
-ZooModel describe(const char* name, const char* summary, const Config& config) {
-  ZooModel row{name, summary, {}};
-  const auto json = config_json(config);
-  for (const auto& [key, value] : json.items()) row.settings.emplace_back(key, value.dump());
-  return row;
+// `standard` has what settings change; make(config, seed) is the model.
+template <class Config, class Make>
+Row row(const std::string& name, const std::string& summary, const Config& standard, Make make) {
+  Row made{{name, summary, {}}, {}};
+  const auto json = config_json(standard);
+  for (const auto& [key, value] : json.items()) made.model.settings.emplace_back(key, value.dump());
+  made.make = [name, standard, make](const Settings& settings, uint64_t seed) {
+    Config config = standard;
+    apply(name, settings, config);
+    std::unique_ptr<Model> model = make(config, seed);
+    model->metadata["architecture"] = name;
+    model->metadata["config"] = config_json(config).dump();
+    return model;
+  };
+  return made;
 }
 
 QwenConfig qwen_config(bool qwen3) {
@@ -104,29 +111,32 @@ QwenConfig qwen_config(bool qwen3) {
   return config;
 }
 
+const std::vector<Row>& zoo() {
+  static const std::vector<Row> rows = {
+      row("mlp", "multilayer perceptron for classification", MlpConfig{}, make_mlp),
+      row("gpt2", "GPT-2 language model", Gpt2Config{}, make_gpt2),
+      row("qwen2", "Qwen2 language model: grouped-query attention, q/k/v biases, SwiGLU, RMSNorm",
+          qwen_config(false), make_qwen),
+      row("qwen3", "Qwen3 language model: as qwen2, with q/k norms instead of biases", qwen_config(true),
+          make_qwen),
+  };
+  return rows;
+}
+
 }  // namespace
 
 std::vector<ZooModel> list_models() {
-  return {
-      describe("mlp", "multilayer perceptron for classification", MlpConfig{}),
-      describe("gpt2", "GPT-2 language model", Gpt2Config{}),
-      describe("qwen2", "Qwen2 language model: grouped-query attention, q/k/v biases, SwiGLU, RMSNorm",
-               qwen_config(false)),
-      describe("qwen3", "Qwen3 language model: as qwen2, with q/k norms instead of biases",
-               qwen_config(true)),
-  };
+  std::vector<ZooModel> models;
+  for (const Row& row : zoo()) models.push_back(row.model);
+  return models;
 }
 
 std::unique_ptr<Model> make_model(const std::string& name, const Settings& settings, uint64_t seed) {
-  if (name == "mlp")
-    return build(name, MlpConfig{}, settings, [&](const auto& c) { return make_mlp(c, seed); });
-  if (name == "gpt2")
-    return build(name, Gpt2Config{}, settings, [&](const auto& c) { return make_gpt2(c, seed); });
-  if (name == "qwen2" || name == "qwen3")
-    return build(name, qwen_config(name == "qwen3"), settings,
-                 [&](const auto& c) { return make_qwen(c, seed); });
   std::vector<std::string> known;
-  for (const ZooModel& model : list_models()) known.push_back(model.name);
+  for (const Row& row : zoo()) {
+    if (row.model.name == name) return row.make(settings, seed);
+    known.push_back(row.model.name);
+  }
   fail("no model '{}' in the zoo{}; there are: {}", name, did_you_mean(name, known), fmt::join(known, ", "));
 }
 

@@ -1,17 +1,28 @@
 #!/usr/bin/env bash
 # Makes a Debian package of the tools, the library, its headers, man pages and completions.
-#   packaging/deb.sh BUILD_DIR [OUT_DIR]      prints the package's path; GENESIS_SETUP adds options of `meson setup`
-# What it depends on is read from the binaries, so it installs on a bare system of the distribution it was made on.
+#   packaging/deb.sh BUILD_DIR [OUT_DIR]      prints the package's path; `./dev package` builds and calls this
+# BUILD_DIR has the library and the four tools, made for any prefix: nothing in them knows where they are installed. What the
+# package depends on is read from the binaries, so it installs on a bare system of the distribution it was made on. The GPU's
+# driver and CUDA's libraries are opened when first needed and are no dependencies.
 set -euo pipefail
-build=${1:?usage: packaging/deb.sh BUILD_DIR [OUT_DIR]}
+build=$(realpath "${1:?usage: packaging/deb.sh BUILD_DIR [OUT_DIR]}")
+mkdir -p "${2:-.}"
 out=$(realpath "${2:-.}")
 cd "$(dirname "$0")/.."
-[ -f "$build/build.ninja" ] || meson setup "$build" --prefix=/usr -Dtests=false -Dbench=false ${GENESIS_SETUP:-} >&2
-ninja -C "$build" >&2
+for program in dpkg-deb dpkg-shlibdeps gzip; do
+  command -v $program >/dev/null || { echo "deb.sh: there is no $program: install dpkg-dev and gzip" >&2; exit 1; }
+done
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
-meson install -C "$build" --no-rebuild --strip --destdir "$stage/root" >&2
+
+# What `meson install` puts below the build's own prefix goes to /usr: one line of the pkg-config file names the prefix.
+meson install -C "$build" --quiet --no-rebuild --strip --destdir "$stage/meson" >&2
+tool=$(find "$stage/meson" -path '*/bin/genesis-run')
+mkdir "$stage/root"
+mv "$(dirname "$(dirname "$tool")")" "$stage/root/usr"
+pc=$(find "$stage/root/usr" -name genesis.pc)
+sed -i 's|^prefix=.*|prefix=/usr|' "$pc"
 packaging/pages.sh "$stage/root/usr/bin" "$stage/root/usr/share"
 install -Dm644 LICENSE "$stage/root/usr/share/doc/genesis/copyright"
 install -Dm644 README.md "$stage/root/usr/share/doc/genesis/README.md"
@@ -21,7 +32,9 @@ architecture=$(dpkg --print-architecture)
 mkdir -p "$stage/debian" "$stage/root/DEBIAN"
 printf 'Source: genesis\n\nPackage: genesis\nArchitecture: any\n' >"$stage/debian/control"
 library=$(dirname "$(find "$stage/root" -name libgenesis.so)")
-needs=$(cd "$stage" && dpkg-shlibdeps -O --ignore-missing-info -l"$library" "$library"/libgenesis.so.* root/usr/bin/genesis-* 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+needs=$(cd "$stage" && dpkg-shlibdeps -O -l"$library" --ignore-missing-info "$library"/libgenesis.so.* root/usr/bin/genesis-* |
+  sed -n 's/^shlibs:Depends=//p')
+[ -n "$needs" ] || { echo "deb.sh: dpkg-shlibdeps found no dependencies, which cannot be" >&2; exit 1; }
 cat >"$stage/root/DEBIAN/control" <<END
 Package: genesis
 Version: $version
@@ -30,13 +43,13 @@ Maintainer: The Genesis authors <genesis@localhost>
 Installed-Size: $(du -sk "$stage/root" | cut -f1)
 Depends: $needs
 Recommends: graphviz
-Suggests: libfmt-dev, libtbb-dev
+Suggests: g++, libfmt-dev, pkg-config, cmake
 Section: science
 Priority: optional
 Description: graph-mode deep learning: build, optimise, train and run models
  A model is built once as a static graph, saved in one file, optimised by passes and run on the cores of a CPU or on
  an NVIDIA GPU. This package has the tools genesis-build, genesis-opt, genesis-run and genesis-viz, the library and
- its headers.
+ its headers. Programs that use the library need a C++20 compiler and libfmt-dev as well.
 END
 printf 'activate-noawait ldconfig\n' >"$stage/root/DEBIAN/triggers"
 package=$out/genesis_${version}_$architecture.deb

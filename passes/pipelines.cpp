@@ -145,7 +145,6 @@ std::vector<Pass> all_passes() {
 void check_pass_names(const std::set<std::string, std::less<>>& names) {
   std::vector<std::string> there;
   for (const Pass& pass : all_passes()) there.emplace_back(pass.name);
-  there.insert(there.end(), std::begin(kPlanSwitches), std::end(kPlanSwitches));
   for (const std::string& name : names)
     if (std::find(there.begin(), there.end(), name) == there.end())
       fail("there is no pass '{}'{}; the passes are: {}", name, did_you_mean(name, there),

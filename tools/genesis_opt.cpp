@@ -11,7 +11,7 @@
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
-#include "passes/precision/weight_split.h"
+#include "passes/precision/weights_as_halves.h"
 #include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
@@ -137,12 +137,12 @@ void optimise(Model& model, const Flags& flags, std::vector<passes::PassReport>&
   passes::PipelineOptions options = pipeline_options(flags);
   options.reports = &reports;
   // A file's states are what its author made them; what a session would do to them is only looked at.
-  passes::WeightSplit split;
-  if (target.splits_weights && flags.output.empty()) split = passes::find_split(model);
-  passes::add_halves(model, split);
+  StateStorage storage;
+  if (target.splits_weights && flags.output.empty()) storage = passes::find_halves(model);
+  add_parts(model, storage);
   for (const std::string& name : chosen_entries(flags, model)) {
     const Graph& entry = std::as_const(model).entry(name);
-    context.split = passes::updates_halves(entry, split) ? &split : nullptr;
+    context.storage = passes::updates_stored(entry, storage) ? &storage : nullptr;
     model.replace_entry(passes::run_passes(entry, passes::pipeline_for(entry), context, options));
   }
 }
@@ -330,7 +330,10 @@ int main(int argc, char** argv) {
                      "keep only what serves: no training entry points, no optimizer states");
         app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
         app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
-        app.add_option("--disable", flags.disable, "leave these passes out")->delimiter(',');
+        app.add_option(
+               "--disable", flags.disable,
+               "leave these passes out; with --check also steps of planning, and kernels as kernel:NAME")
+            ->delimiter(',');
         app.add_flag("--list-passes", flags.list_passes, "list the passes and why each is there");
         app.add_flag("--list-ops", flags.list_ops, "list the ops as a Markdown table");
         app.add_option("--print-after", flags.print_after, "print the graph after this pass, or 'all'");

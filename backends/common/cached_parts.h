@@ -25,14 +25,14 @@ class CachedParts {
     attention.causal = attention.has_key_length = true;
     attention.scale = op.scale;
     for (size_t i = 0; i < 2; ++i)
-      append_[i] = KernelPart::of(kernels, ready, update, {query.inputs[3 + i], query.inputs[1 + i], number},
-                                  {query.inputs[3 + i]});
-    attend_ = KernelPart::of(kernels, ready, attention, {q, query.inputs[3], query.inputs[4], number},
-                             {query.outputs[0]});
+      append_[i] = KernelPart::of(kernels, ready, query.disabled, update,
+                                  {query.inputs[3 + i], query.inputs[1 + i], number}, {query.inputs[3 + i]});
+    attend_ = KernelPart::of(kernels, ready, query.disabled, attention,
+                             {q, query.inputs[3], query.inputs[4], number}, {query.outputs[0]});
     turns_ = op.turns;
     if (turns_) {
-      turn_q_ = KernelPart::of(kernels, ready, op.rope(), {q, position}, {q});
-      turn_k_ = KernelPart::of(kernels, ready, op.rope(), {k, position}, {k});
+      turn_q_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), {q, position}, {q});
+      turn_k_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), {k, position}, {k});
       k_at_ = aligned(q.bytes());
       length_at_ = aligned(CheckedSize(k_at_) + k.bytes());
     }

@@ -16,12 +16,14 @@ class NormParts {
   NormParts(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready, const KernelQuery& query) {
     const auto op = from_attributes<ops::NormLinear>(query.attributes);
     const TensorType& x = query.inputs[0];
-    norm_ = KernelPart::of(kernels, ready, ops::RmsNorm{op.eps, 1, true}, {x, query.inputs[1]}, {x});
+    norm_ = KernelPart::of(kernels, ready, query.disabled, ops::RmsNorm{op.eps, 1, true},
+                           {x, query.inputs[1]}, {x});
     std::vector<TensorType> layered = {x}, outputs(query.outputs.begin(), query.outputs.end());
     layered.insert(layered.end(), query.inputs.begin() + 2, query.inputs.end());
-    layers_ = op.swiglu ? KernelPart::of(kernels, ready, ops::LinearSwiglu{}, layered, outputs)
-                        : KernelPart::of(kernels, ready, ops::MergedLinear{op.has_bias, op.activation},
-                                         layered, outputs);
+    layers_ = op.swiglu
+                  ? KernelPart::of(kernels, ready, query.disabled, ops::LinearSwiglu{}, layered, outputs)
+                  : KernelPart::of(kernels, ready, query.disabled,
+                                   ops::MergedLinear{op.has_bias, op.activation}, layered, outputs);
     x_bytes_ = CheckedSize(x.bytes()).rounded_up(256).value();
   }
 

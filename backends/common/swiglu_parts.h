@@ -15,9 +15,10 @@ class LinearWithSwigluParts {
   // `ready` as KernelPart's.
   LinearWithSwigluParts(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
                         const KernelQuery& query)
-      : product_(KernelPart::of(kernels, ready, ops::Linear{}, {query.inputs[0], query.inputs[1]},
-                                {query.outputs[0]})),
-        swiglu_(KernelPart::of(kernels, ready, ops::Swiglu{}, {query.outputs[0]}, {query.outputs[1]})) {}
+      : product_(KernelPart::of(kernels, ready, query.disabled, ops::Linear{},
+                                {query.inputs[0], query.inputs[1]}, {query.outputs[0]})),
+        swiglu_(KernelPart::of(kernels, ready, query.disabled, ops::Swiglu{}, {query.outputs[0]},
+                               {query.outputs[1]})) {}
 
   int64_t scratch_bytes() const { return std::max(product_.scratch_bytes(), swiglu_.scratch_bytes()); }
 
@@ -38,9 +39,10 @@ class MatmulSwigluGradParts {
                         const KernelQuery& query) {
     const auto op = from_attributes<ops::MatmulSwigluGrad>(query.attributes);
     const TensorType dy = ops::Matmul{}.infer(query.inputs.first(2))[0];
-    product_ = KernelPart::of(kernels, ready, ops::Matmul{}, {query.inputs[0], query.inputs[1]}, {dy});
-    gradient_ = KernelPart::of(kernels, ready, ops::SwigluGrad{op.with_output}, {query.inputs[2], dy},
-                               {query.outputs.begin(), query.outputs.end()});
+    product_ = KernelPart::of(kernels, ready, query.disabled, ops::Matmul{},
+                              {query.inputs[0], query.inputs[1]}, {dy});
+    gradient_ = KernelPart::of(kernels, ready, query.disabled, ops::SwigluGrad{op.with_output},
+                               {query.inputs[2], dy}, {query.outputs.begin(), query.outputs.end()});
     dy_bytes_ = op.with_output ? 0 : CheckedSize(dy.bytes()).rounded_up(256).value();
   }
 

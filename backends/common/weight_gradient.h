@@ -15,9 +15,10 @@ class WeightGradientParts {
   // `ready` as KernelPart's.
   WeightGradientParts(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
                       const KernelQuery& query)
-      : product_(KernelPart::of(kernels, ready, ops::Matmul{.transpose_a = true},
+      : product_(KernelPart::of(kernels, ready, query.disabled, ops::Matmul{.transpose_a = true},
                                 {query.inputs[0], query.inputs[1]}, {query.outputs[0]})),
-        sums_(KernelPart::of(kernels, ready, over_rows(), {query.inputs[0]}, {query.outputs[1]})) {}
+        sums_(KernelPart::of(kernels, ready, query.disabled, over_rows(), {query.inputs[0]},
+                             {query.outputs[1]})) {}
 
   int64_t scratch_bytes() const { return std::max(product_.scratch_bytes(), sums_.scratch_bytes()); }
 

@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels.h"
 
+#include "backends/cpu/gemm/gemm.h"
 #include "backends/kernel_table.h"
 #include "schema/core/error.h"
 
@@ -48,9 +49,7 @@ std::optional<std::vector<Tensor>> evaluate(const KernelQuery& query, std::span<
   return results;
 }
 
-}  // namespace
-
-std::span<const KernelImpl> kernels_for(std::string_view op) {
+const KernelTable& table() {
   static const KernelTable table = [] {
     KernelTable made;
 #define GENESIS_KERNEL_FILE(file) made.add(file##_kernels());
@@ -58,12 +57,25 @@ std::span<const KernelImpl> kernels_for(std::string_view op) {
 #undef GENESIS_KERNEL_FILE
     return made;
   }();
-  return table.find(op);
+  return table;
 }
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names = table().names();
+  for (const GemmImplementation& way : gemm_implementations())
+    names.push_back(std::string("gemm.") + way.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const KernelImpl> kernels_for(std::string_view op) { return table().find(op); }
 
 Target cpu_target() {
   Target target;
   target.merge_linear_rows = 16;  // bound by reading weights; above, the layers' products run at once
+  target.kernel_names = kernel_names;
+  target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };
   target.can_run = can_run;
   target.scratch_bytes = scratch_bytes;
   target.evaluate = evaluate;

@@ -10,7 +10,9 @@ namespace genesis::cuda {
 #include "backends/cuda/kernel_files.inc"
 #undef GENESIS_KERNEL_FILE
 
-std::span<const KernelImpl> kernels_for(std::string_view op) {
+namespace {
+
+const KernelTable& table() {
   static const KernelTable table = [] {
     KernelTable made;
 #define GENESIS_KERNEL_FILE(file) made.add(file##_kernels());
@@ -18,10 +20,28 @@ std::span<const KernelImpl> kernels_for(std::string_view op) {
 #undef GENESIS_KERNEL_FILE
     return made;
   }();
-  return table.find(op);
+  return table;
+}
+
+// Ways inside kernels: which of them a node takes is settled on the device that runs it.
+constexpr const char* kInnerWays[] = {"attention_grad.hopper_d64",
+                                      "gemm.cublas_lt",
+                                      "gemm.few_rows",
+                                      "linear_cross_entropy.exponentials",
+                                      "linear_with_swiglu.epilogue",
+                                      "matmul_swiglu_grad.epilogue"};
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names = table().names();
+  names.insert(names.end(), std::begin(kInnerWays), std::end(kInnerWays));
+  return names;
 }
 
 constexpr std::string_view kOnePassOps[] = {"linear_weight_grad", "linear_with_swiglu", "matmul_swiglu_grad"};
+
+}  // namespace
+
+std::span<const KernelImpl> kernels_for(std::string_view op) { return table().find(op); }
 
 Target cuda_target(int device) {
   Target target;
@@ -31,6 +51,8 @@ Target cuda_target(int device) {
   target.launch_seconds = 1e-6;  // in a captured graph, about
   target.one_pass_ops = kOnePassOps;
   target.splits_weights = true;
+  target.kernel_names = kernel_names;
+  target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };
   target.can_run = [](const KernelQuery& query) { return why_not(kernels_for(query.op.name()), query); };
   target.scratch_bytes = [](const KernelQuery& query) {
     return scratch_bytes(kernels_for(query.op.name()), query);

@@ -83,7 +83,9 @@ class CpuDevice final : public Device {
     cpu::TaskEdges edges;
     tasks_.execute(edges.around(body));
   }
-  std::unique_ptr<Runner> make_runner(const Plan& plan) override { return make_cpu_runner(plan); }
+  std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) override {
+    return make_cpu_runner(plan, options);
+  }
 
  private:
   static void copy(std::byte* to, const std::byte* from, int64_t bytes) {

@@ -24,13 +24,18 @@ using Clock = std::chrono::steady_clock;
 
 class CpuRunner final : public Runner {
  public:
-  explicit CpuRunner(const Plan& plan)
+  CpuRunner(const Plan& plan, const RunnerOptions& options)
       : plan_(plan),
-        calls_(make_step_calls(plan, cpu::kernels_for)),
+        options_(options),
+        calls_(make_step_calls(plan, cpu::kernels_for, options.disabled_kernels)),
         graph_(make_step_graph(plan)),
         faults_(plan.steps.size()),
         waiting_(plan.steps.size()) {
     for (size_t i = 0; i < calls_.size(); ++i) calls_[i].context.fault = &faults_[i];
+  }
+
+  std::vector<std::string> kernels() const override {
+    return kernels_of(plan_, cpu::cpu_target(), options_.disabled_kernels);
   }
 
   void bind(const PlanMemory& memory) override {
@@ -182,6 +187,7 @@ class CpuRunner final : public Runner {
   }
 
   const Plan& plan_;
+  const RunnerOptions options_;
   std::vector<StepCall> calls_;
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
@@ -194,6 +200,8 @@ class CpuRunner final : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_cpu_runner(const Plan& plan) { return std::make_unique<CpuRunner>(plan); }
+std::unique_ptr<Runner> make_cpu_runner(const Plan& plan, const RunnerOptions& options) {
+  return std::make_unique<CpuRunner>(plan, options);
+}
 
 }  // namespace genesis

@@ -8,6 +8,6 @@
 namespace genesis {
 
 // `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
-std::unique_ptr<Runner> make_cpu_runner(const Plan& plan);
+std::unique_ptr<Runner> make_cpu_runner(const Plan& plan, const RunnerOptions& options);
 
 }  // namespace genesis

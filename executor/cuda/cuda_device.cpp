@@ -65,8 +65,8 @@ class CudaDevice final : public Device {
     make_current();
     body();
   }
-  std::unique_ptr<Runner> make_runner(const Plan& plan) override {
-    return make_cuda_runner(plan, index_, stream_.get());
+  std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) override {
+    return make_cuda_runner(plan, options, index_, stream_.get());
   }
 
  private:

@@ -172,7 +172,7 @@ std::vector<size_t> CudaMegakernel::under_way() const {
 
 std::vector<CudaMegakernel> make_cuda_megakernels(const Plan& plan, int device) {
   std::vector<CudaMegakernel> megakernels;
-  if (plan.separate_steps || !cuda::can_start_megakernels()) return megakernels;
+  if (!cuda::can_start_megakernels()) return megakernels;
   for (MegakernelPlan& megakernel : plan_megakernels(plan)) {
     const auto fits = [&](const PlannedInstruction& instruction) {
       return instruction.shape.kind != InstructionShape::Kind::kAttention ||

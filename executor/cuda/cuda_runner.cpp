@@ -26,17 +26,19 @@ using cuda::DeviceFault;
 
 class CudaRunner final : public Runner {
  public:
-  CudaRunner(const Plan& plan, int device, cudaStream_t stream)
+  CudaRunner(const Plan& plan, const RunnerOptions& options, int device, cudaStream_t stream)
       : plan_(plan),
+        options_(options),
         device_(device),
         stream_(stream),
-        calls_(make_step_calls(plan, cuda::kernels_for)),
+        calls_(make_step_calls(plan, cuda::kernels_for, options.disabled_kernels)),
         inputs_(plan, device),
         outputs_(plan),
         fault_(cuda::allocate_pinned(sizeof(DeviceFault))),
         launches_(calls_.size()),
         inspector_(device, stream),
-        megakernels_(make_cuda_megakernels(plan, device)),
+        megakernels_(options.megakernel ? make_cuda_megakernels(plan, device)
+                                        : std::vector<CudaMegakernel>()),
         progress_(plan) {
     *device_fault() = {};
     const std::vector<uint64_t> settled = settled_inputs(plan);
@@ -50,6 +52,16 @@ class CudaRunner final : public Runner {
       calls_[i].context.launch = &launches_[i];
       calls_[i].context.fault = &host_fault_;
     }
+  }
+
+  // Steps that a megakernel runs are named after it.
+  std::vector<std::string> kernels() const override {
+    std::vector<std::string> kernels =
+        kernels_of(plan_, cuda::cuda_target(device_), options_.disabled_kernels);
+    for (const CudaMegakernel& megakernel : megakernels_)
+      std::fill(kernels.begin() + static_cast<ptrdiff_t>(megakernel.first()),
+                kernels.begin() + static_cast<ptrdiff_t>(megakernel.end()), "megakernel");
+    return kernels;
   }
 
   void bind(const PlanMemory& memory) override {
@@ -240,7 +252,7 @@ class CudaRunner final : public Runner {
   }
 
   StepStreams streams_of_plan() const {
-    if (!plan_.one_stream) return assign_streams(plan_, make_step_graph(plan_));
+    if (options_.side_stream) return assign_streams(plan_, make_step_graph(plan_));
     return {.aside = std::vector<bool>(calls_.size(), false),
             .waits_for = std::vector<int32_t>(calls_.size(), StepStreams::kNothing)};
   }
@@ -338,6 +350,7 @@ class CudaRunner final : public Runner {
   }
 
   const Plan& plan_;
+  const RunnerOptions options_;
   int device_;
   cudaStream_t stream_;
   std::vector<StepCall> calls_;
@@ -358,8 +371,9 @@ class CudaRunner final : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, int device, void* stream) {
-  return std::make_unique<CudaRunner>(plan, device, static_cast<cudaStream_t>(stream));
+std::unique_ptr<Runner> make_cuda_runner(const Plan& plan, const RunnerOptions& options, int device,
+                                         void* stream) {
+  return std::make_unique<CudaRunner>(plan, options, device, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace genesis

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <charconv>
+#include <vector>
 
 #include "backends/cpu/kernels.h"
 #include "schema/core/error.h"
@@ -10,31 +12,57 @@
 namespace genesis {
 namespace {
 
-// To open it is the one question that finds every reason why a GPU cannot be used: no driver, none there, too old.
-bool has_usable_gpu() {
-  try {
-    return open_cuda_device(0) != nullptr;
-  } catch (const Error& error) {
-    spdlog::debug("device 'auto' is the CPU: {}", error.message());
-    return false;
+constexpr const char* kAuto = "auto";
+constexpr DeviceKind kDevices[] = {
+    {.name = "cpu",
+     .takes_threads = true,
+     .open = [](int, int threads) { return open_cpu_device(threads); },
+     .target = [](int) { return cpu::cpu_target(); }},
+    {.name = "cuda",
+     .is_numbered = true,
+     .open = [](int index, int) { return open_cuda_device(index); },
+     .target = cuda_target},
+};
+
+// "cpu, cuda or cuda:N"
+std::string known_names() {
+  std::vector<std::string> names;
+  for (const DeviceKind& kind : kDevices) {
+    names.emplace_back(kind.name);
+    if (kind.is_numbered) names.push_back(std::string(kind.name) + ":N");
   }
+  std::string text = names[0];
+  for (size_t i = 1; i < names.size(); ++i) text += (i + 1 < names.size() ? ", " : " or ") + names[i];
+  return text;
 }
 
-// -1 for the CPU, else the number of the GPU.
-int parse_device(const std::string& name) {
-  if (name == "cpu") return -1;
-  if (name == "cuda") return 0;
-  if (name == "auto") return has_usable_gpu() ? 0 : -1;
+struct NamedDevice {
+  const DeviceKind* kind;
+  int index;
+};
+
+NamedDevice parse_device(const std::string& name) {
+  const DeviceKind* kind = find_device_kind(name);
+  if (kind && name == kind->name) return {kind, 0};
   int index = -1;
-  if (name.starts_with("cuda:")) {
+  if (kind && kind->is_numbered) {
     const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + 5, end, index);
-    if (error == std::errc() && stop == end && index >= 0) return index;
+    const auto [stop, error] = std::from_chars(name.data() + kind->name.size() + 1, end, index);
+    if (error == std::errc() && stop == end && index >= 0) return {kind, index};
   }
-  fail("no device '{}': expected cpu, cuda or cuda:N, or auto for a GPU where one can be used", name);
+  fail("no device '{}': expected {}, or auto for a GPU where one can be used", name, known_names());
 }
 
 }  // namespace
+
+std::span<const DeviceKind> device_kinds() { return kDevices; }
+
+const DeviceKind* find_device_kind(std::string_view name) {
+  const auto* at = std::find_if(std::begin(kDevices), std::end(kDevices), [&](const DeviceKind& kind) {
+    return kind.name == name.substr(0, name.find(':'));
+  });
+  return at == std::end(kDevices) ? nullptr : at;
+}
 
 Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data) {
   std::byte* host;
@@ -43,20 +71,32 @@ Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data
   return tensor;
 }
 
+// To open a device is the one question that finds every reason why it cannot be used: no driver, none there, too old.
 std::string resolve_device(const std::string& name) {
-  const int index = parse_device(name);
-  if (name != "auto") return name;
-  return index < 0 ? "cpu" : "cuda";
+  if (name != kAuto) {
+    parse_device(name);
+    return name;
+  }
+  for (const DeviceKind& kind : kDevices) {
+    if (kind.name == "cpu") continue;
+    try {
+      kind.open(0, 0);
+      return std::string(kind.name);
+    } catch (const Error& error) {
+      spdlog::debug("device 'auto' is no {}: {}", kind.name, error.message());
+    }
+  }
+  return "cpu";
 }
 
 std::shared_ptr<Device> open_device(const std::string& name, int threads) {
-  const int index = parse_device(name);
-  return index < 0 ? open_cpu_device(threads) : open_cuda_device(index);
+  const auto [kind, index] = parse_device(resolve_device(name));
+  return kind->open(index, threads);
 }
 
 Target target_of(const std::string& name) {
-  const int index = parse_device(name);
-  return index < 0 ? cpu::cpu_target() : cuda_target(index);
+  const auto [kind, index] = parse_device(resolve_device(name));
+  return kind->target(index);
 }
 
 }  // namespace genesis

@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "executor/runtime/downloads.h"
 #include "executor/runtime/peaks.h"
@@ -47,24 +49,37 @@ class Device {
   // Runs `body` where the device's kernels may be prepared and started.
   virtual void enter(const std::function<void()>& body) = 0;
   // `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.
-  virtual std::unique_ptr<Runner> make_runner(const Plan& plan) = 0;
+  virtual std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) = 0;
 };
 
 // A copy on the host.
 Tensor read_tensor(Device& device, const TensorType& type, const std::byte* data);
 
-// What "auto" stands for: "cuda" where the first GPU can be used, else "cpu". Any other name stays as it is.
-// Throws Error for a name that no device can have.
+// What a name like "cpu" or "cuda:1" can stand for: a row of the table in device.cpp.
+struct DeviceKind {
+  std::string_view name;       // without a number
+  bool is_numbered = false;    // there may be several: NAME is the first, NAME:N the one with number N
+  bool takes_threads = false;  // SessionOptions::threads says something to it
+  std::shared_ptr<Device> (*open)(int index, int threads) = nullptr;
+  Target (*target)(int index) = nullptr;
+};
+std::span<const DeviceKind> device_kinds();
+// The row whose name stands before the colon; null when there is none.
+const DeviceKind* find_device_kind(std::string_view name);
+
+// What "auto" stands for: the first kind of GPU that can be used, else "cpu". Any other name stays as it is. Throws
+// Error for a name that no device can have.
 std::string resolve_device(const std::string& name);
 
 // `name` is "cpu", "cuda", "cuda:N" or "auto"; `threads` is for the CPU, 0 for all cores. Throws Error that lists the
 // devices there are.
 std::shared_ptr<Device> open_device(const std::string& name, int threads);
-std::shared_ptr<Device> open_cpu_device(int threads);
-std::shared_ptr<Device> open_cuda_device(int index);
-
 // What passes need to know of a device by its name; the device need not be there.
 Target target_of(const std::string& name);
+
+// What the rows of the table call, each beside its device.
+std::shared_ptr<Device> open_cpu_device(int threads);
+std::shared_ptr<Device> open_cuda_device(int index);
 Target cuda_target(int index);
 
 }  // namespace genesis

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "passes/core/match.h"
 #include "schema/ops/elementwise/fused.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis {
 
@@ -43,7 +46,7 @@ namespace {
 
 // A region may make the numbers it is written with inside.
 bool holds_infinity(const Step& step) {
-  if (step.op->name() != "fused") return step.op->name() == "full" || step.op->name() == "pad";
+  if (!passes::is<ops::Fused>(*step.op)) return passes::is<ops::Full, ops::Pad>(*step.op);
   const auto body = from_attributes<ops::Fused>(step.attributes).body;
   return std::any_of(body.begin(), body.end(), [](const std::string& line) {
     return line.starts_with("full") && line.find("inf") != std::string::npos;

@@ -33,6 +33,13 @@ struct StepTiming {
 using StepObserver = std::function<void(const Step& step, std::span<const TensorView> inputs,
                                         std::span<const TensorView> outputs)>;
 
+// How a plan is run, beside what it says.
+struct RunnerOptions {
+  bool side_stream = true;       // off: a GPU runs one step after the other
+  bool megakernel = true;        // off: a GPU starts a kernel for every step
+  KernelNames disabled_kernels;  // those that the plan was made without
+};
+
 struct RunOptions {
   bool find_nonfinite = false;  // stop with an Error at the first NaN, or infinity made of finite numbers
   std::vector<StepTiming>* timings = nullptr;  // filled by step when not null
@@ -51,6 +58,8 @@ bool makes_infinities(const Step& step, bool inputs_were_finite);
 class Runner {
  public:
   virtual ~Runner() = default;
+  // By step of the plan: the kernel that runs it, as messages name it.
+  virtual std::vector<std::string> kernels() const = 0;
   // Points the plan's buffers at memory. Must be called before the first run(), and when any address changed;
   // bind_inputs() is enough when only the inputs' did.
   virtual void bind(const PlanMemory& memory) = 0;

@@ -5,8 +5,8 @@
 namespace genesis {
 namespace {
 
-StepCall make_call(const Step& step, KernelTable kernels) {
-  const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types};
+StepCall make_call(const Step& step, KernelTable kernels, const KernelNames& disabled) {
+  const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types, &disabled};
   const KernelImpl& kernel = select_kernel(kernels(step.op->name()), query);
   StepCall call{.step = &step, .run = kernel.run, .implementation = kernel.name, .context = {}};
   call.attributes = step.op->parse(step.attributes);
@@ -27,13 +27,21 @@ std::string description(const StepCall& call) {
                      call.implementation);
 }
 
-std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels) {
+std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels, const KernelNames& disabled) {
   std::vector<StepCall> calls;
   calls.reserve(plan.steps.size());
   for (const Step& step : plan.steps)
-    with_context([&] { calls.push_back(make_call(step, kernels)); },
+    with_context([&] { calls.push_back(make_call(step, kernels, disabled)); },
                  [&] { return "while preparing node '" + step.authored + "'"; });
   return calls;
+}
+
+std::vector<std::string> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled) {
+  std::vector<std::string> kernels;
+  for (const Step& step : plan.steps)
+    kernels.push_back(
+        target.choose({*step.op, step.attributes, step.input_types, step.output_types, &disabled}).name);
+  return kernels;
 }
 
 }  // namespace genesis

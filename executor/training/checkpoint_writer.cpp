@@ -41,7 +41,7 @@ void CheckpointWriter::prepare() {
           "the host has no {} bytes to spare for copies of the states: training will stand still while "
           "checkpoints "
           "are written",
-          layout.bytes + layout.joined_bytes);
+          layout.bytes + layout.decoded_bytes);
   });
 }
 

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "executor/session.h"
-#include "executor/state_snapshot.h"
+#include "executor/states/state_snapshot.h"
 
 namespace genesis {
 

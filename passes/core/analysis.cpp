@@ -4,8 +4,12 @@
 #include <map>
 #include <queue>
 
+#include "passes/core/match.h"
 #include "schema/core/error.h"
 #include "schema/graph/model.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 
@@ -77,22 +81,6 @@ const Node* producer(const Graph& graph, ValueId value, std::string_view op) {
   return node && node->op->name() == op && graph.value(value).index == 0 ? node : nullptr;
 }
 
-const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, std::string_view op) {
-  return uses.single(value) ? producer(graph, value, op) : nullptr;
-}
-
-namespace {
-
-std::optional<double> full_value(const Node& node) {
-  const AttrValue* value = node.attributes.find("value");
-  if (value == nullptr) return std::nullopt;
-  if (auto* integer = std::get_if<int64_t>(value)) return static_cast<double>(*integer);
-  if (auto* real = std::get_if<double>(value)) return *real;
-  return std::nullopt;
-}
-
-}  // namespace
-
 std::optional<double> uniform_value(const Graph& graph, ValueId value) {
   const ValueInfo& info = graph.value(value);
   if (info.kind == ValueKind::kConstant) {
@@ -101,9 +89,8 @@ std::optional<double> uniform_value(const Graph& graph, ValueId value) {
   }
   const Node* node = producer(graph, value);
   if (node == nullptr) return std::nullopt;
-  const std::string_view op = node->op->name();
-  if (op == "full") return full_value(*node);
-  if (op == "reshape" || op == "expand") return uniform_value(graph, node->inputs[0]);
+  if (const auto full = match<ops::Full>(*node)) return full->value.as_double();
+  if (is<ops::Reshape, ops::Expand>(*node)) return uniform_value(graph, node->inputs[0]);
   return std::nullopt;
 }
 

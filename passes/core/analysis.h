@@ -37,25 +37,13 @@ class Uses {
   std::vector<std::vector<NodeId>> readers_;
 };
 
-// What patterns are made of: producer(), when nobody but the pattern reads the value.
-const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, std::string_view op);
-
 NodeId id_of(const Graph& graph, const Node& node);
-// The node that makes a value, when it is the first output of a node of that op; null otherwise.
-const Node* producer(const Graph& graph, ValueId value, std::string_view op);
-const Node* producer(const Graph& graph, ValueId value);  // of any op, any output
+// The node that makes a value, as any of its outputs; null where none does. Of one op: passes/core/match.h.
+const Node* producer(const Graph& graph, ValueId value);
+const Node* producer(const Graph& graph, ValueId value, std::string_view op);  // as its first output
 
 // The number all elements of a value are known to equal: a one-element tensor of the model's table, `full` or
 // a reshape or expansion of such.
 std::optional<double> uniform_value(const Graph& graph, ValueId value);
-
-// The two operands of a commutative node with the one that `is_wanted` first; empty when neither is.
-template <class Predicate>
-std::optional<std::pair<ValueId, ValueId>> operands_with(const Node& node, Predicate&& is_wanted) {
-  if (node.inputs.size() != 2) return std::nullopt;
-  if (is_wanted(node.inputs[0])) return std::pair(node.inputs[0], node.inputs[1]);
-  if (is_wanted(node.inputs[1])) return std::pair(node.inputs[1], node.inputs[0]);
-  return std::nullopt;
-}
 
 }  // namespace genesis::passes

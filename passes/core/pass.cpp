@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "passes/core/rewrite_log.h"
 #include "passes/core/rewriter.h"
 #include "schema/graph/text.h"
 #include "schema/graph/verify.h"
@@ -13,6 +14,7 @@ namespace {
 
 Graph run_one(const Graph& graph, const Pass& pass, const PassContext& context,
               const PipelineOptions& options, PassReport& report) {
+  const LoggedPass logged(pass.name);
   const auto start = std::chrono::steady_clock::now();
   Graph result = pass.run(graph, context);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

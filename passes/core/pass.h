@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "schema/graph/graph.h"
+#include "schema/graph/state_storage.h"
 #include "schema/graph/target.h"
 
 namespace genesis::passes {
-
-struct WeightSplit;
 
 // What a pass may know besides the graph.
 struct PassContext {
@@ -25,8 +24,8 @@ struct PassContext {
   // What the arena of a training step may take, bytes; 0: as little as can be reached. Empty: whatever it
   // takes.
   std::optional<int64_t> memory_budget;
-  // The weights that are kept as halves (passes/precision/weight_split.h); null: none.
-  const WeightSplit* split = nullptr;
+  // The states that are not kept as what they mean; null: none.
+  const StateStorage* storage = nullptr;
   // Called for every hit of a named rewrite with the node that came out, to trace what a pass does.
   std::function<void(std::string_view rewrite, const std::string& node)> on_rewrite;
 };

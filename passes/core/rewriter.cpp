@@ -61,10 +61,16 @@ void Rewriter::copy_with(const Node& node, const Attributes& attributes) {
   graph_.set_origins(graph_.has_name(node.name) ? origins_of(node) : node.origins);
   const std::vector<Value> outputs = graph_.add_node(*node.op, attributes, map(node.inputs), node.name);
   graph_.set_origins({});
-  replace(node, outputs);
+  log_.forget_sources();
+  map_outputs(node, outputs);
 }
 
 void Rewriter::replace(const Node& node, const std::vector<Value>& values) {
+  log_.replaced(old_, graph_, node, values);
+  map_outputs(node, values);
+}
+
+void Rewriter::map_outputs(const Node& node, const std::vector<Value>& values) {
   GENESIS_ASSERT(values.size() >= node.outputs.size());
   for (size_t i = 0; i < node.outputs.size(); ++i)
     new_values_[static_cast<size_t>(node.outputs[i].index)] = values[i];
@@ -72,6 +78,7 @@ void Rewriter::replace(const Node& node, const std::vector<Value>& values) {
 
 void Rewriter::begin_nodes_from(const std::vector<const Node*>& nodes) {
   GENESIS_ASSERT(!in_scope_);
+  log_.add_sources(old_, graph_, nodes);
   std::vector<std::string> origins;
   std::unordered_set<std::string> seen;
   for (const Node* node : nodes)
@@ -109,7 +116,7 @@ bool can_run(const Target& target, const Graph& graph, const Node& node) {
   for (ValueId output : node.outputs) outputs.push_back(graph.type(output));
   if (!has_known_sizes(inputs) || !has_known_sizes(outputs)) return true;
   const bool is_view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
-  return is_view || !target.can_run({*node.op, node.attributes, inputs, outputs});
+  return is_view || !target.can_run({*node.op, node.attributes, inputs, outputs, &target.disabled_kernels});
 }
 
 // Whether the target runs every node from `first` on.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "passes/core/rewrite_log.h"
 #include "schema/graph/model.h"
 #include "schema/graph/target.h"
 
@@ -51,11 +52,14 @@ class Rewriter {
   Graph finish();  // maps outputs and updates
 
  private:
+  void map_outputs(const Node& node, const std::vector<Value>& values);
+
   const Graph& old_;
   Graph graph_;
   std::vector<Value> new_values_;  // by old value id
   std::set<int32_t> dropped_updates_;
   bool in_scope_ = false;
+  RewriteLog log_;
 };
 
 // Nothing: copy the node. Otherwise what replaces its outputs.

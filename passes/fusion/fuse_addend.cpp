@@ -4,8 +4,9 @@
 #include <map>
 #include <set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
 
 namespace genesis::passes {
@@ -19,15 +20,14 @@ struct Match {
 
 // Without an addend, and without an activation, which would have to come before one.
 bool can_take_addend(const Node& node) {
-  if (node.op->name() == "matmul") return node.inputs.size() == 2;
-  if (node.op->name() != "linear") return false;
-  const auto layer = from_attributes<ops::Linear>(node.attributes);
-  return layer.activation == Activation::kNone && !layer.has_addend;
+  if (is<ops::Matmul>(node)) return node.inputs.size() == 2;
+  const auto layer = match<ops::Linear>(node);
+  return layer && layer->activation == Activation::kNone && !layer->has_addend;
 }
 
 Attributes attributes_with_addend(const Node& product) {
   Attributes attributes = product.attributes;
-  if (product.op->name() == "linear") attributes.set("has_addend", true);
+  if (is<ops::Linear>(product)) attributes.set("has_addend", true);
   return attributes;
 }
 
@@ -43,7 +43,7 @@ class Finder {
   std::map<int32_t, Match> run() {
     const auto& nodes = graph_.nodes();
     for (size_t i = 0; i < nodes.size(); ++i)
-      if (live_[i] && nodes[i].op->name() == "add")
+      if (live_[i] && is<ops::Add>(nodes[i]))
         if (const auto match = match_of(nodes[i])) matches_.emplace(static_cast<int32_t>(i), *match);
     // From the last to the first: whether an addition pays depends on what becomes of its readers.
     for (auto at = matches_.end(); at != matches_.begin();)
@@ -58,10 +58,10 @@ class Finder {
   // Of two products the later takes the other's result.
   std::optional<Match> match_of(const Node& add) const {
     std::optional<Match> best;
-    for (size_t i = 0; i < 2; ++i) {
-      const Node* product = uses_.single(add.inputs[i]) ? producer(graph_, add.inputs[i]) : nullptr;
+    for (const auto& [sum, addend] : either_way(add)) {
+      const Node* product = uses_.single(sum) ? producer(graph_, sum) : nullptr;
       if (!product || !can_take_addend(*product)) continue;
-      const Match match{product, add.inputs[1 - i]};
+      const Match match{product, addend};
       if (best && position(*best->product) > position(*product)) continue;
       if (fits(add, match)) best = match;
     }

@@ -2,8 +2,9 @@
 
 #include <cmath>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/softmax.h"
@@ -35,48 +36,47 @@ class AttentionFuser {
     std::vector<const Node*> nodes;
   };
 
-  const Node* sole(ValueId value, std::string_view op) const {
-    return sole_producer(graph_, uses_, value, op);
+  template <class Op>
+  Matched<Op> sole(ValueId value) const {
+    return match_sole<Op>(graph_, uses_, value);
   }
   const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
 
   bool match_product_with_v(const Node& node, Match& m) const {
-    if (node.op->name() != "matmul" || shape(node.outputs[0]).rank() != 4) return false;
-    const auto product = from_attributes<ops::Matmul>(node.attributes);
-    if (product.transpose_a || product.transpose_b || node.inputs.size() > 2) return false;
+    const auto product = match<ops::Matmul>(node);
+    if (!product || shape(node.outputs[0]).rank() != 4) return false;
+    if (product->transpose_a || product->transpose_b || node.inputs.size() > 2) return false;
     m.v = node.inputs[1];
     return match_weights(node.inputs[0], m) && fits(m, node);
   }
 
   bool match_weights(ValueId weights, Match& m) const {
-    if (const Node* softmax = sole(weights, "softmax")) {
-      const auto op = from_attributes<ops::Softmax>(softmax->attributes);
-      if (normalize_axis(op.axis, 4) != 3) return false;
-      m.nodes.push_back(softmax);
-      return match_masked(softmax->inputs[0], m);
+    if (const auto softmax = sole<ops::Softmax>(weights)) {
+      if (normalize_axis(softmax->axis, 4) != 3) return false;
+      m.nodes.push_back(softmax.node);
+      return match_masked(softmax.input(0), m);
     }
-    const Node* softmax = sole(weights, "causal_softmax");
+    const auto softmax = sole<ops::CausalSoftmax>(weights);
     if (!softmax) return false;
     m.causal = true;
-    m.scale = from_attributes<ops::CausalSoftmax>(softmax->attributes).scale;
-    m.nodes.push_back(softmax);
-    return match_scaled(softmax->inputs[0], m);
+    m.scale = softmax->scale;
+    m.nodes.push_back(softmax.node);
+    return match_scaled(softmax.input(0), m);
   }
 
   bool match_masked(ValueId scores, Match& m) const {
-    if (const Node* sum = sole(scores, "add"))
-      for (size_t i = 0; i < 2; ++i) {
+    if (const auto sum = sole<ops::Add>(scores))
+      for (const auto& [scaled, mask] : either_way(*sum.node)) {
         Match with_mask = m;
-        with_mask.mask = sum->inputs[1 - i];
-        if (is_float(graph_.type(*with_mask.mask).dtype) && match_scaled(sum->inputs[i], with_mask))
-          return accept(with_mask, m);
+        with_mask.mask = mask;
+        if (is_float(graph_.type(mask).dtype) && match_scaled(scaled, with_mask)) return accept(with_mask, m);
       }
-    if (const Node* where = sole(scores, "where")) {
-      const auto fill = uniform_value(graph_, where->inputs[2]);
+    if (const auto where = sole<ops::Where>(scores)) {
+      const auto fill = uniform_value(graph_, where.input(2));
       if (!fill || !std::isinf(*fill) || *fill > 0) return false;
-      m.causal = is_lower_triangle(where->inputs[0]);
-      if (!m.causal) m.mask = where->inputs[0];
-      return match_scaled(where->inputs[1], m);
+      m.causal = is_lower_triangle(where.input(0));
+      if (!m.causal) m.mask = where.input(0);
+      return match_scaled(where.input(1), m);
     }
     return match_scaled(scores, m);
   }
@@ -89,36 +89,34 @@ class AttentionFuser {
   // tril(ones) of a square: query i sees keys up to i, which is causal where there are as many keys as
   // queries.
   bool is_lower_triangle(ValueId mask) const {
-    const Node* tril = producer(graph_, mask, "tril");
-    if (!tril || from_attributes<ops::Tril>(tril->attributes).diagonal != 0) return false;
+    const auto tril = match<ops::Tril>(graph_, mask);
+    if (!tril || tril->diagonal != 0) return false;
     const Shape& s = shape(mask);
-    return uniform_value(graph_, tril->inputs[0]) == 1 && s[s.rank() - 1] == s[s.rank() - 2];
+    return uniform_value(graph_, tril.input(0)) == 1 && s[s.rank() - 1] == s[s.rank() - 2];
   }
 
   bool match_scaled(ValueId scores, Match& m) const {
     if (match_product_of_q_and_k(scores, m)) return m.scale != 0;
-    if (const Node* quotient = sole(scores, "div"))
-      if (const auto divisor = uniform_value(graph_, quotient->inputs[1]); divisor && *divisor != 0) {
+    if (const auto quotient = sole<ops::Div>(scores))
+      if (const auto divisor = uniform_value(graph_, quotient.input(1)); divisor && *divisor != 0) {
         m.scale /= *divisor;
-        return match_product_of_q_and_k(quotient->inputs[0], m);
+        return match_product_of_q_and_k(quotient.input(0), m);
       }
-    if (const Node* product = sole(scores, "mul"))
-      for (size_t i = 0; i < 2; ++i)
-        if (const auto factor = uniform_value(graph_, product->inputs[i]); factor && *factor != 0) {
+    if (const auto product = sole<ops::Mul>(scores))
+      for (const auto& [number, unscaled] : either_way(*product.node))
+        if (const auto factor = uniform_value(graph_, number); factor && *factor != 0) {
           m.scale *= *factor;
-          return match_product_of_q_and_k(product->inputs[1 - i], m);
+          return match_product_of_q_and_k(unscaled, m);
         }
     return false;
   }
 
   bool match_product_of_q_and_k(ValueId scores, Match& m) const {
-    const Node* node = sole(scores, "matmul");
-    if (!node) return false;
-    const auto product = from_attributes<ops::Matmul>(node->attributes);
-    if (product.transpose_a || !product.transpose_b || node->inputs.size() > 2) return false;
-    m.q = node->inputs[0];
-    m.k = node->inputs[1];
-    m.nodes.insert(m.nodes.begin(), node);
+    const auto product = sole<ops::Matmul>(scores);
+    if (!product || product->transpose_a || !product->transpose_b || product.num_inputs() > 2) return false;
+    m.q = product.input(0);
+    m.k = product.input(1);
+    m.nodes.insert(m.nodes.begin(), product.node);
     return true;
   }
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <unordered_set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/reduce.h"
@@ -19,18 +19,17 @@ bool is_large(const TensorType& dy) { return !dy.shape.is_constant() || dy.bytes
 
 // dy^T x of two matrices.
 bool is_weight_gradient(const Graph& graph, const Node& node) {
-  if (node.op->name() != "matmul" || node.inputs.size() != 2) return false;
-  const auto product = from_attributes<ops::Matmul>(node.attributes);
-  return product.transpose_a && !product.transpose_b && graph.type(node.outputs[0]).shape.rank() == 2 &&
-         is_float(graph.type(node.outputs[0]).dtype) && is_large(graph.type(node.inputs[0]));
+  const auto product = match<ops::Matmul>(node);
+  return product && node.inputs.size() == 2 && product->transpose_a && !product->transpose_b &&
+         graph.type(node.outputs[0]).shape.rank() == 2 && is_float(graph.type(node.outputs[0]).dtype) &&
+         is_large(graph.type(node.inputs[0]));
 }
 
 // The sum of dy's rows, of dy's dtype.
 bool is_bias_gradient(const Graph& graph, const Node& node) {
-  if (node.op->name() != "sum") return false;
-  const auto sum = from_attributes<ops::Sum>(node.attributes);
-  const TensorType& dy = graph.type(node.inputs[0]);
-  return dy.shape.rank() == 2 && normalize_axes(sum.axes, 2) == std::vector<int>{0} && !sum.keep_dims;
+  const auto sum = match<ops::Sum>(node);
+  return sum && graph.type(node.inputs[0]).shape.rank() == 2 &&
+         normalize_axes(sum->axes, 2) == std::vector<int>{0} && !sum->keep_dims;
 }
 
 // The sum that can be made where the product stands: nobody reads it before.
@@ -51,13 +50,13 @@ bool can_run(const Graph& graph, const Target& target, const Node& product, cons
   const std::vector<TensorType> inputs = graph.input_types(product),
                                 outputs = {graph.type(product.outputs[0]), graph.type(sum.outputs[0])};
   if (!inputs[0].shape.is_constant() || !inputs[1].shape.is_constant()) return true;
-  return !target.can_run({*find_op("linear_weight_grad"), {}, inputs, outputs});
+  return !target.can_run({op_def<ops::LinearWeightGrad>(), {}, inputs, outputs});
 }
 
 // By product.
 std::map<const Node*, const Node*> find_pairs(const Graph& graph, const PassContext& context) {
   std::map<const Node*, const Node*> pairs;
-  if (!context.target || !context.target->does_in_one_pass("linear_weight_grad")) return pairs;
+  if (!context.target || !context.target->does_in_one_pass(ops::LinearWeightGrad::info.name)) return pairs;
   const Uses uses(graph);
   std::unordered_set<const Node*> taken;
   for (const Node& node : graph.nodes()) {

@@ -1,20 +1,22 @@
 #include "passes/fusion/fuse_cached_attention.h"
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/nn/rope.h"
 #include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
 namespace {
 
 bool is_zero(const Graph& graph, ValueId value) {
-  if (const Node* node = producer(graph, value, "arange")) {
-    const auto op = from_attributes<ops::Arange>(node->attributes);
-    return op.length[0] == Dim(1) && op.start.as_double() == 0;
-  }
+  if (const auto positions = match<ops::Arange>(graph, value))
+    return positions->length[0] == Dim(1) && positions->start.as_double() == 0;
   return uniform_value(graph, value) == 0.0;
 }
 
@@ -23,13 +25,11 @@ bool is_start_plus(const Graph& graph, ValueId value, ValueId start, double more
   if (value == start) return more == 0;
   const Node* node = producer(graph, value);
   if (!node || !(graph.type(value).shape.numel() == Dim(1))) return false;
-  if (node->op->name() == "reshape" || node->op->name() == "expand")
-    return is_start_plus(graph, node->inputs[0], start, more);
-  if (node->op->name() != "add") return false;
-  for (size_t i = 0; i < 2; ++i) {
-    const ValueId other = node->inputs[1 - i];
+  if (is<ops::Reshape, ops::Expand>(*node)) return is_start_plus(graph, node->inputs[0], start, more);
+  if (!is<ops::Add>(*node)) return false;
+  for (const auto& [base, other] : either_way(*node)) {
     const bool fits = more == 0 ? is_zero(graph, other) : uniform_value(graph, other) == more;
-    if (fits && is_start_plus(graph, node->inputs[i], start, 0)) return true;
+    if (fits && is_start_plus(graph, base, start, 0)) return true;
   }
   return false;
 }
@@ -37,22 +37,21 @@ bool is_start_plus(const Graph& graph, ValueId value, ValueId start, double more
 // x, as rope rotated it or as it is.
 struct Rotated {
   ValueId x;
-  const Node* rope = nullptr;
+  Matched<ops::Rope> rope;
 };
 
 Rotated before_rope(const Graph& graph, const Uses& uses, ValueId value, ValueId start) {
-  const Node* node = sole_producer(graph, uses, value, "rope");
-  if (!node || !is_start_plus(graph, node->inputs[1], start, 0)) return {value};
-  const auto op = from_attributes<ops::Rope>(node->attributes);
-  if (op.inverse || op.heads != 0) return {value};
-  return {node->inputs[0], node};
+  const auto rope = match_sole<ops::Rope>(graph, uses, value);
+  const bool fits =
+      rope && is_start_plus(graph, rope.input(1), start, 0) && !rope->inverse && rope->heads == 0;
+  return fits ? Rotated{rope.input(0), rope} : Rotated{value, {}};
 }
 
 // The update of a cache that one attention reads, and the graph's end.
 const Node* cache_update(const Graph& graph, const Uses& uses, ValueId value) {
-  const Node* node = producer(graph, value, "dynamic_update_slice");
-  if (!node || from_attributes<ops::DynamicUpdateSlice>(node->attributes).axis != 1) return nullptr;
-  return uses.readers(value).size() == 1 && uses.count(value) <= 2 ? node : nullptr;
+  const auto update = match<ops::DynamicUpdateSlice>(graph, value);
+  if (!update || update->axis != 1) return nullptr;
+  return uses.readers(value).size() == 1 && uses.count(value) <= 2 ? update.node : nullptr;
 }
 
 struct Match {
@@ -61,11 +60,10 @@ struct Match {
   ops::CachedAttention op;
 };
 
-std::optional<Match> match(const Graph& graph, const Uses& uses, const Node& node) {
-  if (node.op->name() != "attention" || node.outputs.size() != 1 || node.inputs.size() != 4)
-    return std::nullopt;
-  const auto rules = from_attributes<ops::Attention>(node.attributes);
-  if (!rules.has_key_length || rules.has_mask || rules.packed() || rules.layout != AttentionLayout::kBTHD)
+std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node& node) {
+  const auto rules = match<ops::Attention>(node);
+  if (!rules || node.outputs.size() != 1 || node.inputs.size() != 4) return std::nullopt;
+  if (!rules->has_key_length || rules->has_mask || rules->packed() || rules->layout != AttentionLayout::kBTHD)
     return std::nullopt;
   const Node *keys = cache_update(graph, uses, node.inputs[1]),
              *values = cache_update(graph, uses, node.inputs[2]);
@@ -80,17 +78,17 @@ std::optional<Match> match(const Graph& graph, const Uses& uses, const Node& nod
               before_rope(graph, uses, node.inputs[0], start),
               before_rope(graph, uses, keys->inputs[1], start),
               {}};
-  found.op.scale = rules.scale;
-  if (!found.q.rope || !found.k.rope || !(found.q.rope->attributes == found.k.rope->attributes)) {
-    found.q = {node.inputs[0]};
-    found.k = {keys->inputs[1]};
+  found.op.scale = rules->scale;
+  const Matched<ops::Rope>&rope = found.q.rope, &key_rope = found.k.rope;
+  if (!rope || !key_rope || !(rope.node->attributes == key_rope.node->attributes)) {
+    found.q = {node.inputs[0], {}};
+    found.k = {keys->inputs[1], {}};
     return found;
   }
-  const auto rope = from_attributes<ops::Rope>(found.q.rope->attributes);
   found.op.turns = true;
-  found.op.theta = rope.theta;
-  found.op.kind = rope.kind;
-  found.op.rotary_size = rope.rotary_size;
+  found.op.theta = rope->theta;
+  found.op.kind = rope->kind;
+  found.op.rotary_size = rope->rotary_size;
   return found;
 }
 
@@ -103,16 +101,16 @@ bool can_run(const Graph& graph, const Match& m, const PassContext& context) {
   for (const TensorType& type : inputs)
     if (!type.shape.is_constant()) return false;
   const std::vector<TensorType> outputs = m.op.infer(inputs);
-  return !context.target->can_run({*find_op("cached_attention"), to_attributes(m.op), inputs, outputs});
+  return !context.target->can_run({op_def<ops::CachedAttention>(), to_attributes(m.op), inputs, outputs});
 }
 
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {
   const Graph& graph = rewriter.old();
-  const auto found = context.target ? match(graph, uses, node) : std::nullopt;
+  const auto found = context.target ? find_match(graph, uses, node) : std::nullopt;
   if (!found || !can_run(graph, *found, context)) return std::nullopt;
   const auto& [keys, values, q, k, op] = *found;
   std::vector<const Node*> nodes = {keys, values, &node};
-  if (q.rope) nodes.insert(nodes.begin(), {k.rope, q.rope});
+  if (q.rope) nodes.insert(nodes.begin(), {k.rope.node, q.rope.node});
   rewriter.from_nodes(nodes);
   const auto made = cached_attention(rewriter.map(q.x), rewriter.map(k.x), rewriter.map(values->inputs[1]),
                                      rewriter.map(keys->inputs[0]), rewriter.map(values->inputs[0]),

@@ -1,8 +1,9 @@
 #include "passes/fusion/fuse_embedding_grad.h"
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/reshape.h"
 
@@ -10,26 +11,24 @@ namespace genesis::passes {
 namespace {
 
 // The embedding_grad behind `value`, seen through a cast that only widens it.
-const Node* match_gradient(const Graph& graph, const Uses& uses, ValueId value) {
-  if (const Node* cast = sole_producer(graph, uses, value, "cast")) {
-    const DType from = graph.type(cast->inputs[0]).dtype, to = graph.type(value).dtype;
-    if (!is_float(from) || size_of(to) < size_of(from)) return nullptr;
-    value = cast->inputs[0];
+Matched<ops::EmbeddingGrad> match_gradient(const Graph& graph, const Uses& uses, ValueId value) {
+  if (const auto cast = match_sole<ops::Cast>(graph, uses, value)) {
+    const DType from = graph.type(cast.input(0)).dtype;
+    if (!is_float(from) || size_of(cast->dtype) < size_of(from)) return {};
+    value = cast.input(0);
   }
-  const Node* gradient = sole_producer(graph, uses, value, "embedding_grad");
-  if (!gradient || from_attributes<ops::EmbeddingGrad>(gradient->attributes).padding_idx >= 0) return nullptr;
-  return gradient;
+  return match_sole<ops::EmbeddingGrad>(graph, uses, value);
 }
 
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
   const Graph& graph = rewriter.old();
-  if (node.op->name() != "add" || !is_float(graph.type(node.outputs[0]).dtype)) return std::nullopt;
-  for (size_t i = 0; i < 2; ++i) {
-    const Node* gradient = match_gradient(graph, uses, node.inputs[i]);
-    const ValueId table = node.inputs[1 - i];
-    if (!gradient || !(graph.type(table) == graph.type(node.outputs[0]))) continue;
-    rewriter.from_nodes({gradient, &node});
-    const Value indices = rewriter.map(gradient->inputs[0]), dy = rewriter.map(gradient->inputs[1]);
+  if (!is<ops::Add>(node) || !is_float(graph.type(node.outputs[0]).dtype)) return std::nullopt;
+  for (const auto& [sum, table] : either_way(node)) {
+    const auto gradient = match_gradient(graph, uses, sum);
+    if (!gradient || gradient->padding_idx >= 0) continue;
+    if (!(graph.type(table) == graph.type(node.outputs[0]))) continue;
+    rewriter.from_nodes({gradient.node, &node});
+    const Value indices = rewriter.map(gradient.input(0)), dy = rewriter.map(gradient.input(1));
     const Dim count = indices.shape().numel();
     const Value order = reshape(indices, Shape{count});
     const Value rows = cast(reshape(dy, Shape{count, dy.dim(-1)}), graph.type(table).dtype);

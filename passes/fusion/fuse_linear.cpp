@@ -1,6 +1,6 @@
 #include "passes/fusion/fuse_linear.h"
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
@@ -10,12 +10,11 @@ namespace {
 
 // A product that linear computes: x [..., in] times the transpose of weight [out, in].
 bool is_linear_product(const Graph& graph, const Node& node) {
-  if (node.op->name() == "linear")
-    return node.inputs.size() == 2 &&
-           from_attributes<ops::Linear>(node.attributes).activation == Activation::kNone;
-  if (node.op->name() != "matmul" || node.inputs.size() > 2) return false;
-  const auto matmul = from_attributes<ops::Matmul>(node.attributes);
-  return !matmul.transpose_a && matmul.transpose_b && graph.type(node.inputs[1]).shape.rank() == 2;
+  if (node.inputs.size() != 2) return false;
+  if (const auto layer = match<ops::Linear>(node)) return layer->activation == Activation::kNone;
+  const auto matmul = match<ops::Matmul>(node);
+  return matmul && !matmul->transpose_a && matmul->transpose_b &&
+         graph.type(node.inputs[1]).shape.rank() == 2;
 }
 
 // The node that makes x, when only this reader has it and it is such a product.
@@ -31,10 +30,9 @@ bool is_bias_of(const Graph& graph, const Node& product, ValueId bias) {
 
 Replacement with_bias(Rewriter& rewriter, const Uses& uses, const Node& node) {
   const Graph& graph = rewriter.old();
-  if (node.op->name() != "add") return std::nullopt;
-  for (size_t i = 0; i < 2; ++i) {
-    const Node* product = sole_product(graph, uses, node.inputs[i]);
-    const ValueId bias = node.inputs[1 - i];
+  if (!is<ops::Add>(node)) return std::nullopt;
+  for (const auto& [sum, bias] : either_way(node)) {
+    const Node* product = sole_product(graph, uses, sum);
     if (!product || !is_bias_of(graph, *product, bias)) continue;
     if (!(graph.type(node.outputs[0]) == graph.type(product->outputs[0]))) continue;
     rewriter.from_nodes({product, &node});
@@ -44,22 +42,21 @@ Replacement with_bias(Rewriter& rewriter, const Uses& uses, const Node& node) {
 }
 
 std::optional<Activation> activation_of(const Node& node) {
-  if (node.op->name() == "relu") return Activation::kRelu;
-  if (node.op->name() == "silu") return Activation::kSilu;
-  if (node.op->name() != "gelu") return std::nullopt;
-  const bool exact = from_attributes<ops::Gelu>(node.attributes).approximate == GeluKind::kErf;
-  return exact ? Activation::kGelu : Activation::kGeluTanh;
+  if (is<ops::Relu>(node)) return Activation::kRelu;
+  if (is<ops::Silu>(node)) return Activation::kSilu;
+  const auto gelu = match<ops::Gelu>(node);
+  if (!gelu) return std::nullopt;
+  return gelu->approximate == GeluKind::kErf ? Activation::kGelu : Activation::kGeluTanh;
 }
 
 Replacement with_activation(Rewriter& rewriter, const Uses& uses, const Node& node) {
   const auto activation = activation_of(node);
   if (!activation) return std::nullopt;
-  const Node* inner = sole_producer(rewriter.old(), uses, node.inputs[0], "linear");
-  if (!inner || !is_float(rewriter.old().type(node.outputs[0]).dtype)) return std::nullopt;
-  const auto layer = from_attributes<ops::Linear>(inner->attributes);
-  if (layer.activation != Activation::kNone || layer.has_addend) return std::nullopt;
-  rewriter.from_nodes({inner, &node});
-  const std::vector<Value> inputs = rewriter.map(inner->inputs);
+  const auto layer = match_sole<ops::Linear>(rewriter.old(), uses, node.inputs[0]);
+  if (!layer || !is_float(rewriter.old().type(node.outputs[0]).dtype)) return std::nullopt;
+  if (layer->activation != Activation::kNone || layer->has_addend) return std::nullopt;
+  rewriter.from_nodes({layer.node, &node});
+  const std::vector<Value> inputs = rewriter.map(layer.node->inputs);
   return {{linear(inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : Value(), *activation)}};
 }
 

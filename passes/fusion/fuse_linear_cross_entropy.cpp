@@ -1,6 +1,6 @@
 #include "passes/fusion/fuse_linear_cross_entropy.h"
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
@@ -13,21 +13,16 @@ constexpr int64_t kMinClasses = 1024;  // below, the logits are no larger than o
 
 // The product that makes the logits: linear without bias and activation, or matmul by a transposed matrix.
 const Node* projection(const Graph& graph, const Uses& uses, ValueId logits) {
-  if (const Node* node = sole_producer(graph, uses, logits, "linear")) {
-    const bool plain = node->inputs.size() == 2 &&
-                       from_attributes<ops::Linear>(node->attributes).activation == Activation::kNone;
-    return plain ? node : nullptr;
-  }
-  const Node* node = sole_producer(graph, uses, logits, "matmul");
-  if (!node || node->inputs.size() > 2 || graph.type(node->inputs[1]).shape.rank() != 2) return nullptr;
-  const auto matmul = from_attributes<ops::Matmul>(node->attributes);
-  return !matmul.transpose_a && matmul.transpose_b ? node : nullptr;
+  if (const auto layer = match_sole<ops::Linear>(graph, uses, logits))
+    return layer.num_inputs() == 2 && layer->activation == Activation::kNone ? layer.node : nullptr;
+  const auto matmul = match_sole<ops::Matmul>(graph, uses, logits);
+  if (!matmul || matmul.num_inputs() > 2 || graph.type(matmul.input(1)).shape.rank() != 2) return nullptr;
+  return !matmul->transpose_a && matmul->transpose_b ? matmul.node : nullptr;
 }
 
-bool is_fusible_loss(const Graph& graph, const Node& node) {
-  if (node.op->name() != "cross_entropy" || node.inputs.size() != 2) return false;
-  const auto loss = from_attributes<ops::CrossEntropy>(node.attributes);
-  return !loss.with_lse && loss.reduction != Reduction::kNone && is_integer(graph.type(node.inputs[1]).dtype);
+bool is_fusible(const Graph& graph, const Matched<ops::CrossEntropy>& loss) {
+  return loss && loss.num_inputs() == 2 && !loss->with_lse && loss->reduction != Reduction::kNone &&
+         is_integer(graph.type(loss.input(1)).dtype);
 }
 
 bool has_many_classes(const Graph& graph, const Node& product) {
@@ -37,10 +32,10 @@ bool has_many_classes(const Graph& graph, const Node& product) {
 
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
   const Graph& graph = rewriter.old();
-  if (!is_fusible_loss(graph, node)) return std::nullopt;
+  const auto loss = match<ops::CrossEntropy>(node);
+  if (!is_fusible(graph, loss)) return std::nullopt;
   ValueId logits = node.inputs[0];
-  const Node* reshaped = sole_producer(graph, uses, logits, "reshape");
-  if (reshaped) logits = reshaped->inputs[0];
+  if (const auto reshaped = match_sole<ops::Reshape>(graph, uses, logits)) logits = reshaped.input(0);
   const Node* product = projection(graph, uses, logits);
   if (!product || !has_many_classes(graph, *product)) return std::nullopt;
   // A reshape of the logits is one of the rows of x, if it keeps the classes together.
@@ -48,8 +43,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
   if (!(rows[rows.rank() - 1] == graph.type(product->inputs[1]).shape[0])) return std::nullopt;
   rows[rows.rank() - 1] = graph.type(product->inputs[1]).shape[1];
   rewriter.from_nodes({product, &node});
-  const auto loss = from_attributes<ops::CrossEntropy>(node.attributes);
-  const CrossEntropyOptions options{loss.ignore_index, loss.label_smoothing, loss.reduction};
+  const CrossEntropyOptions options{loss->ignore_index, loss->label_smoothing, loss->reduction};
   const Value x = reshape(rewriter.map(product->inputs[0]), rows);
   return {{linear_cross_entropy(x, rewriter.map(product->inputs[1]), rewriter.map(node.inputs[1]), options)}};
 }

@@ -2,8 +2,9 @@
 
 #include <unordered_set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/norm.h"
 
 namespace genesis::passes {
@@ -21,14 +22,14 @@ bool is_made_before(const Graph& graph, ValueId value, const Node& node) {
   return !from || id_of(graph, *from).index < id_of(graph, node).index;
 }
 
-std::optional<Match> match(const Graph& graph, const Uses& uses, const Node& node) {
-  if (node.op->name() != "rms_norm_grad" && node.op->name() != "layer_norm_grad") return std::nullopt;
+std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node& node) {
+  if (!is<ops::RmsNormGrad, ops::LayerNormGrad>(node)) return std::nullopt;
   const auto residual_there = node.attributes.find("has_residual");
   if (residual_there && std::get<bool>(*residual_there)) return std::nullopt;
   const ValueId dx = node.outputs[0];
   if (!uses.single(dx) || uses.readers(dx).size() != 1) return std::nullopt;
   const Node& add = graph.node(uses.readers(dx)[0]);
-  if (add.op->name() != "add") return std::nullopt;
+  if (!is<ops::Add>(add)) return std::nullopt;
   const ValueId residual = add.inputs[0] == dx ? add.inputs[1] : add.inputs[0];
   if (residual == node.inputs[0] || residual == node.inputs[1])
     return std::nullopt;  // dx may be written there
@@ -57,7 +58,7 @@ Graph fuse_norm_residual(const Graph& graph, const PassContext&) {
   std::unordered_set<const Node*> done;  // additions that are part of a norm's gradient now
   for (const Node& node : graph.nodes()) {
     if (done.contains(&node)) continue;
-    if (const auto found = match(graph, uses, node)) {
+    if (const auto found = find_match(graph, uses, node)) {
       emit(rewriter, node, *found);
       done.insert(found->add);
     } else {

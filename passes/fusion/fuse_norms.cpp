@@ -2,8 +2,9 @@
 
 #include <tuple>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/tensor/reduce.h"
 
@@ -21,29 +22,27 @@ class NormFuser {
   }
 
  private:
-  const Node* sole(ValueId value, std::string_view op) const {
-    return sole_producer(graph_, uses_, value, op);
+  template <class Op>
+  Matched<Op> sole(ValueId value) const {
+    return match_sole<Op>(graph_, uses_, value);
   }
 
   // The input of mean(x, last axis, keep_dims), or nothing.
   template <class Op>
-  std::optional<ValueId> over_last_axis(const Node* node) const {
-    if (!node) return std::nullopt;
-    const auto op = from_attributes<Op>(node->attributes);
-    const int rank = graph_.type(node->inputs[0]).shape.rank();
-    if (!op.keep_dims || op.axes.size() != 1 || normalize_axis(op.axes[0], rank) != rank - 1)
-      return std::nullopt;
-    return node->inputs[0];
+  std::optional<ValueId> over_last_axis(const Matched<Op>& op) const {
+    if (!op || !op->keep_dims || op->axes.size() != 1) return std::nullopt;
+    const int rank = graph_.type(op.input(0)).shape.rank();
+    return normalize_axis(op->axes[0], rank) == rank - 1 ? std::optional(op.input(0)) : std::nullopt;
   }
 
   // x of square(x), x * x, pow(x, 2).
   std::optional<ValueId> squared(ValueId value) const {
     const Node* node = uses_.single(value) ? producer(graph_, value) : nullptr;
     if (!node) return std::nullopt;
-    const std::string_view op = node->op->name();
-    if (op == "square" || (op == "mul" && node->inputs[0] == node->inputs[1])) return node->inputs[0];
-    return op == "pow" && uniform_value(graph_, node->inputs[1]) == 2 ? std::optional(node->inputs[0])
-                                                                      : std::nullopt;
+    const bool is_square = is<ops::Square>(*node) ||
+                           (is<ops::Mul>(*node) && node->inputs[0] == node->inputs[1]) ||
+                           (is<ops::Pow>(*node) && uniform_value(graph_, node->inputs[1]) == 2);
+    return is_square ? std::optional(node->inputs[0]) : std::nullopt;
   }
 
   struct Scaled {
@@ -52,34 +51,32 @@ class NormFuser {
   };
 
   std::optional<Scaled> match_scaled(const Node& node) const {
-    const std::string_view op = node.op->name();
-    if (op == "div") return add_eps(node.inputs[0], sole(node.inputs[1], "sqrt"));
-    if (op != "mul") return std::nullopt;
-    for (size_t i = 0; i < 2; ++i)
-      if (const Node* rsqrt = sole(node.inputs[1 - i], "rsqrt")) return add_eps(node.inputs[i], rsqrt);
+    if (is<ops::Div>(node)) return add_eps(node.inputs[0], sole<ops::Sqrt>(node.inputs[1]).node);
+    if (!is<ops::Mul>(node)) return std::nullopt;
+    for (const auto& [x, root] : either_way(node))
+      if (const auto rsqrt = sole<ops::Rsqrt>(root)) return add_eps(x, rsqrt.node);
     return std::nullopt;
   }
 
   std::optional<Scaled> add_eps(ValueId x, const Node* root) const {
-    const Node* sum = root ? sole(root->inputs[0], "add") : nullptr;
+    const auto sum = root ? sole<ops::Add>(root->inputs[0]) : Matched<ops::Add>();
     if (!sum) return std::nullopt;
-    for (size_t i = 0; i < 2; ++i)
-      if (const auto eps = uniform_value(graph_, sum->inputs[i])) return Scaled{x, sum->inputs[1 - i], *eps};
+    for (const auto& [number, moment] : either_way(*sum.node))
+      if (const auto eps = uniform_value(graph_, number)) return Scaled{x, moment, *eps};
     return std::nullopt;
   }
 
   // x of x - mean(x), or nothing.
   std::optional<ValueId> centred(ValueId d) const {
-    const Node* sub = producer(graph_, d, "sub");
+    const auto sub = match<ops::Sub>(graph_, d);
     if (!sub) return std::nullopt;
-    const auto x = over_last_axis<ops::Mean>(producer(graph_, sub->inputs[1], "mean"));
-    return x && *x == sub->inputs[0] ? x : std::nullopt;
+    const auto x = over_last_axis(match<ops::Mean>(graph_, sub.input(1)));
+    return x && *x == sub.input(0) ? x : std::nullopt;
   }
 
   bool is_variance_of(ValueId moment, ValueId x) const {
-    const Node* node = sole(moment, "var");
-    if (!node || from_attributes<ops::Var>(node->attributes).correction != 0) return false;
-    return over_last_axis<ops::Var>(node) == x;
+    const auto variance = sole<ops::Var>(moment);
+    return variance && variance->correction == 0 && over_last_axis(variance) == x;
   }
 
   Replacement normalised(Rewriter& rewriter, const Node& node) const {
@@ -88,7 +85,7 @@ class NormFuser {
     if (!is_float(graph_.type(scaled->x).dtype)) return std::nullopt;
     const auto x = centred(scaled->x);
     if (x && is_variance_of(scaled->moment, *x)) return {{layer_norm(rewriter.map(*x), {}, {}, scaled->eps)}};
-    const auto mean_of = over_last_axis<ops::Mean>(sole(scaled->moment, "mean"));
+    const auto mean_of = over_last_axis(sole<ops::Mean>(scaled->moment));
     const auto base = mean_of ? squared(*mean_of) : std::nullopt;
     if (base != scaled->x) return std::nullopt;
     if (x) return {{layer_norm(rewriter.map(*x), {}, {}, scaled->eps)}};
@@ -102,36 +99,31 @@ class NormFuser {
   }
 
   Replacement with_weight(Rewriter& rewriter, const Node& node) const {
-    if (node.op->name() != "mul") return std::nullopt;
-    for (size_t i = 0; i < 2; ++i) {
-      const ValueId weight = node.inputs[1 - i];
-      if (const Node* norm = sole(node.inputs[i], "rms_norm"); norm && is_row(weight, *norm)) {
-        const auto op = from_attributes<ops::RmsNorm>(norm->attributes);
-        if (op.has_weight || op.num_axes != 1) continue;
-        rewriter.from_nodes({norm, &node});
-        return {{rms_norm(rewriter.map(norm->inputs[0]), rewriter.map(weight), op.eps)}};
+    if (!is<ops::Mul>(node)) return std::nullopt;
+    for (const auto& [product, weight] : either_way(node)) {
+      if (const auto norm = sole<ops::RmsNorm>(product); norm && is_row(weight, *norm.node)) {
+        if (norm->has_weight || norm->num_axes != 1) continue;
+        rewriter.from_nodes({norm.node, &node});
+        return {{rms_norm(rewriter.map(norm.input(0)), rewriter.map(weight), norm->eps)}};
       }
-      if (const Node* norm = sole(node.inputs[i], "layer_norm"); norm && is_row(weight, *norm)) {
-        const auto op = from_attributes<ops::LayerNorm>(norm->attributes);
-        if (op.has_weight || op.has_bias || op.num_axes != 1) continue;
-        rewriter.from_nodes({norm, &node});
-        return {{layer_norm(rewriter.map(norm->inputs[0]), rewriter.map(weight), {}, op.eps)}};
+      if (const auto norm = sole<ops::LayerNorm>(product); norm && is_row(weight, *norm.node)) {
+        if (norm->has_weight || norm->has_bias || norm->num_axes != 1) continue;
+        rewriter.from_nodes({norm.node, &node});
+        return {{layer_norm(rewriter.map(norm.input(0)), rewriter.map(weight), {}, norm->eps)}};
       }
     }
     return std::nullopt;
   }
 
   Replacement with_bias(Rewriter& rewriter, const Node& node) const {
-    if (node.op->name() != "add") return std::nullopt;
-    for (size_t i = 0; i < 2; ++i) {
-      const Node* norm = sole(node.inputs[i], "layer_norm");
-      const ValueId bias = node.inputs[1 - i];
-      if (!norm || !is_row(bias, *norm)) continue;
-      const auto op = from_attributes<ops::LayerNorm>(norm->attributes);
-      if (!op.has_weight || op.has_bias || op.num_axes != 1) continue;
-      rewriter.from_nodes({norm, &node});
-      return {{layer_norm(rewriter.map(norm->inputs[0]), rewriter.map(norm->inputs[1]), rewriter.map(bias),
-                          op.eps)}};
+    if (!is<ops::Add>(node)) return std::nullopt;
+    for (const auto& [sum, bias] : either_way(node)) {
+      const auto norm = sole<ops::LayerNorm>(sum);
+      if (!norm || !is_row(bias, *norm.node)) continue;
+      if (!norm->has_weight || norm->has_bias || norm->num_axes != 1) continue;
+      rewriter.from_nodes({norm.node, &node});
+      const std::vector<Value> inputs = rewriter.map(norm.node->inputs);
+      return {{layer_norm(inputs[0], inputs[1], rewriter.map(bias), norm->eps)}};
     }
     return std::nullopt;
   }

@@ -1,6 +1,6 @@
 #include "passes/fusion/fuse_swiglu.h"
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/swiglu.h"
@@ -15,27 +15,25 @@ struct SiluMatch {
 };
 
 std::optional<SiluMatch> match_silu_product(const Graph& graph, const Uses& uses, const Node& node) {
-  if (node.op->name() != "mul") return std::nullopt;
-  for (size_t i = 0; i < 2; ++i) {
-    const Node* sigmoid = sole_producer(graph, uses, node.inputs[i], "sigmoid");
-    if (sigmoid && sigmoid->inputs[0] == node.inputs[1 - i])
-      return SiluMatch{sigmoid->inputs[0], {sigmoid, &node}};
-  }
+  if (!is<ops::Mul>(node)) return std::nullopt;
+  for (const auto& [slope, x] : either_way(node))
+    if (const auto sigmoid = match_sole<ops::Sigmoid>(graph, uses, slope); sigmoid && sigmoid.input(0) == x)
+      return SiluMatch{x, {sigmoid.node, &node}};
   return std::nullopt;
 }
 
 std::optional<SiluMatch> match_silu(const Graph& graph, const Uses& uses, ValueId value) {
-  if (const Node* node = sole_producer(graph, uses, value, "silu")) return SiluMatch{node->inputs[0], {node}};
-  const Node* node = sole_producer(graph, uses, value, "mul");
-  return node ? match_silu_product(graph, uses, *node) : std::nullopt;
+  if (const auto silu = match_sole<ops::Silu>(graph, uses, value))
+    return SiluMatch{silu.input(0), {silu.node}};
+  const auto product = match_sole<ops::Mul>(graph, uses, value);
+  return product ? match_silu_product(graph, uses, *product.node) : std::nullopt;
 }
 
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
   const Graph& graph = rewriter.old();
-  if (node.op->name() != "mul" || !is_float(graph.type(node.outputs[0]).dtype)) return std::nullopt;
-  for (size_t i = 0; i < 2; ++i) {
-    auto gate = match_silu(graph, uses, node.inputs[i]);
-    const ValueId up = node.inputs[1 - i];
+  if (!is<ops::Mul>(node) || !is_float(graph.type(node.outputs[0]).dtype)) return std::nullopt;
+  for (const auto& [activated, up] : either_way(node)) {
+    auto gate = match_silu(graph, uses, activated);
     if (!gate || !(graph.type(gate->x) == graph.type(up))) continue;
     gate->nodes.push_back(&node);
     rewriter.from_nodes(gate->nodes);

@@ -1,6 +1,6 @@
 #include "passes/fusion/fuse_swiglu_products.h"
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
@@ -24,23 +24,22 @@ bool is_worth_it(const TensorType& gate_and_up, const TensorType& weight) {
 // The swiglu that reads the layer's result as gate and up side by side.
 const Node* swiglu_of(const Graph& graph, const Uses& uses, const Node& layer) {
   for (NodeId id : uses.readers(layer.outputs[0]))
-    if (const Node& reader = graph.node(id); reader.op->name() == "swiglu" && reader.inputs.size() == 1)
+    if (const Node& reader = graph.node(id); is<ops::Swiglu>(reader) && reader.inputs.size() == 1)
       return &reader;
   return nullptr;
 }
 
 bool is_plain_layer(const Graph& graph, const Node& node) {
-  if (node.op->name() != "linear" || node.inputs.size() != 2) return false;
-  return from_attributes<ops::Linear>(node.attributes).activation == Activation::kNone &&
+  const auto layer = match<ops::Linear>(node);
+  return layer && node.inputs.size() == 2 && layer->activation == Activation::kNone &&
          is_worth_it(graph.type(node.outputs[0]), graph.type(node.inputs[1]));
 }
 
 // dy w, with nobody else to read it.
 const Node* plain_product(const Graph& graph, const Uses& uses, ValueId value) {
-  const Node* node = sole_producer(graph, uses, value, "matmul");
-  if (!node || node->inputs.size() != 2 || graph.type(node->inputs[1]).shape.rank() != 2) return nullptr;
-  const auto product = from_attributes<ops::Matmul>(node->attributes);
-  return product.transpose_a || product.transpose_b ? nullptr : node;
+  const auto product = match_sole<ops::Matmul>(graph, uses, value);
+  if (!product || product.num_inputs() != 2 || graph.type(product.input(1)).shape.rank() != 2) return nullptr;
+  return product->transpose_a || product->transpose_b ? nullptr : product.node;
 }
 
 // The first result alone replaces the layer's; that of swiglu is found beside it by its reader.
@@ -55,36 +54,37 @@ Replacement take_in_swiglu(Rewriter& rewriter, const Uses& uses, const Node& lay
 Replacement read_beside(Rewriter& rewriter, const Node& node) {
   if (node.inputs.size() != 1) return std::nullopt;
   Graph& graph = rewriter.graph();
-  const Node* maker = producer(graph, rewriter.map(node.inputs[0]).id, "linear_with_swiglu");
+  const auto maker = match<ops::LinearWithSwiglu>(graph, rewriter.map(node.inputs[0]).id);
   if (!maker) return std::nullopt;
-  return {{graph.handle(maker->outputs[1])}};
+  return {{graph.handle(maker.node->outputs[1])}};
 }
 
 Replacement take_in_gradient(Rewriter& rewriter, const Uses& uses, const Node& node) {
-  if (node.inputs.size() != 2) return std::nullopt;
+  const auto gradient = match<ops::SwigluGrad>(node);
+  if (!gradient || node.inputs.size() != 2) return std::nullopt;
   const Graph& graph = rewriter.old();
   const Node* product = plain_product(graph, uses, node.inputs[1]);
   if (!product || !is_worth_it(graph.type(node.inputs[0]), graph.type(product->inputs[1])))
     return std::nullopt;
-  const bool with_output = from_attributes<ops::SwigluGrad>(node.attributes).with_output;
   rewriter.from_nodes({product, &node});
   return {matmul_swiglu_grad(rewriter.map(product->inputs[0]), rewriter.map(product->inputs[1]),
-                             rewriter.map(node.inputs[0]), with_output)};
+                             rewriter.map(node.inputs[0]), gradient->with_output)};
 }
 
 }  // namespace
 
 Graph fuse_swiglu_products(const Graph& graph, const PassContext& context) {
-  const auto pays = [&](std::string_view op) { return context.target && context.target->does_in_one_pass(op); };
-  const bool forward = pays("linear_with_swiglu"), backward = pays("matmul_swiglu_grad");
+  const auto pays = [&](const OpInfo& op) {
+    return context.target && context.target->does_in_one_pass(op.name);
+  };
+  const bool forward = pays(ops::LinearWithSwiglu::info), backward = pays(ops::MatmulSwigluGrad::info);
   const Uses uses(graph);
   return rewrite(
       graph,
       [&](Rewriter& rewriter, const Node& node) -> Replacement {
-        if (forward && node.op->name() == "linear") return take_in_swiglu(rewriter, uses, node);
-        if (forward && node.op->name() == "swiglu") return read_beside(rewriter, node);
-        if (backward && node.op->name() == "swiglu_grad") return take_in_gradient(rewriter, uses, node);
-        return std::nullopt;
+        if (forward && is<ops::Linear>(node)) return take_in_swiglu(rewriter, uses, node);
+        if (forward && is<ops::Swiglu>(node)) return read_beside(rewriter, node);
+        return backward ? take_in_gradient(rewriter, uses, node) : std::nullopt;
       },
       context.target);
 }

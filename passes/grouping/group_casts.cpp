@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/memory/make_plan.h"
 #include "schema/ops/elementwise/cast.h"
@@ -63,7 +63,7 @@ class Finder {
   DType made(const Node& node) const { return graph_.type(node.outputs[0]).dtype; }
 
   bool casts_state(const Node& node) const {
-    return node.op->name() == "cast" && uses_.count(node.outputs[0]) > 0 && is_low_precision(made(node)) &&
+    return is<ops::Cast>(node) && uses_.count(node.outputs[0]) > 0 && is_low_precision(made(node)) &&
            graph_.value(node.inputs[0]).kind == ValueKind::kState &&
            is_float(graph_.type(node.inputs[0]).dtype);
   }
@@ -74,12 +74,12 @@ class Finder {
 
   // concat(cast(a), cast(b)) along axis 0, of casts that nobody else reads.
   bool is_joint(const Node& node) const {
-    if (node.op->name() != "concat" || uses_.count(node.outputs[0]) == 0) return false;
-    const auto axis = from_attributes<ops::Concat>(node.attributes).axis;
-    if (axis != 0 && axis + graph_.type(node.outputs[0]).shape.rank() != 0) return false;
+    const auto joint = match<ops::Concat>(node);
+    if (!joint || uses_.count(node.outputs[0]) == 0) return false;
+    if (normalize_axis(joint->axis, graph_.type(node.outputs[0]).shape.rank()) != 0) return false;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
-      const Node* cast = sole_producer(graph_, uses_, input, "cast");
-      return cast && is_first_cast(*cast);
+      const auto cast = match_sole<ops::Cast>(graph_, uses_, input);
+      return cast && is_first_cast(*cast.node);
     });
   }
 
@@ -109,7 +109,7 @@ void emit_group(Rewriter& rewriter, const Group& group) {
   }
   rewriter.begin_nodes_from(nodes);
   const std::vector<Value> values =
-      rewriter.graph().add_node(*find_op("cast_group"), to_attributes(op), inputs, "cast_group");
+      rewriter.graph().add_node(op_def<ops::CastGroup>(), to_attributes(op), inputs, "cast_group");
   rewriter.end_nodes_from();
   for (size_t i = 0; i < values.size(); ++i) rewriter.replace(*group.members[i].node, {values[i]});
 }

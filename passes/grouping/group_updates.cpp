@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/optimizer.h"
 
@@ -34,11 +34,11 @@ std::vector<Group> find_groups(const Graph& graph) {
   const Uses uses(graph);
   std::vector<Group> groups;
   for (const Node& node : graph.nodes()) {
-    if (node.op->name() != "adam_update" || node.inputs.size() < 7 || is_read(uses, node)) continue;
-    const auto op = from_attributes<ops::AdamUpdate>(node.attributes);
-    const Shared shared{node.inputs[4],   node.inputs[5], node.inputs[6], graph.type(node.inputs[0]).dtype,
-                        op.beta1,         op.beta2,       op.eps,         op.decoupled,
-                        op.skip_nonfinite};
+    const auto op = match<ops::AdamUpdate>(node);
+    if (!op || node.inputs.size() < 7 || is_read(uses, node)) continue;
+    const Shared shared{node.inputs[4],    node.inputs[5], node.inputs[6], graph.type(node.inputs[0]).dtype,
+                        op->beta1,         op->beta2,      op->eps,        op->decoupled,
+                        op->skip_nonfinite};
     auto at = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.shared == shared; });
     if (at == groups.end()) at = groups.insert(groups.end(), Group{shared, {}});
     at->members.push_back(&node);

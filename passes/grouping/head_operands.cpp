@@ -18,12 +18,12 @@ bool cuts_into_heads(const Graph& graph, const Node& reshape) {
 
 std::optional<HeadOperand> match_operand(const Graph& graph, const Uses& uses, ValueId value) {
   HeadOperand operand;
-  operand.rope = sole_producer(graph, uses, value, "rope");
+  operand.rope = match_sole<ops::Rope>(graph, uses, value);
   if (operand.rope) {
-    if (from_attributes<ops::Rope>(operand.rope->attributes).heads != 0) return std::nullopt;
-    value = operand.rope->inputs[0];
+    if (operand.rope->heads != 0) return std::nullopt;
+    value = operand.rope.input(0);
   }
-  operand.reshape = sole_producer(graph, uses, value, "reshape");
+  operand.reshape = match_sole<ops::Reshape>(graph, uses, value).node;
   if (!operand.reshape || !cuts_into_heads(graph, *operand.reshape)) return std::nullopt;
   operand.rows = operand.reshape->inputs[0];
   return operand;
@@ -31,7 +31,7 @@ std::optional<HeadOperand> match_operand(const Graph& graph, const Uses& uses, V
 
 bool rotated_alike(const HeadOperand& a, const HeadOperand& b) {
   if (!a.rope || !b.rope) return !a.rope && !b.rope;
-  return a.rope->attributes == b.rope->attributes && a.rope->inputs[1] == b.rope->inputs[1];
+  return a.rope.node->attributes == b.rope.node->attributes && a.rope.input(1) == b.rope.input(1);
 }
 
 // Batch, time and head size agree: only the number of heads may differ.
@@ -40,9 +40,8 @@ bool stand_in_one_row(const Shape& q, const Shape& k) { return q[0] == k[0] && q
 }  // namespace
 
 std::optional<HeadOperands> match_head_operands(const Graph& graph, const Uses& uses, const Node& attention) {
-  if (attention.op->name() != "attention") return std::nullopt;
-  const auto op = from_attributes<ops::Attention>(attention.attributes);
-  if (op.packed() || op.layout != AttentionLayout::kBTHD) return std::nullopt;
+  const auto op = match<ops::Attention>(attention);
+  if (!op || op->packed() || op->layout != AttentionLayout::kBTHD) return std::nullopt;
   const Shape &q_shape = shape_of(graph, attention.inputs[0]),
               &k_shape = shape_of(graph, attention.inputs[1]),
               &v_shape = shape_of(graph, attention.inputs[2]);
@@ -59,19 +58,18 @@ Value attend_packed(Rewriter& rewriter, const Node& attention, const HeadOperand
   const Dim heads = q[2], key_heads = shape_of(rewriter.old(), attention.inputs[1])[2];
   rewriter.from_nodes({operands.q.reshape, operands.k.reshape, operands.v.reshape});
   Value packed = reshape(rows, {q[0], q[1], heads + key_heads * Dim(2), q[3]});
-  if (const Node* rope = operands.q.rope) {
-    rewriter.from_nodes({rope, operands.k.rope});
-    auto rotate = from_attributes<ops::Rope>(rope->attributes);
+  if (const auto& rope = operands.q.rope) {
+    rewriter.from_nodes({rope.node, operands.k.rope.node});
+    ops::Rope rotate = rope.attributes;
     rotate.heads = (heads + key_heads).value();
-    packed = rewriter.graph().add_node(*rope->op, to_attributes(rotate),
-                                       {packed, rewriter.map(rope->inputs[1])})[0];
+    packed = emit_node(*rope.node->op, to_attributes(rotate), {packed, rewriter.map(rope.input(1))})[0];
   }
   rewriter.from_nodes({&attention});
   auto op = from_attributes<ops::Attention>(attention.attributes);
   op.packed_key_heads = key_heads.value();
   std::vector<Value> inputs = {packed};
   for (size_t i = 3; i < attention.inputs.size(); ++i) inputs.push_back(rewriter.map(attention.inputs[i]));
-  return rewriter.graph().add_node(*attention.op, to_attributes(op), inputs)[0];
+  return emit_node(*attention.op, to_attributes(op), inputs)[0];
 }
 
 }  // namespace genesis::passes

@@ -3,15 +3,16 @@
 // merge_projections).
 #pragma once
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/nn/rope.h"
 
 namespace genesis::passes {
 
 // One operand of attention: rope(reshape(rows)), or without rope.
 struct HeadOperand {
-  ValueId rows;                // [..., heads * head_size]
-  const Node* rope = nullptr;  // null: it is not rotated
+  ValueId rows;             // [..., heads * head_size]
+  Matched<ops::Rope> rope;  // none: it is not rotated
   const Node* reshape = nullptr;
 };
 

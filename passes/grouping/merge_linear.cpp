@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
@@ -23,8 +23,8 @@ bool has_few_rows(const TensorType& x, const PassContext& context) {
 }
 
 bool is_small_linear(const Graph& graph, const Node& node, const PassContext& context) {
-  return node.op->name() == "linear" && !from_attributes<ops::Linear>(node.attributes).has_addend &&
-         has_few_rows(graph.type(node.inputs[0]), context);
+  const auto layer = match<ops::Linear>(node);
+  return layer && !layer->has_addend && has_few_rows(graph.type(node.inputs[0]), context);
 }
 
 Activation activation_of(const Node& node) {
@@ -36,18 +36,17 @@ Value bias_of(Rewriter& rewriter, const Node& node) {
 }
 
 Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {
-  if (node.op->name() != "swiglu" || node.inputs.size() != 2) return std::nullopt;
+  if (!is<ops::Swiglu>(node) || node.inputs.size() != 2) return std::nullopt;
   const Graph& graph = rewriter.old();
-  const Node *gate = sole_producer(graph, uses, node.inputs[0], "linear"),
-             *up = sole_producer(graph, uses, node.inputs[1], "linear");
-  if (!gate || !up || gate->inputs[0] != up->inputs[0] || gate->inputs.size() != up->inputs.size())
+  const auto gate = match_sole<ops::Linear>(graph, uses, node.inputs[0]),
+             up = match_sole<ops::Linear>(graph, uses, node.inputs[1]);
+  if (!gate || !up || gate.input(0) != up.input(0) || gate.num_inputs() != up.num_inputs())
     return std::nullopt;
-  if (!is_small_linear(graph, *gate, context)) return std::nullopt;
-  if (activation_of(*gate) != Activation::kNone || activation_of(*up) != Activation::kNone)
-    return std::nullopt;
-  rewriter.from_nodes({gate, up, &node});
-  return {{linear_swiglu(rewriter.map(gate->inputs[0]), rewriter.map(gate->inputs[1]),
-                         rewriter.map(up->inputs[1]), bias_of(rewriter, *gate), bias_of(rewriter, *up))}};
+  if (!is_small_linear(graph, *gate.node, context)) return std::nullopt;
+  if (gate->activation != Activation::kNone || up->activation != Activation::kNone) return std::nullopt;
+  rewriter.from_nodes({gate.node, up.node, &node});
+  return {{linear_swiglu(rewriter.map(gate.input(0)), rewriter.map(gate.input(1)), rewriter.map(up.input(1)),
+                         bias_of(rewriter, *gate.node), bias_of(rewriter, *up.node))}};
 }
 
 using Group = std::vector<const Node*>;
@@ -77,7 +76,7 @@ bool can_run(const Graph& graph, const Group& group, const PassContext& context)
     for (const Node* node : group) inputs.push_back(graph.type(node->inputs[i]));
   for (const Node* node : group) outputs.push_back(graph.type(node->outputs[0]));
   const Attributes attributes = to_attributes(ops::MergedLinear{has_bias, activation_of(first)});
-  return !context.target->can_run({*find_op("merged_linear"), attributes, inputs, outputs});
+  return !context.target->can_run({op_def<ops::MergedLinear>(), attributes, inputs, outputs});
 }
 
 // By first node, the groups of two and more in the order of the graph.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "passes/grouping/head_operands.h"
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/slice.h"
@@ -14,14 +15,13 @@ using Layers = std::vector<const Node*>;
 
 // A copy of a state that only this layer reads.
 bool is_own_cast(const Graph& graph, const Uses& uses, ValueId value) {
-  const Node* cast = sole_producer(graph, uses, value, "cast");
-  return cast && graph.value(cast->inputs[0]).kind == ValueKind::kState;
+  const auto cast = match_sole<ops::Cast>(graph, uses, value);
+  return cast && graph.value(cast.input(0)).kind == ValueKind::kState;
 }
 
-bool may_merge(const Graph& graph, const Uses& uses, const Node& layer) {
-  const auto op = from_attributes<ops::Linear>(layer.attributes);
-  if (op.activation != Activation::kNone || op.has_addend) return false;
-  return std::all_of(layer.inputs.begin() + 1, layer.inputs.end(),
+bool may_merge(const Graph& graph, const Uses& uses, const Matched<ops::Linear>& layer) {
+  if (!layer || layer->activation != Activation::kNone || layer->has_addend) return false;
+  return std::all_of(layer.node->inputs.begin() + 1, layer.node->inputs.end(),
                      [&](ValueId input) { return is_own_cast(graph, uses, input); });
 }
 
@@ -29,11 +29,10 @@ bool may_merge(const Graph& graph, const Uses& uses, const Node& layer) {
 Layers match_layers(const Graph& graph, const Uses& uses, const std::vector<ValueId>& values) {
   Layers layers;
   for (ValueId value : values) {
-    const Node* layer = sole_producer(graph, uses, value, "linear");
-    if (!layer || !may_merge(graph, uses, *layer)) return {};
-    layers.push_back(layer);
-    if (layer->inputs[0] != layers[0]->inputs[0] || layer->inputs.size() != layers[0]->inputs.size())
-      return {};
+    const auto layer = match_sole<ops::Linear>(graph, uses, value);
+    if (!may_merge(graph, uses, layer)) return {};
+    layers.push_back(layer.node);
+    if (layer.input(0) != layers[0]->inputs[0] || layer.num_inputs() != layers[0]->inputs.size()) return {};
   }
   return layers;
 }
@@ -64,7 +63,7 @@ Replacement merge_heads(Rewriter& rewriter, const Uses& uses, const Node& node) 
 }
 
 Replacement merge_gate(Rewriter& rewriter, const Uses& uses, const Node& node) {
-  if (node.op->name() != "swiglu" || node.inputs.size() != 2) return std::nullopt;
+  if (!is<ops::Swiglu>(node) || node.inputs.size() != 2) return std::nullopt;
   const Layers layers = match_layers(rewriter.old(), uses, node.inputs);
   if (layers.empty()) return std::nullopt;
   const Value gate_and_up = merged(rewriter, layers, node);

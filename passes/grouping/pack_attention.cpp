@@ -1,5 +1,7 @@
 #include "passes/grouping/pack_attention.h"
 
+#include <numeric>
+
 #include "passes/grouping/head_operands.h"
 #include "schema/ops/tensor/slice.h"
 
@@ -12,30 +14,20 @@ struct Part {
   int64_t start = 0, length = 0;
 };
 
-std::optional<Part> part_of_split(const Graph& graph, const Node& node, ValueId value) {
-  const auto split = from_attributes<ops::Split>(node.attributes);
-  Part part{node.inputs[0]};
-  const auto number = static_cast<size_t>(graph.value(value).index);
-  for (size_t i = 0; i < number; ++i) part.start += split.sizes[i];
-  part.length = split.sizes[number];
-  const int rank = graph.type(part.whole).shape.rank();
-  return normalize_axis(split.axis, rank) == rank - 1 ? std::optional(part) : std::nullopt;
-}
-
-std::optional<Part> part_of_slice(const Graph& graph, const Node& node) {
-  const auto slice = from_attributes<ops::Slice>(node.attributes);
-  const int rank = graph.type(node.inputs[0]).shape.rank();
-  const bool last = normalize_axis(slice.axis, rank) == rank - 1;
-  if (!last || slice.step != 1 || !slice.start[0].is_constant() || !slice.length[0].is_constant())
-    return std::nullopt;
-  return Part{node.inputs[0], slice.start[0].value(), slice.length[0].value()};
-}
-
 std::optional<Part> part_of(const Graph& graph, ValueId value) {
   const Node* node = producer(graph, value);
-  if (node && node->op->name() == "split") return part_of_split(graph, *node, value);
-  if (node && node->op->name() == "slice") return part_of_slice(graph, *node);
-  return std::nullopt;
+  if (!node || !is<ops::Split, ops::Slice>(*node)) return std::nullopt;
+  const int rank = graph.type(node->inputs[0]).shape.rank();
+  const auto is_last = [&](int64_t axis) { return normalize_axis(axis, rank) == rank - 1; };
+  if (const auto split = match<ops::Split>(*node); split && is_last(split->axis)) {
+    const auto sizes = split->sizes.begin();
+    const int32_t number = graph.value(value).index;
+    return Part{split.input(0), std::accumulate(sizes, sizes + number, int64_t{0}), sizes[number]};
+  }
+  const auto slice = match<ops::Slice>(*node);
+  if (!slice || !is_last(slice->axis) || slice->step != 1) return std::nullopt;
+  if (!slice->start[0].is_constant() || !slice->length[0].is_constant()) return std::nullopt;
+  return Part{slice.input(0), slice->start[0].value(), slice->length[0].value()};
 }
 
 // The product that q, k and v are all of, in this order.

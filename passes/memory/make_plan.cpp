@@ -4,11 +4,13 @@
 #include <limits>
 #include <set>
 
+#include "passes/core/match.h"
 #include "passes/memory/node_order.h"
 #include "passes/memory/offsets/offset_planner.h"
 #include "passes/memory/offsets/overlap_check.h"
 #include "passes/memory/storage.h"
 #include "schema/core/type_limits.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
@@ -29,8 +31,6 @@ class PlanMaker {
 
   Plan make() {
     plan_.entry = graph_.name();
-    plan_.one_stream = !options_.side_stream;
-    plan_.separate_steps = !options_.megakernel;
     ask_target_about_nodes();
     choose_order();
     for (size_t i = 0; i < order_.size(); ++i) add_step(order_[i], static_cast<int>(i));
@@ -53,10 +53,11 @@ class PlanMaker {
       for (ValueId output : node.outputs) output_types.push_back(graph_.type(output));
       const std::vector<TensorType> input_types = graph_.input_types(node);
       const bool may_be_view = node.op->view_offset && node.op->view_offset(node.attributes, input_types);
-      scratch_.push_back(
-          may_be_view || !has_elements(node)
-              ? 0
-              : scratch_bytes({*node.op, node.attributes, input_types, output_types}, node.authored_name()));
+      scratch_.push_back(may_be_view || !has_elements(node)
+                             ? 0
+                             : scratch_bytes({*node.op, node.attributes, input_types, output_types,
+                                              &target_.disabled_kernels},
+                                             node.authored_name()));
     }
   }
 
@@ -183,15 +184,16 @@ class PlanMaker {
     const int position = static_cast<int>(order_.size());
     storage_.roots.push_back({.bytes = source.bytes, .first = position, .last = position, .value = value});
     const BufferRef copy{Space::kArena, static_cast<int32_t>(storage_.roots.size()) - 1, 0, source.bytes};
-    Attributes attributes;
-    attributes.set("shape", type.shape);
     const std::string& name = graph_.value(value).name;
-    Step step{.op = find_op("reshape"), .attributes = attributes, .name = name + ".copy", .authored = name};
+    Step step{.op = &op_def<ops::Reshape>(),
+              .attributes = to_attributes(ops::Reshape{type.shape}),
+              .name = name + ".copy",
+              .authored = name};
     step.input_types = step.output_types = {type};
     step.inputs = {source};
     step.outputs = {copy};
-    step.scratch_bytes =
-        scratch_bytes({*step.op, step.attributes, step.input_types, step.output_types}, name);
+    step.scratch_bytes = scratch_bytes(
+        {*step.op, step.attributes, step.input_types, step.output_types, &target_.disabled_kernels}, name);
     step_positions_.push_back(position);
     plan_.steps.push_back(std::move(step));
     return copy;

@@ -19,16 +19,7 @@ struct PlanOptions {
   bool in_place = true;  // off: every result gets memory of its own (to show that in-place changes nothing)
   bool schedule = true;  // off: nodes run in the graph's order
   bool reuse = true;     // off: no two buffers share memory
-  bool side_stream = true;  // off: a GPU runs one step after the other
-  bool megakernel = true;   // off: a GPU starts a kernel for every step
 };
-
-// The names by which --disable switches them off, beside those of passes.
-inline constexpr std::string_view kOrderSwitch = "node_order", kInPlaceSwitch = "in_place",
-                                  kReuseSwitch = "memory_reuse", kSideStreamSwitch = "side_stream",
-                                  kMegakernelSwitch = "megakernel";
-inline constexpr std::string_view kPlanSwitches[] = {kOrderSwitch, kInPlaceSwitch, kReuseSwitch,
-                                                     kSideStreamSwitch, kMegakernelSwitch};
 
 // The order in which make_plan would run the nodes.
 std::vector<NodeId> planned_order(const Graph& graph, const Target& target, const PlanOptions& options = {});

@@ -4,8 +4,10 @@
 #include <map>
 #include <set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/swiglu.h"
 
 namespace genesis::passes {
 namespace {
@@ -23,21 +25,19 @@ bool is_set(const Node& node, std::string_view attribute) {
   return value && std::get<bool>(*value);
 }
 
-// The op whose output a gradient can make; empty for other nodes.
-std::string_view forward_op(const Node& node) {
-  const std::string_view op = node.op->name();
-  return op == "swiglu_grad"       ? "swiglu"
-         : op == "rms_norm_grad"   ? "rms_norm"
-         : op == "layer_norm_grad" ? "layer_norm"
-                                   : "";
+// The op whose output a gradient can make; null for other nodes.
+const OpDef* forward_op(const Node& node) {
+  if (is<ops::SwigluGrad>(node)) return &op_def<ops::Swiglu>();
+  if (is<ops::RmsNormGrad>(node)) return &op_def<ops::RmsNorm>();
+  return is<ops::LayerNormGrad>(node) ? &op_def<ops::LayerNorm>() : nullptr;
 }
 
-bool is_gradient(const Node& node) { return !forward_op(node).empty() && !is_set(node, "with_output"); }
+bool is_gradient(const Node& node) { return forward_op(node) && !is_set(node, "with_output"); }
 
 // What of the forward node's inputs its gradient reads: all but dy, or of a norm x and weight.
 std::vector<ValueId> forward_inputs(const Node& gradient) {
   std::vector<ValueId> inputs = gradient.inputs;
-  if (gradient.op->name() == "swiglu_grad")
+  if (is<ops::SwigluGrad>(gradient))
     inputs.pop_back();
   else
     inputs = {gradient.inputs[0]};
@@ -61,7 +61,7 @@ const Node* forward_of(const Graph& graph, const Uses& uses, const Node& gradien
     const Node& node = graph.node(id);
     const bool same_inputs =
         node.inputs.size() >= inputs.size() && std::equal(inputs.begin(), inputs.end(), node.inputs.begin());
-    if (node.op->name() == forward_op(gradient) && same_inputs && is_alike(node, gradient)) return &node;
+    if (node.op == forward_op(gradient) && same_inputs && is_alike(node, gradient)) return &node;
   }
   return nullptr;
 }

@@ -61,7 +61,7 @@ std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph&
     const std::vector<TensorType> inputs = graph.input_types(node), outputs = output_types(graph, node);
     const bool view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
     const Cost cost = genesis::cost_of(*node.op, node.attributes, inputs, outputs);
-    const KernelQuery query{*node.op, node.attributes, inputs, outputs};
+    const KernelQuery query{*node.op, node.attributes, inputs, outputs, &target.disabled_kernels};
     facts->is_view.push_back(view);
     facts->cost.push_back(view ? 0 : 1 + cost.flops + kFlopsPerByte * cost.bytes);
     facts->scratch.push_back(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "passes/core/match.h"
 #include "passes/core/name_patterns.h"
 #include "schema/graph/model.h"
 #include "schema/ops/elementwise/cast.h"
@@ -89,7 +90,7 @@ Value PrecisionCaster::in_dtype(ValueId id, DType dtype) {
   const ValueInfo& info = from_.value(id);
   if (info.kind != ValueKind::kState) return mapped.other = cast(mapped.value, dtype);
   // A weight is cast once, whoever reads it: under its own name, not the first reader's.
-  return mapped.other = into_.add_node(*find_op("cast"), to_attributes(ops::Cast{dtype}), {mapped.value},
+  return mapped.other = into_.add_node(op_def<ops::Cast>(), to_attributes(ops::Cast{dtype}), {mapped.value},
                                        into_.model().state(info.index).name + ".cast")[0];
 }
 

@@ -6,7 +6,7 @@
 
 #include "passes/core/analysis.h"
 #include "passes/core/rewriter.h"
-#include "passes/precision/weight_split.h"
+#include "passes/precision/weights_as_halves.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/tensor/slice.h"
@@ -14,13 +14,15 @@
 namespace genesis::passes {
 namespace {
 
+constexpr size_t kUpper = 0, kLower = 1;  // parts of bf16_halves_format
+
 class Splitter {
  public:
   Splitter(const Graph& graph, const PassContext& context)
-      : graph_(graph), split_(*context.split), rewriter_(graph) {
-    for (size_t i = 0; i < split_.groups.size(); ++i) {
+      : graph_(graph), storage_(*context.storage), rewriter_(graph) {
+    for (size_t i = 0; i < storage_.groups.size(); ++i) {
       Dim row(0);
-      for (int32_t member : split_.groups[i].members) {
+      for (int32_t member : storage_.groups[i].members) {
         places_[member] = {i, row};
         row = row + graph.model().state(member).type.shape[0];
       }
@@ -67,8 +69,8 @@ class Splitter {
   // Only updates with a scale are done together, as group_updates does them and for its reason.
   void find_jobs(bool together) {
     const std::map<int32_t, const Node*> updates = adam_updates(graph_);
-    for (size_t i = 0; i < split_.groups.size(); ++i) {
-      const std::vector<int32_t>& members = split_.groups[i].members;
+    for (size_t i = 0; i < storage_.groups.size(); ++i) {
+      const std::vector<int32_t>& members = storage_.groups[i].members;
       const auto first = updates.find(members[0]);
       if (first == updates.end()) continue;
       const SharedByUpdates shared(*first->second);
@@ -93,26 +95,26 @@ class Splitter {
     if (casts_to_bf16(graph_, node))
       if (place_of(node.inputs[0])) return std::vector{part(state_of(graph_, node.inputs[0]), true)};
     if (node.op->name() == "concat")
-      if (const SplitGroup* group = joined_by(node))
-        return std::vector{rewriter_.graph().state(group->upper)};
+      if (const StoredGroup* group = joined_by(node))
+        return std::vector{rewriter_.graph().state(group->parts[kUpper])};
     return std::nullopt;
   }
 
   // The group whose upper half is what the node makes.
-  const SplitGroup* joined_by(const Node& node) const {
+  const StoredGroup* joined_by(const Node& node) const {
     const std::vector<int32_t> states = joined_states(graph_, node);
     if (states.empty()) return nullptr;
     const auto at = places_.find(states[0]);
     if (at == places_.end()) return nullptr;
-    const SplitGroup& group = split_.groups[at->second.group];
+    const StoredGroup& group = storage_.groups[at->second.group];
     return group.members == states ? &group : nullptr;
   }
 
   // A member's part of a half.
   Value part(int32_t state, bool upper) {
     const Place& place = places_.at(state);
-    const SplitGroup& group = split_.groups[place.group];
-    const Value half = rewriter_.graph().state(upper ? group.upper : group.lower);
+    const StoredGroup& group = storage_.groups[place.group];
+    const Value half = rewriter_.graph().state(group.parts[upper ? kUpper : kLower]);
     if (group.members.size() == 1) return half;
     return narrow(half, 0, place.row, graph_.model().state(state).type.shape[0]);
   }
@@ -138,17 +140,18 @@ class Splitter {
                               .decoupled = op.decoupled,
                               .skip_nonfinite = op.skip_nonfinite};
     std::vector<AdamHalves> operands;
-    for (size_t index : job.groups) operands.push_back(operands_of(split_.groups[index]));
+    for (size_t index : job.groups) operands.push_back(operands_of(storage_.groups[index]));
     const std::vector<Value> scalars = rewriter_.map(job.shared.scalars);
     rewriter_.begin_nodes_from(job.nodes);
     const std::vector<AdamHalvesResult> results = adam_update_halves(
         operands, scalars[0], scalars[1], options, job.shared.has_scale() ? scalars[2] : Value());
     rewriter_.end_nodes_from();
-    for (size_t i = 0; i < results.size(); ++i) store(split_.groups[job.groups[i]], results[i]);
+    for (size_t i = 0; i < results.size(); ++i) store(storage_.groups[job.groups[i]], results[i]);
   }
 
-  AdamHalves operands_of(const SplitGroup& group) {
-    AdamHalves halves{rewriter_.graph().state(group.upper), rewriter_.graph().state(group.lower), {}};
+  AdamHalves operands_of(const StoredGroup& group) {
+    AdamHalves halves{
+        rewriter_.graph().state(group.parts[kUpper]), rewriter_.graph().state(group.parts[kLower]), {}};
     for (int32_t member : group.members) {
       const Node& node = *update_of_.at(member);
       const auto op = from_attributes<ops::AdamUpdate>(node.attributes);
@@ -161,16 +164,16 @@ class Splitter {
     return halves;
   }
 
-  void store(const SplitGroup& group, const AdamHalvesResult& result) {
-    rewriter_.graph().add_update(group.upper, result.upper);
-    rewriter_.graph().add_update(group.lower, result.lower);
+  void store(const StoredGroup& group, const AdamHalvesResult& result) {
+    rewriter_.graph().add_update(group.parts[kUpper], result.upper);
+    rewriter_.graph().add_update(group.parts[kLower], result.lower);
     for (size_t i = 0; i < group.members.size(); ++i)
       rewriter_.replace(*update_of_.at(group.members[i]),
                         {Value(), result.parameters[i].m, result.parameters[i].v});
   }
 
   const Graph& graph_;
-  const WeightSplit& split_;
+  const StateStorage& storage_;
   Rewriter rewriter_;
   std::map<int32_t, Place> places_;  // by state
   std::map<int32_t, const Node*> update_of_;
@@ -182,7 +185,7 @@ class Splitter {
 }  // namespace
 
 Graph split_weights(const Graph& graph, const PassContext& context) {
-  if (!context.split || context.split->empty()) return copy_graph(graph, graph.model());
+  if (!context.storage || context.storage->empty()) return copy_graph(graph, graph.model());
   return Splitter(graph, context).run();
 }
 

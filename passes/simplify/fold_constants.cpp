@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/tensor/layout.h"
 
 namespace genesis::passes {
 namespace {
@@ -31,7 +32,7 @@ class Folder {
   Tensor& known(ValueId id) { return known_[static_cast<size_t>(id.index)]; }
 
   bool is_folded(const Node& node) {
-    const bool is_cheap_to_make = node.inputs.empty() || node.op->name() == "expand";
+    const bool is_cheap_to_make = node.inputs.empty() || is<ops::Expand>(node);
     return !known(node.outputs[0]).empty_handle() && !is_cheap_to_make;
   }
 

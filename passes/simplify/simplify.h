@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include "passes/core/match.h"
 #include "passes/core/pass.h"
 
 namespace genesis::passes {
@@ -21,9 +22,19 @@ struct Candidate {
   const Attributes& attributes;
   const std::vector<Value>& inputs;
   const TensorType& type;  // of its one output
-
-  bool is(std::string_view name) const { return op.name() == name; }
 };
+
+// The input of the node that makes x, when that is a node of this op; empty otherwise.
+template <class Op>
+Value under(Value x) {
+  const auto maker = match<Op>(*x.graph, x.id);
+  return maker ? x.graph->handle(maker.input(0)) : Value();
+}
+// The same, when it is a node of the candidate's own op.
+inline Value under_its_like(const Candidate& c) {
+  const Node* maker = producer(c.graph, c.inputs[0].id);
+  return maker && maker->op == &c.op ? c.graph.handle(maker->inputs[0]) : Value();
+}
 
 struct SimplifyRule {
   std::string_view name;

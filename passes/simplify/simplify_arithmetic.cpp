@@ -14,22 +14,16 @@ namespace {
 std::optional<double> number(Value x) { return uniform_value(*x.graph, x.id); }
 bool is_number(Value x, double wanted) { return number(x) == wanted; }
 
-// The input of the node that makes x, when that is a node of this op; empty otherwise.
-Value under(Value x, std::string_view op) {
-  const Node* node = producer(*x.graph, x.id, op);
-  return node ? x.graph->handle(node->inputs[0]) : Value();
-}
-
 // x * 1, 1 * x -> x
 Value times_one(const Candidate& c) {
-  if (!c.is("mul")) return {};
+  if (!is<ops::Mul>(c.op)) return {};
   if (is_number(c.inputs[1], 1)) return c.inputs[0];
   return is_number(c.inputs[0], 1) ? c.inputs[1] : Value();
 }
 
 // x / 1 -> x; pow(x, 1) -> x
 Value over_one(const Candidate& c) {
-  return (c.is("div") || c.is("pow")) && is_number(c.inputs[1], 1) ? c.inputs[0] : Value();
+  return is<ops::Div, ops::Pow>(c.op) && is_number(c.inputs[1], 1) ? c.inputs[0] : Value();
 }
 
 bool adds_nothing(Value zero) {
@@ -39,77 +33,77 @@ bool adds_nothing(Value zero) {
 
 // x + 0, 0 + x -> x for integers, and for the real -0.0 (0.0 would change the sign of -0.0)
 Value plus_zero(const Candidate& c) {
-  if (!c.is("add") || c.type.dtype == DType::boolean) return {};
+  if (!is<ops::Add>(c.op) || c.type.dtype == DType::boolean) return {};
   if (adds_nothing(c.inputs[1])) return c.inputs[0];
   return adds_nothing(c.inputs[0]) ? c.inputs[1] : Value();
 }
 
 // x - 0.0 -> x
 Value minus_zero(const Candidate& c) {
-  if (!c.is("sub")) return {};
+  if (!is<ops::Sub>(c.op)) return {};
   const auto value = number(c.inputs[1]);
   return value == 0 && !std::signbit(*value) ? c.inputs[0] : Value();
 }
 
 // x * 0 -> 0 for integers only: a real x may be NaN or infinite
 Value times_zero(const Candidate& c) {
-  if (!c.is("mul") || !is_integer(c.type.dtype)) return {};
+  if (!is<ops::Mul>(c.op) || !is_integer(c.type.dtype)) return {};
   if (is_number(c.inputs[1], 0)) return c.inputs[1];
   return is_number(c.inputs[0], 0) ? c.inputs[0] : Value();
 }
 
 // -(-x) -> x; not(not x) -> x
 Value twice_undone(const Candidate& c) {
-  return c.is("neg") || c.is("logical_not") ? under(c.inputs[0], c.op.name()) : Value();
+  return is<ops::Neg, ops::LogicalNot>(c.op) ? under_its_like(c) : Value();
 }
 
 // f(f(x)) -> f(x)
 Value idempotent(const Candidate& c) {
-  for (const std::string_view op : {"abs", "relu", "floor", "ceil", "round", "sign"})
-    if (c.is(op) && under(c.inputs[0], op)) return c.inputs[0];
-  return {};
+  const bool may_be = is<ops::Abs, ops::Relu, ops::Floor, ops::Ceil, ops::Round, ops::Sign>(c.op);
+  return may_be && under_its_like(c) ? c.inputs[0] : Value();
 }
 
 // abs(-x) -> abs(x); square(-x), square(abs(x)) -> square(x); cos(-x) -> cos(x)
 Value even_of_negated(const Candidate& c) {
-  const Value x = c.is("abs") || c.is("square") || c.is("cos") ? under(c.inputs[0], "neg") : Value();
-  const Value y = c.is("square") ? under(c.inputs[0], "abs") : Value();
+  const Value x = is<ops::Abs, ops::Square, ops::Cos>(c.op) ? under<ops::Neg>(c.inputs[0]) : Value();
+  const Value y = is<ops::Square>(c.op) ? under<ops::Abs>(c.inputs[0]) : Value();
   if (!x && !y) return {};
   return c.graph.add_node(c.op, c.attributes, {x ? x : y})[0];
 }
 
 // x + (-y) -> x - y; (-x) + y -> y - x; x - (-y) -> x + y
 Value sum_with_negated(const Candidate& c) {
-  if (c.is("sub"))
-    if (const Value y = under(c.inputs[1], "neg")) return add(c.inputs[0], y);
-  if (!c.is("add")) return {};
-  if (const Value y = under(c.inputs[1], "neg")) return sub(c.inputs[0], y);
-  if (const Value x = under(c.inputs[0], "neg")) return sub(c.inputs[1], x);
+  if (is<ops::Sub>(c.op))
+    if (const Value y = under<ops::Neg>(c.inputs[1])) return add(c.inputs[0], y);
+  if (!is<ops::Add>(c.op)) return {};
+  if (const Value y = under<ops::Neg>(c.inputs[1])) return sub(c.inputs[0], y);
+  if (const Value x = under<ops::Neg>(c.inputs[0])) return sub(c.inputs[1], x);
   return {};
 }
 
 // (-x) * (-y) -> x * y; (-x) / (-y) -> x / y
 Value product_of_negated(const Candidate& c) {
-  if (!c.is("mul") && !c.is("div")) return {};
-  const Value x = under(c.inputs[0], "neg"), y = under(c.inputs[1], "neg");
+  if (!is<ops::Mul, ops::Div>(c.op)) return {};
+  const Value x = under<ops::Neg>(c.inputs[0]), y = under<ops::Neg>(c.inputs[1]);
   return x && y ? c.graph.add_node(c.op, c.attributes, {x, y})[0] : Value();
 }
 
 // x * -1 -> -x
 Value times_minus_one(const Candidate& c) {
-  if (!c.is("mul")) return {};
+  if (!is<ops::Mul>(c.op)) return {};
   if (is_number(c.inputs[1], -1)) return neg(c.inputs[0]);
   return is_number(c.inputs[0], -1) ? neg(c.inputs[1]) : Value();
 }
 
 // pow(x, 2) -> square(x), which PyTorch's pow is for 2
 Value power_of_two(const Candidate& c) {
-  return c.is("pow") && is_float(c.type.dtype) && is_number(c.inputs[1], 2) ? square(c.inputs[0]) : Value();
+  return is<ops::Pow>(c.op) && is_float(c.type.dtype) && is_number(c.inputs[1], 2) ? square(c.inputs[0])
+                                                                                   : Value();
 }
 
 // x / 2^k -> x * 2^-k: 2^-k is exact, so both are the rounding of the same real number
 Value over_power_of_two(const Candidate& c) {
-  if (!c.is("div") || !is_float(c.inputs[0].dtype())) return {};
+  if (!is<ops::Div>(c.op) || !is_float(c.inputs[0].dtype())) return {};
   const auto divisor = number(c.inputs[1]);
   int exponent = 0;
   if (!divisor || std::abs(std::frexp(*divisor, &exponent)) != 0.5 || std::abs(exponent) > 12) return {};
@@ -118,20 +112,20 @@ Value over_power_of_two(const Candidate& c) {
 
 // maximum(x, x), minimum(x, x), where(c, x, x) -> x
 Value same_operands(const Candidate& c) {
-  if ((c.is("maximum") || c.is("minimum")) && c.inputs[0] == c.inputs[1]) return c.inputs[0];
-  return c.is("where") && c.inputs[1] == c.inputs[2] ? c.inputs[1] : Value();
+  if (is<ops::Maximum, ops::Minimum>(c.op) && c.inputs[0] == c.inputs[1]) return c.inputs[0];
+  return is<ops::Where>(c.op) && c.inputs[1] == c.inputs[2] ? c.inputs[1] : Value();
 }
 
 // where(true, a, b) -> a; where(false, a, b) -> b
 Value known_condition(const Candidate& c) {
-  if (!c.is("where")) return {};
+  if (!is<ops::Where>(c.op)) return {};
   const auto condition = number(c.inputs[0]);
   return condition ? c.inputs[*condition != 0 ? 1 : 2] : Value();
 }
 
 // clamp(x, -inf, inf) -> x
 Value open_clamp(const Candidate& c) {
-  if (!c.is("clamp")) return {};
+  if (!is<ops::Clamp>(c.op)) return {};
   const auto clamp = from_attributes<ops::Clamp>(c.attributes);
   return std::isinf(clamp.min) && clamp.min < 0 && std::isinf(clamp.max) && clamp.max > 0 ? c.inputs[0]
                                                                                           : Value();
@@ -139,7 +133,7 @@ Value open_clamp(const Candidate& c) {
 
 // dropout(x, 0) -> x
 Value needless_dropout(const Candidate& c) {
-  return c.is("dropout") && from_attributes<ops::Dropout>(c.attributes).p == 0 ? c.inputs[1] : Value();
+  return is<ops::Dropout>(c.op) && from_attributes<ops::Dropout>(c.attributes).p == 0 ? c.inputs[1] : Value();
 }
 
 // Does `wide` hold every value of `narrow`?
@@ -154,12 +148,12 @@ bool holds(DType wide, DType narrow) {
 }
 
 // cast(x, x's dtype) -> x
-Value needless_cast(const Candidate& c) { return c.is("cast") ? c.inputs[0] : Value(); }
+Value needless_cast(const Candidate& c) { return is<ops::Cast>(c.op) ? c.inputs[0] : Value(); }
 
 // cast(cast(x, B), C) -> cast(x, C) where B holds every value of x, and the way from x to C rounds where the
 // way from B does: among reals, from integers by wider integers, and back to x's own dtype
 Value cast_of_cast(const Candidate& c) {
-  const Value x = c.is("cast") ? under(c.inputs[0], "cast") : Value();
+  const Value x = is<ops::Cast>(c.op) ? under_its_like(c) : Value();
   if (!x || !holds(c.inputs[0].dtype(), x.dtype())) return {};
   const DType from = x.dtype(), by = c.inputs[0].dtype(), to = c.type.dtype;
   const bool reals = is_float(from) && is_float(by) && is_float(to),

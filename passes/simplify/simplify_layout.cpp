@@ -11,11 +11,6 @@
 namespace genesis::passes {
 namespace {
 
-Value under(Value x, std::string_view op) {
-  const Node* node = producer(*x.graph, x.id, op);
-  return node ? x.graph->handle(node->inputs[0]) : Value();
-}
-
 std::vector<int64_t> axes_of(const Attributes& attributes, int rank) {
   std::vector<int64_t> axes = from_attributes<ops::Permute>(attributes).axes;
   for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
@@ -24,56 +19,54 @@ std::vector<int64_t> axes_of(const Attributes& attributes, int rank) {
 
 // reshape(x, x's shape), expand(x, x's shape), concat(x), x[:] -> x
 Value needless_move(const Candidate& c) {
-  const bool moves = c.is("reshape") || c.is("expand") || (c.is("concat") && c.inputs.size() == 1);
+  const bool moves = is<ops::Reshape, ops::Expand>(c.op) || (is<ops::Concat>(c.op) && c.inputs.size() == 1);
   if (moves && c.inputs[0].type() == c.type) return c.inputs[0];
-  if (!c.is("slice") || !(c.inputs[0].type() == c.type)) return {};
+  if (!is<ops::Slice>(c.op) || !(c.inputs[0].type() == c.type)) return {};
   return from_attributes<ops::Slice>(c.attributes).step == 1 ? c.inputs[0] : Value();
 }
 
 // reshape(reshape(x)) -> reshape(x)
 Value reshape_of_reshape(const Candidate& c) {
-  const Value x = c.is("reshape") ? under(c.inputs[0], "reshape") : Value();
+  const Value x = is<ops::Reshape>(c.op) ? under_its_like(c) : Value();
   return x ? reshape(x, c.type.shape) : Value();
 }
 
 // expand(expand(x)) -> expand(x)
 Value expand_of_expand(const Candidate& c) {
-  const Value x = c.is("expand") ? under(c.inputs[0], "expand") : Value();
+  const Value x = is<ops::Expand>(c.op) ? under_its_like(c) : Value();
   return x ? expand(x, c.type.shape) : Value();
 }
 
 // permute(x, 0 1 2 ...) -> x
 Value needless_permute(const Candidate& c) {
-  if (!c.is("permute")) return {};
+  if (!is<ops::Permute>(c.op)) return {};
   const std::vector<int64_t> axes = axes_of(c.attributes, c.inputs[0].rank());
   return std::is_sorted(axes.begin(), axes.end()) ? c.inputs[0] : Value();
 }
 
 // permute(permute(x, a), b) -> permute(x, a[b])
 Value permute_of_permute(const Candidate& c) {
-  if (!c.is("permute")) return {};
-  const Node* inner = producer(c.graph, c.inputs[0].id, "permute");
+  if (!is<ops::Permute>(c.op)) return {};
+  const auto inner = match<ops::Permute>(c.graph, c.inputs[0].id);
   if (!inner) return {};
   const int rank = c.inputs[0].rank();
-  const std::vector<int64_t> first = axes_of(inner->attributes, rank), second = axes_of(c.attributes, rank);
+  const auto first = axes_of(inner.node->attributes, rank), second = axes_of(c.attributes, rank);
   std::vector<int64_t> axes;
   for (int64_t axis : second) axes.push_back(first[static_cast<size_t>(axis)]);
-  if (std::is_sorted(axes.begin(), axes.end())) return c.graph.handle(inner->inputs[0]);
-  return permute(c.graph.handle(inner->inputs[0]), axes);
+  const Value x = c.graph.handle(inner.input(0));
+  return std::is_sorted(axes.begin(), axes.end()) ? x : permute(x, axes);
 }
 
 // reshape(full), expand(full) -> full of that shape
 Value full_of_shape(const Candidate& c) {
-  if (!c.is("reshape") && !c.is("expand")) return {};
-  const Node* node = producer(c.graph, c.inputs[0].id, "full");
-  if (!node) return {};
-  const auto inner = from_attributes<ops::Full>(node->attributes);
-  return full(c.graph, c.type.shape, inner.value, inner.dtype);
+  if (!is<ops::Reshape, ops::Expand>(c.op)) return {};
+  const auto inner = match<ops::Full>(c.graph, c.inputs[0].id);
+  return inner ? full(c.graph, c.type.shape, inner->value, inner->dtype) : Value();
 }
 
 // dim_value of a known size -> full
 Value known_dim(const Candidate& c) {
-  if (!c.is("dim_value")) return {};
+  if (!is<ops::DimValue>(c.op)) return {};
   const auto op = from_attributes<ops::DimValue>(c.attributes);
   const auto size = op.dim[0].constant();
   return size ? full(c.graph, {}, Scalar(*size), op.dtype) : Value();
@@ -85,7 +78,7 @@ Value expand_under_elementwise(const Candidate& c) {
   std::vector<Value> inputs = c.inputs;
   bool found = false;
   for (Value& input : inputs) {
-    const Value x = under(input, "expand");
+    const Value x = under<ops::Expand>(input);
     if (!x) continue;
     const Value kept = input;
     input = x;

@@ -15,21 +15,21 @@ namespace {
 // For x = permute(y) that moves y's last axis to the last but one: x with its last two axes swapped, which
 // keeps rows of y whole, or is y itself. Empty for any other x.
 Value without_transpose(Value x) {
-  const Node* node = producer(*x.graph, x.id, "permute");
+  const auto moved = match<ops::Permute>(*x.graph, x.id);
   const int rank = x.rank();
-  if (!node || rank < 2) return {};
-  std::vector<int64_t> axes = from_attributes<ops::Permute>(node->attributes).axes;
+  if (!moved || rank < 2) return {};
+  std::vector<int64_t> axes = moved->axes;
   for (int64_t& axis : axes) axis = normalize_axis(axis, rank);
   if (axes[static_cast<size_t>(rank) - 2] != rank - 1) return {};
   std::swap(axes[static_cast<size_t>(rank) - 1], axes[static_cast<size_t>(rank) - 2]);
-  const Value y = x.graph->handle(node->inputs[0]);
+  const Value y = x.graph->handle(moved.input(0));
   return std::is_sorted(axes.begin(), axes.end()) ? y : permute(y, axes);
 }
 
 // matmul(a^T, b) -> matmul(a, b, transpose_a), and so for b; also where the transpose is part of a larger
 // permute
 Value transpose_into_matmul(const Candidate& c) {
-  if (!c.is("matmul")) return {};
+  if (!is<ops::Matmul>(c.op)) return {};
   auto op = from_attributes<ops::Matmul>(c.attributes);
   std::vector<Value> operands = c.inputs;
   bool* const flags[] = {&op.transpose_a, &op.transpose_b};
@@ -48,15 +48,14 @@ Value transpose_into_matmul(const Candidate& c) {
 const std::vector<int64_t> kSwapTimeAndHeads = {0, 2, 1, 3};
 
 Value under_heads_permute(Value x) {
-  const Node* node = producer(*x.graph, x.id, "permute");
-  const bool swaps = node && from_attributes<ops::Permute>(node->attributes).axes == kSwapTimeAndHeads;
-  return swaps ? x.graph->handle(node->inputs[0]) : Value();
+  const auto moved = match<ops::Permute>(*x.graph, x.id);
+  return moved && moved->axes == kSwapTimeAndHeads ? x.graph->handle(moved.input(0)) : Value();
 }
 
 // attention(permute(q), permute(k), permute(v)) by [batch, heads, time, size] -> permute(attention(q, k, v))
 // by [batch, time, heads, size]; the last permute meets its inverse in every model
 Value permute_into_attention(const Candidate& c) {
-  if (!c.is("attention")) return {};
+  if (!is<ops::Attention>(c.op)) return {};
   auto op = from_attributes<ops::Attention>(c.attributes);
   if (op.layout != AttentionLayout::kBHTD || op.with_lse) return {};
   std::vector<Value> operands = c.inputs;

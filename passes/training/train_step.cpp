@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "passes/core/analysis.h"
 #include "passes/core/inline_graph.h"
+#include "passes/core/match.h"
 #include "passes/core/name_patterns.h"
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
@@ -37,9 +37,9 @@ Graph loss_graph_for(Model& model, const TrainOptions& options) {
 // The gradient as the backward pass made it: widening a low one adds no bit, and every reader here computes
 // in f32 anyway.
 Value without_widening(Value gradient) {
-  const Node* node = producer(*gradient.graph, gradient.id, "cast");
-  if (!node || gradient.dtype() != DType::f32) return gradient;
-  const Value source = gradient.graph->handle(node->inputs[0]);
+  const auto widening = match<ops::Cast>(*gradient.graph, gradient.id);
+  if (!widening || gradient.dtype() != DType::f32) return gradient;
+  const Value source = gradient.graph->handle(widening.input(0));
   return is_low_precision(source.dtype()) ? source : gradient;
 }
 

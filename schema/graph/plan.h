@@ -69,8 +69,6 @@ struct Plan {
   std::vector<PlanPort> outputs;  // anywhere: an output may be a state, an input or a view
   std::vector<StateCopy> state_copies;
   std::vector<int32_t> written_states;  // sorted; in place or by copy
-  bool one_stream = false;              // a GPU starts no step beside another
-  bool separate_steps = false;          // a GPU does no chain of steps in one kernel
   int64_t arena_bytes = 0;
   int64_t lower_bound_bytes = 0;  // maximum over steps of live bytes
   std::vector<PeakTensor> peak;   // alive at the peak, largest first

@@ -3,21 +3,42 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "schema/core/tensor.h"
 #include "schema/graph/op.h"
 
 namespace genesis {
 
+// Ways to run nodes that are switched off: "attention.blocks" for one op, "blocks" wherever it is the name of one.
+using KernelNames = std::set<std::string, std::less<>>;
+// Whether a way may be taken, as far as these go; null: none is switched off. `family`: what it is a way of, an op or
+// "gemm".
+bool is_allowed(const KernelNames* disabled, std::string_view family, std::string_view way);
+
 // One node, with known sizes, as a backend is asked about it.
 struct KernelQuery {
   const OpDef& op;
   const Attributes& attributes;
   Types inputs, outputs;
+  const KernelNames* disabled = nullptr;  // null: none
+};
+
+// Which way runs a node, and why the better ones do not.
+struct KernelChoice {
+  struct Declined {
+    std::string name, reason;
+    bool operator==(const Declined&) const = default;
+  };
+  std::string name;  // "attention.blocks"; empty: there is none
+  std::vector<Declined> declined;
+  bool operator==(const KernelChoice&) const = default;
 };
 
 struct Target {
@@ -29,6 +50,11 @@ struct Target {
   // Ops that stand for several others and that this device does in one pass over memory. Others can run too, in
   // parts and with the same bits, but gain nothing.
   std::span<const std::string_view> one_pass_ops = {};
+  KernelNames disabled_kernels;  // goes into every query
+
+  // All ways that can be switched off, by full name.
+  std::vector<std::string> (*kernel_names)() = nullptr;
+  KernelChoice (*choose)(const KernelQuery&) = nullptr;
   // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
   // Scratch memory the chosen kernel wants for this node, bytes.

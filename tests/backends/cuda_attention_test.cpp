@@ -76,10 +76,10 @@ TEST(CudaAttention, PackedHeadsStandInOneRow) {
 TEST(CudaAttention, EachShapeHasItsKernel) {
   EXPECT_EQ(chosen(packed_node(DType::bf16, 1024, 64)), "fused");
   EXPECT_EQ(chosen(packed_node(DType::f32, 1024, 64)), "tiles");
-  EXPECT_EQ(chosen(packed_node(DType::bf16, 2, 64)), "split keys");
+  EXPECT_EQ(chosen(packed_node(DType::bf16, 2, 64)), "split_keys");
 
-  EXPECT_EQ(chosen(node(DType::bf16, 1, 1024, 64)), "split keys");
-  EXPECT_EQ(chosen(node(DType::f32, 1, 1024, 128)), "split keys");
+  EXPECT_EQ(chosen(node(DType::bf16, 1, 1024, 64)), "split_keys");
+  EXPECT_EQ(chosen(node(DType::f32, 1, 1024, 128)), "split_keys");
   EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 64)), "fused");
   EXPECT_EQ(chosen(node(DType::bf16, 1024, 1024, 256)), "tiles");
   EXPECT_EQ(chosen(node(DType::f32, 1024, 1024, 64)), "tiles");

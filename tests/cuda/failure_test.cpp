@@ -26,7 +26,7 @@ class Rig {
       : model_(model),
         device_(open_device("cuda", 0)),
         compiled_(compile_entry(model, entry, bindings, device_->target(), {.device = "cuda"})),
-        runner_(device_->make_runner(compiled_.plan)) {
+        runner_(device_->make_runner(compiled_.plan, compiled_.runner)) {
     memory_.arena = allocate(compiled_.plan.arena_bytes);
     for (const State& state : model.states()) memory_.states.push_back(with(state.type, state.initial));
     for (const auto& constant : compiled_.work->tensors())

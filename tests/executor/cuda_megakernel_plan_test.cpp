@@ -187,8 +187,8 @@ TEST(Megakernels, ManyRowsAndF32AreNone) {
 
 TEST(Megakernels, CanBeSwitchedOff) {
   const auto model = language_model("qwen2", "2");
-  EXPECT_FALSE(megakernels_of(*model, "decode").compiled.plan.separate_steps);
-  EXPECT_TRUE(megakernels_of(*model, "decode", {}, {"megakernel"}).compiled.plan.separate_steps);
+  EXPECT_TRUE(megakernels_of(*model, "decode").compiled.runner.megakernel);
+  EXPECT_FALSE(megakernels_of(*model, "decode", {}, {"megakernel"}).compiled.runner.megakernel);
 }
 
 }  // namespace

@@ -121,9 +121,9 @@ TEST(StepStreams, EveryDependencyOfRealPlansIsKept) {
       EXPECT_EQ(count_aside(streams), 0) << "a chain of kernels that are over at once";
     }
     expect_order(made.plan, streams);
-    EXPECT_FALSE(made.plan.one_stream);
-    EXPECT_TRUE(
-        compile_entry(*model, entry, bindings, target, {.disabled_passes = {"side_stream"}}).plan.one_stream);
+    EXPECT_TRUE(made.runner.side_stream);
+    EXPECT_FALSE(compile_entry(*model, entry, bindings, target, {.disabled_passes = {"side_stream"}})
+                     .runner.side_stream);
   }
 }
 

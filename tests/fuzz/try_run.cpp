@@ -6,10 +6,14 @@
 #include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "executor/runtime/cost.h"
 #include "executor/session.h"
+#include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "schema/file/layout.h"
 #include "tests/fuzz/random_graph.h"
@@ -78,6 +82,33 @@ bool is_small(const Model& model, const Plan& plan) {
   return bytes <= kMaxBytes && flops <= kMaxFlops;
 }
 
+// Bits of every output of two runs, which states connect; empty where the data stop a run.
+std::optional<std::vector<std::string>> bits_of_two_runs(Session& session, const std::string& entry,
+                                                         const NamedTensors& inputs) {
+  std::vector<std::string> bits;
+  try {
+    for (int times = 0; times < 2; ++times) {
+      const NamedTensors outputs = session.run(entry, inputs);
+      read_all(outputs);
+      for (const auto& [name, tensor] : outputs)
+        bits.emplace_back(reinterpret_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.bytes()));
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return bits;
+}
+
+// Memory that is shared, and threads, must not show in any bit.
+void expect_same_bits(const std::shared_ptr<const Model>& model, SessionOptions options, const Graph& graph,
+                      const NamedTensors& inputs, const std::vector<std::string>& bits) {
+  options.threads = 3 - options.threads;
+  for (const std::string_view step : step_switches()) options.disabled_passes.emplace(step);
+  Session session(model, options);
+  if (bits_of_two_runs(session, graph.name(), inputs) != bits)
+    throw std::runtime_error("results differ where no memory is shared");
+}
+
 RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& graph, Mutator& mutator) {
   Bindings bindings;
   for (const std::string& symbol : passes::symbols_of(graph))
@@ -89,7 +120,7 @@ RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& gra
   options.optimise = mutator.chance(2);
   Session session(model, options);
   try {
-    const Plan& plan = session.plan(graph.name(), bindings);
+    const Plan plan = session.plan(graph.name(), bindings);
     small = is_small(*model, plan);
     if (small)
       for (const PlanPort& port : plan.inputs) inputs.emplace(port.name, some_tensor(port.type, mutator));
@@ -97,11 +128,9 @@ RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& gra
     return RunOutcome::kRefused;
   }
   if (!small) return RunOutcome::kTooLarge;
-  try {
-    for (int times = 0; times < 2; ++times) read_all(session.run(graph.name(), inputs));
-  } catch (const Error&) {
-    return RunOutcome::kDataFault;
-  }
+  const auto bits = bits_of_two_runs(session, graph.name(), inputs);
+  if (!bits) return RunOutcome::kDataFault;
+  expect_same_bits(model, options, graph, inputs, *bits);
   return RunOutcome::kRan;
 }
 

@@ -2,7 +2,7 @@
 #include "passes/precision/split_weights.h"
 
 #include "passes/memory/make_plan.h"
-#include "passes/precision/weight_split.h"
+#include "passes/precision/weights_as_halves.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -42,7 +42,7 @@ const std::string kTraining = model_text(kCasts + kUpdates + kResults);
 std::string found(const std::string& text) {
   const auto model = parse_text(text);
   std::string names;
-  for (const SplitGroup& group : find_split(*model).groups) {
+  for (const StoredGroup& group : find_halves(*model).groups) {
     names += names.empty() ? "" : " | ";
     for (int32_t member : group.members)
       names += (member == group.members[0] ? "" : " ") + model->state(member).name;
@@ -58,11 +58,11 @@ struct Rewritten {
 
 Rewritten rewritten(const std::string& text, const std::string& entry, bool together = false) {
   Rewritten result{parse_text(text), {}, {}};
-  const WeightSplit split = find_split(*result.model);
-  add_halves(*result.model, split);
+  const StateStorage storage = find_halves(*result.model);
+  add_parts(*result.model, storage);
   const Target target{.launch_seconds = together ? 1e-6 : 0};
   const Graph graph =
-      split_weights(std::as_const(*result.model).entry(entry), {.target = &target, .split = &split});
+      split_weights(std::as_const(*result.model).entry(entry), {.target = &target, .storage = &storage});
   verify(graph);
   result.text = to_text(graph);
   result.plan = make_plan(graph, {});
@@ -142,9 +142,9 @@ TEST(SplitWeights, JoinsForWhoReadsF32) {
 TEST(SplitWeights, LeavesOthersAlone) {
   const std::string more = "entry other(x: f32[4,8]) {\n%n = neg(x)\nreturn n = %n\n}\n";
   const auto model = parse_text(kTraining + more);
-  const WeightSplit split = find_split(*model);
-  EXPECT_FALSE(updates_halves(model->entry("other"), split));
-  EXPECT_TRUE(updates_halves(model->entry("train"), split));
+  const StateStorage storage = find_halves(*model);
+  EXPECT_FALSE(updates_stored(model->entry("other"), storage));
+  EXPECT_TRUE(updates_stored(model->entry("train"), storage));
   EXPECT_EQ(to_text(split_weights(model->entry("train"), {})), to_text(std::as_const(*model).entry("train")));
 }
 

@@ -101,6 +101,10 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
                   config + " --cflags --libs genesis)"));
   EXPECT_EQ(expect_ok(shell(with_library() + path("program"))), kItsOutput);
 
+  // What the library needs comes with it: no other library's pkg-config file has to be there.
+  const std::string text = read_text(pc);
+  EXPECT_EQ(text.find("Requires.private"), std::string::npos) << text;
+
   // Every header stands by itself, but for those that are text for others.
   const std::set<std::string> texts = {"schema/ops/elementwise/formula_integer.h", "schema/ops/elementwise/formulas.h"};
   std::string all;
@@ -127,6 +131,33 @@ TEST_F(Install, HeadersNameEachOtherBelowGenesis) {
     count += file.ends_with(".h");
   }
   EXPECT_GT(count, 100);
+}
+
+// The words that bash offers behind `words`, the last of which is not finished.
+std::string completed(const fs::path& completion, const std::string& words) {
+  return "bash -c 'source " + completion.string() + "; COMP_WORDS=(" + words + "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); " +
+         "_genesis_run; echo ${COMPREPLY[@]}'";
+}
+
+TEST_F(Install, APackageHasToolsPagesCompletionsAndWhatItNeeds) {
+  for (const char* program : {"meson", "dpkg-deb", "dpkg-shlibdeps"})
+    if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << program << " is not in PATH";
+  const std::string script = GENESIS_SOURCE_ROOT "/packaging/deb.sh " GENESIS_BUILD_ROOT " ";
+  std::string package = expect_ok(shell(script + path("out")));
+  package.resize(package.find('\n'));
+  const std::string needs = expect_ok(shell("dpkg-deb --field " + package + " Depends"));
+  for (const char* library : {"libc6", "libtbb12", "libfmt"}) EXPECT_NE(needs.find(library), std::string::npos) << needs;
+  for (const char* library : {"cuda", "nvidia", "cudnn", "cublas"})
+    EXPECT_EQ(needs.find(library), std::string::npos) << "opened when first needed\n" << needs;
+  expect_ok(shell("dpkg-deb --extract " + package + " " + path("root")));
+  for (const char* tool : kTools) {
+    EXPECT_EQ(expect_ok(run_process({path("root/usr/bin/") + tool, "--version"})), GENESIS_VERSION "\n");
+    EXPECT_NE(expect_ok(shell("zcat " + path("root/usr/share/man/man1/") + tool + ".1.gz")).find(".SH SYNOPSIS"), std::string::npos);
+  }
+  EXPECT_NE(read_text(find("genesis.pc")).find("prefix=/usr\n"), std::string::npos);
+  const fs::path completion = folder() / "root/usr/share/bash-completion/completions/genesis-run";
+  EXPECT_EQ(expect_ok(shell(completed(completion, "genesis-run tra"))), "train\n");
+  EXPECT_EQ(expect_ok(shell(completed(completion, "genesis-run train --ste"))), "--steps\n");
 }
 
 }  // namespace

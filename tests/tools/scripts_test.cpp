@@ -31,7 +31,10 @@ class Scripts : public ToolTest {
 
   // Runs a line of shell in `folder`, which is a newcomer's own.
   Process shell(const std::string& line) const {
-    return run_process({"bash", "-c", "cd " + path("elsewhere") + " && PATH=" + path("bin") + ":$PATH; " + line});
+    // What chooses the build for the suite itself, as CI does, is not for these builds.
+    return run_process({"bash", "-c",
+                        "unset GENESIS_BUILD_DIR GENESIS_SETUP; cd " + path("elsewhere") +
+                            " && PATH=" + path("bin") + ":$PATH; " + line});
   }
   // All calls of the stand-ins so far, one a line.
   std::string calls() const { return fs::exists(path("calls")) ? read_text(path("calls")) : ""; }
@@ -86,7 +89,7 @@ TEST_F(Scripts, DemoRemovesNoFolderOfItsCaller) {
 }
 
 TEST_F(Scripts, HelpBuildsNothing) {
-  for (const char* line : {"", "help", "--help", "demo --help", "demo -h", "test --help", "bench --help", "build --help"}) {
+  for (const char* line : {"", "help", "--help", "demo --help", "demo -h", "test --help", "bench --help", "package --help", "build --help"}) {
     const Process process = shell(std::string("../tree/dev ") + line);
     EXPECT_EQ(process.code, 0) << line << process.err;
     EXPECT_NE(process.out.find("--text FILE"), std::string::npos) << line << process.out;
@@ -98,6 +101,8 @@ TEST_F(Scripts, DevRefusesWhatItDoesNotKnow) {
   expect_wrong_usage("../tree/dev demmo", "unknown command 'demmo'");
   expect_wrong_usage("../tree/dev build fast", "'fast'");
   expect_wrong_usage("../tree/dev bench --quick", "'--quick'");
+  expect_wrong_usage("../tree/dev package --now", "'--now'");
+  expect_wrong_usage("../tree/dev package here there", "one folder");
   expect_wrong_usage("../tree/dev test oops", "there is no suite 'oops'; there are: lint ops");
   expect_wrong_usage("../tree/bench/run.sh", "BUILD_DIR");
   expect_wrong_usage("../tree/bench/run.sh nowhere", "nowhere");
@@ -127,6 +132,18 @@ TEST_F(Scripts, DemoLeavesGpuKernelsOutWhereTheyWouldBeCompiled) {
   fs::remove(path("calls"));
   shell("../tree/dev demo --out made");
   EXPECT_FALSE(called("/build-demo")) << calls();
+}
+
+TEST_F(Scripts, PackageBuildsTheToolsAloneAndPutsItWhereItsCallerIs) {
+  fs::create_directories(path("tree/packaging"));
+  write_text(path("tree/packaging/deb.sh"), "#!/bin/sh\necho \"deb.sh $*\"; pwd\n");
+  fs::permissions(path("tree/packaging/deb.sh"), fs::perms::owner_all);
+  const Process process = shell("../tree/dev package out");
+  EXPECT_EQ(process.code, 0) << process.err;
+  EXPECT_NE(process.out.find("/build out\n"), std::string::npos) << process.out;
+  EXPECT_NE(process.out.find("/elsewhere\n"), std::string::npos) << process.out;
+  EXPECT_TRUE(called("/build tools/genesis-build tools/genesis-opt tools/genesis-run tools/genesis-viz")) << calls();
+  EXPECT_FALSE(called("-Dtests=false")) << "the folder is that of `./dev test`\n" << calls();
 }
 
 TEST_F(Scripts, AFailedBuildIsTold) {

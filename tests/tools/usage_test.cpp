@@ -49,6 +49,7 @@ TEST_F(Usage, NamesTheLikeliestWord) {
 
 TEST_F(Usage, OptionsThatWouldDoNothingAreNamed) {
   const std::string mlp = tiny("mlp.genesis"), qwen = tiny("qwen2.genesis"), out = path("o.genesis");
+  const std::string mlp_train = tiny("mlp.train.genesis"), rows = TinyModels::get().rows();
   const std::vector<Case> cases = {
       {"genesis-opt", {mlp, "--size", "batch=3", "-o", out}, {"--size does nothing without --check"}},
       {"genesis-opt", {mlp, "--check", "cpu", "-o", out, "--size", "batch=3"}, {"--output does nothing"}},
@@ -79,6 +80,13 @@ TEST_F(Usage, OptionsThatWouldDoNothingAreNamed) {
       {"genesis-run", {"generate", qwen, "--prompt", "a", "--temperature", "0", "--top-k", "3"}, {"--top-k"}},
       {"genesis-run", {"generate", qwen, "--prompt", "a", "--temperature", "0", "--seed", "3"}, {"--seed"}},
       {"genesis-run", {"train", mlp, "--data", "x", "--keep", "3"}, {"--keep", "--checkpoint"}},
+      {"genesis-run", {"train", mlp_train, "--data", rows, "--seq", "8"}, {"--seq does nothing with arrays"}},
+      {"genesis-run",
+       {"train", mlp_train, "--data", rows, "--seed", "8", "--no-shuffle"},
+       {"--seed does nothing with --no-shuffle"}},
+      {"genesis-run",
+       {"train", mlp_train, "--data", rows, "--max-skipped", "8"},
+       {"--max-skipped does nothing", "f16"}},
       {"genesis-viz", {mlp, "--baseline", "2", "-o", path("v.dot")}, {"--baseline does nothing"}},
       {"genesis-viz", {mlp, "--size", "batch=2", "-o", path("v.dot")}, {"--size does nothing"}},
       {"genesis-viz", {mlp, "--profile", "p.json", "-o", path("v.dot")}, {"--profile does nothing"}},
@@ -87,6 +95,34 @@ TEST_F(Usage, OptionsThatWouldDoNothingAreNamed) {
   };
   for (const Case& c : cases) expect_usage_error(run_tool(c.tool, c.words), c.said);
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
+}
+
+TEST_F(Usage, KernelsAreNamedAndCanBeSwitchedOff) {
+  const std::string qwen = tiny("qwen2.genesis");
+  const Words info = {"info", qwen, "--device", "cpu", "--size", "batch=2", "--size", "seq=16", "--kernels"};
+  const auto kernels_of = [&](const Words& more) {
+    std::set<std::string> names;
+    for (const auto& row :
+         expect_json(run_tool("genesis-run", info + more + Words{"--json"}))["kernels"]["forward"])
+      names.insert(row["kernel"].get<std::string>());
+    return names;
+  };
+  EXPECT_TRUE(kernels_of({}).contains("attention.blocks"));
+  const std::set<std::string> without = kernels_of({"--disable", "kernel:attention.blocks"});
+  EXPECT_FALSE(without.contains("attention.blocks"));
+  EXPECT_TRUE(without.contains("attention.reference"));
+  const std::string text = expect_ok(run_tool("genesis-run", info + Words{"--disable", "kernel:blocks"}));
+  EXPECT_NE(text.find("not attention.blocks: switched off"), std::string::npos) << text;
+  expect_usage_error(run_tool("genesis-run", {"info", qwen, "--kernels"}),
+                     {"--kernels does nothing without --device"});
+  expect_error(run_tool("genesis-run", info + Words{"--disable", "kernel:attention.block"}),
+               {"no kernel 'attention.block'", "did you mean 'attention.blocks'"});
+  const auto profile = expect_json(
+      run_tool("genesis-run", {"profile", qwen, "--entry", "forward", "--size", "batch=2", "--size", "seq=16",
+                               "--disable", "kernel:attention.blocks", "--json"}));
+  bool seen = false;
+  for (const auto& row : profile["rows"]) seen = seen || row["kernels"].contains("attention.reference");
+  EXPECT_TRUE(seen) << profile;
 }
 
 TEST_F(Usage, AnEmptyValueIsNotOneThatWasNotGiven) {

@@ -15,6 +15,8 @@
 #include <set>
 
 #include "executor/environment.h"
+#include "executor/runtime/device.h"
+#include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
@@ -94,7 +96,8 @@ void RunFlags::add_to(CLI::App& app) {
       ->capture_default_str();
   add_number(app, "--threads", threads, "number of threads; 0: all cores", at_least<int>(0));
   app.add_flag("--no-optimise,--no-optimize", no_optimise, "run the graph as it is in the file");
-  app.add_option("--disable", disable, "passes to leave out, by name (see genesis-opt --list-passes)")
+  app.add_option("--disable", disable,
+                 "passes to leave out, by name (see genesis-opt --list-passes), and kernels, as kernel:NAME")
       ->delimiter(',');
   app.add_flag("--find-nonfinite", find_nonfinite,
                "stop at the first node that gives a NaN or makes an infinity of finite numbers, and name it");
@@ -131,21 +134,17 @@ namespace {
 void check_passes_run(const SessionOptions& options) {
   if (options.optimise) return;
   if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimise");
-  const auto is_switch = [](const std::string& name) {
-    return std::find(std::begin(passes::kPlanSwitches), std::end(passes::kPlanSwitches), name) !=
-           std::end(passes::kPlanSwitches);
-  };
-  passes::check_pass_names({options.disabled_passes.begin(), options.disabled_passes.end()});
-  for (const std::string& pass : options.disabled_passes)
-    if (!is_switch(pass))
-      fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
+  const Switches switches = parse_switches(options.disabled_passes, target_of(resolve_device(options.device)));
+  for (const std::string& pass : switches.passes)
+    fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
 }
 
 }  // namespace
 
 void check_options(const SessionOptions& options) {
   check_passes_run(options);
-  if (options.threads > 0 && options.device.starts_with("cuda"))
+  const DeviceKind* kind = find_device_kind(options.device);
+  if (options.threads > 0 && kind && !kind->takes_threads)
     fail_usage("--threads {} does nothing with --device {}: it is for the CPU", options.threads,
                options.device);
 }

@@ -2,15 +2,30 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <string_view>
 
 #include "executor/runtime/cost.h"
+#include "passes/core/match.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/elementwise/fused_program.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/cached_attention.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/optimizer.h"
+#include "schema/ops/nn/softmax.h"
+#include "schema/ops/nn/swiglu.h"
 #include "schema/ops/sum_length.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::tools {
 namespace {
+
+using passes::is;
 
 // Half an ulp of 1: the relative error of one rounding.
 double half_ulp(DType dtype) {
@@ -28,61 +43,26 @@ double half_ulp(DType dtype) {
   }
 }
 
-using Names = std::set<std::string_view>;
-
 // What one instruction or step does to errors.
 struct Kind {
   bool moves = false, adds = false, exponentiates = false;
 };
 
-Kind kind_of(std::string_view op) {
-  static const Names kMoves = {
-      "reshape", "permute", "slice",        "split",         "concat", "expand",
-      "pad",     "unslice", "flip",         "roll",          "gather", "embedding",
-      "tril",    "triu",    "index_select", "dynamic_slice", "where",  "dynamic_update_slice"};
-  static const Names kAdds = {"add",
-                              "sub",
-                              "sum",
-                              "mean",
-                              "cumsum",
-                              "index_add",
-                              "scatter_add",
-                              "var",
-                              "std",
-                              "fused",
-                              "layer_norm",
-                              "layer_norm_grad",
-                              "rms_norm_grad",
-                              "softmax_grad",
-                              "log_softmax_grad",
-                              "cross_entropy_grad",
-                              "attention_grad",
-                              "dropout"};
-  static const Names kExponentiates = {"exp",
-                                       "expm1",
-                                       "sigmoid",
-                                       "silu",
-                                       "gelu",
-                                       "softmax",
-                                       "pow",
-                                       "log_softmax",
-                                       "causal_softmax",
-                                       "cross_entropy",
-                                       "cross_entropy_grad",
-                                       "linear_cross_entropy",
-                                       "attention",
-                                       "attention_grad",
-                                       "cached_attention",
-                                       "swiglu",
-                                       "swiglu_grad",
-                                       "logsumexp",
-                                       "fused"};
-  return {kMoves.contains(op), kAdds.contains(op), kExponentiates.contains(op)};
+Kind kind_of(const OpDef& op) {
+  using namespace ops;
+  return {
+      .moves = is<Reshape, Permute, Slice, Split, Concat, Expand, Pad, Unslice, Flip, Roll, Gather, Embedding,
+                  Tril, Triu, IndexSelect, DynamicSlice, Where, DynamicUpdateSlice>(op),
+      .adds = is<Add, Sub, Sum, Mean, CumSum, IndexAdd, ScatterAdd, Var, Std, Fused, LayerNorm, LayerNormGrad,
+                 RmsNormGrad, SoftmaxGrad, LogSoftmaxGrad, CrossEntropyGrad, AttentionGrad, Dropout>(op),
+      .exponentiates = is<Exp, Expm1, Sigmoid, Silu, Gelu, Softmax, Pow, LogSoftmax, CausalSoftmax,
+                          CrossEntropy, CrossEntropyGrad, LinearCrossEntropy, Attention, AttentionGrad,
+                          CachedAttention, Swiglu, SwigluGrad, LogSumExp, Fused>(op)};
 }
 
 // How many roundings in a row a result has behind it.
 double roundings(const Step& step) {
-  if (step.op->name() != "fused") return 1;
+  if (!is<ops::Fused>(*step.op)) return 1;
   const auto program = parse_fused_program(from_attributes<ops::Fused>(step.attributes), step.input_types);
   return static_cast<double>(std::max<size_t>(1, program.instructions.size()));
 }
@@ -101,7 +81,7 @@ constexpr double kMaxAmplified = 1e4;
 // Adam and Lion step by the learning rate however small a gradient is, so one that is nothing but rounding
 // may step either way. The learning rate is the first scalar among their inputs.
 double largest_update(const Step& step, std::span<const TensorView> inputs) {
-  if (!step.op->name().starts_with("adam_update") && step.op->name() != "lion_update") return 0;
+  if (!is<ops::AdamUpdate, ops::AdamUpdateGroup, ops::AdamUpdateHalves, ops::LionUpdate>(*step.op)) return 0;
   for (const TensorView& input : inputs)
     if (input.rank == 0 && is_float(input.dtype))
       return std::abs(Tensor::copy_of({input.dtype, {}}, input.data).to_doubles()[0]);
@@ -110,8 +90,8 @@ double largest_update(const Step& step, std::span<const TensorView> inputs) {
 
 // Parameters come first, with as many of each kind of state behind them.
 size_t count_of_parameters(const Step& step) {
-  if (step.op->name() == "adam_update_group") return step.output_types.size() / 3;
-  return step.op->name() == "adam_update_halves" ? step.output_types.size() / 4 : 1;
+  if (is<ops::AdamUpdateGroup>(*step.op)) return step.output_types.size() / 3;
+  return is<ops::AdamUpdateHalves>(*step.op) ? step.output_types.size() / 4 : 1;
 }
 
 }  // namespace
@@ -126,7 +106,7 @@ double root_mean_square(std::span<const double> elements) {
 std::vector<double> Rounding::step(const Step& step, std::span<const TensorView> input_views,
                                    std::span<const TensorView> outputs) {
   const double update = largest_update(step, input_views);
-  const Kind kind = kind_of(step.op->name());
+  const Kind kind = kind_of(*step.op);
   std::vector<Value> inputs;  // before an output takes the place of one
   for (const BufferRef& ref : step.inputs)
     if (const Value* value = find(ref)) inputs.push_back(*value);

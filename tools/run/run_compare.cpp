@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "executor/runtime/device.h"
-#include "passes/memory/make_plan.h"
+#include "executor/switches.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/reader.h"
 #include "schema/graph/near_names.h"
@@ -36,7 +36,7 @@ SessionOptions parse_options(const std::string& text) {
   std::set<std::string> given;
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
-    if (item == "cpu" || item == "auto" || item.starts_with("cuda")) item.insert(0, "device=");
+    if (item == "auto" || find_device_kind(item)) item.insert(0, "device=");
     const size_t equals = item.find('=');
     const std::string key = item.substr(0, equals),
                       value = equals == std::string::npos ? "" : item.substr(equals + 1);
@@ -79,7 +79,7 @@ struct Seen {
 bool promise_same_bits(const SessionOptions& a, const SessionOptions& b) {
   const auto passes_of = [](const SessionOptions& options) {
     std::set<std::string> names = options.disabled_passes;
-    for (const auto& name : passes::kPlanSwitches) names.erase(std::string(name));
+    for (const auto& name : step_switches()) names.erase(std::string(name));
     return names;
   };
   return a.device == b.device && a.optimise == b.optimise && passes_of(a) == passes_of(b);

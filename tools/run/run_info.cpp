@@ -1,4 +1,6 @@
 // genesis-run info: what a file holds.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -17,8 +19,8 @@ namespace {
 
 struct Flags {
   std::string file, device;
-  std::vector<std::string> sizes;
-  bool states = false, verify = false;
+  std::vector<std::string> sizes, disable;
+  bool states = false, verify = false, kernels = false;
   BudgetFlags memory;
   Output out;
 };
@@ -99,9 +101,29 @@ void print_text(const Flags& flags, const Model& model) {
               << name_of(state.role) << (state.trainable ? ", trainable" : "") << "\n";
 }
 
-// What a run of one entry point would hold of a device's memory.
+// Steps that one kernel runs, with the same reasons why better ones do not.
+struct KernelUse {
+  KernelChoice choice;
+  std::map<std::string, int> ops;  // and how many steps of each
+  std::string example;             // the first node
+};
+
+std::vector<KernelUse> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled) {
+  std::vector<KernelUse> uses;
+  for (const Step& step : plan.steps) {
+    KernelChoice choice =
+        target.choose({*step.op, step.attributes, step.input_types, step.output_types, &disabled});
+    auto use = std::find_if(uses.begin(), uses.end(), [&](const KernelUse& u) { return u.choice == choice; });
+    if (use == uses.end()) use = uses.insert(uses.end(), {std::move(choice), {}, step.authored});
+    ++use->ops[std::string(step.op->name())];
+  }
+  return uses;
+}
+
+// What a run of one entry point would hold of a device's memory, and what would run it.
 struct Needs {
   std::string entry;
+  std::vector<KernelUse> kernels;
   int64_t arena = 0, workspace = 0, states = 0, constants = 0, inputs = 0;
   int64_t peak() const { return arena + states + constants + inputs; }  // the workspace lies in the arena
 };
@@ -137,9 +159,11 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::
       for (int i = 0; i < shape.rank(); ++i) shape[i].collect_symbols(symbols);
     }
     if (!std::all_of(symbols.begin(), symbols.end(), known)) continue;
-    const CompiledEntry made =
-        compile_entry(model, entry->name(), sizes, target, {.memory_budget = flags.memory.bytes()});
+    const CompiledEntry made = compile_entry(model, entry->name(), sizes, target,
+                                             {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
+                                              .memory_budget = flags.memory.bytes()});
     needs.push_back(needs_of(made.plan, *made.work));
+    if (flags.kernels) needs.back().kernels = kernels_of(made.plan, target, made.runner.disabled_kernels);
   }
   if (needs.empty()) fail("no entry point has all its sizes: give them by --size SYMBOL=SIZE");
   return needs;
@@ -177,9 +201,35 @@ void print_needs(const std::string& device, const std::vector<Needs>& needs,
   if (free) std::cout << fmt::format("free on {}: {}\n", device, human(*free));
 }
 
+nlohmann::ordered_json kernels_json(const std::vector<Needs>& needs) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const Needs& n : needs)
+    for (const KernelUse& use : n.kernels) {
+      nlohmann::ordered_json row{{"kernel", use.choice.name}, {"ops", use.ops}, {"example", use.example}};
+      row["declined"] = nlohmann::ordered_json::object();
+      for (const auto& [name, reason] : use.choice.declined) row["declined"][name] = reason;
+      json[n.entry].push_back(row);
+    }
+  return json;
+}
+
+void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
+  for (const Needs& n : needs) {
+    std::cout << fmt::format("kernels of {} on {}:\n", printable(n.entry), device);
+    for (const KernelUse& use : n.kernels) {
+      std::vector<std::string> ops;
+      for (const auto& [op, count] : use.ops) ops.push_back(fmt::format("{} x{}", op, count));
+      std::cout << fmt::format("  {:<28} {}, first {}\n", use.choice.name, fmt::join(ops, ", "),
+                               printable(use.example));
+      for (const auto& [name, reason] : use.choice.declined)
+        std::cout << fmt::format("    not {}: {}\n", name, reason);
+    }
+  }
+}
+
 void info(const Flags& flags, const CLI::App& app) {
   if (flags.device.empty())
-    for (const char* option : {"--size", "--memory-budget", "--remat"})
+    for (const char* option : {"--size", "--memory-budget", "--remat", "--kernels", "--disable"})
       check_not_given(app, option, "without --device, which asks what runs would take");
   const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
   nlohmann::ordered_json json = model_json(flags, *model);
@@ -189,9 +239,11 @@ void info(const Flags& flags, const CLI::App& app) {
   const std::optional<int64_t> free = free_bytes(device);
   json["memory"] = needs_json(needs, free);
   json["memory"]["device"] = device;
+  if (flags.kernels) json["kernels"] = kernels_json(needs);
   flags.out.print(json, [&] {
     print_text(flags, *model);
     print_needs(device, needs, free);
+    if (flags.kernels) print_kernels(device, needs);
   });
 }
 
@@ -207,11 +259,17 @@ void add_info(CLI::App& app) {
       "--device", flags->device,
       "cpu, cuda, cuda:N (which need not be there) or auto: how much of its memory runs would take");
   command->add_option("--size", flags->sizes, "SYMBOL=SIZE, for --device; may be given again")->take_all();
+  command->add_flag("--kernels", flags->kernels,
+                    "with --device: the kernel that runs each step, and why better ones decline it");
+  command
+      ->add_option("--disable", flags->disable,
+                   "with --device: passes to go without, and kernels, as kernel:NAME")
+      ->delimiter(',');
   flags->memory.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run info model.genesis --states\n"
-      "  genesis-run info train.genesis --device cuda --size batch=8 --size seq=1024");
+      "  genesis-run info train.genesis --device cuda --size batch=8 --size seq=1024 --kernels");
   command->callback([flags, command] { info(*flags, *command); });
 }
 

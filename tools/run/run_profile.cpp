@@ -1,4 +1,6 @@
 // genesis-run profile: where the time of an entry point goes, node by node.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -28,6 +30,7 @@ struct Flags {
 struct Row {
   std::string name, op;
   int64_t count = 0;
+  std::map<std::string, int> kernels;  // that ran it, and how many steps each
   double us = 0, bytes = 0, flops = 0;
   double judged_us = 0, least_us = 0;  // of the steps whose share of the device's limits can be told
 
@@ -53,8 +56,20 @@ std::vector<StepTiming> best_timings(Session& session, const Flags& flags, const
   return best;
 }
 
-std::vector<Row> make_rows(const Plan& plan, const std::vector<StepTiming>& timings, const DevicePeaks& peaks,
-                           bool by_op) {
+std::string kernels_text(const Row& row) {
+  if (row.kernels.size() == 1) return row.kernels.begin()->first;
+  std::vector<std::string> texts;
+  for (const auto& [kernel, count] : row.kernels) texts.push_back(fmt::format("{} x{}", kernel, count));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// What was measured of a plan, by step.
+struct Measured {
+  std::vector<StepTiming> timings;
+  std::vector<std::string> kernels;
+};
+
+std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const DevicePeaks& peaks, bool by_op) {
   const std::vector<double> least = least_microseconds(plan, peaks);
   std::map<std::string, Row> rows;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -65,7 +80,8 @@ std::vector<Row> make_rows(const Plan& plan, const std::vector<StepTiming>& timi
     row.name = by_op ? op : step.name;
     row.op = op;
     row.count += 1;
-    const double us = timings[i].end_us - timings[i].start_us;
+    ++row.kernels[measured.kernels[i]];
+    const double us = measured.timings[i].end_us - measured.timings[i].start_us;
     row.us += us;
     if (us >= kShortestJudged && least[i] > 0) {
       row.judged_us += us;
@@ -119,11 +135,11 @@ void print_table(const Flags& flags, const std::vector<Row>& rows, const DeviceP
                            "GFLOP/s", "roofline", flags.by_op ? "op" : "node");
   for (size_t i = 0; i < rows.size() && static_cast<int64_t>(i) < flags.top; ++i) {
     const Row& row = rows[i];
-    std::cout << fmt::format("{:10.1f} {:5.1f}% {:>10} {:8.1f} {:9.1f} {:>9}  {}\n", row.us,
-                             100 * row.us / total, human_bytes(row.bytes), row.gbps(), row.gflops(),
-                             share_text(row),
-                             flags.by_op ? fmt::format("{} x{}", row.name, row.count)
-                                         : fmt::format("{} ({})", printable(row.name), row.op));
+    std::cout << fmt::format(
+        "{:10.1f} {:5.1f}% {:>10} {:8.1f} {:9.1f} {:>9}  {}\n", row.us, 100 * row.us / total,
+        human_bytes(row.bytes), row.gbps(), row.gflops(), share_text(row),
+        flags.by_op ? fmt::format("{} x{} ({})", row.name, row.count, kernels_text(row))
+                    : fmt::format("{} ({}, {})", printable(row.name), row.op, kernels_text(row)));
   }
   std::cout << fmt::format(
       "{:10.1f} us in all; this device: {:.0f} GFLOP/s f32, {:.0f} with 16 bits, {:.1f} GB/s from memory{}\n",
@@ -140,14 +156,14 @@ void profile(const Flags& flags, const CLI::App& app) {
   Session session(model, flags.run.session_options());
   const Plan& plan = session.plan(flags.entry, inputs);
   if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);
-  const std::vector<StepTiming> timings = best_timings(session, flags, inputs);
-  if (!flags.trace.empty()) write_trace(flags.trace, plan, timings);
-  const DevicePeaks peaks = measured_peaks(session, [&](const DevicePeaks& measured) {
-    const std::vector<Row> nodes = make_rows(plan, timings, measured, false);
+  const Measured measured{best_timings(session, flags, inputs), session.kernels(flags.entry, inputs)};
+  if (!flags.trace.empty()) write_trace(flags.trace, plan, measured.timings);
+  const DevicePeaks peaks = measured_peaks(session, [&](const DevicePeaks& limits) {
+    const std::vector<Row> nodes = make_rows(plan, measured, limits, false);
     return std::none_of(nodes.begin(), nodes.end(), [](const Row& row) { return row.too_fast(); });
   });
-  const std::vector<Row> rows = make_rows(plan, timings, peaks, flags.by_op);
-  const double total = timings.back().end_us;
+  const std::vector<Row> rows = make_rows(plan, measured, peaks, flags.by_op);
+  const double total = measured.timings.back().end_us;
   nlohmann::ordered_json json{{"entry", flags.entry},
                               {"total_us", total},
                               {"steps", plan.steps.size()},
@@ -158,6 +174,7 @@ void profile(const Flags& flags, const CLI::App& app) {
     json["rows"].push_back({{"name", row.name},
                             {"op", row.op},
                             {"count", row.count},
+                            {"kernels", row.kernels},
                             {"us", row.us},
                             {"bytes", row.bytes},
                             {"flops", row.flops},
@@ -169,8 +186,8 @@ void profile(const Flags& flags, const CLI::App& app) {
 
 void add_profile(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      app.add_subcommand("profile", "time per node, bytes, share of the device's limits; Chrome trace");
+  CLI::App* command = app.add_subcommand(
+      "profile", "time and kernel per node, bytes, share of the device's limits; Chrome trace");
   command->add_option("file", flags->file, "a .genesis file")->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   add_number(*command, "--runs", flags->runs, "runs; the fastest is shown", at_least<int64_t>(1));
@@ -188,7 +205,9 @@ void add_profile(CLI::App& app) {
       "full\n"
       "rate, bytes at the speed of memory or of the cache that can hold them. It is - (null in JSON) for "
       "steps that\n"
-      "are too short to judge or whose work depends on data.");
+      "are too short to judge or whose work depends on data. `genesis-run info --kernels` says why better "
+      "kernels\n"
+      "declined a step; --disable kernel:NAME goes without one.");
   command->callback([flags, command] { profile(*flags, *command); });
 }
 

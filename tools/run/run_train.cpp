@@ -202,6 +202,19 @@ void print_result(const Flags& flags, const End& end) {
   throw CLI::RuntimeError(128 + end.signal);
 }
 
+// Options that this run has no use for: whoever gave them expects something that will not happen.
+void check_useful(const Flags& flags, const CLI::App& command, const Model& model) {
+  const bool tokens = has_input(model.entry("train_step"), "tokens");
+  const auto is_array = [&](const std::string& file) {
+    return file.ends_with(".npy") || file.ends_with(".safetensors") || (!tokens && file.ends_with(".jsonl"));
+  };
+  if (std::all_of(flags.data.begin(), flags.data.end(), is_array))
+    check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");
+  if (!flags.source.shuffle) check_not_given(command, "--seed", "with --no-shuffle");
+  if (model.find_state("optimizer.loss_scale") < 0)
+    check_not_given(command, "--max-skipped", "without a loss scale, which only training in f16 has");
+}
+
 void check_numbers(const Flags& flags) {
   if (flags.keep < 1) fail("--keep {}: expected 1 or more", flags.keep);
   if (flags.checkpoint_every < 0) fail("--checkpoint-every {}: expected 0 or more", flags.checkpoint_every);
@@ -225,7 +238,7 @@ void save_output(const Flags& flags, const Session& session, const TrainMetrics&
       });
 }
 
-void train_command(const Flags& flags) {
+void train_command(const Flags& flags, const CLI::App& command) {
   check_numbers(flags);
   check_can_write(flags.output);
   check_can_write(flags.metrics);
@@ -233,6 +246,7 @@ void train_command(const Flags& flags) {
   if (!flags.checkpoint.empty()) lock = std::make_shared<CheckpointLock>(flags.checkpoint);
   const std::shared_ptr<Model> model = load(flags);
   check_trainable(*model, flags.file);
+  check_useful(flags, command, *model);
   check_steps(*model, flags);
   model->metadata[kDataOrderKey] = data_order(flags.source);
   Session session(model, flags.run.session_options());
@@ -306,7 +320,7 @@ void add_train(CLI::App& app) {
       "code 130, 143 or 129; a second Ctrl-C or SIGTERM ends it at once. One run at a time writes to a "
       "folder "
       "of checkpoints.");
-  command->callback([flags] { train_command(*flags); });
+  command->callback([flags, command] { train_command(*flags, *command); });
 }
 
 }  // namespace genesis::tools

@@ -12,9 +12,9 @@ namespace genesis::cpu {
 namespace {
 
 constexpr GemmImplementation kImplementations[] = {
-    {"few rows", decline_small, create_small},
+    {"few_rows", decline_small, create_small},
     {"onednn", decline_onednn, create_onednn},
-    {"packed bf16", decline_packed_bf16, create_packed_bf16},
+    {"packed_bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},
     {"reference", decline_reference, create_reference},
 };
@@ -30,6 +30,11 @@ GemmProblem fold_batch(GemmProblem p) {
   return p;
 }
 
+std::string reason_against(const GemmImplementation& way, const GemmProblem& problem,
+                           const KernelNames* disabled) {
+  return is_allowed(disabled, "gemm", way.name) ? way.decline(problem) : "switched off";
+}
+
 template <class From, class To>
 void convert(const From* from, int64_t n, To* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
@@ -39,11 +44,23 @@ void convert(const From* from, int64_t n, To* to) {
 
 std::span<const GemmImplementation> gemm_implementations() { return kImplementations; }
 
-std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
+std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem, const KernelNames* disabled) {
   const GemmProblem folded = fold_batch(problem);
-  const GemmImplementation* chosen = kImplementations;
-  while (!chosen->decline(folded).empty()) ++chosen;  // the last takes everything
-  return chosen->create(folded);
+  for (const GemmImplementation& way : kImplementations)
+    if (reason_against(way, folded, disabled).empty()) return way.create(folded);
+  return create_reference(folded);  // cannot be switched off
+}
+
+KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled) {
+  KernelChoice choice;
+  const GemmProblem folded = fold_batch(problem);
+  for (const GemmImplementation& way : kImplementations) {
+    choice.name = std::string("gemm.") + way.name;
+    std::string reason = reason_against(way, folded, disabled);
+    if (reason.empty()) break;
+    choice.declined.push_back({choice.name, std::move(reason)});
+  }
+  return choice;
 }
 
 double activate(double x, Activation activation) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "schema/graph/target.h"
 #include "schema/ops/nn/matmul.h"
 
 namespace genesis::cpu {
@@ -34,8 +35,10 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
 
-  // The first implementation of the list that takes the problem; the last takes everything.
-  static std::shared_ptr<const Gemm> create(const GemmProblem& problem);
+  // The first implementation of the list that takes the problem and is not switched off; the last takes
+  // everything. `disabled`: of the query of the node that the product is for.
+  static std::shared_ptr<const Gemm> create(const GemmProblem& problem,
+                                            const KernelNames* disabled = nullptr);
 
   virtual int64_t scratch_bytes() const = 0;  // `scratch` below, aligned to 64 bytes
 
@@ -61,5 +64,7 @@ struct GemmImplementation {
 };
 
 std::span<const GemmImplementation> gemm_implementations();
+// What create() would take: "gemm.packed".
+KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled);
 
 }  // namespace genesis::cpu

@@ -1,5 +1,6 @@
 // Reductions of f32, bf16 and f16 by SIMD, compiled once per instruction set. Sums run over 8 vectors side by
 // side, then a tree: the order depends on the sizes only.
+#include <algorithm>
 #include <type_traits>
 
 #include "backends/cpu/reduce/reduce_functions.h"
@@ -54,13 +55,12 @@ HWY_INLINE float fold(Vec v) {
   return hn::GetLane(v);
 }
 
+// Of at most kBlock elements: an element goes through no more than kRounds sums before the tree, however narrow the
+// vectors are, so what rounding loses does not depend on them.
+constexpr int64_t kRounds = 32, kBlock = kRounds * 8 * kLanes;
+
 template <class Op, class T>
-HWY_INLINE float reduce_span(const T* x, int64_t n) {
-  if (n < kLanes) {  // a short row: vectors would cost more than they do
-    float sum = Op::kIdentity;
-    for (int64_t i = 0; i < n; ++i) sum = Op::combine(static_cast<float>(x[i]), sum);
-    return sum;
-  }
+HWY_INLINE Vec reduce_block(const T* x, int64_t n) {
   const Vec identity = hn::Set(kF32, Op::kIdentity);
   Vec a = identity, b = identity, c = identity, d = identity, e = identity, f = identity, g = identity,
       h = identity;
@@ -75,7 +75,20 @@ HWY_INLINE float reduce_span(const T* x, int64_t n) {
   if (i < n) b = Op::combine(load(x + i, Part{n - i}, Op::kIdentity), b);
   a = Op::combine(Op::combine(a, b), Op::combine(c, d));
   e = Op::combine(Op::combine(e, f), Op::combine(g, h));
-  return fold<Op>(Op::combine(a, e));
+  return Op::combine(a, e);
+}
+
+template <class Op, class T>
+HWY_INLINE float reduce_span(const T* x, int64_t n) {
+  if (n < kLanes) {  // a short row: vectors would cost more than they do
+    float sum = Op::kIdentity;
+    for (int64_t i = 0; i < n; ++i) sum = Op::combine(static_cast<float>(x[i]), sum);
+    return sum;
+  }
+  Vec all = reduce_block<Op>(x, std::min(n, kBlock));
+  for (int64_t i = kBlock; i < n; i += kBlock)
+    all = Op::combine(all, reduce_block<Op>(x + i, std::min(n - i, kBlock)));
+  return fold<Op>(all);
 }
 
 template <class Op, class T>

@@ -104,21 +104,29 @@ std::shared_ptr<const Gemm> shared_lt_gemm(const GemmProblem& problem) {
   return fresh;
 }
 
+bool takes_few_rows(const GemmProblem& problem, const KernelNames* disabled) {
+  return is_allowed(disabled, "gemm", "few_rows") && few_rows_takes(problem);
+}
+
+bool takes_lt(const GemmProblem& problem, const KernelNames* disabled) {
+  return is_allowed(disabled, "gemm", "cublas_lt") && lt_takes(problem);
+}
+
 }  // namespace
 
 std::shared_ptr<const Gemm> Gemm::create_plain(const GemmProblem& problem) {
   return std::make_shared<PlainGemm>(problem);
 }
 
-std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem) {
+std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem, const KernelNames* disabled) {
   if (problem.batch * problem.m * problem.n == 0) return create_plain(problem);
-  if (few_rows_takes(problem)) return std::make_shared<FewRowsGemm>(problem);
-  if (lt_takes(problem) && cublas_lt().available()) return shared_lt_gemm(problem);
+  if (takes_few_rows(problem, disabled)) return std::make_shared<FewRowsGemm>(problem);
+  if (takes_lt(problem, disabled) && cublas_lt().available()) return shared_lt_gemm(problem);
   return create_plain(problem);
 }
 
-int64_t gemm_workspace_bytes(const GemmProblem& problem) {
-  return lt_takes(problem) && !few_rows_takes(problem) ? kLtWorkspaceBytes : 0;
+int64_t gemm_workspace_bytes(const GemmProblem& problem, const KernelNames* disabled) {
+  return takes_lt(problem, disabled) && !takes_few_rows(problem, disabled) ? kLtWorkspaceBytes : 0;
 }
 
 }  // namespace genesis::cuda

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "schema/core/dtype.h"
+#include "schema/graph/target.h"
 #include "schema/ops/nn/matmul.h"
 
 namespace genesis::cuda {
@@ -51,8 +52,10 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
 
-  // The device must be current. May time several ways (autotune.h).
-  static std::shared_ptr<const Gemm> create(const GemmProblem& problem);
+  // The device must be current. May time several ways (autotune.h). `disabled`: of the query of the node that
+  // the product is for; "gemm.few_rows" and "gemm.cublas_lt" can be switched off.
+  static std::shared_ptr<const Gemm> create(const GemmProblem& problem,
+                                            const KernelNames* disabled = nullptr);
   // Without a library, and ready at once: for what hardly ever runs.
   static std::shared_ptr<const Gemm> create_plain(const GemmProblem& problem);
 
@@ -61,6 +64,6 @@ class Gemm {
 };
 
 // Asks no GPU.
-int64_t gemm_workspace_bytes(const GemmProblem& problem);
+int64_t gemm_workspace_bytes(const GemmProblem& problem, const KernelNames* disabled = nullptr);
 
 }  // namespace genesis::cuda

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/fusion/elementwise/fusion_groups.h"
 #include "schema/ops/elementwise/fused_program.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
@@ -49,7 +51,7 @@ class RegionWriter {
   // A member's value, when `value` shows one without being expanded.
   std::optional<ValueId> member_value(ValueId value) const {
     const Node* node = producer(value);
-    if (!node || node->op->name() == "expand") return std::nullopt;
+    if (!node || is<ops::Expand>(*node)) return std::nullopt;
     const NodeId source = source_of(graph_, value);
     if (!inside(source)) return std::nullopt;
     return graph_.node(source).outputs[0];
@@ -58,8 +60,8 @@ class RegionWriter {
   void collect(ValueId value) {
     if (member_value(value)) return;
     const Node* node = producer(value);
-    if (node && node->op->name() == "full") return;
-    if (node && node->op->name() == "expand") return collect(node->inputs[0]);
+    if (node && is<ops::Full>(*node)) return;
+    if (node && is<ops::Expand>(*node)) return collect(node->inputs[0]);
     if (std::find(region_.inputs.begin(), region_.inputs.end(), value) == region_.inputs.end())
       region_.inputs.push_back(value);
   }
@@ -149,7 +151,7 @@ class Fuser {
       const bool known = std::all_of(inputs.begin(), inputs.end(),
                                      [](const TensorType& type) { return type.shape.is_constant(); });
       if (!known || !context_.target || !context_.target->can_run) return true;
-      return !context_.target->can_run({*find_op("fused"), to_attributes(op), inputs, outputs});
+      return !context_.target->can_run({op_def<ops::Fused>(), to_attributes(op), inputs, outputs});
     } catch (const Error&) {
       return false;
     }

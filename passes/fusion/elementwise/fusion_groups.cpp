@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "passes/core/match.h"
 #include "schema/ops/elementwise/fused_program.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
@@ -17,7 +21,7 @@ const Node* producer_of(const Graph& graph, ValueId value) {
   return info.kind == ValueKind::kNode ? &graph.node(info.producer) : nullptr;
 }
 
-bool is_free(const Node& node) { return node.op->name() == "expand" || node.op->name() == "full"; }
+bool is_free(const Node& node) { return is<ops::Expand, ops::Full>(node); }
 
 }  // namespace
 
@@ -38,11 +42,11 @@ bool reduces_rows(const Graph& graph, const Node& node) {
 
 NodeId source_of(const Graph& graph, ValueId value) {
   const Node* node = producer_of(graph, value);
-  while (node && node->op->name() == "expand") {
+  while (node && is<ops::Expand>(*node)) {
     value = node->inputs[0];
     node = producer_of(graph, value);
   }
-  if (node && node->op->name() == "reshape") {
+  if (node && is<ops::Reshape>(*node)) {
     const Node* before = producer_of(graph, node->inputs[0]);
     if (before && reduces_rows(graph, *before) &&
         graph.type(value).shape == row_shape(graph.type(before->inputs[0]).shape))

@@ -64,22 +64,21 @@ void Clamp::grad(G& g) const {
 
 namespace {
 
-constexpr OpDef kSigmoid = transcendental(
-    "sigmoid", "1 / (1 + exp(-x)).", [](G& g, A) { g.set(0, g.dy() * (g.output() * (1.0 - g.output()))); });
-constexpr OpDef kRelu = cheap("relu", "max(x, 0).", [](G& g, A) {
+constexpr OpDef kSigmoid =
+    row<ops::Sigmoid>(infer_real, [](G& g, A) { g.set(0, g.dy() * (g.output() * (1.0 - g.output()))); });
+constexpr OpDef kRelu = row<ops::Relu>(infer_numeric, [](G& g, A) {
   g.set(0, where(le(g.output(), zero_like(g.output())), zero_like(g.dy()), g.dy()));
 });
-constexpr OpDef kSilu = transcendental("silu", "x * sigmoid(x).", [](G& g, A) {
+constexpr OpDef kSilu = row<ops::Silu>(infer_real, [](G& g, A) {
   const Value x = g.input(0), s = sigmoid(x);
   g.set(0, g.dy() * (s * (x * (1.0 - s) + 1.0)));
 });
-constexpr OpDef kHardswish =
-    make_row({"hardswish", "x * clamp(x + 3, 0, 6) / 6.", 1, infer_real, [](G& g, A) {
-                const Value x = g.input(0), slope = g.dy() * (x / 3.0 + 0.5);
-                const Value below = le(x, scalar_like(x, -3.0)), above = ge(x, scalar_like(x, 3.0));
-                g.set(0, where(below, zero_like(slope), where(above, g.dy(), slope)));
-              }});
-constexpr OpDef kMish = transcendental("mish", "x * tanh(log(1 + exp(x))).", [](G& g, A) {
+constexpr OpDef kHardswish = row<ops::Hardswish>(infer_real, [](G& g, A) {
+  const Value x = g.input(0), slope = g.dy() * (x / 3.0 + 0.5);
+  const Value below = le(x, scalar_like(x, -3.0)), above = ge(x, scalar_like(x, 3.0));
+  g.set(0, where(below, zero_like(slope), where(above, g.dy(), slope)));
+});
+constexpr OpDef kMish = row<ops::Mish>(infer_real, [](G& g, A) {
   const Value x = g.input(0), t = tanh(softplus(x));
   g.set(0, g.dy() * (t + x * sigmoid(x) * (1.0 - square(t))));
 });

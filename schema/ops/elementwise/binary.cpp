@@ -7,11 +7,6 @@ namespace {
 
 using namespace elementwise;
 
-constexpr OpDef binary(std::string_view name, std::string_view doc, InferRule infer, GradRule grad,
-                       bool commutative = false, Precision precision = Precision::kFollow) {
-  return make_row({name, doc, 2, infer, grad, precision, commutative});
-}
-
 // The side that wins gets dy; equal sides get half each.
 void share(G& g, Value loses_a, Value loses_b) {
   const Value dy = g.dy(), zero = zero_like(dy);
@@ -36,39 +31,30 @@ void atan2_gradient(G& g, A) {
   if (g.wants(1)) g.set(1, -(scaled * a));
 }
 
-constexpr OpDef kAdd = binary(
-    "add", "a + b.", infer_promoted, [](G& g, A) { g.set(0, g.dy()), g.set(1, g.dy()); }, true);
-constexpr OpDef kSub = binary("sub", "a - b.", infer_numeric, [](G& g, A) {
+constexpr OpDef kAdd = row<ops::Add>(infer_promoted, [](G& g, A) { g.set(0, g.dy()), g.set(1, g.dy()); });
+constexpr OpDef kSub = row<ops::Sub>(infer_numeric, [](G& g, A) {
   g.set(0, g.dy());
   if (g.wants(1)) g.set(1, -g.dy());
 });
-constexpr OpDef kMul = binary(
-    "mul", "a * b.", infer_promoted,
-    [](G& g, A) {
-      if (g.wants(0)) g.set(0, g.dy() * g.input(1));
-      if (g.wants(1)) g.set(1, g.dy() * g.input(0));
-    },
-    true);
-constexpr OpDef kDiv = binary("div", "a / b; integers give f32.", infer_real, [](G& g, A) {
+constexpr OpDef kMul = row<ops::Mul>(infer_promoted, [](G& g, A) {
+  if (g.wants(0)) g.set(0, g.dy() * g.input(1));
+  if (g.wants(1)) g.set(1, g.dy() * g.input(0));
+});
+constexpr OpDef kDiv = row<ops::Div>(infer_real, [](G& g, A) {
   if (g.wants(0)) g.set(0, g.dy() / g.input(1));
   if (g.wants(1)) g.set(1, -g.dy() * (g.output() / g.input(1)));
 });
-constexpr OpDef kFloordiv = binary("floordiv", "floor(a / b).", infer_numeric, kZeroGradient);
-constexpr OpDef kRemainder =
-    binary("remainder", "a - floor(a / b) * b: has the sign of b.", infer_numeric, [](G& g, A) {
-      g.set(0, g.dy());
-      if (g.wants(1)) g.set(1, -g.dy() * floordiv(g.input(0), g.input(1)));
-    });
-constexpr OpDef kPow =
-    binary("pow", "a to the power b.", infer_numeric, pow_gradient, false, Precision::kWide);
-constexpr OpDef kMaximum = binary(
-    "maximum", "The larger of a and b; NaN wins.", infer_promoted,
-    [](G& g, A) { share(g, lt(g.input(0), g.input(1)), gt(g.input(0), g.input(1))); }, true);
-constexpr OpDef kMinimum = binary(
-    "minimum", "The smaller of a and b; NaN wins.", infer_promoted,
-    [](G& g, A) { share(g, gt(g.input(0), g.input(1)), lt(g.input(0), g.input(1))); }, true);
-constexpr OpDef kAtan2 = binary("atan2", "The angle of the point (b, a), in (-pi, pi].", infer_real,
-                                atan2_gradient, false, Precision::kWide);
+constexpr OpDef kFloordiv = row<ops::Floordiv>(infer_numeric, kZeroGradient);
+constexpr OpDef kRemainder = row<ops::Remainder>(infer_numeric, [](G& g, A) {
+  g.set(0, g.dy());
+  if (g.wants(1)) g.set(1, -g.dy() * floordiv(g.input(0), g.input(1)));
+});
+constexpr OpDef kPow = row<ops::Pow>(infer_numeric, pow_gradient);
+constexpr OpDef kMaximum = row<ops::Maximum>(
+    infer_promoted, [](G& g, A) { share(g, lt(g.input(0), g.input(1)), gt(g.input(0), g.input(1))); });
+constexpr OpDef kMinimum = row<ops::Minimum>(
+    infer_promoted, [](G& g, A) { share(g, gt(g.input(0), g.input(1)), lt(g.input(0), g.input(1))); });
+constexpr OpDef kAtan2 = row<ops::Atan2>(infer_real, atan2_gradient);
 
 constexpr const OpDef* kOps[] = {&kAdd,       &kSub, &kMul,     &kDiv,     &kFloordiv,
                                  &kRemainder, &kPow, &kMaximum, &kMinimum, &kAtan2};

@@ -3,6 +3,8 @@
 // schema/ops/elementwise/formulas.h.
 #pragma once
 
+#include <algorithm>
+
 #include "schema/graph/graph.h"
 
 namespace genesis {
@@ -13,11 +15,90 @@ struct EnumNames<GeluKind> {
   static constexpr std::string_view names[] = {"none", "tanh"};
 };
 
-// The ops with attributes; the others are rows of the tables in unary.cpp, activation.cpp, binary.cpp and
-// compare.cpp.
 namespace ops {
 
-inline constexpr InPlace kOverInput[] = {{0, 0}};
+inline constexpr InPlace kOverAny[] = {{0, 0}, {0, 1}, {0, 2}};
+inline constexpr std::span<const InPlace> kOverInput = std::span(kOverAny).first(1);
+
+// A string as an argument of a template.
+template <size_t size>
+struct Text {
+  char characters[size];
+  consteval Text(const char (&literal)[size]) { std::copy_n(literal, size, characters); }
+  constexpr std::string_view view() const { return {characters, size - 1}; }
+};
+
+// An op without attributes, by its name, which is that of its formula. Rules for types and gradients stand in its
+// row in unary.cpp, activation.cpp, binary.cpp or compare.cpp.
+template <Text name, Text doc, int inputs = 1, Precision precision = Precision::kFollow,
+          bool commutative = false>
+struct Formula : NoAttributes {
+  static constexpr OpInfo info{.name = name.view(),
+                               .doc = doc.view(),
+                               .inputs = {inputs, inputs},
+                               .precision = precision,
+                               .elementwise = true,
+                               .commutative = commutative,
+                               .in_place = std::span(kOverAny).first(inputs)};
+};
+
+struct Neg : Formula<"neg", "-x."> {};
+struct Abs : Formula<"abs", "The magnitude of x."> {};
+struct Square : Formula<"square", "x * x."> {};
+struct Sign : Formula<"sign", "-1, 0 or 1 by the sign of x; 0 for NaN."> {};
+struct Floor : Formula<"floor", "The largest integer not above x."> {};
+struct Ceil : Formula<"ceil", "The smallest integer not below x."> {};
+struct Round : Formula<"round", "The nearest integer; halves go to the even one."> {};
+struct Exp : Formula<"exp", "e to the power x.", 1, Precision::kWide> {};
+struct Log : Formula<"log", "The natural logarithm of x.", 1, Precision::kWide> {};
+struct Log1p : Formula<"log1p", "log(1 + x), accurate near 0.", 1, Precision::kWide> {};
+struct Expm1 : Formula<"expm1", "exp(x) - 1, accurate near 0.", 1, Precision::kWide> {};
+struct Sqrt : Formula<"sqrt", "The square root of x.", 1, Precision::kWide> {};
+struct Rsqrt : Formula<"rsqrt", "1 / sqrt(x).", 1, Precision::kWide> {};
+struct Reciprocal : Formula<"reciprocal", "1 / x.", 1, Precision::kWide> {};
+struct Sin : Formula<"sin", "The sine of x in radians.", 1, Precision::kWide> {};
+struct Cos : Formula<"cos", "The cosine of x in radians.", 1, Precision::kWide> {};
+struct Tan : Formula<"tan", "The tangent of x in radians.", 1, Precision::kWide> {};
+struct Asin : Formula<"asin", "The angle whose sine is x.", 1, Precision::kWide> {};
+struct Acos : Formula<"acos", "The angle whose cosine is x.", 1, Precision::kWide> {};
+struct Atan : Formula<"atan", "The angle whose tangent is x.", 1, Precision::kWide> {};
+struct Sinh : Formula<"sinh", "The hyperbolic sine of x.", 1, Precision::kWide> {};
+struct Cosh : Formula<"cosh", "The hyperbolic cosine of x.", 1, Precision::kWide> {};
+struct Tanh : Formula<"tanh", "The hyperbolic tangent of x.", 1, Precision::kWide> {};
+struct Erf : Formula<"erf", "The error function of x.", 1, Precision::kWide> {};
+
+struct Sigmoid : Formula<"sigmoid", "1 / (1 + exp(-x)).", 1, Precision::kWide> {};
+struct Relu : Formula<"relu", "max(x, 0)."> {};
+struct Silu : Formula<"silu", "x * sigmoid(x).", 1, Precision::kWide> {};
+struct Hardswish : Formula<"hardswish", "x * clamp(x + 3, 0, 6) / 6."> {};
+struct Mish : Formula<"mish", "x * tanh(log(1 + exp(x))).", 1, Precision::kWide> {};
+
+struct Add : Formula<"add", "a + b.", 2, Precision::kFollow, true> {};
+struct Sub : Formula<"sub", "a - b.", 2> {};
+struct Mul : Formula<"mul", "a * b.", 2, Precision::kFollow, true> {};
+struct Div : Formula<"div", "a / b; integers give f32.", 2> {};
+struct Floordiv : Formula<"floordiv", "floor(a / b).", 2> {};
+struct Remainder : Formula<"remainder", "a - floor(a / b) * b: has the sign of b.", 2> {};
+struct Pow : Formula<"pow", "a to the power b.", 2, Precision::kWide> {};
+struct Maximum : Formula<"maximum", "The larger of a and b; NaN wins.", 2, Precision::kFollow, true> {};
+struct Minimum : Formula<"minimum", "The smaller of a and b; NaN wins.", 2, Precision::kFollow, true> {};
+struct Atan2 : Formula<"atan2", "The angle of the point (b, a), in (-pi, pi].", 2, Precision::kWide> {};
+
+struct Isnan : Formula<"isnan", "Whether x is NaN."> {};
+struct Isinf : Formula<"isinf", "Whether x is infinite."> {};
+struct Isfinite : Formula<"isfinite", "Whether x is neither infinite nor NaN."> {};
+struct LogicalNot : Formula<"logical_not", "Whether x is 0."> {};
+struct Eq : Formula<"eq", "a == b.", 2, Precision::kFollow, true> {};
+struct Ne : Formula<"ne", "a != b.", 2, Precision::kFollow, true> {};
+struct Lt : Formula<"lt", "a < b.", 2> {};
+struct Le : Formula<"le", "a <= b.", 2> {};
+struct Gt : Formula<"gt", "a > b.", 2> {};
+struct Ge : Formula<"ge", "a >= b.", 2> {};
+struct LogicalAnd : Formula<"logical_and", "Whether neither a nor b is 0.", 2, Precision::kFollow, true> {};
+struct LogicalOr : Formula<"logical_or", "Whether a or b is not 0.", 2, Precision::kFollow, true> {};
+struct Where : Formula<"where", "a where the condition holds, else b.", 3> {};
+
+// The ops with attributes.
 
 struct LeakyRelu {
   static constexpr OpInfo info{.name = "leaky_relu",

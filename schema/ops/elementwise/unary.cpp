@@ -8,52 +8,42 @@ using namespace elementwise;
 
 constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
 
-constexpr OpDef kNeg = cheap("neg", "-x.", [](G& g, A) { g.set(0, -g.dy()); });
-constexpr OpDef kAbs =
-    cheap("abs", "The magnitude of x.", [](G& g, A) { g.set(0, g.dy() * sign(g.input(0))); });
-constexpr OpDef kSquare = cheap("square", "x * x.", [](G& g, A) { g.set(0, g.dy() * (g.input(0) * 2.0)); });
-constexpr OpDef kSign = cheap("sign", "-1, 0 or 1 by the sign of x; 0 for NaN.", kZeroGradient);
-constexpr OpDef kFloor = cheap("floor", "The largest integer not above x.", kZeroGradient);
-constexpr OpDef kCeil = cheap("ceil", "The smallest integer not below x.", kZeroGradient);
-constexpr OpDef kRound = cheap("round", "The nearest integer; halves go to the even one.", kZeroGradient);
+constexpr OpDef kNeg = row<ops::Neg>(infer_numeric, [](G& g, A) { g.set(0, -g.dy()); });
+constexpr OpDef kAbs = row<ops::Abs>(infer_numeric, [](G& g, A) { g.set(0, g.dy() * sign(g.input(0))); });
+constexpr OpDef kSquare =
+    row<ops::Square>(infer_numeric, [](G& g, A) { g.set(0, g.dy() * (g.input(0) * 2.0)); });
+constexpr OpDef kSign = row<ops::Sign>(infer_numeric, kZeroGradient);
+constexpr OpDef kFloor = row<ops::Floor>(infer_numeric, kZeroGradient);
+constexpr OpDef kCeil = row<ops::Ceil>(infer_numeric, kZeroGradient);
+constexpr OpDef kRound = row<ops::Round>(infer_numeric, kZeroGradient);
 
-constexpr OpDef kExp =
-    transcendental("exp", "e to the power x.", [](G& g, A) { g.set(0, g.dy() * g.output()); });
-constexpr OpDef kLog =
-    transcendental("log", "The natural logarithm of x.", [](G& g, A) { g.set(0, g.dy() / g.input(0)); });
-constexpr OpDef kLog1p = transcendental("log1p", "log(1 + x), accurate near 0.",
-                                        [](G& g, A) { g.set(0, g.dy() / (g.input(0) + 1.0)); });
-constexpr OpDef kExpm1 = transcendental("expm1", "exp(x) - 1, accurate near 0.",
-                                        [](G& g, A) { g.set(0, g.dy() * (g.output() + 1.0)); });
-constexpr OpDef kSqrt =
-    transcendental("sqrt", "The square root of x.", [](G& g, A) { g.set(0, g.dy() / (g.output() * 2.0)); });
-constexpr OpDef kRsqrt = transcendental("rsqrt", "1 / sqrt(x).", [](G& g, A) {
+constexpr OpDef kExp = row<ops::Exp>(infer_real, [](G& g, A) { g.set(0, g.dy() * g.output()); });
+constexpr OpDef kLog = row<ops::Log>(infer_real, [](G& g, A) { g.set(0, g.dy() / g.input(0)); });
+constexpr OpDef kLog1p = row<ops::Log1p>(infer_real, [](G& g, A) { g.set(0, g.dy() / (g.input(0) + 1.0)); });
+constexpr OpDef kExpm1 = row<ops::Expm1>(infer_real, [](G& g, A) { g.set(0, g.dy() * (g.output() + 1.0)); });
+constexpr OpDef kSqrt = row<ops::Sqrt>(infer_real, [](G& g, A) { g.set(0, g.dy() / (g.output() * 2.0)); });
+constexpr OpDef kRsqrt = row<ops::Rsqrt>(infer_real, [](G& g, A) {
   const Value y = g.output();
   g.set(0, g.dy() * (y * y * y * -0.5));
 });
 constexpr OpDef kReciprocal =
-    transcendental("reciprocal", "1 / x.", [](G& g, A) { g.set(0, -g.dy() * g.output() * g.output()); });
-constexpr OpDef kSin =
-    transcendental("sin", "The sine of x in radians.", [](G& g, A) { g.set(0, g.dy() * cos(g.input(0))); });
-constexpr OpDef kCos = transcendental("cos", "The cosine of x in radians.",
-                                      [](G& g, A) { g.set(0, -g.dy() * sin(g.input(0))); });
-constexpr OpDef kTan = transcendental("tan", "The tangent of x in radians.",
-                                      [](G& g, A) { g.set(0, g.dy() * (square(g.output()) + 1.0)); });
-constexpr OpDef kAsin = transcendental("asin", "The angle whose sine is x.",
-                                       [](G& g, A) { g.set(0, g.dy() * rsqrt(1.0 - square(g.input(0)))); });
-constexpr OpDef kAcos = transcendental("acos", "The angle whose cosine is x.",
-                                       [](G& g, A) { g.set(0, -g.dy() * rsqrt(1.0 - square(g.input(0)))); });
-constexpr OpDef kAtan = transcendental("atan", "The angle whose tangent is x.",
-                                       [](G& g, A) { g.set(0, g.dy() / (square(g.input(0)) + 1.0)); });
-constexpr OpDef kSinh =
-    transcendental("sinh", "The hyperbolic sine of x.", [](G& g, A) { g.set(0, g.dy() * cosh(g.input(0))); });
-constexpr OpDef kCosh = transcendental("cosh", "The hyperbolic cosine of x.",
-                                       [](G& g, A) { g.set(0, g.dy() * sinh(g.input(0))); });
-constexpr OpDef kTanh = transcendental("tanh", "The hyperbolic tangent of x.",
-                                       [](G& g, A) { g.set(0, g.dy() * (1.0 - square(g.output()))); });
-constexpr OpDef kErf = transcendental("erf", "The error function of x.", [](G& g, A) {
-  g.set(0, g.dy() * (exp(-square(g.input(0))) * kTwoOverSqrtPi));
-});
+    row<ops::Reciprocal>(infer_real, [](G& g, A) { g.set(0, -g.dy() * g.output() * g.output()); });
+constexpr OpDef kSin = row<ops::Sin>(infer_real, [](G& g, A) { g.set(0, g.dy() * cos(g.input(0))); });
+constexpr OpDef kCos = row<ops::Cos>(infer_real, [](G& g, A) { g.set(0, -g.dy() * sin(g.input(0))); });
+constexpr OpDef kTan =
+    row<ops::Tan>(infer_real, [](G& g, A) { g.set(0, g.dy() * (square(g.output()) + 1.0)); });
+constexpr OpDef kAsin =
+    row<ops::Asin>(infer_real, [](G& g, A) { g.set(0, g.dy() * rsqrt(1.0 - square(g.input(0)))); });
+constexpr OpDef kAcos =
+    row<ops::Acos>(infer_real, [](G& g, A) { g.set(0, -g.dy() * rsqrt(1.0 - square(g.input(0)))); });
+constexpr OpDef kAtan =
+    row<ops::Atan>(infer_real, [](G& g, A) { g.set(0, g.dy() / (square(g.input(0)) + 1.0)); });
+constexpr OpDef kSinh = row<ops::Sinh>(infer_real, [](G& g, A) { g.set(0, g.dy() * cosh(g.input(0))); });
+constexpr OpDef kCosh = row<ops::Cosh>(infer_real, [](G& g, A) { g.set(0, g.dy() * sinh(g.input(0))); });
+constexpr OpDef kTanh =
+    row<ops::Tanh>(infer_real, [](G& g, A) { g.set(0, g.dy() * (1.0 - square(g.output()))); });
+constexpr OpDef kErf = row<ops::Erf>(
+    infer_real, [](G& g, A) { g.set(0, g.dy() * (exp(-square(g.input(0))) * kTwoOverSqrtPi)); });
 
 constexpr const OpDef* kOps[] = {&kNeg, &kAbs,   &kSquare, &kSign, &kFloor, &kCeil,       &kRound, &kExp,
                                  &kLog, &kLog1p, &kExpm1,  &kSqrt, &kRsqrt, &kReciprocal, &kSin,   &kCos,

@@ -22,7 +22,7 @@ void write_length(const KernelContext& c, int64_t* to) {
 void run(const KernelContext& c) { c.prepared<CachedParts>().run(c, write_length); }
 
 constexpr KernelImpl kCachedAttention[] = {
-    {.name = "in parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
+    {.name = "in_parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
 constexpr OpKernels kKernels[] = {{"cached_attention", kCachedAttention}};
 
 }  // namespace

@@ -23,6 +23,7 @@ struct Blocks {
   DType dtype, wide, dx;
   int64_t rows = 0, hidden = 0, classes = 0, each = 1;
   bool gradients = false;
+  const KernelNames* disabled = nullptr;  // while products are made
   Products first, middle, last;
 
   int64_t count() const { return (rows + each - 1) / each; }
@@ -50,7 +51,8 @@ Products products_of(const Blocks& b, int64_t rows, bool accumulate) {
                                   .lda = b.hidden,
                                   .ldb = b.hidden,
                                   .ldc = b.classes,
-                                  .transpose_b = true});
+                                  .transpose_b = true},
+                                 b.disabled);
   if (!b.gradients) return products;
   products.dx = Gemm::create({.a = b.dtype,
                               .b = b.dtype,
@@ -60,7 +62,8 @@ Products products_of(const Blocks& b, int64_t rows, bool accumulate) {
                               .k = b.classes,
                               .lda = b.classes,
                               .ldb = b.hidden,
-                              .ldc = b.hidden});
+                              .ldc = b.hidden},
+                             b.disabled);
   products.dweight = Gemm::create({.a = b.dtype,
                                    .b = b.dtype,
                                    .c = b.wide,
@@ -71,12 +74,14 @@ Products products_of(const Blocks& b, int64_t rows, bool accumulate) {
                                    .ldb = b.hidden,
                                    .ldc = b.hidden,
                                    .transpose_a = true,
-                                   .accumulate = accumulate});
+                                   .accumulate = accumulate},
+                                  b.disabled);
   return products;
 }
 
 std::shared_ptr<Blocks> make_blocks(const KernelQuery& query) {
   auto blocks = std::make_shared<Blocks>();
+  blocks->disabled = query.disabled;
   const TensorType &x = query.inputs[0], &weight = query.inputs[1];
   blocks->dtype = x.dtype;
   blocks->wide = query.outputs[0].dtype;

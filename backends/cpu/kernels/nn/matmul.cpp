@@ -25,12 +25,19 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   products->offsets = kDescribe(query, problem);
   products->has_bias = problem.has_bias;
   products->has_addend = problem.accumulate;
-  if (!products->offsets.empty()) products->gemm = Gemm::create(problem);
+  if (!products->offsets.empty()) products->gemm = Gemm::create(problem, query.disabled);
   return products;
 }
 
 constexpr auto prepare_matmul = prepare<describe_matmul<GemmProblem>>;
 constexpr auto prepare_linear = prepare<describe_linear<GemmProblem>>;
+
+template <std::vector<BatchOffsets> (*kDescribe)(const KernelQuery&, GemmProblem&)>
+KernelChoice choose(const KernelQuery& query) {
+  GemmProblem problem;
+  problem.a = problem.b = problem.c = problem.bias = query.inputs[0].dtype;
+  return kDescribe(query, problem).empty() ? KernelChoice{} : choose_gemm(problem, query.disabled);
+}
 
 template <std::shared_ptr<const void> (*kPrepare)(const KernelQuery&)>
 int64_t scratch_bytes(const KernelQuery& query) {
@@ -48,10 +55,16 @@ void run(const KernelContext& c) {
                        c.output().as<std::byte>() + at.c, bias, c.scratch, addend ? addend + at.c : nullptr);
 }
 
-constexpr KernelImpl kMatmul[] = {
-    {.name = "gemm", .run = run, .scratch_bytes = scratch_bytes<prepare_matmul>, .prepare = prepare_matmul}};
-constexpr KernelImpl kLinear[] = {
-    {.name = "gemm", .run = run, .scratch_bytes = scratch_bytes<prepare_linear>, .prepare = prepare_linear}};
+constexpr KernelImpl kMatmul[] = {{.name = "gemm",
+                                   .run = run,
+                                   .scratch_bytes = scratch_bytes<prepare_matmul>,
+                                   .prepare = prepare_matmul,
+                                   .choose_inner = choose<describe_matmul<GemmProblem>>}};
+constexpr KernelImpl kLinear[] = {{.name = "gemm",
+                                   .run = run,
+                                   .scratch_bytes = scratch_bytes<prepare_linear>,
+                                   .prepare = prepare_linear,
+                                   .choose_inner = choose<describe_linear<GemmProblem>>}};
 constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
 
 }  // namespace

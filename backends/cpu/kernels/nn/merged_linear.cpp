@@ -59,12 +59,14 @@ std::shared_ptr<Prepared> prepare_layers(const KernelQuery& query, size_t layers
   std::vector<GemmProblem> problems;
   for (size_t i = 0; i < layers; ++i)
     problems.push_back(problem_of(query.inputs[0], query.inputs[1 + i], has_bias, activation));
-  if (std::all_of(problems.begin(), problems.end(),
+  if (is_allowed(query.disabled, "gemm", "few_rows") &&
+      std::all_of(problems.begin(), problems.end(),
                   [](const GemmProblem& p) { return decline_small(p).empty(); })) {
     prepared->dots.emplace(problems, swiglu);
     return prepared;
   }
-  for (const GemmProblem& p : problems) prepared->gemms.push_back(p.m * p.n == 0 ? nullptr : Gemm::create(p));
+  for (const GemmProblem& p : problems)
+    prepared->gemms.push_back(p.m * p.n == 0 ? nullptr : Gemm::create(p, query.disabled));
   if (swiglu) prepared->second_bytes = query.outputs[0].bytes();
   return prepared;
 }

@@ -14,7 +14,7 @@ int64_t scratch_bytes(const KernelQuery& query) { return NormParts(kernels_for, 
 void run(const KernelContext& c) { c.prepared<NormParts>().run(c); }
 
 constexpr KernelImpl kNormLinear[] = {
-    {.name = "in parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
+    {.name = "in_parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
 constexpr OpKernels kKernels[] = {{"norm_linear", kNormLinear}};
 
 }  // namespace

@@ -22,7 +22,7 @@ void run(const KernelContext& c) {
 }
 
 template <class Parts>
-constexpr KernelImpl kInParts[] = {{.name = "in parts",
+constexpr KernelImpl kInParts[] = {{.name = "in_parts",
                                     .run = run<Parts>,
                                     .scratch_bytes = scratch_bytes<Parts>,
                                     .prepare = prepare<Parts>}};

@@ -142,9 +142,9 @@ int64_t embedding_grad_scratch(const KernelQuery& query) {
 constexpr KernelImpl kIndexSelect[] = {{.name = "rows", .run = run_index_select}};
 constexpr KernelImpl kEmbedding[] = {{.name = "rows", .run = run_embedding}};
 constexpr KernelImpl kIndexAdd[] = {
-    {.name = "sorted rows", .run = run_index_add, .scratch_bytes = index_add_scratch}};
+    {.name = "sorted_rows", .run = run_index_add, .scratch_bytes = index_add_scratch}};
 constexpr KernelImpl kEmbeddingGrad[] = {
-    {.name = "sorted rows", .run = run_embedding_grad, .scratch_bytes = embedding_grad_scratch}};
+    {.name = "sorted_rows", .run = run_embedding_grad, .scratch_bytes = embedding_grad_scratch}};
 constexpr OpKernels kKernels[] = {{"index_select", kIndexSelect},
                                   {"embedding", kEmbedding},
                                   {"index_add", kIndexAdd},

@@ -58,7 +58,8 @@ std::shared_ptr<const void> prepare_fused(const KernelQuery& query) {
 
 std::shared_ptr<const void> prepare_fused_grad(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
-  if (!hopper_gradient_declines(shape) && has_hopper_gradient())
+  if (is_allowed(query.disabled, "attention_grad", "hopper_d64") && !hopper_gradient_declines(shape) &&
+      has_hopper_gradient())
     return std::make_shared<Fused>(Fused{shape, nullptr, true});
   return std::make_shared<Fused>(Fused{shape, shared_cudnn_backward(shape)});
 }
@@ -84,7 +85,7 @@ void run_fused_grad(const KernelContext& c) {
 }
 
 constexpr KernelImpl kForward[] = {
-    {.name = "split keys",
+    {.name = "split_keys",
      .run = run_split,
      .can_run = can_run<split_attention_declines>,
      .scratch_bytes = scratch_bytes<split_attention_scratch>,

@@ -407,8 +407,8 @@ void run_parts(const KernelContext& k) {
 }
 
 constexpr KernelImpl kCachedAttention[] = {
-    {.name = "one start", .run = run, .can_run = can_run, .scratch_bytes = scratch_bytes, .prepare = prepare},
-    {.name = "in parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}};
+    {.name = "one_start", .run = run, .can_run = can_run, .scratch_bytes = scratch_bytes, .prepare = prepare},
+    {.name = "in_parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}};
 constexpr OpKernels kOps[] = {{"cached_attention", kCachedAttention}};
 
 }  // namespace

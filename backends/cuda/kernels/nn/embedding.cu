@@ -214,7 +214,7 @@ std::optional<std::string> can_run_gradient(const KernelQuery& query) {
 }
 
 constexpr KernelImpl kEmbedding[] = {{.name = "rows", .run = run_embedding}};
-constexpr KernelImpl kEmbeddingGrad[] = {{.name = "marked rows",
+constexpr KernelImpl kEmbeddingGrad[] = {{.name = "marked_rows",
                                           .run = run_gradient,
                                           .can_run = can_run_gradient,
                                           .scratch_bytes = gradient_scratch}};

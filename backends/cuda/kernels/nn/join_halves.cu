@@ -29,7 +29,7 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kJoinHalves[] = {{.name = "one pass", .run = run}};
+constexpr KernelImpl kJoinHalves[] = {{.name = "one_pass", .run = run}};
 constexpr OpKernels kOps[] = {{"join_halves", kJoinHalves}};
 
 }  // namespace

@@ -128,17 +128,18 @@ struct Prepared {
   }
 };
 
-std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate, bool exponentials) {
+std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate, bool exponentials,
+                                  const KernelNames* disabled) {
   std::vector<Products> all;
   for (const Classes& range : b.ranges()) {
     Products& products = all.emplace_back();
     // Timing the library's ways takes a while. Where exponentials do it, only buffers that start at odd
     // addresses are left for this.
     const GemmProblem logits = logits_problem(b, rows, range.count);
-    products.logits = exponentials ? Gemm::create_plain(logits) : Gemm::create(logits);
+    products.logits = exponentials ? Gemm::create_plain(logits) : Gemm::create(logits, disabled);
     if (!b.gradients) continue;
-    products.dx = Gemm::create(dx_problem(b, rows, range.count, all.size() > 1));
-    products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate));
+    products.dx = Gemm::create(dx_problem(b, rows, range.count, all.size() > 1), disabled);
+    products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate), disabled);
   }
   return all;
 }
@@ -146,21 +147,22 @@ std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>();
   const Blocks& b = prepared->blocks = cut(query);
-  const bool exponentials = prepared->exponentials = b.exponentials && has_exponentials();
+  const bool exponentials = prepared->exponentials = b.exponentials &&
+                            is_allowed(query.disabled, "linear_cross_entropy", "exponentials") && has_exponentials();
   prepared->ranges = b.ranges();
   const int64_t count = b.count();
-  if (count > 0) prepared->first = products_of(b, b.rows_in(0), false, exponentials);
-  if (count > 2) prepared->middle = products_of(b, b.each, true, exponentials);
-  if (count > 1) prepared->last = products_of(b, b.rows_in(count - 1), true, exponentials);
+  if (count > 0) prepared->first = products_of(b, b.rows_in(0), false, exponentials, query.disabled);
+  if (count > 2) prepared->middle = products_of(b, b.each, true, exponentials, query.disabled);
+  if (count > 1) prepared->last = products_of(b, b.rows_in(count - 1), true, exponentials, query.disabled);
   return prepared;
 }
 
-int64_t workspace_bytes(const Blocks& b, int64_t rows) {
+int64_t workspace_bytes(const Blocks& b, int64_t rows, const KernelNames* disabled) {
   int64_t most = 0;
   for (const Classes& range : b.ranges())
-    most = std::max({most, gemm_workspace_bytes(logits_problem(b, rows, range.count)),
-                     gemm_workspace_bytes(dx_problem(b, rows, range.count, true)),
-                     gemm_workspace_bytes(dweight_problem(b, rows, range.count, true))});
+    most = std::max({most, gemm_workspace_bytes(logits_problem(b, rows, range.count), disabled),
+                     gemm_workspace_bytes(dx_problem(b, rows, range.count, true), disabled),
+                     gemm_workspace_bytes(dweight_problem(b, rows, range.count, true), disabled)});
   return most;
 }
 
@@ -168,7 +170,8 @@ int64_t scratch_bytes(const KernelQuery& query) {
   const Blocks b = cut(query);
   if (b.count() == 0) return b.loss_bytes();
   const CheckedSize workspace =
-      std::max(workspace_bytes(b, b.rows_in(0)), workspace_bytes(b, b.rows_in(b.count() - 1)));
+      std::max(workspace_bytes(b, b.rows_in(0), query.disabled),
+               workspace_bytes(b, b.rows_in(b.count() - 1), query.disabled));
   return (workspace + b.logits_bytes() + b.loss_bytes() + b.exponential_bytes()).value();
 }
 
@@ -327,7 +330,7 @@ void run(const KernelContext& c) {
 }
 
 constexpr KernelImpl kLinearCrossEntropy[] = {
-    {.name = "row blocks", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
+    {.name = "row_blocks", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
 constexpr OpKernels kOps[] = {{"linear_cross_entropy", kLinearCrossEntropy}};
 
 }  // namespace

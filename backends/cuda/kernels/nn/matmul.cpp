@@ -32,7 +32,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   Described described = kDescribe(query);
   auto products = std::make_shared<Products>();
   if (described.offsets.empty()) return products;
-  products->gemm = Gemm::create(described.problem);
+  products->gemm = Gemm::create(described.problem, query.disabled);
   products->offsets = std::move(described.offsets);
   products->has_bias = described.problem.has_bias;
   products->has_addend = described.problem.accumulate;
@@ -42,7 +42,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 template <Described (*kDescribe)(const KernelQuery&)>
 int64_t scratch_bytes(const KernelQuery& query) {
   const Described described = kDescribe(query);
-  return described.offsets.empty() ? 0 : gemm_workspace_bytes(described.problem);
+  return described.offsets.empty() ? 0 : gemm_workspace_bytes(described.problem, query.disabled);
 }
 
 void run(const KernelContext& c) {

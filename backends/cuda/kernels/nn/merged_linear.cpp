@@ -12,6 +12,7 @@ struct Prepared {
   std::vector<GemmProblem> problems;
   std::vector<std::shared_ptr<const Gemm>> gemms;
   bool few_rows = false, has_bias = false;
+  const KernelNames* disabled = nullptr;  // the query's; gone once it is prepared
 };
 
 GemmProblem problem_of(const TensorType& x, const TensorType& weight, bool has_bias, Activation activation) {
@@ -40,7 +41,8 @@ Prepared describe(const KernelQuery& query) {
   } else {
     made.has_bias = query.inputs.size() > 3;
   }
-  made.few_rows = true;
+  made.few_rows = is_allowed(query.disabled, "gemm", "few_rows");
+  made.disabled = query.disabled;
   for (size_t i = 0; i < layers; ++i) {
     made.problems.push_back(problem_of(query.inputs[0], query.inputs[1 + i], made.has_bias, activation));
     made.few_rows = made.few_rows && few_rows_takes(made.problems.back());
@@ -50,13 +52,14 @@ Prepared describe(const KernelQuery& query) {
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>(describe(query));
-  for (const GemmProblem& p : prepared->problems) prepared->gemms.push_back(Gemm::create(p));
+  for (const GemmProblem& p : prepared->problems) prepared->gemms.push_back(Gemm::create(p, query.disabled));
   return prepared;
 }
 
 int64_t workspace_bytes(const Prepared& prepared) {
   int64_t most = 0;
-  for (const GemmProblem& p : prepared.problems) most = std::max(most, gemm_workspace_bytes(p));
+  for (const GemmProblem& p : prepared.problems)
+    most = std::max(most, gemm_workspace_bytes(p, prepared.disabled));
   return most;
 }
 

@@ -34,7 +34,8 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const auto op = from_attributes<ops::NormLinear>(query.attributes);
   auto made =
       std::make_shared<Prepared>(Prepared{NormParts(kernels_for, true, query), problem_of(query, op, 0), {}});
-  made->one_row = made->problem.m == 1 && query.inputs[1].dtype == query.inputs[0].dtype;
+  made->one_row = is_allowed(query.disabled, "gemm", "few_rows") && made->problem.m == 1 &&
+                  query.inputs[1].dtype == query.inputs[0].dtype;
   for (int i = 0; i < op.layers(query.inputs.size()); ++i) {
     const GemmProblem p = problem_of(query, op, static_cast<size_t>(i));
     made->n.push_back(p.n);
@@ -74,7 +75,7 @@ void run(const KernelContext& c) {
 }
 
 constexpr KernelImpl kNormLinear[] = {
-    {.name = "one start", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
+    {.name = "one_start", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
 constexpr OpKernels kOps[] = {{"norm_linear", kNormLinear}};
 
 }  // namespace

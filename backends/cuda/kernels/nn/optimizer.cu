@@ -291,11 +291,11 @@ void run_sum_squares(const KernelContext& c) {
     start(c, add_partials_kernel<float>, 1, 1024, 0, partial, chunks, c.output().as<float>());
 }
 
-constexpr KernelImpl kSgd[] = {{.name = "one pass", .run = run_sgd}};
-constexpr KernelImpl kAdam[] = {{.name = "one pass", .run = run_adam}};
-constexpr KernelImpl kLion[] = {{.name = "one pass", .run = run_lion}};
-constexpr KernelImpl kAdamGroup[] = {{.name = "one launch", .run = run_adam_group, .can_run = can_run_group}};
-constexpr KernelImpl kAdamHalves[] = {{.name = "one launch", .run = run_adam_halves}};
+constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = run_sgd}};
+constexpr KernelImpl kAdam[] = {{.name = "one_pass", .run = run_adam}};
+constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = run_lion}};
+constexpr KernelImpl kAdamGroup[] = {{.name = "one_launch", .run = run_adam_group, .can_run = can_run_group}};
+constexpr KernelImpl kAdamHalves[] = {{.name = "one_launch", .run = run_adam_halves}};
 constexpr KernelImpl kSumSquares[] = {
     {.name = "chunks", .run = run_sum_squares, .scratch_bytes = sum_scratch}};
 constexpr OpKernels kOps[] = {{"sgd_update", kSgd},

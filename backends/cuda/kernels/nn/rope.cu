@@ -163,7 +163,7 @@ std::optional<std::string> can_run(const KernelQuery& query) {
   return std::nullopt;
 }
 
-constexpr KernelImpl kRope[] = {{.name = "one pass", .run = run, .can_run = can_run, .prepare = prepare}};
+constexpr KernelImpl kRope[] = {{.name = "one_pass", .run = run, .can_run = can_run, .prepare = prepare}};
 constexpr OpKernels kOps[] = {{"rope", kRope}};
 
 }  // namespace

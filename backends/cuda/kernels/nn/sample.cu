@@ -289,7 +289,7 @@ int64_t sample_scratch(const KernelQuery& query) {
 }
 
 constexpr KernelImpl kImplementations[] = {
-    {.name = "shared rows", .run = run_random_sample, .scratch_bytes = sample_scratch}};
+    {.name = "shared_rows", .run = run_random_sample, .scratch_bytes = sample_scratch}};
 constexpr OpKernels kOps[] = {{"random_sample", kImplementations}};
 
 }  // namespace

@@ -100,8 +100,8 @@ void run_backward(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kForward[] = {{.name = "one pass", .run = run_forward}};
-constexpr KernelImpl kBackward[] = {{.name = "one pass", .run = run_backward}};
+constexpr KernelImpl kForward[] = {{.name = "one_pass", .run = run_forward}};
+constexpr KernelImpl kBackward[] = {{.name = "one_pass", .run = run_backward}};
 constexpr OpKernels kOps[] = {{"swiglu", kForward}, {"swiglu_grad", kBackward}};
 
 }  // namespace

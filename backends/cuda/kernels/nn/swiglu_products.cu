@@ -67,7 +67,8 @@ struct Backward {
 template <class Op>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const Problem problem = problem_of(query);
-  const bool in_tiles = fits_tiles(problem, query.outputs[0].dtype) && has_tensor_maps() &&
+  const bool in_tiles = is_allowed(query.disabled, query.op.name(), "epilogue") &&
+                        fits_tiles(problem, query.outputs[0].dtype) && has_tensor_maps() &&
                         hopper::has_hopper_code<typename Op::Epilogue>();
   return std::make_shared<Prepared<Op>>(
       Prepared<Op>{typename Op::Parts(kernels_for, true, query), problem, in_tiles});

@@ -122,7 +122,7 @@ void run(const KernelContext& c) {
   launch(c, table);
 }
 
-constexpr KernelImpl kCastGroup[] = {{.name = "one launch", .run = run}};
+constexpr KernelImpl kCastGroup[] = {{.name = "one_launch", .run = run}};
 constexpr OpKernels kOps[] = {{"cast_group", kCastGroup}};
 
 }  // namespace

@@ -151,7 +151,7 @@ int64_t add_scratch(const KernelQuery& query) {
 
 constexpr KernelImpl kSelect[] = {{.name = "rows", .run = run_index_select}};
 constexpr KernelImpl kAdd[] = {
-    {.name = "sorted rows", .run = run_index_add, .can_run = can_add, .scratch_bytes = add_scratch}};
+    {.name = "sorted_rows", .run = run_index_add, .can_run = can_add, .scratch_bytes = add_scratch}};
 constexpr OpKernels kKernels[] = {{"index_select", kSelect}, {"index_add", kAdd}};
 
 }  // namespace

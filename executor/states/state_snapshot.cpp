@@ -1,7 +1,7 @@
-#include "executor/state_snapshot.h"
+#include "executor/states/state_snapshot.h"
 
 #include "executor/runtime/device.h"
-#include "executor/state_halves.h"
+#include "executor/states/stored_values.h"
 
 namespace genesis {
 
@@ -9,10 +9,10 @@ StateSnapshot::StateSnapshot(const Model& model, const StateMemory& states, Devi
     : model_(model), states_(states), downloads_(device.make_downloads()) {}
 
 bool StateSnapshot::reserve(const StateCopies& layout) {
-  if (!downloads_->reserve(layout.bytes, layout.joined_bytes)) return false;
-  if (layout.joined_bytes > joined_room_) {
-    joined_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(layout.joined_bytes));
-    joined_room_ = layout.joined_bytes;
+  if (!downloads_->reserve(layout.bytes, layout.decoded_bytes)) return false;
+  if (layout.decoded_bytes > decoded_room_) {
+    decoded_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(layout.decoded_bytes));
+    decoded_room_ = layout.decoded_bytes;
   }
   return true;
 }
@@ -27,14 +27,16 @@ bool StateSnapshot::take() {
 std::unique_ptr<Model> StateSnapshot::model() {
   auto model = std::make_unique<Model>(model_);
   const std::byte* copies = downloads_->wait();
-  int64_t joined = 0;
+  int64_t decoded = 0;
   for (const StateCopies::Value& value : taken_.values) {
     const TensorType& type = model->state(value.state).type;
-    const std::byte* data = copies + value.at;
-    if (value.lower >= 0) {
-      std::byte* to = joined_.get() + joined;
-      join_halves(to, data, copies + value.lower, type.numel());
-      joined += type.bytes();
+    const std::byte* data = copies + value.at[0];
+    if (value.format) {
+      StateFormat::ConstParts parts{};
+      for (size_t i = 0; i < value.format->parts.size(); ++i) parts[i] = copies + value.at[i];
+      std::byte* to = decoded_.get() + decoded;
+      decode_values(*value.format, parts, type.numel(), to);
+      decoded += type.bytes();
       data = to;
     }
     model->set_initial(value.state, Tensor(type, nullptr, data));

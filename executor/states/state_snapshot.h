@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "executor/runtime/downloads.h"
-#include "executor/state_memory.h"
+#include "executor/states/state_memory.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
@@ -34,8 +34,8 @@ class StateSnapshot {
   const StateMemory& states_;
   std::unique_ptr<Downloads> downloads_;
   StateCopies taken_;
-  std::unique_ptr<std::byte[]> joined_;  // f32 made of halves
-  int64_t joined_room_ = 0;
+  std::unique_ptr<std::byte[]> decoded_;  // values of states that are kept in parts
+  int64_t decoded_room_ = 0;
 };
 
 }  // namespace genesis

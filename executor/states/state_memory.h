@@ -1,15 +1,15 @@
 // Where the states of a Session live: in the model's own (mapped, shared) bytes as long as nobody writes them
-// and the device reads the host's memory; in memory of the session's own otherwise. States that are split
-// live in their halves, and go in and out as the f32 they are.
+// and the device reads the host's memory; in memory of the session's own otherwise. States that are
+// kept in parts (schema/graph/state_storage.h) live there, and go in and out as the values they mean.
 #pragma once
 
+#include <array>
+#include <map>
 #include <vector>
 
 #include "executor/runtime/device.h"
 #include "executor/runtime/downloads.h"
-#include "executor/state_halves.h"
-#include "passes/precision/weight_split.h"
-#include "schema/graph/model.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis {
 
@@ -17,23 +17,24 @@ namespace genesis {
 struct StateCopies {
   struct Value {
     int32_t state = -1;
-    int64_t at = 0;      // where its copy begins, or that of its upper half
-    int64_t lower = -1;  // where that of its lower half does; -1: it is whole
+    const StateFormat* format = nullptr;  // null: the copy is the value
+    // Where the copies of its parts begin, or that of the whole in [0].
+    std::array<int64_t, StateFormat::kMaxParts> at{};
   };
   std::vector<MemoryPart> parts;
   std::vector<Value> values;  // of states that are not here nobody has written
   int64_t bytes = 0;
-  int64_t joined_bytes = 0;  // of the values that lie in halves
+  int64_t decoded_bytes = 0;  // of the values that are kept in parts
 };
 
 class StateMemory {
  public:
   StateMemory(const Model& model, Device& device);
 
-  // From now on the members of `split` live in their halves, which are states of `tables`, a model that
-  // begins with the states of the one before. Every address changes; the memory there was goes to `outlived`,
-  // for who still reads it, or back to the device.
-  void split(const Model& tables, const passes::WeightSplit& split, std::vector<DeviceMemory>* outlived);
+  // From now on the members of `storage` live in their parts, which are states of `tables`, a model that begins
+  // with the states of the one before. Every address changes; the memory there was goes to `outlived`, for who
+  // still reads it, or back to the device.
+  void keep_as(const Model& tables, const StateStorage& storage, std::vector<DeviceMemory>* outlived);
 
   std::byte* data(int32_t state);     // readable by the device; made on first use
   bool make_writable(int32_t state);  // true when the address changed
@@ -46,33 +47,36 @@ class StateMemory {
   int64_t owned_bytes() const;
   int64_t mapped_bytes() const;
 
-  // The state in whose memory this one lives: itself, or an upper half.
+  // The state in whose memory this one lives: itself, or the first of its parts.
   int32_t home(int32_t state) const;
 
   // What data() or make_writable() would still have to allocate.
   int64_t missing_bytes(int32_t state) const;
 
  private:
-  // Of a member: its halves, and where in them it begins.
+  // Of a state that is kept in parts: its group, and how many values lie there before its own.
   struct Place {
-    int32_t upper = -1, lower = -1;
-    int64_t first = 0;  // element
+    const StoredGroup* group = nullptr;  // null: the state is kept as it is
+    int64_t first = 0;
   };
 
-  bool is_split(int32_t state) const { return places_[static_cast<size_t>(state)].upper >= 0; }
   const Place& place(int32_t state) const { return places_[static_cast<size_t>(state)]; }
+  bool is_encoded(int32_t state) const { return place(state).group != nullptr; }
   DeviceMemory& owned(int32_t state) { return owned_[static_cast<size_t>(state)]; }
   const DeviceMemory& owned(int32_t state) const { return owned_[static_cast<size_t>(state)]; }
-  void add_places(const passes::SplitGroup& group);
+  bool owns_all(const StoredGroup& group) const;
+  void add_places(const StoredGroup& group);
   void fill_initial(int32_t state);
-  HalvesMemory halves(int32_t member) const;      // of which one may be null
-  const std::byte* initial(int32_t state) const;  // null: zeros
+  void encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh);
+  StateFormat::Parts parts(int32_t member) const;  // some may be null
+  const std::byte* initial(int32_t state) const;   // null: zeros
 
   const Model* model_;
   Device& device_;
   std::vector<DeviceMemory> owned_;            // by state; null: read from the model
+  StateStorage storage_;
   std::vector<Place> places_;                  // by state
-  std::vector<std::vector<int32_t>> members_;  // by state that is a half
+  std::vector<std::vector<int32_t>> members_;  // by state that is a part
 };
 
 }  // namespace genesis

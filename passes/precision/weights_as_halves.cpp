@@ -1,4 +1,4 @@
-#include "passes/precision/weight_split.h"
+#include "passes/precision/weights_as_halves.h"
 
 #include <algorithm>
 #include <set>
@@ -12,7 +12,7 @@ namespace {
 // Every member begins at a multiple of 16 bytes of either half.
 constexpr int64_t kElementsApart = 8;
 
-bool may_be_split(const State& state) {
+bool may_be_halves(const State& state) {
   return state.role == StateRole::kParameter && state.trainable && state.type.dtype == DType::f32 &&
          state.type.shape.rank() > 0 && state.type.numel() > 0 && state.type.numel() % kElementsApart == 0;
 }
@@ -42,16 +42,16 @@ class Finder {
     for (int32_t state : refused_) wanted_.erase(state);
   }
 
-  WeightSplit find() {
+  StateStorage find() {
     for (size_t i = 0; i < updates_.size(); ++i)
       if (!updates_[i].empty()) find_joints(*model_.entries()[i]);
     for (int32_t state : wanted_)
-      if (!grouped_.contains(state)) groups_.push_back({.members = {state}});
+      if (!grouped_.contains(state)) groups_.push_back({&bf16_halves_format(), {state}, {}});
     std::sort(groups_.begin(), groups_.end(),
-              [](const SplitGroup& a, const SplitGroup& b) { return a.members < b.members; });
-    auto next = static_cast<int32_t>(model_.states().size());
-    for (SplitGroup& group : groups_) group.upper = next++, group.lower = next++;
-    return {std::move(groups_)};
+              [](const StoredGroup& a, const StoredGroup& b) { return a.members < b.members; });
+    StateStorage storage{std::move(groups_)};
+    number_parts(storage, model_.states().size());
+    return storage;
   }
 
  private:
@@ -68,7 +68,7 @@ class Finder {
   void find_joints(const Graph& graph) {
     const Uses uses(graph);
     for (const Node& node : graph.nodes()) {
-      const SplitGroup group{.members = joined_states(graph, node)};
+      const StoredGroup group{&bf16_halves_format(), joined_states(graph, node), {}};
       if (group.members.empty() || uses.count(node.outputs[0]) == 0) continue;
       if (!may_be_group(group)) continue;
       grouped_.insert(group.members.begin(), group.members.end());
@@ -76,7 +76,7 @@ class Finder {
     }
   }
 
-  bool may_be_group(const SplitGroup& group) const {
+  bool may_be_group(const StoredGroup& group) const {
     const std::set<int32_t> distinct(group.members.begin(), group.members.end());
     if (distinct.size() != group.members.size()) return false;
     const auto is_free = [&](int32_t state) { return wanted_.contains(state) && !grouped_.contains(state); };
@@ -85,7 +85,7 @@ class Finder {
                        [&](const auto& updates) { return update_as_one(updates, group); });
   }
 
-  static bool update_as_one(const std::map<int32_t, const Node*>& updates, const SplitGroup& group) {
+  static bool update_as_one(const std::map<int32_t, const Node*>& updates, const StoredGroup& group) {
     const auto first = updates.find(group.members[0]);
     return std::all_of(group.members.begin(), group.members.end(), [&](int32_t state) {
       const auto other = updates.find(state);
@@ -97,7 +97,7 @@ class Finder {
   const Model& model_;
   std::vector<std::map<int32_t, const Node*>> updates_;  // by entry point
   std::set<int32_t> wanted_, refused_, grouped_;
-  std::vector<SplitGroup> groups_;
+  std::vector<StoredGroup> groups_;
 };
 
 }  // namespace
@@ -127,7 +127,7 @@ std::map<int32_t, const Node*> adam_updates(const Graph& graph) {
   const Uses uses(graph);
   std::map<int32_t, const Node*> updates;
   for (const StateUpdate& update : graph.updates())
-    if (may_be_split(graph.model().state(update.state)))
+    if (may_be_halves(graph.model().state(update.state)))
       updates[update.state] = sole_update(graph, uses, update);
   return updates;
 }
@@ -142,30 +142,13 @@ bool SharedByUpdates::operator==(const SharedByUpdates& other) const {
   return scalars == other.scalars && to_attributes(op) == to_attributes(other.op);
 }
 
-WeightSplit find_split(const Model& model) { return Finder(model).find(); }
+StateStorage find_halves(const Model& model) { return Finder(model).find(); }
 
-void add_halves(Model& model, const WeightSplit& split) {
-  const auto add = [&](const SplitGroup& group, const char* suffix, DType dtype) {
-    const State& first = model.state(group.members[0]);
-    State half{
-        .name = first.name + suffix, .type = {dtype, first.type.shape}, .trainable = true, .initial = {}};
-    half.type.shape[0] = Dim(0);
-    for (int32_t member : group.members)
-      half.type.shape[0] = half.type.shape[0] + model.state(member).type.shape[0];
-    while (model.find_state(half.name) >= 0) half.name += '_';
-    return model.add_state(std::move(half));
-  };
-  for (const SplitGroup& group : split.groups) {
-    const int32_t upper = add(group, ".upper", DType::bf16), lower = add(group, ".lower", DType::i16);
-    GENESIS_ASSERT(upper == group.upper && lower == group.lower);
-  }
-}
-
-bool updates_halves(const Graph& graph, const WeightSplit& split) {
-  std::set<int32_t> members;
-  for (const SplitGroup& group : split.groups) members.insert(group.members.begin(), group.members.end());
-  return std::any_of(graph.updates().begin(), graph.updates().end(),
-                     [&](const StateUpdate& update) { return members.contains(update.state); });
+bool updates_stored(const Graph& graph, const StateStorage& storage) {
+  const std::vector<int32_t> members = storage.members();
+  return std::any_of(graph.updates().begin(), graph.updates().end(), [&](const StateUpdate& update) {
+    return std::binary_search(members.begin(), members.end(), update.state);
+  });
 }
 
 }  // namespace genesis::passes

@@ -1,7 +1,10 @@
-#include "executor/state_memory.h"
+#include "executor/states/state_memory.h"
 
-#include <map>
+#include <algorithm>
+#include <set>
 #include <utility>
+
+#include "executor/states/stored_values.h"
 
 namespace genesis {
 namespace {
@@ -20,8 +23,8 @@ StateMemory::StateMemory(const Model& model, Device& device)
       members_(model.states().size()) {}
 
 // Allocations are shared, so nothing is given back before all of it has been read.
-void StateMemory::split(const Model& tables, const passes::WeightSplit& split,
-                        std::vector<DeviceMemory>* outlived) {
+void StateMemory::keep_as(const Model& tables, const StateStorage& storage,
+                          std::vector<DeviceMemory>* outlived) {
   std::map<int32_t, Tensor> kept;
   for (size_t i = 0; i < owned_.size(); ++i)
     if (owned_[i]) kept.emplace(static_cast<int32_t>(i), copy(static_cast<int32_t>(i)));
@@ -29,22 +32,25 @@ void StateMemory::split(const Model& tables, const passes::WeightSplit& split,
   if (outlived) *outlived = std::move(owned_);
   owned_.assign(count, nullptr);
   model_ = &tables;
-  places_.resize(count);
-  members_.resize(count);
-  for (const passes::SplitGroup& group : split.groups) add_places(group);
+  storage_ = storage;
+  places_.assign(count, {});
+  members_.assign(count, {});
+  for (const StoredGroup& group : storage_.groups) add_places(group);
   for (const auto& [state, value] : kept) set(state, value);
 }
 
-void StateMemory::add_places(const passes::SplitGroup& group) {
+void StateMemory::add_places(const StoredGroup& group) {
   int64_t first = 0;
   for (int32_t member : group.members) {
-    places_[static_cast<size_t>(member)] = {group.upper, group.lower, first};
+    places_[static_cast<size_t>(member)] = {&group, first};
     first += model_->state(member).type.numel();
   }
-  for (int32_t half : {group.upper, group.lower}) members_[static_cast<size_t>(half)] = group.members;
+  for (int32_t part : group.parts) members_[static_cast<size_t>(part)] = group.members;
 }
 
-int32_t StateMemory::home(int32_t state) const { return is_split(state) ? place(state).upper : state; }
+int32_t StateMemory::home(int32_t state) const {
+  return is_encoded(state) ? place(state).group->parts[0] : state;
+}
 
 std::byte* StateMemory::data(int32_t state) {
   if (owned(state)) return owned(state).get();
@@ -65,33 +71,45 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
       bytes += aligned(model_->state(state).type.bytes());
   };
   for (int32_t state : states) {
-    add(home(state));
-    if (is_split(state)) add(place(state).lower);
+    if (!is_encoded(state))
+      add(state);
+    else
+      for (int32_t part : place(state).group->parts) add(part);
   }
   if (offsets.empty()) return 0;
   const DeviceMemory all = device_.allocate(bytes);
   for (const auto& [state, offset] : offsets) owned(state) = DeviceMemory(all, all.get() + offset);
-  // A member is split once for both halves, by the upper one, unless only the lower is new.
+  std::set<int32_t> members;  // each is encoded once for all its parts
   for (const auto& [state, offset] : offsets) {
-    const auto& members = members_[static_cast<size_t>(state)];
-    if (members.empty()) fill_initial(state);
-    for (int32_t member : members) {
-      const Place& at = place(member);
-      const bool upper = offsets.contains(at.upper), lower = offsets.contains(at.lower);
-      if (state == at.lower && upper) continue;
-      const HalvesMemory to = halves(member);
-      upload_halves(device_, {upper ? to.upper : nullptr, lower ? to.lower : nullptr}, initial(member),
-                    model_->state(member).type.numel());
-    }
+    const auto& of_part = members_[static_cast<size_t>(state)];
+    if (of_part.empty()) fill_initial(state);
+    members.insert(of_part.begin(), of_part.end());
   }
+  for (int32_t member : members) encode_initial(member, offsets);
   return static_cast<int64_t>(offsets.size());
 }
 
-HalvesMemory StateMemory::halves(int32_t member) const {
+// Only the parts that are `fresh`: the others hold what runs have made of them.
+void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh) {
+  const StoredGroup& group = *place(member).group;
+  StateFormat::Parts to = parts(member);
+  for (size_t i = 0; i < group.parts.size(); ++i)
+    if (!fresh.contains(group.parts[i])) to[i] = nullptr;
+  upload_values(device_, *group.format, to, initial(member), model_->state(member).type.numel());
+}
+
+StateFormat::Parts StateMemory::parts(int32_t member) const {
   const Place& at = place(member);
-  const int64_t offset = at.first * static_cast<int64_t>(sizeof(uint16_t));
-  const auto part = [&](int32_t half) { return owned(half) ? owned(half).get() + offset : nullptr; };
-  return {part(at.upper), part(at.lower)};
+  StateFormat::Parts parts{};
+  for (size_t i = 0; i < at.group->parts.size(); ++i)
+    if (const DeviceMemory& memory = owned(at.group->parts[i]))
+      parts[i] = memory.get() + at.group->format->part_bytes(i, at.first);
+  return parts;
+}
+
+bool StateMemory::owns_all(const StoredGroup& group) const {
+  return std::all_of(group.parts.begin(), group.parts.end(),
+                     [&](int32_t part) { return owned(part) != nullptr; });
 }
 
 const std::byte* StateMemory::initial(int32_t state) const {
@@ -114,22 +132,23 @@ void StateMemory::set(int32_t state, const Tensor& value) {
          value.type().to_string());
   if (value.empty_handle()) fail("the tensor given for state '{}' holds no data", row.name);
   make_writable(state);
-  if (!is_split(state)) return device_.upload(owned(state).get(), value.data(), value.bytes());
-  upload_halves(device_, halves(state), value.data(), value.type().numel());
+  if (!is_encoded(state)) return device_.upload(owned(state).get(), value.data(), value.bytes());
+  upload_values(device_, *place(state).group->format, parts(state), value.data(), value.type().numel());
 }
 
 void StateMemory::reset(int32_t state) {
-  if (is_split(state))
-    return upload_halves(device_, halves(state), initial(state), model_->state(state).type.numel());
+  if (is_encoded(state))
+    return upload_values(device_, *place(state).group->format, parts(state), initial(state),
+                         model_->state(state).type.numel());
   if (owned(state)) fill_initial(state);
 }
 
-// Where only one half has memory of its own nobody has written either.
+// Where only some parts have memory of their own nobody has written any.
 Tensor StateMemory::copy(int32_t state) const {
   const State& row = model_->state(state);
-  if (is_split(state)) {
-    const HalvesMemory from = halves(state);
-    if (from.upper && from.lower) return read_halves(device_, row.type, from);
+  if (is_encoded(state)) {
+    const StoredGroup& group = *place(state).group;
+    if (owns_all(group)) return read_values(device_, *group.format, row.type, parts(state));
   } else if (owned(state)) {
     return read_tensor(device_, row.type, owned(state).get());
   }
@@ -148,14 +167,15 @@ StateCopies StateMemory::copies() const {
   }
   const auto offset_of = [&](int32_t state) { return offsets[static_cast<size_t>(state)]; };
   for (int32_t i = 0; i < static_cast<int32_t>(owned_.size()); ++i) {
-    if (is_split(i)) {
-      const Place& at = place(i);
-      if (!owned(at.upper) || !owned(at.lower)) continue;  // as copy() has it
-      const int64_t first = at.first * static_cast<int64_t>(sizeof(uint16_t));
-      copies.values.push_back({i, offset_of(at.upper) + first, offset_of(at.lower) + first});
-      copies.joined_bytes += model_->state(i).type.bytes();
+    if (const StoredGroup* group = place(i).group) {
+      if (!owns_all(*group)) continue;  // as copy() has it
+      StateCopies::Value value{i, group->format, {}};
+      for (size_t part = 0; part < group->parts.size(); ++part)
+        value.at[part] = offset_of(group->parts[part]) + group->format->part_bytes(part, place(i).first);
+      copies.values.push_back(value);
+      copies.decoded_bytes += model_->state(i).type.bytes();
     } else if (offset_of(i) >= 0 && members_[static_cast<size_t>(i)].empty()) {
-      copies.values.push_back({i, offset_of(i)});
+      copies.values.push_back({i, nullptr, {offset_of(i)}});
     }
   }
   return copies;

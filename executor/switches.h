@@ -1,0 +1,28 @@
+// What --disable, GENESIS_DISABLE and SessionOptions::disabled_passes switch off, sorted by who heeds it: passes,
+// steps of memory planning ("memory_reuse"), ways of a runner ("side_stream"), kernels ("kernel:attention.blocks").
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+
+#include "executor/runtime/runner.h"
+#include "passes/memory/make_plan.h"
+#include "schema/graph/target.h"
+
+namespace genesis {
+
+struct Switches {
+  std::set<std::string, std::less<>> passes;  // names to leave out
+  passes::PlanOptions plan;
+  RunnerOptions runner;
+};
+
+// Throws Error for a name that is none, with the nearest that there is; kernels are those of `target`. A kernel goes
+// by its full name or by what stands behind the dot, which means it for every op.
+Switches parse_switches(const std::set<std::string>& names, const Target& target);
+
+// Those that are no pass and no kernel.
+std::span<const std::string_view> step_switches();
+
+}  // namespace genesis

@@ -1,0 +1,69 @@
+// How passes recognise nodes: by the types of their ops, which stand beside the rules in schema/ops. A misspelt op does
+// not compile.
+//
+//   if (is<ops::Reshape, ops::Expand>(node)) ...                        // any of these
+//   if (const auto layer = match<ops::Linear>(node)) ...                // layer->activation, layer.input(1)
+//   const auto cast = match<ops::Cast>(graph, value);                   // the node that makes the value
+//   const auto product = match_sole<ops::Matmul>(graph, uses, value);   // and only this pattern reads it
+//   for (const auto& [norm, weight] : either_way(node)) ...             // a commutative node's operands
+#pragma once
+
+#include <array>
+
+#include "passes/core/analysis.h"
+
+namespace genesis::passes {
+
+template <class... Ops>
+bool is(const OpDef& op) {
+  return ((op.name() == Ops::info.name) || ...);
+}
+template <class... Ops>
+bool is(const Node& node) {
+  return is<Ops...>(*node.op);
+}
+
+// The table's row of an op, for who adds a node or asks a target about one.
+template <class Op>
+const OpDef& op_def() {
+  static const OpDef& def = *find_op(Op::info.name);
+  return def;
+}
+
+// A node of this op with its attributes, parsed once; or none. `matched->` reads an attribute.
+template <class Op>
+struct Matched {
+  const Node* node = nullptr;
+  Op attributes;
+
+  explicit operator bool() const { return node != nullptr; }
+  const Op* operator->() const { return &attributes; }
+  ValueId input(size_t i) const { return node->inputs[i]; }
+  size_t num_inputs() const { return node->inputs.size(); }
+};
+
+template <class Op>
+Matched<Op> match(const Node& node) {
+  return is<Op>(node) ? Matched<Op>{&node, from_attributes<Op>(node.attributes)} : Matched<Op>();
+}
+
+// The node that makes `value` as its first output.
+template <class Op>
+Matched<Op> match(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  return node && graph.value(value).index == 0 ? match<Op>(*node) : Matched<Op>();
+}
+
+// The same, when there is one reader: what a pattern takes in must be nobody else's.
+template <class Op>
+Matched<Op> match_sole(const Graph& graph, const Uses& uses, ValueId value) {
+  return uses.single(value) ? match<Op>(graph, value) : Matched<Op>();
+}
+
+// The operands of a commutative node as they stand, then the other way round: for patterns that want one of a kind.
+inline std::array<std::pair<ValueId, ValueId>, 2> either_way(const Node& node) {
+  const ValueId a = node.inputs[0], b = node.inputs[1];
+  return {{{a, b}, {b, a}}};
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,83 @@
+#include "passes/core/rewrite_log.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "passes/core/analysis.h"
+
+namespace genesis::passes {
+namespace {
+
+thread_local std::string_view pass_of_this_thread;  // empty: none runs, or nobody reads what it does
+
+using Nodes = std::vector<const Node*>;
+
+// "3 linear + concat", in order of appearance.
+std::string ops_of(const Nodes& nodes) {
+  std::vector<std::pair<std::string_view, int>> counts;
+  for (const Node* node : nodes) {
+    const auto same = [&](const auto& count) { return count.first == node->op->name(); };
+    const auto at = std::find_if(counts.begin(), counts.end(), same);
+    if (at == counts.end())
+      counts.emplace_back(node->op->name(), 1);
+    else
+      ++at->second;
+  }
+  std::string text;
+  for (const auto& [op, count] : counts)
+    text += (text.empty() ? "" : " + ") + (count > 1 ? fmt::format("{} {}", count, op) : std::string(op));
+  return text;
+}
+
+// The nodes from `first` on that `values` need. A rewrite may have added others on its way.
+Nodes makers_of(const Graph& graph, const std::vector<Value>& values, size_t first) {
+  std::set<ValueId> needed;
+  for (const Value& value : values)
+    if (value) needed.insert(value.id);
+  Nodes makers;
+  for (size_t i = graph.nodes().size(); i-- > first;) {
+    const Node& node = graph.nodes()[i];
+    const auto is_needed = [&](ValueId output) { return needed.contains(output); };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) continue;
+    needed.insert(node.inputs.begin(), node.inputs.end());
+    makers.insert(makers.begin(), &node);
+  }
+  return makers;
+}
+
+}  // namespace
+
+LoggedPass::LoggedPass(std::string_view name) : outer_(pass_of_this_thread) {
+  pass_of_this_thread = spdlog::should_log(spdlog::level::debug) ? name : std::string_view();
+}
+LoggedPass::~LoggedPass() { pass_of_this_thread = outer_; }
+
+RewriteLog::RewriteLog() : pass_(pass_of_this_thread) {}
+
+void RewriteLog::add_sources(const Graph& old, const Graph& made, const std::vector<const Node*>& nodes) {
+  if (pass_.empty()) return;
+  if (logged_) forget_sources();
+  logged_ = false;
+  if (sources_.empty()) first_made_ = made.nodes().size();
+  for (const Node* node : nodes) sources_.insert(id_of(old, *node));
+}
+
+void RewriteLog::replaced(const Graph& old, const Graph& made, const Node& node,
+                          const std::vector<Value>& values) {
+  if (pass_.empty()) return;
+  const bool is_source = sources_.contains(id_of(old, node));
+  if (logged_ && is_source) return;  // another node of the same rewrite
+  if (!is_source) forget_sources(), add_sources(old, made, {&node});
+  logged_ = true;
+  Nodes sources;
+  for (NodeId id : sources_) sources.push_back(&old.node(id));
+  const Nodes makers = makers_of(made, values, first_made_);
+  const auto value = std::find_if(values.begin(), values.end(), [](const Value& v) { return bool(v); });
+  const std::string result =
+      makers.empty() && value != values.end() ? '\'' + value->name() + '\'' : ops_of(makers);
+  spdlog::debug("{}: '{}' {} -> {}", pass_, (makers.empty() ? node : *makers.back()).authored_name(),
+                ops_of(sources), result);
+}
+
+}  // namespace genesis::passes

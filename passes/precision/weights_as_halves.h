@@ -1,0 +1,48 @@
+// Weights of a bf16 training step that are kept as halves (bf16_halves_format of schema/graph/state_storage.h):
+// the upper half is the bf16 that products read, and the optimizer writes both. So no step casts weights, and
+// no memory holds a second copy of them. Weights that a concatenation of casts joins (merge_projections) lie
+// one behind the other in one pair of states, and the concatenation is that state.
+//
+// The states of a model belong to all its entry points, so which weights are kept so is a question about the
+// model, asked where the memory is made (executor/compile). passes/precision/split_weights rewrites entry
+// points for such memory.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "schema/graph/state_storage.h"
+#include "schema/ops/nn/optimizer.h"
+
+namespace genesis::passes {
+
+// What pays: weights that Adam updates in every entry point that updates them, and that these read as bf16
+// otherwise. Their parts are numbered behind the model's states.
+StateStorage find_halves(const Model& model);
+
+// Whether the graph updates a state that is kept in parts.
+bool updates_stored(const Graph& graph, const StateStorage& storage);
+
+// What finding such weights and rewriting for them ask of a graph.
+
+bool casts_to_bf16(const Graph& graph, const Node& node);
+// The state that a value is; -1: none.
+int32_t state_of(const Graph& graph, ValueId id);
+// Of a concatenation along the first axis: the states whose casts to bf16 it joins, -1 for what is none.
+// Empty for other nodes.
+std::vector<int32_t> joined_states(const Graph& graph, const Node& node);
+// By state that could be split and that the graph updates: the adam_update that alone makes its new value out
+// of its old one and whose results nobody else reads; null: something else does.
+std::map<int32_t, const Node*> adam_updates(const Graph& graph);
+
+// What updates that are one node have in common.
+struct SharedByUpdates {
+  std::vector<ValueId> scalars;  // lr, step, [scale]
+  ops::AdamUpdate op;            // without weight decay
+
+  explicit SharedByUpdates(const Node& adam_update);
+  bool has_scale() const { return scalars.size() > 2; }
+  bool operator==(const SharedByUpdates& other) const;
+};
+
+}  // namespace genesis::passes

@@ -1,0 +1,17 @@
+// The guides docs/adding-*.md still fit the tree. What they show is compiled into this program, with its own tests.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+TEST(Guides, FitTheTree) {
+  std::ifstream in(GENESIS_GUIDE_TREE "/wrong.txt");
+  ASSERT_TRUE(in) << "tests/guides/extract.py did not run";
+  std::ostringstream wrong;
+  wrong << in.rdbuf();
+  EXPECT_EQ(wrong.str(), "");
+}
+
+}  // namespace

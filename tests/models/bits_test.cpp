@@ -1,0 +1,140 @@
+// Training and decoding of the zoo's models, to the bit: a change that only moves code keeps these digests. One
+// that means to compute otherwise writes down what it prints. What a number comes out as depends on the vector
+// instructions of the processor (the order of sums) and on the C library (exp, log), so digests are kept by both, and a
+// processor that is not in the table skips.
+#include <gnu/libc-version.h>
+#include <gtest/gtest.h>
+
+#include <hwy/targets.h>
+#include <cstdlib>
+#include <map>
+
+#include "models/text/generate.h"
+#include "models/zoo.h"
+#include "passes/pipelines.h"
+#include "passes/training/train_step.h"
+#include "schema/file/hash.h"
+
+namespace genesis {
+namespace {
+
+// The best target that Highway chooses here. GENESIS_TEST_TARGET=AVX2 takes a lesser one, to fill the table.
+std::string use_target() {
+  const char* wanted = std::getenv("GENESIS_TEST_TARGET");
+  const int64_t supported = hwy::SupportedTargets();
+  for (int64_t target = 1; target > 0 && target <= HWY_EMU128; target <<= 1) {
+    if (!(supported & target)) continue;
+    const std::string name = hwy::TargetName(target);
+    if (wanted && name != wanted) continue;
+    hwy::SetSupportedTargetsForTest(supported & ~(target - 1));
+    return name;
+  }
+  ADD_FAILURE() << "this processor has no " << (wanted ? wanted : "target");
+  return "";
+}
+
+models::Settings tiny(const std::string& model) {
+  if (model == "mlp") return {};
+  if (model == "gpt2")
+    return {{"vocab_size", "61"}, {"n_embd", "32"}, {"n_layer", "2"}, {"n_head", "2"}, {"n_positions", "32"}};
+  return {{"vocab_size", "61"},
+          {"hidden_size", "32"},
+          {"intermediate_size", "80"},
+          {"num_hidden_layers", "2"},
+          {"num_attention_heads", "4"},
+          {"num_key_value_heads", "2"},
+          {"max_position_embeddings", "32"}};
+}
+
+void add(file::Hasher& hasher, const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    hasher.update(std::as_bytes(std::span(name)));
+    hasher.update({tensor.data(), static_cast<size_t>(tensor.bytes())});
+  }
+}
+
+// Small whole numbers as indices, and numbers of both signs; another batch for every step.
+NamedTensors batch_for(const Plan& plan, int step) {
+  NamedTensors batch;
+  for (const PlanPort& port : plan.inputs) {
+    std::vector<int64_t> indices;
+    std::vector<float> numbers;
+    for (int64_t i = 0; i < port.type.numel(); ++i) {
+      const int64_t number = (i * 7919 + step * 104729) % 251;
+      indices.push_back(number % (port.name == "target" ? 2 : 61));
+      numbers.push_back(static_cast<float>(number) / 64 - 2);
+    }
+    const bool is_index = port.type.dtype == DType::i64;
+    batch.emplace(port.name, Tensor::copy_of(port.type, is_index ? static_cast<const void*>(indices.data())
+                                                                 : numbers.data()));
+  }
+  return batch;
+}
+
+std::string training_digest(const std::string& model, const std::string& options) {
+  const std::shared_ptr<Model> made = models::make_model(model, tiny(model), 5);
+  made->replace_entry(passes::run_passes(made->entry("loss"), passes::preparation_pipeline(), {}));
+  passes::add_train_step(*made, passes::parse_train_options(options));
+  Bindings sizes;
+  for (const char* symbol : {"batch", "seq"}) sizes[symbol] = symbol == std::string("batch") ? 4 : 24;
+  if (model == "mlp") sizes.erase("seq");
+  Session session(made, {.threads = 2});
+  file::Hasher hasher;
+  const Plan plan = session.plan("train_step", sizes);
+  for (int step = 0; step < 3; ++step) add(hasher, session.run("train_step", batch_for(plan, step)));
+  add(hasher, session.states());
+  return hasher.digest().to_string();
+}
+
+std::string decoding_digest(const std::string& model) {
+  const std::shared_ptr<const Model> made = models::make_model(model, tiny(model), 5);
+  Session session(made, {.threads = 2});
+  const std::vector<int64_t> prompt = {5, 1, 36, 0, 7};
+  const auto greedy = text::generate(session, prompt, {.max_tokens = 12, .temperature = 0}).tokens,
+             sampled = text::generate(session, prompt, {.max_tokens = 12, .seed = 3}).tokens;
+  file::Hasher hasher;
+  hasher.update(std::as_bytes(std::span(greedy)));
+  hasher.update(std::as_bytes(std::span(sampled)));
+  add(hasher, session.run("forward", {{"tokens", Tensor::of<int64_t>({1, 5}, prompt)}}));
+  return hasher.digest().to_string();
+}
+
+struct Case {
+  const char* model;
+  const char* training;  // options; empty: decoding
+};
+
+constexpr Case kCases[] = {{"mlp", "adamw,clip=1.0"},
+                           {"gpt2", "adamw,clip=1.0"},
+                           {"gpt2", "sgd,momentum=0.9,precision=bf16"},
+                           {"gpt2", ""},
+                           {"qwen2", "adamw,clip=1.0"},
+                           {"qwen2", "adamw,clip=1.0,precision=bf16"},
+                           {"qwen2", ""},
+                           {"qwen3", "lion"},
+                           {"qwen3", "adamw,accumulate=2,precision=f16"},
+                           {"qwen3", ""}};
+
+using Digests = std::array<const char*, std::size(kCases)>;
+
+const std::map<std::string, Digests>& known() {
+  static const std::map<std::string, Digests> table = {};
+  return table;
+}
+
+TEST(Bits, OfTheZooAreWhatTheyWere) {
+  const std::string key = use_target() + " glibc " + gnu_get_libc_version();
+  const auto expected = known().find(key);
+  std::string got;
+  for (size_t i = 0; i < std::size(kCases); ++i) {
+    const auto& [model, training] = kCases[i];
+    const std::string digest = *training ? training_digest(model, training) : decoding_digest(model);
+    got += "\"" + digest + "\",\n";
+    if (expected != known().end()) EXPECT_EQ(digest, expected->second[i]) << model << " '" << training << "'";
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  if (expected == known().end()) GTEST_SKIP() << "no digests for " << key << "; here they are:\n" << got;
+}
+
+}  // namespace
+}  // namespace genesis
