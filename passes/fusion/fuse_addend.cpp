@@ -83,7 +83,7 @@ class Finder {
     const auto known = [](const TensorType& type) { return type.shape.is_constant(); };
     if (!std::all_of(inputs.begin(), inputs.end(), known) || !known(outputs[0])) return true;
     const Attributes attributes = attributes_with_addend(*match.product);
-    return !target->can_run({*match.product->op, attributes, inputs, outputs});
+    return !target->can_run({*match.product->op, attributes, inputs, outputs, &target->disabled_kernels});
   }
 
   // An addition that only elementwise nodes read, or that reads what one makes for it alone, is one with them

@@ -50,7 +50,7 @@ bool can_run(const Graph& graph, const Target& target, const Node& product, cons
   const std::vector<TensorType> inputs = graph.input_types(product),
                                 outputs = {graph.type(product.outputs[0]), graph.type(sum.outputs[0])};
   if (!inputs[0].shape.is_constant() || !inputs[1].shape.is_constant()) return true;
-  return !target.can_run({op_def<ops::LinearWeightGrad>(), {}, inputs, outputs});
+  return !target.can_run({op_def<ops::LinearWeightGrad>(), {}, inputs, outputs, &target.disabled_kernels});
 }
 
 // By product.

@@ -101,7 +101,8 @@ bool can_run(const Graph& graph, const Match& m, const PassContext& context) {
   for (const TensorType& type : inputs)
     if (!type.shape.is_constant()) return false;
   const std::vector<TensorType> outputs = m.op.infer(inputs);
-  return !context.target->can_run({op_def<ops::CachedAttention>(), to_attributes(m.op), inputs, outputs});
+  return !context.target->can_run({op_def<ops::CachedAttention>(), to_attributes(m.op), inputs, outputs,
+                                   &context.target->disabled_kernels});
 }
 
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {

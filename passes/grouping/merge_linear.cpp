@@ -76,7 +76,8 @@ bool can_run(const Graph& graph, const Group& group, const PassContext& context)
     for (const Node* node : group) inputs.push_back(graph.type(node->inputs[i]));
   for (const Node* node : group) outputs.push_back(graph.type(node->outputs[0]));
   const Attributes attributes = to_attributes(ops::MergedLinear{has_bias, activation_of(first)});
-  return !context.target->can_run({op_def<ops::MergedLinear>(), attributes, inputs, outputs});
+  return !context.target->can_run(
+      {op_def<ops::MergedLinear>(), attributes, inputs, outputs, &context.target->disabled_kernels});
 }
 
 // By first node, the groups of two and more in the order of the graph.

@@ -151,7 +151,8 @@ class Fuser {
       const bool known = std::all_of(inputs.begin(), inputs.end(),
                                      [](const TensorType& type) { return type.shape.is_constant(); });
       if (!known || !context_.target || !context_.target->can_run) return true;
-      return !context_.target->can_run({op_def<ops::Fused>(), to_attributes(op), inputs, outputs});
+      return !context_.target->can_run(
+          {op_def<ops::Fused>(), to_attributes(op), inputs, outputs, &context_.target->disabled_kernels});
     } catch (const Error&) {
       return false;
     }
