@@ -1,4 +1,4 @@
-// All that a model author needs, in one include.
+// What models are written with, in one include. A program includes <genesis/genesis.h>, which has training and running too.
 #pragma once
 
 #include "builder/containers.h"
@@ -6,6 +6,7 @@
 #include "builder/init.h"
 #include "builder/layers.h"
 #include "builder/losses.h"
+#include "builder/module.h"
 #include "builder/scope.h"
 #include "builder/transformer.h"
 #include "schema/graph/model.h"

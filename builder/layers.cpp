@@ -15,11 +15,14 @@ namespace {
 
 Value optional(Parameter parameter, Value like) { return parameter ? parameter.in(*like.graph) : Value{}; }
 
-const Scope& checked_embedding(const Scope& scope, int64_t num_embeddings, int64_t padding_idx) {
-  if (padding_idx < -1 || padding_idx >= num_embeddings)
-    fail("layer '{}': padding_idx {} is not one of its {} rows, nor -1 (none)", scope.path(), padding_idx,
-         num_embeddings);
-  return scope;
+// A weight that another layer has made, for the layer at `scope`.
+Parameter shared(const Scope& scope, Parameter weight, const Shape& expected) {
+  if (weight.model != &scope.model())
+    fail("layer '{}' shares the weight '{}' of another model", scope.path(), weight.name());
+  if (!(weight.type().shape == expected))
+    fail("layer '{}' shares the weight '{}' of shape {}, expected {}", scope.path(), weight.name(),
+         weight.type().shape.to_string(), expected.to_string());
+  return weight;
 }
 
 // A copy with zeros in one row.
@@ -30,6 +33,12 @@ Tensor without_row(const Tensor& matrix, int64_t row) {
   std::memcpy(data, matrix.data(), static_cast<size_t>(matrix.bytes()));
   std::memset(data + static_cast<size_t>(row) * row_bytes, 0, row_bytes);
   return copy;
+}
+
+std::vector<int64_t> checked_shape(const Scope& scope, std::vector<int64_t> normalized_shape) {
+  if (normalized_shape.empty())
+    fail("layer '{}': normalized_shape is empty, it names the sizes of the last axes", scope.path());
+  return normalized_shape;
 }
 
 // x must end in `sizes`: without parameters nothing else would notice.
@@ -46,73 +55,68 @@ void check_trailing(const std::string& layer, Value x, const std::vector<int64_t
 }  // namespace
 
 Linear::Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options)
-    : path_(scope.path()) {
+    : Module(scope) {
   const double bound = in_features > 0 ? 1 / std::sqrt(static_cast<double>(in_features)) : 0;
   const init::Init standard = init::uniform(-bound, bound);
-  weight = options.weight ? options.weight
-                          : scope.parameter("weight", {out_features, in_features},
-                                            options.init ? *options.init : standard);
-  if (weight.model != &scope.model())
-    fail("layer '{}' shares the weight '{}' of another model", path_, weight.state().name);
-  const Shape expected{out_features, in_features};
-  if (!(weight.state().type.shape == expected))
-    fail("layer '{}' shares the weight '{}' of shape {}, expected {}", path_, weight.state().name,
-         weight.state().type.shape.to_string(), expected.to_string());
+  const Shape shape{out_features, in_features};
+  weight = options.weight ? shared(scope, options.weight, shape)
+                          : scope.parameter("weight", shape, options.init.value_or(standard));
   if (options.bias) bias = scope.parameter("bias", {out_features}, options.init ? init::zeros() : standard);
 }
 
-Value Linear::operator()(Value x) const {
-  const LayerScope names(x, path_);
-  return linear(x, weight.in(*x.graph), optional(bias, x));
+Value Linear::forward(Value x) const { return linear(x, weight.in(*x.graph), optional(bias, x)); }
+
+Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim,
+                     const Options& options)
+    : Module(scope), padding_idx_(options.padding_idx) {
+  if (padding_idx_ < -1 || padding_idx_ >= num_embeddings)
+    fail("layer '{}': padding_idx {} is not one of its {} rows, nor -1 (none)", path(), padding_idx_,
+         num_embeddings);
+  const Shape shape{num_embeddings, embedding_dim};
+  if (options.weight) {
+    weight = shared(scope, options.weight, shape);
+    return;
+  }
+  weight = scope.parameter("weight", shape, options.init);
+  if (padding_idx_ >= 0)
+    scope.model().set_initial(weight.index, without_row(weight.state().initial, padding_idx_));
 }
 
-Embedding::Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx,
-                     const init::Init& init)
-    : weight(checked_embedding(scope, num_embeddings, padding_idx)
-                 .parameter("weight", {num_embeddings, embedding_dim}, init)),
-      padding_idx_(padding_idx),
-      path_(scope.path()) {
-  if (padding_idx >= 0)
-    scope.model().set_initial(weight.index, without_row(weight.state().initial, padding_idx));
-}
-
-Value Embedding::operator()(Value indices) const {
-  const LayerScope names(indices, path_);
+Value Embedding::forward(Value indices) const {
   return embedding(indices, weight.in(*indices.graph), padding_idx_);
 }
 
 LayerNorm::LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps,
                      bool elementwise_affine, bool with_bias)
-    : normalized_shape_(std::move(normalized_shape)), eps_(eps), path_(scope.path()) {
+    : Module(scope), normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps) {
   if (!elementwise_affine) return;
   weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
   if (with_bias) bias = scope.parameter("bias", Shape::of(normalized_shape_), init::zeros());
 }
 
-Value LayerNorm::operator()(Value x) const {
-  const LayerScope names(x, path_);
-  check_trailing(path_, x, normalized_shape_);
+Value LayerNorm::forward(Value x) const {
+  check_trailing(path(), x, normalized_shape_);
   return layer_norm(x, optional(weight, x), optional(bias, x), eps_,
                     static_cast<int64_t>(normalized_shape_.size()));
 }
 
-RMSNorm::RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps,
+RMSNorm::RMSNorm(const Scope& scope, std::vector<int64_t> normalized_shape, std::optional<double> eps,
                  bool elementwise_affine)
-    : normalized_size_(normalized_size), eps_(eps), path_(scope.path()) {
-  if (elementwise_affine) weight = scope.parameter("weight", {normalized_size}, init::ones());
+    : Module(scope), normalized_shape_(checked_shape(scope, std::move(normalized_shape))), eps_(eps) {
+  if (elementwise_affine) weight = scope.parameter("weight", Shape::of(normalized_shape_), init::ones());
 }
 
-Value RMSNorm::operator()(Value x) const {
-  const LayerScope names(x, path_);
-  check_trailing(path_, x, {normalized_size_});
+Value RMSNorm::forward(Value x) const {
+  check_trailing(path(), x, normalized_shape_);
   const double smallest = x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
                                                   : std::numeric_limits<float>::epsilon();
-  return rms_norm(x, optional(weight, x), eps_.value_or(smallest));
+  return rms_norm(x, optional(weight, x), eps_.value_or(smallest),
+                  static_cast<int64_t>(normalized_shape_.size()));
 }
 
 BatchNorm1d::BatchNorm1d(const Scope& scope, int64_t num_features, double eps, double momentum, bool affine,
                          bool track_running_stats)
-    : num_features_(num_features), eps_(eps), momentum_(momentum), path_(scope.path()) {
+    : Module(scope), num_features_(num_features), eps_(eps), momentum_(momentum) {
   if (affine) {
     weight = scope.parameter("weight", {num_features}, init::ones());
     bias = scope.parameter("bias", {num_features}, init::zeros());
@@ -134,11 +138,10 @@ Value latest(Graph& graph, Parameter parameter) {
 
 }  // namespace
 
-Value BatchNorm1d::operator()(Value x) const {
-  const LayerScope names(x, path_);
+Value BatchNorm1d::forward(Value x) const {
   Graph& graph = *x.graph;
   if (x.rank() < 2 || x.rank() > 3 || !(x.dim(1) == Dim(num_features_)))
-    fail("layer '{}' takes x [N, {}] or [N, {}, L], got {}", path_, num_features_, num_features_,
+    fail("layer '{}' takes x [N, {}] or [N, {}, L], got {}", path(), num_features_, num_features_,
          x.shape().to_string());
   const bool tracked = bool(running_mean);
   const BatchNormResult result = batch_norm(
@@ -152,12 +155,11 @@ Value BatchNorm1d::operator()(Value x) const {
 }
 
 Dropout::Dropout(const Scope& scope, double p)
-    : p_(p), rng_(p > 0 ? scope.rng() : Parameter{}), path_(scope.path()) {
-  if (!(p >= 0 && p <= 1)) fail("layer '{}': dropout probability {} is not between 0 and 1", path_, p);
+    : Module(scope), p_(p), rng_(p > 0 ? scope.rng() : Parameter{}) {
+  if (!(p >= 0 && p <= 1)) fail("layer '{}': dropout probability {} is not between 0 and 1", path(), p);
 }
 
-Value Dropout::operator()(Value x) const {
-  const LayerScope names(x, path_);
+Value Dropout::forward(Value x) const {
   if (!x.graph->training() || p_ == 0) return x;
   return dropout(rng_.in(*x.graph), x, p_);
 }

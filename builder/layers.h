@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "builder/scope.h"
+#include "builder/module.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/tensor/reshape.h"
@@ -12,93 +12,98 @@
 namespace genesis::nn {
 
 // y = x weight^T + bias. weight [out_features, in_features].
-class Linear {
+class Linear : public Module<Linear> {
  public:
   struct Options {
     bool bias = true;
     Parameter weight = {};             // given: shared instead of made (tied embeddings)
-    const init::Init* init = nullptr;  // null: PyTorch's default, uniform within 1 / sqrt(in_features)
+    std::optional<init::Init> init = {};  // empty: PyTorch's default, uniform within 1 / sqrt(in_features)
   };
   Linear(const Scope& scope, int64_t in_features, int64_t out_features, const Options& options);
   Linear(const Scope& scope, int64_t in_features, int64_t out_features)
       : Linear(scope, in_features, out_features, Options{}) {}
-  Value operator()(Value x) const;  // [..., in_features] -> [..., out_features]
+  Value forward(Value x) const;  // [..., in_features] -> [..., out_features]
   Parameter weight, bias;
-
- private:
-  std::string path_;
 };
 
 // Rows of weight [num_embeddings, embedding_dim], standard normal at first. Row `padding_idx` (-1: none)
 // starts as zeros and gets no gradient.
-class Embedding {
+class Embedding : public Module<Embedding> {
  public:
-  Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1,
-            const init::Init& init = init::normal());
-  Value operator()(Value indices) const;  // i32/i64 [...] -> [..., embedding_dim]
+  struct Options {
+    int64_t padding_idx = -1;
+    Parameter weight = {};  // given: shared instead of made, with the values that it has
+    init::Init init = init::normal();
+  };
+  Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, const Options& options);
+  Embedding(const Scope& scope, int64_t num_embeddings, int64_t embedding_dim, int64_t padding_idx = -1)
+      : Embedding(scope, num_embeddings, embedding_dim, Options{.padding_idx = padding_idx}) {}
+  Value forward(Value indices) const;  // i32/i64 [...] -> [..., embedding_dim]
   Parameter weight;
 
  private:
   int64_t padding_idx_;
-  std::string path_;
 };
 
 // Over the trailing axes `normalized_shape`.
-class LayerNorm {
+class LayerNorm : public Module<LayerNorm> {
  public:
   LayerNorm(const Scope& scope, std::vector<int64_t> normalized_shape, double eps = 1e-5,
             bool elementwise_affine = true, bool bias = true);
-  Value operator()(Value x) const;
+  LayerNorm(const Scope& scope, int64_t normalized_size, double eps = 1e-5, bool elementwise_affine = true,
+            bool bias = true)
+      : LayerNorm(scope, std::vector{normalized_size}, eps, elementwise_affine, bias) {}
+  Value forward(Value x) const;
   Parameter weight, bias;
 
  private:
   std::vector<int64_t> normalized_shape_;
   double eps_;
-  std::string path_;
 };
 
-// Without `eps` it is that of the numbers computed with: 2^-23, 2^-52 for f64.
-class RMSNorm {
+// Over the trailing axes `normalized_shape`. Without `eps` it is that of the numbers computed with: 2^-23, 2^-52 for
+// f64.
+class RMSNorm : public Module<RMSNorm> {
  public:
-  RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps = {},
+  RMSNorm(const Scope& scope, std::vector<int64_t> normalized_shape, std::optional<double> eps = {},
           bool elementwise_affine = true);
-  Value operator()(Value x) const;  // over the last axis
+  RMSNorm(const Scope& scope, int64_t normalized_size, std::optional<double> eps = {},
+          bool elementwise_affine = true)
+      : RMSNorm(scope, std::vector{normalized_size}, eps, elementwise_affine) {}
+  Value forward(Value x) const;
 
   Parameter weight;
 
  private:
-  int64_t normalized_size_;
+  std::vector<int64_t> normalized_shape_;
   std::optional<double> eps_;
-  std::string path_;
 };
 
 // x [N, C] or [N, C, L]. In training the running statistics become updates of the entry point. Without them
 // (`track_running_stats`) the batch's own are taken in evaluation too; without `affine` there are no weight
 // and bias.
-class BatchNorm1d {
+class BatchNorm1d : public Module<BatchNorm1d> {
  public:
   BatchNorm1d(const Scope& scope, int64_t num_features, double eps = 1e-5, double momentum = 0.1,
               bool affine = true, bool track_running_stats = true);
-  Value operator()(Value x) const;
+  Value forward(Value x) const;
 
   Parameter weight, bias, running_mean, running_var;
 
  private:
   int64_t num_features_;
   double eps_, momentum_;
-  std::string path_;
 };
 
 // Zeroes elements with probability p while training; the identity otherwise.
-class Dropout {
+class Dropout : public Module<Dropout> {
  public:
   explicit Dropout(const Scope& scope, double p = 0.5);
-  Value operator()(Value x) const;
+  Value forward(Value x) const;
 
  private:
   double p_;
   Parameter rng_;
-  std::string path_;
 };
 
 // Layers without parameters, for use in Sequential.

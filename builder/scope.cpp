@@ -23,8 +23,8 @@ Graph& graph_of(Value x, const std::string& path) {
 
 }  // namespace
 
-LayerScope::LayerScope(Value x, const std::string& path) : graph_(graph_of(x, path)), pushed_(!path.empty()) {
-  if (pushed_) graph_.push_scope(path);
+LayerScope::LayerScope(Value x, const std::string& path) : graph_(graph_of(x, path)) {
+  graph_.push_layer_scope(path);
 }
 
 Scope Scope::operator/(const std::string& name) const {

@@ -71,19 +71,17 @@ class Scope {
   std::string path_;
 };
 
-// Adds a layer's nodes under the layer's path in the graph of `x`.
+// Adds a layer's nodes under the layer's path in the graph of `x`; inside another layer, in place of that one's. Made by
+// the call of a Module (builder/module.h).
 class LayerScope {
  public:
   LayerScope(Value x, const std::string& path);  // throws Error naming the layer when x is empty
-  ~LayerScope() {
-    if (pushed_) graph_.pop_scope();
-  }
+  ~LayerScope() { graph_.pop_scope(); }
   LayerScope(const LayerScope&) = delete;
   LayerScope& operator=(const LayerScope&) = delete;
 
  private:
   Graph& graph_;
-  bool pushed_;
 };
 
 }  // namespace genesis

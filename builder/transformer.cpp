@@ -13,17 +13,25 @@
 
 namespace genesis::nn {
 
+size_t checked_index(std::string_view container, int64_t index, size_t size) {
+  const int64_t count = static_cast<int64_t>(size), at = index < 0 ? index + count : index;
+  if (at < 0 || at >= count)
+    fail("there is no layer {} in this {}: it has {}, counted from 0, or from -1 at the end", index,
+         container, count);
+  return static_cast<size_t>(at);
+}
+
 Value Residual::operator()(Value x) const { return x + layer_(x); }
 
 MultiheadAttention::MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads,
                                        const Options& options)
-    : embed_dim_(embed_dim), num_heads_(num_heads), dropout_p_(options.dropout), path_(scope.path()) {
+    : Module(scope), embed_dim_(embed_dim), num_heads_(num_heads), dropout_p_(options.dropout) {
   if (num_heads <= 0 || embed_dim <= 0 || embed_dim % num_heads != 0)
-    fail("layer '{}': embed_dim {} is not a multiple of num_heads {}", path_, embed_dim, num_heads);
+    fail("layer '{}': embed_dim {} is not a multiple of num_heads {}", path(), embed_dim, num_heads);
   if (options.kdim < 0 || options.vdim < 0)
-    fail("layer '{}': kdim {} and vdim {} must not be negative", path_, options.kdim, options.vdim);
+    fail("layer '{}': kdim {} and vdim {} must not be negative", path(), options.kdim, options.vdim);
   if (!(options.dropout >= 0 && options.dropout <= 1))
-    fail("layer '{}': dropout probability {} is not between 0 and 1", path_, options.dropout);
+    fail("layer '{}': dropout probability {} is not between 0 and 1", path(), options.dropout);
   if (options.dropout > 0) rng_ = scope.rng();
   const int64_t kdim = options.kdim ? options.kdim : embed_dim,
                 vdim = options.vdim ? options.vdim : embed_dim;
@@ -90,31 +98,21 @@ Value MultiheadAttention::attend(Value q, Value k, Value v, bool causal, Value m
       matmul(cast(dropout(rng_.in(*q.graph), weights, dropout_p_), v.dtype()), heads_first(v)));
 }
 
-Value MultiheadAttention::operator()(Value query, Value key, Value value, bool causal, Value mask) const {
-  Value attended;
-  {
-    const LayerScope names(query, path_);
-    const Value heads = attend(project(query, 0), project(key, 1), project(value, 2), causal, mask);
-    attended = reshape(heads, {query.dim(0), query.dim(1), embed_dim_});
-  }
-  return (*out_proj_)(attended);
+Value MultiheadAttention::forward(Value query, Value key, Value value, bool causal, Value mask) const {
+  const Value heads = attend(project(query, 0), project(key, 1), project(value, 2), causal, mask);
+  return (*out_proj_)(reshape(heads, {query.dim(0), query.dim(1), embed_dim_}));
 }
 
 FeedForwardSwiGLU::FeedForwardSwiGLU(const Scope& scope, int64_t hidden_size, int64_t intermediate_size,
-                                     bool bias, const init::Init* init)
-    : path_(scope.path()),
+                                     bool bias, std::optional<init::Init> init)
+    : Module(scope),
       gate_proj_(scope / "gate_proj", hidden_size, intermediate_size, {.bias = bias, .init = init}),
       up_proj_(scope / "up_proj", hidden_size, intermediate_size, {.bias = bias, .init = init}),
       down_proj_(scope / "down_proj", intermediate_size, hidden_size, {.bias = bias, .init = init}) {}
 
-Value FeedForwardSwiGLU::operator()(Value x) const {
+Value FeedForwardSwiGLU::forward(Value x) const {
   const Value gate = gate_proj_(x), up = up_proj_(x);
-  Value gated;
-  {
-    const LayerScope names(x, path_);
-    gated = swiglu(gate, up);
-  }
-  return down_proj_(gated);
+  return down_proj_(swiglu(gate, up));
 }
 
 }  // namespace genesis::nn

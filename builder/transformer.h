@@ -9,7 +9,7 @@ namespace genesis::nn {
 
 // torch.nn.MultiheadAttention with batch_first=True: in_proj_weight [3 embed_dim, embed_dim], or where keys
 // or values have other sizes q_proj_weight, k_proj_weight and v_proj_weight; in_proj_bias; out_proj.
-class MultiheadAttention {
+class MultiheadAttention : public Module<MultiheadAttention> {
  public:
   struct Options {
     double dropout = 0;  // of the attention weights, while training: these then exist in memory
@@ -20,8 +20,8 @@ class MultiheadAttention {
   MultiheadAttention(const Scope& scope, int64_t embed_dim, int64_t num_heads, bool bias = true)
       : MultiheadAttention(scope, embed_dim, num_heads, Options{.bias = bias}) {}
   // mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time].
-  Value operator()(Value query, Value key, Value value, bool causal = false, Value mask = {}) const;
-  Value operator()(Value x, bool causal = false) const { return (*this)(x, x, x, causal); }
+  Value forward(Value query, Value key, Value value, bool causal = false, Value mask = {}) const;
+  Value forward(Value x, bool causal = false) const { return forward(x, x, x, causal); }
 
   Parameter in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight, in_proj_bias;
 
@@ -31,20 +31,18 @@ class MultiheadAttention {
 
   int64_t embed_dim_, num_heads_;
   double dropout_p_;
-  std::string path_;
   std::optional<Linear> out_proj_;
   Parameter rng_;
 };
 
 // down_proj(silu(gate_proj(x)) * up_proj(x)): the feed-forward layer of Llama and Qwen.
-class FeedForwardSwiGLU {
+class FeedForwardSwiGLU : public Module<FeedForwardSwiGLU> {
  public:
   FeedForwardSwiGLU(const Scope& scope, int64_t hidden_size, int64_t intermediate_size, bool bias = false,
-                    const init::Init* init = nullptr);
-  Value operator()(Value x) const;
+                    std::optional<init::Init> init = {});
+  Value forward(Value x) const;
 
  private:
-  std::string path_;
   Linear gate_proj_, up_proj_, down_proj_;
 };
 

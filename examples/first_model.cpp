@@ -1,9 +1,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "builder/genesis.h"
-#include "executor/session.h"
-#include "passes/training/train_step.h"
+#include <genesis/genesis.h>
 
 using namespace genesis;
 

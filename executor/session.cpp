@@ -13,13 +13,9 @@
 #include "executor/runtime/device.h"
 #include "executor/runtime/nonfinite.h"
 #include "executor/runtime/step_call.h"
-#include "executor/snapshot.h"
-#include "executor/state_dict.h"
 #include "executor/states/state_memory.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
-#include "schema/file/reader.h"
-#include "schema/file/writer.h"
 #include "schema/graph/near_names.h"
 
 namespace genesis {
@@ -144,20 +140,6 @@ class Session::Impl {
     const int32_t index = model_->find_state(name);
     if (index < 0) fail_no_state(*model_, name);
     return index;
-  }
-
-  // States of random numbers: i64[2] {seed, step}.
-  std::vector<int32_t> random_states() const {
-    std::vector<int32_t> indices;
-    for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i) {
-      const State& state = model_->state(i);
-      if (state.role != StateRole::kRandom) continue;
-      if (!(state.type == TensorType{DType::i64, {2}}))
-        fail("the state of random numbers '{}' is {}, expected i64[2]: a seed and a step", state.name,
-             state.type.to_string());
-      indices.push_back(i);
-    }
-    return indices;
   }
 
   void set_state(int32_t index, const Tensor& value) {
@@ -465,48 +447,14 @@ void Session::set_state(const std::string& name, const Tensor& value) {
   impl_->set_state(impl_->state_index(name), value);
 }
 
-NamedTensors Session::states() const {
+NamedTensors Session::states_that(bool (*is_wanted)(const State&)) const {
   const OneCall call = impl_->one_call();
-  return impl_->state_values(is_kept);
+  return impl_->state_values(is_wanted);
 }
 
-void Session::set_states(const NamedTensors& values) {
+void Session::put_states(const NamedTensors& values) {
   const OneCall call = impl_->one_call();
-  check_fit(model(), values);
   impl_->set_states(values);
-}
-
-NamedTensors state_dict(const Session& session) {
-  const OneCall call = session.impl_->one_call();
-  return session.impl_->state_values(is_in_state_dict);
-}
-
-StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict) {
-  FittingStates fitting = fitting_states(session.model(), tensors, strict);
-  const OneCall call = session.impl_->one_call();
-  session.impl_->set_states(fitting.states);
-  return std::move(fitting.report);
-}
-
-void Session::save(const std::filesystem::path& path) const { save_model(*snapshot(*this), path); }
-
-void Session::load(const std::filesystem::path& path) {
-  const std::unique_ptr<Model> file = load_model(path, {.verify = Verify::kFull});
-  with_context([&] { set_states(initial_values(*file)); },
-               [&] { return "while loading the states of '" + path.string() + "'"; });
-}
-
-std::optional<uint64_t> Session::seed() const {
-  const OneCall call = impl_->one_call();
-  const std::vector<int32_t> states = impl_->random_states();
-  if (states.empty()) return std::nullopt;
-  return static_cast<uint64_t>(impl_->states().copy(states.front()).as<int64_t>()[0]);
-}
-
-void Session::set_seed(uint64_t seed) {
-  const OneCall call = impl_->one_call();
-  const Tensor start = Tensor::of<int64_t>({2}, {static_cast<int64_t>(seed), 0});
-  for (int32_t state : impl_->random_states()) impl_->set_state(state, start);
 }
 
 void Session::reset_states(StateRole role) {

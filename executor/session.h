@@ -114,6 +114,9 @@ class Session {
 
   class Impl;
   Bindings sizes_of(const std::string& entry, const NamedTensors& inputs) const;
+  // Of one moment, and all at once; names and types fit.
+  NamedTensors states_that(bool (*is_wanted)(const State&)) const;
+  void put_states(const NamedTensors& values);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -13,14 +13,14 @@ struct SessionOptions {
   std::string device = "cpu";
   int threads = 0;                        // 0: all cores
   bool optimise = true;                   // run the pass pipeline
-  std::set<std::string> disabled_passes;  // and steps of planning and running, and kernels (executor/switches.h)
+  std::set<std::string> disabled_passes = {};  // and steps of planning and running, and kernels (executor/switches.h)
   // Whether bf16 training keeps weights as halves (passes/precision/weights_as_halves.h); empty: as suits the device.
-  std::optional<bool> split_weights;
+  std::optional<bool> split_weights = {};
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
   // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
   // again in the backward pass (passes/memory/remat.h). Empty: what the model's metadata say ("memory_budget"), or
   // no limit.
-  std::optional<int64_t> memory_budget;
+  std::optional<int64_t> memory_budget = {};
   // Plans kept, one for each entry point and set of sizes; the one not used for longest goes, and is compiled
   // again when those sizes come back. Inputs of ever new sizes are fastest padded to a few.
   int64_t max_plans = 64;

@@ -8,80 +8,76 @@
 namespace genesis::models {
 namespace {
 
-class SelfAttention {
+class SelfAttention : public nn::Module<SelfAttention> {
  public:
   SelfAttention(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
-      : path_(s.path()),
+      : Module(s),
         heads_(c.n_head),
         head_size_(c.n_embd / c.n_head),
-        c_attn_(s / "c_attn", c.n_embd, 3 * c.n_embd, {.init = &init}),
-        c_proj_(s / "c_proj", c.n_embd, c.n_embd, {.init = &out_init}),
+        c_attn_(s / "c_attn", c.n_embd, 3 * c.n_embd, {.init = init}),
+        c_proj_(s / "c_proj", c.n_embd, c.n_embd, {.init = out_init}),
         resid_dropout_(s / "resid_dropout", c.dropout),
         cache_(s, c.n_positions, heads_, head_size_) {}
 
-  Value operator()(Value x, const Positions& positions) const {
-    const Value projected = c_attn_(x);
-    Value attended;
-    {
-      const LayerScope names(x, path_);
-      std::vector<Value> qkv = chunk(projected, 3, -1);
-      for (Value& part : qkv) part = reshape(part, {x.dim(0), x.dim(1), heads_, head_size_});
-      attended = reshape(cache_.attend(qkv[0], qkv[1], qkv[2], positions), x.shape());
-    }
-    return resid_dropout_(c_proj_(attended));
+  Value forward(Value x, const Positions& positions) const {
+    std::vector<Value> qkv = chunk(c_attn_(x), 3, -1);
+    for (Value& part : qkv) part = reshape(part, {x.dim(0), x.dim(1), heads_, head_size_});
+    const Value heads = cache_.attend(qkv[0], qkv[1], qkv[2], positions);
+    return resid_dropout_(c_proj_(reshape(heads, x.shape())));
   }
 
  private:
-  std::string path_;
   int64_t heads_, head_size_;
   nn::Linear c_attn_, c_proj_;
   nn::Dropout resid_dropout_;
   KeyValueCache cache_;
 };
 
-class Block {
+class Mlp : public nn::Module<Mlp> {
+ public:
+  Mlp(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
+      : Module(s),
+        c_fc_(s / "c_fc", c.n_embd, 4 * c.n_embd, {.init = init}),
+        c_proj_(s / "c_proj", 4 * c.n_embd, c.n_embd, {.init = out_init}),
+        dropout_(s / "dropout", c.dropout) {}
+
+  Value forward(Value x) const { return dropout_(c_proj_(gelu(c_fc_(x), GeluKind::kTanh))); }
+
+ private:
+  nn::Linear c_fc_, c_proj_;
+  nn::Dropout dropout_;
+};
+
+class Block : public nn::Module<Block> {
  public:
   Block(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
-      : path_(s.path()),
-        ln_1_(s / "ln_1", {c.n_embd}, c.layer_norm_epsilon),
+      : Module(s),
+        ln_1_(s / "ln_1", c.n_embd, c.layer_norm_epsilon),
         attn_(s / "attn", c, init, out_init),
-        ln_2_(s / "ln_2", {c.n_embd}, c.layer_norm_epsilon),
-        c_fc_(s / "mlp" / "c_fc", c.n_embd, 4 * c.n_embd, {.init = &init}),
-        c_proj_(s / "mlp" / "c_proj", 4 * c.n_embd, c.n_embd, {.init = &out_init}),
-        dropout_(s / "mlp" / "dropout", c.dropout) {}
+        ln_2_(s / "ln_2", c.n_embd, c.layer_norm_epsilon),
+        mlp_(s / "mlp", c, init, out_init) {}
 
-  Value operator()(Value x, const Positions& positions) const {
-    x = residual(x, attn_(ln_1_(x), positions));
-    return residual(x, dropout_(c_proj_(activate(c_fc_(ln_2_(x))))));
+  Value forward(Value x, const Positions& positions) const {
+    x = x + attn_(ln_1_(x), positions);
+    return x + mlp_(ln_2_(x));
   }
 
  private:
-  Value activate(Value x) const {
-    const LayerScope names(x, path_ + ".mlp");
-    return gelu(x, GeluKind::kTanh);
-  }
-  Value residual(Value x, Value y) const {
-    const LayerScope names(x, path_);
-    return x + y;
-  }
-
-  std::string path_;
   nn::LayerNorm ln_1_;
   SelfAttention attn_;
   nn::LayerNorm ln_2_;
-  nn::Linear c_fc_, c_proj_;
-  nn::Dropout dropout_;
+  Mlp mlp_;
 };
 
 class Gpt2 {
  public:
   Gpt2(const Scope& s, const Gpt2Config& c, const init::Init& init, const init::Init& out_init)
-      : wte_(s / "transformer" / "wte", c.vocab_size, c.n_embd, -1, init),
-        wpe_(s / "transformer" / "wpe", c.n_positions, c.n_embd, -1, init),
+      : wte_(s / "transformer" / "wte", c.vocab_size, c.n_embd, {.init = init}),
+        wpe_(s / "transformer" / "wpe", c.n_positions, c.n_embd, {.init = init}),
         drop_(s / "transformer" / "drop", c.dropout),
         h_(s / "transformer" / "h", c.n_layer,
            [&](const Scope& scope) { return Block(scope, c, init, out_init); }),
-        ln_f_(s / "transformer" / "ln_f", {c.n_embd}, c.layer_norm_epsilon),
+        ln_f_(s / "transformer" / "ln_f", c.n_embd, c.layer_norm_epsilon),
         lm_head_(s / "lm_head", c.n_embd, c.vocab_size, {.bias = false, .weight = wte_.weight}) {}
 
   Value hidden(Value tokens, const Positions& positions) const {

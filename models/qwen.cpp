@@ -6,91 +6,78 @@
 namespace genesis::models {
 namespace {
 
-class SelfAttention {
+class SelfAttention : public nn::Module<SelfAttention> {
  public:
   SelfAttention(const Scope& s, const QwenConfig& c, const init::Init& init)
-      : path_(s.path()),
+      : Module(s),
         config_(c),
         q_proj_(s / "q_proj", c.hidden_size, c.num_attention_heads * c.head_size(),
-                {.bias = !c.qwen3, .init = &init}),
+                {.bias = !c.qwen3, .init = init}),
         k_proj_(s / "k_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-                {.bias = !c.qwen3, .init = &init}),
+                {.bias = !c.qwen3, .init = init}),
         v_proj_(s / "v_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-                {.bias = !c.qwen3, .init = &init}),
+                {.bias = !c.qwen3, .init = init}),
         o_proj_(s / "o_proj", c.num_attention_heads * c.head_size(), c.hidden_size,
-                {.bias = false, .init = &init}),
+                {.bias = false, .init = init}),
         cache_(s, c.max_position_embeddings, c.num_key_value_heads, c.head_size()) {
     if (!c.qwen3) return;
     q_norm_.emplace(s / "q_norm", c.head_size(), c.rms_norm_eps);
     k_norm_.emplace(s / "k_norm", c.head_size(), c.rms_norm_eps);
   }
 
-  Value operator()(Value x, const Positions& positions) const {
+  Value forward(Value x, const Positions& positions) const {
     Value q = split_heads(q_proj_(x), config_.num_attention_heads),
           k = split_heads(k_proj_(x), config_.num_key_value_heads);
     const Value v = split_heads(v_proj_(x), config_.num_key_value_heads);
     if (q_norm_) q = (*q_norm_)(q), k = (*k_norm_)(k);
-    Value attended;
-    {
-      const LayerScope names(x, path_);
-      const nn::RotaryEmbedding rotary{config_.rope_theta};
-      attended = cache_.attend(rotary(q, positions.ids), rotary(k, positions.ids), v, positions);
-      attended = reshape(attended, {x.dim(0), x.dim(1), config_.num_attention_heads * config_.head_size()});
-    }
-    return o_proj_(attended);
+    const nn::RotaryEmbedding rotary{config_.rope_theta};
+    const Value heads = cache_.attend(rotary(q, positions.ids), rotary(k, positions.ids), v, positions);
+    return o_proj_(reshape(heads, {x.dim(0), x.dim(1), config_.num_attention_heads * config_.head_size()}));
   }
 
  private:
   Value split_heads(Value x, int64_t heads) const {
-    const LayerScope names(x, path_);
     return reshape(x, {x.dim(0), x.dim(1), heads, config_.head_size()});
   }
 
-  std::string path_;
   QwenConfig config_;
   nn::Linear q_proj_, k_proj_, v_proj_, o_proj_;
   std::optional<nn::RMSNorm> q_norm_, k_norm_;
   KeyValueCache cache_;
 };
 
-class DecoderLayer {
+class DecoderLayer : public nn::Module<DecoderLayer> {
  public:
   DecoderLayer(const Scope& s, const QwenConfig& c, const init::Init& init)
-      : input_layernorm_(s / "input_layernorm", c.hidden_size, c.rms_norm_eps),
+      : Module(s),
+        input_layernorm_(s / "input_layernorm", c.hidden_size, c.rms_norm_eps),
         self_attn_(s / "self_attn", c, init),
         post_attention_layernorm_(s / "post_attention_layernorm", c.hidden_size, c.rms_norm_eps),
-        mlp_(s / "mlp", c.hidden_size, c.intermediate_size, false, &init),
-        path_(s.path()) {}
+        mlp_(s / "mlp", c.hidden_size, c.intermediate_size, false, init) {}
 
-  Value operator()(Value x, const Positions& positions) const {
-    x = residual(x, self_attn_(input_layernorm_(x), positions));
-    return residual(x, mlp_(post_attention_layernorm_(x)));
+  Value forward(Value x, const Positions& positions) const {
+    x = x + self_attn_(input_layernorm_(x), positions);
+    return x + mlp_(post_attention_layernorm_(x));
   }
 
  private:
-  Value residual(Value x, Value y) const {
-    const LayerScope names(x, path_);
-    return x + y;
-  }
-
   nn::RMSNorm input_layernorm_;
   SelfAttention self_attn_;
   nn::RMSNorm post_attention_layernorm_;
   nn::FeedForwardSwiGLU mlp_;
-  std::string path_;
 };
 
 class Qwen {
  public:
   Qwen(const Scope& s, const QwenConfig& c, const init::Init& init)
-      : embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, -1, init),
+      : embed_tokens_(s / "model" / "embed_tokens", c.vocab_size, c.hidden_size, {.init = init}),
         layers_(s / "model" / "layers", c.num_hidden_layers,
                 [&](const Scope& scope) { return DecoderLayer(scope, c, init); }),
         norm_(s / "model" / "norm", c.hidden_size, c.rms_norm_eps),
         lm_head_(s / "lm_head", c.hidden_size, c.vocab_size,
                  {.bias = false,
                   .weight = c.tie_word_embeddings ? embed_tokens_.weight : Parameter{},
-                  .init = &init}) {}
+                  .init = init}) {}
 
   Value hidden(Value tokens, const Positions& positions) const {
     Value x = embed_tokens_(tokens);

@@ -29,14 +29,14 @@ struct TrainerOptions {
   std::string entry = "train_step";
   int64_t steps = 0;                 // total, those before a resume included
   int64_t max_skipped_steps = 40;    // in a row; by then the loss scale has gone from 2^16 to 2^-24
-  std::filesystem::path checkpoint;  // folder; empty: none
+  std::filesystem::path checkpoint = {};  // folder; empty: none
   // Of that folder, when the caller holds it already; else train() takes it.
-  std::shared_ptr<const CheckpointLock> checkpoint_lock;
+  std::shared_ptr<const CheckpointLock> checkpoint_lock = {};
   int64_t checkpoint_every = 0;  // steps; 0: only at the end
   int keep_checkpoints = 2;
-  std::filesystem::path metrics;                     // a JSON object a line per step; empty: none
-  std::function<void(const TrainMetrics&)> on_step;  // after each step
-  std::function<bool()> should_stop;                 // asked after each step: ends early, with a checkpoint
+  std::filesystem::path metrics = {};                     // a JSON object a line per step; empty: none
+  std::function<void(const TrainMetrics&)> on_step = {};  // after each step
+  std::function<bool()> should_stop = {};  // asked after each step: ends early, with a checkpoint
 };
 
 // A metrics file that is there already keeps its rows up to the step that training goes on from.

@@ -19,7 +19,7 @@ struct SourceOptions {
   bool shuffle = true;
   // What numbers in JSON lines become, by field; fields not named here are i64, or f32 when one of their
   // numbers is not whole.
-  std::map<std::string, DType> dtypes;
+  std::map<std::string, DType> dtypes = {};
 };
 
 // Bytes as tokens: inputs `tokens` and `targets` (the next byte), i64[batch, sequence_length], from windows

@@ -27,13 +27,13 @@ struct TrainOptions {
   double clip_value = 0;   // limit of each gradient element, applied first; 0: none
   int64_t accumulate = 1;  // micro-batches per step
   // Names of parameters, with * for any text and ? for any character.
-  std::vector<std::string> train = {"*"}, freeze;  // trained: what `train` names and `freeze` does not
-  std::vector<std::string> no_decay;  // without weight decay; "1d" means all with at most one axis
+  std::vector<std::string> train = {"*"}, freeze = {};  // trained: what `train` names and `freeze` does not
+  std::vector<std::string> no_decay = {};  // without weight decay; "1d" means all with at most one axis
   // Forward and backward in bf16 or f16; weights, their update, norm and clipping stay f32. f16 also scales
   // the loss: by 2^16 at first, half of that after a step whose gradients overflow (which is skipped), twice
   // that after `scale_interval` good steps.
   TrainPrecision precision = TrainPrecision::kF32;
-  std::vector<std::string> keep_f32;  // nodes, by name: computed in f32 nevertheless
+  std::vector<std::string> keep_f32 = {};  // nodes, by name: computed in f32 nevertheless
   bool merge_projections = true;      // in bf16 and f16: q, k and v as one product, gate and up as another
   double loss_scale = 65536;
   int64_t scale_interval = 2000;

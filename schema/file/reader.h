@@ -19,7 +19,7 @@ enum class Verify : uint8_t {
 
 struct LoadOptions {
   Verify verify = Verify::kHeader;
-  OnProgress progress;  // of kFull: "verifying"
+  OnProgress progress = {};  // of kFull: "verifying"
 };
 
 // Tensors are views into the mapped file and keep it mapped. Throws Error naming the path and the reason; ops

@@ -11,7 +11,7 @@ namespace genesis {
 struct SaveOptions {
   // A segment is closed once it holds this much; each has a hash of its own.
   uint64_t segment_bytes = uint64_t{64} << 20;
-  OnProgress progress;  // of large models: "hashing", "writing"
+  OnProgress progress = {};  // of large models: "hashing", "writing"
 };
 
 // Atomic: on any error the file that was there is untouched and nothing is left beside it. Throws Error

@@ -29,8 +29,15 @@ const std::string& Value::name() const {
 const Dim& Value::dim(int64_t axis) const { return shape()[normalize_axis(axis, rank())]; }
 
 std::string Graph::scoped(std::string_view name) const {
+  const auto is_layer = [](const NamePrefix& scope) { return scope.is_layer; };
+  const auto outermost = std::find_if(scopes_.begin(), scopes_.end(), is_layer);
+  const auto innermost = std::find_if(scopes_.rbegin(), scopes_.rend(), is_layer);
   std::string text;
-  for (const std::string& scope : scopes_) text += scope + ".";
+  const auto add = [&](const NamePrefix& scope) {
+    if (!scope.name.empty()) text += scope.name + ".";
+  };
+  std::for_each(scopes_.begin(), outermost, add);
+  if (outermost != scopes_.end()) std::for_each(std::prev(innermost.base()), scopes_.end(), add);
   return text += name;
 }
 

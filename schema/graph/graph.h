@@ -105,7 +105,10 @@ class Graph {
   void set_attributes(NodeId node, const Attributes& attributes);
 
   // Name scope of nodes added from now on.
-  void push_scope(const std::string& name) { scopes_.push_back(name); }
+  void push_scope(const std::string& name) { scopes_.push_back({name, false}); }
+  // That of a layer, which knows its whole path: inside another layer it stands in place of that one's. A layer of an
+  // empty path adds nothing.
+  void push_layer_scope(const std::string& path) { scopes_.push_back({path, true}); }
   void pop_scope() { scopes_.pop_back(); }
   std::string scoped(std::string_view name) const;  // "layers.3." + name
   bool has_name(const std::string& name) const { return names_.contains(name); }  // of an input or a node
@@ -143,7 +146,11 @@ class Graph {
   std::vector<ValueId> inputs_;
   std::vector<NamedValue> outputs_;
   std::vector<StateUpdate> updates_;
-  std::vector<std::string> scopes_;
+  struct NamePrefix {
+    std::string name;
+    bool is_layer;
+  };
+  std::vector<NamePrefix> scopes_;
   bool training_ = false;
   std::vector<std::string> origins_;
   std::unordered_map<std::string, int> names_;         // name -> next suffix to try

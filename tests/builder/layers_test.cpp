@@ -43,7 +43,7 @@ TEST(Layers, LinearWithoutBiasAndWithAnInitialiserOfItsOwn) {
   Model model;
   const init::Init init = init::constant(0.5);
   const nn::Linear plain(Scope(model) / "plain", 4, 3, {.bias = false});
-  const nn::Linear filled(Scope(model) / "filled", 4, 3, {.init = &init});
+  const nn::Linear filled(Scope(model) / "filled", 4, 3, {.init = init});
   EXPECT_FALSE(plain.bias);
   EXPECT_EQ(state_names(model),
             (Names{"plain.weight f32[3,4]", "filled.weight f32[3,4]", "filled.bias f32[3]"}));
@@ -196,6 +196,51 @@ TEST(Layers, RmsNorm) {
   const Tensor x = wave_tensor({2, 3, 4}, 0.3);
   expect_near(run_layer(model, {x}, [&](const auto& v) { return norm(v[0]); }).y(),
               affine(norm_reference(x.to_doubles(), 4, 0x1p-23, false), state_of(model, "norm.weight"), {}));
+}
+
+// torch.nn.RMSNorm(normalized_shape), with weights and without.
+TEST(Layers, RmsNormOverTwoAxes) {
+  Model model;
+  const nn::RMSNorm norm(Scope(model) / "norm", {3, 4}, 0.1),
+      plain(Scope(model) / "plain", {3, 4}, 0.1, false);
+  EXPECT_EQ(state_names(model), Names{"norm.weight f32[3,4]"});
+  scramble(model);
+  const Tensor x = wave_tensor({2, 3, 4}, 0.3);
+  const Doubles expected = norm_reference(x.to_doubles(), 12, 0.1, false);
+  expect_near(run_layer(model, {x}, [&](const auto& v) { return norm(v[0]); }).y(),
+              affine(expected, state_of(model, "norm.weight"), {}));
+  expect_near(run_layer(model, {x}, [&](const auto& v) { return plain(v[0]); }).y(), expected);
+  GraphBuilder g(model, "wrong");
+  const Value wrong = g.input("x", DType::f32, {2, 4, 3});
+  expect_error([&] { plain(wrong); }, {"'plain'", "last axes [3,4]", "[2,4,3]"});
+  expect_error([&] { nn::RMSNorm(Scope(model) / "none", std::vector<int64_t>{}); },
+               {"'none'", "normalized_shape"});
+}
+
+// The gradient goes through all axes that the norm goes over: held against central differences.
+TEST(Layers, TheGradientOfRmsNormOverTwoAxes) {
+  Model model;
+  const nn::RMSNorm norm(Scope(model) / "norm", {2, 3}, 1e-3);
+  scramble(model);
+  const Doubles start = wave(12, 0.3), mix = wave(12, 1.1);
+  const auto loss_of = [&](Value x, Value weights) { return sum(norm(x) * weights); };
+  const LayerRun run =
+      run_outputs(model, {tensor({2, 2, 3}, start), tensor({2, 2, 3}, mix)},
+                  [&](const auto& v) -> std::vector<std::pair<std::string, Value>> {
+                    const Value loss = loss_of(v[0], v[1]);
+                    return {{"loss", loss}, {"d", passes::gradients(*v[0].graph, loss, {v[0]})[0]}};
+                  });
+  Session session(std::make_shared<Model>(model));
+  const auto loss_at = [&](const Doubles& x) {
+    return session.run("run0", {{"x0", tensor({2, 2, 3}, x)}, {"x1", tensor({2, 2, 3}, mix)}})
+        .at("loss")
+        .item<double>();
+  };
+  for (size_t i = 0; i < start.size(); ++i) {
+    Doubles up = start, down = start;
+    up[i] += 1e-2, down[i] -= 1e-2;
+    EXPECT_NEAR(run.y("d")[i], (loss_at(up) - loss_at(down)) / 2e-2, 1e-3) << i;
+  }
 }
 
 // torch.nn.RMSNorm's default depends on what it computes in.

@@ -154,6 +154,27 @@ TEST(Sharing, TheGradientOfATiedEmbeddingIsTheSumOverItsUses) {
   }
 }
 
+// The other way round: an Embedding that takes the weight of the head.
+TEST(Sharing, AnEmbeddingTakesAWeight) {
+  Model model;
+  const Scope s(model, 4);
+  const nn::Linear head(s / "head", 3, 5, {.bias = false});
+  const nn::Embedding embed(s / "embed", 5, 3, {.weight = head.weight});
+  ASSERT_EQ(model.states().size(), 1u);
+  EXPECT_EQ(embed.weight.name(), "head.weight");
+  const Tensor ids = Tensor::of<int64_t>({2}, {4, 0});
+  const Doubles weight = state_of(model, "head.weight");
+  EXPECT_EQ(run_layer(model, {ids}, [&](const auto& v) { return embed(v[0]); }).y(),
+            (Doubles{weight[12], weight[13], weight[14], weight[0], weight[1], weight[2]}));
+  expect_error([&] { nn::Embedding(s / "wide", 5, 4, {.weight = head.weight}); },
+               {"'wide'", "head.weight", "[5,3]", "[5,4]"});
+  Model other;
+  expect_error([&] { nn::Embedding(Scope(other) / "theirs", 5, 3, {.weight = head.weight}); },
+               {"'theirs'", "another model"});
+  const nn::Embedding filled(s / "filled", 2, 2, {.padding_idx = 0, .init = init::constant(3)});
+  EXPECT_EQ(state_of(model, "filled.weight"), (Doubles{0, 0, 3, 3}));
+}
+
 TEST(Sharing, ALayerUsedTwiceHasOneSetOfParameters) {
   Model model;
   const nn::Linear fc(Scope(model) / "fc", 3, 3);

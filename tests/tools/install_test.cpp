@@ -6,20 +6,39 @@ namespace genesis::testing {
 namespace {
 
 constexpr const char* kProgram = R"(#include <cstdio>
-#include "builder/genesis.h"
-#include "executor/session.h"
+#include <genesis/genesis.h>
+#include "schema/core/tensor.h"
+using namespace genesis;
 int main() {
-  auto model = std::make_shared<genesis::Model>();
-  genesis::GraphBuilder g(*model, "double");
-  g.output("y", g.input("x", genesis::DType::f32, {genesis::symbol("n")}) * 2.0);
-  genesis::Session session(model);
-  const auto y = session.run("double", {{"x", genesis::Tensor::of<float>({2}, {1, 20.5})}}).at("y");
-  std::printf("%g %g\n", y.as<float>()[0], y.as<float>()[1]);
+  auto model = std::make_shared<Model>();
+  const nn::Linear fc(Scope(*model) / "fc", 1, 1, {.bias = false, .init = init::constant(kTwo)});
+  GraphBuilder g(*model, "loss", Mode::kTrain);
+  const Value y = fc(g.input("x", DType::f32, {symbol("n"), 1}));
+  g.output("y", y);
+  g.output("loss", mean(y));
+  passes::add_training(*model, {.optimizer = optim::SGD{.lr = 1}});
+  Session session(model, {.device = "cpu"});
+  const NamedTensors batch{{"x", Tensor::of<float>({2, 1}, {1, 20.5})}};
+  const Tensor out = session.run("loss", batch).at("y");
+  std::printf("%g %g\n", out.as<float>()[0], out.as<float>()[1]);
+  session.run("train_step", batch);
+  std::printf("%g\n", session.state("fc.weight").item<double>());
 }
 )";
 
+constexpr const char* kItsOutput = "2 41\n-8.75\n";
+
 class Install : public ToolTest {
  protected:
+  // A program in a folder of headers that are called as Genesis' own are, which it sees first.
+  void write_program() {
+    write_text(path("program.cpp"), kProgram);
+    for (const char* name :
+         {"schema/core/tensor.h", "schema/core/error.h", "builder/scope.h", "executor/session.h"}) {
+      fs::create_directories(fs::path(path(name)).parent_path());
+      write_text(path(name), "#pragma once\nconstexpr double kTwo = 2;\n");
+    }
+  }
   static Process shell(const std::string& command) {
     ProcessOptions options;
     options.timeout_seconds = 240;
@@ -54,13 +73,14 @@ TEST_F(Install, CMakeFindsIt) {
   for (const char* program : {"meson", "cmake", "c++"})
     if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << program << " is not in PATH";
   install();
-  write_text(path("program.cpp"), kProgram);
+  write_program();
   write_text(path("CMakeLists.txt"),
              "cmake_minimum_required(VERSION 3.18)\nproject(program CXX)\nfind_package(genesis REQUIRED)\n"
-             "add_executable(program program.cpp)\ntarget_link_libraries(program genesis::genesis)\n");
+             "add_executable(program program.cpp)\ntarget_include_directories(program BEFORE PRIVATE .)\n"
+             "target_link_libraries(program genesis::genesis)\n");
   expect_ok(shell("cd " + folder().string() + " && cmake -S . -B made -Dgenesis_DIR=" +
                   find("genesisConfig.cmake").parent_path().string() + " && cmake --build made"));
-  EXPECT_EQ(expect_ok(shell(with_library() + path("made/program"))), "2 41\n");
+  EXPECT_EQ(expect_ok(shell(with_library() + path("made/program"))), kItsOutput);
 }
 
 TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
@@ -76,10 +96,10 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
       "PKG_CONFIG_PATH=" + pc.parent_path().string() +
       " pkg-config --define-variable=prefix=" + headers.parent_path().parent_path().string();
   EXPECT_EQ(expect_ok(shell(config + " --modversion genesis")), GENESIS_VERSION "\n");
-  write_text(path("program.cpp"), kProgram);
-  expect_ok(shell("cd " + folder().string() + " && c++ program.cpp -o program $(" + config +
-                  " --cflags --libs genesis)"));
-  EXPECT_EQ(expect_ok(shell(with_library() + path("program"))), "2 41\n");
+  write_program();
+  expect_ok(shell("cd " + folder().string() + " && c++ -Wall -Wextra -Werror -I. program.cpp -o program $(" +
+                  config + " --cflags --libs genesis)"));
+  EXPECT_EQ(expect_ok(shell(with_library() + path("program"))), kItsOutput);
 
   // What the library needs comes with it: no other library's pkg-config file has to be there.
   const std::string text = read_text(pc);
@@ -89,11 +109,28 @@ TEST_F(Install, AProgramOutsideTheTreeBuildsAndRuns) {
   const std::set<std::string> texts = {"schema/ops/elementwise/formula_integer.h", "schema/ops/elementwise/formulas.h"};
   std::string all;
   for (const std::string& file : files_in(headers))
-    if (file.ends_with(".h") && !texts.contains(file)) all += "#include \"" + file + "\"\n";
+    if (file.ends_with(".h") && !texts.contains(file)) all += "#include <genesis/" + file + ">\n";
   EXPECT_NE(all.find("schema/version.h"), std::string::npos);
+  EXPECT_NE(all.find("<genesis/genesis.h>"), std::string::npos);
   write_text(path("headers.cpp"), all);
-  expect_ok(shell("cd " + folder().string() + " && c++ -fsyntax-only headers.cpp $(" + config +
+  expect_ok(shell("cd " + folder().string() + " && c++ -I. -fsyntax-only headers.cpp $(" + config +
                   " --cflags genesis)"));
+}
+
+// One folder of headers, and no name in it that another library could mean.
+TEST_F(Install, HeadersNameEachOtherBelowGenesis) {
+  if (shell("command -v meson").code != 0) GTEST_SKIP() << "meson is not in PATH";
+  install();
+  const fs::path headers = find("session.h").parent_path().parent_path();
+  EXPECT_EQ(headers.filename(), "genesis");
+  for (const auto& entry : fs::directory_iterator(headers.parent_path())) EXPECT_EQ(entry.path(), headers);
+  int count = 0;
+  for (const std::string& file : files_in(headers)) {
+    const std::string text = read_text(headers / file);
+    EXPECT_EQ(text.find("\n#include \""), std::string::npos) << file << " includes by a short name";
+    count += file.ends_with(".h");
+  }
+  EXPECT_GT(count, 100);
 }
 
 // The words that bash offers behind `words`, the last of which is not finished.

@@ -132,9 +132,9 @@ Value layer_norm(Value x, Value weight, Value bias, double eps, int64_t num_axes
   return emit_node(kLayerNorm, to_attributes(op), inputs)[0];
 }
 
-Value rms_norm(Value x, Value weight, double eps) {
+Value rms_norm(Value x, Value weight, double eps, int64_t num_axes) {
   ops::RmsNorm op{.eps = eps, .has_weight = bool(weight)};
-  if (weight) op.num_axes = weight.rank();
+  op.num_axes = num_axes > 0 ? num_axes : weight ? weight.rank() : 1;
   std::vector<Value> inputs = {x};
   if (weight) inputs.push_back(weight);
   return emit_node(kRmsNorm, to_attributes(op), inputs)[0];

@@ -107,7 +107,7 @@ struct RmsNormGrad {
 // Over the last rank(weight) axes (rank(bias) without a weight), or the last axis without either.
 // num_axes 0: as many as weight or bias have, else 1.
 Value layer_norm(Value x, Value weight = {}, Value bias = {}, double eps = 1e-5, int64_t num_axes = 0);
-Value rms_norm(Value x, Value weight = {}, double eps = 1e-6);
+Value rms_norm(Value x, Value weight = {}, double eps = 1e-6, int64_t num_axes = 0);
 
 struct BatchNormResult {
   Value y, running_mean, running_var;  // the new running statistics; unchanged ones when not training

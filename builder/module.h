@@ -1,0 +1,70 @@
+// What layers are made from. A layer has a place in the tree of names and says in forward() what it does:
+//
+//   class Block : public nn::Module<Block> {
+//    public:
+//     Block(const Scope& scope, int64_t size) : Module(scope), norm_(scope / "norm", size), fc_(scope / "fc", size, size) {}
+//     Value forward(Value x) const { return x + fc_(norm_(x)); }
+//
+//    private:
+//     nn::RMSNorm norm_;
+//     nn::Linear fc_;
+//   };
+//
+// and is called like a function, y = block(x), which adds its nodes under its path and those of layers inside it under
+// theirs. Modules are values: there is nothing to register, since the model knows all states by their names.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "builder/scope.h"
+
+namespace genesis::nn {
+
+// The place of a layer, and what was made there.
+class ModuleBase {
+ public:
+  explicit ModuleBase(const Scope& scope) : scope_(scope) {}
+  const std::string& path() const { return scope_.path(); }
+
+  // Of this layer and all inside it (builder/scope.h).
+  std::vector<Parameter> parameters() const { return scope_.parameters(); }
+  std::vector<Parameter> buffers() const { return scope_.buffers(); }
+  std::vector<NamedParameter> named_parameters() const { return scope_.named_parameters(); }
+  std::vector<NamedParameter> named_buffers() const { return scope_.named_buffers(); }
+
+ private:
+  Scope scope_;
+};
+
+template <class Derived>
+class Module : public ModuleBase {
+ public:
+  using ModuleBase::ModuleBase;
+
+  // Takes what a forward() of the layer takes; the first Value among it decides the graph. Throws Error naming the
+  // layer when that is empty.
+  // (Layer is Derived, by a name that is known to be complete where the call is made.)
+  template <class... Arguments, class Layer = Derived>
+  requires(std::is_same_v<std::remove_cvref_t<Arguments>, Value> || ...) &&
+      requires(const Layer& layer, Arguments&&... arguments) {
+    layer.forward(std::forward<Arguments>(arguments)...);
+  }
+  decltype(auto) operator()(Arguments&&... arguments) const {
+    const LayerScope names(first_value(arguments...), path());
+    return static_cast<const Layer&>(*this).forward(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  template <class First, class... Rest>
+  static Value first_value(const First& first, const Rest&... rest) {
+    if constexpr (std::is_same_v<First, Value>)
+      return first;
+    else
+      return first_value(rest...);
+  }
+};
+
+}  // namespace genesis::nn

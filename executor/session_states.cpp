@@ -1,0 +1,58 @@
+// What a Session gives, takes, saves and loads of its states by name.
+#include "executor/session.h"
+#include "executor/snapshot.h"
+#include "executor/state_dict.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+
+namespace genesis {
+namespace {
+
+bool is_random(const State& state) { return state.role == StateRole::kRandom; }
+
+}  // namespace
+
+NamedTensors Session::states() const { return states_that(is_kept); }
+
+void Session::set_states(const NamedTensors& values) {
+  check_fit(model(), values);
+  put_states(values);
+}
+
+void Session::save(const std::filesystem::path& path) const { save_model(*snapshot(*this), path); }
+
+void Session::load(const std::filesystem::path& path) {
+  const std::unique_ptr<Model> file = load_model(path, {.verify = Verify::kFull});
+  with_context([&] { set_states(initial_values(*file)); },
+               [&] { return "while loading the states of '" + path.string() + "'"; });
+}
+
+// A state of random numbers is i64[2]: the seed, and the step that runs have come to.
+std::optional<uint64_t> Session::seed() const {
+  const NamedTensors states = states_that(is_random);
+  if (states.empty()) return std::nullopt;
+  return static_cast<uint64_t>(states.begin()->second.as<int64_t>()[0]);
+}
+
+void Session::set_seed(uint64_t seed) {
+  const Tensor start = Tensor::of<int64_t>({2}, {static_cast<int64_t>(seed), 0});
+  NamedTensors values;
+  for (const State& state : model().states()) {
+    if (!is_random(state)) continue;
+    if (!(state.type == start.type()))
+      fail("the state of random numbers '{}' is {}, expected i64[2]: a seed and a step", state.name,
+           state.type.to_string());
+    values.emplace(state.name, start);
+  }
+  put_states(values);
+}
+
+NamedTensors state_dict(const Session& session) { return session.states_that(is_in_state_dict); }
+
+StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict) {
+  FittingStates fitting = fitting_states(session.model(), tensors, strict);
+  session.put_states(fitting.states);
+  return std::move(fitting.report);
+}
+
+}  // namespace genesis

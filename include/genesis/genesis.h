@@ -1,0 +1,18 @@
+// What a program includes to write, train, run, save and load models. Installed, it and all it needs are found as
+// <genesis/...>; in this tree the floors include each other by their own names (packaging/headers.sh).
+#pragma once
+
+#include "builder/genesis.h"
+#include "executor/session.h"
+#include "executor/state_dict.h"
+#include "executor/training/checkpoint.h"
+#include "executor/training/trainer.h"
+#include "models/data/sources.h"
+#include "models/text/generate.h"
+#include "models/zoo.h"
+#include "passes/training/train_step.h"
+#include "schema/file/foreign/npy.h"
+#include "schema/file/foreign/safetensors.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+#include "schema/version.h"
