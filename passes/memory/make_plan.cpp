@@ -8,7 +8,7 @@
 #include "passes/memory/node_order.h"
 #include "passes/memory/offsets/offset_planner.h"
 #include "passes/memory/offsets/overlap_check.h"
-#include "passes/memory/storage.h"
+#include "passes/memory/aliasing.h"
 #include "schema/core/type_limits.h"
 #include "schema/ops/tensor/reshape.h"
 
@@ -90,18 +90,18 @@ class PlanMaker {
     int64_t lowest = std::numeric_limits<int64_t>::max();
     for (const std::vector<NodeId>& candidate : candidates) {
       GENESIS_ASSERT(candidate.size() == graph_.nodes().size());
-      Storage storage = assign_storage(graph_, candidate, options_.in_place);
-      const int64_t peak = peak_bytes(candidate, storage);
+      Aliasing aliasing = find_aliasing(graph_, candidate, options_.in_place);
+      const int64_t peak = peak_bytes(candidate, aliasing);
       if (peak >= lowest) continue;
       lowest = peak;
       order_ = candidate;
-      storage_ = std::move(storage);
+      aliasing_ = std::move(aliasing);
     }
   }
 
-  int64_t peak_bytes(const std::vector<NodeId>& order, const Storage& storage) const {
+  int64_t peak_bytes(const std::vector<NodeId>& order, const Aliasing& aliasing) const {
     std::vector<int64_t> change(order.size() + 2, 0);
-    for (const Root& root : storage.roots) {
+    for (const Root& root : aliasing.roots) {
       if (root.space != Space::kArena) continue;
       change[static_cast<size_t>(root.first)] += align_up(root.bytes, target_.alignment);
       change[static_cast<size_t>(root.last) + 1] -= align_up(root.bytes, target_.alignment);
@@ -139,12 +139,12 @@ class PlanMaker {
            node.op->view_offset != nullptr && node.op->view_offset(node.attributes, graph_.input_types(node));
   }
 
-  const Location& location(ValueId id) const { return storage_.locations[static_cast<size_t>(id.index)]; }
+  const Location& location(ValueId id) const { return aliasing_.locations[static_cast<size_t>(id.index)]; }
 
   // Arena references hold the root's number in `index` until assign_offsets() knows its offset.
   BufferRef reference(ValueId id) const {
     const Location& at = location(id);
-    const Root& root = storage_.roots[static_cast<size_t>(at.root)];
+    const Root& root = aliasing_.roots[static_cast<size_t>(at.root)];
     return {root.space, root.space == Space::kArena ? at.root : root.index, at.offset,
             graph_.type(id).bytes()};
   }
@@ -182,8 +182,8 @@ class PlanMaker {
   BufferRef stage(ValueId value, const BufferRef& source) {
     const TensorType& type = graph_.type(value);
     const int position = static_cast<int>(order_.size());
-    storage_.roots.push_back({.bytes = source.bytes, .first = position, .last = position, .value = value});
-    const BufferRef copy{Space::kArena, static_cast<int32_t>(storage_.roots.size()) - 1, 0, source.bytes};
+    aliasing_.roots.push_back({.bytes = source.bytes, .first = position, .last = position, .value = value});
+    const BufferRef copy{Space::kArena, static_cast<int32_t>(aliasing_.roots.size()) - 1, 0, source.bytes};
     const std::string& name = graph_.value(value).name;
     Step step{.op = &op_def<ops::Reshape>(),
               .attributes = to_attributes(ops::Reshape{type.shape}),
@@ -207,8 +207,8 @@ class PlanMaker {
       const PlanBuffer whole_run{0, end, align_up(bytes, target_.alignment)};
       buffers.push_back(options_.reuse ? PlanBuffer{first, last + 1, whole_run.size} : whole_run);
     };
-    for (size_t i = 0; i < storage_.roots.size(); ++i) {
-      const Root& root = storage_.roots[i];
+    for (size_t i = 0; i < aliasing_.roots.size(); ++i) {
+      const Root& root = aliasing_.roots[i];
       if (root.space != Space::kArena) continue;
       arena_roots.push_back(static_cast<int32_t>(i));
       add(root.first, root.last, root.bytes);
@@ -220,7 +220,7 @@ class PlanMaker {
     GENESIS_ASSERT(!find_overlap(buffers, offsets.offsets));
     plan_.arena_bytes = offsets.height;
     plan_.lower_bound_bytes = offsets.lower_bound;
-    std::vector<int64_t> root_offsets(storage_.roots.size(), 0);
+    std::vector<int64_t> root_offsets(aliasing_.roots.size(), 0);
     for (size_t i = 0; i < arena_roots.size(); ++i)
       root_offsets[static_cast<size_t>(arena_roots[i])] = offsets.offsets[i];
     for (size_t i = 0; i < plan_.steps.size(); ++i)
@@ -263,7 +263,7 @@ class PlanMaker {
 
   // By root: the step that first writes it. Before offsets are known, an arena reference holds its root.
   std::vector<int32_t> first_writers() const {
-    std::vector<int32_t> writers(storage_.roots.size(), -1);
+    std::vector<int32_t> writers(aliasing_.roots.size(), -1);
     for (size_t i = plan_.steps.size(); i-- > 0;)
       for (const BufferRef& ref : plan_.steps[i].outputs)
         if (ref.space == Space::kArena) writers[static_cast<size_t>(ref.index)] = static_cast<int32_t>(i);
@@ -301,7 +301,7 @@ class PlanMaker {
   }
 
   std::string name_of_root(int32_t index) const {
-    const ValueInfo& info = graph_.value(storage_.roots[static_cast<size_t>(index)].value);
+    const ValueInfo& info = graph_.value(aliasing_.roots[static_cast<size_t>(index)].value);
     return info.kind == ValueKind::kNode ? graph_.node(info.producer).authored_name() : info.name;
   }
 
@@ -315,7 +315,7 @@ class PlanMaker {
   std::vector<NodeId> order_;
   std::set<int32_t> copied_states_;  // those that plan_.state_copies writes
   std::vector<int> step_positions_;  // by step: its position in the order
-  Storage storage_;
+  Aliasing aliasing_;
 };
 
 // Within a two-thousandth of the bytes that must be alive at once.

@@ -10,7 +10,7 @@
 #include "passes/memory/make_plan.h"
 #include "passes/memory/node_order.h"
 #include "passes/memory/offsets/overlap_check.h"
-#include "passes/memory/storage.h"
+#include "passes/memory/aliasing.h"
 #include "passes/pipelines.h"
 #include "passes/training/autodiff.h"
 #include "passes/training/train_step.h"
@@ -62,7 +62,7 @@ Plan compile(Model& model, const std::string& entry, const Target& target, Stage
   }
   stages.run("late_order", [&] { return late_order(graph).size(); });
   const auto order = stages.run("greedy_order", [&] { return greedy_order(graph, 0); });
-  stages.run("storage", [&] { return assign_storage(graph, order, true).roots.size(); });
+  stages.run("aliasing", [&] { return find_aliasing(graph, order, true).roots.size(); });
   return stages.run("make_plan", [&] { return make_plan(graph, target); });
 }
 

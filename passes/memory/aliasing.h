@@ -24,13 +24,13 @@ struct Location {
   int64_t offset = 0;
 };
 
-struct Storage {
+struct Aliasing {
   std::vector<Root> roots;
   std::vector<Location> locations;  // by value id; root -1 for a value nobody needs
 };
 
 // `order` lists node ids; lifetimes are positions in it. Sizes must be known. A value that is an output or an
 // update lives to the end (position order.size()).
-Storage assign_storage(const Graph& graph, const std::vector<NodeId>& order, bool in_place);
+Aliasing find_aliasing(const Graph& graph, const std::vector<NodeId>& order, bool in_place);
 
 }  // namespace genesis::passes

@@ -1,4 +1,4 @@
-#include "passes/memory/storage.h"
+#include "passes/memory/aliasing.h"
 
 #include <algorithm>
 #include <optional>
@@ -16,24 +16,24 @@ class Assigner {
         in_place_(in_place),
         last_read_(graph.values().size(), -1),
         target_state_(graph.values().size(), -1) {
-    storage_.locations.resize(graph.values().size());
+    aliasing_.locations.resize(graph.values().size());
     for (const StateUpdate& update : graph.updates()) updates_.emplace(update.value, update.state);
     find_last_reads();
     find_update_targets();
   }
 
-  Storage run() {
+  Aliasing run() {
     for (size_t i = 0; i < graph_.values().size(); ++i) place_table_value({static_cast<int32_t>(i)});
     for (size_t step = 0; step < order_.size(); ++step)
       place_outputs(graph_.node(order_[step]), static_cast<int>(step));
-    return std::move(storage_);
+    return std::move(aliasing_);
   }
 
  private:
   int end() const { return static_cast<int>(order_.size()); }
   int& last_read(ValueId id) { return last_read_[static_cast<size_t>(id.index)]; }
-  Location& location(ValueId id) { return storage_.locations[static_cast<size_t>(id.index)]; }
-  Root& root_of(ValueId id) { return storage_.roots[static_cast<size_t>(location(id).root)]; }
+  Location& location(ValueId id) { return aliasing_.locations[static_cast<size_t>(id.index)]; }
+  Root& root_of(ValueId id) { return aliasing_.roots[static_cast<size_t>(location(id).root)]; }
   int& read_until(int32_t root) { return read_until_[static_cast<size_t>(root)]; }
 
   void find_last_reads() {
@@ -102,16 +102,16 @@ class Assigner {
   }
 
   int32_t new_root(Root root) {
-    storage_.roots.push_back(root);
+    aliasing_.roots.push_back(root);
     read_until_.push_back(-1);
     touched_.emplace_back();
-    return static_cast<int32_t>(storage_.roots.size()) - 1;
+    return static_cast<int32_t>(aliasing_.roots.size()) - 1;
   }
 
   void settle(ValueId id, int32_t root, int64_t offset) {
     location(id) = {root, offset};
     read_until(root) = std::max(read_until(root), last_read(id));
-    Root& home = storage_.roots[static_cast<size_t>(root)];
+    Root& home = aliasing_.roots[static_cast<size_t>(root)];
     home.last = std::max(home.last, last_read(id));
   }
 
@@ -204,7 +204,7 @@ class Assigner {
   const Graph& graph_;
   const std::vector<NodeId>& order_;
   const bool in_place_;
-  Storage storage_;
+  Aliasing aliasing_;
   std::vector<Touched> touched_;  // by root
   std::vector<int> read_until_;   // by root: last step that reads a value that lives in it now, -1: none
   std::unordered_map<int32_t, int32_t> state_roots_;
@@ -217,7 +217,7 @@ class Assigner {
 
 }  // namespace
 
-Storage assign_storage(const Graph& graph, const std::vector<NodeId>& order, bool in_place) {
+Aliasing find_aliasing(const Graph& graph, const std::vector<NodeId>& order, bool in_place) {
   return Assigner(graph, order, in_place).run();
 }
 
