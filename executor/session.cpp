@@ -9,6 +9,7 @@
 #include "executor/compile.h"
 #include "executor/memory_report.h"
 #include "executor/one_call.h"
+#include "executor/plan_buffers.h"
 #include "executor/recently_used.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/nonfinite.h"
@@ -39,17 +40,6 @@ struct Compiled {
 };
 using CompiledPtr = std::shared_ptr<Compiled>;  // who holds one in use keeps it
 
-// "auto" is decided once, so that all that is said of the device later names one.
-SessionOptions resolved(SessionOptions options) {
-  options.device = resolve_device(options.device);
-  return options;
-}
-
-size_t checked_plans(int64_t most) {
-  if (most < 1) fail("SessionOptions::max_plans is {}: at least one plan must be kept", most);
-  return static_cast<size_t>(most);
-}
-
 }  // namespace
 
 class Session::Impl {
@@ -59,7 +49,7 @@ class Session::Impl {
         options_(resolved(std::move(options))),
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_),
-        compiled_(checked_plans(options_.max_plans)) {
+        compiled_(static_cast<size_t>(options_.max_plans)) {
     parse_switches(options_.disabled_passes, device_->target());  // throws for names that are none
   }
 
@@ -312,16 +302,6 @@ class Session::Impl {
       device_->upload(memory.get(), tensor.data(), tensor.bytes());
     }
     return memory.get();
-  }
-
-  template <class Visit>
-  static void for_each_buffer(const Plan& plan, const Visit& visit) {
-    for (const Step& step : plan.steps) {
-      for (const BufferRef& ref : step.inputs) visit(ref);
-      for (const BufferRef& ref : step.outputs) visit(ref);
-    }
-    for (const PlanPort& port : plan.outputs) visit(port.buffer);
-    for (int32_t state : plan.written_states) visit({Space::kState, state});
   }
 
   // On the host, what is only read stays in its file, and a cache takes memory as it fills.

@@ -26,4 +26,8 @@ struct SessionOptions {
   int64_t max_plans = 64;
 };
 
+// With the device that "auto" stands for, which is so decided once and named in all that is said later. Throws Error for
+// a device that is none, and for numbers that no session can have.
+SessionOptions resolved(SessionOptions options);
+
 }  // namespace genesis

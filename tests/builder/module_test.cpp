@@ -47,7 +47,7 @@ TEST(Modules, NodesStandUnderTheirModuleHoweverDeep) {
   const Value y = block(g.input("x", DType::f32, {2, 4}), 2.0);
   EXPECT_EQ(node_names(g.graph()),
             (Names{"shared.linear", "blocks.0.norm.rms_norm", "blocks.0.mlp.up.linear", "blocks.0.mlp.relu",
-                   "blocks.0.mlp.down.linear", "blocks.0.mul", "blocks.0.add"}));
+                   "blocks.0.mlp.down.linear", "blocks.0.full", "blocks.0.mul", "blocks.0.add"}));
   EXPECT_EQ(relu(y).name(), "relu") << "a module's scope ends with its call";
 }
 
