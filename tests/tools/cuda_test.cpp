@@ -173,5 +173,15 @@ TEST_F(AnyTools, InfoTellsWhatRunsWouldTakeOfADevice) {
   expect_error(sizeless, {"--size"});
 }
 
+TEST_F(AnyTools, InfoSaysWhatTheBuildLacks) {
+  std::string missing;
+  for (const auto& part : expect_json(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--json"}))["missing"])
+    missing += part.get<std::string>() + "\n";
+  EXPECT_EQ(missing.find("has no CUDA") == std::string::npos, GENESIS_HAVE_CUDA == 1) << missing;
+  EXPECT_EQ(missing.find("has no oneDNN") == std::string::npos, GENESIS_HAVE_ONEDNN == 1) << missing;
+  const std::string text = expect_ok(run_tool("genesis-run", {"info", tiny("mlp.genesis")}));
+  EXPECT_EQ(text.find("missing: ") == std::string::npos, missing.empty()) << text;
+}
+
 }  // namespace
 }  // namespace genesis::testing
