@@ -16,6 +16,7 @@
 #include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "schema/file/layout.h"
+#include "schema/graph/text.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/schema/file_models.h"
 
@@ -106,7 +107,8 @@ void expect_same_bits(const std::shared_ptr<const Model>& model, SessionOptions 
   for (const std::string_view step : step_switches()) options.disabled_passes.emplace(step);
   Session session(model, options);
   if (bits_of_two_runs(session, graph.name(), inputs) != bits)
-    throw std::runtime_error("results differ where no memory is shared");
+    throw std::runtime_error(fmt::format("results differ where no memory is shared, with {} threads, {}optimised:\n{}",
+                                         3 - options.threads, options.optimise ? "" : "not ", to_text(graph)));
 }
 
 RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& graph, Mutator& mutator) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "schema/ops/tensor/reduce.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -112,6 +113,7 @@ TEST(Sort, Errors) {
   };
   fails([](Value x) { return topk(x, 5).values; }, {"topk wants 5 elements of axis 1 of f32[3,4]"});
   fails([](Value x) { return topk(x, -1).values; }, {"topk wants -1"});
+  fails([](Value x) { return topk(sum(x), 0).values; }, {"topk wants 0 elements", "f32[]"});
   fails([](Value x) { return sort(x, 2).values; }, {"axis 2 is out of range"});
 }
 

@@ -102,8 +102,8 @@ TEST_F(Usage, KernelsAreNamedAndCanBeSwitchedOff) {
   const Words info = {"info", qwen, "--device", "cpu", "--size", "batch=2", "--size", "seq=16", "--kernels"};
   const auto kernels_of = [&](const Words& more) {
     std::set<std::string> names;
-    for (const auto& row :
-         expect_json(run_tool("genesis-run", info + more + Words{"--json"}))["kernels"]["forward"])
+    const nlohmann::json json = expect_json(run_tool("genesis-run", info + more + Words{"--json"}));
+    for (const auto& row : json["kernels"]["forward"])
       names.insert(row["kernel"].get<std::string>());
     return names;
   };

@@ -33,7 +33,9 @@ std::vector<TensorType> TopK::infer(Types in) const {
   Shape shape = in[0].shape;
   const int at = axis_of(in[0], axis);
   const Dim size = shape.rank() == 0 ? Dim(1) : shape[at];
-  if (k < 0 || (size.is_constant() && k > size.value()))
+  // A scalar is one element of its own result: none of it cannot be asked for.
+  const int64_t least = shape.rank() == 0 ? 1 : 0;
+  if (k < least || (size.is_constant() && k > size.value()))
     fail("topk wants {} elements of axis {} of {}", k, at, in[0].to_string());
   if (shape.rank() > 0) shape[at] = k;
   return {{in[0].dtype, shape}, {DType::i64, shape}};
