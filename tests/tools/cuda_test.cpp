@@ -175,7 +175,8 @@ TEST_F(AnyTools, InfoTellsWhatRunsWouldTakeOfADevice) {
 
 TEST_F(AnyTools, InfoSaysWhatTheBuildLacks) {
   std::string missing;
-  for (const auto& part : expect_json(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--json"}))["missing"])
+  const nlohmann::json info = expect_json(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--json"}));
+  for (const auto& part : info["missing"])
     missing += part.get<std::string>() + "\n";
   EXPECT_EQ(missing.find("has no CUDA") == std::string::npos, GENESIS_HAVE_CUDA == 1) << missing;
   EXPECT_EQ(missing.find("has no oneDNN") == std::string::npos, GENESIS_HAVE_ONEDNN == 1) << missing;
