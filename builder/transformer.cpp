@@ -81,7 +81,8 @@ Value seen_by_causality(Value scores) {
 Value MultiheadAttention::attend(Value q, Value k, Value v, bool causal, Value mask) const {
   if (!q.graph->training() || dropout_p_ == 0) return attention(q, k, v, {.causal = causal}, mask);
   const auto heads_first = [](Value x) { return transpose(x, 1, 2); };
-  const double scale = 1 / std::sqrt(static_cast<double>(embed_dim_ / num_heads_));
+  const int64_t head_size = embed_dim_ / num_heads_;
+  const double scale = 1 / std::sqrt(static_cast<double>(head_size));
   Value scores =
       cast(matmul(heads_first(q), heads_first(k), false, true), promote(q.dtype(), DType::f32)) * scale;
   Value seen = mask && mask.dtype() == DType::boolean ? mask : Value{};

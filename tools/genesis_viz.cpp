@@ -84,7 +84,7 @@ void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, 
 // Microseconds by node. What a profile tells of nodes that are not drawn is said: a session optimises a graph
 // before it runs it, and the picture is of the graph as the file has it.
 std::map<std::string, double> times_of(const Graph& graph, const std::string& path) {
-  const std::map<std::string, double> times = viz::read_times(path);
+  std::map<std::string, double> times = viz::read_times(path);
   double all = 0, drawn = 0;
   for (const auto& [name, us] : times) all += us;
   for (const Node& node : graph.nodes())
