@@ -76,11 +76,6 @@ const Node* producer(const Graph& graph, ValueId value) {
   return id.index < 0 ? nullptr : &graph.node(id);
 }
 
-const Node* producer(const Graph& graph, ValueId value, std::string_view op) {
-  const Node* node = producer(graph, value);
-  return node && node->op->name() == op && graph.value(value).index == 0 ? node : nullptr;
-}
-
 std::optional<double> uniform_value(const Graph& graph, ValueId value) {
   const ValueInfo& info = graph.value(value);
   if (info.kind == ValueKind::kConstant) {

@@ -40,7 +40,6 @@ class Uses {
 NodeId id_of(const Graph& graph, const Node& node);
 // The node that makes a value, as any of its outputs; null where none does. Of one op: passes/core/match.h.
 const Node* producer(const Graph& graph, ValueId value);
-const Node* producer(const Graph& graph, ValueId value, std::string_view op);  // as its first output
 
 // The number all elements of a value are known to equal: a one-element tensor of the model's table, `full` or
 // a reshape or expansion of such.

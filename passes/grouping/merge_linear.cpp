@@ -42,7 +42,8 @@ Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, 
              up = match_sole<ops::Linear>(graph, uses, node.inputs[1]);
   if (!gate || !up || gate.input(0) != up.input(0) || gate.num_inputs() != up.num_inputs())
     return std::nullopt;
-  if (!is_small_linear(graph, *gate.node, context)) return std::nullopt;
+  if (!is_small_linear(graph, *gate.node, context) || !is_small_linear(graph, *up.node, context))
+    return std::nullopt;
   if (gate->activation != Activation::kNone || up->activation != Activation::kNone) return std::nullopt;
   rewriter.from_nodes({gate.node, up.node, &node});
   return {{linear_swiglu(rewriter.map(gate.input(0)), rewriter.map(gate.input(1)), rewriter.map(up.input(1)),

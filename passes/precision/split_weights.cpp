@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/precision/weights_as_halves.h"
 #include "schema/ops/elementwise/cast.h"
@@ -94,7 +94,7 @@ class Splitter {
   Replacement visit(const Node& node) {
     if (casts_to_bf16(graph_, node))
       if (place_of(node.inputs[0])) return std::vector{part(state_of(graph_, node.inputs[0]), true)};
-    if (node.op->name() == "concat")
+    if (is<ops::Concat>(node))
       if (const StoredGroup* group = joined_by(node))
         return std::vector{rewriter_.graph().state(group->parts[kUpper])};
     return std::nullopt;

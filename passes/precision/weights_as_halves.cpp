@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
@@ -20,7 +21,7 @@ bool may_be_halves(const State& state) {
 // The adam_update that alone makes the state's new value out of its old one, and whose results nobody else
 // reads.
 const Node* sole_update(const Graph& graph, const Uses& uses, const StateUpdate& update) {
-  const Node* node = producer(graph, update.value, "adam_update");
+  const Node* node = match<ops::AdamUpdate>(graph, update.value).node;
   if (node == nullptr || state_of(graph, node->inputs[0]) != update.state) return nullptr;
   if (std::count(node->inputs.begin(), node->inputs.end(), node->inputs[0]) > 1) return nullptr;
   for (ValueId output : node->outputs)
@@ -108,16 +109,17 @@ int32_t state_of(const Graph& graph, ValueId id) {
 }
 
 bool casts_to_bf16(const Graph& graph, const Node& node) {
-  return node.op->name() == "cast" && graph.type(node.outputs[0]).dtype == DType::bf16;
+  return is<ops::Cast>(node) && graph.type(node.outputs[0]).dtype == DType::bf16;
 }
 
 std::vector<int32_t> joined_states(const Graph& graph, const Node& node) {
-  if (node.op->name() != "concat") return {};
-  const auto axis = from_attributes<ops::Concat>(node.attributes).axis;
+  const auto concat = match<ops::Concat>(node);
+  if (!concat) return {};
+  const int64_t axis = concat->axis;
   if (axis != 0 && axis + graph.type(node.outputs[0]).shape.rank() != 0) return {};
   std::vector<int32_t> states;
   for (ValueId input : node.inputs) {
-    const Node* cast = producer(graph, input, "cast");
+    const Node* cast = match<ops::Cast>(graph, input).node;
     states.push_back(cast && casts_to_bf16(graph, *cast) ? state_of(graph, cast->inputs[0]) : -1);
   }
   return states;

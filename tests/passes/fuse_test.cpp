@@ -117,6 +117,16 @@ TEST(MergeLinear, GateAndUp) {
           entry(inputs, "%linear_swiglu = linear_swiglu(x, g, u, bg, bu)\n return y = %linear_swiglu")));
 }
 
+// What stands where the gate has its bias is added to the other layer.
+TEST(MergeLinear, LeavesAnAddendBesideABias) {
+  const char* inputs = "x: f32[2,3], g: f32[4,3], u: f32[4,3], b: f32[4], r: f32[2,4]";
+  for (const char* order : {"swiglu(%p, %q)", "swiglu(%q, %p)"}) {
+    const std::string body = std::string("%p = linear(x, g, b)\n %q = linear(x, u, r) {has_addend=true}\n %y = ") +
+                             order + "\n return y = %y";
+    EXPECT_EQ(merged(inputs, body), normal_text(entry(inputs, body)));
+  }
+}
+
 TEST(MergeLinear, LeavesWhatDiffers) {
   const char* inputs = "x: f32[2,3], z: f32[2,3], a: f32[4,3], b: f32[4,3], c: f32[4]";
   const auto untouched = [&](const std::string& first, const std::string& second, int64_t rows = 8) {
