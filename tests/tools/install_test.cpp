@@ -125,11 +125,11 @@ TEST_F(Install, HeadersNameEachOtherBelowGenesis) {
   EXPECT_EQ(headers.filename(), "genesis");
   for (const auto& entry : fs::directory_iterator(headers.parent_path())) EXPECT_EQ(entry.path(), headers);
   int count = 0;
-  for (const std::string& file : files_in(headers)) {
-    if (!fs::is_regular_file(headers / file)) continue;
+  for (const std::string& file : files_in(headers)) {  // and folders
+    if (!file.ends_with(".h")) continue;
     const std::string text = read_text(headers / file);
     EXPECT_EQ(text.find("\n#include \""), std::string::npos) << file << " includes by a short name";
-    count += file.ends_with(".h");
+    ++count;
   }
   EXPECT_GT(count, 100);
 }
