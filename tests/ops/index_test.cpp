@@ -2,6 +2,7 @@
 // wrong.
 #include "schema/ops/tensor/index.h"
 
+#include <limits>
 #include <random>
 
 #include "schema/ops/tensor/slice.h"
@@ -235,6 +236,24 @@ TEST(Index, Errors) {
   fails({x, v}, [](const Inputs& in) { return index_add(in[0], 1, in[1], in[0]); }, {"[3,3]", "[3,4]"});
   fails({x, v}, [](const Inputs& in) { return embedding(in[1], in[1]); }, {"embedding takes a weight"});
   fails({x, v}, [](const Inputs& in) { return embedding(in[1], in[0], 3); }, {"padding_idx 3 is not a row"});
+}
+
+// What has more digits than an integer of the dtype wraps, as sums do, and is not left to chance.
+TEST(Index, SumsOfIntegersWrap) {
+  const int64_t greatest = std::numeric_limits<int64_t>::max();
+  const auto results = run_graph({{"x", Tensor::of<int64_t>({2}, {greatest, 1})},
+                                  {"i", Tensor::of<int64_t>({2}, {0, 1})},
+                                  {"s", Tensor::of<int64_t>({2}, {2, greatest})}},
+                                 [](const Inputs& in) {
+                                   return std::vector<std::pair<std::string, Value>>{
+                                       {"scattered", scatter_add(in[0], 0, in[1], in[2])},
+                                       {"added", index_add(in[0], 0, in[1], in[2])}};
+                                 });
+  for (const char* name : {"scattered", "added"}) {
+    const auto sums = results.at(name).as<int64_t>();
+    EXPECT_EQ(sums[0], std::numeric_limits<int64_t>::min() + 1) << name;
+    EXPECT_EQ(sums[1], std::numeric_limits<int64_t>::min()) << name;
+  }
 }
 
 }  // namespace

@@ -5,18 +5,15 @@
 #include <limits>
 #include <type_traits>
 
+#include "backends/common/wrapping.h"
+
 namespace genesis::cpu {
 namespace {
 
 template <class A>
 struct SumOp {
   static constexpr A kIdentity = A(0);
-  static A combine(A a, A b) {
-    if constexpr (std::is_integral_v<A>)  // wraps
-      return static_cast<A>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else
-      return a + b;
-  }
+  static A combine(A a, A b) { return wrapping_add(a, b); }
 };
 template <class A>
 struct ProdOp {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/common/wrapping.h"
 #include "backends/cpu/moves/run_moves.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/kernel.h"
@@ -151,7 +152,7 @@ void add_elements(const KernelContext& c, Sum* sums) {
   with_index_type(c.input(1), [&](const auto* index) {
     each_lane(walk, [&](int64_t row, int64_t first, int64_t last) {
       each_in_row(walk, index, row, first, last, c.fault, [&](int64_t to, int64_t from) {
-        sums[to] = static_cast<Sum>(sums[to] + static_cast<Sum>(c.input(2).as<T>()[from]));
+        sums[to] = wrapping_add(sums[to], static_cast<Sum>(c.input(2).as<T>()[from]));
       });
     });
   });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/common/row_shape.h"
+#include "backends/common/wrapping.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/checked_size.h"
 #include "schema/ops/tensor/index.h"
@@ -91,7 +92,7 @@ void sum_row(T* y, const T* base, const T* source, int64_t stride, int64_t n, st
   for (int64_t j = 0; j < n; ++j) sums[j] = base == nullptr ? Sum(0) : static_cast<Sum>(base[j]);
   for (int64_t position : list)
     for (int64_t j = 0; j < n; ++j)
-      sums[j] = static_cast<Sum>(sums[j] + static_cast<Sum>(source[position * stride + j]));
+      sums[j] = wrapping_add(sums[j], static_cast<Sum>(source[position * stride + j]));
   for (int64_t j = 0; j < n; ++j) y[j] = static_cast<T>(sums[j]);
 }
 
