@@ -238,6 +238,24 @@ TEST(Index, Errors) {
   fails({x, v}, [](const Inputs& in) { return embedding(in[1], in[0], 3); }, {"padding_idx 3 is not a row"});
 }
 
+// Three trues are a true, and no other byte.
+TEST(Index, SumsOfBoolsAreWhetherAnyIsTrue) {
+  bool x[2] = {false, true}, s[3] = {true, true, true};
+  const auto results = run_graph({{"x", Tensor::copy_of({DType::boolean, {2}}, x)},
+                                  {"i", Tensor::of<int64_t>({3}, {0, 0, 1})},
+                                  {"s", Tensor::copy_of({DType::boolean, {3}}, s)}},
+                                 [](const Inputs& in) {
+                                   return std::vector<std::pair<std::string, Value>>{
+                                       {"scattered", scatter_add(in[0], 0, in[1], in[2])},
+                                       {"added", index_add(in[0], 0, in[1], in[2])}};
+                                 });
+  for (const char* name : {"scattered", "added"}) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(results.at(name).data());
+    EXPECT_EQ(bytes[0], 1) << name;
+    EXPECT_EQ(bytes[1], 1) << name;
+  }
+}
+
 // What has more digits than an integer of the dtype wraps, as sums do, and is not left to chance.
 TEST(Index, SumsOfIntegersWrap) {
   const int64_t greatest = std::numeric_limits<int64_t>::max();

@@ -130,7 +130,7 @@ class OneDnnGemm final : public Gemm {
 
 std::string decline_onednn_anywhere(const GemmProblem& p) {
   if (std::string why = onednn::why_missing(); !why.empty()) return why;
-  if (p.batch * p.m * p.n * p.k == 0) return "nothing to sum";
+  if (p.batch * p.m * p.n == 0 || p.k == 0) return "nothing to sum";
   if (p.m < kMinRows) return "fewer than " + std::to_string(kMinRows) + " rows";
   if (p.a != DType::bf16 || p.b != DType::bf16) return "an operand is not bf16";
   if (!epilogue_function(DType::f32, p.c)) return "C is " + std::string(name_of(p.c));

@@ -185,11 +185,12 @@ int64_t PackedGemm::packed_panels(int64_t lines, int lines_each, int width, int6
 // large ones are worth a task.
 double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
   const GemmProblem& p = problem_;
-  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n);
+  const auto real = [](int64_t count) { return static_cast<double>(count); };  // sizes may be extreme
+  const double tiles = real(p.batch) * real(ceil_div(p.m, tile_m)) * real(ceil_div(p.n, tile_n));
   const double traffic = 1 + 5.0 / static_cast<double>(tile_n) + 1.5 / static_cast<double>(tile_m);
   const double task =
-      1 + kTaskFlops / (2.0 * static_cast<double>(tile_m * tile_n * std::max<int64_t>(p.k, 1)));
-  return traffic * task * (alone_ ? 1 : 1 + 3.0 / static_cast<double>(tiles));
+      1 + kTaskFlops / (2.0 * real(tile_m * tile_n) * real(std::max<int64_t>(p.k, 1)));
+  return traffic * task * (alone_ ? 1 : 1 + 3.0 / tiles);
 }
 
 void PackedGemm::choose_tile() {

@@ -173,11 +173,11 @@ void add_low_precision(const KernelContext& c) {
 }
 
 void run_scatter_add(const KernelContext& c) {
-  dispatch(c.output().dtype == DType::boolean ? DType::u8 : c.output().dtype, [&](auto tag) {
+  dispatch(c.output().dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>) {
       add_low_precision<T>(c);
-    } else if constexpr (!std::is_same_v<T, bool>) {
+    } else {
       copy_input(c);
       add_elements<T>(c, c.output().as<T>());
     }

@@ -101,22 +101,20 @@ void add_rows(const KernelContext& c, const void* base, const TensorView& index,
               RowShape shape, int64_t skip) {
   const RowLists lists = sort_indices(c, index, shape.rows, skip);
   const int64_t n = index.numel(), blocks = (shape.inner + kColumns - 1) / kColumns;
-  dispatch(source.dtype == DType::boolean ? DType::u8 : source.dtype, [&](auto tag) {
+  dispatch(source.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, bool>) {
-      const int64_t task_bytes = std::min(shape.inner, kColumns) * static_cast<int64_t>(sizeof(T));
-      parallel_rows(shape.outer * blocks * shape.rows, task_bytes, [&](int64_t first, int64_t last) {
-        for (int64_t task = first; task < last; ++task) {
-          const int64_t row = task % shape.rows, o = task / shape.rows / blocks;
-          const int64_t column = task / shape.rows % blocks * kColumns;
-          const int64_t at = (o * shape.rows + row) * shape.inner + column;
-          sum_row(c.output().as<T>() + at, base ? static_cast<const T*>(base) + at : nullptr,
-                  source.as<T>() + o * n * shape.inner + column, shape.inner,
-                  std::min(kColumns, shape.inner - column),
-                  {lists.order + lists.start[row], lists.order + lists.start[row + 1]});
-        }
-      });
-    }
+    const int64_t task_bytes = std::min(shape.inner, kColumns) * static_cast<int64_t>(sizeof(T));
+    parallel_rows(shape.outer * blocks * shape.rows, task_bytes, [&](int64_t first, int64_t last) {
+      for (int64_t task = first; task < last; ++task) {
+        const int64_t row = task % shape.rows, o = task / shape.rows / blocks;
+        const int64_t column = task / shape.rows % blocks * kColumns;
+        const int64_t at = (o * shape.rows + row) * shape.inner + column;
+        sum_row(c.output().as<T>() + at, base ? static_cast<const T*>(base) + at : nullptr,
+                source.as<T>() + o * n * shape.inner + column, shape.inner,
+                std::min(kColumns, shape.inner - column),
+                {lists.order + lists.start[row], lists.order + lists.start[row + 1]});
+      }
+    });
   });
 }
 
