@@ -188,8 +188,7 @@ double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
   const auto real = [](int64_t count) { return static_cast<double>(count); };  // sizes may be extreme
   const double tiles = real(p.batch) * real(ceil_div(p.m, tile_m)) * real(ceil_div(p.n, tile_n));
   const double traffic = 1 + 5.0 / static_cast<double>(tile_n) + 1.5 / static_cast<double>(tile_m);
-  const double task =
-      1 + kTaskFlops / (2.0 * real(tile_m * tile_n) * real(std::max<int64_t>(p.k, 1)));
+  const double task = 1 + kTaskFlops / (2.0 * real(tile_m * tile_n) * real(std::max<int64_t>(p.k, 1)));
   return traffic * task * (alone_ ? 1 : 1 + 3.0 / tiles);
 }
 
