@@ -6,7 +6,7 @@ namespace genesis {
 namespace {
 
 StepCall make_call(const Step& step, KernelTable kernels, const KernelNames& disabled) {
-  const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types, &disabled};
+  const KernelQuery query = query_of(step, disabled);
   const KernelImpl& kernel = select_kernel(kernels(step.op->name()), query);
   StepCall call{.step = &step, .run = kernel.run, .implementation = kernel.name, .context = {}};
   call.attributes = step.op->parse(step.attributes);
@@ -38,10 +38,9 @@ std::vector<StepCall> make_step_calls(const Plan& plan, KernelTable kernels, con
 
 std::vector<std::string> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled) {
   std::vector<std::string> kernels;
-  for (const Step& step : plan.steps) {
-    const KernelQuery query{*step.op, step.attributes, step.input_types, step.output_types, &disabled};
-    kernels.push_back(target.choose ? target.choose(query).name : std::string(step.op->name()));
-  }
+  for (const Step& step : plan.steps)
+    kernels.push_back(target.choose ? target.choose(query_of(step, disabled)).name
+                                    : std::string(step.op->name()));
   return kernels;
 }
 

@@ -24,6 +24,11 @@ struct StepCall {
 // "node 'layers.3.mlp' (swiglu, kernel 'rows')", for errors.
 std::string description(const StepCall& call);
 
+// A step as a backend is asked about it. `disabled`, which the query points to: kernels that the plan was made without.
+inline KernelQuery query_of(const Step& step, const KernelNames& disabled) {
+  return {*step.op, step.attributes, step.input_types, step.output_types, &disabled};
+}
+
 // By a device: what runs an op, best first.
 using KernelTable = std::span<const KernelImpl> (*)(std::string_view op);
 

@@ -10,6 +10,7 @@
 #include "executor/compile.h"
 #include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/step_call.h"
 #include "schema/file/reader.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
@@ -111,12 +112,11 @@ struct KernelUse {
   std::string example;             // the first node
 };
 
-std::vector<KernelUse> kernels_of(const Plan& plan, const Target& target, const KernelNames& disabled) {
+std::vector<KernelUse> kernel_uses(const Plan& plan, const Target& target, const KernelNames& disabled) {
   if (!target.choose) fail("{} does not tell which kernels it would take", target.device);
   std::vector<KernelUse> uses;
   for (const Step& step : plan.steps) {
-    KernelChoice choice =
-        target.choose({*step.op, step.attributes, step.input_types, step.output_types, &disabled});
+    KernelChoice choice = target.choose(query_of(step, disabled));
     auto use = std::find_if(uses.begin(), uses.end(), [&](const KernelUse& u) { return u.choice == choice; });
     if (use == uses.end()) use = uses.insert(uses.end(), {std::move(choice), {}, step.authored});
     ++use->ops[std::string(step.op->name())];
@@ -167,7 +167,7 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::
                                              {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
                                               .memory_budget = flags.memory.bytes()});
     needs.push_back(needs_of(made.plan, *made.work));
-    if (flags.kernels) needs.back().kernels = kernels_of(made.plan, target, made.runner.disabled_kernels);
+    if (flags.kernels) needs.back().kernels = kernel_uses(made.plan, target, made.runner.disabled_kernels);
   }
   if (needs.empty()) fail("no entry point has all its sizes: give them by --size SYMBOL=SIZE");
   return needs;

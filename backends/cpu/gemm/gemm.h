@@ -47,7 +47,7 @@ class Gemm {
   virtual void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
                    const void* addend = nullptr) const = 0;
 
-  const char* name() const { return name_; }  // of the implementation, for logs and benches
+  const char* name() const { return name_; }  // of its row in the list, for logs and benches
 
  protected:
   explicit Gemm(const char* name) : name_(name) {}

@@ -465,7 +465,7 @@ std::string decline_packed_bf16(const GemmProblem& problem) {
 }
 
 std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {
-  return std::make_shared<PackedGemm>("packed bf16", problem, micro_kernel_bf16());
+  return std::make_shared<PackedGemm>("packed_bf16", problem, micro_kernel_bf16());
 }
 
 }  // namespace genesis::cpu

@@ -57,7 +57,7 @@ class SmallGemm final : public Gemm {
   int64_t x_bytes_ = 0, partial_bytes_ = 0;
 };
 
-SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few rows"), problem_(p) {
+SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few_rows"), problem_(p) {
   kernel_ = add_rows_kernel(p.a, p.b);
   epilogue_ = epilogue_function(DType::f32, p.c);
   row_x_ = kernel_.packed_row(p.k);
