@@ -29,7 +29,7 @@ train() {  # MODEL OPTIONS: every loss has all its digits in the metrics
 write() {  # MODEL: the likeliest token, and drawn ones
   "$tools/genesis-build" "$1" $(tiny "$1") --seed 5 -o model.genesis >/dev/null
   for choice in "--temperature 0" "--temperature 1 --seed 3"; do
-    "$tools/genesis-run" generate model.genesis --prompt "ten green" --max-tokens 40 $choice --device "$device" --json 2>/dev/null | grep -o '"text": *"[^"]*'
+    "$tools/genesis-run" generate model.genesis --prompt "ten green" --max-tokens 40 $choice --device "$device" --json 2>/dev/null | tr -d ' \n' | grep -o '"tokens":[^]]*'
   done | sha256sum | cut -c1-16
 }
 
