@@ -23,7 +23,7 @@ std::string describe(const std::string& op, const Lack& lack) {
 }  // namespace
 
 std::span<const OpUpgrade> op_upgrades() {
-  // {"softmax", 1, [](NodeRecord& node) { ... }},  // version 2: what changed and why
+  // {"softmax", 1, "softmax", 2, [](NodeRecord& node) { ... }},  // what changed and why
   return {};
 }
 
@@ -33,10 +33,9 @@ void upgrade_node(NodeRecord& node, std::span<const OpUpgrade> upgrades) {
       return row.op == node.op && row.from_version == node.op_version;
     });
     if (at == upgrades.end()) return;
-    const std::string old_op = node.op;
-    const int32_t old_version = node.op_version;
     at->apply(node);
-    node.op_version = node.op == old_op ? old_version + 1 : 1;
+    node.op = at->to_op;
+    node.op_version = at->to_version;
   }
 }
 

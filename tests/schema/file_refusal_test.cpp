@@ -228,19 +228,21 @@ TEST(FileRefusal, SavingAModelNoFileCanHold) {
 
 TEST(FileUpgrade, ChainsOverVersionsAndNames) {
   const file::OpUpgrade rows[] = {
-      {"squash", 1, [](file::NodeRecord& node) { node.attributes.set("axis", AttrValue(int64_t{-1})); }},
-      {"squash", 2, [](file::NodeRecord& node) { node.op = "softmax"; }},
-      {"softmax", 1, [](file::NodeRecord& node) { node.attributes.set("wide", AttrValue(true)); }},
+      {"squash", 1, "squash", 2,
+       [](file::NodeRecord& node) { node.attributes.set("axis", AttrValue(int64_t{-1})); }},
+      {"squash", 2, "softmax", 3, [](file::NodeRecord&) {}},
+      {"softmax", 3, "softmax", 4,
+       [](file::NodeRecord& node) { node.attributes.set("wide", AttrValue(true)); }},
   };
   file::NodeRecord node;
   node.op = "squash";
   file::upgrade_node(node, rows);
   EXPECT_EQ(node.op, "softmax");
-  EXPECT_EQ(node.op_version, 2);
+  EXPECT_EQ(node.op_version, 4);
   EXPECT_EQ(node.attributes.to_string(), "{axis=-1, wide=true}");
   node.op = "other";
   file::upgrade_node(node, rows);
-  EXPECT_EQ(node.op_version, 2);
+  EXPECT_EQ(node.op_version, 4);
 }
 
 TEST(FileUpgrade, EveryRaisedOpVersionHasItsRows) {
@@ -254,6 +256,18 @@ TEST(FileUpgrade, EveryRaisedOpVersionHasItsRows) {
         found |= row.op == op->name() && row.from_version == version;
       EXPECT_TRUE(found) << op->name() << " version " << version << ": add a row to schema/file/upgrade.cpp";
     }
+}
+
+TEST(FileUpgrade, EveryRowLeadsToAnOpOfToday) {
+  for (const file::OpUpgrade& row : file::op_upgrades()) {
+    file::NodeRecord node;
+    node.op = row.op;
+    node.op_version = row.from_version;
+    file::upgrade_node(node, file::op_upgrades());
+    const OpDef* op = find_op(node.op);
+    ASSERT_NE(op, nullptr) << row.op;
+    EXPECT_EQ(op->info.version, node.op_version) << row.op;
+  }
 }
 
 int64_t resident_bytes() {
