@@ -42,8 +42,8 @@ void add_cross_entropy(std::vector<Case>& cases, DType dtype, int64_t rows, int6
 
 void add_optimizers(std::vector<Case>& cases, DType dtype, int64_t n) {
   const TensorType p{dtype, {n}}, m{DType::f32, {n}}, lr{DType::f32, {}}, step{DType::i64, {}};
-  const std::vector<TensorType> adam = {p, p, m, m, lr, step}, lion = {p, p, m, lr};
-  cases.emplace_back("adamw", "adam_update", to_attributes(ops::AdamUpdate{.weight_decay = 0.1}), adam,
+  const std::vector<TensorType> adam = {lr, step, p, p, m, m}, lion = {p, p, m, lr};
+  cases.emplace_back("adamw", "adam_update", to_attributes(ops::AdamUpdate{.weight_decays = {0.1}}), adam,
                      Limit::kCopy);
   cases.emplace_back("lion", "lion_update", to_attributes(ops::LionUpdate{}), lion, Limit::kCopy);
   cases.emplace_back("sum_squares", "sum_squares", Attributes{}, std::vector<TensorType>{p}, Limit::kRead);

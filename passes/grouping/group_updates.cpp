@@ -3,24 +3,15 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
-#include "passes/core/rewriter.h"
-#include "schema/ops/nn/optimizer.h"
 
 namespace genesis::passes {
 namespace {
 
-// What the members of a group have in common.
-struct Shared {
-  ValueId lr, step, scale;
-  DType parameter;
-  double beta1, beta2, eps;
-  bool decoupled, skip_nonfinite;
-  bool operator==(const Shared&) const = default;
-};
-
 struct Group {
-  Shared shared;
+  SharedByUpdates shared;
+  DType parameter;
   std::vector<const Node*> members;  // in the graph's order
 };
 
@@ -35,12 +26,12 @@ std::vector<Group> find_groups(const Graph& graph) {
   std::vector<Group> groups;
   for (const Node& node : graph.nodes()) {
     const auto op = match<ops::AdamUpdate>(node);
-    if (!op || node.inputs.size() < 7 || is_read(uses, node)) continue;
-    const Shared shared{node.inputs[4],    node.inputs[5], node.inputs[6], graph.type(node.inputs[0]).dtype,
-                        op->beta1,         op->beta2,      op->eps,        op->decoupled,
-                        op->skip_nonfinite};
-    auto at = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.shared == shared; });
-    if (at == groups.end()) at = groups.insert(groups.end(), Group{shared, {}});
+    if (!op || !op->is_single() || !op->has_scale || is_read(uses, node)) continue;
+    const SharedByUpdates shared(node);
+    const DType parameter = graph.type(parameter_of(node)).dtype;
+    auto at = std::find_if(groups.begin(), groups.end(),
+                           [&](const Group& g) { return g.shared == shared && g.parameter == parameter; });
+    if (at == groups.end()) at = groups.insert(groups.end(), Group{shared, parameter, {}});
     at->members.push_back(&node);
   }
   std::erase_if(groups, [](const Group& g) { return g.members.size() < 2; });
@@ -49,24 +40,14 @@ std::vector<Group> find_groups(const Graph& graph) {
 
 // Where the last member stood: there every gradient is made.
 void emit_group(Rewriter& rewriter, const Group& group) {
-  std::vector<AdamOperands> operands;
-  for (const Node* node : group.members) {
-    const auto in = rewriter.map(node->inputs);
-    operands.push_back(
-        {in[0], in[1], in[2], in[3], from_attributes<ops::AdamUpdate>(node->attributes).weight_decay});
-  }
-  const Shared& shared = group.shared;
-  const AdamOptions options{.beta1 = shared.beta1,
-                            .beta2 = shared.beta2,
-                            .eps = shared.eps,
-                            .decoupled = shared.decoupled,
-                            .skip_nonfinite = shared.skip_nonfinite};
+  std::vector<Value> parameters;
+  for (const Node* node : group.members) parameters.push_back(rewriter.map(parameter_of(*node)));
   rewriter.begin_nodes_from(group.members);
-  const std::vector<AdamResult> results = adam_update_group(
-      operands, rewriter.map(shared.lr), rewriter.map(shared.step), options, rewriter.map(shared.scale));
+  const std::vector<Value> results = update_together(rewriter, group.shared, group.members, parameters);
   rewriter.end_nodes_from();
-  for (size_t i = 0; i < results.size(); ++i)
-    rewriter.replace(*group.members[i], {results[i].parameter, results[i].m, results[i].v});
+  const size_t n = group.members.size();
+  for (size_t i = 0; i < n; ++i)
+    rewriter.replace(*group.members[i], {results[i], results[n + i], results[2 * n + i]});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// adam_update nodes that share lr, step and scale -> one adam_update_group. A model has hundreds of
+// adam_update nodes that share lr, step and scale -> one of all their parameters. A model has hundreds of
 // parameters, most of them small: on a GPU, starting a kernel for each costs more than the work. Only updates
 // with a `scale` (clipping by the norm of all gradients) are grouped: their gradients are alive together
 // anyway, while others are done with one by one and would make the peak of memory higher.

@@ -4,11 +4,10 @@
 #include <map>
 #include <set>
 
+#include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
-#include "passes/core/rewriter.h"
 #include "passes/precision/weights_as_halves.h"
 #include "schema/ops/elementwise/cast.h"
-#include "schema/ops/nn/optimizer.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
@@ -58,7 +57,8 @@ class Splitter {
   struct Job {
     SharedByUpdates shared;
     std::vector<size_t> groups;
-    std::vector<const Node*> nodes;  // in the graph's order
+    std::vector<const Node*> updates;  // by group
+    std::vector<const Node*> nodes;    // the same in the graph's order
   };
 
   const Place* place_of(ValueId id) const {
@@ -75,20 +75,21 @@ class Splitter {
       if (first == updates.end()) continue;
       const SharedByUpdates shared(*first->second);
       auto job = jobs_.end();
-      if (together && shared.has_scale())
+      if (together && shared.op.has_scale)
         job = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.shared == shared; });
-      if (job == jobs_.end()) job = jobs_.insert(jobs_.end(), Job{shared, {}, {}});
+      if (job == jobs_.end()) job = jobs_.insert(jobs_.end(), Job{shared, {}, {}, {}});
       job->groups.push_back(i);
       for (int32_t member : members) {
-        job->nodes.push_back(updates.at(member));
-        GENESIS_ASSERT(job->nodes.back() != nullptr);
-        updated_by_[job->nodes.back()] = static_cast<size_t>(job - jobs_.begin());
+        job->updates.push_back(updates.at(member));
+        GENESIS_ASSERT(job->updates.back() != nullptr);
+        updated_by_[job->updates.back()] = static_cast<size_t>(job - jobs_.begin());
       }
     }
-    for (Job& job : jobs_)
+    for (Job& job : jobs_) {
+      job.nodes = job.updates;
       std::sort(job.nodes.begin(), job.nodes.end(),
                 [&](const Node* a, const Node* b) { return id_of(graph_, *a) < id_of(graph_, *b); });
-    for (const auto& [state, update] : updates) update_of_[state] = update;
+    }
   }
 
   Replacement visit(const Node& node) {
@@ -121,8 +122,8 @@ class Splitter {
 
   // What an update reads it reads as halves.
   void join_inputs(const Node& node) {
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (i > 0 || !updated_by_.contains(&node)) join(node.inputs[i]);
+    for (ValueId input : node.inputs)
+      if (!updated_by_.contains(&node) || input != parameter_of(node)) join(input);
   }
 
   void join(ValueId id) {
@@ -133,50 +134,32 @@ class Splitter {
   }
 
   void emit(const Job& job) {
-    const ops::AdamUpdate& op = job.shared.op;
-    const AdamOptions options{.beta1 = op.beta1,
-                              .beta2 = op.beta2,
-                              .eps = op.eps,
-                              .decoupled = op.decoupled,
-                              .skip_nonfinite = op.skip_nonfinite};
-    std::vector<AdamHalves> operands;
-    for (size_t index : job.groups) operands.push_back(operands_of(storage_.groups[index]));
-    const std::vector<Value> scalars = rewriter_.map(job.shared.scalars);
-    rewriter_.begin_nodes_from(job.nodes);
-    const std::vector<AdamHalvesResult> results = adam_update_halves(
-        operands, scalars[0], scalars[1], options, job.shared.has_scale() ? scalars[2] : Value());
-    rewriter_.end_nodes_from();
-    for (size_t i = 0; i < results.size(); ++i) store(storage_.groups[job.groups[i]], results[i]);
-  }
-
-  AdamHalves operands_of(const StoredGroup& group) {
-    AdamHalves halves{
-        rewriter_.graph().state(group.parts[kUpper]), rewriter_.graph().state(group.parts[kLower]), {}};
-    for (int32_t member : group.members) {
-      const Node& node = *update_of_.at(member);
-      const auto op = from_attributes<ops::AdamUpdate>(node.attributes);
-      halves.parameters.push_back({{},
-                                   rewriter_.map(node.inputs[1]),
-                                   rewriter_.map(node.inputs[2]),
-                                   rewriter_.map(node.inputs[3]),
-                                   op.weight_decay});
+    std::vector<Value> holders, lowers;
+    std::vector<int64_t> counts;
+    for (size_t index : job.groups) {
+      const StoredGroup& group = storage_.groups[index];
+      holders.push_back(rewriter_.graph().state(group.parts[kUpper]));
+      lowers.push_back(rewriter_.graph().state(group.parts[kLower]));
+      counts.push_back(static_cast<int64_t>(group.members.size()));
     }
-    return halves;
-  }
-
-  void store(const StoredGroup& group, const AdamHalvesResult& result) {
-    rewriter_.graph().add_update(group.parts[kUpper], result.upper);
-    rewriter_.graph().add_update(group.parts[kLower], result.lower);
-    for (size_t i = 0; i < group.members.size(); ++i)
-      rewriter_.replace(*update_of_.at(group.members[i]),
-                        {Value(), result.parameters[i].m, result.parameters[i].v});
+    holders.insert(holders.end(), lowers.begin(), lowers.end());
+    rewriter_.begin_nodes_from(job.nodes);
+    const std::vector<Value> results = update_together(rewriter_, job.shared, job.updates, holders, counts);
+    rewriter_.end_nodes_from();
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const StoredGroup& group = storage_.groups[job.groups[i]];
+      rewriter_.graph().add_update(group.parts[kUpper], results[i]);
+      rewriter_.graph().add_update(group.parts[kLower], results[counts.size() + i]);
+    }
+    const size_t n = job.updates.size();
+    for (size_t k = 0, m = holders.size(); k < n; ++k, ++m)
+      rewriter_.replace(*job.updates[k], {Value(), results[m], results[n + m]});
   }
 
   const Graph& graph_;
   const StateStorage& storage_;
   Rewriter rewriter_;
   std::map<int32_t, Place> places_;  // by state
-  std::map<int32_t, const Node*> update_of_;
   std::vector<Job> jobs_;
   std::map<const Node*, size_t> updated_by_;  // a job
   std::set<ValueId> joined_;

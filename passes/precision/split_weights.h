@@ -1,5 +1,5 @@
 // One entry point for weights that are kept as halves, as PassContext::storage says (passes/precision/weights_as_halves.h):
-// casts of them become the upper half or a view of it, updates of Adam become adam_update_halves, and whoever
+// casts of them become the upper half or a view of it, updates of Adam become updates of halves, and whoever
 // reads f32 gets it joined. Without such weights nothing changes.
 #pragma once
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/slice.h"
@@ -21,9 +22,12 @@ bool may_be_halves(const State& state) {
 // The adam_update that alone makes the state's new value out of its old one, and whose results nobody else
 // reads.
 const Node* sole_update(const Graph& graph, const Uses& uses, const StateUpdate& update) {
-  const Node* node = match<ops::AdamUpdate>(graph, update.value).node;
-  if (node == nullptr || state_of(graph, node->inputs[0]) != update.state) return nullptr;
-  if (std::count(node->inputs.begin(), node->inputs.end(), node->inputs[0]) > 1) return nullptr;
+  const auto adam = match<ops::AdamUpdate>(graph, update.value);
+  if (!adam || !adam->is_single()) return nullptr;
+  const Node* node = adam.node;
+  const ValueId parameter = parameter_of(*node);
+  if (state_of(graph, parameter) != update.state) return nullptr;
+  if (std::count(node->inputs.begin(), node->inputs.end(), parameter) > 1) return nullptr;
   for (ValueId output : node->outputs)
     if (uses.count(output) > 1 || !uses.readers(output).empty()) return nullptr;
   return node;
@@ -58,8 +62,9 @@ class Finder {
  private:
   // Whether all that reads the parameter of `update`, which something does, are casts.
   static bool reads_bf16(const Graph& graph, const Uses& uses, const Node& update) {
-    const std::vector<NodeId>& readers = uses.readers(update.inputs[0]);
-    return readers.size() > 1 && uses.count(update.inputs[0]) == static_cast<int>(readers.size()) &&
+    const ValueId parameter = parameter_of(update);
+    const std::vector<NodeId>& readers = uses.readers(parameter);
+    return readers.size() > 1 && uses.count(parameter) == static_cast<int>(readers.size()) &&
            std::all_of(readers.begin(), readers.end(), [&](NodeId id) {
              return &graph.node(id) == &update || casts_to_bf16(graph, graph.node(id));
            });
@@ -132,16 +137,6 @@ std::map<int32_t, const Node*> adam_updates(const Graph& graph) {
     if (may_be_halves(graph.model().state(update.state)))
       updates[update.state] = sole_update(graph, uses, update);
   return updates;
-}
-
-SharedByUpdates::SharedByUpdates(const Node& adam_update)
-    : scalars(adam_update.inputs.begin() + 4, adam_update.inputs.end()),
-      op(from_attributes<ops::AdamUpdate>(adam_update.attributes)) {
-  op.weight_decay = 0;
-}
-
-bool SharedByUpdates::operator==(const SharedByUpdates& other) const {
-  return scalars == other.scalars && to_attributes(op) == to_attributes(other.op);
 }
 
 StateStorage find_halves(const Model& model) { return Finder(model).find(); }

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "schema/graph/state_storage.h"
-#include "schema/ops/nn/optimizer.h"
 
 namespace genesis::passes {
 
@@ -34,15 +33,5 @@ std::vector<int32_t> joined_states(const Graph& graph, const Node& node);
 // By state that could be split and that the graph updates: the adam_update that alone makes its new value out
 // of its old one and whose results nobody else reads; null: something else does.
 std::map<int32_t, const Node*> adam_updates(const Graph& graph);
-
-// What updates that are one node have in common.
-struct SharedByUpdates {
-  std::vector<ValueId> scalars;  // lr, step, [scale]
-  ops::AdamUpdate op;            // without weight decay
-
-  explicit SharedByUpdates(const Node& adam_update);
-  bool has_scale() const { return scalars.size() > 2; }
-  bool operator==(const SharedByUpdates& other) const;
-};
 
 }  // namespace genesis::passes

@@ -20,12 +20,42 @@ std::string describe(const std::string& op, const Lack& lack) {
                      lack.nodes == 1 ? "" : "s", lack.first);
 }
 
+// Removes an attribute and says what it was.
+AttrValue take(Attributes& attributes, std::string_view name, AttrValue where_absent) {
+  AttrValue taken = std::move(where_absent);
+  Attributes rest;
+  for (const auto& [key, value] : attributes)
+    if (key == name)
+      taken = value;
+    else
+      rest.set(key, value);
+  attributes = std::move(rest);
+  return taken;
+}
+
+// Inputs were parameter, gradient, m, v, lr, step, [scale]. What is no real is refused when the op is read.
+void upgrade_adam_update(NodeRecord& node) {
+  const AttrValue decay = take(node.attributes, "weight_decay", 0.0);
+  const double* real = std::get_if<double>(&decay);
+  node.attributes.set("weight_decays", real ? AttrValue(std::vector{*real}) : decay);
+  node.attributes.set("has_scale", node.inputs.size() > 6);
+  if (node.inputs.size() > 4) std::rotate(node.inputs.begin(), node.inputs.begin() + 4, node.inputs.end());
+}
+
+void upgrade_adam_update_halves(NodeRecord& node) {
+  node.attributes.set("parameters_per_half", take(node.attributes, "parts", std::vector<int64_t>()));
+}
+
+// adam_update 2 is what three ops were: the update of a parameter, of many, and of such in halves.
+constexpr OpUpgrade kUpgrades[] = {
+    {"adam_update", 1, "adam_update", 2, upgrade_adam_update},
+    {"adam_update_group", 1, "adam_update", 2, [](NodeRecord&) {}},
+    {"adam_update_halves", 1, "adam_update", 2, upgrade_adam_update_halves},
+};
+
 }  // namespace
 
-std::span<const OpUpgrade> op_upgrades() {
-  // {"softmax", 1, "softmax", 2, [](NodeRecord& node) { ... }},  // what changed and why
-  return {};
-}
+std::span<const OpUpgrade> op_upgrades() { return kUpgrades; }
 
 void upgrade_node(NodeRecord& node, std::span<const OpUpgrade> upgrades) {
   for (size_t steps = 0; steps <= upgrades.size(); ++steps) {

@@ -219,8 +219,23 @@ TEST(OptimizerUpdates, SkipAStepWhoseScaleIsNotFinite) {
   }
 }
 
+struct AdamOperands {
+  Value parameter, gradient, m, v;
+  double weight_decay = 0;
+};
+
+// One node. `inputs`: lr, step, scale and what holds the parameters.
+std::vector<Value> update_together(ops::AdamUpdate op, std::vector<Value> inputs,
+                                   const std::vector<AdamOperands>& operands) {
+  op.has_scale = true;
+  for (const AdamOperands& each : operands) op.weight_decays.push_back(each.weight_decay);
+  for (const auto field : {&AdamOperands::gradient, &AdamOperands::m, &AdamOperands::v})
+    for (const AdamOperands& each : operands) inputs.push_back(each.*field);
+  return emit_node(*find_op("adam_update"), to_attributes(op), inputs);
+}
+
 // Every bit as if each parameter had a node of its own.
-TEST(AdamUpdateGroup, IsTheUpdatesOfItsParameters) {
+TEST(AdamUpdateOfMany, IsTheUpdatesOfItsParameters) {
   const auto tensor = [](int64_t n, float by) {
     std::vector<float> values;
     for (int64_t i = 0; i < n; ++i) values.push_back(by * std::cos(static_cast<float>(i)));
@@ -241,7 +256,11 @@ TEST(AdamUpdateGroup, IsTheUpdatesOfItsParameters) {
         std::vector<AdamOperands> operands;
         for (int i = 0; i < 12; i += 4) operands.push_back({x[i], x[i + 1], x[i + 2], x[i + 3], 0.1 * i});
         std::vector<AdamResult> results;
-        if (together) results = adam_update_group(operands, x[12], x[13], options, x[14]);
+        if (together) {
+          const auto out = update_together({.eps = options.eps, .decoupled = decoupled},
+                                           {x[12], x[13], x[14], x[0], x[4], x[8]}, operands);
+          for (size_t i = 0; i < 3; ++i) results.push_back({out[i], out[3 + i], out[6 + i]});
+        }
         for (const AdamOperands& o : operands) {
           if (together) break;
           AdamOptions own = options;
@@ -283,6 +302,12 @@ std::pair<Tensor, Tensor> halves_of(const std::vector<Tensor>& parameters) {
   return {Tensor::of<bf16>({n}, upper), Tensor::of<int16_t>({n}, lower)};
 }
 
+// Parameters that lie one behind the other in an upper and a lower half.
+struct AdamHalves {
+  Value upper, lower;
+  std::vector<AdamOperands> parameters;  // and each as an f32 of its own
+};
+
 using Named = std::vector<std::pair<std::string, Value>>;
 
 void add_result(Named& named, const std::string& id, Value parameter, Value m, Value v) {
@@ -303,13 +328,25 @@ Named plain_updates(const std::vector<AdamHalves>& groups, Value lr, Value step,
 
 Named halved_updates(const std::vector<AdamHalves>& groups, Value lr, Value step, const AdamOptions& options,
                      Value scale) {
+  ops::AdamUpdate op{.eps = options.eps, .skip_nonfinite = options.skip_nonfinite};
+  std::vector<Value> inputs = {lr, step, scale};
+  std::vector<AdamOperands> operands;
+  for (const auto half : {&AdamHalves::upper, &AdamHalves::lower})
+    for (const AdamHalves& group : groups) inputs.push_back(group.*half);
+  for (const AdamHalves& group : groups) {
+    op.parameters_per_half.push_back(static_cast<int64_t>(group.parameters.size()));
+    operands.insert(operands.end(), group.parameters.begin(), group.parameters.end());
+  }
+  const std::vector<Value> out = update_together(op, inputs, operands);
   Named named;
-  for (const AdamHalvesResult& group : adam_update_halves(groups, lr, step, options, scale)) {
+  size_t m = 2 * groups.size();
+  for (size_t i = 0; i < groups.size(); ++i) {
     Dim row(0);
-    for (const AdamResult& r : group.parameters) {
-      const Dim n = r.m.dim(0);
+    for (size_t part = 0; part < groups[i].parameters.size(); ++part, ++m) {
+      const Dim n = out[m].dim(0);
       add_result(named, std::to_string(named.size()),
-                 join_halves(narrow(group.upper, 0, row, n), narrow(group.lower, 0, row, n)), r.m, r.v);
+                 join_halves(narrow(out[i], 0, row, n), narrow(out[groups.size() + i], 0, row, n)), out[m],
+                 out[operands.size() + m]);
       row = row + n;
     }
   }
@@ -368,18 +405,27 @@ TEST(AdamUpdateHalves, IsTheUpdatesOfItsParameters) {
 TEST(AdamUpdateHalves, RefusesWhatDoesNotFit) {
   const TensorType upper{DType::bf16, {4}}, lower{DType::i16, {4}}, f32{DType::f32, {4}}, lr{DType::f32, {}},
       step{DType::i64, {}};
-  const auto update = [](const Inputs& x) {
-    return Outputs{adam_update_halves({{x[0], x[1], {{{}, x[2], x[3], x[4]}}}}, x[5], x[6], {})[0].upper};
+  const auto infer = [&](std::vector<TensorType> operands, std::vector<int64_t> per_half,
+                         std::vector<double> weight_decays = {0}) {
+    operands.insert(operands.begin(), {lr, step});
+    const ops::AdamUpdate op{.weight_decays = std::move(weight_decays),
+                             .parameters_per_half = std::move(per_half)};
+    return infer_types(*find_op("adam_update"), to_attributes(op), operands);
   };
-  EXPECT_EQ(infer_case({upper, lower, f32, f32, f32, lr, step}, update)[0].to_string(), "bf16[4]");
-  expect_error([&] { infer_case({f32, lower, f32, f32, f32, lr, step}, update); }, {"halves", "f32[4]"});
-  expect_error([&] { infer_case({upper, lower, f32, upper, f32, lr, step}, update); }, {"m must be f32[4]"});
+  EXPECT_EQ(infer({upper, lower, f32, f32, f32}, {1})[0].to_string(), "bf16[4]");
+  expect_error([&] { infer({f32, lower, f32, f32, f32}, {1}); }, {"halves", "f32[4]"});
+  expect_error([&] { infer({upper, lower, f32, upper, f32}, {1}); }, {"m must be f32[4]"});
   const TensorType larger{DType::f32, {5}};
+  expect_error([&] { infer({upper, lower, larger, larger, larger}, {1}); }, {"bf16[4]", "5 elements"});
+  for (const int64_t held : {int64_t{0}, int64_t{-1}, int64_t{2}, INT64_MIN, INT64_MAX})
+    expect_error([&] { infer({upper, lower, f32, f32, f32}, {held}); }, {"are to hold", "1 are left"});
   expect_error(
       [&] {
-        infer_case({upper, lower, larger, larger, larger, lr, step}, update);
+        infer({upper, lower, f32, f32, f32, f32, f32, f32}, {1}, {0, 0});
       },
-      {"bf16[4]", "5 elements"});
+      {"hold 1 parameters, 2 were given"});
+  expect_error([&] { infer({upper, lower, f32, f32, f32}, {1}, {}); }, {"0 parameters"});
+  expect_error([&] { infer({upper, lower, f32, f32, f32}, {1, 1}); }, {"ask for 9 inputs"});
 }
 
 TEST(GlobalNorm, OneByOneOrTogether) {

@@ -19,31 +19,34 @@ std::string grouped(const std::string& body, bool pays = true) {
 std::string expected(const std::string& body) { return normal_text(kInputs + body + "\n}"); }
 
 constexpr const char* kTwo =
-    "%a = adam_update(p, g, m, v, lr, step, scale) {weight_decay=0.5}\n"
-    "%b = adam_update(q, h, n, w, lr, step, scale)\n"
+    "%a = adam_update(lr, step, scale, p, g, m, v) {has_scale=true, weight_decays=(0.5)}\n"
+    "%b = adam_update(lr, step, scale, q, h, n, w) {has_scale=true, weight_decays=(0.0)}\n"
     "return p = %a\n return m = %a:1\n return v = %a:2\n return q = %b\n return n = %b:1\n return w = %b:2";
 
 TEST(GroupUpdates, MakesOneNodeWhereThatPays) {
-  EXPECT_EQ(
-      grouped(kTwo),
-      expected("%adam_update_group = adam_update_group(lr, step, scale, p, q, g, h, m, n, v, w) "
-               "{has_scale=true, weight_decays=(0.5, 0.0)}\n"
-               "return p = %adam_update_group\n return m = %adam_update_group:2\n return v = "
-               "%adam_update_group:4\n return q = %adam_update_group:1\n return n = %adam_update_group:3\n "
-               "return w = %adam_update_group:5"));
+  EXPECT_EQ(grouped(kTwo),
+            expected("%adam_update = adam_update(lr, step, scale, p, q, g, h, m, n, v, w) "
+                     "{has_scale=true, weight_decays=(0.5, 0.0)}\n"
+                     "return p = %adam_update\n return m = %adam_update:2\n return v = "
+                     "%adam_update:4\n return q = %adam_update:1\n return n = %adam_update:3\n "
+                     "return w = %adam_update:5"));
   EXPECT_EQ(grouped(kTwo, false), expected(kTwo));
 }
 
 TEST(GroupUpdates, LeavesWhatDiffersOrIsReadOrIsAlone) {
   const auto untouched = [](const std::string& body) { EXPECT_EQ(grouped(body), expected(body)); };
-  const std::string first = "%a = adam_update(p, g, m, v, lr, step, scale)\n";
+  const std::string first =
+      "%a = adam_update(lr, step, scale, p, g, m, v) {has_scale=true, weight_decays=(0.0)}\n";
   untouched(first + "return p = %a");
   untouched(first +
-            "%b = adam_update(q, h, n, w, lr, step, scale) {beta1=0.5}\n return p = %a\n return q = %b");
+            "%b = adam_update(lr, step, scale, q, h, n, w) {beta1=0.5, has_scale=true, "
+            "weight_decays=(0.0)}\n return p = %a\n return q = %b");
   untouched(first +
-            "%b = adam_update(q, h, n, w, lr, step, scale)\n %c = neg(%b)\n return p = %a\n return q = %c");
+            "%b = adam_update(lr, step, scale, q, h, n, w) {has_scale=true, weight_decays=(0.0)}\n %c = "
+            "neg(%b)\n return p = %a\n return q = %c");
   untouched(
-      "%a = adam_update(p, g, m, v, lr, step)\n %b = adam_update(q, h, n, w, lr, step)\n return p = %a\n "
+      "%a = adam_update(lr, step, p, g, m, v) {weight_decays=(0.0)}\n %b = adam_update(lr, step, q, h, n, w) "
+      "{weight_decays=(0.0)}\n return p = %a\n "
       "return q = %b");
 }
 

@@ -105,12 +105,12 @@ TEST(MixedPrecision, AWeightIsCastOnceAndUpdatedInF32) {
     if (node.op->name() == "cast" && graph.value(node.inputs[0]).name == "w") ++casts_of_w;
     if (node.op->name() != "adam_update") continue;
     ++updates;
-    const auto types = graph.input_types(node);
-    const bool matrix = types[0].shape.rank() == 2;
-    EXPECT_EQ(types[0].dtype, DType::f32);
-    EXPECT_EQ(types[1].dtype, matrix ? DType::bf16 : DType::f32)
-        << "the gradient, as the backward pass made it";
+    const auto types = graph.input_types(node);  // lr, step, parameter, gradient, m, v
+    const bool matrix = types[2].shape.rank() == 2;
     EXPECT_EQ(types[2].dtype, DType::f32);
+    EXPECT_EQ(types[3].dtype, matrix ? DType::bf16 : DType::f32)
+        << "the gradient, as the backward pass made it";
+    EXPECT_EQ(types[4].dtype, DType::f32);
   }
   EXPECT_EQ(casts_of_w, 1);
   EXPECT_EQ(updates, 2);

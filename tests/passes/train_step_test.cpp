@@ -85,7 +85,7 @@ TEST(TrainStep, TrainsASubset) {
 
 TEST(TrainStep, DecayFollowsTheExclusions) {
   const auto decays = [](const std::string& options) {
-    return lines_with(train_text(options), "weight_decay=0.25").size();
+    return lines_with(train_text(options), "weight_decays=(0.25)").size();
   };
   EXPECT_EQ(decays("adamw,weight_decay=0.25"), 2u);
   EXPECT_EQ(decays("adamw,weight_decay=0.25,no_decay=b"), 1u);

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "schema/file/layout.h"
 #include "schema/file/upgrade.h"
 #include "schema/file/writer.h"
+#include "schema/graph/text.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "tests/schema/file_models.h"
 
@@ -268,6 +270,49 @@ TEST(FileUpgrade, EveryRowLeadsToAnOpOfToday) {
     ASSERT_NE(op, nullptr) << row.op;
     EXPECT_EQ(op->info.version, node.op_version) << row.op;
   }
+}
+
+constexpr const char* kAdamUpdates = R"(
+entry f(lr: f32[], step: i64[], scale: f32[], p: f32[4], q: f32[2], u: bf16[6], l: i16[6], g: f32[4], h: f32[2]) {
+  %a = adam_update(lr, step, scale, p, g, p, g) {eps=0.5, has_scale=true, weight_decays=(0.25)}
+  %b = adam_update(lr, step, q, h, h, q) {beta1=0.5, decoupled=false, weight_decays=(0.0)}
+  %c = adam_update(lr, step, scale, p, q, g, h, g, h, p, q) {has_scale=true, weight_decays=(0.0, 0.5)}
+  %d = adam_update(lr, step, u, l, g, h, g, h, p, q) {parameters_per_half=(2), weight_decays=(0.5, 0.0)}
+  return a = %a
+  return b = %b:2
+  return c = %c:3
+  return d = %d:1
+}
+)";
+
+// The nodes as versions before wrote them: by hand, from what their ops said.
+TEST(FileUpgrade, AdamUpdatesOfOlderFilesBecomeOneOp) {
+  const auto model = parse_text(kAdamUpdates);
+  ModelRecord record = file::lay_out(*model, 1 << 20).record;
+  std::vector<file::NodeRecord>& nodes = record.entries[0].nodes;
+  for (file::NodeRecord& node : nodes) node.op_version = 1;
+  const auto attributes = [](const auto&... pairs) {
+    Attributes set;
+    (set.set(pairs.first, AttrValue(pairs.second)), ...);
+    return set;
+  };
+  nodes[0].attributes = attributes(std::pair("eps", 0.5), std::pair("weight_decay", 0.25));
+  nodes[1].attributes = attributes(std::pair("beta1", 0.5), std::pair("decoupled", false));
+  for (size_t i : {0, 1})  // parameter, gradient, m, v, then the scalars
+    std::rotate(nodes[i].inputs.begin(), nodes[i].inputs.end() - 4, nodes[i].inputs.end());
+  nodes[2].op = "adam_update_group";
+  nodes[2].attributes =
+      attributes(std::pair("has_scale", true), std::pair("weight_decays", std::vector{0.0, 0.5}));
+  nodes[3].op = "adam_update_halves";
+  nodes[3].attributes = attributes(std::pair("parts", std::vector<int64_t>{2}),
+                                   std::pair("weight_decays", std::vector{0.5, 0.0}));
+  EXPECT_EQ(to_text(*load_bytes(file_of(record, ""))), to_text(*model));
+
+  nodes[3].attributes.set("parts", AttrValue(std::string("two")));
+  expect_says(error_of(file_of(record, "")), "attribute 'parameters_per_half' is \"two\"");
+  nodes[0].inputs.pop_back();
+  nodes[0].inputs.pop_back();
+  expect_says(error_of(file_of(record, "")), "adam_update");
 }
 
 int64_t resident_bytes() {

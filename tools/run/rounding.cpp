@@ -81,17 +81,17 @@ constexpr double kMaxAmplified = 1e4;
 // Adam and Lion step by the learning rate however small a gradient is, so one that is nothing but rounding
 // may step either way. The learning rate is the first scalar among their inputs.
 double largest_update(const Step& step, std::span<const TensorView> inputs) {
-  if (!is<ops::AdamUpdate, ops::AdamUpdateGroup, ops::AdamUpdateHalves, ops::LionUpdate>(*step.op)) return 0;
+  if (!is<ops::AdamUpdate, ops::LionUpdate>(*step.op)) return 0;
   for (const TensorView& input : inputs)
     if (input.rank == 0 && is_float(input.dtype))
       return std::abs(Tensor::copy_of({input.dtype, {}}, input.data).to_doubles()[0]);
   return 0;
 }
 
-// Parameters come first, with as many of each kind of state behind them.
+// Parameters, or their upper halves, come first; their states stand behind them.
 size_t count_of_parameters(const Step& step) {
-  if (is<ops::AdamUpdateGroup>(*step.op)) return step.output_types.size() / 3;
-  return is<ops::AdamUpdateHalves>(*step.op) ? step.output_types.size() / 4 : 1;
+  if (!is<ops::AdamUpdate>(*step.op)) return 1;
+  return static_cast<size_t>(from_attributes<ops::AdamUpdate>(step.attributes).num_holders());
 }
 
 }  // namespace

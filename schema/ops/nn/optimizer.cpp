@@ -40,6 +40,26 @@ void check_skip(bool skip_nonfinite, bool has_scale) {
   if (skip_nonfinite && !has_scale) fail("skip_nonfinite needs a scale: that is what tells it to skip");
 }
 
+// The counts of inputs were checked.
+void check_halves(const ops::AdamUpdate& op, Types in) {
+  const auto input = [&](int i) -> const TensorType& { return in[static_cast<size_t>(i)]; };
+  int parameter = 0;
+  for (int i = 0; i < op.num_holders(); ++i) {
+    const TensorType &high = input(op.holder(i)), &low = input(op.lower(i));
+    if (high.dtype != DType::bf16 || low.dtype != DType::i16 || !(high.shape == low.shape))
+      fail("the halves must be bf16 and i16 of one shape, got {} and {}", high.to_string(), low.to_string());
+    const int left = op.num_parameters() - parameter;
+    if (op.held_by(i) < 1 || op.held_by(i) > left)
+      fail("halves {} are to hold {} parameters, {} are left", i, op.held_by(i), left);
+    Dim held(0);
+    for (int64_t k = 0; k < op.held_by(i); ++k) held = held + input(op.gradient(parameter++)).shape.numel();
+    if (!(held == high.shape.numel()))
+      fail("halves of {} are to hold parameters of {} elements", high.to_string(), held.to_string());
+  }
+  if (parameter != op.num_parameters())
+    fail("the halves hold {} parameters, {} were given", parameter, op.num_parameters());
+}
+
 }  // namespace
 
 namespace ops {
@@ -62,14 +82,33 @@ std::vector<TensorType> SgdUpdate::infer(Types in) const {
 }
 
 std::vector<TensorType> AdamUpdate::infer(Types in) const {
-  check_parameter(in[0], in[1]);
-  check_state(in[0], in[2], "m");
-  check_state(in[0], in[3], "v");
-  check_real_scalar(in[4], "lr");
-  check_step(in[5]);
-  if (in.size() > 6) check_real_scalar(in[6], "scale");
-  check_skip(skip_nonfinite, in.size() > 6);
-  return {in[0], in[2], in[3]};
+  const size_t n = weight_decays.size(), halves = parameters_per_half.size();
+  const size_t expected = 2u + has_scale + (is_halved() ? 2 * halves : n) + 3 * n;
+  if (n == 0 || in.size() != expected)
+    fail("the attributes ask for {} inputs for {} parameters, {} were given", expected, n, in.size());
+  check_real_scalar(in[0], "lr");
+  check_step(in[1]);
+  if (has_scale) check_real_scalar(in[2], "scale");
+  check_skip(skip_nonfinite, has_scale);
+  const auto input = [&](int i) -> const TensorType& { return in[static_cast<size_t>(i)]; };
+  for (int k = 0; k < num_parameters(); ++k) {
+    const TensorType& gradient_type = input(gradient(k));
+    const TensorType parameter = is_halved() ? TensorType{DType::f32, gradient_type.shape} : input(holder(k));
+    check_parameter(parameter, gradient_type);
+    check_state(parameter, input(m(k)), "m");
+    check_state(parameter, input(v(k)), "v");
+  }
+  if (is_halved()) check_halves(*this, in);
+  std::vector<TensorType> out;
+  for (const InPlace pair : in_place()) out.push_back(input(pair.input));
+  return out;
+}
+
+std::vector<InPlace> AdamUpdate::in_place() const {
+  std::vector<InPlace> pairs;
+  for (int input = holder(0); input < v(num_parameters()); ++input)
+    if (input < gradient(0) || input >= m(0)) pairs.push_back({output_of(input), input});
+  return pairs;
 }
 
 std::vector<TensorType> LionUpdate::infer(Types in) const {
@@ -79,71 +118,6 @@ std::vector<TensorType> LionUpdate::infer(Types in) const {
   if (in.size() > 4) check_real_scalar(in[4], "scale");
   check_skip(skip_nonfinite, in.size() > 4);
   return {in[0], in[2]};
-}
-
-std::vector<TensorType> AdamUpdateGroup::infer(Types in) const {
-  const auto n = weight_decays.size(), first = static_cast<size_t>(first_parameter());
-  if (n == 0 || in.size() != first + 4 * n)
-    fail("the attributes ask for {} inputs for {} parameters, {} were given", first + 4 * n, n, in.size());
-  check_real_scalar(in[0], "lr");
-  check_step(in[1]);
-  if (has_scale) check_real_scalar(in[2], "scale");
-  for (size_t i = first; i < first + n; ++i) {
-    check_parameter(in[i], in[i + n]);
-    check_state(in[i], in[i + 2 * n], "m");
-    check_state(in[i], in[i + 3 * n], "v");
-  }
-  std::vector<TensorType> out(in.begin() + static_cast<std::ptrdiff_t>(first), in.end());
-  out.erase(out.begin() + static_cast<std::ptrdiff_t>(n), out.begin() + static_cast<std::ptrdiff_t>(2 * n));
-  return out;
-}
-
-// Everything but the gradients is written where it was read.
-std::vector<InPlace> AdamUpdateGroup::in_place(Types, Types outputs) const {
-  std::vector<InPlace> pairs;
-  for (int i = 0; i < static_cast<int>(outputs.size()); ++i)
-    pairs.push_back({i, first_parameter() + (i < count() ? i : i + count())});
-  return pairs;
-}
-
-std::vector<TensorType> AdamUpdateHalves::infer(Types in) const {
-  const auto halves = parts.size(), n = weight_decays.size(), upper = static_cast<size_t>(first_upper());
-  const auto gradient = static_cast<size_t>(first_gradient());
-  if (n == 0 || in.size() != gradient + 3 * n)
-    fail("the attributes ask for {} inputs for {} parameters, {} were given", gradient + 3 * n, n, in.size());
-  check_real_scalar(in[0], "lr");
-  check_step(in[1]);
-  if (has_scale) check_real_scalar(in[2], "scale");
-  check_skip(skip_nonfinite, has_scale);
-  size_t parameter = 0;
-  for (size_t i = 0; i < halves; ++i) {
-    const TensorType &high = in[upper + i], &low = in[upper + halves + i];
-    if (high.dtype != DType::bf16 || low.dtype != DType::i16 || !(high.shape == low.shape))
-      fail("the halves must be bf16 and i16 of one shape, got {} and {}", high.to_string(), low.to_string());
-    Dim held(0);
-    for (int64_t part = 0; part < parts[i]; ++part, ++parameter) {
-      if (parameter == n) fail("the parts ask for more than the {} parameters given", n);
-      const TensorType as_f32{DType::f32, in[gradient + parameter].shape};
-      check_parameter(as_f32, in[gradient + parameter]);
-      check_state(as_f32, in[gradient + n + parameter], "m");
-      check_state(as_f32, in[gradient + 2 * n + parameter], "v");
-      held = held + as_f32.shape.numel();
-    }
-    if (!(held == high.shape.numel()))
-      fail("halves of {} are to hold parameters of {} elements", high.to_string(), held.to_string());
-  }
-  if (parameter != n) fail("the parts ask for {} parameters, {} were given", parameter, n);
-  std::vector<TensorType> out(in.begin() + static_cast<std::ptrdiff_t>(upper),
-                              in.begin() + static_cast<std::ptrdiff_t>(gradient));
-  out.insert(out.end(), in.begin() + static_cast<std::ptrdiff_t>(gradient + n), in.end());
-  return out;
-}
-
-std::vector<InPlace> AdamUpdateHalves::in_place(Types, Types outputs) const {
-  std::vector<InPlace> pairs;
-  for (int i = 0; i < static_cast<int>(outputs.size()); ++i)
-    pairs.push_back({i, first_upper() + (i < 2 * num_halves() ? i : i + num_parameters())});
-  return pairs;
 }
 
 std::vector<TensorType> SumSquares::infer(Types in) const {
@@ -166,12 +140,9 @@ namespace {
 
 constexpr OpDef kSgdUpdate = make_op<ops::SgdUpdate>();
 constexpr OpDef kAdamUpdate = make_op<ops::AdamUpdate>();
-constexpr OpDef kAdamUpdateGroup = make_op<ops::AdamUpdateGroup>();
-constexpr OpDef kAdamUpdateHalves = make_op<ops::AdamUpdateHalves>();
 constexpr OpDef kLionUpdate = make_op<ops::LionUpdate>();
 constexpr OpDef kSumSquares = make_op<ops::SumSquares>();
-constexpr const OpDef* kOps[] = {&kSgdUpdate,        &kAdamUpdate, &kAdamUpdateGroup,
-                                 &kAdamUpdateHalves, &kLionUpdate, &kSumSquares};
+constexpr const OpDef* kOps[] = {&kSgdUpdate, &kAdamUpdate, &kLionUpdate, &kSumSquares};
 
 void append(std::vector<Value>& inputs, Value optional) {
   if (optional) inputs.push_back(optional);
@@ -195,56 +166,14 @@ ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_
 
 AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
                        const AdamOptions& options, Value scale) {
-  const ops::AdamUpdate op{options.beta1,        options.beta2,     options.eps,
-                           options.weight_decay, options.decoupled, options.skip_nonfinite};
-  std::vector<Value> inputs = {parameter, gradient, m, v, lr, step};
+  const ops::AdamUpdate op{
+      options.beta1,          options.beta2,          options.eps, options.decoupled, bool(scale),
+      options.skip_nonfinite, {options.weight_decay}, {}};
+  std::vector<Value> inputs = {lr, step};
   append(inputs, scale);
+  inputs.insert(inputs.end(), {parameter, gradient, m, v});
   const auto out = emit_node(kAdamUpdate, to_attributes(op), inputs);
   return {out[0], out[1], out[2]};
-}
-
-std::vector<AdamResult> adam_update_group(const std::vector<AdamOperands>& operands, Value lr, Value step,
-                                          const AdamOptions& options, Value scale) {
-  if (operands.empty()) fail("adam_update_group was given no parameters");
-  ops::AdamUpdateGroup op{options.beta1, options.beta2,          options.eps, options.decoupled,
-                          bool(scale),   options.skip_nonfinite, {}};
-  for (const AdamOperands& each : operands) op.weight_decays.push_back(each.weight_decay);
-  std::vector<Value> inputs = {lr, step};
-  append(inputs, scale);
-  for (const auto field :
-       {&AdamOperands::parameter, &AdamOperands::gradient, &AdamOperands::m, &AdamOperands::v})
-    for (const AdamOperands& each : operands) inputs.push_back(each.*field);
-  const auto out = emit_node(kAdamUpdateGroup, to_attributes(op), inputs);
-  const size_t n = operands.size();
-  std::vector<AdamResult> results;
-  for (size_t i = 0; i < n; ++i) results.push_back({out[i], out[n + i], out[2 * n + i]});
-  return results;
-}
-
-std::vector<AdamHalvesResult> adam_update_halves(const std::vector<AdamHalves>& operands, Value lr,
-                                                 Value step, const AdamOptions& options, Value scale) {
-  ops::AdamUpdateHalves op{options.beta1, options.beta2,          options.eps, options.decoupled,
-                           bool(scale),   options.skip_nonfinite, {},          {}};
-  std::vector<Value> inputs = {lr, step};
-  append(inputs, scale);
-  for (const AdamHalves& halves : operands) inputs.push_back(halves.upper);
-  for (const AdamHalves& halves : operands) inputs.push_back(halves.lower);
-  for (const auto field : {&AdamOperands::gradient, &AdamOperands::m, &AdamOperands::v})
-    for (const AdamHalves& halves : operands)
-      for (const AdamOperands& each : halves.parameters) inputs.push_back(each.*field);
-  for (const AdamHalves& halves : operands) {
-    op.parts.push_back(static_cast<int64_t>(halves.parameters.size()));
-    for (const AdamOperands& each : halves.parameters) op.weight_decays.push_back(each.weight_decay);
-  }
-  const auto out = emit_node(kAdamUpdateHalves, to_attributes(op), inputs);
-  const size_t count = operands.size(), n = op.weight_decays.size();
-  std::vector<AdamHalvesResult> results;
-  for (size_t i = 0, m = 2 * count; i < count; ++i) {
-    results.push_back({out[i], out[count + i], {}});
-    for (size_t part = 0; part < operands[i].parameters.size(); ++part, ++m)
-      results.back().parameters.push_back({{}, out[m], out[n + m]});
-  }
-  return results;
 }
 
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,

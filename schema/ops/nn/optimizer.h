@@ -13,7 +13,6 @@ namespace genesis {
 namespace ops {
 
 inline constexpr InPlace kSgdInPlace[] = {{0, 0}, {1, 4}};
-inline constexpr InPlace kAdamInPlace[] = {{0, 0}, {1, 2}, {2, 3}};
 inline constexpr InPlace kLionInPlace[] = {{0, 0}, {1, 2}};
 
 // parameter, gradient, lr, step, [momentum buffer if momentum is not 0], [scale] -> parameter, [buffer].
@@ -36,37 +35,23 @@ struct SgdUpdate {
   std::vector<TensorType> infer(Types in) const;
 };
 
-// parameter, gradient, m, v, lr, step, [scale] -> parameter, m, v.
+// lr, step, [scale], parameters..., gradients..., m..., v... -> parameters..., m..., v...: of one parameter, or
+// of many where starting a kernel for each would cost more than the work. Where `parameters_per_half` is not
+// empty the parameters are f32 kept as halves (schema/core/halves.h), one behind the other: uppers...,
+// lowers... stand in their place among inputs and outputs, and halves i hold the next parameters_per_half[i].
 struct AdamUpdate {
-  static constexpr OpInfo info{.name = "adam_update",
-                               .doc = "One step of Adam, or of AdamW when `decoupled`.",
-                               .inputs = {6, 7},
-                               .precision = Precision::kF32,
-                               .in_place = kAdamInPlace};
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
-  bool decoupled = true, skip_nonfinite = false;
-  static void fields(auto& self, auto&& visit) {
-    visit("beta1", self.beta1);
-    visit("beta2", self.beta2);
-    visit("eps", self.eps);
-    visit("weight_decay", self.weight_decay);
-    visit("decoupled", self.decoupled);
-    visit("skip_nonfinite", self.skip_nonfinite);
-  }
-  std::vector<TensorType> infer(Types in) const;
-};
-
-// lr, step, [scale], parameters..., gradients..., m..., v... -> parameters..., m..., v...: adam_update of
-// each, with one weight decay each. One node where starting a kernel per parameter would cost more than the
-// work.
-struct AdamUpdateGroup {
-  static constexpr OpInfo info{.name = "adam_update_group",
-                               .doc = "adam_update of many parameters, with the same lr, step and scale.",
-                               .inputs = {6, kVariadic},
-                               .precision = Precision::kF32};
+  static constexpr OpInfo info{
+      .name = "adam_update",
+      .doc =
+          "One step of Adam, or of AdamW when `decoupled`, for each parameter. Where "
+          "`parameters_per_half` is not empty, halves i, a bf16 and an i16, hold so many f32 parameters.",
+      .inputs = {6, kVariadic},
+      .precision = Precision::kF32,
+      .version = 2};
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   bool decoupled = true, has_scale = false, skip_nonfinite = false;
-  std::vector<double> weight_decays;  // by parameter
+  std::vector<double> weight_decays;         // by parameter
+  std::vector<int64_t> parameters_per_half;  // by halves; empty: each parameter is a tensor of its own
   static void fields(auto& self, auto&& visit) {
     visit("beta1", self.beta1);
     visit("beta2", self.beta2);
@@ -75,43 +60,33 @@ struct AdamUpdateGroup {
     visit("has_scale", self.has_scale);
     visit("skip_nonfinite", self.skip_nonfinite);
     visit("weight_decays", self.weight_decays);
+    visit("parameters_per_half", self.parameters_per_half);
   }
-  int count() const { return static_cast<int>(weight_decays.size()); }
-  int first_parameter() const { return 2 + has_scale; }  // among the inputs
-  std::vector<TensorType> infer(Types in) const;
-  std::vector<InPlace> in_place(Types inputs, Types outputs) const;
-};
+  bool operator==(const AdamUpdate&) const = default;
 
-// lr, step, [scale], uppers..., lowers..., gradients..., m..., v... -> uppers..., lowers..., m..., v...:
-// adam_update of f32 parameters that are kept as halves (schema/core/halves.h). Halves i hold the next parts[i]
-// parameters, one behind the other; gradients, m, v and weight decays are there by parameter.
-struct AdamUpdateHalves {
-  static constexpr OpInfo info{.name = "adam_update_halves",
-                               .doc =
-                                   "adam_update of f32 parameters kept as halves: halves i, a bf16 and an "
-                                   "i16, hold `parts[i]` parameters.",
-                               .inputs = {7, kVariadic},
-                               .precision = Precision::kF32};
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  bool decoupled = true, has_scale = false, skip_nonfinite = false;
-  std::vector<int64_t> parts;         // by halves: how many parameters
-  std::vector<double> weight_decays;  // by parameter
-  static void fields(auto& self, auto&& visit) {
-    visit("beta1", self.beta1);
-    visit("beta2", self.beta2);
-    visit("eps", self.eps);
-    visit("decoupled", self.decoupled);
-    visit("has_scale", self.has_scale);
-    visit("skip_nonfinite", self.skip_nonfinite);
-    visit("parts", self.parts);
-    visit("weight_decays", self.weight_decays);
-  }
-  int num_halves() const { return static_cast<int>(parts.size()); }
+  bool is_halved() const { return !parameters_per_half.empty(); }
+  bool is_single() const { return num_parameters() == 1 && !is_halved(); }
   int num_parameters() const { return static_cast<int>(weight_decays.size()); }
-  int first_upper() const { return 2 + has_scale; }  // among the inputs
-  int first_gradient() const { return first_upper() + 2 * num_halves(); }
+  // What holds parameters: tensors, or pairs of halves.
+  int num_holders() const {
+    return is_halved() ? static_cast<int>(parameters_per_half.size()) : num_parameters();
+  }
+  int64_t held_by(int holder) const {
+    return is_halved() ? parameters_per_half[static_cast<size_t>(holder)] : 1;
+  }
+
+  // Where things stand among the inputs; of halves, holder() is the upper one.
+  int holder(int i) const { return 2 + has_scale + i; }
+  int lower(int i) const { return holder(num_holders() + i); }
+  int gradient(int parameter) const { return holder((is_halved() ? 2 : 1) * num_holders() + parameter); }
+  int m(int parameter) const { return gradient(num_parameters() + parameter); }
+  int v(int parameter) const { return m(num_parameters() + parameter); }
+  // The output with the new value of an input.
+  int output_of(int input) const { return input - holder(0) - (input < gradient(0) ? 0 : num_parameters()); }
+
   std::vector<TensorType> infer(Types in) const;
-  std::vector<InPlace> in_place(Types inputs, Types outputs) const;
+  std::vector<InPlace> in_place(Types, Types) const { return in_place(); }
+  std::vector<InPlace> in_place() const;  // everything but the gradients is written where it was read
 };
 
 // parameter, gradient, momentum, lr, [scale] -> parameter, momentum.
@@ -168,26 +143,6 @@ struct AdamResult {
 };
 AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
                        const AdamOptions& options, Value scale = {});
-
-struct AdamOperands {
-  Value parameter, gradient, m, v;
-  double weight_decay = 0;
-};
-// The updates of all of them with `options`, whose own weight decay is not used.
-std::vector<AdamResult> adam_update_group(const std::vector<AdamOperands>& operands, Value lr, Value step,
-                                          const AdamOptions& options, Value scale = {});
-
-// Parameters that lie one behind the other in an upper and a lower half.
-struct AdamHalves {
-  Value upper, lower;
-  std::vector<AdamOperands> parameters;  // whose `parameter` is not used
-};
-struct AdamHalvesResult {
-  Value upper, lower;
-  std::vector<AdamResult> parameters;  // whose `parameter` is empty
-};
-std::vector<AdamHalvesResult> adam_update_halves(const std::vector<AdamHalves>& operands, Value lr,
-                                                 Value step, const AdamOptions& options, Value scale = {});
 
 struct LionOptions {
   double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;

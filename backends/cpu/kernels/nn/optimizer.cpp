@@ -170,20 +170,15 @@ void run_job(const UpdateJob& job) {
   });
 }
 
-void set_parameter(UpdateJob& job, const TensorView& p, const TensorView& gradient) {
-  job.dtype = p.dtype;
-  job.gradient_dtype = gradient.dtype;
-  job.p = p.data;
-  job.g = gradient.data;
-  job.n = p.numel();
-}
-
 // The parameter is input 0, its gradient input 1.
 void run_update(const KernelContext& c, UpdateJob& job) {
-  set_parameter(job, c.input(0), c.input(1));
+  job.dtype = c.input(0).dtype;
+  job.gradient_dtype = c.input(1).dtype;
+  job.p = c.input(0).data;
+  job.g = c.input(1).data;
+  job.n = c.input(0).numel();
   job.p_out = c.output(0).data;
   if (c.outputs.size() > 1) job.m_out = c.output(1).data;
-  if (c.outputs.size() > 2) job.v_out = c.output(2).data;
   run_job(job);
 }
 
@@ -200,55 +195,6 @@ void sgd_update(const KernelContext& c) {
   job.nesterov = op.nesterov;
   job.first_step = step_of(c.input(3)) == 1;
   run_update(c, job);
-}
-
-// `inputs`: lr, step, [scale].
-template <class Op>
-UpdateJob adam_job(const Op& op, std::span<const TensorView> inputs, bool has_scale) {
-  UpdateJob job{.rule = UpdateRule::kAdam, .lr = real_scalar(inputs[0])};
-  const double step = step_of(inputs[1]);
-  if (has_scale) job.scale = real_scalar(inputs[2]);
-  job.beta1 = op.beta1;
-  job.beta2 = op.beta2;
-  job.eps = op.eps;
-  job.step_size = job.lr / (1 - std::pow(op.beta1, step));
-  job.inverse_root_correction = 1 / std::sqrt(1 - std::pow(op.beta2, step));
-  return job;
-}
-
-void set_adam_decay(UpdateJob& job, bool decoupled, double weight_decay) {
-  job.shrink = decoupled ? 1 - job.lr * weight_decay : 1;
-  job.weight_decay = decoupled ? 0 : weight_decay;
-}
-
-void adam_update(const KernelContext& c) {
-  const auto& op = c.attributes<ops::AdamUpdate>();
-  UpdateJob job = adam_job(op, c.inputs.subspan(4), c.num_inputs() > 6);
-  if (op.skip_nonfinite && !std::isfinite(job.scale)) return keep(c, {0, 2, 3});
-  set_adam_decay(job, op.decoupled, op.weight_decay);
-  job.m = c.input(2).data;
-  job.v = c.input(3).data;
-  run_update(c, job);
-}
-
-void adam_update_group(const KernelContext& c) {
-  const auto& op = c.attributes<ops::AdamUpdateGroup>();
-  const int n = op.count(), first = op.first_parameter();
-  UpdateJob job = adam_job(op, c.inputs, op.has_scale);
-  if (op.skip_nonfinite && !std::isfinite(job.scale)) {
-    for (int i = 0; i < 3 * n; ++i) keep(c.input(first + (i < n ? i : n + i)), c.output(i));
-    return;
-  }
-  for (int i = 0; i < n; ++i) {
-    set_parameter(job, c.input(first + i), c.input(first + n + i));
-    set_adam_decay(job, op.decoupled, op.weight_decays[static_cast<size_t>(i)]);
-    job.m = c.input(first + 2 * n + i).data;
-    job.v = c.input(first + 3 * n + i).data;
-    job.p_out = c.output(i).data;
-    job.m_out = c.output(n + i).data;
-    job.v_out = c.output(2 * n + i).data;
-    run_job(job);
-  }
 }
 
 // A parameter in halves, and where its new ones go.
@@ -285,33 +231,61 @@ void run_halves_job(const UpdateJob& whole, const HalvedParameter& p) {
   });
 }
 
-void adam_update_halves(const KernelContext& c) {
-  const auto& op = c.attributes<ops::AdamUpdateHalves>();
-  const int halves = op.num_halves(), n = op.num_parameters(), upper = op.first_upper(),
-            gradient = op.first_gradient();
-  UpdateJob job = adam_job(op, c.inputs, op.has_scale);
+// What all parameters share.
+UpdateJob adam_job(const KernelContext& c, const ops::AdamUpdate& op) {
+  UpdateJob job{.rule = UpdateRule::kAdam, .lr = real_scalar(c.input(0))};
+  const double step = step_of(c.input(1));
+  if (op.has_scale) job.scale = real_scalar(c.input(2));
+  job.beta1 = op.beta1;
+  job.beta2 = op.beta2;
+  job.eps = op.eps;
+  job.step_size = job.lr / (1 - std::pow(op.beta1, step));
+  job.inverse_root_correction = 1 / std::sqrt(1 - std::pow(op.beta2, step));
+  return job;
+}
+
+// Everything of parameter k but itself.
+void set_operands(UpdateJob& job, const KernelContext& c, const ops::AdamUpdate& op, int k) {
+  const TensorView& gradient = c.input(op.gradient(k));
+  const double weight_decay = op.weight_decays[static_cast<size_t>(k)];
+  job.g = gradient.data;
+  job.gradient_dtype = gradient.dtype;
+  job.n = gradient.numel();
+  job.m = c.input(op.m(k)).data;
+  job.v = c.input(op.v(k)).data;
+  job.m_out = c.output(op.output_of(op.m(k))).data;
+  job.v_out = c.output(op.output_of(op.v(k))).data;
+  job.shrink = op.decoupled ? 1 - job.lr * weight_decay : 1;
+  job.weight_decay = op.decoupled ? 0 : weight_decay;
+}
+
+// The parameter that begins behind `at` elements of holder i.
+void run_adam_job(UpdateJob& job, const KernelContext& c, const ops::AdamUpdate& op, int i, int64_t at) {
+  const TensorView &from = c.input(op.holder(i)), &to = c.output(op.output_of(op.holder(i)));
+  if (op.is_halved()) {
+    const TensorView &from_lower = c.input(op.lower(i)), &to_lower = c.output(op.output_of(op.lower(i)));
+    return run_halves_job(job, {from.as<const uint16_t>() + at, from_lower.as<const uint16_t>() + at,
+                                to.as<uint16_t>() + at, to_lower.as<uint16_t>() + at});
+  }
+  job.dtype = from.dtype;
+  job.p = from.data;
+  job.p_out = to.data;
+  run_job(job);
+}
+
+void adam_update(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdate>();
+  UpdateJob job = adam_job(c, op);
   if (op.skip_nonfinite && !std::isfinite(job.scale)) {
-    for (int i = 0; i < 2 * halves + 2 * n; ++i)
-      keep(c.input(upper + (i < 2 * halves ? i : n + i)), c.output(i));
+    for (const InPlace pair : op.in_place()) keep(c.input(pair.input), c.output(pair.output));
     return;
   }
-  int parameter = 0;
-  for (int i = 0; i < halves; ++i) {
+  int k = 0;
+  for (int i = 0; i < op.num_holders(); ++i) {
     int64_t at = 0;
-    for (int64_t part = 0; part < op.parts[static_cast<size_t>(i)]; ++part, ++parameter) {
-      const TensorView& g = c.input(gradient + parameter);
-      job.gradient_dtype = g.dtype;
-      job.n = g.numel();
-      set_adam_decay(job, op.decoupled, op.weight_decays[static_cast<size_t>(parameter)]);
-      job.g = g.data;
-      job.m = c.input(gradient + n + parameter).data;
-      job.v = c.input(gradient + 2 * n + parameter).data;
-      job.m_out = c.output(2 * halves + parameter).data;
-      job.v_out = c.output(2 * halves + n + parameter).data;
-      run_halves_job(job, {c.input(upper + i).as<const uint16_t>() + at,
-                           c.input(upper + halves + i).as<const uint16_t>() + at,
-                           c.output(i).as<uint16_t>() + at, c.output(halves + i).as<uint16_t>() + at});
-      at += job.n;
+    for (int64_t held = 0; held < op.held_by(i); ++held, ++k, at += job.n) {
+      set_operands(job, c, op, k);
+      run_adam_job(job, c, op, i, at);
     }
   }
 }
@@ -356,18 +330,12 @@ void sum_squares(const KernelContext& c) {
 }
 
 constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = sgd_update}};
-constexpr KernelImpl kAdam[] = {{.name = "one_pass", .run = adam_update}};
-constexpr KernelImpl kAdamGroup[] = {{.name = "one_by_one", .run = adam_update_group}};
-constexpr KernelImpl kAdamHalves[] = {{.name = "one_by_one", .run = adam_update_halves}};
+constexpr KernelImpl kAdam[] = {{.name = "one_by_one", .run = adam_update}};
 constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = lion_update}};
 constexpr KernelImpl kSumSquares[] = {
     {.name = "one_pass", .run = sum_squares, .scratch_bytes = sum_squares_scratch}};
-constexpr OpKernels kKernels[] = {{"sgd_update", kSgd},
-                                  {"adam_update", kAdam},
-                                  {"adam_update_group", kAdamGroup},
-                                  {"adam_update_halves", kAdamHalves},
-                                  {"lion_update", kLion},
-                                  {"sum_squares", kSumSquares}};
+constexpr OpKernels kKernels[] = {
+    {"sgd_update", kSgd}, {"adam_update", kAdam}, {"lion_update", kLion}, {"sum_squares", kSumSquares}};
 
 }  // namespace
 

@@ -43,7 +43,6 @@ void run_update(const KernelContext& c, const UpdateOptions& options, UpdateTens
   t.gradient_dtype = c.input(1).dtype;
   t.p_out = c.output(0).data;
   if (c.outputs.size() > 1) t.m_out = c.output(1).data;
-  if (c.outputs.size() > 2) t.v_out = c.output(2).data;
   t.n = c.input(0).numel();
   UpdateTable<1> table;
   table.options = options;
@@ -67,29 +66,6 @@ void run_sgd(const KernelContext& c) {
   run_update<MomentumRule>(c, o, t);
 }
 
-// `inputs`: lr, step, [scale].
-template <class Op>
-UpdateOptions adam_options(const Op& op, std::span<const TensorView> inputs, bool has_scale) {
-  UpdateOptions o;
-  o.lr = DeviceScalar::of(inputs[0]);
-  o.step = DeviceScalar::of(inputs[1]);
-  if (has_scale) o.scale = DeviceScalar::of(inputs[2]);
-  o.beta1 = op.beta1;
-  o.beta2 = op.beta2;
-  o.log_beta1 = std::log(op.beta1);
-  o.log_beta2 = std::log(op.beta2);
-  o.eps = op.eps;
-  o.decoupled = op.decoupled;
-  o.skip_nonfinite = op.skip_nonfinite;
-  return o;
-}
-
-void run_adam(const KernelContext& c) {
-  const auto& op = c.attributes<ops::AdamUpdate>();
-  const UpdateOptions o = adam_options(op, c.inputs.subspan(4), c.num_inputs() > 6);
-  run_update<AdamRule>(c, o, {.m = c.input(2).data, .v = c.input(3).data, .weight_decay = op.weight_decay});
-}
-
 void run_lion(const KernelContext& c) {
   const auto& op = c.attributes<ops::LionUpdate>();
   UpdateOptions o;
@@ -101,93 +77,82 @@ void run_lion(const KernelContext& c) {
   run_update<LionRule>(c, o, {.m = c.input(2).data, .weight_decay = op.weight_decay});
 }
 
-// --- all parameters at once
+// --- Adam: all parameters of a node at once
 
-// Takes tensors as they come and launches whenever the table is full, and at last by finish().
-template <class Launch>
-class UpdateLauncher {
- public:
-  UpdateLauncher(const UpdateOptions& options, const Launch& launch) : launch_(launch) {
-    table_.options = options;
-  }
-
-  void add(const UpdateTensor& tensor) {
-    const bool fits = table_.chunks + tensor.chunks() <= std::numeric_limits<int32_t>::max();
-    if (table_.full() || !fits) finish();
-    aligned_ = aligned_ && is_aligned(tensor);
-    table_.add(tensor);
-  }
-
-  void finish() {
-    launch_(table_, aligned_);
-    table_.count = table_.chunks = 0;
-    aligned_ = true;
-  }
-
- private:
-  const Launch& launch_;
-  UpdateTable<kMaxTensors> table_;
-  bool aligned_ = true;
-};
-
-void run_adam_group(const KernelContext& c) {
-  const auto& op = c.attributes<ops::AdamUpdateGroup>();
-  const int count = op.count(), base = op.first_parameter();
-  const auto launch = [&](const auto& table, bool aligned) {
-    launch_updates<AdamRule>(c, table, c.input(base).dtype, aligned);
-  };
-  UpdateLauncher launcher(adam_options(op, c.inputs, op.has_scale), launch);
-  for (int i = 0; i < count; ++i) {
-    const TensorView &p = c.input(base + i), &g = c.input(base + count + i);
-    launcher.add({.p = p.data,
-                  .g = g.data,
-                  .m = c.input(base + 2 * count + i).data,
-                  .v = c.input(base + 3 * count + i).data,
-                  .p_out = c.output(i).data,
-                  .m_out = c.output(count + i).data,
-                  .v_out = c.output(2 * count + i).data,
-                  .n = p.numel(),
-                  .weight_decay = op.weight_decays[static_cast<size_t>(i)],
-                  .gradient_dtype = g.dtype});
-  }
-  launcher.finish();
+UpdateOptions adam_options(const KernelContext& c, const ops::AdamUpdate& op) {
+  UpdateOptions o;
+  o.lr = DeviceScalar::of(c.input(0));
+  o.step = DeviceScalar::of(c.input(1));
+  if (op.has_scale) o.scale = DeviceScalar::of(c.input(2));
+  o.beta1 = op.beta1;
+  o.beta2 = op.beta2;
+  o.log_beta1 = std::log(op.beta1);
+  o.log_beta2 = std::log(op.beta2);
+  o.eps = op.eps;
+  o.decoupled = op.decoupled;
+  o.skip_nonfinite = op.skip_nonfinite;
+  return o;
 }
 
-void run_adam_halves(const KernelContext& c) {
-  const auto& op = c.attributes<ops::AdamUpdateHalves>();
-  const int halves = op.num_halves(), count = op.num_parameters(), upper = op.first_upper(),
-            gradient = op.first_gradient();
-  const auto launch = [&](const auto& table, bool aligned) {
-    launch_updates<AdamRule, Halves>(c, table, aligned);
+// Parameter k, which begins behind `at` elements of holder i.
+UpdateTensor adam_tensor(const KernelContext& c, const ops::AdamUpdate& op, int k, int i, int64_t at) {
+  const auto in = [&](int input) { return static_cast<const std::byte*>(c.input(input).data); };
+  const auto out = [&](int input) { return static_cast<std::byte*>(c.output(op.output_of(input)).data); };
+  const TensorView& g = c.input(op.gradient(k));
+  const int64_t bytes = at * static_cast<int64_t>(sizeof(uint16_t));  // of a half
+  return {.p = in(op.holder(i)) + bytes,
+          .lower = op.is_halved() ? in(op.lower(i)) + bytes : nullptr,
+          .g = g.data,
+          .m = in(op.m(k)),
+          .v = in(op.v(k)),
+          .p_out = out(op.holder(i)) + bytes,
+          .lower_out = op.is_halved() ? out(op.lower(i)) + bytes : nullptr,
+          .m_out = out(op.m(k)),
+          .v_out = out(op.v(k)),
+          .n = g.numel(),
+          .weight_decay = op.weight_decays[static_cast<size_t>(k)],
+          .gradient_dtype = g.dtype};
+}
+
+// Launches whenever the table is full, and at last.
+template <int kMax>
+void run_adam(const KernelContext& c, const ops::AdamUpdate& op) {
+  UpdateTable<kMax> table;
+  table.options = adam_options(c, op);
+  bool aligned = true;
+  const auto launch = [&] {
+    if (op.is_halved())
+      launch_updates<AdamRule, Halves>(c, table, aligned);
+    else
+      launch_updates<AdamRule>(c, table, c.input(op.holder(0)).dtype, aligned);
+    table.count = table.chunks = 0;
+    aligned = true;
   };
-  UpdateLauncher launcher(adam_options(op, c.inputs, op.has_scale), launch);
-  for (int i = 0, k = 0; i < halves; ++i) {
+  int k = 0;
+  for (int i = 0; i < op.num_holders(); ++i) {
     int64_t at = 0;
-    for (int64_t part = 0; part < op.parts[static_cast<size_t>(i)]; ++part, ++k) {
-      const TensorView& g = c.input(gradient + k);
-      launcher.add({.p = c.input(upper + i).as<const uint16_t>() + at,
-                    .lower = c.input(upper + halves + i).as<const uint16_t>() + at,
-                    .g = g.data,
-                    .m = c.input(gradient + count + k).data,
-                    .v = c.input(gradient + 2 * count + k).data,
-                    .p_out = c.output(i).as<uint16_t>() + at,
-                    .lower_out = c.output(halves + i).as<uint16_t>() + at,
-                    .m_out = c.output(2 * halves + k).data,
-                    .v_out = c.output(2 * halves + count + k).data,
-                    .n = g.numel(),
-                    .weight_decay = op.weight_decays[static_cast<size_t>(k)],
-                    .gradient_dtype = g.dtype});
-      at += g.numel();
+    for (int64_t held = 0; held < op.held_by(i); ++held, ++k) {
+      const UpdateTensor tensor = adam_tensor(c, op, k, i, at);
+      at += tensor.n;
+      if (table.full() || table.chunks + tensor.chunks() > std::numeric_limits<int32_t>::max()) launch();
+      aligned = aligned && is_aligned(tensor);
+      table.add(tensor);
     }
   }
-  launcher.finish();
+  launch();
 }
 
-std::optional<std::string> can_run_group(const KernelQuery& query) {
-  const auto op = from_attributes<ops::AdamUpdateGroup>(query.attributes);
-  const size_t count = op.weight_decays.size(), base = 2 + op.has_scale;
-  for (size_t i = 0; i < count; ++i)
-    if (query.inputs[base + i].dtype != query.inputs[base].dtype) return "the parameters differ in dtype";
+// A small table is a small launch: it goes to the device with every kernel.
+void run_adam(const KernelContext& c) {
+  const auto& op = c.attributes<ops::AdamUpdate>();
+  return op.num_parameters() == 1 ? run_adam<1>(c, op) : run_adam<kMaxTensors>(c, op);
+}
+
+std::optional<std::string> adam_declines(const KernelQuery& query) {
+  const auto op = from_attributes<ops::AdamUpdate>(query.attributes);
+  const auto dtype = [&](int i) { return query.inputs[static_cast<size_t>(op.holder(i))].dtype; };
+  for (int i = 0; i < op.num_holders(); ++i)
+    if (dtype(i) != dtype(0)) return "the parameters differ in dtype";
   return std::nullopt;
 }
 
@@ -292,18 +257,12 @@ void run_sum_squares(const KernelContext& c) {
 }
 
 constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = run_sgd}};
-constexpr KernelImpl kAdam[] = {{.name = "one_pass", .run = run_adam}};
+constexpr KernelImpl kAdam[] = {{.name = "one_launch", .run = run_adam, .can_run = adam_declines}};
 constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = run_lion}};
-constexpr KernelImpl kAdamGroup[] = {{.name = "one_launch", .run = run_adam_group, .can_run = can_run_group}};
-constexpr KernelImpl kAdamHalves[] = {{.name = "one_launch", .run = run_adam_halves}};
 constexpr KernelImpl kSumSquares[] = {
     {.name = "chunks", .run = run_sum_squares, .scratch_bytes = sum_scratch}};
-constexpr OpKernels kOps[] = {{"sgd_update", kSgd},
-                              {"adam_update", kAdam},
-                              {"adam_update_group", kAdamGroup},
-                              {"adam_update_halves", kAdamHalves},
-                              {"lion_update", kLion},
-                              {"sum_squares", kSumSquares}};
+constexpr OpKernels kOps[] = {
+    {"sgd_update", kSgd}, {"adam_update", kAdam}, {"lion_update", kLion}, {"sum_squares", kSumSquares}};
 
 }  // namespace
 
