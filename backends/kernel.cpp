@@ -52,6 +52,12 @@ std::optional<std::string> why_not(std::span<const KernelImpl> implementations, 
   }
 }
 
+bool is_native(std::span<const KernelImpl> implementations, const KernelQuery& query) {
+  for (const KernelImpl& implementation : implementations)
+    if (!reason_against(implementation, query)) return !implementation.in_parts;
+  return false;
+}
+
 int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   const KernelImpl& kernel = select_kernel(implementations, query);
   return kernel.scratch_bytes ? kernel.scratch_bytes(query) : 0;

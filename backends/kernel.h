@@ -89,6 +89,8 @@ struct KernelImpl {
   std::shared_ptr<const void> (*prepare)(const KernelQuery&) = nullptr;
   // Of a kernel that has ways of its own, such as a matrix product: which it would take. Null: it has none.
   KernelChoice (*choose_inner)(const KernelQuery&) = nullptr;
+  // It runs kernels of other ops one after the other: a node gains nothing by being one where this is its way.
+  bool in_parts = false;
 };
 
 // Implementations of one op, best first, the reference last.

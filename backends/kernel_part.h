@@ -1,5 +1,5 @@
 // A kernel run as a part of another op's step: how an op that stands for several others is done where no
-// kernel does all of it at once. Used by cached_parts.h, norm_parts.h and weight_gradient.h.
+// kernel does all of it at once. Used by common/cached_parts.h and common/product_parts.h.
 #pragma once
 
 #include <array>

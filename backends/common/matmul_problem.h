@@ -1,6 +1,6 @@
-// matmul and linear nodes as plain products of matrices: sizes, leading dimensions and batches, in the words
-// that the GemmProblem of every backend shares. Used by kernels/matmul of every backend, which add their
-// dtypes. An addend is the last input, and lies as the result does.
+// Nodes of matmul and linear as products of matrices: sizes, leading dimensions and batches, in the words that the
+// GemmProblem of every backend shares. Used by kernels/nn/matmul of every backend, which add their dtypes. An addend is
+// the last input, and lies as the result does.
 #pragma once
 
 #include "backends/common/batch_axes.h"
@@ -37,20 +37,38 @@ std::vector<BatchOffsets> describe_matmul(const KernelQuery& query, Problem& pro
   return all_offsets(axes, static_cast<int64_t>(size_of(query.inputs[0].dtype)));
 }
 
+// x [rows, k] times the transpose of weight `index` of a linear, without an addend.
 template <class Problem>
-std::vector<BatchOffsets> describe_linear(const KernelQuery& query, Problem& problem) {
-  problem.n = query.inputs[1].shape[0].value();
-  problem.k = query.inputs[1].shape[1].value();
-  problem.m = problem.n == 0 ? 0 : query.outputs[0].numel() / problem.n;
-  problem.lda = problem.ldb = problem.k;
-  problem.ldc = problem.n;
+void describe_weight(const KernelQuery& query, const ops::Linear& op, size_t index, Problem& problem) {
+  const Shape &x = query.inputs[0].shape, &weight = query.inputs[op.first_weight() + index].shape;
+  problem.n = problem.ldc = weight[0].value();
+  problem.k = problem.lda = problem.ldb = weight[1].value();
+  problem.m = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) problem.m *= x[i].value();
   problem.transpose_b = true;
-  const auto op = from_attributes<ops::Linear>(query.attributes);
   problem.has_bias = op.has_bias(query.inputs.size());
   problem.activation = op.activation;
+}
+
+template <class Problem>
+std::vector<BatchOffsets> describe_linear(const KernelQuery& query, Problem& problem) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  describe_weight(query, op, 0, problem);
   problem.accumulate = op.has_addend;
   if (query.outputs[0].numel() == 0) return {};
   return {{0, 0, 0}};
+}
+
+// Matmul or Linear: a node that is one product, which a GEMM takes; and one that is more.
+template <class Op>
+std::optional<std::string> decline_all_but_plain(const KernelQuery& query) {
+  if (from_attributes<Op>(query.attributes).is_plain()) return std::nullopt;
+  return "more than one product";
+}
+template <class Op>
+std::optional<std::string> decline_plain(const KernelQuery& query) {
+  if (!from_attributes<Op>(query.attributes).is_plain()) return std::nullopt;
+  return "one product";
 }
 
 }  // namespace genesis

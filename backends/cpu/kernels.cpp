@@ -77,6 +77,9 @@ Target cpu_target() {
   target.kernel_names = kernel_names;
   target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };
   target.can_run = can_run;
+  target.is_native = [](const KernelQuery& query) {
+    return genesis::is_native(kernels_for(query.op.name()), query);
+  };
   target.scratch_bytes = scratch_bytes;
   target.evaluate = evaluate;
   return target;

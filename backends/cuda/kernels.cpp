@@ -24,20 +24,14 @@ const KernelTable& table() {
 }
 
 // Ways inside kernels: which of them a node takes is settled on the device that runs it.
-constexpr const char* kInnerWays[] = {"attention_grad.hopper_d64",
-                                      "gemm.cublas_lt",
-                                      "gemm.few_rows",
-                                      "linear_cross_entropy.exponentials",
-                                      "linear_with_swiglu.epilogue",
-                                      "matmul_swiglu_grad.epilogue"};
+constexpr const char* kInnerWays[] = {"attention_grad.hopper_d64", "gemm.cublas_lt", "gemm.few_rows",
+                                      "linear_cross_entropy.exponentials"};
 
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names = table().names();
   names.insert(names.end(), std::begin(kInnerWays), std::end(kInnerWays));
   return names;
 }
-
-constexpr std::string_view kOnePassOps[] = {"linear_weight_grad", "linear_with_swiglu", "matmul_swiglu_grad"};
 
 }  // namespace
 
@@ -49,11 +43,11 @@ Target cuda_target(int device) {
   target.alignment = 256;
   target.merge_linear_rows = 8;  // what one kernel takes, reading the weights once
   target.launch_seconds = 1e-6;  // in a captured graph, about
-  target.one_pass_ops = kOnePassOps;
   target.splits_weights = true;
   target.kernel_names = kernel_names;
   target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };
   target.can_run = [](const KernelQuery& query) { return why_not(kernels_for(query.op.name()), query); };
+  target.is_native = [](const KernelQuery& query) { return is_native(kernels_for(query.op.name()), query); };
   target.scratch_bytes = [](const KernelQuery& query) {
     return scratch_bytes(kernels_for(query.op.name()), query);
   };

@@ -111,12 +111,10 @@ bool has_known_sizes(const std::vector<TensorType>& types) {
 }
 
 bool can_run(const Target& target, const Graph& graph, const Node& node) {
-  const std::vector<TensorType> inputs = graph.input_types(node);
-  std::vector<TensorType> outputs;
-  for (ValueId output : node.outputs) outputs.push_back(graph.type(output));
+  const std::vector<TensorType> inputs = graph.input_types(node), outputs = graph.output_types(node);
   if (!has_known_sizes(inputs) || !has_known_sizes(outputs)) return true;
   const bool is_view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
-  return is_view || !target.can_run({*node.op, node.attributes, inputs, outputs, &target.disabled_kernels});
+  return is_view || target.runs(target.query(*node.op, node.attributes, inputs, outputs));
 }
 
 // Whether the target runs every node from `first` on.

@@ -20,9 +20,9 @@ struct Match {
 
 // Without an addend, and without an activation, which would have to come before one.
 bool can_take_addend(const Node& node) {
-  if (is<ops::Matmul>(node)) return node.inputs.size() == 2;
+  if (const auto product = match<ops::Matmul>(node)) return product->is_plain() && node.inputs.size() == 2;
   const auto layer = match<ops::Linear>(node);
-  return layer && layer->activation == Activation::kNone && !layer->has_addend;
+  return layer && layer->is_plain() && layer->activation == Activation::kNone && !layer->has_addend;
 }
 
 Attributes attributes_with_addend(const Node& product) {
@@ -76,14 +76,14 @@ class Finder {
 
   bool can_run(const Match& match) const {
     const Target* target = context_.target;
-    if (!target || !target->can_run) return true;
+    if (!target) return true;
     std::vector<TensorType> inputs = graph_.input_types(*match.product);
     inputs.push_back(graph_.type(match.addend));
     const std::vector<TensorType> outputs = {graph_.type(match.product->outputs[0])};
     const auto known = [](const TensorType& type) { return type.shape.is_constant(); };
     if (!std::all_of(inputs.begin(), inputs.end(), known) || !known(outputs[0])) return true;
     const Attributes attributes = attributes_with_addend(*match.product);
-    return !target->can_run({*match.product->op, attributes, inputs, outputs, &target->disabled_kernels});
+    return target->runs(target->query(*match.product->op, attributes, inputs, outputs));
   }
 
   // An addition that only elementwise nodes read, or that reads what one makes for it alone, is one with them

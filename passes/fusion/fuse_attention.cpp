@@ -44,7 +44,7 @@ class AttentionFuser {
 
   bool match_product_with_v(const Node& node, Match& m) const {
     const auto product = match<ops::Matmul>(node);
-    if (!product || shape(node.outputs[0]).rank() != 4) return false;
+    if (!product || !product->is_plain() || shape(node.outputs[0]).rank() != 4) return false;
     if (product->transpose_a || product->transpose_b || node.inputs.size() > 2) return false;
     m.v = node.inputs[1];
     return match_weights(node.inputs[0], m) && fits(m, node);
@@ -113,7 +113,9 @@ class AttentionFuser {
 
   bool match_product_of_q_and_k(ValueId scores, Match& m) const {
     const auto product = sole<ops::Matmul>(scores);
-    if (!product || product->transpose_a || !product->transpose_b || product.num_inputs() > 2) return false;
+    if (!product || !product->is_plain() || product->transpose_a || !product->transpose_b ||
+        product.num_inputs() > 2)
+      return false;
     m.q = product.input(0);
     m.k = product.input(1);
     m.nodes.insert(m.nodes.begin(), product.node);

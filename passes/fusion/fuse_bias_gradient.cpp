@@ -20,9 +20,9 @@ bool is_large(const TensorType& dy) { return !dy.shape.is_constant() || dy.bytes
 // dy^T x of two matrices.
 bool is_weight_gradient(const Graph& graph, const Node& node) {
   const auto product = match<ops::Matmul>(node);
-  return product && node.inputs.size() == 2 && product->transpose_a && !product->transpose_b &&
-         graph.type(node.outputs[0]).shape.rank() == 2 && is_float(graph.type(node.outputs[0]).dtype) &&
-         is_large(graph.type(node.inputs[0]));
+  return product && product->is_plain() && node.inputs.size() == 2 && product->transpose_a &&
+         !product->transpose_b && graph.type(node.outputs[0]).shape.rank() == 2 &&
+         is_float(graph.type(node.outputs[0]).dtype) && is_large(graph.type(node.inputs[0]));
 }
 
 // The sum of dy's rows, of dy's dtype.
@@ -45,25 +45,28 @@ const Node* bias_gradient_of(const Graph& graph, const Uses& uses, const Node& p
   return nullptr;
 }
 
-bool can_run(const Graph& graph, const Target& target, const Node& product, const Node& sum) {
-  if (!target.can_run) return true;
+Attributes with_bias_grad() {
+  return to_attributes(ops::Matmul{.transpose_a = true, .epilogue = ops::MatmulEpilogue::kBiasGrad});
+}
+
+bool runs_natively(const Graph& graph, const Target& target, const Node& product, const Node& sum) {
   const std::vector<TensorType> inputs = graph.input_types(product),
                                 outputs = {graph.type(product.outputs[0]), graph.type(sum.outputs[0])};
-  if (!inputs[0].shape.is_constant() || !inputs[1].shape.is_constant()) return true;
-  return !target.can_run({op_def<ops::LinearWeightGrad>(), {}, inputs, outputs, &target.disabled_kernels});
+  if (!inputs[0].shape.is_constant() || !inputs[1].shape.is_constant()) return false;
+  return target.runs_natively(target.query(*product.op, with_bias_grad(), inputs, outputs));
 }
 
 // By product.
 std::map<const Node*, const Node*> find_pairs(const Graph& graph, const PassContext& context) {
   std::map<const Node*, const Node*> pairs;
-  if (!context.target || !context.target->does_in_one_pass(ops::LinearWeightGrad::info.name)) return pairs;
+  if (!context.target) return pairs;
   const Uses uses(graph);
   std::unordered_set<const Node*> taken;
   for (const Node& node : graph.nodes()) {
     if (!is_weight_gradient(graph, node) || uses.count(node.outputs[0]) == 0) continue;
     const Node* sum = bias_gradient_of(graph, uses, node);
     if (!sum || taken.contains(sum)) continue;
-    if (!can_run(graph, *context.target, node, *sum)) continue;
+    if (!runs_natively(graph, *context.target, node, *sum)) continue;
     pairs[&node] = sum;
     taken.insert(sum);
   }
@@ -85,8 +88,7 @@ Graph fuse_bias_gradient(const Graph& graph, const PassContext& context) {
       continue;
     }
     rewriter.begin_nodes_from({&node, pair->second});
-    const std::vector<Value> gradients =
-        linear_weight_grad(rewriter.map(node.inputs[0]), rewriter.map(node.inputs[1]));
+    const std::vector<Value> gradients = emit_node(*node.op, with_bias_grad(), rewriter.map(node.inputs));
     rewriter.end_nodes_from();
     rewriter.replace(node, {gradients[0]});
     rewriter.replace(*pair->second, {gradients[1]});

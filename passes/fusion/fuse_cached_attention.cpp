@@ -93,7 +93,6 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
 }
 
 bool can_run(const Graph& graph, const Match& m, const PassContext& context) {
-  if (!context.target->can_run) return true;
   std::vector<TensorType> inputs;
   for (ValueId id :
        {m.q.x, m.k.x, m.values->inputs[1], m.keys->inputs[0], m.values->inputs[0], m.keys->inputs[2]})
@@ -101,8 +100,8 @@ bool can_run(const Graph& graph, const Match& m, const PassContext& context) {
   for (const TensorType& type : inputs)
     if (!type.shape.is_constant()) return false;
   const std::vector<TensorType> outputs = m.op.infer(inputs);
-  return !context.target->can_run({op_def<ops::CachedAttention>(), to_attributes(m.op), inputs, outputs,
-                                   &context.target->disabled_kernels});
+  const Target& target = *context.target;
+  return target.runs(target.query(op_def<ops::CachedAttention>(), to_attributes(m.op), inputs, outputs));
 }
 
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {

@@ -11,9 +11,10 @@ namespace {
 // A product that linear computes: x [..., in] times the transpose of weight [out, in].
 bool is_linear_product(const Graph& graph, const Node& node) {
   if (node.inputs.size() != 2) return false;
-  if (const auto layer = match<ops::Linear>(node)) return layer->activation == Activation::kNone;
+  if (const auto layer = match<ops::Linear>(node))
+    return layer->is_plain() && layer->activation == Activation::kNone;
   const auto matmul = match<ops::Matmul>(node);
-  return matmul && !matmul->transpose_a && matmul->transpose_b &&
+  return matmul && matmul->is_plain() && !matmul->transpose_a && matmul->transpose_b &&
          graph.type(node.inputs[1]).shape.rank() == 2;
 }
 
@@ -54,7 +55,7 @@ Replacement with_activation(Rewriter& rewriter, const Uses& uses, const Node& no
   if (!activation) return std::nullopt;
   const auto layer = match_sole<ops::Linear>(rewriter.old(), uses, node.inputs[0]);
   if (!layer || !is_float(rewriter.old().type(node.outputs[0]).dtype)) return std::nullopt;
-  if (layer->activation != Activation::kNone || layer->has_addend) return std::nullopt;
+  if (!layer->is_plain() || layer->activation != Activation::kNone || layer->has_addend) return std::nullopt;
   rewriter.from_nodes({layer.node, &node});
   const std::vector<Value> inputs = rewriter.map(layer.node->inputs);
   return {{linear(inputs[0], inputs[1], inputs.size() > 2 ? inputs[2] : Value(), *activation)}};

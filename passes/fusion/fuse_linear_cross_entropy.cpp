@@ -14,9 +14,12 @@ constexpr int64_t kMinClasses = 1024;  // below, the logits are no larger than o
 // The product that makes the logits: linear without bias and activation, or matmul by a transposed matrix.
 const Node* projection(const Graph& graph, const Uses& uses, ValueId logits) {
   if (const auto layer = match_sole<ops::Linear>(graph, uses, logits))
-    return layer.num_inputs() == 2 && layer->activation == Activation::kNone ? layer.node : nullptr;
+    return layer->is_plain() && layer.num_inputs() == 2 && layer->activation == Activation::kNone ? layer.node
+                                                                                                  : nullptr;
   const auto matmul = match_sole<ops::Matmul>(graph, uses, logits);
-  if (!matmul || matmul.num_inputs() > 2 || graph.type(matmul.input(1)).shape.rank() != 2) return nullptr;
+  if (!matmul || !matmul->is_plain() || matmul.num_inputs() > 2 ||
+      graph.type(matmul.input(1)).shape.rank() != 2)
+    return nullptr;
   return !matmul->transpose_a && matmul->transpose_b ? matmul.node : nullptr;
 }
 

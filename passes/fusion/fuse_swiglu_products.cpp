@@ -4,7 +4,6 @@
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
-#include "schema/ops/nn/swiglu_products.h"
 
 namespace genesis::passes {
 namespace {
@@ -31,60 +30,74 @@ const Node* swiglu_of(const Graph& graph, const Uses& uses, const Node& layer) {
 
 bool is_plain_layer(const Graph& graph, const Node& node) {
   const auto layer = match<ops::Linear>(node);
-  return layer && node.inputs.size() == 2 && layer->activation == Activation::kNone &&
+  return layer && layer->is_plain() && node.inputs.size() == 2 && layer->activation == Activation::kNone &&
          is_worth_it(graph.type(node.outputs[0]), graph.type(node.inputs[1]));
 }
 
 // dy w, with nobody else to read it.
 const Node* plain_product(const Graph& graph, const Uses& uses, ValueId value) {
   const auto product = match_sole<ops::Matmul>(graph, uses, value);
-  if (!product || product.num_inputs() != 2 || graph.type(product.input(1)).shape.rank() != 2) return nullptr;
+  if (!product || !product->is_plain() || product.num_inputs() != 2 ||
+      graph.type(product.input(1)).shape.rank() != 2)
+    return nullptr;
   return product->transpose_a || product->transpose_b ? nullptr : product.node;
 }
 
+bool runs_natively(const PassContext& context, const OpDef& op, const Attributes& attributes,
+                   const std::vector<TensorType>& inputs) {
+  const std::vector<TensorType> outputs = infer_types(op, attributes, inputs);
+  return context.target->runs_natively(context.target->query(op, attributes, inputs, outputs));
+}
+
 // The first result alone replaces the layer's; that of swiglu is found beside it by its reader.
-Replacement take_in_swiglu(Rewriter& rewriter, const Uses& uses, const Node& layer) {
-  const Node* reader =
-      is_plain_layer(rewriter.old(), layer) ? swiglu_of(rewriter.old(), uses, layer) : nullptr;
-  if (!reader) return std::nullopt;
+Replacement take_in_swiglu(Rewriter& rewriter, const Uses& uses, const Node& layer,
+                           const PassContext& context) {
+  const Graph& graph = rewriter.old();
+  const Node* reader = is_plain_layer(graph, layer) ? swiglu_of(graph, uses, layer) : nullptr;
+  const Attributes attributes = to_attributes(ops::Linear{.epilogue = ops::LinearEpilogue::kWithSwiglu});
+  if (!reader || !runs_natively(context, *layer.op, attributes, graph.input_types(layer)))
+    return std::nullopt;
   rewriter.from_nodes({&layer, reader});
-  return {{linear_with_swiglu(rewriter.map(layer.inputs[0]), rewriter.map(layer.inputs[1]))[0]}};
+  return {{emit_node(*layer.op, attributes, rewriter.map(layer.inputs))[0]}};
 }
 
 Replacement read_beside(Rewriter& rewriter, const Node& node) {
   if (node.inputs.size() != 1) return std::nullopt;
   Graph& graph = rewriter.graph();
-  const auto maker = match<ops::LinearWithSwiglu>(graph, rewriter.map(node.inputs[0]).id);
-  if (!maker) return std::nullopt;
+  const auto maker = match<ops::Linear>(graph, rewriter.map(node.inputs[0]).id);
+  if (!maker || maker->epilogue != ops::LinearEpilogue::kWithSwiglu) return std::nullopt;
   return {{graph.handle(maker.node->outputs[1])}};
 }
 
-Replacement take_in_gradient(Rewriter& rewriter, const Uses& uses, const Node& node) {
+Replacement take_in_gradient(Rewriter& rewriter, const Uses& uses, const Node& node,
+                             const PassContext& context) {
   const auto gradient = match<ops::SwigluGrad>(node);
   if (!gradient || node.inputs.size() != 2) return std::nullopt;
   const Graph& graph = rewriter.old();
   const Node* product = plain_product(graph, uses, node.inputs[1]);
   if (!product || !is_worth_it(graph.type(node.inputs[0]), graph.type(product->inputs[1])))
     return std::nullopt;
+  const Attributes attributes = to_attributes(
+      ops::Matmul{.epilogue = ops::MatmulEpilogue::kSwigluGrad, .with_output = gradient->with_output});
+  const std::vector<ValueId> inputs = {product->inputs[0], product->inputs[1], node.inputs[0]};
+  std::vector<TensorType> types;
+  for (ValueId input : inputs) types.push_back(graph.type(input));
+  if (!runs_natively(context, *product->op, attributes, types)) return std::nullopt;
   rewriter.from_nodes({product, &node});
-  return {matmul_swiglu_grad(rewriter.map(product->inputs[0]), rewriter.map(product->inputs[1]),
-                             rewriter.map(node.inputs[0]), gradient->with_output)};
+  return emit_node(*product->op, attributes, rewriter.map(inputs));
 }
 
 }  // namespace
 
 Graph fuse_swiglu_products(const Graph& graph, const PassContext& context) {
-  const auto pays = [&](const OpInfo& op) {
-    return context.target && context.target->does_in_one_pass(op.name);
-  };
-  const bool forward = pays(ops::LinearWithSwiglu::info), backward = pays(ops::MatmulSwigluGrad::info);
+  if (!context.target) return copy_graph(graph, graph.model());
   const Uses uses(graph);
   return rewrite(
       graph,
       [&](Rewriter& rewriter, const Node& node) -> Replacement {
-        if (forward && is<ops::Linear>(node)) return take_in_swiglu(rewriter, uses, node);
-        if (forward && is<ops::Swiglu>(node)) return read_beside(rewriter, node);
-        return backward ? take_in_gradient(rewriter, uses, node) : std::nullopt;
+        if (is<ops::Linear>(node)) return take_in_swiglu(rewriter, uses, node, context);
+        if (is<ops::Swiglu>(node)) return read_beside(rewriter, node);
+        return take_in_gradient(rewriter, uses, node, context);
       },
       context.target);
 }

@@ -15,24 +15,35 @@ namespace {
 // block makes from one encoder's output would all have to live from the first block on.
 constexpr int32_t kNear = 16;  // nodes between one layer and the next
 
-bool has_few_rows(const TensorType& x, const PassContext& context) {
-  if (!context.target || !x.shape.is_constant() || x.shape.rank() == 0) return false;
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < x.shape.rank(); ++i) rows *= x.shape[i].value();
-  return rows <= context.target->merge_linear_rows;
-}
-
 bool is_small_linear(const Graph& graph, const Node& node, const PassContext& context) {
   const auto layer = match<ops::Linear>(node);
-  return layer && !layer->has_addend && has_few_rows(graph.type(node.inputs[0]), context);
+  return layer && layer->is_plain() && !layer->has_addend &&
+         context.target->merges_linear_of(graph.type(node.inputs[0]));
 }
 
 Activation activation_of(const Node& node) {
   return from_attributes<ops::Linear>(node.attributes).activation;
 }
 
-Value bias_of(Rewriter& rewriter, const Node& node) {
-  return node.inputs.size() > 2 ? rewriter.map(node.inputs[2]) : Value{};
+using Group = std::vector<const Node*>;
+
+// The weights of all layers behind x, then their biases.
+LinearOperands operands_of(Rewriter& rewriter, const Group& group) {
+  LinearOperands operands{.x = rewriter.map(group[0]->inputs[0]), .weights = {}};
+  for (const Node* node : group) {
+    operands.weights.push_back(rewriter.map(node->inputs[1]));
+    if (node->inputs.size() > 2) operands.biases.push_back(rewriter.map(node->inputs[2]));
+  }
+  return operands;
+}
+
+bool runs_natively(const Graph& graph, const ops::Linear& op, const Group& group,
+                   const std::vector<TensorType>& outputs, const PassContext& context) {
+  std::vector<TensorType> inputs = {graph.type(group[0]->inputs[0])};
+  for (size_t i = 1; i < group[0]->inputs.size(); ++i)
+    for (const Node* node : group) inputs.push_back(graph.type(node->inputs[i]));
+  return context.target->runs_natively(
+      context.target->query(op_def<ops::Linear>(), to_attributes(op), inputs, outputs));
 }
 
 Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {
@@ -45,12 +56,12 @@ Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, 
   if (!is_small_linear(graph, *gate.node, context) || !is_small_linear(graph, *up.node, context))
     return std::nullopt;
   if (gate->activation != Activation::kNone || up->activation != Activation::kNone) return std::nullopt;
+  const ops::Linear op{.weights = 2, .epilogue = ops::LinearEpilogue::kSwiglu};
+  if (!runs_natively(graph, op, {gate.node, up.node}, {graph.type(node.outputs[0])}, context))
+    return std::nullopt;
   rewriter.from_nodes({gate.node, up.node, &node});
-  return {{linear_swiglu(rewriter.map(gate.input(0)), rewriter.map(gate.input(1)), rewriter.map(up.input(1)),
-                         bias_of(rewriter, *gate.node), bias_of(rewriter, *up.node))}};
+  return linear(op, operands_of(rewriter, {gate.node, up.node}));
 }
-
-using Group = std::vector<const Node*>;
 
 // What layers of one group share.
 struct Kind {
@@ -68,17 +79,8 @@ bool is_ready_at(const Graph& graph, const Node& node, const Node& first) {
   });
 }
 
-bool can_run(const Graph& graph, const Group& group, const PassContext& context) {
-  if (!context.target->can_run) return true;
-  const Node& first = *group[0];
-  const bool has_bias = first.inputs.size() > 2;
-  std::vector<TensorType> inputs = {graph.type(first.inputs[0])}, outputs;
-  for (size_t i = 1; i < first.inputs.size(); ++i)
-    for (const Node* node : group) inputs.push_back(graph.type(node->inputs[i]));
-  for (const Node* node : group) outputs.push_back(graph.type(node->outputs[0]));
-  const Attributes attributes = to_attributes(ops::MergedLinear{has_bias, activation_of(first)});
-  return !context.target->can_run(
-      {op_def<ops::MergedLinear>(), attributes, inputs, outputs, &context.target->disabled_kernels});
+ops::Linear merged_op(const Group& group) {
+  return {.activation = activation_of(*group[0]), .weights = static_cast<int64_t>(group.size())};
 }
 
 // By first node, the groups of two and more in the order of the graph.
@@ -102,19 +104,18 @@ std::vector<Group> groups_of(const Graph& graph, const PassContext& context) {
     open[kind] = groups.size();
     groups.push_back({&node});
   }
-  std::erase_if(groups,
-                [&](const Group& group) { return group.size() < 2 || !can_run(graph, group, context); });
+  std::erase_if(groups, [&](const Group& group) {
+    if (group.size() < 2) return true;
+    std::vector<TensorType> outputs;
+    for (const Node* node : group) outputs.push_back(graph.type(node->outputs[0]));
+    return !runs_natively(graph, merged_op(group), group, outputs, context);
+  });
   return groups;
 }
 
 std::vector<Value> merge(Rewriter& rewriter, const Group& group) {
   rewriter.from_nodes(group);
-  std::vector<Value> weights, biases;
-  for (const Node* node : group) {
-    weights.push_back(rewriter.map(node->inputs[1]));
-    if (const Value bias = bias_of(rewriter, *node)) biases.push_back(bias);
-  }
-  return merged_linear(rewriter.map(group[0]->inputs[0]), weights, biases, activation_of(*group[0]));
+  return linear(merged_op(group), operands_of(rewriter, group));
 }
 
 Graph merge_groups(const Graph& graph, const PassContext& context) {
@@ -135,6 +136,7 @@ Graph merge_groups(const Graph& graph, const PassContext& context) {
 }  // namespace
 
 Graph merge_linear(const Graph& graph, const PassContext& context) {
+  if (!context.target) return copy_graph(graph, graph.model());
   const Uses uses(graph);
   const Graph with_swiglu = rewrite(
       graph, [&](Rewriter& rewriter, const Node& node) { return into_swiglu(rewriter, uses, node, context); },

@@ -20,7 +20,8 @@ bool is_own_cast(const Graph& graph, const Uses& uses, ValueId value) {
 }
 
 bool may_merge(const Graph& graph, const Uses& uses, const Matched<ops::Linear>& layer) {
-  if (!layer || layer->activation != Activation::kNone || layer->has_addend) return false;
+  if (!layer || !layer->is_plain() || layer->activation != Activation::kNone || layer->has_addend)
+    return false;
   return std::all_of(layer.node->inputs.begin() + 1, layer.node->inputs.end(),
                      [&](ValueId input) { return is_own_cast(graph, uses, input); });
 }

@@ -5,10 +5,10 @@
 #include <set>
 
 #include "passes/core/match.h"
+#include "passes/memory/aliasing.h"
 #include "passes/memory/node_order.h"
 #include "passes/memory/offsets/offset_planner.h"
 #include "passes/memory/offsets/overlap_check.h"
-#include "passes/memory/aliasing.h"
 #include "schema/core/type_limits.h"
 #include "schema/ops/tensor/reshape.h"
 
@@ -49,15 +49,14 @@ class PlanMaker {
  private:
   void ask_target_about_nodes() {
     for (const Node& node : graph_.nodes()) {
-      std::vector<TensorType> output_types;
-      for (ValueId output : node.outputs) output_types.push_back(graph_.type(output));
-      const std::vector<TensorType> input_types = graph_.input_types(node);
+      const std::vector<TensorType> input_types = graph_.input_types(node),
+                                    output_types = graph_.output_types(node);
       const bool may_be_view = node.op->view_offset && node.op->view_offset(node.attributes, input_types);
-      scratch_.push_back(may_be_view || !has_elements(node)
-                             ? 0
-                             : scratch_bytes({*node.op, node.attributes, input_types, output_types,
-                                              &target_.disabled_kernels},
-                                             node.authored_name()));
+      scratch_.push_back(
+          may_be_view || !has_elements(node)
+              ? 0
+              : scratch_bytes(target_.query(*node.op, node.attributes, input_types, output_types),
+                              node.authored_name()));
     }
   }
 
@@ -192,8 +191,8 @@ class PlanMaker {
     step.input_types = step.output_types = {type};
     step.inputs = {source};
     step.outputs = {copy};
-    step.scratch_bytes = scratch_bytes(
-        {*step.op, step.attributes, step.input_types, step.output_types, &target_.disabled_kernels}, name);
+    step.scratch_bytes =
+        scratch_bytes(target_.query(*step.op, step.attributes, step.input_types, step.output_types), name);
     step_positions_.push_back(position);
     plan_.steps.push_back(std::move(step));
     return copy;

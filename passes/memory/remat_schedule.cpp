@@ -21,12 +21,6 @@ size_t at(int32_t id) { return static_cast<size_t>(id); }
 
 int64_t align_up(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
-std::vector<TensorType> output_types(const Graph& graph, const Node& node) {
-  std::vector<TensorType> types;
-  for (ValueId id : node.outputs) types.push_back(graph.type(id));
-  return types;
-}
-
 }  // namespace
 
 void RematSchedule::Items::add(NodeId node, const std::vector<Id>& inputs, const std::vector<Id>& outputs,
@@ -58,10 +52,10 @@ std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph&
   auto facts = std::make_shared<Nodes>(Nodes{graph, target.alignment, {}, {}, {}, {}, {}});
   for (const StateUpdate& update : graph.updates()) facts->updates.emplace(update.value, update.state);
   for (const Node& node : graph.nodes()) {
-    const std::vector<TensorType> inputs = graph.input_types(node), outputs = output_types(graph, node);
+    const std::vector<TensorType> inputs = graph.input_types(node), outputs = graph.output_types(node);
     const bool view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
     const Cost cost = genesis::cost_of(*node.op, node.attributes, inputs, outputs);
-    const KernelQuery query{*node.op, node.attributes, inputs, outputs, &target.disabled_kernels};
+    const KernelQuery query = target.query(*node.op, node.attributes, inputs, outputs);
     facts->is_view.push_back(view);
     facts->cost.push_back(view ? 0 : 1 + cost.flops + kFlopsPerByte * cost.bytes);
     facts->scratch.push_back(

@@ -31,6 +31,7 @@ Value without_transpose(Value x) {
 Value transpose_into_matmul(const Candidate& c) {
   if (!is<ops::Matmul>(c.op)) return {};
   auto op = from_attributes<ops::Matmul>(c.attributes);
+  if (!op.is_plain()) return {};
   std::vector<Value> operands = c.inputs;
   bool* const flags[] = {&op.transpose_a, &op.transpose_b};
   bool found = false;

@@ -46,11 +46,53 @@ void upgrade_adam_update_halves(NodeRecord& node) {
   node.attributes.set("parameters_per_half", take(node.attributes, "parts", std::vector<int64_t>()));
 }
 
+bool take_bool(Attributes& attributes, std::string_view name) {
+  const AttrValue value = take(attributes, name, false);
+  const bool* held = std::get_if<bool>(&value);
+  return held && *held;
+}
+
+// Behind x, or x and a norm, stood the weights and, with `has_bias`, as many biases.
+void set_weights(NodeRecord& node, size_t first) {
+  const size_t count = node.inputs.size() < first ? 0 : node.inputs.size() - first;
+  node.attributes.set("weights",
+                      static_cast<int64_t>(take_bool(node.attributes, "has_bias") ? count / 2 : count));
+}
+
+void upgrade_norm_linear(NodeRecord& node) {
+  set_weights(node, 2);
+  node.attributes.set("prologue", std::string("rms_norm"));
+  if (take_bool(node.attributes, "swiglu")) node.attributes.set("epilogue", std::string("swiglu"));
+}
+
+void upgrade_linear_swiglu(NodeRecord& node) {
+  node.attributes.set("weights", int64_t{2});
+  node.attributes.set("epilogue", std::string("swiglu"));
+}
+
+template <const char* kEpilogue>
+void set_epilogue(NodeRecord& node) {
+  node.attributes.set("epilogue", std::string(kEpilogue));
+}
+constexpr char kWithSwiglu[] = "with_swiglu", kSwigluGrad[] = "swiglu_grad";
+
+void upgrade_linear_weight_grad(NodeRecord& node) {
+  node.attributes.set("transpose_a", true);
+  node.attributes.set("epilogue", std::string("bias_grad"));
+}
+
+// linear and matmul have forms for what passes made ops of their own for.
 // adam_update 2 is what three ops were: the update of a parameter, of many, and of such in halves.
 constexpr OpUpgrade kUpgrades[] = {
     {"adam_update", 1, "adam_update", 2, upgrade_adam_update},
     {"adam_update_group", 1, "adam_update", 2, [](NodeRecord&) {}},
     {"adam_update_halves", 1, "adam_update", 2, upgrade_adam_update_halves},
+    {"linear_swiglu", 1, "linear", 1, upgrade_linear_swiglu},
+    {"linear_weight_grad", 1, "matmul", 1, upgrade_linear_weight_grad},
+    {"linear_with_swiglu", 1, "linear", 1, set_epilogue<kWithSwiglu>},
+    {"matmul_swiglu_grad", 1, "matmul", 1, set_epilogue<kSwigluGrad>},
+    {"merged_linear", 1, "linear", 1, [](NodeRecord& node) { set_weights(node, 1); }},
+    {"norm_linear", 1, "linear", 1, upgrade_norm_linear},
 };
 
 }  // namespace

@@ -192,6 +192,12 @@ std::vector<TensorType> Graph::input_types(const Node& node) const {
   return types;
 }
 
+std::vector<TensorType> Graph::output_types(const Node& node) const {
+  std::vector<TensorType> types;
+  for (ValueId id : node.outputs) types.push_back(type(id));
+  return types;
+}
+
 std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes,
                              const std::vector<Value>& inputs) {
   for (const Value& input : inputs)

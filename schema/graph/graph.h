@@ -110,7 +110,7 @@ class Graph {
   // empty path adds nothing.
   void push_layer_scope(const std::string& path) { scopes_.push_back({path, true}); }
   void pop_scope() { scopes_.pop_back(); }
-  std::string scoped(std::string_view name) const;  // "layers.3." + name
+  std::string scoped(std::string_view name) const;                                // "layers.3." + name
   bool has_name(const std::string& name) const { return names_.contains(name); }  // of an input or a node
   // What layers with two behaviours (dropout, batch norm) do while an author builds this graph. Not stored.
   void set_training(bool training) { training_ = training; }
@@ -133,6 +133,7 @@ class Graph {
   Value input(std::string_view name);   // throws Error naming what there is
   Value output(std::string_view name);  // likewise
   std::vector<TensorType> input_types(const Node& node) const;
+  std::vector<TensorType> output_types(const Node& node) const;
 
  private:
   ValueId new_value(ValueInfo info);

@@ -42,32 +42,42 @@ struct KernelChoice {
 };
 
 struct Target {
-  std::string device = "cpu";  // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;      // of every buffer in the arena, bytes
+  std::string device = "cpu";     // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;         // of every buffer in the arena, bytes
   double launch_seconds = 0;      // between two small steps, beside their work; 0: next to nothing
   bool splits_weights = false;    // weights of bf16 training are kept as halves, instead of cast every step
   int64_t merge_linear_rows = 0;  // linear layers that share x are one step where x has at most so many rows
-  // Ops that stand for several others and that this device does in one pass over memory. Others can run too, in
-  // parts and with the same bits, but gain nothing.
-  std::span<const std::string_view> one_pass_ops = {};
-  KernelNames disabled_kernels;  // goes into every query
+  KernelNames disabled_kernels;   // goes into every query
 
   // All ways that can be switched off, by full name.
   std::vector<std::string> (*kernel_names)() = nullptr;
   KernelChoice (*choose)(const KernelQuery&) = nullptr;
   // Empty: some kernel can run this node. Otherwise why not, one reason per implementation.
   std::optional<std::string> (*can_run)(const KernelQuery&) = nullptr;
+  // Whether one kernel does all of this node. If not, it runs in parts, by the kernels of other ops and with their bits,
+  // and gains nothing by being one node. Null: always.
+  bool (*is_native)(const KernelQuery&) = nullptr;
   // Scratch memory the chosen kernel wants for this node, bytes.
   int64_t (*scratch_bytes)(const KernelQuery&) = nullptr;
   // Runs a node on tensors of the host, for constant folding. Empty when it cannot.
   std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&,
                                                  std::span<const Tensor> inputs) = nullptr;
 
+  // Whether linear layers that read x are better one step.
+  bool merges_linear_of(const TensorType& x) const {
+    if (!x.shape.is_constant() || x.shape.rank() == 0) return false;
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < x.shape.rank(); ++i) rows *= x.shape[i].value();
+    return rows <= merge_linear_rows;
+  }
   // Whether hundreds of small steps are better one node: casts of all weights, updates of all parameters.
   bool launches_are_dear() const { return launch_seconds >= 5e-7; }
-  bool does_in_one_pass(std::string_view op) const {
-    return std::find(one_pass_ops.begin(), one_pass_ops.end(), op) != one_pass_ops.end();
+  KernelQuery query(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs) const {
+    return {op, attributes, inputs, outputs, &disabled_kernels};
   }
+  // Of a node with known sizes.
+  bool runs(const KernelQuery& query) const { return !can_run || !can_run(query); }
+  bool runs_natively(const KernelQuery& query) const { return !is_native || is_native(query); }
 };
 
 }  // namespace genesis

@@ -56,7 +56,6 @@ double sum_length(const OpDef& op, const Attributes& attributes, Types inputs, T
   if (name == "attention_grad")
     return 2 * last_axis(inputs[0].shape) + static_cast<double>(inputs[0].shape[1].value()) +
            static_cast<double>(inputs[1].shape[1].value());
-  if (name == "linear_weight_grad") return rows_of(inputs[0]);
   if (name == "linear_cross_entropy")
     return inner_size(call) + static_cast<double>(inputs[1].shape[0].value()) + rows_of(inputs[0]);
   if (cost_of(op, attributes, inputs, outputs).flops > 0) return inner_size(call);

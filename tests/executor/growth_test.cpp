@@ -17,13 +17,7 @@
 namespace genesis {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr double kSlower = 5;  // what a sanitizer makes of the same work
-#else
-constexpr double kSlower = 1;
-#endif
-
-double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC / kSlower; }
+using testing::processor_seconds;
 
 template <class Body>
 double seconds_of(Body&& body) {

@@ -296,13 +296,13 @@ OpCase merged_case(const std::string& name, const Sizes& x, const Layers& out, b
                    Activation activation = Activation::kNone) {
   const size_t count = out.size();
   OpCase result{
-      .name = "merged_linear_" + name,
+      .name = "linears_" + name,
       .inputs = {real(x)},
       .build =
           [=](const Inputs& v) {
             const auto first = v.values.begin() + 1;
             const auto middle = first + static_cast<std::ptrdiff_t>(count);
-            return merged_linear(v[0], {first, middle}, {middle, v.values.end()}, activation);
+            return linear({.activation = activation}, {v[0], {first, middle}, {middle, v.values.end()}});
           },
       .reference =
           [=](const Refs& v) {
@@ -323,7 +323,7 @@ OpCase without_gradient(OpCase c) {
   return c;
 }
 
-TEST(MergedLinear, Layers) {
+TEST(LinearOfSeveralWeights, Layers) {
   check(merged_case("one", {2, 5}, {3}, false));
   check(merged_case("two", {2, 3, 5}, {4, 7}, false));
   check(merged_case("biases", {3, 5}, {4, 2, 7}, true));
@@ -331,26 +331,28 @@ TEST(MergedLinear, Layers) {
   check(merged_case("silu", {2, 5}, {4, 3}, true, Activation::kSilu));
 }
 
-TEST(MergedLinear, FewRowsInManyPieces) {
+TEST(LinearOfSeveralWeights, FewRowsInManyPieces) {
   check(without_gradient(merged_case("wide", {1, 256}, {500, 131, 3}, true)));
   check(without_gradient(merged_case("rows", {9, 260}, {70, 200}, false)));
 }
 
-TEST(MergedLinear, ManyRows) { check(without_gradient(merged_case("tall", {50, 33}, {20, 70}, true))); }
+TEST(LinearOfSeveralWeights, ManyRows) {
+  check(without_gradient(merged_case("tall", {50, 33}, {20, 70}, true)));
+}
 
-TEST(MergedLinear, EmptySizes) {
+TEST(LinearOfSeveralWeights, EmptySizes) {
   check(merged_case("no_rows", {0, 5}, {4, 3}, true));
   check(merged_case("no_columns", {2, 5}, {4, 0}, true));
   check(merged_case("no_features", {2, 0}, {4, 3}, true));
 }
 
-TEST(MergedLinear, Errors) {
+TEST(LinearOfSeveralWeights, Errors) {
   const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}}, bias{DType::f32, {4}};
   const auto build = [](std::vector<TensorType> types, size_t weights) {
     return [=] {
       infer_case(types, [=](const Inputs& v) {
         const auto middle = v.values.begin() + 1 + static_cast<std::ptrdiff_t>(weights);
-        return merged_linear(v[0], {v.values.begin() + 1, middle}, {middle, v.values.end()});
+        return linear({}, {v[0], {v.values.begin() + 1, middle}, {middle, v.values.end()}});
       });
     };
   };
@@ -365,7 +367,9 @@ OpCase linear_swiglu_case(const std::string& name, const Sizes& x, int64_t out, 
       .inputs = {real(x, -2, 2), real({out, x.back()}), real({out, x.back()})},
       .build =
           [=](const Inputs& v) {
-            return Outputs{linear_swiglu(v[0], v[1], v[2], bias ? v[3] : Value{}, bias ? v[4] : Value{})};
+            LinearOperands operands{v[0], {v[1], v[2]}};
+            if (bias) operands.biases = {v[3], v[4]};
+            return linear({.epilogue = ops::LinearEpilogue::kSwiglu}, operands);
           },
       .reference =
           [=](const Refs& v) {
@@ -379,7 +383,7 @@ OpCase linear_swiglu_case(const std::string& name, const Sizes& x, int64_t out, 
   return result;
 }
 
-TEST(LinearSwiglu, Shapes) {
+TEST(SwigluEpilogue, Shapes) {
   check(linear_swiglu_case("matrix", {3, 5}, 7, false));
   check(linear_swiglu_case("biases", {2, 2, 5}, 7, true));
   check(linear_swiglu_case("empty", {0, 5}, 4, true));
@@ -389,23 +393,26 @@ TEST(LinearSwiglu, Shapes) {
   check(without_gradient(wide));
 }
 
-TEST(LinearSwiglu, Errors) {
+TEST(SwigluEpilogue, Errors) {
   const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}}, bias{DType::f32, {4}};
   const auto build = [](const std::vector<TensorType>& types) {
     return [=] {
       infer_case(types, [](const Inputs& v) {
-        return Outputs{linear_swiglu(v[0], v[1], v[2], v.values.size() > 3 ? v[3] : Value{})};
+        return linear({.epilogue = ops::LinearEpilogue::kSwiglu},
+                      {v[0], {v[1], v[2]}, {v.values.begin() + 3, v.values.end()}});
       });
     };
   };
   expect_error(build({x, weight, {DType::f32, {5, 3}}}), {"f32[4,3]", "f32[5,3]", "one type"});
-  expect_error(build({x, weight, weight, bias}), {"both biases or none"});
+  expect_error(build({x, weight, weight, bias}), {"2 weights and 1 biases"});
 }
 
+constexpr ops::Matmul kBiasGrad{.transpose_a = true, .epilogue = ops::MatmulEpilogue::kBiasGrad};
+
 OpCase weight_grad_case(const std::string& name, const Sizes& dy, const Sizes& x) {
-  return {.name = "linear_weight_grad_" + name,
+  return {.name = "matmul_bias_grad_" + name,
           .inputs = {real(dy), real(x)},
-          .build = [](const Inputs& v) { return Outputs(linear_weight_grad(v[0], v[1])); },
+          .build = [](const Inputs& v) { return matmul(kBiasGrad, v.values); },
           .reference =
               [](const Refs& v) {
                 const int64_t rows = v[0].dim(0), out = v[0].dim(1);
@@ -416,7 +423,7 @@ OpCase weight_grad_case(const std::string& name, const Sizes& dy, const Sizes& x
           .gradient = false};
 }
 
-TEST(LinearWeightGrad, Shapes) {
+TEST(BiasGradEpilogue, Shapes) {
   check(weight_grad_case("small", {6, 5}, {6, 7}));
   check(weight_grad_case("packs", {40, 24}, {40, 16}));
   check(weight_grad_case("one_row", {1, 33}, {1, 20}));
@@ -427,21 +434,76 @@ TEST(LinearWeightGrad, Shapes) {
   check(tall);
 }
 
-TEST(LinearWeightGrad, EmptySizes) {
+TEST(BiasGradEpilogue, EmptySizes) {
   check(weight_grad_case("no_rows", {0, 5}, {0, 7}));
   check(weight_grad_case("no_out", {6, 0}, {6, 7}));
   check(weight_grad_case("no_in", {6, 5}, {6, 0}));
 }
 
-TEST(LinearWeightGrad, Errors) {
+TEST(BiasGradEpilogue, Errors) {
   const auto build = [](TensorType dy, TensorType x) {
-    return [=] {
-      infer_case({dy, x}, [](const Inputs& v) { return Outputs(linear_weight_grad(v[0], v[1])); });
-    };
+    return [=] { infer_case({dy, x}, [](const Inputs& v) { return matmul(kBiasGrad, v.values); }); };
   };
-  expect_error(build({DType::f32, {2, 3}}, {DType::f32, {3, 3}}), {"f32[2,3]", "f32[3,3]", "number of rows"});
-  expect_error(build({DType::f32, {2}}, {DType::f32, {2, 3}}), {"f32[2]", "matrices"});
+  expect_error(build({DType::f32, {2, 3}}, {DType::f32, {3, 3}}), {"f32[2,3]", "f32[3,3]", "inner sizes"});
+  expect_error(build({DType::f32, {2}}, {DType::f32, {2, 3}}), {"f32[2]", "two axes"});
   expect_error(build({DType::f32, {2, 3}}, {DType::bf16, {2, 3}}), {"f32 and bf16"});
+}
+
+TEST(BiasGradEpilogue, OfMatricesInAnyOrientation) {
+  for (const bool a : {false, true})
+    for (const bool b : {false, true}) {
+      const ops::Matmul op{.transpose_a = a, .transpose_b = b, .epilogue = ops::MatmulEpilogue::kBiasGrad};
+      check({.name = std::string("matmul_bias_grad_") + (a ? "t" : "n") + (b ? "t" : "n"),
+             .inputs = {real(a ? Sizes{6, 5} : Sizes{5, 6}), real(b ? Sizes{7, 6} : Sizes{6, 7})},
+             .build = [=](const Inputs& v) { return matmul(op, v.values); },
+             .reference =
+                 [=](const Refs& v) {
+                   Ref sums = ref_zeros({5});
+                   for (int64_t i = 0; i < 30; ++i) sums[a ? i % 5 : i / 6] += v[0][i];
+                   return Refs{matmul_reference(v[0], v[1], a, b), sums};
+                 },
+             .gradient = false});
+    }
+}
+
+// Attributes and inputs come from files.
+TEST(Linear, FormsThatDoNotFit) {
+  const TensorType x{DType::f32, {2, 3}}, weight{DType::f32, {4, 3}}, bias{DType::f32, {4}},
+      norm{DType::f32, {3}};
+  const auto fails = [](ops::Linear op, const std::vector<TensorType>& types,
+                        const std::vector<std::string>& parts) {
+    expect_error([&] { infer_types(*find_op("linear"), to_attributes(op), types); }, parts);
+  };
+  using P = ops::LinearPrologue;
+  using E = ops::LinearEpilogue;
+  fails({.weights = 0}, {x, weight}, {"1 or more", "0"});
+  fails({.weights = -3}, {x, weight}, {"1 or more"});
+  fails({.weights = int64_t{1} << 62}, {x, weight}, {"1 or more"});
+  fails({.weights = 2}, {x, weight}, {"3 inputs, or 5", "got 2"});
+  fails({.weights = 2}, {x, weight, weight, bias}, {"got 4"});
+  fails({.has_addend = true}, {x, weight}, {"3 inputs", "got 2"});
+  fails({.has_addend = true, .weights = 2}, {x, weight, weight, bias}, {"addend", "one weight"});
+  fails({.prologue = P::kRmsNorm}, {x, norm}, {"3 inputs", "got 2"});
+  fails({.weights = 9, .prologue = P::kRmsNorm}, {x, norm}, {"8 weights at most"});
+  fails({.epilogue = E::kSwiglu}, {x, weight}, {"gate and up", "1 weights"});
+  fails({.epilogue = E::kWithSwiglu}, {x, weight, bias}, {"one weight"});
+  fails({.activation = Activation::kRelu, .epilogue = E::kWithSwiglu}, {x, weight}, {"no activation"});
+  fails({.activation = Activation::kRelu, .weights = 2, .epilogue = E::kSwiglu}, {x, weight, weight},
+        {"no activation"});
+}
+
+TEST(Matmul, FormsThatDoNotFit) {
+  const TensorType a{DType::f32, {2, 3}}, b{DType::f32, {3, 4}}, c{DType::f32, {2, 8}};
+  const auto fails = [](ops::Matmul op, const std::vector<TensorType>& types,
+                        const std::vector<std::string>& parts) {
+    expect_error([&] { infer_types(*find_op("matmul"), to_attributes(op), types); }, parts);
+  };
+  using E = ops::MatmulEpilogue;
+  fails({.with_output = true}, {a, b}, {"with_output", "swiglu_grad"});
+  fails({.epilogue = E::kBiasGrad}, {a, b, c}, {"two matrices", "3"});
+  fails({.epilogue = E::kBiasGrad}, {{DType::f32, {5, 2, 3}}, b}, {"must be matrices"});
+  fails({.epilogue = E::kSwigluGrad}, {a, b}, {"third input"});
+  fails({.transpose_b = true, .epilogue = E::kSwigluGrad}, {a, {DType::f32, {4, 3}}, c}, {"none transposed"});
 }
 
 TEST(Linear, AddendErrors) {

@@ -19,20 +19,28 @@ void expect_fused(const std::string& before, const std::string& after) {
 
 TEST(FuseNormLinear, EveryKindOfLayer) {
   expect_fused("%y = linear(%n, a, c) {activation=\"relu\"}\nreturn y = %y\n",
-               "%norm_linear = norm_linear(x, g, a, c) {activation=\"relu\", eps=0.5, has_bias=true}\n"
-               "return y = %norm_linear\n");
-  expect_fused("%y = merged_linear(%n, a, b, c, d) {has_bias=true}\nreturn y = %y\nreturn z = %y:1\n",
-               "%norm_linear = norm_linear(x, g, a, b, c, d) {eps=0.5, has_bias=true}\n"
-               "return y = %norm_linear\nreturn z = %norm_linear:1\n");
-  expect_fused("%y = linear_swiglu(%n, a, b)\nreturn y = %y\n",
-               "%norm_linear = norm_linear(x, g, a, b) {eps=0.5, swiglu=true}\nreturn y = %norm_linear\n");
+               "%linear = linear(x, g, a, c) {activation=\"relu\", prologue=\"rms_norm\", eps=0.5}\n"
+               "return y = %linear\n");
+  expect_fused("%y = linear(%n, a, b, c, d) {weights=2}\nreturn y = %y\nreturn z = %y:1\n",
+               "%linear = linear(x, g, a, b, c, d) {weights=2, prologue=\"rms_norm\", eps=0.5}\n"
+               "return y = %linear\nreturn z = %linear:1\n");
+  expect_fused(
+      "%y = linear(%n, a, b) {weights=2, epilogue=\"swiglu\"}\nreturn y = %y\n",
+      "%linear = linear(x, g, a, b) {weights=2, prologue=\"rms_norm\", eps=0.5, epilogue=\"swiglu\"}\n"
+      "return y = %linear\n");
+}
+
+TEST(FuseNormLinear, OnlyWhereTheDeviceDoesBothAtOnce) {
+  const Target target{.merge_linear_rows = 8, .is_native = never_native};
+  const std::string before = entry(kInputs, std::string(kNorm) + "%y = linear(%n, a)\nreturn y = %y\n");
+  EXPECT_EQ(text_after(before, fuse_norm_linear, {.target = &target}), normal_text(before));
 }
 
 TEST(FuseNormLinear, AReshapeOfWholeRowsGoesBefore) {
   const std::string text = fused(
       kInputs, std::string(kNorm) + "%m = reshape(%n) {shape=[2,3]}\n%y = linear(%m, a)\nreturn y = %y\n");
   EXPECT_NE(text.find("= reshape(x) {shape=[2,3]}"), std::string::npos) << text;
-  EXPECT_NE(text.find("norm_linear(%"), std::string::npos) << text;
+  EXPECT_NE(text.find("linear(%"), std::string::npos) << text;
   EXPECT_EQ(text.find("rms_norm("), std::string::npos) << text;
 }
 

@@ -104,8 +104,8 @@ TEST(MergeLinear, LayersThatShareX) {
                    "%p = linear(x, a)\n %n = neg(%p)\n %q = linear(x, b)\n %r = linear(x, c)\n"
                    "return n = %n\n return q = %q\n return r = %r"),
             normal_text(entry("x: f32[1,2,3], a: f32[4,3], b: f32[5,3], c: f32[6,3]",
-                              "%merged_linear = merged_linear(x, a, b, c)\n %n = neg(%merged_linear)\n"
-                              "return n = %n\n return q = %merged_linear:1\n return r = %merged_linear:2")));
+                              "%linear = linear(x, a, b, c) {weights=3}\n %n = neg(%linear)\n"
+                              "return n = %n\n return q = %linear:1\n return r = %linear:2")));
 }
 
 TEST(MergeLinear, GateAndUp) {
@@ -114,15 +114,17 @@ TEST(MergeLinear, GateAndUp) {
       merged(inputs,
              "%gate = linear(x, g, bg)\n %up = linear(x, u, bu)\n %y = swiglu(%gate, %up)\n return y = %y"),
       normal_text(
-          entry(inputs, "%linear_swiglu = linear_swiglu(x, g, u, bg, bu)\n return y = %linear_swiglu")));
+          entry(inputs,
+                "%linear = linear(x, g, u, bg, bu) {weights=2, epilogue=\"swiglu\"}\n return y = %linear")));
 }
 
 // What stands where the gate has its bias is added to the other layer.
 TEST(MergeLinear, LeavesAnAddendBesideABias) {
   const char* inputs = "x: f32[2,3], g: f32[4,3], u: f32[4,3], b: f32[4], r: f32[2,4]";
   for (const char* order : {"swiglu(%p, %q)", "swiglu(%q, %p)"}) {
-    const std::string body = std::string("%p = linear(x, g, b)\n %q = linear(x, u, r) {has_addend=true}\n %y = ") +
-                             order + "\n return y = %y";
+    const std::string body =
+        std::string("%p = linear(x, g, b)\n %q = linear(x, u, r) {has_addend=true}\n %y = ") + order +
+        "\n return y = %y";
     EXPECT_EQ(merged(inputs, body), normal_text(entry(inputs, body)));
   }
 }
@@ -153,7 +155,7 @@ TEST(MergeLinear, LeavesGateAndUpWithOtherReaders) {
   const std::string text = merged(inputs,
                                   "%gate = linear(x, g)\n %up = linear(x, u)\n %y = swiglu(%gate, %up)\n "
                                   "return y = %y\n return up = %up");
-  EXPECT_NE(text.find("merged_linear(x, g, u)"), std::string::npos) << text;
+  EXPECT_NE(text.find("linear(x, g, u)"), std::string::npos) << text;
   EXPECT_NE(text.find("swiglu("), std::string::npos) << text;
 }
 
@@ -394,8 +396,7 @@ constexpr const char* kGradientInputs =
     "dy: bf16[8192,2000], x: bf16[8192,30], so_far: bf16[2000,30], few: bf16[64,2000], y: bf16[64,30]";
 
 std::string with_bias_gradients(const std::string& body, bool pays = true) {
-  constexpr std::string_view kOps[] = {"linear_weight_grad"};
-  const Target target{.one_pass_ops = {kOps, pays ? 1u : 0u}};
+  const Target target{.is_native = pays ? nullptr : never_native};
   return text_after(entry(kGradientInputs, body), fuse_bias_gradient, {.target = &target});
 }
 
@@ -404,8 +405,8 @@ TEST(FuseBiasGradient, TakesTheSumOfTheSameRowsWhereThatPays) {
       "%w = matmul(dy, x) {transpose_a=true}\n %b = sum(dy) {axes=(0)}\n return w = %w\n return b = %b";
   EXPECT_EQ(with_bias_gradients(body),
             normal_text(entry(kGradientInputs,
-                              "%linear_weight_grad = linear_weight_grad(dy, x)\n"
-                              " return w = %linear_weight_grad\n return b = %linear_weight_grad:1")));
+                              "%matmul = matmul(dy, x) {transpose_a=true, epilogue=\"bias_grad\"}\n"
+                              " return w = %matmul\n return b = %matmul:1")));
   EXPECT_EQ(with_bias_gradients(body, false), normal_text(entry(kGradientInputs, body)));
 }
 

@@ -35,4 +35,7 @@ inline std::string normal_text(const std::string& text) {
   return to_text(*model->entries()[0]);
 }
 
+// Target::is_native of a device that does everything in parts.
+inline bool never_native(const KernelQuery&) { return false; }
+
 }  // namespace genesis::passes

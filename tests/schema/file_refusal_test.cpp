@@ -272,6 +272,12 @@ TEST(FileUpgrade, EveryRowLeadsToAnOpOfToday) {
   }
 }
 
+Attributes attributes(const auto&... pairs) {
+  Attributes set;
+  (set.set(pairs.first, AttrValue(pairs.second)), ...);
+  return set;
+}
+
 constexpr const char* kAdamUpdates = R"(
 entry f(lr: f32[], step: i64[], scale: f32[], p: f32[4], q: f32[2], u: bf16[6], l: i16[6], g: f32[4], h: f32[2]) {
   %a = adam_update(lr, step, scale, p, g, p, g) {eps=0.5, has_scale=true, weight_decays=(0.25)}
@@ -291,11 +297,6 @@ TEST(FileUpgrade, AdamUpdatesOfOlderFilesBecomeOneOp) {
   ModelRecord record = file::lay_out(*model, 1 << 20).record;
   std::vector<file::NodeRecord>& nodes = record.entries[0].nodes;
   for (file::NodeRecord& node : nodes) node.op_version = 1;
-  const auto attributes = [](const auto&... pairs) {
-    Attributes set;
-    (set.set(pairs.first, AttrValue(pairs.second)), ...);
-    return set;
-  };
   nodes[0].attributes = attributes(std::pair("eps", 0.5), std::pair("weight_decay", 0.25));
   nodes[1].attributes = attributes(std::pair("beta1", 0.5), std::pair("decoupled", false));
   for (size_t i : {0, 1})  // parameter, gradient, m, v, then the scalars
@@ -313,6 +314,51 @@ TEST(FileUpgrade, AdamUpdatesOfOlderFilesBecomeOneOp) {
   nodes[0].inputs.pop_back();
   nodes[0].inputs.pop_back();
   expect_says(error_of(file_of(record, "")), "adam_update");
+}
+
+constexpr const char* kLinears = R"(
+entry f(x: f32[2,3], g: f32[3], w: f32[4,3], v: f32[4,3], b: f32[4], c: f32[4], p: f32[2,8], m: f32[3,4]) {
+  %r0 = linear(x, w, v) {activation="relu", weights=2}
+  %r1 = linear(x, w, v, b, c) {weights=2}
+  %r2 = linear(x, w, v, b, c) {epilogue="swiglu", weights=2}
+  %r3 = linear(x, w) {epilogue="with_swiglu"}
+  %r4 = linear(x, g, w, v, b, c) {eps=0.5, epilogue="swiglu", prologue="rms_norm", weights=2}
+  %r5 = linear(x, g, w) {prologue="rms_norm"}
+  %r6 = matmul(x, p) {epilogue="bias_grad", transpose_a=true}
+  %r7 = matmul(x, m, p) {epilogue="swiglu_grad", with_output=true}
+  return ra = %r0:1
+  return rb = %r1
+  return rc = %r2
+  return rd = %r3:1
+  return re = %r4
+  return rf = %r5
+  return rg = %r6:1
+  return rh = %r7:1
+}
+)";
+
+TEST(FileUpgrade, ProductsOfOlderFilesBecomeFormsOfLinearAndMatmul) {
+  const auto model = parse_text(kLinears);
+  ModelRecord record = file::lay_out(*model, 1 << 20).record;
+  std::vector<file::NodeRecord>& nodes = record.entries[0].nodes;
+  const auto was = [&](size_t node, const char* op, const Attributes& set) {
+    nodes[node].op = op;
+    nodes[node].op_version = 1;
+    nodes[node].attributes = set;
+  };
+  was(0, "merged_linear", attributes(std::pair("activation", std::string("relu"))));
+  was(1, "merged_linear", attributes(std::pair("has_bias", true)));
+  was(2, "linear_swiglu", {});
+  was(3, "linear_with_swiglu", {});
+  was(4, "norm_linear",
+      attributes(std::pair("eps", 0.5), std::pair("has_bias", true), std::pair("swiglu", true)));
+  was(5, "norm_linear", {});
+  was(6, "linear_weight_grad", {});
+  was(7, "matmul_swiglu_grad", attributes(std::pair("with_output", true)));
+  EXPECT_EQ(to_text(*load_bytes(file_of(record, ""))), to_text(*model));
+
+  nodes[1].inputs.resize(1);
+  expect_says(error_of(file_of(record, "")), "linear");
 }
 
 int64_t resident_bytes() {

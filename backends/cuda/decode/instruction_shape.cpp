@@ -5,7 +5,6 @@
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
-#include "schema/ops/nn/norm_linear.h"
 
 namespace genesis::cuda {
 namespace {
@@ -33,38 +32,16 @@ bool fits(const KernelQuery& query, InstructionShape& shape, int first, int coun
 std::optional<InstructionShape> linear(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   InstructionShape shape;
-  if (op.activation != Activation::kNone || !fits(query, shape, 1, 1)) return std::nullopt;
-  if (op.has_bias(query.inputs.size())) shape.bias = 2;
+  if (op.activation != Activation::kNone || op.epilogue == ops::LinearEpilogue::kWithSwiglu)
+    return std::nullopt;
+  shape.swiglu = op.epilogue == ops::LinearEpilogue::kSwiglu;
+  if (op.weights > InstructionShape::kMaxLayers) return std::nullopt;
+  if (!fits(query, shape, static_cast<int>(op.first_weight()), static_cast<int>(op.weights)))
+    return std::nullopt;
+  if (op.has_norm()) shape.norm = 1;
+  if (op.has_norm()) shape.eps = static_cast<float>(op.eps);
+  if (op.has_bias(query.inputs.size())) shape.bias = static_cast<int>(op.first_bias());
   if (op.has_addend) shape.addend = static_cast<int>(query.inputs.size()) - 1;
-  return shape;
-}
-
-std::optional<InstructionShape> merged_linear(const KernelQuery& query) {
-  const auto op = from_attributes<ops::MergedLinear>(query.attributes);
-  const int layers = op.layers(query.inputs.size());
-  InstructionShape shape;
-  if (op.activation != Activation::kNone || !fits(query, shape, 1, layers)) return std::nullopt;
-  if (op.has_bias) shape.bias = 1 + layers;
-  return shape;
-}
-
-std::optional<InstructionShape> linear_swiglu(const KernelQuery& query) {
-  InstructionShape shape;
-  shape.swiglu = true;
-  if (!fits(query, shape, 1, 2)) return std::nullopt;
-  if (query.inputs.size() > 3) shape.bias = 3;
-  return shape;
-}
-
-std::optional<InstructionShape> norm_linear(const KernelQuery& query) {
-  const auto op = from_attributes<ops::NormLinear>(query.attributes);
-  const int layers = op.layers(query.inputs.size());
-  InstructionShape shape;
-  shape.swiglu = op.swiglu;
-  shape.eps = static_cast<float>(op.eps);
-  shape.norm = 1;
-  if (op.activation != Activation::kNone || !fits(query, shape, 2, layers)) return std::nullopt;
-  if (op.has_bias) shape.bias = 2 + layers;
   return shape;
 }
 
@@ -125,9 +102,6 @@ std::optional<InstructionShape> instruction_shape_of(const KernelQuery& query) {
   const std::string_view op = query.op.name();
   std::optional<InstructionShape> shape;
   if (op == ops::Linear::info.name) shape = linear(query);
-  if (op == ops::MergedLinear::info.name) shape = merged_linear(query);
-  if (op == ops::LinearSwiglu::info.name) shape = linear_swiglu(query);
-  if (op == ops::NormLinear::info.name) shape = norm_linear(query);
   if (op == ops::CachedAttention::info.name) shape = cached_attention(query);
   if (op == ops::RmsNorm::info.name) shape = head_norm(query);
   return shape;

@@ -124,13 +124,6 @@ __global__ void activate_rows(Activation activation, int64_t packs, int64_t per_
 }
 
 template <class T>
-__global__ void gate_elements(T* gate, const T* up, int64_t n) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
-    gate[i] = narrow<T>(gated<T>(widen(gate[i]), widen(up[i])));
-}
-
-template <class T>
 __global__ void noise(T* data, int64_t elements) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < elements; i += stride) {
@@ -169,14 +162,6 @@ void run_activation(Activation activation, DType dtype, void* x, int64_t rows, i
     const auto kernel = packs ? activate_rows<T, kWidest> : activate_rows<T, 1>;
     kernel<<<some_blocks(rows * per_row), 256, 0, stream>>>(activation, rows * per_row, per_row, ld,
                                                             static_cast<T*>(x));
-  });
-}
-
-void run_gate(DType dtype, void* gate, const void* up, int64_t n, cudaStream_t stream) {
-  if (n == 0) return;
-  dispatch_float(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    gate_elements<T><<<some_blocks(n), 256, 0, stream>>>(static_cast<T*>(gate), static_cast<const T*>(up), n);
   });
 }
 

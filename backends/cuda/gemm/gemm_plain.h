@@ -49,7 +49,4 @@ struct FewRowsNorm {
 bool try_few_rows_after_norm(const GemmProblem& common, const void* x, const FewRowsNorm& norm,
                              const std::vector<FewRowsLayer>& layers, bool swiglu, const FewRowsStart& start);
 
-// gate = silu(gate) * up, of `n` elements.
-void run_gate(DType dtype, void* gate, const void* up, int64_t n, cudaStream_t stream);
-
 }  // namespace genesis::cuda

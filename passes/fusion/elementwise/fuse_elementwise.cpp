@@ -150,9 +150,9 @@ class Fuser {
       const std::vector<TensorType> outputs = op.infer(inputs);
       const bool known = std::all_of(inputs.begin(), inputs.end(),
                                      [](const TensorType& type) { return type.shape.is_constant(); });
-      if (!known || !context_.target || !context_.target->can_run) return true;
-      return !context_.target->can_run(
-          {op_def<ops::Fused>(), to_attributes(op), inputs, outputs, &context_.target->disabled_kernels});
+      if (!known || !context_.target) return true;
+      return context_.target->runs(
+          context_.target->query(op_def<ops::Fused>(), to_attributes(op), inputs, outputs));
     } catch (const Error&) {
       return false;
     }

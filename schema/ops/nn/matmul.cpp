@@ -6,6 +6,8 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
 
@@ -37,33 +39,70 @@ bool is_all_ones(const Shape& shape) { return shape.numel() == Dim(1); }
 
 namespace ops {
 
-std::vector<TensorType> Matmul::infer(Types in) const {
+namespace {
+
+TensorType product_type(const Matmul& op, Types in) {
   const Shape &a = in[0].shape, &b = in[1].shape;
   check_dtypes("matmul", in[0].dtype, in[1].dtype);
   if (a.rank() < 2 || b.rank() < 2)
     fail("matmul of {} and {}: operands must have at least two axes", in[0].to_string(), in[1].to_string());
-  const Dim m = a[a.rank() - (transpose_a ? 1 : 2)], ka = a[a.rank() - (transpose_a ? 2 : 1)];
-  const Dim n = b[b.rank() - (transpose_b ? 2 : 1)], kb = b[b.rank() - (transpose_b ? 1 : 2)];
+  const Dim m = a[a.rank() - (op.transpose_a ? 1 : 2)], ka = a[a.rank() - (op.transpose_a ? 2 : 1)];
+  const Dim n = b[b.rank() - (op.transpose_b ? 2 : 1)], kb = b[b.rank() - (op.transpose_b ? 1 : 2)];
   if (!(ka == kb))
     fail("matmul of {}{} and {}{}: inner sizes {} and {} differ", in[0].to_string(),
-         transpose_a ? " transposed" : "", in[1].to_string(), transpose_b ? " transposed" : "",
+         op.transpose_a ? " transposed" : "", in[1].to_string(), op.transpose_b ? " transposed" : "",
          ka.to_string(), kb.to_string());
   Shape shape = broadcast(leading_axes(a, 2), leading_axes(b, 2));
   shape.push_back(m);
   shape.push_back(n);
-  const TensorType result{in[0].dtype, shape};
-  if (in.size() > 2) check_addend("matmul", in[2], result);
-  return {result};
+  return {in[0].dtype, shape};
+}
+
+std::vector<TensorType> with_bias_grad(const TensorType& product, Types in) {
+  if (in.size() > 2) fail("matmul with bias_grad takes two matrices, got {} inputs", in.size());
+  if (in[0].shape.rank() != 2 || in[1].shape.rank() != 2)
+    fail("matmul with bias_grad: {} and {} must be matrices", in[0].to_string(), in[1].to_string());
+  return {product, {product.dtype, {product.shape[0]}}};
+}
+
+std::vector<TensorType> swiglu_grad_of(const Matmul& op, const TensorType& product, Types in) {
+  if (in.size() < 3) fail("matmul with swiglu_grad needs gate and up as a third input");
+  if (in[1].shape.rank() != 2 || op.transpose_a || op.transpose_b)
+    fail("matmul with swiglu_grad: the second operand must be [k, n] and none transposed, got {}",
+         in[1].to_string());
+  const std::vector<TensorType> operands = {in[2], product};
+  return SwigluGrad{op.with_output}.infer(operands);
+}
+
+[[noreturn]] void fail_without_gradient(std::string_view op) {
+  fail(
+      "{} in a form that passes make behind autodiff has no gradient: differentiate the graph it was made of",
+      op);
+}
+
+}  // namespace
+
+std::vector<TensorType> Matmul::infer(Types in) const {
+  const TensorType product = product_type(*this, in);
+  if (with_output && epilogue != MatmulEpilogue::kSwigluGrad)
+    fail("matmul: `with_output` goes with the epilogue swiglu_grad alone");
+  if (epilogue == MatmulEpilogue::kBiasGrad) return with_bias_grad(product, in);
+  if (epilogue == MatmulEpilogue::kSwigluGrad) return swiglu_grad_of(*this, product, in);
+  if (in.size() > 2) check_addend("matmul", in[2], product);
+  return {product};
 }
 
 Cost Matmul::cost(Types in, Types out) const {
   const bool swapped = transpose_a && in[0].shape.rank() > 1;
-  return {bytes_moved(in, out), product_flops(out[0], axis_size(in[0], swapped ? -2 : -1))};
+  const double flops = product_flops(out[0], axis_size(in[0], swapped ? -2 : -1));
+  // The result is gate and up of one dy.
+  return {bytes_moved(in, out), epilogue == MatmulEpilogue::kSwigluGrad ? flops / 2 : flops};
 }
 
 // y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, each asked for in the orientation it is
 // stored in.
 void Matmul::grad(GradientContext& g) const {
+  if (!is_plain()) fail_without_gradient("matmul");
   const Value a = g.input(0), b = g.input(1), dy = g.dy();
   if (g.num_inputs() > 2) g.set(2, dy);
   if (g.wants(0))
@@ -78,33 +117,73 @@ void Matmul::grad(GradientContext& g) const {
   g.set(1, reshape(db, b.shape()));
 }
 
-std::vector<TensorType> Linear::infer(Types in) const {
-  const TensorType &x = in[0], &weight = in[1];
+void Linear::check_counts(Types in) const {
+  if (weights < 1 || weights > kVariadic) fail("linear: `weights` must be 1 or more, got {}", weights);
+  if (has_norm() && weights > kMaxNormedWeights)
+    fail("linear of a norm takes {} weights at most, got {}", kMaxNormedWeights, weights);
+  const size_t least = first_bias() + has_addend, biases = static_cast<size_t>(weights);
+  if (in.size() != least && in.size() != least + biases)
+    fail("linear with these attributes takes {} inputs, or {} with biases, got {}", least, least + biases,
+         in.size());
+  if (has_addend && !(is_plain() && activation == Activation::kNone))
+    fail("linear: an addend goes with one weight and no activation, got {} weights, activation {}", weights,
+         EnumNames<Activation>::names[static_cast<size_t>(activation)]);
+}
+
+// Of one weight.
+TensorType Linear::result(Types in, size_t index) const {
+  const TensorType &x = in[0], &weight = in[first_weight() + index];
   check_dtypes("linear", x.dtype, weight.dtype);
   if (weight.shape.rank() != 2) fail("linear: weight must be [out, in], got {}", weight.to_string());
   if (x.shape.rank() < 1 || !(x.shape[x.shape.rank() - 1] == weight.shape[1]))
     fail("linear: x {} does not fit weight {}: its last size must be {}", x.to_string(), weight.to_string(),
          weight.shape[1].to_string());
-  if (has_bias(in.size()) && !(in[2] == TensorType{x.dtype, {weight.shape[0]}}))
-    fail("linear: bias must be {}[{}], got {}", name_of(x.dtype), weight.shape[0].to_string(),
-         in[2].to_string());
-  if (activation != Activation::kNone && !is_float(x.dtype))
+  if (has_bias(in.size()))
+    if (const TensorType& bias = in[first_bias() + index]; !(bias == TensorType{x.dtype, {weight.shape[0]}}))
+      fail("linear: bias must be {}[{}], got {}", name_of(x.dtype), weight.shape[0].to_string(),
+           bias.to_string());
+  const bool needs_float = activation != Activation::kNone || epilogue != LinearEpilogue::kNone;
+  if (needs_float && !is_float(x.dtype))
     fail("linear with an activation needs a floating-point dtype, got {}", name_of(x.dtype));
-  if (has_addend && activation != Activation::kNone)
-    fail("linear: an addend goes with no activation, got {}",
-         EnumNames<Activation>::names[static_cast<size_t>(activation)]);
   Shape shape = leading_axes(x.shape, 1);
   shape.push_back(weight.shape[0]);
-  const TensorType result{x.dtype, shape};
-  if (has_addend && in.size() < 3)
-    fail("linear with an addend needs three inputs at least, got {}", in.size());
-  if (!has_addend && in.size() > 3) fail("linear takes a fourth input only with `has_addend`");
-  if (has_addend) check_addend("linear", in.back(), result);
-  return {result};
+  return {x.dtype, shape};
+}
+
+void Linear::check_epilogue(Types in) const {
+  if (epilogue == LinearEpilogue::kNone) return;
+  if (activation != Activation::kNone)
+    fail("linear: an epilogue with swiglu goes with no activation of its own");
+  if (epilogue == LinearEpilogue::kWithSwiglu) {
+    if (weights != 1 || has_norm() || has_bias(in.size()))
+      fail("linear with_swiglu takes x and one weight, gate and up side by side");
+    return;
+  }
+  if (weights != 2)
+    fail("linear with the epilogue swiglu takes the weights of gate and up, got {} weights", weights);
+  const TensorType &gate = in[first_weight()], &up = in[first_weight() + 1];
+  if (!(gate == up)) fail("linear: gate {} and up {} must be of one type", gate.to_string(), up.to_string());
+}
+
+std::vector<TensorType> Linear::infer(Types in) const {
+  check_counts(in);
+  check_epilogue(in);
+  if (has_norm()) RmsNorm{eps, 1, true}.infer(in.first(2));
+  std::vector<TensorType> results;
+  for (size_t i = 0; i < static_cast<size_t>(weights); ++i) results.push_back(result(in, i));
+  if (epilogue == LinearEpilogue::kSwiglu) results.pop_back();
+  if (epilogue == LinearEpilogue::kWithSwiglu)
+    results.push_back(Swiglu{}.infer(std::vector<TensorType>{results[0]})[0]);
+  if (has_addend) check_addend("linear", in.back(), results[0]);
+  return results;
 }
 
 Cost Linear::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), product_flops(out[0], axis_size(in[0], -1))};
+  Cost cost{.bytes = bytes_moved(in, out)};
+  const auto x = static_cast<double>(in[0].numel());
+  for (size_t i = 0; i < static_cast<size_t>(weights); ++i)
+    cost.flops += 2 * x * static_cast<double>(axis_size(in[first_weight() + i], 0));
+  return cost;
 }
 
 std::vector<InPlace> Linear::in_place(Types in, Types) const {
@@ -162,74 +241,22 @@ void add_to(Value& total, Value more) { total = total && more ? total + more : t
 }  // namespace
 
 void Linear::grad(GradientContext& g) const {
+  if (has_norm() || epilogue == LinearEpilogue::kWithSwiglu) fail_without_gradient("linear");
   const auto count = static_cast<size_t>(g.num_inputs());
-  const Value dx = linear_grad(g, {1, has_bias(count) ? 2 : -1}, g.dy(), activation);
-  if (has_addend) g.set(static_cast<int>(count) - 1, g.dy());
-  if (dx) g.set(0, dx);
-}
-
-std::vector<TensorType> LinearWeightGrad::infer(Types in) const {
-  const TensorType &dy = in[0], &x = in[1];
-  check_dtypes("linear_weight_grad", dy.dtype, x.dtype);
-  if (dy.shape.rank() != 2 || x.shape.rank() != 2 || !(dy.shape[0] == x.shape[0]))
-    fail("linear_weight_grad: dy {} and x {} must be matrices with the same number of rows", dy.to_string(),
-         x.to_string());
-  return {{dy.dtype, {dy.shape[1], x.shape[1]}}, {dy.dtype, {dy.shape[1]}}};
-}
-
-Cost LinearWeightGrad::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), product_flops(out[0], axis_size(in[0], 0))};
-}
-
-std::vector<TensorType> MergedLinear::infer(Types in) const {
-  if (has_bias && in.size() % 2 == 0)
-    fail("merged_linear with biases needs one for each weight, got {} inputs besides x", in.size() - 1);
-  std::vector<TensorType> types;
-  const auto count = static_cast<size_t>(layers(in.size()));
-  for (size_t i = 1; i <= count; ++i) {
-    std::vector<TensorType> layer = {in[0], in[i]};
-    if (has_bias) layer.push_back(in[i + count]);
-    types.push_back(Linear{activation}.infer(layer)[0]);
-  }
-  return types;
-}
-
-Cost MergedLinear::cost(Types in, Types out) const {
-  Cost cost{.bytes = bytes_moved(in, out)};
-  for (const TensorType& result : out) cost.flops += product_flops(result, axis_size(in[0], -1));
-  return cost;
-}
-
-void MergedLinear::grad(GradientContext& g) const {
-  const int count = layers(static_cast<size_t>(g.num_inputs()));
+  const auto layer = [&](int i) {
+    const int weight = static_cast<int>(first_weight()) + i, bias = static_cast<int>(first_bias()) + i;
+    return LayerInputs{weight, has_bias(count) ? bias : -1};
+  };
   Value dx;
-  for (int i = 0; i < count; ++i)
-    if (g.dy(i)) add_to(dx, linear_grad(g, {1 + i, has_bias ? 1 + count + i : -1}, g.dy(i), activation));
-  if (dx) g.set(0, dx);
-}
-
-std::vector<TensorType> LinearSwiglu::infer(Types in) const {
-  if (in.size() == 4) fail("linear_swiglu needs both biases or none, got one");
-  const bool has_bias = in.size() > 3;
-  if (!(in[1] == in[2]))
-    fail("linear_swiglu: gate {} and up {} must be of one type", in[1].to_string(), in[2].to_string());
-  if (has_bias && !(in[3] == in[4]))
-    fail("linear_swiglu: biases {} and {} must be of one type", in[3].to_string(), in[4].to_string());
-  std::vector<TensorType> gate = {in[0], in[1]};
-  if (has_bias) gate.push_back(in[3]);
-  return Linear{Activation::kSilu}.infer(gate);
-}
-
-Cost LinearSwiglu::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), 2 * product_flops(out[0], axis_size(in[0], -1))};
-}
-
-void LinearSwiglu::grad(GradientContext& g) const {
-  const bool has_bias = g.num_inputs() > 3;
-  const LayerInputs gate{1, has_bias ? 3 : -1}, up{2, has_bias ? 4 : -1};
-  const Value gated = weigh(g, gate);
-  Value dx = linear_grad(g, gate, g.dy() * weigh(g, up) * silu_slope(gated), Activation::kNone);
-  add_to(dx, linear_grad(g, up, g.dy() * silu(gated), Activation::kNone));
+  if (epilogue == LinearEpilogue::kSwiglu) {
+    const Value gate = weigh(g, layer(0));
+    dx = linear_grad(g, layer(0), g.dy() * weigh(g, layer(1)) * silu_slope(gate), Activation::kNone);
+    add_to(dx, linear_grad(g, layer(1), g.dy() * silu(gate), Activation::kNone));
+  } else {
+    for (int i = 0; i < static_cast<int>(weights); ++i)
+      if (g.dy(i)) add_to(dx, linear_grad(g, layer(i), g.dy(i), activation));
+  }
+  if (has_addend) g.set(static_cast<int>(count) - 1, g.dy());
   if (dx) g.set(0, dx);
 }
 
@@ -239,10 +266,7 @@ namespace {
 
 constexpr OpDef kMatmul = make_op<ops::Matmul>();
 constexpr OpDef kLinear = make_op<ops::Linear>();
-constexpr OpDef kLinearWeightGrad = make_op<ops::LinearWeightGrad>();
-constexpr OpDef kMergedLinear = make_op<ops::MergedLinear>();
-constexpr OpDef kLinearSwiglu = make_op<ops::LinearSwiglu>();
-constexpr const OpDef* kOps[] = {&kMatmul, &kLinear, &kLinearWeightGrad, &kMergedLinear, &kLinearSwiglu};
+constexpr const OpDef* kOps[] = {&kMatmul, &kLinear};
 
 }  // namespace
 
@@ -275,35 +299,30 @@ Value matmul(Value a, Value b, bool transpose_a, bool transpose_b, Value addend)
 }
 
 Value linear(Value x, Value weight, Value bias, Activation activation, Value addend) {
-  DType dtype = promote(x.dtype(), weight.dtype());
-  if (addend) dtype = promote(dtype, addend.dtype());
-  std::vector<Value> inputs = {cast(x, dtype), cast(weight, dtype)};
-  if (bias) inputs.push_back(cast(bias, dtype));
-  if (addend) inputs.push_back(cast(addend, dtype));
-  return emit_node(kLinear, to_attributes(ops::Linear{activation, static_cast<bool>(addend)}), inputs)[0];
+  LinearOperands operands{.x = x, .weights = {weight}, .addend = addend};
+  if (bias) operands.biases.push_back(bias);
+  return linear({.activation = activation}, operands)[0];
 }
 
-std::vector<Value> linear_weight_grad(Value dy, Value x) { return emit_node(kLinearWeightGrad, {}, {dy, x}); }
-
-std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights, const std::vector<Value>& biases,
-                                 Activation activation) {
-  if (!biases.empty() && biases.size() != weights.size())
-    fail("merged_linear of {} weights and {} biases: give no bias, or one for each weight", weights.size(),
-         biases.size());
-  DType dtype = x.dtype();
-  for (Value weight : weights) dtype = promote(dtype, weight.dtype());
-  std::vector<Value> inputs = {cast(x, dtype)};
-  for (Value weight : weights) inputs.push_back(cast(weight, dtype));
-  for (Value bias : biases) inputs.push_back(cast(bias, dtype));
-  return emit_node(kMergedLinear, to_attributes(ops::MergedLinear{!biases.empty(), activation}), inputs);
+std::vector<Value> matmul(const ops::Matmul& op, const std::vector<Value>& inputs) {
+  return emit_node(kMatmul, to_attributes(op), inputs);
 }
 
-Value linear_swiglu(Value x, Value gate, Value up, Value gate_bias, Value up_bias) {
-  const DType dtype = promote(promote(x.dtype(), gate.dtype()), up.dtype());
-  std::vector<Value> inputs = {cast(x, dtype), cast(gate, dtype), cast(up, dtype)};
-  for (Value bias : {gate_bias, up_bias})
-    if (bias) inputs.push_back(cast(bias, dtype));
-  return emit_node(kLinearSwiglu, {}, inputs)[0];
+std::vector<Value> linear(ops::Linear op, const LinearOperands& operands) {
+  op.weights = static_cast<int64_t>(operands.weights.size());
+  op.has_addend = bool(operands.addend);
+  if (!operands.biases.empty() && operands.biases.size() != operands.weights.size())
+    fail("linear of {} weights and {} biases: give no bias, or one for each weight", operands.weights.size(),
+         operands.biases.size());
+  DType dtype = operands.x.dtype();
+  for (Value weight : operands.weights) dtype = promote(dtype, weight.dtype());
+  if (operands.addend) dtype = promote(dtype, operands.addend.dtype());
+  std::vector<Value> inputs = {cast(operands.x, dtype)};
+  if (operands.norm) inputs.push_back(operands.norm);
+  for (Value weight : operands.weights) inputs.push_back(cast(weight, dtype));
+  for (Value bias : operands.biases) inputs.push_back(cast(bias, dtype));
+  if (operands.addend) inputs.push_back(cast(operands.addend, dtype));
+  return emit_node(kLinear, to_attributes(op), inputs);
 }
 
 }  // namespace genesis

@@ -15,92 +15,113 @@ struct EnumNames<Activation> {
 
 namespace ops {
 
+// How a product ends, as CUTLASS and cuBLASLt use the word.
+enum class MatmulEpilogue : uint8_t { kNone, kBiasGrad, kSwigluGrad };
+// What becomes of x on its way into the products of a linear, and of their results on the way out.
+enum class LinearPrologue : uint8_t { kNone, kRmsNorm };
+enum class LinearEpilogue : uint8_t { kNone, kSwiglu, kWithSwiglu };
+
+}  // namespace ops
+
+template <>
+struct EnumNames<ops::MatmulEpilogue> {
+  static constexpr std::string_view names[] = {"none", "bias_grad", "swiglu_grad"};
+};
+template <>
+struct EnumNames<ops::LinearPrologue> {
+  static constexpr std::string_view names[] = {"none", "rms_norm"};
+};
+template <>
+struct EnumNames<ops::LinearEpilogue> {
+  static constexpr std::string_view names[] = {"none", "swiglu", "with_swiglu"};
+};
+
+namespace ops {
+
+// Passes make the epilogues, behind autodiff: these forms have no gradients.
+//   bias_grad    (a, b): two matrices. The second result [m] is the sums of a's rows: dbias beside dweight = dy^T x.
+//   swiglu_grad  (a, b, gate_and_up [..., m, 2 n]): b is [k, n]. The product is dy of swiglu(gate_and_up); the result
+//                is its gradient by gate_and_up, then, `with_output`, what swiglu gives.
 struct Matmul {
-  static constexpr InPlace kOverAddend[] = {{.output = 0, .input = 2}};
+  static constexpr InPlace kOverThirdInput[] = {{.output = 0, .input = 2}};
   static constexpr OpInfo info{
       .name = "matmul",
       .doc =
           "a [..., m, k] times b [..., k, n], plus an addend [..., m, n] or none; leading axes of a and b "
-          "broadcast, `transpose_a` and `transpose_b` swap an operand's last two axes first.",
+          "broadcast, `transpose_a` and `transpose_b` swap an operand's last two axes first. `epilogue`: "
+          "bias_grad "
+          "adds a result, the sums of a's rows; swiglu_grad gives the gradient of swiglu by a third input, "
+          "gate and "
+          "up side by side, where dy is the product, and `with_output` what swiglu gives.",
       .inputs = {2, 3},
       .precision = Precision::kMatmul,
-      .in_place = kOverAddend};
+      .in_place = kOverThirdInput};
   bool transpose_a = false, transpose_b = false;
+  MatmulEpilogue epilogue = MatmulEpilogue::kNone;
+  bool with_output = false;
   static void fields(auto& self, auto&& visit) {
     visit("transpose_a", self.transpose_a);
     visit("transpose_b", self.transpose_b);
+    visit("epilogue", self.epilogue);
+    visit("with_output", self.with_output);
   }
+  bool is_plain() const { return epilogue == MatmulEpilogue::kNone; }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
   void grad(GradientContext& g) const;
 };
 
+// x, [norm [in]], `weights` weights [out_i, in], [as many biases [out_i]], [addend]. Result i is
+// activation(x weight_i^T + bias_i). Passes make what goes beyond one weight, a bias and an activation:
+//   prologue rms_norm     x is rms_norm(x, norm) with `eps`; at most 8 weights. No gradient.
+//   epilogue swiglu       of two weights, gate and up: one result, silu(x gate^T + b) * (x up^T + b).
+//   epilogue with_swiglu  of one weight, gate and up side by side: its product, and swiglu of that. No gradient.
 struct Linear {
   static constexpr OpInfo info{
       .name = "linear",
       .doc =
-          "`activation`(x weight^T + bias): x [..., in], weight [out, in], bias [out] or none. With "
-          "`has_addend`, which goes with no activation, the last input [..., out] is added.",
-      .inputs = {2, 4},
+          "`activation`(x weight^T + bias) for each of `weights` weights: x [..., in], a norm [in] with the "
+          "`prologue` "
+          "rms_norm, the weights [out, in], as many biases [out] or none, and with `has_addend`, which goes "
+          "with one "
+          "weight and no activation, what is added [..., out]. `epilogue`: swiglu gives silu(gate) * up of "
+          "two "
+          "weights; with_swiglu adds swiglu of a result that holds gate and up side by side.",
+      .inputs = {2, kVariadic},
       .precision = Precision::kMatmul};
+  static constexpr int64_t kMaxNormedWeights = 8;
   Activation activation = Activation::kNone;
   bool has_addend = false;
+  int64_t weights = 1;
+  LinearPrologue prologue = LinearPrologue::kNone;
+  double eps = 1e-6;
+  LinearEpilogue epilogue = LinearEpilogue::kNone;
   static void fields(auto& self, auto&& visit) {
     visit("activation", self.activation);
     visit("has_addend", self.has_addend);
+    visit("weights", self.weights);
+    visit("prologue", self.prologue);
+    visit("eps", self.eps);
+    visit("epilogue", self.epilogue);
   }
-  bool has_bias(size_t num_inputs) const { return num_inputs > (has_addend ? 3 : 2); }
+  // One weight, without prologue and epilogue.
+  bool is_plain() const {
+    return weights == 1 && prologue == LinearPrologue::kNone && epilogue == LinearEpilogue::kNone;
+  }
+  bool has_norm() const { return prologue != LinearPrologue::kNone; }
+  // Where inputs stand: weight i and bias i are i behind the first, the norm is input 1, an addend the last.
+  size_t first_weight() const { return has_norm() ? 2 : 1; }
+  size_t first_bias() const { return first_weight() + static_cast<size_t>(weights); }
+  bool has_bias(size_t num_inputs) const { return num_inputs > first_bias() + has_addend; }
   std::vector<InPlace> in_place(Types in, Types out) const;
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
   void grad(GradientContext& g) const;
-};
 
-struct LinearWeightGrad : NoAttributes {
-  static constexpr OpInfo info{.name = "linear_weight_grad",
-                               .doc =
-                                   "The gradients of linear by weight and bias: dy^T x and the sum of dy's "
-                                   "rows, from (dy [rows, out], "
-                                   "x [rows, in]).",
-                               .inputs = {2, 2},
-                               .precision = Precision::kMatmul};
-  std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
-};
-
-struct MergedLinear {
-  static constexpr OpInfo info{
-      .name = "merged_linear",
-      .doc =
-          "Linear layers that share x, in one step: x [..., in], the weights [out_i, in], then as many "
-          "biases "
-          "[out_i] where `has_bias`; result i is `activation`(x weight_i^T + bias_i).",
-      .inputs = {2, kVariadic},
-      .precision = Precision::kMatmul};
-  bool has_bias = false;
-  Activation activation = Activation::kNone;
-  static void fields(auto& self, auto&& visit) {
-    visit("activation", self.activation);
-    visit("has_bias", self.has_bias);
-  }
-  // Input 1 + i is weight i, input 1 + layers() + i its bias.
-  int layers(size_t num_inputs) const { return static_cast<int>(num_inputs - 1) / (has_bias ? 2 : 1); }
-  std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
-  void grad(GradientContext& g) const;
-};
-
-struct LinearSwiglu : NoAttributes {
-  static constexpr OpInfo info{
-      .name = "linear_swiglu",
-      .doc =
-          "silu(x gate^T + gate_bias) * (x up^T + up_bias): x [..., in], gate and up [out, in], then both "
-          "biases [out] or none.",
-      .inputs = {3, 5},
-      .precision = Precision::kMatmul};
-  std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
-  void grad(GradientContext& g) const;
+ private:
+  void check_counts(Types in) const;
+  void check_epilogue(Types in) const;
+  TensorType result(Types in, size_t weight) const;
 };
 
 }  // namespace ops
@@ -115,16 +136,17 @@ Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = fals
 Value linear(Value x, Value weight, Value bias = {}, Activation activation = Activation::kNone,
              Value addend = {});
 
-// dy [rows, out], x [rows, in] -> dweight [out, in], dbias [out].
-std::vector<Value> linear_weight_grad(Value dy, Value x);
+// Any form of the op: what `op` says, of inputs of one dtype.
+std::vector<Value> matmul(const ops::Matmul& op, const std::vector<Value>& inputs);
 
-// linear(x, weights[i], biases[i], activation) for each i in one step; no biases at all, or one for each.
-std::vector<Value> merged_linear(Value x, const std::vector<Value>& weights,
-                                 const std::vector<Value>& biases = {},
-                                 Activation activation = Activation::kNone);
-
-// swiglu(linear(x, gate, gate_bias), linear(x, up, up_bias)) in one step; both biases or none.
-Value linear_swiglu(Value x, Value gate, Value up, Value gate_bias = {}, Value up_bias = {});
+// Any form of the op; how many weights there are and whether there is an addend is read off the operands. No biases at
+// all, or one for each weight.
+struct LinearOperands {
+  Value x;
+  std::vector<Value> weights, biases = {};
+  Value norm = {}, addend = {};
+};
+std::vector<Value> linear(ops::Linear op, const LinearOperands& operands);
 
 // torch.einsum for any number of operands, with '...'; lowered at once to permute, reshape, matmul, mul and
 // sum.

@@ -1,15 +1,23 @@
-// matmul and linear on the CPU: both describe their products to Gemm once, when a plan is made. Batch axes
-// that lie evenly in both operands become the product's own batch; what is left is a list of offsets.
+// matmul and linear on the CPU. A plain product is described to Gemm once, when a plan is made: batch axes that lie evenly
+// in both operands become the product's own batch; what is left is a list of offsets. Few rows of x meet several
+// weights in one parallel region, so that a decoding step starts and joins its threads once for q, k and v, and once
+// for gate and up. All else is done in parts.
 #include <algorithm>
 #include <vector>
 
 #include "backends/common/matmul_problem.h"
+#include "backends/common/product_parts.h"
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/kernel.h"
-#include "schema/ops/nn/matmul.h"
+#include "backends/cpu/gemm/gemm_dots.h"
+#include "backends/cpu/gemm/gemm_small.h"
+#include "backends/cpu/gemm/gemm_util.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/kernels/nn/swiglu.h"
 
 namespace genesis::cpu {
 namespace {
+
+// --- plain products
 
 struct Products {
   std::shared_ptr<const Gemm> gemm;
@@ -17,31 +25,42 @@ struct Products {
   bool has_bias = false, has_addend = false;
 };
 
-template <std::vector<BatchOffsets> (*kDescribe)(const KernelQuery&, GemmProblem&)>
+struct Described {
+  GemmProblem problem;
+  std::vector<BatchOffsets> offsets;
+};
+
+template <class Op>
+Described describe(const KernelQuery& query) {
+  Described made;
+  made.problem.a = made.problem.b = made.problem.c = made.problem.bias = query.inputs[0].dtype;
+  if constexpr (std::is_same_v<Op, ops::Matmul>)
+    made.offsets = describe_matmul(query, made.problem);
+  else
+    made.offsets = describe_linear(query, made.problem);
+  return made;
+}
+
+template <class Op>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto products = std::make_shared<Products>();
-  GemmProblem problem;
-  problem.a = problem.b = problem.c = problem.bias = query.inputs[0].dtype;
-  products->offsets = kDescribe(query, problem);
-  products->has_bias = problem.has_bias;
-  products->has_addend = problem.accumulate;
-  if (!products->offsets.empty()) products->gemm = Gemm::create(problem, query.disabled);
+  Described made = describe<Op>(query);
+  products->offsets = std::move(made.offsets);
+  products->has_bias = made.problem.has_bias;
+  products->has_addend = made.problem.accumulate;
+  if (!products->offsets.empty()) products->gemm = Gemm::create(made.problem, query.disabled);
   return products;
 }
 
-constexpr auto prepare_matmul = prepare<describe_matmul<GemmProblem>>;
-constexpr auto prepare_linear = prepare<describe_linear<GemmProblem>>;
-
-template <std::vector<BatchOffsets> (*kDescribe)(const KernelQuery&, GemmProblem&)>
+template <class Op>
 KernelChoice choose(const KernelQuery& query) {
-  GemmProblem problem;
-  problem.a = problem.b = problem.c = problem.bias = query.inputs[0].dtype;
-  return kDescribe(query, problem).empty() ? KernelChoice{} : choose_gemm(problem, query.disabled);
+  const Described made = describe<Op>(query);
+  return made.offsets.empty() ? KernelChoice{} : choose_gemm(made.problem, query.disabled);
 }
 
-template <std::shared_ptr<const void> (*kPrepare)(const KernelQuery&)>
+template <class Op>
 int64_t scratch_bytes(const KernelQuery& query) {
-  const auto prepared = kPrepare(query);
+  const auto prepared = prepare<Op>(query);
   const auto& products = *static_cast<const Products*>(prepared.get());
   return products.gemm ? products.gemm->scratch_bytes() : 0;
 }
@@ -55,16 +74,78 @@ void run(const KernelContext& c) {
                        c.output().as<std::byte>() + at.c, bias, c.scratch, addend ? addend + at.c : nullptr);
 }
 
-constexpr KernelImpl kMatmul[] = {{.name = "gemm",
-                                   .run = run,
-                                   .scratch_bytes = scratch_bytes<prepare_matmul>,
-                                   .prepare = prepare_matmul,
-                                   .choose_inner = choose<describe_matmul<GemmProblem>>}};
-constexpr KernelImpl kLinear[] = {{.name = "gemm",
-                                   .run = run,
-                                   .scratch_bytes = scratch_bytes<prepare_linear>,
-                                   .prepare = prepare_linear,
-                                   .choose_inner = choose<describe_linear<GemmProblem>>}};
+template <class Op>
+constexpr KernelImpl kGemm = {.name = "gemm",
+                              .run = run,
+                              .can_run = decline_all_but_plain<Op>,
+                              .scratch_bytes = scratch_bytes<Op>,
+                              .prepare = prepare<Op>,
+                              .choose_inner = choose<Op>};
+
+// --- few rows of x and several weights
+
+struct FewRows {
+  Dots dots;
+  ops::Linear op;
+  bool has_bias = false;
+
+  int64_t operand_bytes() const {
+    return round_up(op.weights * static_cast<int64_t>(sizeof(Dots::Operands)), kAlignment);
+  }
+};
+
+std::vector<GemmProblem> problems_of(const KernelQuery& query, const ops::Linear& op) {
+  std::vector<GemmProblem> problems(static_cast<size_t>(op.weights));
+  for (size_t i = 0; i < problems.size(); ++i) {
+    problems[i].a = problems[i].b = problems[i].c = problems[i].bias = query.inputs[0].dtype;
+    describe_weight(query, op, i, problems[i]);
+  }
+  return problems;
+}
+
+std::optional<std::string> few_rows_decline(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  if (op.weights < 2 || op.has_norm()) return "not several weights, or a norm ahead of them";
+  for (const GemmProblem& problem : problems_of(query, op))
+    if (std::string why = decline_small(problem); !why.empty()) return why;
+  return std::nullopt;
+}
+
+std::shared_ptr<const FewRows> few_rows_of(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  const bool gated = op.epilogue == ops::LinearEpilogue::kSwiglu;
+  return std::make_shared<FewRows>(
+      FewRows{Dots(problems_of(query, op), gated ? swiglu_function(query.inputs[0].dtype) : nullptr), op,
+              op.has_bias(query.inputs.size())});
+}
+
+// The operands of Dots, then what it wants.
+int64_t few_rows_scratch(const KernelQuery& query) {
+  const auto made = few_rows_of(query);
+  return (CheckedSize(made->operand_bytes()) + made->dots.scratch_bytes()).value();
+}
+
+void run_few_rows(const KernelContext& c) {
+  const auto& p = c.prepared<FewRows>();
+  const auto weights = static_cast<size_t>(p.op.weights);
+  auto* operands = reinterpret_cast<Dots::Operands*>(c.scratch);
+  for (size_t i = 0; i < weights; ++i)
+    operands[i] = {c.inputs[p.op.first_weight() + i].data,
+                   p.has_bias ? c.inputs[p.op.first_bias() + i].data : nullptr,
+                   c.outputs[c.outputs.size() == weights ? i : 0].data};
+  p.dots.run(c.input(0).data, {operands, weights}, c.scratch + p.operand_bytes());
+}
+
+constexpr KernelImpl kFewRows = {
+    .name = "few_rows",
+    .run = run_few_rows,
+    .can_run = few_rows_decline,
+    .scratch_bytes = few_rows_scratch,
+    .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return few_rows_of(query); }};
+
+constexpr KernelImpl kMatmul[] = {kGemm<ops::Matmul>, kInParts<ops::Matmul, MatmulParts, kernels_for>};
+constexpr KernelImpl kLinear[] = {kGemm<ops::Linear>, kFewRows,
+                                  kInParts<ops::Linear, LinearParts, kernels_for>};
 constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The formula of swiglu over neighbouring elements, for kernels that have gate and up in the cache. Made by
-// swiglu.cpp, used by merged_linear.cpp.
+// swiglu.cpp, used by matmul.cpp.
 #pragma once
 
 #include <cstdint>

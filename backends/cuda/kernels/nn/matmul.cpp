@@ -1,8 +1,10 @@
-// matmul and linear on CUDA: both describe their products to Gemm once, when a plan is made ready. Batch axes
-// that lie evenly in both operands become the product's own batch; what is left is a list of offsets, one
-// start each.
-#include "backends/common/matmul_problem.h"
+// matmul and linear on CUDA. A plain product is described to Gemm once, when a plan is made ready: batch axes that lie
+// evenly in both operands become the product's own batch; what is left is a list of offsets, one start each. Forms that
+// are more have ways of their own (product_ways.h) or are done in parts.
+#include "backends/common/product_parts.h"
 #include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/nn/product_ways.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
@@ -13,11 +15,14 @@ struct Described {
   std::vector<BatchOffsets> offsets;  // empty when there is nothing to write
 };
 
-template <std::vector<BatchOffsets> (*kDescribe)(const KernelQuery&, GemmProblem&)>
+template <class Op>
 Described describe(const KernelQuery& query) {
   Described made;
   made.problem.in = made.problem.out = query.inputs[0].dtype;
-  made.offsets = kDescribe(query, made.problem);
+  if constexpr (std::is_same_v<Op, ops::Matmul>)
+    made.offsets = describe_matmul(query, made.problem);
+  else
+    made.offsets = describe_linear(query, made.problem);
   return made;
 }
 
@@ -27,9 +32,9 @@ struct Products {
   bool has_bias = false, has_addend = false;
 };
 
-template <Described (*kDescribe)(const KernelQuery&)>
+template <class Op>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  Described described = kDescribe(query);
+  Described described = describe<Op>(query);
   auto products = std::make_shared<Products>();
   if (described.offsets.empty()) return products;
   products->gemm = Gemm::create(described.problem, query.disabled);
@@ -39,9 +44,9 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   return products;
 }
 
-template <Described (*kDescribe)(const KernelQuery&)>
+template <class Op>
 int64_t scratch_bytes(const KernelQuery& query) {
-  const Described described = kDescribe(query);
+  const Described described = describe<Op>(query);
   return described.offsets.empty() ? 0 : gemm_workspace_bytes(described.problem, query.disabled);
 }
 
@@ -61,18 +66,31 @@ void run(const KernelContext& c) {
                         .settled = is_settled(c, 1)});
 }
 
-constexpr KernelImpl kMatmul[] = {{.name = "gemm",
-                                   .run = run,
-                                   .scratch_bytes = scratch_bytes<describe<describe_matmul<GemmProblem>>>,
-                                   .prepare = prepare<describe<describe_matmul<GemmProblem>>>}};
-constexpr KernelImpl kLinear[] = {{.name = "gemm",
-                                   .run = run,
-                                   .scratch_bytes = scratch_bytes<describe<describe_linear<GemmProblem>>>,
-                                   .prepare = prepare<describe<describe_linear<GemmProblem>>>}};
-constexpr OpKernels kOps[] = {{"matmul", kMatmul}, {"linear", kLinear}};
+template <class Op>
+KernelImpl gemm_way() {
+  return {.name = "gemm",
+          .run = run,
+          .can_run = decline_all_but_plain<Op>,
+          .scratch_bytes = scratch_bytes<Op>,
+          .prepare = prepare<Op>};
+}
+
+template <class Op, class Parts>
+KernelImpl in_parts() {
+  KernelImpl way = kInParts<Op, Parts, kernels_for>;
+  way.run = [](const KernelContext& c) { run_parts(c.prepared<Parts>(), c); };
+  return way;
+}
 
 }  // namespace
 
-std::span<const OpKernels> matmul_kernels() { return kOps; }
+std::span<const OpKernels> matmul_kernels() {
+  static const KernelImpl matmul[] = {gemm_way<ops::Matmul>(), matmul_swiglu_epilogue_way(),
+                                      matmul_bias_grad_way(), in_parts<ops::Matmul, MatmulParts>()};
+  static const KernelImpl linear[] = {gemm_way<ops::Linear>(), linear_few_rows_way(),
+                                      linear_swiglu_epilogue_way(), in_parts<ops::Linear, LinearParts>()};
+  static const OpKernels ops[] = {{"matmul", matmul}, {"linear", linear}};
+  return ops;
+}
 
 }  // namespace genesis::cuda

@@ -1,9 +1,7 @@
-// norm_linear against its formula. On a GPU one row goes through the kernel that does both, more through the
-// parts.
-#include "schema/ops/nn/norm_linear.h"
-
+// linear of a norm against its formula. On a GPU one row goes through the kernel that does both, more through the parts.
 #include <cmath>
 
+#include "schema/ops/nn/matmul.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
@@ -12,7 +10,16 @@ namespace {
 struct Setting {
   std::vector<int64_t> x = {1, 1, 64};
   std::vector<int64_t> out = {5};
-  ops::NormLinear op = {};
+  double eps = 1e-6;
+  bool has_bias = false, swiglu = false;
+  Activation activation = Activation::kNone;
+
+  ops::Linear op() const {
+    return {.activation = activation,
+            .prologue = ops::LinearPrologue::kRmsNorm,
+            .eps = eps,
+            .epilogue = swiglu ? ops::LinearEpilogue::kSwiglu : ops::LinearEpilogue::kNone};
+  }
 };
 
 Ref normalised(const Setting& s, const Ref& x, const Ref& weight) {
@@ -21,7 +28,7 @@ Ref normalised(const Setting& s, const Ref& x, const Ref& weight) {
   for (int64_t row = 0; row < x.numel() / n; ++row) {
     double squares = 0;
     for (int64_t i = 0; i < n; ++i) squares += x[row * n + i] * x[row * n + i];
-    const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + s.op.eps);
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(n) + s.eps);
     for (int64_t i = 0; i < n; ++i) y[row * n + i] *= scale * weight[i];
   }
   return y;
@@ -41,11 +48,11 @@ Refs reference(const Setting& s, const Refs& in) {
   const Ref x = normalised(s, in[0], in[1]);
   Refs results;
   for (size_t i = 0; i < s.out.size(); ++i) {
-    results.push_back(layer(x, in[2 + i], s.op.has_bias ? &in[2 + s.out.size() + i] : nullptr));
-    if (s.op.activation == Activation::kRelu)
+    results.push_back(layer(x, in[2 + i], s.has_bias ? &in[2 + s.out.size() + i] : nullptr));
+    if (s.activation == Activation::kRelu)
       for (double& y : results.back().data) y = std::max(y, 0.0);
   }
-  if (s.op.swiglu) {
+  if (s.swiglu) {
     for (int64_t i = 0; i < results[0].numel(); ++i)
       results[0][i] *= results[1][i] / (1 + std::exp(-results[0][i]));
     results.pop_back();
@@ -63,55 +70,55 @@ void check_layers(const std::string& name, const Setting& s) {
   std::vector<CaseInput> inputs = {constant_real(s.x), constant_real({s.x.back()}, 0.5, 1.5)};
   for (int64_t n : s.out) inputs.push_back(constant_real({n, s.x.back()}, -width, width));
   for (int64_t n : s.out)
-    if (s.op.has_bias) inputs.push_back(constant_real({n}));
-  check({.name = "norm_linear_" + name,
+    if (s.has_bias) inputs.push_back(constant_real({n}));
+  check({.name = "linear_of_norm_" + name,
          .inputs = inputs,
          .build =
              [=](const Inputs& x) {
                const auto weights = x.values.begin() + 2,
                           biases = weights + static_cast<std::ptrdiff_t>(s.out.size());
-               return norm_linear(x[0], x[1], {weights, biases}, {biases, x.values.end()}, s.op);
+               return linear(s.op(), {x[0], {weights, biases}, {biases, x.values.end()}, x[1]});
              },
          .reference = [=](const Refs& x) { return reference(s, x); },
          .gradient = false});
 }
 
-TEST(NormLinear, OneLayer) {
+TEST(LinearOfNorm, OneLayer) {
   check_layers("one", {});
-  check_layers("bias", {.op = {.has_bias = true, .activation = Activation::kRelu}});
+  check_layers("bias", {.has_bias = true, .activation = Activation::kRelu});
   check_layers("vector", {.x = {64}, .out = {9}});
-  check_layers("large_eps", {.op = {.eps = 0.5}});
+  check_layers("large_eps", {.eps = 0.5});
   check_layers("rows", {.x = {3, 64}, .out = {7}});
   check_layers("many_rows", {.x = {2, 10, 64}, .out = {7}});
   check_layers("odd", {.x = {1, 13}, .out = {3}});
 }
 
-TEST(NormLinear, Merged) {
+TEST(LinearOfNorm, Merged) {
   check_layers("three", {.x = {1, 1, 128}, .out = {33, 5, 16}});
-  check_layers("three_biases", {.x = {1, 1, 128}, .out = {33, 5, 16}, .op = {.has_bias = true}});
+  check_layers("three_biases", {.x = {1, 1, 128}, .out = {33, 5, 16}, .has_bias = true});
 }
 
-TEST(NormLinear, Swiglu) {
-  check_layers("swiglu", {.x = {1, 1, 96}, .out = {37, 37}, .op = {.swiglu = true}});
-  check_layers("swiglu_biases", {.x = {1, 1, 96}, .out = {37, 37}, .op = {.has_bias = true, .swiglu = true}});
-  check_layers("swiglu_rows", {.x = {1, 4, 96}, .out = {8, 8}, .op = {.swiglu = true}});
+TEST(LinearOfNorm, Swiglu) {
+  check_layers("swiglu", {.x = {1, 1, 96}, .out = {37, 37}, .swiglu = true});
+  check_layers("swiglu_biases", {.x = {1, 1, 96}, .out = {37, 37}, .has_bias = true, .swiglu = true});
+  check_layers("swiglu_rows", {.x = {1, 4, 96}, .out = {8, 8}, .swiglu = true});
 }
 
 // Rows that a warp does not hold at once, and that several share.
-TEST(NormLinear, LongRows) {
+TEST(LinearOfNorm, LongRows) {
   check_layers("896", {.x = {1, 896}, .out = {50}});
   check_layers("split", {.x = {1, 1, 2048}, .out = {30, 9}});
-  check_layers("split_swiglu", {.x = {1, 2056}, .out = {11, 11}, .op = {.swiglu = true}});
+  check_layers("split_swiglu", {.x = {1, 2056}, .out = {11, 11}, .swiglu = true});
 }
 
-TEST(NormLinear, BadInputIsNamed) {
+TEST(LinearOfNorm, BadInputIsNamed) {
   const TensorType x{DType::f32, {2, 3}}, g{DType::f32, {3}}, w{DType::f32, {4, 3}}, b{DType::f32, {4}};
-  const auto fails = [](const std::vector<TensorType>& types, const ops::NormLinear& op,
+  const auto fails = [](const std::vector<TensorType>& types, const Setting& s,
                         const std::vector<std::string>& parts) {
     expect_error(
         [&] {
           infer_case(types, [&](const Inputs& in) {
-            return norm_linear(in[0], in[1], {in.values.begin() + 2, in.values.end()}, {}, op);
+            return linear(s.op(), {in[0], {in.values.begin() + 2, in.values.end()}, {}, in[1]});
           });
         },
         parts);

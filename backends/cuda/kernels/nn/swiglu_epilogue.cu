@@ -1,11 +1,11 @@
-// linear_with_swiglu and matmul_swiglu_grad on CUDA: in bf16 on Hopper chips one product each, whose tiles
-// end as swiglu_epilogue.h says. Other types and chips, odd sizes, and what does not start at a multiple of 16
-// bytes go through the two ops that each stands for.
-#include "backends/common/swiglu_parts.h"
+// Products with swiglu, or its gradient, as their epilogue: in bf16 on Hopper chips one kernel each, whose tiles end as
+// swiglu_epilogue.h says. On other chips, and where a buffer does not start at a multiple of 16 bytes, the ops that each
+// stands for.
+#include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/swiglu_epilogue.h"
 #include "backends/cuda/hopper/tensor_map.h"
-#include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/nn/product_ways.h"
 #include "backends/cuda/runtime/runtime.h"
 
 namespace genesis::cuda {
@@ -42,7 +42,10 @@ struct Prepared {
 };
 
 struct Forward {
-  using Parts = LinearWithSwigluParts;
+  using Parts = LinearParts;
+  static bool is_asked_for(const KernelQuery& query) {
+    return from_attributes<ops::Linear>(query.attributes).epilogue == ops::LinearEpilogue::kWithSwiglu;
+  }
   using Epilogue = hopper::SwigluEpilogue;
 
   static BoxedMatrix weight_of(const KernelContext& c, const Problem& p) {
@@ -52,7 +55,10 @@ struct Forward {
 };
 
 struct Backward {
-  using Parts = MatmulSwigluGradParts;
+  using Parts = MatmulParts;
+  static bool is_asked_for(const KernelQuery& query) {
+    return from_attributes<ops::Matmul>(query.attributes).epilogue == ops::MatmulEpilogue::kSwigluGrad;
+  }
   using Epilogue = hopper::SwigluGradEpilogue;
 
   static BoxedMatrix weight_of(const KernelContext& c, const Problem& p) {
@@ -65,13 +71,18 @@ struct Backward {
 };
 
 template <class Op>
+std::optional<std::string> decline(const KernelQuery& query) {
+  if (!Op::is_asked_for(query)) return "no such epilogue is asked for";
+  if (!fits_tiles(problem_of(query), query.outputs[0].dtype))
+    return "not bf16, or sizes that are no multiples of 8";
+  return std::nullopt;
+}
+
+template <class Op>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  const Problem problem = problem_of(query);
-  const bool in_tiles = is_allowed(query.disabled, query.op.name(), "epilogue") &&
-                        fits_tiles(problem, query.outputs[0].dtype) && has_tensor_maps() &&
-                        hopper::has_hopper_code<typename Op::Epilogue>();
+  const bool in_tiles = has_tensor_maps() && hopper::has_hopper_code<typename Op::Epilogue>();
   return std::make_shared<Prepared<Op>>(
-      Prepared<Op>{typename Op::Parts(kernels_for, true, query), problem, in_tiles});
+      Prepared<Op>{typename Op::Parts(kernels_for, true, query), problem_of(query), in_tiles});
 }
 
 template <class Op>
@@ -95,17 +106,21 @@ template <class Op>
 void run(const KernelContext& c) {
   const auto& prepared = c.prepared<Prepared<Op>>();
   const bool started = prepared.in_tiles && aligned_to_packs(c) && run_in_tiles<Op>(c, prepared.problem);
-  if (!started) prepared.parts.run(c);
+  if (!started) run_parts(prepared.parts, c);
 }
 
 template <class Op>
-constexpr KernelImpl kImplementations[] = {
-    {.name = "product", .run = run<Op>, .scratch_bytes = scratch_bytes<Op>, .prepare = prepare<Op>}};
-constexpr OpKernels kOps[] = {{"linear_with_swiglu", kImplementations<Forward>},
-                              {"matmul_swiglu_grad", kImplementations<Backward>}};
+KernelImpl way(std::string_view name) {
+  return {.name = name,
+          .run = run<Op>,
+          .can_run = decline<Op>,
+          .scratch_bytes = scratch_bytes<Op>,
+          .prepare = prepare<Op>};
+}
 
 }  // namespace
 
-std::span<const OpKernels> swiglu_products_kernels() { return kOps; }
+KernelImpl linear_swiglu_epilogue_way() { return way<Forward>("swiglu_epilogue"); }
+KernelImpl matmul_swiglu_epilogue_way() { return way<Backward>("swiglu_grad_epilogue"); }
 
 }  // namespace genesis::cuda

@@ -1,10 +1,10 @@
-// linear_weight_grad on CUDA: by cuBLASLt, which can sum dy's rows while they pass through the product, where
-// that was measured to be no slower than the product and the sum one after the other; those two anywhere
-// else.
-#include "backends/common/weight_gradient.h"
+// A product and the sums of a's rows, which are the gradients of a linear layer by its weight and bias: by cuBLASLt, which
+// can sum rows while they pass through the product, where that was measured to be no slower than the product and the
+// sum one after the other; those two anywhere else.
+#include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/autotune.h"
-#include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/nn/product_ways.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -13,10 +13,17 @@ namespace genesis::cuda {
 namespace {
 
 struct Prepared {
-  WeightGradientParts parts;
+  MatmulParts parts;
   std::optional<LtProduct> together;
   std::optional<LtAlgorithm> algorithm;  // empty: the parts are faster, or the library knows no way
 };
+
+std::optional<std::string> decline(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Matmul>(query.attributes);
+  if (op.epilogue != ops::MatmulEpilogue::kBiasGrad) return "no sums of rows are asked for";
+  if (!op.transpose_a || op.transpose_b) return "not dy^T x";
+  return std::nullopt;
+}
 
 // dweight [out, in] = dy [rows, out]^T x [rows, in]
 GemmProblem problem_of(const KernelQuery& query) {
@@ -31,7 +38,7 @@ GemmProblem problem_of(const KernelQuery& query) {
 }
 
 // The parts on memory of the tuner's own.
-void run_parts(const WeightGradientParts& parts, const KernelQuery& query, const GemmData& data) {
+void run_on_noise(const MatmulParts& parts, const KernelQuery& query, const GemmData& data) {
   const TensorView in[] = {view_of(query.inputs[0], const_cast<void*>(data.a)),
                            view_of(query.inputs[1], const_cast<void*>(data.b))},
                    out[] = {view_of(query.outputs[0], data.c),
@@ -47,12 +54,12 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   if (made->parts.scratch_bytes() > kLtWorkspaceBytes) return made;
   made->together.emplace(problem, true);
   made->algorithm = best_with_sums(problem, *made->together,
-                                   [&](const GemmData& data) { run_parts(made->parts, query, data); });
+                                   [&](const GemmData& data) { run_on_noise(made->parts, query, data); });
   return made;
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  return WeightGradientParts(kernels_for, false, query).scratch_bytes();
+  return MatmulParts(kernels_for, false, query).scratch_bytes();
 }
 
 void run(const KernelContext& c) {
@@ -64,15 +71,17 @@ void run(const KernelContext& c) {
                                                                     .bias = c.output(1).data,
                                                                     .workspace = c.scratch,
                                                                     .stream = launch_of(c).stream});
-  if (!started) prepared.parts.run(c);
+  if (!started) run_parts(prepared.parts, c);
 }
-
-constexpr KernelImpl kWeightGrad[] = {
-    {.name = "gemm", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
-constexpr OpKernels kOps[] = {{"linear_weight_grad", kWeightGrad}};
 
 }  // namespace
 
-std::span<const OpKernels> weight_grad_kernels() { return kOps; }
+KernelImpl matmul_bias_grad_way() {
+  return {.name = "bias_grad_epilogue",
+          .run = run,
+          .can_run = decline,
+          .scratch_bytes = scratch_bytes,
+          .prepare = prepare};
+}
 
 }  // namespace genesis::cuda

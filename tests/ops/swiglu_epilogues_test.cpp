@@ -1,16 +1,23 @@
-// linear_with_swiglu and matmul_swiglu_grad against their formulas, and against the ops they stand for. On a
-// GPU bf16 goes through the kernel that does both where sizes are multiples of 8, through the parts
-// elsewhere.
-#include "schema/ops/nn/swiglu_products.h"
-
+// linear with_swiglu and matmul with swiglu_grad against their formulas, and against the ops they stand for. On a GPU bf16
+// goes through the kernel that does both where sizes are multiples of 8, through the parts elsewhere.
 #include <cmath>
 
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
 #include "tests/op_harness.h"
 
 namespace genesis::testing {
 namespace {
+
+std::vector<Value> linear_with_swiglu(Value x, Value weight) {
+  return linear({.epilogue = ops::LinearEpilogue::kWithSwiglu}, {x, {weight}});
+}
+
+std::vector<Value> matmul_swiglu_grad(Value a, Value b, Value gate_and_up, bool with_output = false) {
+  return matmul({.epilogue = ops::MatmulEpilogue::kSwigluGrad, .with_output = with_output},
+                {a, b, gate_and_up});
+}
 
 // a [..., k] times b [k, n], or b [n, k]^T.
 Ref product(const Ref& a, const Ref& b, bool transpose_b) {
@@ -126,7 +133,7 @@ Tensor waves(const std::vector<int64_t>& shape, double step, double scale) {
 }
 
 // What stands beside a product is made of what the product gives as it is stored, on a GPU too.
-TEST(SwigluProducts, GiveWhatTheOpsTheyStandForGive) {
+TEST(SwigluEpilogues, GiveWhatTheOpsTheyStandForGive) {
   std::vector<std::string> devices = {"cpu"};
   if (why_no_cuda().empty()) devices.push_back("cuda");
   for (const std::string& device : devices)
@@ -149,7 +156,7 @@ TEST(SwigluProducts, GiveWhatTheOpsTheyStandForGive) {
     }
 }
 
-TEST(SwigluProducts, Errors) {
+TEST(SwigluEpilogues, Errors) {
   const auto forward = [](TensorType x, TensorType w) {
     return [=] { infer_case({x, w}, [](const Inputs& v) { return linear_with_swiglu(v[0], v[1]); }); };
   };

@@ -1,0 +1,105 @@
+#include "backends/common/product_parts.h"
+
+#include <algorithm>
+
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/reduce.h"
+
+namespace genesis {
+
+LinearParts::LinearParts(KernelsOf kernels, bool ready, const KernelQuery& query)
+    : op_(from_attributes<ops::Linear>(query.attributes)), has_bias_(op_.has_bias(query.inputs.size())) {
+  const auto part = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
+    return KernelPart::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
+  };
+  const TensorType &x = query.inputs[0], &y = query.outputs[0];
+  const std::vector<TensorType> outputs(query.outputs.begin(), query.outputs.end());
+  if (op_.has_norm()) {
+    std::vector<TensorType> behind_norm = {x};
+    behind_norm.insert(behind_norm.end(), query.inputs.begin() + 2, query.inputs.end());
+    ops::Linear rest = op_;
+    rest.prologue = ops::LinearPrologue::kNone;
+    norm_ = part(ops::RmsNorm{op_.eps, 1, true}, {x, query.inputs[1]}, {x});
+    products_.push_back(part(rest, behind_norm, outputs));
+    own_bytes_ = CheckedSize(x.bytes()).rounded_up(256).value();
+    return;
+  }
+  const bool gated = op_.epilogue == ops::LinearEpilogue::kSwiglu;
+  for (size_t i = 0; i < static_cast<size_t>(op_.weights); ++i) {
+    std::vector<TensorType> inputs = {x, query.inputs[op_.first_weight() + i]};
+    if (has_bias_) inputs.push_back(query.inputs[op_.first_bias() + i]);
+    products_.push_back(part(ops::Linear{op_.activation}, inputs, {outputs[gated ? 0 : i]}));
+  }
+  if (gated) swiglu_ = part(ops::Swiglu{}, {y, y}, {y});
+  if (gated) own_bytes_ = CheckedSize(y.bytes()).rounded_up(256).value();
+  if (op_.epilogue == ops::LinearEpilogue::kWithSwiglu) swiglu_ = part(ops::Swiglu{}, {y}, {outputs[1]});
+}
+
+int64_t LinearParts::scratch_bytes() const {
+  int64_t most = std::max(norm_ ? norm_->scratch_bytes() : 0, swiglu_ ? swiglu_->scratch_bytes() : 0);
+  for (const KernelPart& product : products_) most = std::max(most, product.scratch_bytes());
+  return (CheckedSize(own_bytes_) + most).value();
+}
+
+void LinearParts::run(const KernelContext& c) const {
+  std::byte* scratch = c.scratch + own_bytes_;
+  if (norm_) return run_norm(c, scratch);
+  const bool gated = op_.epilogue == ops::LinearEpilogue::kSwiglu;
+  for (size_t i = 0; i < products_.size(); ++i) {
+    const void* inputs[] = {c.input(0).data, c.inputs[op_.first_weight() + i].data,
+                            has_bias_ ? c.inputs[op_.first_bias() + i].data : nullptr};
+    void* result = !gated ? c.outputs[i].data : i == 0 ? c.output().data : c.scratch;
+    products_[i].run(c, std::span(inputs).first(has_bias_ ? 3 : 2), {&result, 1}, scratch);
+  }
+  if (gated)
+    swiglu_->run(c, {c.output().data, c.scratch}, c.output().data, scratch);
+  else if (swiglu_)
+    swiglu_->run(c, {c.output(0).data}, c.output(1).data, scratch);
+}
+
+void LinearParts::run_norm(const KernelContext& c, std::byte* scratch) const {
+  norm_->run(c, {c.input(0).data, c.input(1).data}, c.scratch, scratch);
+  std::array<const void*, 1 + 2 * ops::Linear::kMaxNormedWeights> inputs = {c.scratch};
+  std::array<void*, ops::Linear::kMaxNormedWeights> outputs;
+  for (size_t i = 2; i < c.inputs.size(); ++i) inputs[i - 1] = c.inputs[i].data;
+  for (size_t i = 0; i < c.outputs.size(); ++i) outputs[i] = c.outputs[i].data;
+  products_[0].run(c, std::span(inputs).first(c.inputs.size() - 1),
+                   std::span(outputs).first(c.outputs.size()), scratch);
+}
+
+MatmulParts::MatmulParts(KernelsOf kernels, bool ready, const KernelQuery& query) {
+  const auto part = [&](const auto& op, std::vector<TensorType> in, std::vector<TensorType> out) {
+    return KernelPart::of(kernels, ready, query.disabled, op, std::move(in), std::move(out));
+  };
+  const auto op = from_attributes<ops::Matmul>(query.attributes);
+  const ops::Matmul plain{op.transpose_a, op.transpose_b};
+  const TensorType product = plain.infer(query.inputs.first(2))[0];
+  product_ = part(plain, {query.inputs[0], query.inputs[1]}, {product});
+  sums_ = op.epilogue == ops::MatmulEpilogue::kBiasGrad;
+  if (sums_) {
+    ops::Sum sum;
+    sum.axes = {op.transpose_a ? 0 : 1};
+    epilogue_ = part(sum, {query.inputs[0]}, {query.outputs[1]});
+  } else {
+    epilogue_ = part(ops::SwigluGrad{op.with_output}, {query.inputs[2], product},
+                     {query.outputs.begin(), query.outputs.end()});
+    if (!op.with_output) dy_bytes_ = CheckedSize(product.bytes()).rounded_up(256).value();
+  }
+}
+
+int64_t MatmulParts::scratch_bytes() const {
+  return (CheckedSize(dy_bytes_) + std::max(product_.scratch_bytes(), epilogue_.scratch_bytes())).value();
+}
+
+void MatmulParts::run(const KernelContext& c) const {
+  std::byte* scratch = c.scratch + dy_bytes_;
+  void* product = sums_ ? c.output(0).data : dy_bytes_ > 0 ? c.scratch : c.outputs.back().data;
+  product_.run(c, {c.input(0).data, c.input(1).data}, product, scratch);
+  if (sums_) return epilogue_.run(c, {c.input(0).data}, c.output(1).data, scratch);
+  const void* inputs[] = {c.input(2).data, product};
+  void* outputs[] = {c.output(0).data, c.outputs.back().data};
+  epilogue_.run(c, inputs, std::span(outputs).first(c.outputs.size()), scratch);
+}
+
+}  // namespace genesis

@@ -1,0 +1,59 @@
+// Forms of linear and matmul that no kernel does at once, as the ops they stand for, by the kernels of any backend: these
+// give their bits. Used by kernels/nn/matmul of every backend.
+#pragma once
+
+#include <optional>
+
+#include "backends/common/matmul_problem.h"
+#include "backends/kernel_part.h"
+#include "schema/ops/nn/matmul.h"
+
+namespace genesis {
+
+using KernelsOf = std::span<const KernelImpl> (*)(std::string_view op);
+
+// Scratch holds x behind its norm, or what up gives where swiglu takes it; then what the kernels want.
+class LinearParts {
+ public:
+  // `ready` as KernelPart's.
+  LinearParts(KernelsOf kernels, bool ready, const KernelQuery& query);
+  int64_t scratch_bytes() const;
+  void run(const KernelContext& c) const;
+
+ private:
+  void run_norm(const KernelContext& c, std::byte* scratch) const;
+
+  const ops::Linear op_;
+  const bool has_bias_;
+  std::optional<KernelPart> norm_, swiglu_;
+  std::vector<KernelPart> products_;  // one a weight; behind a norm one for all
+  int64_t own_bytes_ = 0;
+};
+
+// The product, and what its epilogue makes of it or beside it. swiglu_grad: dy is written where the output goes, over
+// which swiglu_grad may write that, or without one into scratch, ahead of the kernels' own.
+class MatmulParts {
+ public:
+  MatmulParts(KernelsOf kernels, bool ready, const KernelQuery& query);
+  int64_t scratch_bytes() const;
+  void run(const KernelContext& c) const;
+
+ private:
+  KernelPart product_, epilogue_;
+  bool sums_ = false;
+  int64_t dy_bytes_ = 0;
+};
+
+// The row for all forms of an op that no better row takes.
+template <class Op, class Parts, auto kKernelsOf>
+constexpr KernelImpl kInParts = {
+    .name = "in_parts",
+    .run = [](const KernelContext& c) { c.prepared<Parts>().run(c); },
+    .can_run = decline_plain<Op>,
+    .scratch_bytes = [](const KernelQuery& query) { return Parts(kKernelsOf, false, query).scratch_bytes(); },
+    .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
+      return std::make_shared<const Parts>(kKernelsOf, true, query);
+    },
+    .in_parts = true};
+
+}  // namespace genesis

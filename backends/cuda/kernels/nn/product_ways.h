@@ -1,0 +1,24 @@
+// The ways of matmul and linear that are more than one product, each in a file of its own; matmul.cpp lists them.
+#pragma once
+
+#include "backends/cuda/kernels.h"
+#include "backends/cuda/runtime/launch.h"
+
+namespace genesis::cuda {
+
+KernelImpl linear_few_rows_way();         // linear_few_rows.cpp
+KernelImpl linear_swiglu_epilogue_way();  // swiglu_epilogue.cu
+KernelImpl matmul_swiglu_epilogue_way();  // swiglu_epilogue.cu
+KernelImpl matmul_bias_grad_way();        // bias_grad.cpp
+
+// What a launch says of single inputs of the step does not hold for the parts' own.
+template <class Parts>
+void run_parts(const Parts& parts, const KernelContext& c) {
+  Launch launch = launch_of(c);
+  launch.settled = 0;
+  KernelContext own = c;
+  own.launch = &launch;
+  parts.run(own);
+}
+
+}  // namespace genesis::cuda
