@@ -3,12 +3,13 @@
 // lane, cut into chunks of 64 features. Scores never reach memory. Every sum has one order: the gradient's
 // keys and queries are separate passes rather than atomic additions.
 #include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/device/online_softmax.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarps = 8, kLanes = 32, kAll = kWarps * kLanes, kChunk = 64, kChunkRow = kChunk + 1;
+constexpr int kWarps = 8, kAll = kWarps * kLanes, kChunk = 64, kChunkRow = kChunk + 1;
 constexpr int64_t kMaxShared = 160 * 1024;   // of a block, on every chip from Ampere's first on
 constexpr int64_t kGoodShared = 100 * 1024;  // beyond, fewer rows per block run better
 
@@ -94,20 +95,6 @@ __device__ void accumulate(W* mine, int64_t size, const W* weights, const W (&ke
 }
 
 template <class W>
-__device__ W warp_sum(W x) {
-#pragma unroll
-  for (int far = kLanes / 2; far > 0; far /= 2) x += __shfl_xor_sync(0xffffffffu, x, far);
-  return x;
-}
-
-template <class W>
-__device__ W warp_max(W x) {
-#pragma unroll
-  for (int far = kLanes / 2; far > 0; far /= 2) x = maximum(x, __shfl_xor_sync(0xffffffffu, x, far));
-  return x;
-}
-
-template <class W>
 __device__ W* shared_memory() {
   extern __shared__ double shared[];
   return reinterpret_cast<W*>(shared);
@@ -137,9 +124,8 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
   clear_tile(y_tile, kRows * s.v_size);
   W *my_q = q_tile + warp * R * s.size, *my_y = y_tile + warp * R * s.v_size,
     *my_weights = weights + warp * R * kLanes;
-  W top[R], sum[R], keep[R];
-#pragma unroll
-  for (int r = 0; r < R; ++r) top[r] = W(-INFINITY), sum[r] = W(0);
+  OnlineSoftmax<ShiftedExponential<W>, W> softmax[R];
+  W keep[R];
   const int64_t end = sight_end(s, count, min(row0 + kRows, s.queries) - 1);
   for (int64_t j0 = 0; j0 < end; j0 += kLanes) {
     W scores[R];
@@ -148,12 +134,9 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
     for (int r = 0; r < R; ++r) {
       const int64_t i = row0 + warp * R + r;
       const W x = score_of(s, data, scores[r], b, h, i, j0 + lane, sight_end(s, count, i));
-      const W higher = maximum(top[r], warp_max(x));
-      const bool blind = higher == W(-INFINITY);
-      const W p = blind ? W(0) : exp(x - higher);
-      keep[r] = blind ? W(1) : exp(top[r] - higher);
-      sum[r] = sum[r] * keep[r] + warp_sum(p);
-      top[r] = higher;
+      keep[r] = softmax[r].rescale(MaxOrNan{}(softmax[r].max, reduce_lanes(x, kLanes, MaxOrNan{})));
+      const W p = softmax[r].power()(x);
+      softmax[r].sum += warp_sum(p);
       my_weights[r * kLanes + lane] = p;
     }
     accumulate(my_y, s.v_size, my_weights, keep, v, j0, count, chunk);
@@ -163,12 +146,13 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
   for (int r = 0; r < R; ++r) {
     const int64_t i = row0 + warp * R + r;
     if (i >= s.queries) continue;
-    const bool blind = top[r] == W(-INFINITY);
+    const W max = softmax[r].max, sum = softmax[r].sum;
+    const bool blind = max == W(-INFINITY);
     T* y = static_cast<T*>(data.y) + b * s.y.batch + h * s.y.head + i * s.y.row;
     for (int64_t d = lane; d < s.v_size; d += kLanes)
-      y[d] = narrow<T>(blind ? W(0) : my_y[r * s.v_size + d] / sum[r]);
+      y[d] = narrow<T>(blind ? W(0) : my_y[r * s.v_size + d] / sum);
     if (data.lse && lane == 0)
-      static_cast<W*>(data.lse)[(b * s.heads + h) * s.queries + i] = blind ? top[r] : top[r] + log(sum[r]);
+      static_cast<W*>(data.lse)[(b * s.heads + h) * s.queries + i] = blind ? max : max + log(sum);
   }
 }
 

@@ -52,10 +52,4 @@ __device__ W score_of(const AttentionShape& s, const AttentionData& d, W product
   return s.mask_dtype == DType::boolean && m != W(0) ? m : x + m;
 }
 
-// NaN wins, so that it reaches the result.
-template <class W>
-__device__ W maximum(W a, W b) {
-  return a > b || a != a ? a : b;
-}
-
 }  // namespace genesis::cuda

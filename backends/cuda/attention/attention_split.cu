@@ -54,108 +54,109 @@ __device__ __noinline__ float masked(float score, DType dtype, const void* mask,
   return dtype == DType::boolean && m != 0 ? m : score + m;
 }
 
+// What a block works on: some query rows of one key head, and one split of its keys.
+struct Block {
+  int split, column, first_row, key_head, b, first_head, count, begin, end;
+
+  __device__ __forceinline__ Block(const AttentionShape& s, const AttentionData& data, const Cut& cut) {
+    const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
+              key_heads = static_cast<int>(s.key_heads);
+    split = static_cast<int>(blockIdx.x) % splits;
+    column = static_cast<int>(blockIdx.x) / splits;
+    first_row = column % chunks * static_cast<int>(cut.group_rows);
+    key_head = column / chunks % key_heads;
+    b = column / chunks / key_heads;
+    first_head = key_head * (static_cast<int>(s.heads) / key_heads);
+    count = static_cast<int>(key_count(s, data));
+    const Shares shares = Shares::of(count, splits);
+    begin = split * shares.each;
+    end = min(count, begin + shares.each);
+  }
+};
+
+// The block's rows of q, as one lane of a set sees them.
+template <class T, int G>
+struct QueryRows {
+  static constexpr int N = kKeyPack<T>;
+  int queries, first, last;  // rows first to last; beyond, the last again
+  float q[G][N];
+  int ends[G];  // of the keys that a row sees
+
+  __device__ __forceinline__ QueryRows(const AttentionShape& s, const AttentionData& data, const Cut& cut,
+                                       const Block& block, int at)
+      : queries(static_cast<int>(s.queries)), first(block.first_row), last(static_cast<int>(cut.rows) - 1) {
+#pragma unroll
+    for (int g = 0; g < G; ++g) {
+      const int query = row(g) % queries, head = block.first_head + row(g) / queries;
+      const auto pack = *reinterpret_cast<const Pack<T, N>*>(
+          static_cast<const T*>(data.q) + block.b * s.q.batch + head * s.q.head + query * s.q.row + at);
+#pragma unroll
+      for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
+      ends[g] = min(block.end, static_cast<int>(sight_end(s, block.count, query)));
+    }
+  }
+  __device__ __forceinline__ int row(int g) const { return min(first + g, last); }
+};
+
+// The states of all warps, merged, to [row][size + 2] in memory.
+template <class T, int kSet, int G>
+__device__ __forceinline__ void put_partials(const KeyState<T> (&states)[G], float* partials) {
+  constexpr int kSize = kSet * kKeyPack<T>, kRow = kSize + 2;
+  __shared__ float of_warp[kWarps][G][kRow];
+#pragma unroll
+  for (int g = 0; g < G; ++g) put_warp<T, kSet>(states[g], of_warp[threadIdx.x / kLanes][g]);
+  __syncthreads();
+  for (int i = threadIdx.x; i < G * kSize; i += kAll) {
+    const int g = i / kSize, d = i % kSize;
+    const KeyState<T, 1> state = merge_rows<T>(of_warp[0][g], kWarps, G * kRow, kSize, d);
+    float* to = partials + g * kRow;
+    to[d] = state.y[0];
+    if (d == 0) to[kSize] = state.max, to[kSize + 1] = state.sum;
+  }
+}
+
 // kSet lanes hold a row of kSet * kPack features; G rows per block. Partial results:
 // [column][split][row][size + 2], the last two being maximum and sum.
 template <class T, int kSet, int G>
 __global__ void __launch_bounds__(kAll)
     split_keys(AttentionShape s, AttentionData data, Cut cut, float* partials) {
   begin_in_order();
-  constexpr int N = kKeyPack<T>, kSize = kSet * N, kSets = kAll / kSet;
-  const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
-            key_heads = static_cast<int>(s.key_heads), queries = static_cast<int>(s.queries);
-  const int split = static_cast<int>(blockIdx.x) % splits, column = static_cast<int>(blockIdx.x) / splits;
-  const int chunk = column % chunks, key_head = column / chunks % key_heads, b = column / chunks / key_heads;
-  const int count = static_cast<int>(key_count(s, data));
-  const Shares shares = Shares::of(count, splits);
-  if (split >= shares.used) return;
-  const int begin = split * shares.each, end = min(count, begin + shares.each);
+  constexpr int N = kKeyPack<T>, kSets = kAll / kSet;
+  const Block block(s, data, cut);
+  if (block.begin >= block.end) return;
   const int at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
-  const int first_head = key_head * (static_cast<int>(s.heads) / key_heads);
   const float scale = static_cast<float>(s.scale);
-
-  float q[G][N];
-  int ends[G];
-  State<N> states[G];
-  const auto row_of = [&](int g) { return min(chunk * G + g, static_cast<int>(cut.rows) - 1); };
-#pragma unroll
-  for (int g = 0; g < G; ++g) {
-    const int query = row_of(g) % queries, head = first_head + row_of(g) / queries;
-    const auto pack = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(data.q) + b * s.q.batch +
-                                                           head * s.q.head + query * s.q.row + at);
-#pragma unroll
-    for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
-    ends[g] = min(end, static_cast<int>(sight_end(s, count, query)));
-  }
-  const T* keys = static_cast<const T*>(data.k) + b * s.k.batch + key_head * s.k.head + at;
-  const T* values = static_cast<const T*>(data.v) + b * s.v.batch + key_head * s.v.head + at;
+  const QueryRows<T, G> rows(s, data, cut, block, at);
+  KeyState<T> states[G];
+  const T* keys = static_cast<const T*>(data.k) + block.b * s.k.batch + block.key_head * s.k.head + at;
+  const T* values = static_cast<const T*>(data.v) + block.b * s.v.batch + block.key_head * s.v.head + at;
 
   // All lanes of a warp make the same number of rounds: they exchange sums.
-  for (int j0 = begin; j0 < end; j0 += kSets * kAhead) {
+  for (int j0 = block.begin; j0 < block.end; j0 += kSets * kAhead) {
     Pack<T, N> k[kAhead], v[kAhead];
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
-      const int64_t j = min(j0 + set + u * kSets, end - 1);
+      const int64_t j = min(j0 + set + u * kSets, block.end - 1);
       k[u] = *reinterpret_cast<const Pack<T, N>*>(keys + j * s.k.row);
       v[u] = *reinterpret_cast<const Pack<T, N>*>(values + j * s.v.row);
     }
 #pragma unroll
     for (int g = 0; g < G; ++g) {
-      float scores[kAhead], top = states[g].top;
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
+      const auto score = [&](int u, float product) {
         const int j = j0 + set + u * kSets;
-        const float product = dot<T, kSet>(q[g], k[u]);
-        scores[u] = j < ends[g] ? product * scale : -INFINITY;
-        if (data.mask && j < ends[g])
-          scores[u] = masked(scores[u], s.mask_dtype, data.mask, b * s.mask_steps[0] + j * s.mask_steps[3],
-                             s.mask_steps[1], s.mask_steps[2], first_head, row_of(g), queries);
-        top = maximum(top, scores[u]);
-      }
-      if (top == -INFINITY) continue;
-      const float keep = weight_of<T>(states[g].top - top);
-      states[g].top = top;
-      states[g].sum *= keep;
-#pragma unroll
-      for (int i = 0; i < N; ++i) states[g].y[i] *= keep;
-#pragma unroll
-      for (int u = 0; u < kAhead; ++u) {
-        const float p = weight_of<T>(scores[u] - top);
-        states[g].sum += p;
-        if (p == 0) continue;  // what is not seen may be anything
-#pragma unroll
-        for (int i = 0; i < N; ++i) states[g].y[i] = fmaf(p, widen(v[u].at[i]), states[g].y[i]);
-      }
+        if (j >= rows.ends[g]) return -INFINITY;
+        if (!data.mask) return product * scale;
+        const int64_t of_key = block.b * s.mask_steps[0] + j * s.mask_steps[3];
+        return masked(product * scale, s.mask_dtype, data.mask, of_key, s.mask_steps[1], s.mask_steps[2],
+                      block.first_head, rows.row(g), rows.queries);
+      };
+      add_keys<T, kSet, kAhead>(
+          states[g], rows.q[g], [&](int u) { return k[u]; }, score,
+          [&](int u, int i) { return widen(v[u].at[i]); });
     }
   }
-
-  __shared__ float shared[kWarps][G][kSize + 2];
-  const int warp = threadIdx.x / kLanes;
-#pragma unroll
-  for (int g = 0; g < G; ++g) {
-    merge_sets<T, kSet>(states[g]);
-    if (threadIdx.x % kLanes >= kSet) continue;
-#pragma unroll
-    for (int i = 0; i < N; ++i) shared[warp][g][at + i] = states[g].y[i];
-    if (at == 0) {
-      shared[warp][g][kSize] = states[g].top;
-      shared[warp][g][kSize + 1] = states[g].sum;
-    }
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < G * kSize; i += kAll) {
-    const int g = i / kSize, d = i % kSize;
-    State<1> state;
-    for (int w = 0; w < kWarps; ++w) {
-      const float y[1] = {shared[w][g][d]};
-      merge<T>(state, shared[w][g][kSize], shared[w][g][kSize + 1], y);
-    }
-    float* to = partials + ((int64_t{column} * splits + split) * G + g) * (kSize + 2);
-    to[d] = state.y[0];
-    if (d == 0) {
-      to[kSize] = state.top;
-      to[kSize + 1] = state.sum;
-    }
-  }
+  put_partials<T, kSet>(states,
+                        partials + (int64_t{block.column} * cut.splits + block.split) * G * (kSet * N + 2));
 }
 
 // A warp per row of y and 32 features: the splits in order.
@@ -176,20 +177,14 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
   const int64_t column = (b * s.key_heads + key_head) * cut.chunks + in_group / cut.group_rows;
   const int64_t width = s.v_size + 2, step = cut.group_rows * width;
   const float* from = partials + column * cut.splits * step + in_group % cut.group_rows * width;
-  State<1> state;
   const int used = Shares::of(static_cast<int>(key_count(s, data)), static_cast<int>(cut.splits)).used;
-#pragma unroll 8  // loads in flight
-  for (int split = 0; split < used; ++split) {
-    const float* at = from + split * step;
-    const float y[1] = {d < s.v_size ? at[d] : 0.0f};
-    merge<T>(state, at[s.v_size], at[s.v_size + 1], y);
-  }
-  const bool blind = state.top == -INFINITY;
+  const KeyState<T, 1> state = merge_rows<T>(from, used, step, s.v_size, d);
+  const bool blind = state.max == -INFINITY;
   if (d < s.v_size)
     static_cast<T*>(data.y)[b * s.y.batch + h * s.y.head + query * s.y.row + d] =
         narrow<T>(blind ? 0.0f : state.y[0] / state.sum);
   if (d == 0 && data.lse)
-    static_cast<float*>(data.lse)[row] = blind ? state.top : state.top + logf(state.sum);
+    static_cast<float*>(data.lse)[row] = blind ? state.max : state.max + logf(state.sum);
 }
 
 __global__ void write_lengths(AttentionShape s, AttentionData data, int32_t* queries, int32_t* keys) {

@@ -1,75 +1,102 @@
-// What a few lanes know of one row of scores while they go through keys, and how such states are merged:
-// always in one order. Used by attention_split.cu and kernels/cached_attention.cu, where a row of a key is
-// held by kSet lanes.
+// Attention of one row over keys, where a key's row is held by kSet lanes: scores, the row's online softmax, and how
+// the states of warps and of blocks are merged, always in one order. Used by attention_split.cu, cached_attention.cu
+// and the megakernel.
 #pragma once
 
-#include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/device/online_softmax.h"
 #include "backends/cuda/device/packs.h"
 
 namespace genesis::cuda {
 
-inline constexpr int kLanes = 32;
-
 template <class T>
 inline constexpr int kKeyPack = 16 / sizeof(T);
 
-// exp is exact enough for f32; 16-bit results do not show the difference to the fast one.
+// exp(x - shift). exp is exact enough for f32; 16-bit results do not show the difference to the fast one.
 template <class T>
-__device__ float weight_of(float x) {
-  if constexpr (sizeof(T) == 4)
-    return expf(x);
-  else
-    return __expf(x);
-}
-
-// What a set of lanes knows of one row: the maximum, the sum, and its lanes' features of the weighted values.
-template <int N>
-struct State {
-  float top = -INFINITY, sum = 0, y[N] = {};
+struct ScorePower {
+  float shift;
+  __device__ __forceinline__ explicit ScorePower(float s) : shift(s) {}
+  __device__ __forceinline__ float operator()(float x) const {
+    if constexpr (sizeof(T) == 4)
+      return expf(x - shift);
+    else
+      return __expf(x - shift);
+  }
 };
 
-template <class T, int N>
-__device__ void merge(State<N>& a, float top, float sum, const float (&y)[N]) {
-  const float higher = maximum(a.top, top);
-  if (higher == -INFINITY) return;
-  const float keep = weight_of<T>(a.top - higher), take = weight_of<T>(top - higher);
-  a.top = higher;
-  a.sum = a.sum * keep + sum * take;
-#pragma unroll
-  for (int i = 0; i < N; ++i) a.y[i] = a.y[i] * keep + y[i] * take;
-}
+// What a set of lanes knows of one row, each with its N features of the weighted values.
+template <class T, int N = kKeyPack<T>>
+using KeyState = OnlineWeightedSum<ScorePower<T>, N>;
 
 template <class T, int kSet>
-__device__ float dot(const float (&q)[kKeyPack<T>], const Pack<T, kKeyPack<T>>& k) {
+__device__ __forceinline__ float dot(const float (&q)[kKeyPack<T>], const Pack<T, kKeyPack<T>>& k) {
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kKeyPack<T>; ++i) sum = fmaf(q[i], widen(k.at[i]), sum);
+  return reduce_lanes(sum, kSet, Add{});
+}
+
+// kKeys keys at once: score(u, q . key(u)) is scaled, and -inf where the row does not see the key; value(u, i) is
+// an element of a value.
+template <class T, int kSet, int kKeys, class Key, class Score, class Value>
+__device__ __forceinline__ void add_keys(KeyState<T>& state, const float (&q)[kKeyPack<T>], const Key& key,
+                                         const Score& score, const Value& value) {
+  float scores[kKeys], max = state.max;
 #pragma unroll
-  for (int far = kSet / 2; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
-  return sum;
+  for (int u = 0; u < kKeys; ++u) {
+    scores[u] = score(u, dot<T, kSet>(q, key(u)));
+    max = MaxOrNan{}(max, scores[u]);
+  }
+  if (max == -INFINITY) return;
+  state.rescale(max);
+  const ScorePower<T> power(max);
+#pragma unroll
+  for (int u = 0; u < kKeys; ++u) state.add(power(scores[u]), [&](int i) { return value(u, i); });
 }
 
 // One row of y from the states of sets far / kSet apart within a warp.
 template <class T, int kSet, int N>
-__device__ void merge_sets(State<N>& state) {
+__device__ __forceinline__ void merge_sets(KeyState<T, N>& state) {
 #pragma unroll
   for (int far = kSet; far < kLanes; far *= 2) {
-    float y[N];
-    const float top = __shfl_xor_sync(0xffffffffu, state.top, far),
-                sum = __shfl_xor_sync(0xffffffffu, state.sum, far);
+    KeyState<T, N> other;
+    other.max = __shfl_xor_sync(~0u, state.max, far);
+    other.sum = __shfl_xor_sync(~0u, state.sum, far);
 #pragma unroll
-    for (int i = 0; i < N; ++i) y[i] = __shfl_xor_sync(0xffffffffu, state.y[i], far);
+    for (int i = 0; i < N; ++i) other.y[i] = __shfl_xor_sync(~0u, state.y[i], far);
     // Both partners must add in one order, or they would differ in the last bit.
     if (threadIdx.x & far) {
-      State<N> other{top, sum};
-#pragma unroll
-      for (int i = 0; i < N; ++i) other.y[i] = y[i];
-      merge<T>(other, state.top, state.sum, state.y);
+      other.merge(state.max, state.sum, state.y);
       state = other;
     } else {
-      merge<T>(state, top, sum, y);
+      state.merge(other.max, other.sum, other.y);
     }
   }
+}
+
+// A warp's state as a row {y [kSet * N], maximum, sum}.
+template <class T, int kSet, int N>
+__device__ __forceinline__ void put_warp(KeyState<T, N> state, float* row) {
+  merge_sets<T, kSet>(state);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  if (lane >= kSet) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) row[lane * N + i] = state.y[i];
+  if (lane == 0) row[kSet * N] = state.max, row[kSet * N + 1] = state.sum;
+}
+
+// Feature d of such rows, `step` apart, in order.
+template <class T>
+__device__ __forceinline__ KeyState<T, 1> merge_rows(const float* rows, int count, int64_t step, int64_t size,
+                                                     int64_t d) {
+  KeyState<T, 1> state;
+#pragma unroll 8  // loads in flight
+  for (int i = 0; i < count; ++i) {
+    const float* row = rows + i * step;
+    const float y[1] = {d < size ? row[d] : 0.0f};
+    state.merge(row[size], row[size + 1], y);
+  }
+  return state;
 }
 
 }  // namespace genesis::cuda

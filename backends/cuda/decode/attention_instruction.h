@@ -1,4 +1,4 @@
-// A step of attention in a megakernel: a block has one query head and one range of keys; it turns q and the new
+// A step of attention in a megakernel: a block has one query head and one range of keys; it rotates q and the new
 // key itself, and one block of a key head writes the caches. Keys and values of the caches are asked for
 // before q is there. With few keys a block has them all; with more, blocks hand on what they know of a head
 // in words, and the first of them merges. How keys are split depends on their number and the chip. Used by
@@ -74,41 +74,35 @@ __device__ __forceinline__ float share_of_score(const float (&q)[kPack], const W
   return low + high;
 }
 
-__device__ __forceinline__ void add_value(State<kPack>& state, const Words& v, float weight) {
-  if (weight == 0) return;  // what is not seen may be anything
-  state.sum += weight;
-#pragma unroll
-  for (int i = 0; i < kPack; ++i) state.y[i] = fmaf(weight, element_of<Element>(v, i), state.y[i]);
-}
+// Of a head: its running maximum and sum, and two elements of the weighted values.
+using PairState = KeyState<Element, 2>;
 
 // Rows of {y [size], maximum, sum}, in order; two elements of y a thread.
 template <int kSize>
-__device__ __forceinline__ float3 merge_rows(const float (*rows)[kMaxHeadSize + 4], int count, int pair,
-                                             float& top) {
+__device__ __forceinline__ PairState merge_rows(const float (*rows)[kMaxHeadSize + 4], int count, int pair) {
   constexpr int kAtOnce = 8;
-  float3 whole{};  // y, y, sum
-  top = -INFINITY;
+  PairState whole;
 #pragma unroll 1
   for (int first = 0; first < count; first += kAtOnce) {
     float2 known[kAtOnce], y[kAtOnce];
-    float higher = top;
+    float max = whole.max;
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const float* row = rows[min(first + i, count - 1)];
       known[i] = *reinterpret_cast<const float2*>(row + kSize);
       y[i] = *reinterpret_cast<const float2*>(row + 2 * pair);
       if (first + i >= count) known[i].x = -INFINITY;
-      higher = maximum(higher, known[i].x);
+      max = MaxOrNan{}(max, known[i].x);
     }
-    if (higher == -INFINITY) continue;
-    const float keep = __expf(top - higher);
-    top = higher;
-    whole = {whole.x * keep, whole.y * keep, whole.z * keep};
+    if (max == -INFINITY) continue;
+    whole.rescale(max);
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       if (known[i].x == -INFINITY) continue;
-      const float take = __expf(known[i].x - higher);
-      whole = {fmaf(take, y[i].x, whole.x), fmaf(take, y[i].y, whole.y), fmaf(take, known[i].y, whole.z)};
+      const float take = whole.power()(known[i].x);
+      whole.y[0] = fmaf(take, y[i].x, whole.y[0]);
+      whole.y[1] = fmaf(take, y[i].y, whole.y[1]);
+      whole.sum = fmaf(take, known[i].y, whole.sum);
     }
   }
   return whole;
@@ -162,11 +156,12 @@ struct CachedKeys {
   }
 };
 
-// Three keys, of which some are seen.
+// Three keys, of which some are seen; their sums over lanes are made together.
 template <int kSet>
-__device__ __forceinline__ void add_keys(State<kPack>& state, const float (&q)[kPack], const Words (&k)[3],
-                                         const Words (&v)[3], const bool (&seen)[3], float scale) {
-  float scores[3], top = state.top;
+__device__ __forceinline__ void add_three_keys(KeyState<Element>& state, const float (&q)[kPack],
+                                               const Words (&k)[3], const Words (&v)[3],
+                                               const bool (&seen)[3], float scale) {
+  float scores[3], max = state.max;
 #pragma unroll
   for (int u = 0; u < 3; ++u) scores[u] = share_of_score(q, k[u]);
 #pragma unroll
@@ -176,44 +171,68 @@ __device__ __forceinline__ void add_keys(State<kPack>& state, const float (&q)[k
 #pragma unroll
   for (int u = 0; u < 3; ++u) {
     scores[u] = seen[u] ? scores[u] * scale : -INFINITY;
-    top = maximum(top, scores[u]);
+    max = MaxOrNan{}(max, scores[u]);
   }
-  if (top == -INFINITY) return;
-  const float keep = __expf(state.top - top);
-  state.top = top;
-  state.sum *= keep;
+  if (max == -INFINITY) return;
+  state.rescale(max);
+  const ScorePower<Element> power(max);
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) state.y[i] *= keep;
-#pragma unroll
-  for (int u = 0; u < 3; ++u) add_value(state, v[u], seen[u] ? __expf(scores[u] - top) : 0);
-}
-
-// What all warps of the block know of the head, in its first kSize / 2 threads.
-template <int kSize>
-__device__ __forceinline__ float3 merge_block(State<kPack>& state, MegakernelShared& shared, float& top) {
-  constexpr int kSet = kSize / kPack;
-  const int thread = static_cast<int>(threadIdx.x), lane_of_set = thread % kSet;
-  merge_sets<Element, kSet>(state);
-  if (thread % kLanes < kSet) {
-    float* row = shared.of_warp[thread / kLanes];
-#pragma unroll
-    for (int i = 0; i < kPack; ++i) row[lane_of_set * kPack + i] = state.y[i];
-    if (lane_of_set == 0) row[kSize] = state.top, row[kSize + 1] = state.sum;
-  }
-  sync_consumers();
-  return thread < kSize / 2 ? merge_rows<kSize>(shared.of_warp, kConsumerWarps, thread, top) : float3{};
+  for (int u = 0; u < 3; ++u)
+    state.add(seen[u] ? power(scores[u]) : 0, [&](int i) { return element_of<Element>(v[u], i); });
 }
 
 // The same for other blocks.
 template <int kSize>
-__device__ void write_split(TaggedWord* own, const float3& whole, float top, uint32_t tag) {
+__device__ void write_split(TaggedWord* own, const PairState& whole, uint32_t tag) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread >= kSize / 2) return;
-  store_word(own + 2 * thread, __float_as_uint(whole.x), tag);
-  store_word(own + 2 * thread + 1, __float_as_uint(whole.y), tag);
+  store_word(own + 2 * thread, __float_as_uint(whole.y[0]), tag);
+  store_word(own + 2 * thread + 1, __float_as_uint(whole.y[1]), tag);
   if (thread != 0) return;
-  store_word(own + kSize, __float_as_uint(top), tag);
-  store_word(own + kSize + 1, __float_as_uint(whole.z), tag);
+  store_word(own + kSize, __float_as_uint(whole.max), tag);
+  store_word(own + kSize + 1, __float_as_uint(whole.sum), tag);
+}
+
+// What is left to do once a head's state is whole.
+template <int kSize>
+__device__ __forceinline__ void put_head(const Instruction& s, int head, const PairState& whole,
+                                         uint32_t tag) {
+  if (threadIdx.x >= kSize / 2) return;
+  const uint32_t y = pair_of(whole.y[0] / whole.sum, whole.y[1] / whole.sum);
+  const int64_t pair = int64_t{head} * (kSize / 2) + threadIdx.x;
+  if (s.out) store_word(s.out + pair, y, tag);
+  if (s.y) static_cast<uint32_t*>(s.y)[pair] = y;
+}
+
+// The block's query head and the new key in lanes of a set, normalised where the model does that, and rotated.
+struct RotatedHeads {
+  float q[kPack];
+  Words new_k, new_v;
+};
+
+// Waits until they are there, and puts the coming step in its place.
+template <int kSize>
+__device__ __forceinline__ RotatedHeads read_heads(const Instruction& s, const CachedKeys<kSize>& keys,
+                                                   int head, const MegakernelShared& shared, uint32_t tags,
+                                                   const StepFeed& coming) {
+  constexpr int kSet = CachedKeys<kSize>::kSet;
+  Words q_gain{}, k_gain{};
+  if (s.q_norm) q_gain = static_cast<const Words*>(s.q_norm)[keys.lane_of_set];
+  if (s.k_norm) k_gain = static_cast<const Words*>(s.k_norm)[keys.lane_of_set];
+  Words read[3];
+  read_eights({&s.q, &s.k_new, &s.v_new}, tags,
+              {int64_t{head} * kSize + keys.lane_of_set * kPack, keys.offset, keys.offset}, read);
+  coming.put();
+  __syncwarp();
+  if (s.q_norm) read[0] = normalise_head<kSet>(read[0], q_gain, s.q_eps);
+  if (s.k_norm) read[1] = normalise_head<kSet>(read[1], k_gain, s.k_eps);
+  RotatedHeads heads;
+  float rotated[kPack];
+  rotate_head<kSet>(read[0], shared, keys.lane_of_set, heads.q);
+  rotate_head<kSet>(read[1], shared, keys.lane_of_set, rotated);
+  heads.new_k = words_of<Element>(rotated);
+  heads.new_v = read[2];
+  return heads;
 }
 
 template <int kSize>
@@ -231,54 +250,37 @@ __device__ void attend(const Instruction& s, const ProducerWarp& feed, Megakerne
   const Keys keys(s, feed.head / group, split, splits, start);
   Words k[2], v[2];
   keys.load(keys.begin, k, v);
-
-  Words q_gain{}, k_gain{};
-  if (s.q_norm) q_gain = static_cast<const Words*>(s.q_norm)[keys.lane_of_set];
-  if (s.k_norm) k_gain = static_cast<const Words*>(s.k_norm)[keys.lane_of_set];
-  Words read[3];
-  read_eights({&s.q, &s.k_new, &s.v_new}, run.tags,
-              {int64_t{feed.head} * kSize + keys.lane_of_set * kPack, keys.offset, keys.offset}, read);
-  const Words new_v = read[2];
-  coming.put();
-  __syncwarp();
-  if (s.q_norm) read[0] = normalise_head<kSet>(read[0], q_gain, s.q_eps);
-  if (s.k_norm) read[1] = normalise_head<kSet>(read[1], k_gain, s.k_eps);
-  float q[kPack], rotated[kPack];
-  rotate_head<kSet>(read[0], shared, keys.lane_of_set, q);
-  rotate_head<kSet>(read[1], shared, keys.lane_of_set, rotated);
-  const Words new_k = words_of<Element>(rotated);
+  const RotatedHeads heads = read_heads<kSize>(s, keys, feed.head, shared, run.tags, coming);
   const bool has_new = split == splits - 1;
 
   // Two rounds of keys at a time, with the last the new key; the next two are on their way.
-  State<kPack> state;
+  KeyState<Element> state;
 #pragma unroll 1
   for (int j = keys.begin;; j += 2 * Keys::kAtOnce) {
     const bool last = j + 2 * Keys::kAtOnce >= keys.end;
-    const Words now_k[3] = {k[0], k[1], new_k}, now_v[3] = {v[0], v[1], new_v};
+    const Words now_k[3] = {k[0], k[1], heads.new_k}, now_v[3] = {v[0], v[1], heads.new_v};
     const bool seen[3] = {j + keys.key < keys.end, j + Keys::kAtOnce + keys.key < keys.end,
                           last && has_new && keys.key == 0};
     if (!last) keys.load(j + 2 * Keys::kAtOnce, k, v);
-    add_keys<kSet>(state, q, now_k, now_v, seen, s.scale);
+    add_three_keys<kSet>(state, heads.q, now_k, now_v, seen, s.scale);
     if (last) break;
   }
-  if (has_new && keys.key == 0 && feed.head % group == 0) keys.put(start, new_k, new_v);
+  if (has_new && keys.key == 0 && feed.head % group == 0) keys.put(start, heads.new_k, heads.new_v);
 
   const uint32_t tag = run.tags + s.tag;
-  float top;
-  float3 whole = merge_block<kSize>(state, shared, top);
+  put_warp<Element, kSet>(state, shared.of_warp[thread / kLanes]);
+  sync_consumers();
+  PairState whole;
+  if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_warp, kConsumerWarps, thread);
   if (splits > 1) {
     TaggedWord* words = s.split_words + int64_t{feed.head} * s.splits * (kSize + 2);
-    write_split<kSize>(words + split * (kSize + 2), whole, top, tag);
+    write_split<kSize>(words + split * (kSize + 2), whole, tag);
     if (split > 0) return;
     read_splits<kSize>(words, tag, splits, shared);
     sync_consumers();
-    if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_split, splits, thread, top);
+    if (thread < kSize / 2) whole = merge_rows<kSize>(shared.of_split, splits, thread);
   }
-  if (thread >= kSize / 2) return;
-  const uint32_t y = pair_of(whole.x / whole.z, whole.y / whole.z);
-  const int64_t pair = int64_t{feed.head} * (kSize / 2) + thread;
-  if (s.out) store_word(s.out + pair, y, tag);
-  if (s.y) static_cast<uint32_t*>(s.y)[pair] = y;
+  put_head<kSize>(s, feed.head, whole, tag);
 }
 
 }  // namespace genesis::cuda

@@ -26,6 +26,26 @@ __device__ __forceinline__ double exponential<double>(double x) {
   return exp(x);
 }
 
+// exp(x - shift), the difference first.
+template <class T>
+struct ShiftedExponential {
+  wide_t<T> shift;
+  __device__ __forceinline__ explicit ShiftedExponential(wide_t<T> s) : shift(s) {}
+  __device__ __forceinline__ wide_t<T> operator()(wide_t<T> x) const { return exponential<T>(x - shift); }
+};
+
+// exp(x - shift): for the 16-bit types as a power of two with one multiplication, whose error from rounding
+// shift * log2(e) cancels in ratios to the sum.
+template <class T>
+struct ShiftedPower {
+  float shift, offset;
+  __device__ __forceinline__ explicit ShiftedPower(float s) : shift(s), offset(-s * kLog2E) {}
+  __device__ __forceinline__ float operator()(float x) const {
+    if constexpr (std::is_same_v<T, float>) return expf(x - shift);
+    return approximate_power(fmaf(x, kLog2E, offset));
+  }
+};
+
 // exp(scale (x - largest)). A factor common to all x, from rounding `largest`, cancels in what it is used
 // for: ratios to the sum.
 template <class T>

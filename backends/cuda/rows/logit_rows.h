@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"
-#include "backends/cuda/device/exponential.h"
+#include "backends/cuda/device/online_softmax.h"
 #include "backends/cuda/rows/rows.h"
 
 namespace genesis::cuda {
@@ -34,159 +34,157 @@ struct RowsArguments {
 
 #ifdef __CUDACC__
 
-// exp(x - shift) of logits: for the 16-bit types as a power of two with one multiplication.
+// Of a row that does not count.
 template <class T>
-struct ShiftedPower {
-  float shift, offset;
-  __device__ explicit ShiftedPower(float s) : shift(s), offset(-s * kLog2E) {}
-  __device__ float operator()(float x) const {
-    if constexpr (std::is_same_v<T, float>) return expf(x - shift);
-    return approximate_power(fmaf(x, kLog2E, offset));
+__device__ __forceinline__ void clear_row(const RowsArguments& a, int64_t row, T* x, int threads) {
+  if (threadIdx.x == 0) a.row_loss[row] = 0;
+  for (int64_t i = threadIdx.x; i < a.targets.classes; i += threads) x[i] = narrow<T>(wide_t<T>(0));
+}
+
+// The gradient of a logit is  scale * exp(x - lse) - low, and that less `high` at the target.
+template <class W>
+struct LogitSlopes {
+  W scale, low, high;
+
+  __device__ __forceinline__ explicit LogitSlopes(const RowsArguments& a) {
+    const double mean = a.denominator ? 1 / *a.denominator : 1, g = a.boost > 0 ? a.boost : mean;
+    scale = static_cast<W>(g);
+    low = static_cast<W>(g * (a.smoothing / static_cast<double>(a.targets.classes)));
+    high = static_cast<W>(g * (1 - a.smoothing));
   }
 };
 
-// What a thread has seen of a row: the greatest logit, and the sum of exp(x - greatest).
-template <class T>
-struct OnlineSum {
-  static constexpr int N = static_cast<int>(16 / sizeof(T));
-  float max = -INFINITY, sum = 0;
-
-  __device__ void rise(float to) {
-    if (to <= max) return;
-    sum *= ShiftedPower<T>(to)(max);
-    max = to;
-  }
-  // Nothing but -inf so far: exponentials are 0.
-  __device__ float shift() const { return max == -INFINITY ? 0.0f : max; }
-  __device__ void add(float x) {
-    rise(x);
-    sum += ShiftedPower<T>(shift())(x);
-  }
-  __device__ void add(const Words& words) {
-    float most = max;
-#pragma unroll
-    for (int j = 0; j < N; ++j) most = fmaxf(most, element_of<T>(words, j));
-    rise(most);
-    const ShiftedPower<T> power(shift());
-#pragma unroll
-    for (int j = 0; j < N; ++j) sum += power(element_of<T>(words, j));
-  }
-  // Of all threads of the block, in each.
-  __device__ void join_block() {
-    const int threads = static_cast<int>(blockDim.x);
-    const float most = reduce_group(max, threads, Max{});
-    rise(most);
-    sum = reduce_group(sum, threads, Add{});
-  }
-};
+// `spread`: the sum of max - x over the row, where targets are smoothed.
+template <class W>
+__device__ __forceinline__ double row_loss(const RowsArguments& a, W max, W log_sum, W target, W spread) {
+  const double classes = static_cast<double>(a.targets.classes);
+  const double loss = (1 - a.smoothing) * (static_cast<double>(log_sum) +
+                                           (static_cast<double>(max) - static_cast<double>(target)));
+  if (a.smoothing == 0) return loss;
+  return loss + a.smoothing / classes * (static_cast<double>(spread) + classes * log_sum);
+}
 
 constexpr int kHolders = 1024;  // threads of a block, at most
 
-// A block per row: `cached` packs of it in shared memory, then kHeld packs in each thread's registers.
-template <class T, int kHeld>
+// A row in its block: `cached` packs in shared memory, then K in each thread's registers, and what is less than
+// a pack in memory.
+template <class T, int K>
+struct BlockRow {
+  static constexpr int N = static_cast<int>(16 / sizeof(T)), kBatches = 4;
+  Words *packs, *cache;
+  int cached, whole;
+  int threads = static_cast<int>(blockDim.x), me = static_cast<int>(threadIdx.x);
+  int batch = ((cached + threads - 1) / threads + kBatches - 1) / kBatches * threads;
+  Words registers[K > 0 ? K : 1];
+
+  // Everything is asked for at once, and used batch by batch as it comes.
+  __device__ __forceinline__ void ask() {
+#pragma unroll
+    for (int b = 0; b < kBatches; ++b) {
+      for (int i = b * batch + me; i < min(cached, (b + 1) * batch); i += threads)
+        copy_async(cache + i, packs + i);
+      end_batch();
+    }
+    each_in_registers(*this, [&](Words& words, int i) { words = packs[i]; });
+  }
+  __device__ __forceinline__ OnlineSoftmax<ShiftedPower<T>> softmax() const {
+    OnlineSoftmax<ShiftedPower<T>> seen;
+    take_batch<0>(seen);
+    take_batch<1>(seen);
+    take_batch<2>(seen);
+    take_batch<3>(seen);
+    each_in_registers(*this, [&](const Words& words, int) { add(words, seen); });
+    return seen;
+  }
+  // body(words, pack's place in the row)
+  template <class Body>
+  __device__ __forceinline__ void each(const Body& body) const {
+#pragma unroll 2
+    for (int i = me; i < cached; i += threads) body(cache[i], i);
+    each_in_registers(*this, body);
+  }
+
+ private:
+  template <class Row, class Body>
+  __device__ __forceinline__ static void each_in_registers(Row& row, const Body& body) {
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (const int i = row.cached + row.me + k * row.threads; i < row.whole) body(row.registers[k], i);
+  }
+  __device__ __forceinline__ static void add(const Words& words, OnlineSoftmax<ShiftedPower<T>>& seen) {
+    seen.template add<N>([&](int j) { return element_of<T>(words, j); });
+  }
+  template <int B>
+  __device__ __forceinline__ void take_batch(OnlineSoftmax<ShiftedPower<T>>& seen) const {
+    wait_for_batches<kBatches - 1 - B>();
+    for (int i = B * batch + me; i < min(cached, (B + 1) * batch); i += threads) add(cache[i], seen);
+  }
+};
+
+// A block per row.
+template <class T, int K>
 __global__ void __launch_bounds__(kHolders) finish_held_rows(const RowsArguments a, T* logits, int cached) {
-  constexpr int N = OnlineSum<T>::N, kBatches = 4;
+  constexpr int N = BlockRow<T, K>::N;
   extern __shared__ __align__(16) unsigned char shared[];
-  Words* cache = reinterpret_cast<Words*>(shared);
   const int threads = static_cast<int>(blockDim.x), me = static_cast<int>(threadIdx.x);
   const int64_t row = a.first + blockIdx.x, classes = a.targets.classes, at = a.targets[row];
   T* x = logits + static_cast<int64_t>(blockIdx.x) * a.ld;
-  Words* packs = reinterpret_cast<Words*>(x);
-  const int whole = static_cast<int>(classes / N);
-  if (!a.targets.counts(at)) {
-    if (me == 0) a.row_loss[row] = 0;
-    for (int64_t i = me; i < classes; i += threads) x[i] = narrow<T>(0.0f);
-    return;
-  }
-  // Everything is asked for at once, and used batch by batch as it comes.
-  const int batch = ((cached + threads - 1) / threads + kBatches - 1) / kBatches * threads;
-#pragma unroll
-  for (int b = 0; b < kBatches; ++b) {
-    for (int i = b * batch + me; i < min(cached, (b + 1) * batch); i += threads)
-      copy_async(cache + i, packs + i);
-    end_batch();
-  }
-  Words held[kHeld > 0 ? kHeld : 1];
-  const auto each_held = [&](const auto& body) {
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k)
-      if (const int i = cached + me + k * threads; i < whole) body(held[k], i);
-  };
-  each_held([&](Words& words, int i) { words = packs[i]; });
-  const int64_t last = int64_t{whole} * N + me;  // of the elements beyond the last pack, where there is one
+  if (!a.targets.counts(at)) return clear_row(a, row, x, threads);
+  BlockRow<T, K> held{reinterpret_cast<Words*>(x), reinterpret_cast<Words*>(shared), cached,
+                      static_cast<int>(classes / N)};
+  held.ask();
+  const int64_t last =
+      int64_t{held.whole} * N + me;  // of the elements beyond the last pack, where there is one
   const bool has_last = last < classes;
   const float last_x = has_last ? widen(x[last]) : 0.0f, target = widen(x[at]);
 
-  OnlineSum<T> seen;
-  const auto take_batch = [&](int b) {
-    for (int i = b * batch + me; i < min(cached, (b + 1) * batch); i += threads) seen.add(cache[i]);
-  };
-  wait_for_batches<3>();
-  take_batch(0);
-  wait_for_batches<2>();
-  take_batch(1);
-  wait_for_batches<1>();
-  take_batch(2);
-  wait_for_batches<0>();
-  take_batch(3);
-  each_held([&](const Words& words, int) { seen.add(words); });
-  if (has_last) seen.add(last_x);
-  seen.join_block();  // all have read x[at] when it returns
+  OnlineSoftmax<ShiftedPower<T>> seen = held.softmax();
+  if (has_last) seen.template add<1>([&](int) { return last_x; });
+  seen.merge_group(threads);  // all have read x[at] when it returns
 
   const float log_sum = logf(seen.sum);
-  const double mean = a.denominator ? 1 / *a.denominator : 1, g = a.boost > 0 ? a.boost : mean;
-  const double share = a.smoothing / static_cast<double>(classes);
-  const float scale = static_cast<float>(g), low = static_cast<float>(g * share),
-              high = static_cast<float>(g * (1 - a.smoothing));
+  const LogitSlopes<float> slopes(a);
   const ShiftedPower<T> power(seen.max + log_sum);
   const int target_pack = static_cast<int>(at / N), target_place = static_cast<int>(at % N);
   float spread = 0;
-  const auto put = [&](const Words& words, int i) {
+  held.each([&](const Words& words, int i) {
     float slope[N];
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float v = element_of<T>(words, j);
-      slope[j] = scale * power(v) - low;
+      slope[j] = slopes.scale * power(v) - slopes.low;
       if (a.smoothing != 0) spread += seen.max - v;
     }
     if (i == target_pack)
 #pragma unroll
-      for (int j = 0; j < N; ++j) slope[j] -= j == target_place ? high : 0.0f;
-    packs[i] = words_of<T>(slope);
-  };
-#pragma unroll 2
-  for (int i = me; i < cached; i += threads) put(cache[i], i);
-  each_held(put);
+      for (int j = 0; j < N; ++j) slope[j] -= j == target_place ? slopes.high : 0.0f;
+    held.packs[i] = words_of<T>(slope);
+  });
   if (has_last) {
-    x[last] = narrow<T>(scale * power(last_x) - low - (last == at ? high : 0.0f));
+    x[last] = narrow<T>(slopes.scale * power(last_x) - slopes.low - (last == at ? slopes.high : 0.0f));
     spread += seen.max - last_x;
   }
   if (a.smoothing != 0) spread = reduce_group(spread, threads, Add{});
-  if (me != 0) return;
-  double loss = (1 - a.smoothing) * (static_cast<double>(log_sum) +
-                                     (static_cast<double>(seen.max) - static_cast<double>(target)));
-  if (a.smoothing != 0)
-    loss += share * (static_cast<double>(spread) + static_cast<double>(classes) * log_sum);
-  a.row_loss[row] = loss;
+  if (me == 0) a.row_loss[row] = row_loss(a, seen.max, log_sum, target, spread);
 }
 
 // Whether rows fit; then they are done.
 template <class T>
 bool try_held_rows(const KernelContext& c, const RowsArguments& a, int64_t rows, T* logits) {
-  constexpr int kHeld = 5;
+  constexpr int kInRegisters = 5;
   constexpr int64_t kReserved = 2 << 10, kPack = sizeof(Words);
   const int64_t room = (shared_bytes_limit() - kReserved) / kPack;
   const int64_t packs = a.targets.classes * static_cast<int64_t>(sizeof(T)) / kPack;
-  if (packs > room + kHeld * kHolders) return false;
+  if (packs > room + kInRegisters * kHolders) return false;
   const auto cached = static_cast<int>(std::min(packs, room));
-  const auto launch = [&](auto held, int threads) {
-    cudaFuncSetAttribute(finish_held_rows<T, held()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  const auto launch = [&](auto in_registers, int threads) {
+    cudaFuncSetAttribute(finish_held_rows<T, in_registers()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(cached * kPack));
-    start(c, finish_held_rows<T, held()>, rows, threads, static_cast<size_t>(cached * kPack), a, logits,
-          cached);
+    start(c, finish_held_rows<T, in_registers()>, rows, threads, static_cast<size_t>(cached * kPack), a,
+          logits, cached);
   };
   if (packs > room)
-    launch(std::integral_constant<int, kHeld>{}, kHolders);
+    launch(std::integral_constant<int, kInRegisters>{}, kHolders);
   else  // several blocks share a multiprocessor where rows are short
     launch(std::integral_constant<int, 0>{}, packs * 2 > room ? kHolders : kHolders / 2);
   return true;

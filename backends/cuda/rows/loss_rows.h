@@ -3,7 +3,7 @@
 // these kernels are told, and how losses are added, serves those for other rows too. Used by kernels/loss.cu.
 #pragma once
 
-#include "backends/cuda/device/exponential.h"
+#include "backends/cuda/device/online_softmax.h"
 #include "backends/cuda/device/wide_vector.h"
 #include "backends/cuda/device/words.h"
 #include "backends/cuda/rows/rows.h"
@@ -64,10 +64,7 @@ struct LossArguments {
   // What slopes are divided by. Every thread of the warp calls it.
   __device__ double divisor() const {
     if (!denominators) return 1;
-    double sum = denominators[threadIdx.x % kDenominatorParts];
-#pragma unroll
-    for (int step = kDenominatorParts / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-    return sum;
+    return reduce_lanes(denominators[threadIdx.x % kDenominatorParts], kDenominatorParts, Add{});
   }
   // dy of a row that counts, over the divisor.
   template <class W>
@@ -78,11 +75,6 @@ struct LossArguments {
 };
 
 #ifdef __CUDACC__
-
-template <class W>
-__device__ W finite_shift(W max) {
-  return max == W(-INFINITY) ? W(0) : max;  // nothing but -inf so far: exponentials are 0
-}
 
 // The loss of a row whose maximum is `max`, in the thread that speaks for it.
 template <class W>
@@ -113,25 +105,13 @@ __device__ inline void put_partial(const LossArguments& a, LossTotals mine) {
   a.partial[blockIdx.x] = mine;
 }
 
-// exp(x - max) up to a factor, and the logarithm of sums of it. 16-bit types: a power of two with one
-// multiplication; the factor is what rounding max * log2(e) leaves over, known exactly.
+// Of 16-bit types exp(x - max) has a factor: what rounding max * log2(e) leaves over, known exactly.
 template <class T>
-struct PowerBelow {
-  float offset, rest;
-  __device__ explicit PowerBelow(float max) : offset(max * -kLog2E), rest(fmaf(max, kLog2E, offset)) {}
-  __device__ float operator()(float x) const { return approximate_power(fmaf(x, kLog2E, offset)); }
-  __device__ float log_of(float sum) const {
-    constexpr float kLn2 = 0.693147180559945f;
-    return logf(sum) - rest * kLn2;
-  }
-};
-template <>
-struct PowerBelow<float> {
-  float max;
-  __device__ explicit PowerBelow(float m) : max(m) {}
-  __device__ float operator()(float x) const { return expf(x - max); }
-  __device__ float log_of(float sum) const { return logf(sum); }
-};
+__device__ float log_of_sum(const ShiftedPower<T>& power, float sum) {
+  if constexpr (std::is_same_v<T, float>) return logf(sum);
+  constexpr float kLn2 = 0.693147180559945f;
+  return logf(sum) - fmaf(power.shift, kLog2E, power.offset) * kLn2;
+}
 
 // The greatest of the elements, without NaN: two at a time where two share a register.
 template <class T>
@@ -187,7 +167,7 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
       if (at >= 0) own = widen(static_cast<const T*>(a.logits)[row * a.classes + at]);
     }
     const float greatest_of_row = reduce_group(greatest<T>(x), a.group, Max{});
-    const PowerBelow<T> power(finite_shift(greatest_of_row));
+    const ShiftedPower<T> power(finite_shift(greatest_of_row));
     float even = 0, odd = 0;
 #pragma unroll
     for (int k = 0; k < K; ++k) {
@@ -199,27 +179,14 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
     }
     const float sum = reduce_group(even + odd, a.group, Add{});
     if (!speaks) continue;
-    const double log_sum = static_cast<double>(power.log_of(sum)), top = static_cast<double>(greatest_of_row);
+    const double log_sum = static_cast<double>(log_of_sum(power, sum)),
+                 top = static_cast<double>(greatest_of_row);
     const double weight = at >= 0 ? static_cast<double>(a.weight_of<float>(at)) : 0;
     put_row<float>(a, row, at >= 0, weight * (log_sum + (top - static_cast<double>(own))), top + log_sum,
                    weight, totals);
   }
   put_partial(a, totals);
 }
-
-// exp(x - lse), as exact as T can show.
-template <class T>
-struct Probability {
-  float offset;
-  __device__ explicit Probability(float lse) : offset(lse * -kLog2E) {}
-  __device__ float operator()(float x) const { return approximate_power(fmaf(x, kLog2E, offset)); }
-};
-template <>
-struct Probability<float> {
-  float lse;
-  __device__ explicit Probability(float l) : lse(l) {}
-  __device__ float operator()(float x) const { return expf(x - lse); }
-};
 
 // The row of this thread's group in a gradient, or less than 0. The last rows come first: they are what the
 // second-level cache still has of the logits when the loss has just read them.
@@ -240,7 +207,7 @@ __global__ void __launch_bounds__(kLossThreads, 2) held_gradient_kernel(const Lo
   const int64_t target = a.target_of(row), at = a.class_of(target);
   if (first == 0) a.report(target);
   const float scale = at < 0 ? 0 : a.slope_of<float>(row, denominator) * a.weight_of<float>(at);
-  const Probability<T> probability(static_cast<const float*>(a.lse)[row]);
+  const ShiftedPower<T> probability(static_cast<const float*>(a.lse)[row]);
   const int target_pack = static_cast<int>(at) / N, target_place = static_cast<int>(at) % N;
   Words* dx = static_cast<Words*>(a.dlogits) + row * a.packs + first;
 #pragma unroll

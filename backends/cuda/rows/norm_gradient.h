@@ -98,7 +98,7 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
       for (int j = 0; j < N; ++j) mean[0] += d[k][j];
   }
   if constexpr (kCenter) {
-    add_over_group(mean, group, feed.turn);
+    sum_group<RowDeal::kThreads>(mean, group, feed.round);
     mean[0] *= each;
   }
   float sums[kCenter ? 3 : 2] = {};  // of squares, of g d, of g
@@ -117,7 +117,7 @@ __device__ GradientSums<float> gradient_sums(const NormArguments& a, const Share
       if constexpr (kCenter) sums[2] += g[j];
     }
   }
-  add_over_group(sums, group, feed.turn);
+  sum_group<RowDeal::kThreads>(sums, group, feed.round);
   const float inverse = rsqrtf(sums[0] * each + static_cast<float>(a.eps));
   return {mean[0], inverse, kCenter ? sums[kCenter ? 2 : 0] * each : 0.0f, sums[1] * each * inverse};
 }
@@ -177,8 +177,8 @@ __global__ void __maxnreg__(kGradientRegisters) gradient_kernel(const GradientCa
   GradientFeed<N, K> feed(call.feed, slots);
   __syncthreads();
   float dw[K][N] = {}, db[K][N] = {};
-  const int turns = feed.turns();
-  for (int turn = 0; turn < turns; ++turn) {
+  const int rounds = feed.rounds();
+  for (int round = 0; round < rounds; ++round) {
     feed.wait();
     float d[K][N];
     const GradientSums<float> s = gradient_sums<kCenter, T>(call.a, weight, feed, d);

@@ -62,44 +62,8 @@ inline size_t shared_room() {
   return static_cast<size_t>(shared_bytes_limit() - kDeclared);
 }
 
-// The sums of each v over the threads of a group, in all of them. Every thread of the group calls it;
-// `turn` alternates between calls, so that one barrier is enough.
-template <int M>
-__device__ void add_over_group(float (&v)[M], int group, int turn) {
-  if (group < 32) {
-    for (int step = group / 2; step > 0; step /= 2)
-#pragma unroll
-      for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
-    return;
-  }
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2)
-#pragma unroll
-    for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
-  if (group == 32) return;
-  __shared__ float of_warp[2][M][RowDeal::kThreads / 32];
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-            warps = group / 32, first = warp & -warps;  // a power of two
-#pragma unroll
-  for (int m = 0; m < M; ++m)
-    if (lane == 0) of_warp[turn & 1][m][warp] = v[m];
-  wait_for_threads(1 + first, group);
-  if (warps == 2) {  // most rows: neither lanes nor loops
-#pragma unroll
-    for (int m = 0; m < M; ++m) v[m] = of_warp[turn & 1][m][first] + of_warp[turn & 1][m][first + 1];
-    return;
-  }
-#pragma unroll
-  for (int m = 0; m < M; ++m) {
-    v[m] = of_warp[turn & 1][m][first + (lane & (warps - 1))];
-#pragma unroll
-    for (int step = RowDeal::kThreads / 64; step > 0; step /= 2)
-      if (step < warps) v[m] += __shfl_xor_sync(~0u, v[m], step);
-  }
-}
-
-// A thread's part of the rows of its group. Groups take turns: all of the chip works on neighbouring rows,
-// and what is left for a last turn is spread over all blocks. kSure: so many of the tensors are there. kOnce:
+// A thread's part of the rows of its group. Groups go round: all of the chip works on neighbouring rows,
+// and what is left for a last round is spread over all blocks. kSure: so many of the tensors are there. kOnce:
 // rows are the first to leave the second-level cache.
 template <int K, int kStages, int kTensors, int kSure, bool kOnce>
 struct RowFeed {
@@ -108,7 +72,7 @@ struct RowFeed {
   int first, at_once;
   Words* slots;     // of this thread, `step` apart: the packs of all tensors' rows; then of their next
   int step, stage;  // packs between two slots, and between two rows
-  int turn = 0, reading = 0, writing = 0;
+  int round = 0, reading = 0, writing = 0;
   int64_t asked;  // the next row to ask for
   uint64_t policy = evict_first_policy();
 
@@ -133,7 +97,7 @@ struct RowFeed {
   __device__ int index(int k) const { return first + k * call.group; }  // in the row
   __device__ int packs() const { return row < call.rows ? call.packs : 0; }
   // Of the block: in the last one some groups have no row.
-  __device__ int turns() const { return static_cast<int>((call.rows - blockIdx.x + stride - 1) / stride); }
+  __device__ int rounds() const { return static_cast<int>((call.rows - blockIdx.x + stride - 1) / stride); }
 
   // Until the current row is there.
   __device__ void wait() const { wait_for_batches<kStages - 1>(); }
@@ -142,7 +106,7 @@ struct RowFeed {
     fetch();
     row += stride;
     reading = reading + 1 == kStages ? 0 : reading + 1;
-    ++turn;
+    ++round;
   }
 
   __device__ Words slot(int tensor, int k) const { return slots[reading * stage + (tensor * K + k) * step]; }

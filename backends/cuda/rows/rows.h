@@ -3,6 +3,7 @@
 // by kernels/*.cu. A thread writes only what it read itself, so results may overwrite operands.
 #pragma once
 
+#include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/words.h"
 
 namespace genesis::cuda {
@@ -51,48 +52,6 @@ struct RowLane {
     step = group;
   }
 };
-
-struct Add {
-  template <class W>
-  __device__ W operator()(W a, W b) const {
-    return a + b;
-  }
-};
-// Ignores NaN, which the exponentials carry on.
-struct Max {
-  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-  __device__ double operator()(double a, double b) const { return fmax(a, b); }
-};
-
-// combine over the threads of a warp that share a group, the same bits in each.
-template <class W, class Combine>
-__device__ W reduce_lanes(W v, int group, const Combine& combine) {
-  if (group < 32) {
-    for (int step = group / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
-    return v;
-  }
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
-  return v;
-}
-
-// combine over the group's threads, the same bits in each. Every thread of the block calls it. kPlace: where
-// each call of a kernel has a place of its own, and is made once, none waits for what was there before.
-template <int kPlace = -1, class W, class Combine>
-__device__ W reduce_group(W v, int group, const Combine& combine) {
-  v = reduce_lanes(v, group, combine);
-  if (group <= 32) return v;
-  __shared__ W of_warp[32];
-  const int warps = group / 32;
-  if constexpr (kPlace < 0) __syncthreads();  // the last use is over
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = v;
-  __syncthreads();
-  v = of_warp[threadIdx.x & (warps - 1)];
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2)
-    if (step < warps) v = combine(v, __shfl_xor_sync(~0u, v, step));
-  return v;
-}
 
 // A row in the registers of its group, as memory has it.
 template <class T, int N, int K>

@@ -11,90 +11,59 @@ constexpr int kRowThreads = 512, kRowWarps = kRowThreads / 32;
 
 #ifdef __CUDACC__
 
-template <class W>
-struct MaxSum {
-  W max, sum;  // sum of exp(x - max)
-};
-
-// NaN wins.
-template <class W>
-__device__ W larger(W a, W b) {
-  return a > b || a != a ? a : b;
-}
-
 template <class T>
-__device__ MaxSum<wide_t<T>> merged(MaxSum<wide_t<T>> a, MaxSum<wide_t<T>> b) {
-  using W = wide_t<T>;
-  const W max = larger(a.max, b.max), shift = max == W(-INFINITY) ? W(0) : max;
-  return {max, a.sum * exponential<T>(a.max - shift) + b.sum * exponential<T>(b.max - shift)};
-}
+using LogitSoftmax = OnlineSoftmax<ShiftedExponential<T>, wide_t<T>>;
 
-// combine(a, b) over the block, the same in every thread.
-template <class V, class Combine>
-__device__ V over_block(V mine, V (&shared)[kRowWarps], const Combine& combine) {
-#pragma unroll
-  for (int far = 16; far > 0; far /= 2) {
-    V other = mine;
-    static_assert(sizeof(V) % 4 == 0);
-#pragma unroll
-    for (unsigned i = 0; i < sizeof(V) / 4; ++i)
-      reinterpret_cast<int*>(&other)[i] =
-          __shfl_down_sync(0xffffffffu, reinterpret_cast<int*>(&mine)[i], far);
-    mine = combine(mine, other);
+// Of what this thread reads of the row. Rescaled with every pack: a branch would cost more.
+template <class T, int N>
+__device__ __forceinline__ LogitSoftmax<T> softmax_of_part(const T* x, int64_t classes) {
+  using W = wide_t<T>;
+  LogitSoftmax<T> mine;
+  const auto take = [&](const auto& values, int n) {
+    W max = mine.max;
+    for (int k = 0; k < n; ++k) max = MaxOrNan{}(max, widen(values[k]));
+    mine.rescale(max);
+    for (int k = 0; k < n; ++k) mine.sum += mine.power()(widen(values[k]));
+  };
+  const int64_t whole = classes / N;
+#pragma unroll 4
+  for (int64_t i = threadIdx.x; i < whole; i += kRowThreads) {
+    const Pack<T, N> pack = reinterpret_cast<const Pack<T, N>*>(x)[i];
+    take(pack.at, N);
   }
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = mine;
-  __syncthreads();
-  V total = shared[0];
-  for (int w = 1; w < kRowWarps; ++w) total = combine(total, shared[w]);
-  return total;
+  for (int64_t i = whole * N + threadIdx.x; i < classes; i += kRowThreads) take(x + i, 1);
+  return mine;
 }
 
 // A block per row: its loss, and the gradient in place of its logits.
 template <class T, int N, bool kGradients>
 __global__ void __launch_bounds__(kRowThreads) finish_rows(RowsArguments a, T* logits) {
   using W = wide_t<T>;
-  __shared__ MaxSum<W> shared[kRowWarps];
-  __shared__ W shared_sums[kRowWarps];
   const int64_t row = a.first + blockIdx.x, classes = a.targets.classes, at = a.targets[row];
   T* x = logits + static_cast<int64_t>(blockIdx.x) * a.ld;
   auto* packs = reinterpret_cast<Pack<T, N>*>(x);
   const int64_t whole = classes / N;
-  const bool counts = a.targets.counts(at);
-  if (!counts) {
+  if (!a.targets.counts(at)) {
+    if (kGradients) return clear_row(a, row, x, kRowThreads);
     if (threadIdx.x == 0) a.row_loss[row] = 0;
-    if (kGradients)
-      for (int64_t i = threadIdx.x; i < classes; i += kRowThreads) x[i] = narrow<T>(W(0));
     return;
   }
-  MaxSum<W> mine{W(-INFINITY), W(0)};
-  const auto take = [&](const auto& values, int n) {
-    W max = mine.max;
-    for (int k = 0; k < n; ++k) max = larger(max, widen(values[k]));
-    const W shift = max == W(-INFINITY) ? W(0) : max;
-    W sum = mine.sum * exponential<T>(mine.max - shift);
-    for (int k = 0; k < n; ++k) sum += exponential<T>(widen(values[k]) - shift);
-    mine = {max, sum};
-  };
-#pragma unroll 4
-  for (int64_t i = threadIdx.x; i < whole; i += kRowThreads) {
-    const Pack<T, N> pack = packs[i];
-    take(pack.at, N);
-  }
-  for (int64_t i = whole * N + threadIdx.x; i < classes; i += kRowThreads) take(x + i, 1);
+  const LogitSoftmax<T> mine = softmax_of_part<T, N>(x, classes);
   const W target = widen(x[at]);
-  const MaxSum<W> total = over_block(mine, shared, merged<T>);  // all have read x[at] when it returns
+  const auto merge = [](LogitSoftmax<T> p, const LogitSoftmax<T>& q) {
+    p.merge(q.max, q.sum);
+    return p;
+  };
+  const LogitSoftmax<T> total =
+      reduce_in_order<kRowWarps>(mine, merge);  // all have read x[at] when it returns
   const W log_sum = log(total.sum), lse = total.max + log_sum;
-
-  const double mean = a.denominator ? 1 / *a.denominator : 1, g = a.boost > 0 ? a.boost : mean;
-  const double share = a.smoothing / static_cast<double>(classes);
-  const W scale = static_cast<W>(g), low = static_cast<W>(g * share),
-          high = static_cast<W>(g * (1 - a.smoothing));
+  const LogitSlopes<W> slopes(a);
   W spread = 0;
   const auto put = [&](T& value, int64_t i) {
     const W v = widen(value);
     spread += total.max - v;
-    if (kGradients) value = narrow<T>(scale * exponential<T>(v - lse) - low - (i == at ? high : W(0)));
+    if (kGradients)
+      value = narrow<T>(slopes.scale * exponential<T>(v - lse) - slopes.low - (i == at ? slopes.high : W(0)));
   };
   if (kGradients || a.smoothing != 0) {
 #pragma unroll 4
@@ -106,13 +75,8 @@ __global__ void __launch_bounds__(kRowThreads) finish_rows(RowsArguments a, T* l
     }
     for (int64_t i = whole * N + threadIdx.x; i < classes; i += kRowThreads) put(x[i], i);
   }
-  if (a.smoothing != 0) spread = over_block(spread, shared_sums, [](W p, W q) { return p + q; });
-  if (threadIdx.x != 0) return;
-  double loss =
-      (1 - a.smoothing) * (static_cast<double>(log_sum) - (static_cast<double>(target) - total.max));
-  if (a.smoothing != 0)
-    loss += share * (static_cast<double>(spread) + static_cast<double>(classes) * log_sum);
-  a.row_loss[row] = loss;
+  if (a.smoothing != 0) spread = reduce_in_order<kRowWarps>(spread, Add{});
+  if (threadIdx.x == 0) a.row_loss[row] = row_loss(a, total.max, log_sum, target, spread);
 }
 
 #endif

@@ -1,7 +1,7 @@
 // cached_attention in one start: rope, both updates of the caches, attention over split keys and the merge of
 // the splits. Decoding is a chain of small kernels, so everything that does not need the kernels ahead comes
-// first: the turns of this position, and the first keys and values of the cache. The new key never comes from
-// the cache: every block that needs it turns it itself, and one of them writes it. How keys are split depends
+// first: the cosines and sines of this position, and the first keys and values of the cache. The new key never comes from
+// the cache: every block that needs it rotates it itself, and one of them writes it. How keys are split depends
 // on their number alone; the last block of a head to finish merges the splits, in order.
 #include <cmath>
 
@@ -113,48 +113,34 @@ struct Round {
 };
 
 template <class T, int kSet>
-__device__ void add_round(State<kKeyPack<T>>& state, const float (&q)[kKeyPack<T>],
-                          const Round<T, kSet>& round, int j0, int set, int end, float scale) {
-  float scores[kAhead], top = state.top;
-#pragma unroll
-  for (int u = 0; u < kAhead; ++u) {
-    const float product = dot<T, kSet>(q, pack_of<T>(round.k[u]));
-    scores[u] = j0 + set + u * Round<T, kSet>::kSets < end ? product * scale : -INFINITY;
-    top = maximum(top, scores[u]);
-  }
-  if (top == -INFINITY) return;
-  const float keep = weight_of<T>(state.top - top);
-  state.top = top;
-  state.sum *= keep;
-#pragma unroll
-  for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] *= keep;
-#pragma unroll
-  for (int u = 0; u < kAhead; ++u) {
-    const float p = weight_of<T>(scores[u] - top);
-    state.sum += p;
-    if (p == 0) continue;  // what is not seen may be anything
-#pragma unroll
-    for (int i = 0; i < kKeyPack<T>; ++i) state.y[i] = fmaf(p, element_of<T>(round.v[u], i), state.y[i]);
-  }
+__device__ __forceinline__ void add_round(KeyState<T>& state, const float (&q)[kKeyPack<T>],
+                                          const Round<T, kSet>& round, int j0, int set, int end,
+                                          float scale) {
+  const auto score = [&](int u, float product) {
+    return j0 + set + u * Round<T, kSet>::kSets < end ? product * scale : -INFINITY;
+  };
+  add_keys<T, kSet, kAhead>(
+      state, q, [&](int u) { return pack_of<T>(round.k[u]); }, score,
+      [&](int u, int i) { return element_of<T>(round.v[u], i); });
 }
 
 // The block's query and the new key, rotated, as T rounds them.
 template <class T, int kSize>
-__device__ void turn_rows(const CachedCall& c, const Place& at, const float* cosines, const float* sines,
-                          float (&rows)[2][kSize]) {
+__device__ void rotate_rows(const CachedCall& c, const Place& at, const float* cosines, const float* sines,
+                            float (&rows)[2][kSize]) {
   constexpr int kUnits = kSize / 2;
   for (int i = threadIdx.x; i < 2 * kUnits; i += kAll) {
     const int row = i / kUnits, unit = i % kUnits;
     const T* x = row == 0
                      ? static_cast<const T*>(c.q) + int64_t{at.column} * kSize
                      : static_cast<const T*>(c.k) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
-    const bool turns = unit < c.pairs;
-    const int low = turns && c.halves ? unit : 2 * unit,
-              high = turns && c.halves ? unit + c.pairs : 2 * unit + 1;
+    const bool rotates = unit < c.pairs;
+    const int low = rotates && c.halves ? unit : 2 * unit,
+              high = rotates && c.halves ? unit + c.pairs : 2 * unit + 1;
     const float a = widen(x[low]), b = widen(x[high]);
-    const float cosine = turns ? cosines[unit] : 1, sine = turns ? sines[unit] : 0;
-    rows[row][low] = turns ? widen(narrow<T>(a * cosine - b * sine)) : a;
-    rows[row][high] = turns ? widen(narrow<T>(b * cosine + a * sine)) : b;
+    const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
+    rows[row][low] = rotates ? widen(narrow<T>(a * cosine - b * sine)) : a;
+    rows[row][high] = rotates ? widen(narrow<T>(b * cosine + a * sine)) : b;
   }
 }
 
@@ -162,29 +148,28 @@ __device__ void turn_rows(const CachedCall& c, const Place& at, const float* cos
 // other blocks have written.
 template <class T, int kSize>
 __device__ void merge_column(const CachedCall& c, const Place& at, int used) {
-  __shared__ float weights[kMaxSplits], total_of_all;
+  __shared__ __align__(16) float weights[kMaxSplits];
+  __shared__ float total_of_all;
   const int64_t first = int64_t{at.column} * c.cut.splits;
   const auto* statistics = reinterpret_cast<const float2*>(c.partials + c.cut.partial_rows * kSize) + first;
   static_assert(kMaxSplits == 2 * kLanes);
   if (const int lane = static_cast<int>(threadIdx.x); lane < kLanes) {
     float2 both[2];  // maximum, sum
-    float top = -INFINITY, total = 0;
+    float max = -INFINITY, total = 0;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int split = lane + i * kLanes;
       both[i] = split < used ? __ldcg(statistics + split) : float2{-INFINITY, 0};
-      top = maximum(both[i].x, top);
+      max = MaxOrNan{}(both[i].x, max);
     }
-#pragma unroll
-    for (int far = kLanes / 2; far > 0; far /= 2) top = maximum(__shfl_xor_sync(0xffffffffu, top, far), top);
+    const ScorePower<T> power(reduce_lanes(max, kLanes, MaxOrNan{}));
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float weight = both[i].x == -INFINITY ? 0 : weight_of<T>(both[i].x - top);
+      const float weight = both[i].x == -INFINITY ? 0 : power(both[i].x);
       weights[lane + i * kLanes] = weight;
       total += weight * both[i].y;
     }
-#pragma unroll
-    for (int far = kLanes / 2; far > 0; far /= 2) total += __shfl_xor_sync(0xffffffffu, total, far);
+    total = reduce_lanes(total, kLanes, Add{});
     if (lane == 0) total_of_all = total;
   }
   __syncthreads();
@@ -198,12 +183,63 @@ __device__ void merge_column(const CachedCall& c, const Place& at, int used) {
   }
 }
 
+// The new key and its value: the last split looks at them, and one query head of the key head writes the caches.
+template <class T, int kSet>
+__device__ __forceinline__ void add_new_key(KeyState<T>& state, const float (&q)[kKeyPack<T>],
+                                            const float* rotated_key, const T (&new_v)[kKeyPack<T>],
+                                            float scale, bool writes, T* k_cache, T* v_cache) {
+  constexpr int N = kKeyPack<T>;
+  Pack<T, N> k;
+  float v[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rotated_key[i]), v[i] = widen(new_v[i]);
+  const float score = dot<T, kSet>(q, k) * scale;
+  if (threadIdx.x >= kSet) return;
+  state.merge(score, 1.0f, v);
+  if (!writes) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) k_cache[i] = k.at[i], v_cache[i] = new_v[i];
+}
+
+// The states of all warps, merged: to y where the column has no other split, else to memory.
+template <class T, int kSet>
+__device__ __forceinline__ void put_split(const CachedCall& c, const Place& at, bool only,
+                                          const KeyState<T>& state) {
+  constexpr int kSize = kSet * kKeyPack<T>;
+  __shared__ float of_warp[kWarps][kSize + 2];
+  put_warp<T, kSet>(state, of_warp[threadIdx.x / kLanes]);
+  __syncthreads();
+  const int64_t part = int64_t{at.column} * c.cut.splits + at.split;
+  for (int d = threadIdx.x; d < kSize; d += kAll) {
+    const KeyState<T, 1> whole = merge_rows<T>(of_warp[0], kWarps, kSize + 2, kSize, d);
+    if (only) {
+      static_cast<T*>(c.y)[int64_t{at.column} * kSize + d] = narrow<T>(whole.y[0] / whole.sum);
+      continue;
+    }
+    c.partials[part * kSize + d] = whole.y[0];
+    if (d != 0) continue;
+    float* statistics = c.partials + c.cut.partial_rows * kSize + part * 2;
+    statistics[0] = whole.max;
+    statistics[1] = whole.sum;
+  }
+}
+
+// Whether this block is the last of its column to be done, in every thread: it sees what the others have written.
+__device__ __forceinline__ bool is_last_of_column(const CachedCall& c, const Place& at, int used) {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicAdd(&c.tickets[at.column], 1u) + 1 == static_cast<unsigned>(used);
+  __syncthreads();
+  if (is_last) __threadfence();
+  return is_last;
+}
+
 // kSet lanes hold a row of a key.
 template <class T, int kSet>
 __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ CachedCall c) {
   constexpr int N = kKeyPack<T>, kSize = kSet * N;
-  __shared__ float rows[2][kSize], of_warp[kWarps][kSize + 2], cosines[kSize / 2], sines[kSize / 2];
-  __shared__ bool is_last;
+  __shared__ float rows[2][kSize], cosines[kSize / 2], sines[kSize / 2];
   pdl_launch_dependents();
   if (!c.settled) pdl_wait();
   const Place place(c);
@@ -212,87 +248,37 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   const KeyRange range(start, place.split, c.cut.splits);
   const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
   const int64_t step = int64_t{c.key_heads} * kSize,
-                cache_at = place.batch * c.positions * step + int64_t{place.key_head} * kSize;
+                cache_at = place.batch * c.positions * step + int64_t{place.key_head} * kSize + lane_at;
   T *k_cache = static_cast<T*>(c.k_cache) + cache_at, *v_cache = static_cast<T*>(c.v_cache) + cache_at;
   if (place.split >= range.used) return;  // split 0 of each column is there to wait
   Round<T, kSet> round;
-  if (range.begin < range.end)
-    round.load(k_cache + lane_at, v_cache + lane_at, step, range.begin, set, range.end, c.packed);
+  if (range.begin < range.end) round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed);
   for (int i = threadIdx.x; i < c.pairs; i += kAll)
     sine_and_cosine(static_cast<double>(start) * c.frequencies[i], sines[i], cosines[i]);
   if (c.settled) pdl_wait();
   if (given != start && blockIdx.x == 0 && threadIdx.x == 0) c.fault(given, c.positions);
-  const bool has_new = place.split + 1 == range.used;
   const T* at_v = static_cast<const T*>(c.v) + (int64_t{place.batch} * c.key_heads + place.key_head) * kSize;
   T new_v[N];  // asked for with the rows that are rotated
 #pragma unroll
   for (int i = 0; i < N; ++i) new_v[i] = at_v[lane_at + i];
-  __syncthreads();  // the turns
-  turn_rows<T, kSize>(c, place, cosines, sines, rows);
+  __syncthreads();  // the cosines and sines
+  rotate_rows<T, kSize>(c, place, cosines, sines, rows);
   __syncthreads();
 
   float q[N];
-  State<N> state;
+  KeyState<T> state;
 #pragma unroll
   for (int i = 0; i < N; ++i) q[i] = rows[0][lane_at + i];
   // All lanes of a warp make the same number of rounds: they exchange sums.
   for (int j0 = range.begin; j0 < range.end; j0 += Round<T, kSet>::kKeys) {
-    if (j0 != range.begin)
-      round.load(k_cache + lane_at, v_cache + lane_at, step, j0, set, range.end, c.packed);
+    if (j0 != range.begin) round.load(k_cache, v_cache, step, j0, set, range.end, c.packed);
     add_round<T, kSet>(state, q, round, j0, set, range.end, c.scale);
   }
-  if (has_new) {
-    Pack<T, N> k;
-    float v[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) k.at[i] = narrow<T>(rows[1][lane_at + i]), v[i] = widen(new_v[i]);
-    const float score = dot<T, kSet>(q, k) * c.scale;
-    if (set == 0) merge<T>(state, score, 1.0f, v);
-    if (set == 0 && place.in_group == 0) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        k_cache[start * step + lane_at + i] = k.at[i];
-        v_cache[start * step + lane_at + i] = new_v[i];
-      }
-    }
-  }
-
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
-  merge_sets<T, kSet>(state);
-  if (threadIdx.x % kLanes < kSet) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) of_warp[warp][lane_at + i] = state.y[i];
-    if (lane_at == 0) {
-      of_warp[warp][kSize] = state.top;
-      of_warp[warp][kSize + 1] = state.sum;
-    }
-  }
-  __syncthreads();
-  const int64_t part = int64_t{place.column} * c.cut.splits + place.split;
-  for (int d = threadIdx.x; d < kSize; d += kAll) {
-    State<1> whole;
-    for (int w = 0; w < kWarps; ++w) {
-      const float y[1] = {of_warp[w][d]};
-      merge<T>(whole, of_warp[w][kSize], of_warp[w][kSize + 1], y);
-    }
-    if (range.used == 1) {
-      static_cast<T*>(c.y)[int64_t{place.column} * kSize + d] = narrow<T>(whole.y[0] / whole.sum);
-      continue;
-    }
-    c.partials[part * kSize + d] = whole.y[0];
-    if (d != 0) continue;
-    float* statistics = c.partials + c.cut.partial_rows * kSize + part * 2;
-    statistics[0] = whole.top;
-    statistics[1] = whole.sum;
-  }
-  if (range.used == 1) return;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0)
-    is_last = atomicAdd(&c.tickets[place.column], 1u) + 1 == static_cast<unsigned>(range.used);
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
+  if (place.split + 1 == range.used)
+    add_new_key<T, kSet>(state, q, rows[1] + lane_at, new_v, c.scale, place.in_group == 0,
+                         k_cache + start * step, v_cache + start * step);
+  put_split<T, kSet>(c, place, range.used == 1, state);
+  if (range.used == 1 || !is_last_of_column(c, place, range.used)) return;
   merge_column<T, kSize>(c, place, range.used);
   if (threadIdx.x == 0) c.tickets[place.column] = 0;  // for the next run
 }

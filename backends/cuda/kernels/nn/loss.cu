@@ -24,28 +24,14 @@ __device__ void each_streamed(const RowLane& lane, const void* rows, const Body&
   }
 }
 
-template <class W>
-struct MaxSum {
-  W max, sum;  // sum of exp(x - max)
-};
-
 template <class T, int N>
-__device__ MaxSum<wide_t<T>> max_sum_of(const RowLane& lane, const void* rows) {
-  using W = wide_t<T>;
-  W max = -INFINITY, sum = 0;
+__device__ OnlineSoftmax<ShiftedExponential<T>, wide_t<T>> softmax_of(const RowLane& lane, const void* rows) {
+  OnlineSoftmax<ShiftedExponential<T>, wide_t<T>> softmax;
   each_streamed<T, N>(lane, rows, [&](int64_t, const Pack<T, N>& p) {
-    W most = max;
-#pragma unroll
-    for (int j = 0; j < N; ++j) most = Max{}(most, widen(p.at[j]));
-    const W shift = finite_shift(most);
-    if (most != max) sum *= exponential<T>(max - shift);
-    max = most;
-#pragma unroll
-    for (int j = 0; j < N; ++j) sum += exponential<T>(widen(p.at[j]) - shift);
+    softmax.template add<N>([&](int j) { return widen(p.at[j]); });
   });
-  const W most = reduce_group(max, lane.step, Max{});
-  if (most != max) sum *= exponential<T>(max - finite_shift(most));
-  return {most, reduce_group(sum, lane.step, Add{})};
+  softmax.merge_group(lane.step);
+  return softmax;
 }
 
 // body(pack's index, logits, shares): the weighted, smoothed probabilities of the classes; of class targets
@@ -100,11 +86,11 @@ __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& t
   const bool writes = lane.there && lane.first == 0;
   const int64_t at = take_row(a, lane);
   if (at < 0) lane.packs = 0;
-  const MaxSum<W> sums = max_sum_of<T, N>(lane, a.logits);
+  const auto softmax = softmax_of<T, N>(lane, a.logits);
   ShareSums<W> spread{0, 0};
-  if constexpr (kSpreads) spread = share_sums<T, N>(a, lane, sums.max);
+  if constexpr (kSpreads) spread = share_sums<T, N>(a, lane, softmax.max);
   if (!writes) return;
-  const double log_sum = ::log(static_cast<double>(sums.sum)), max = static_cast<double>(sums.max);
+  const double log_sum = ::log(static_cast<double>(softmax.sum)), max = static_cast<double>(softmax.max);
   double loss = 0, weight = 1;
   // share * (lse - x) as share * (max - x) + share * log(sum), so that large logits do not cancel.
   if constexpr (kSpreads) loss = spread.near + log_sum * spread.shares;

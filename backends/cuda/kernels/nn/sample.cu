@@ -4,6 +4,7 @@
 // keep, and one block that chooses among those.
 #include "backends/cuda/device/draw.h"
 #include "backends/cuda/device/number.h"
+#include "backends/cuda/device/reduce.h"
 #include "schema/core/checked_size.h"
 #include "schema/ops/tensor/random.h"
 
@@ -85,10 +86,7 @@ __global__ void __launch_bounds__(kThreads) find_greatest(Sampling s, const T* l
     const Sum mine = Sum{key_at(logits + row * s.n, i)} << 32 | static_cast<uint32_t>(~i);
     best = mine > best ? mine : best;
   });
-  for (int step = 16; step > 0; step /= 2) {
-    const Sum other = __shfl_xor_sync(~0u, best, step);
-    best = other > best ? other : best;
-  }
+  best = reduce_lanes(best, kLanes, [](Sum a, Sum b) { return b > a ? b : a; });
   if (threadIdx.x % 32 == 0) atomicMax(&s.rows[row].greatest, best);
 }
 

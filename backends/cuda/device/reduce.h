@@ -1,0 +1,128 @@
+// Reductions over the lanes of a warp and over groups of threads: partners swap what they have, so that all of
+// them end with the same bits. Used by kernels of rows, of attention and of products.
+#pragma once
+
+#include "backends/cuda/device/async_copy.h"
+
+namespace genesis::cuda {
+
+inline constexpr int kLanes = 32;  // of a warp
+
+#ifdef __CUDACC__
+
+struct Add {
+  template <class W>
+  __device__ W operator()(W a, W b) const {
+    return a + b;
+  }
+};
+// Ignores NaN, which the exponentials carry on.
+struct Max {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+  __device__ double operator()(double a, double b) const { return fmax(a, b); }
+};
+// NaN wins, so that it reaches the result.
+struct MaxOrNan {
+  template <class W>
+  __device__ W operator()(W a, W b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+
+// combine over the threads of a warp that share a group, the same bits in each.
+template <class W, class Combine>
+__device__ __forceinline__ W reduce_lanes(W v, int group, const Combine& combine) {
+  if (group < kLanes) {
+    for (int step = group / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+    return v;
+  }
+#pragma unroll
+  for (int step = kLanes / 2; step > 0; step /= 2) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  return v;
+}
+
+template <class W>
+__device__ __forceinline__ W warp_sum(W v) {
+  return reduce_lanes(v, kLanes, Add{});
+}
+
+// combine over the group's threads, the same bits in each. Every thread of the block calls it. kPlace: where
+// each call of a kernel has a place of its own, and is made once, none waits for what was there before.
+template <int kPlace = -1, class W, class Combine>
+__device__ W reduce_group(W v, int group, const Combine& combine) {
+  v = reduce_lanes(v, group, combine);
+  if (group <= kLanes) return v;
+  __shared__ W of_warp[32];
+  const int warps = group / kLanes;
+  if constexpr (kPlace < 0) __syncthreads();  // the last use is over
+  if (threadIdx.x % kLanes == 0) of_warp[threadIdx.x / kLanes] = v;
+  __syncthreads();
+  v = of_warp[threadIdx.x & (warps - 1)];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+    if (step < warps) v = combine(v, __shfl_xor_sync(~0u, v, step));
+  return v;
+}
+
+// combine over a block of whole warps, where combine(a, b) and combine(b, a) may differ in the last bit, so that
+// partners may not both combine: lane 0 has what its warp gives, and every thread combines the warps in order.
+template <int kWarps, class V, class Combine>
+__device__ V reduce_in_order(V mine, const Combine& combine) {
+  static_assert(sizeof(V) % 4 == 0);
+  __shared__ V of_warp[kWarps];
+#pragma unroll
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    V other = mine;
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(V) / 4; ++i)
+      reinterpret_cast<int*>(&other)[i] = __shfl_down_sync(~0u, reinterpret_cast<int*>(&mine)[i], step);
+    mine = combine(mine, other);
+  }
+  __syncthreads();
+  if (threadIdx.x % kLanes == 0) of_warp[threadIdx.x / kLanes] = mine;
+  __syncthreads();
+  V total = of_warp[0];
+  for (int w = 1; w < kWarps; ++w) total = combine(total, of_warp[w]);
+  return total;
+}
+
+// The sums of each v over the threads of a group, in all of them; a block has kMaxThreads at most. Every thread
+// of the group calls it, and no other: a block's groups need not keep step. `call` is the number of the call,
+// whose parity chooses the place in shared memory, so that one barrier is enough.
+template <int kMaxThreads, int M>
+__device__ void sum_group(float (&v)[M], int group, int call) {
+  if (group < kLanes) {
+    for (int step = group / 2; step > 0; step /= 2)
+#pragma unroll
+      for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
+    return;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+#pragma unroll
+    for (int m = 0; m < M; ++m) v[m] += __shfl_xor_sync(~0u, v[m], step);
+  if (group == kLanes) return;
+  __shared__ float of_warp[2][M][kMaxThreads / kLanes];
+  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes,
+            warps = group / kLanes, first = warp & -warps;  // a power of two
+#pragma unroll
+  for (int m = 0; m < M; ++m)
+    if (lane == 0) of_warp[call & 1][m][warp] = v[m];
+  wait_for_threads(1 + first, group);
+  if (warps == 2) {  // most rows: neither lanes nor loops
+#pragma unroll
+    for (int m = 0; m < M; ++m) v[m] = of_warp[call & 1][m][first] + of_warp[call & 1][m][first + 1];
+    return;
+  }
+#pragma unroll
+  for (int m = 0; m < M; ++m) {
+    v[m] = of_warp[call & 1][m][first + (lane & (warps - 1))];
+#pragma unroll
+    for (int step = kMaxThreads / 64; step > 0; step /= 2)
+      if (step < warps) v[m] += __shfl_xor_sync(~0u, v[m], step);
+  }
+}
+
+#endif
+
+}  // namespace genesis::cuda
