@@ -1,4 +1,4 @@
-// The activations that follow a product, on the device. Used by gemm_plain.cu and gemm_few_rows.cu.
+// The activations that follow a product, on the device. Used by gemm_plain.cu and the GEMVs.
 #pragma once
 
 #include "schema/ops/nn/matmul.h"

@@ -1,6 +1,6 @@
 // The chip's own copies into shared memory and the barriers on which they report (compute capability 9.0).
 // Compiled for older chips, which never start the kernels that use them, they are empty. Used by
-// gemm_slabs.cu, megakernel.cu and hopper_gemm.h.
+// gemv_prefetch.cu, megakernel.cu and hopper_gemm.h.
 #pragma once
 
 #include "backends/cuda/device/async_copy.h"

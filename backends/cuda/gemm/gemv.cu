@@ -1,33 +1,21 @@
 // A few rows of x against weights [n, k]: what decoding does. Weights are read once and by far the most
 // bytes, so each warp keeps several 16-byte loads of them in flight, while x comes out of the cache. How k is
 // split among warps depends on k alone, and partial sums are added in one order.
+#include "backends/cuda/gemm/gemv.h"
+
 #include <array>
 
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/swiglu_formula.h"
-#include "backends/cuda/gemm/gemm_plain.h"
-#include "backends/cuda/gemm/gemm_slabs.h"
 
 namespace genesis::cuda {
 namespace {
 
-constexpr int kWarps = 8, kLanes = 32, kMaxSplits = 4, kMaxLayers = 8;
+constexpr int kWarps = 8, kMaxSplits = 4, kMaxLayers = Gemv::kMaxLayers;
 constexpr int64_t kManyWarps = 4096;  // enough to fill a large chip twice
-
-struct Layer {
-  const void *weight, *bias, *addend;  // addend: as y lies, which it may be; null: none
-  void* y;
-  int64_t n, ldc, first_block;
-};
-
-struct Rows {
-  int64_t m, k, lda;
-  int splits, layers;  // splits: warps that share a group of weight rows
-  Activation activation;
-  Layer layer[kMaxLayers];  // a swiglu: gate and up
-};
 
 template <class T>
 constexpr int kPack = 16 / sizeof(T);
@@ -42,13 +30,13 @@ __device__ __forceinline__ Pack<T, kPack<T>> load_once(const T* at) {
 // Each warp: R rows of weights times M rows of x, over its share of k. Several packs of every row are asked
 // for before the first is used; of x too, where there are registers for it.
 template <class T, int M, int R>
-__device__ void partial_products(const Rows& rows, const T* x, const T* (&weights)[R], int part,
+__device__ void partial_products(const Gemv& gemv, const T* x, const T* (&weights)[R], int part,
                                  float (&sums)[M][R]) {
   constexpr int N = kPack<T>, kAhead = R >= 4 ? 1 : 4 / R;
   constexpr bool kAheadOfX = M * kAhead <= 8;
-  const int packs = static_cast<int>(rows.k / N), step = kLanes * rows.splits;
+  const int packs = static_cast<int>(gemv.k / N), step = kLanes * gemv.splits;
   const auto x_at = [&](int m, int p) {
-    return *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, rows.m - 1) * rows.lda + int64_t{p} * N);
+    return *reinterpret_cast<const Pack<T, N>*>(x + min(int64_t{m}, gemv.m - 1) * gemv.lda + int64_t{p} * N);
   };
   for (int p0 = part * kLanes + static_cast<int>(threadIdx.x) % kLanes; p0 < packs; p0 += kAhead * step) {
     Pack<T, N> w[kAhead][R], v[kAheadOfX ? kAhead : 1][M];
@@ -89,53 +77,50 @@ __device__ float finished(const float (&shares)[kWarps][kMaxLayers * 4], int fir
   return sum;
 }
 
-// R rows of weights per group of warps. kSwiglu: half of them gate's, half up's, in turns.
+// R rows of weights per group of warps. kSwiglu: half of them gate's, half up's, alternating.
 template <class T, int M, int R, bool kSwiglu>
-__global__ void __launch_bounds__(kWarps* kLanes) few_rows(Rows rows, const T* x) {
+__global__ void __launch_bounds__(kWarps* kLanes) gemv_kernel(Gemv gemv, const T* x) {
   static_assert(M * R <= kMaxLayers * 4);
   constexpr int kResults = kSwiglu ? R / 2 : R;
   __shared__ float shares[kWarps][kMaxLayers * 4];
   int at = 0;
   if (!kSwiglu)
-    while (at + 1 < rows.layers && blockIdx.x >= rows.layer[at + 1].first_block) ++at;
-  const Layer &layer = rows.layer[at], &up = rows.layer[kSwiglu ? 1 : at];
+    while (at + 1 < gemv.layers && blockIdx.x >= gemv.layer[at + 1].first_block) ++at;
+  const Gemv::Layer &layer = gemv.layer[at], &up = gemv.layer[kSwiglu ? 1 : at];
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  const int groups = kWarps / rows.splits, group = warp / rows.splits;
+  const int groups = kWarps / gemv.splits, group = warp / gemv.splits;
   const int64_t first_of_block = (static_cast<int64_t>(blockIdx.x) - layer.first_block) * groups * kResults;
-  const int64_t first = first_of_block + group * kResults;
   float sums[M][R] = {};
-  if (first < layer.n) {
+  if (const int64_t first = first_of_block + group * kResults; first < layer.n) {
     const T* weights[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int64_t row = min(first + (kSwiglu ? r / 2 : r), layer.n - 1);
-      weights[r] = static_cast<const T*>(kSwiglu && r % 2 ? up.weight : layer.weight) + row * rows.k;
+      weights[r] = static_cast<const T*>(kSwiglu && r % 2 ? up.weight : layer.weight) + row * gemv.k;
     }
-    partial_products<T, M, R>(rows, x, weights, warp % rows.splits, sums);
+    partial_products<T, M, R>(gemv, x, weights, warp % gemv.splits, sums);
   }
 #pragma unroll
   for (int m = 0; m < M; ++m)
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-#pragma unroll
-      for (int far = kLanes / 2; far > 0; far /= 2)
-        sums[m][r] += __shfl_xor_sync(0xffffffffu, sums[m][r], far);
-      if (lane == 0) shares[warp][m * R + r] = sums[m][r];
+      const float share = warp_sum(sums[m][r]);
+      if (lane == 0) shares[warp][m * R + r] = share;
     }
   __syncthreads();
   for (int i = threadIdx.x; i < groups * M * kResults; i += kWarps * kLanes) {
     const int m = i / kResults % M, g = i / (M * kResults), r = i % kResults;
     const int64_t row = first_of_block + g * kResults + r;
-    if (m >= rows.m || row >= layer.n) continue;
-    const int from = g * rows.splits;
+    if (m >= gemv.m || row >= layer.n) continue;
+    const int from = g * gemv.splits;
     const int64_t at_y = m * layer.ldc + row;
     T* y = static_cast<T*>(layer.y) + at_y;
     if constexpr (kSwiglu) {
-      const float a = finished<T>(shares, from, rows.splits, m * R + 2 * r, layer.bias, row);
-      const float b = finished<T>(shares, from, rows.splits, m * R + 2 * r + 1, up.bias, row);
+      const float a = finished<T>(shares, from, gemv.splits, m * R + 2 * r, layer.bias, row);
+      const float b = finished<T>(shares, from, gemv.splits, m * R + 2 * r + 1, up.bias, row);
       *y = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
     } else {
-      float a = activate(finished<T>(shares, from, rows.splits, m * R + r, layer.bias, row), rows.activation);
+      float a = activate(finished<T>(shares, from, gemv.splits, m * R + r, layer.bias, row), gemv.activation);
       if (layer.addend) a += widen(static_cast<const T*>(layer.addend)[at_y]);
       *y = narrow<T>(a);
     }
@@ -143,45 +128,35 @@ __global__ void __launch_bounds__(kWarps* kLanes) few_rows(Rows rows, const T* x
 }
 
 template <class T, int M, int R, bool kSwiglu>
-void start_few_rows(Rows rows, const void* x, cudaStream_t stream) {
-  const int64_t per_block = kWarps / rows.splits * (kSwiglu ? R / 2 : R);
+void start_kernel(Gemv gemv, const void* x, cudaStream_t stream) {
+  const int64_t per_block = kWarps / gemv.splits * (kSwiglu ? R / 2 : R);
   int64_t blocks = 0;
-  for (int i = 0; i < (kSwiglu ? 1 : rows.layers); ++i) {
-    rows.layer[i].first_block = blocks;
-    blocks += (rows.layer[i].n + per_block - 1) / per_block;
+  for (int i = 0; i < (kSwiglu ? 1 : gemv.layers); ++i) {
+    gemv.layer[i].first_block = blocks;
+    blocks += (gemv.layer[i].n + per_block - 1) / per_block;
   }
   if (blocks == 0) return;
-  few_rows<T, M, R, kSwiglu>
-      <<<static_cast<unsigned>(blocks), kWarps * kLanes, 0, stream>>>(rows, static_cast<const T*>(x));
+  gemv_kernel<T, M, R, kSwiglu>
+      <<<static_cast<unsigned>(blocks), kWarps * kLanes, 0, stream>>>(gemv, static_cast<const T*>(x));
 }
 
 // More weight rows per warp reuse x, when there are enough of them to fill the chip.
 template <class T, int M, bool kSwiglu>
-void start_rows(const Rows& rows, const void* x, cudaStream_t stream) {
+void start_rows(const Gemv& gemv, const void* x, cudaStream_t stream) {
   int64_t n = 0;
-  for (int i = 0; i < rows.layers; ++i) n += rows.layer[i].n;
+  for (int i = 0; i < gemv.layers; ++i) n += gemv.layer[i].n;
   if constexpr (M <= 4)
-    if (n >= 4 * kManyWarps) return start_few_rows<T, M, 4, kSwiglu>(rows, x, stream);
-  if (kSwiglu || n >= 2 * kManyWarps) return start_few_rows<T, M, 2, kSwiglu>(rows, x, stream);
-  if constexpr (!kSwiglu) start_few_rows<T, M, 1, false>(rows, x, stream);
+    if (n >= 4 * kManyWarps) return start_kernel<T, M, 4, kSwiglu>(gemv, x, stream);
+  if (kSwiglu || n >= 2 * kManyWarps) return start_kernel<T, M, 2, kSwiglu>(gemv, x, stream);
+  if constexpr (!kSwiglu) start_kernel<T, M, 1, false>(gemv, x, stream);
 }
 
 template <class T, bool kSwiglu>
-void start_type(const Rows& rows, const void* x, cudaStream_t stream) {
-  if (rows.m <= 1) return start_rows<T, 1, kSwiglu>(rows, x, stream);
-  if (rows.m <= 2) return start_rows<T, 2, kSwiglu>(rows, x, stream);
-  if (rows.m <= 4) return start_rows<T, 4, kSwiglu>(rows, x, stream);
-  start_rows<T, 8, kSwiglu>(rows, x, stream);
-}
-
-Slabs slabs_of(const Rows& rows) {
-  Slabs slabs{.m = rows.m, .k = rows.k, .lda = rows.lda, .splits = rows.splits, .layers = rows.layers};
-  slabs.activation = rows.activation;
-  for (int i = 0; i < rows.layers; ++i) {
-    const Layer& layer = rows.layer[i];
-    slabs.layer[i] = {layer.weight, layer.bias, layer.addend, layer.y, layer.n, layer.ldc};
-  }
-  return slabs;
+void start_type(const Gemv& gemv, const void* x, cudaStream_t stream) {
+  if (gemv.m <= 1) return start_rows<T, 1, kSwiglu>(gemv, x, stream);
+  if (gemv.m <= 2) return start_rows<T, 2, kSwiglu>(gemv, x, stream);
+  if (gemv.m <= 4) return start_rows<T, 4, kSwiglu>(gemv, x, stream);
+  start_rows<T, 8, kSwiglu>(gemv, x, stream);
 }
 
 int splits_of(DType dtype, int64_t k) {
@@ -192,20 +167,21 @@ int splits_of(DType dtype, int64_t k) {
 }
 
 template <bool kSwiglu>
-void start_all(DType dtype, Rows rows, const void* x, const FewRowsStart& start) {
-  rows.splits = splits_of(dtype, rows.k);
-  if (try_slabs(dtype, kSwiglu, slabs_of(rows), x, start)) return;
+void start_all(DType dtype, Gemv gemv, const void* x, const FewRowsStart& start) {
+  gemv.splits = splits_of(dtype, gemv.k);
+  if (try_prefetched_gemv(dtype, kSwiglu, gemv, x, start)) return;
   const cudaStream_t stream = start.stream;
-  if (dtype == DType::bf16) return start_type<__nv_bfloat16, kSwiglu>(rows, x, stream);
-  if (dtype == DType::f16) return start_type<__half, kSwiglu>(rows, x, stream);
-  start_type<float, kSwiglu>(rows, x, stream);
+  if (dtype == DType::bf16) return start_type<__nv_bfloat16, kSwiglu>(gemv, x, stream);
+  if (dtype == DType::f16) return start_type<__half, kSwiglu>(gemv, x, stream);
+  start_type<float, kSwiglu>(gemv, x, stream);
 }
 
-Rows rows_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
-  Rows rows{p.m, p.k, p.lda, 1, count, p.activation, {}};
+Gemv gemv_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
+  Gemv gemv{.m = p.m, .k = p.k, .lda = p.lda, .layers = count};
+  gemv.activation = p.activation;
   for (int i = 0; i < count; ++i)
-    rows.layer[i] = {layers[i].weight, layers[i].bias, nullptr, layers[i].y, layers[i].n, layers[i].n, 0};
-  return rows;
+    gemv.layer[i] = {layers[i].weight, layers[i].bias, nullptr, layers[i].y, layers[i].n, layers[i].n, 0};
+  return gemv;
 }
 
 }  // namespace
@@ -220,36 +196,35 @@ bool few_rows_takes(const GemmProblem& p) {
 
 void run_few_rows(const GemmProblem& p, const GemmData& d) {
   const FewRowsLayer layer{d.b, p.has_bias ? d.bias : nullptr, d.c, p.n};
-  Rows rows = rows_of(p, &layer, 1);
-  rows.layer[0].ldc = p.ldc;
-  rows.layer[0].addend = addend_of(p, d);
-  start_all<false>(p.in, rows, d.a, {d.stream, d.can_use_pdl, d.early, d.settled});
+  Gemv gemv = gemv_of(p, &layer, 1);
+  gemv.layer[0].ldc = p.ldc;
+  gemv.layer[0].addend = addend_of(p, d);
+  start_all<false>(p.in, gemv, d.a, {d.stream, d.can_use_pdl, d.early, d.settled});
 }
 
 void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
                   const FewRowsStart& start) {
   for (size_t first = 0; first < layers.size(); first += kMaxLayers) {
     const auto count = static_cast<int>(std::min<size_t>(kMaxLayers, layers.size() - first));
-    start_all<false>(common.in, rows_of(common, layers.data() + first, count), x, start);
+    start_all<false>(common.in, gemv_of(common, layers.data() + first, count), x, start);
   }
 }
 
 void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
                          const FewRowsLayer& up, const FewRowsStart& start) {
   const std::array layers{gate, up};
-  start_all<true>(common.in, rows_of(common, layers.data(), 2), x, start);
+  start_all<true>(common.in, gemv_of(common, layers.data(), 2), x, start);
 }
 
 bool try_few_rows_after_norm(const GemmProblem& common, const void* x, const FewRowsNorm& norm,
                              const std::vector<FewRowsLayer>& layers, bool swiglu,
                              const FewRowsStart& start) {
   if (layers.size() > kMaxLayers) return false;
-  Rows rows = rows_of(common, layers.data(), static_cast<int>(layers.size()));
-  rows.splits = splits_of(common.in, common.k);
-  Slabs slabs = slabs_of(rows);
-  slabs.norm = norm.weight;
-  slabs.eps = static_cast<float>(norm.eps);
-  return try_slabs(common.in, swiglu, slabs, x, start);
+  Gemv gemv = gemv_of(common, layers.data(), static_cast<int>(layers.size()));
+  gemv.splits = splits_of(common.in, common.k);
+  gemv.norm = norm.weight;
+  gemv.eps = static_cast<float>(norm.eps);
+  return try_prefetched_gemv(common.in, swiglu, gemv, x, start);
 }
 
 }  // namespace genesis::cuda
