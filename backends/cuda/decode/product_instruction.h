@@ -40,8 +40,7 @@ __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gai
     }
   }
   if constexpr (kNormalises) {
-#pragma unroll
-    for (int far = kLanes / 2; far > 0; far /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, far);
+    squares = warp_sum(squares);
     if (threadIdx.x % kLanes == 0) squares_of_warp[threadIdx.x / kLanes] = squares;
   }
 }
@@ -167,18 +166,67 @@ __device__ __forceinline__ float2 add_slices(const float* sums, int slices) {
   return sum;
 }
 
+// A warp's share of the chunks: groups of warps have one each at a time, and a warp of a group a slice of its k,
+// blocks [begin, end), which came with part `part` of the chunk.
+struct WarpSlice {
+  int slices, groups, slice, group, begin, end, log_parts, part, part_begin;
+
+  __device__ __forceinline__ WarpSlice(const Instruction& s, int log_parts) : log_parts(log_parts) {
+    const int warp = static_cast<int>(threadIdx.x) / kLanes, log = s.log_slices, blocks = s.k / kDepthBlock;
+    slices = 1 << log, groups = kConsumerWarps >> log;
+    slice = warp & (slices - 1), group = warp >> log;
+    begin = slice * blocks >> log, end = (slice + 1) * blocks >> log;
+    part = slice >> (log - log_parts), part_begin = part * blocks >> log_parts;
+  }
+};
+
+// The warp's sums over `count` chunks of `units` units, of which the last may have fewer.
+__device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const ConsumerLane& own,
+                                                MegakernelShared& shared, const unsigned char* ring,
+                                                uint32_t first_chunk, int count, int units, int log_units,
+                                                bool swiglu, int row_bytes, float* sums_of_pass) {
+#pragma unroll 1
+  for (int c = mine.group; c < count; c += mine.groups) {
+    const uint32_t chunk = first_chunk + static_cast<uint32_t>((c << mine.log_parts) + mine.part);
+    const int outputs = 2 * min(1 << log_units, units - (c << log_units));
+    wait_for_phase(&shared.full[chunk % kChunks], chunk / kChunks & 1);
+    __syncwarp();
+    // Rows that are not there repeat the last one.
+    const unsigned char* rows = ring + shared.at[chunk % kChunks] - mine.part_begin * kBlockBytes;
+    const unsigned char *low = rows + min(own.row, outputs - 1) * row_bytes,
+                        *high = rows + (swiglu ? outputs + min(own.row, outputs - 1)
+                                               : min(own.row + kChunkRows / 2, outputs - 1)) *
+                                           row_bytes;
+    const float2 sums = swiglu || outputs > kChunkRows / 2
+                            ? own.multiply<true>(low, high, mine.begin, mine.end)
+                            : own.multiply<false>(low, high, mine.begin, mine.end);
+    __syncwarp();
+    if (threadIdx.x % kLanes == 0)
+      arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(mine.groups << mine.log_parts));
+    if (own.quarter == 0) {
+      float* to = sums_of_pass + (c * mine.slices + mine.slice) * kChunkRows + own.row;
+      to[0] = sums.x;
+      to[kChunkRows / 2] = sums.y;
+    }
+  }
+}
+
+// 1 / sqrt(mean of x squared + eps), from the warps' squares.
+__device__ __forceinline__ float inverse_rms(const float* squares, float inverse_k, float eps) {
+  float total = 0;
+#pragma unroll
+  for (int w = 0; w < kConsumerWarps; ++w) total += squares[w];
+  return rsqrtf(fmaf(total, inverse_k, eps));
+}
+
 __device__ void multiply(const Instruction& s, const ProducerWarp& feed, MegakernelShared& shared,
                          const ConsumerPlaces& places, MegakernelRun& run, const StepFeed& coming) {
   if (feed.first_unit == feed.end_unit) {
     coming.put();
     return sync_consumers();
   }
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / kLanes, lane = thread % kLanes;
-  const int log = s.log_slices, slices = 1 << log, groups = kConsumerWarps >> log,
-            slice = warp & (slices - 1), group = warp >> log;
-  const int blocks = s.k / kDepthBlock, begin = slice * blocks >> log, end = (slice + 1) * blocks >> log;
-  const int log_parts = feed.log_parts, part = slice >> (log - log_parts),
-            part_begin = part * blocks >> log_parts;
+  const int thread = static_cast<int>(threadIdx.x);
+  const WarpSlice mine(s, feed.log_parts);
   const int log_units = s.swiglu ? 2 : 3, row_bytes = feed.row_bytes, units = feed.end_unit - feed.first_unit;
   const int chunks = (units + (1 << log_units) - 1) >> log_units;
   const bool normalises = s.norm != nullptr, swiglu = s.swiglu;
@@ -189,9 +237,9 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
 
 #pragma unroll 1
   for (int c0 = 0; c0 < chunks; c0 += kPassChunks) {
-    const int count = min(kPassChunks, chunks - c0);
+    const int count = min(kPassChunks, chunks - c0), first_unit = c0 << log_units;
     InstructionResult result;
-    if (const int unit = feed.first_unit + (c0 << log_units) + thread;
+    if (const int unit = feed.first_unit + first_unit + thread;
         thread < count << log_units && unit < feed.end_unit)
       result.ask(s, unit, run.tags);
     if (c0 == 0) {
@@ -201,40 +249,17 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
     }
     float* sums_of_pass = shared.sums[run.sums];
     run.sums ^= 1;
-#pragma unroll 1
-    for (int c = group; c < count; c += groups) {
-      const uint32_t chunk = run.chunk + static_cast<uint32_t>((c << log_parts) + part);
-      const int outputs = 2 * min(1 << log_units, units - ((c0 + c) << log_units));
-      wait_for_phase(&shared.full[chunk % kChunks], chunk / kChunks & 1);
-      __syncwarp();
-      // Rows that are not there repeat the last one.
-      const unsigned char* rows = places.ring + shared.at[chunk % kChunks] - part_begin * kBlockBytes;
-      const unsigned char *low = rows + min(own.row, outputs - 1) * row_bytes,
-                          *high = rows + (swiglu ? outputs + min(own.row, outputs - 1)
-                                                 : min(own.row + kChunkRows / 2, outputs - 1)) *
-                                             row_bytes;
-      const float2 sums = swiglu || outputs > kChunkRows / 2 ? own.multiply<true>(low, high, begin, end)
-                                                             : own.multiply<false>(low, high, begin, end);
-      __syncwarp();
-      if (lane == 0) arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(groups << log_parts));
-      if (own.quarter == 0) {
-        float* to = sums_of_pass + (c * slices + slice) * kChunkRows + own.row;
-        to[0] = sums.x;
-        to[kChunkRows / 2] = sums.y;
-      }
-    }
-    run.chunk += static_cast<uint32_t>(count << log_parts);
+    multiply_chunks(mine, own, shared, places.ring, run.chunk, count, units - first_unit, log_units, swiglu,
+                    row_bytes, sums_of_pass);
+    run.chunk += static_cast<uint32_t>(count << mine.log_parts);
     sync_consumers();
     if (!result.there) continue;
-    const float* of_unit =
-        sums_of_pass + (thread >> log_units) * slices * kChunkRows + 2 * (thread & ((1 << log_units) - 1));
-    float2 y = add_slices(of_unit, slices), up{};
-    if (swiglu) up = add_slices(of_unit + kChunkRows / 2, slices);
+    const float* of_unit = sums_of_pass + (thread >> log_units) * mine.slices * kChunkRows +
+                           2 * (thread & ((1 << log_units) - 1));
+    float2 y = add_slices(of_unit, mine.slices), up{};
+    if (swiglu) up = add_slices(of_unit + kChunkRows / 2, mine.slices);
     if (normalises) {
-      float total = 0;
-#pragma unroll
-      for (int w = 0; w < kConsumerWarps; ++w) total += squares[w];
-      const float scale = rsqrtf(fmaf(total, inverse_k, eps));
+      const float scale = inverse_rms(squares, inverse_k, eps);
       y.x *= scale, y.y *= scale, up.x *= scale, up.y *= scale;
     }
     result.finish(y, up);
