@@ -113,6 +113,7 @@ struct WriteLast {
   }
 };
 
+// A sum of bools is whether any is true: counts are narrowed at the end.
 template <class T, class Key>
 struct AddRun {
   int64_t n, x_count;
@@ -162,11 +163,7 @@ void run_scatter(const KernelContext& c) {
 }
 
 void run_scatter_add(const KernelContext& c) {
-  const DType dtype = c.output().dtype == DType::boolean ? DType::u8 : c.output().dtype;
-  dispatch_any(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, bool>) write_in_order<T, AddRun>(c);
-  });
+  dispatch_any(c.output().dtype, [&](auto tag) { write_in_order<typename decltype(tag)::type, AddRun>(c); });
 }
 
 int64_t scratch(const KernelQuery& query) {

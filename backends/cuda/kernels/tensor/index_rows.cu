@@ -76,7 +76,7 @@ struct FindRows {
 };
 
 // y[o, row] += the source[o, k] whose index is `row`. Threads stand for sorted positions; those that do not
-// begin a run have nothing to do.
+// begin a run have nothing to do. A sum of bools is whether any is true: counts are narrowed at the end.
 template <class T, int N, class Key>
 __global__ void __launch_bounds__(kThreads) add_rows(Packs packs, const Key* keys, const uint32_t* positions,
                                                      const Pack<T, N>* source, Pack<T, N>* y) {
@@ -129,11 +129,8 @@ void run_index_add(const KernelContext& c) {
   copy_whole(c, c.output(), c.input(0));
   const RowShape shape = row_shape(c.input(0), c.attributes<ops::IndexAdd>().axis);
   const SortShape sort = writes_shape(c.input(1).numel(), shape.rows);
-  const DType dtype = c.output().dtype == DType::boolean ? DType::u8 : c.output().dtype;
-  dispatch_any(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_same_v<T, bool>) add_in_order<T, uint32_t>(c, shape, sort);
-  });
+  dispatch_any(c.output().dtype,
+               [&](auto tag) { add_in_order<typename decltype(tag)::type, uint32_t>(c, shape, sort); });
 }
 
 std::optional<std::string> can_add(const KernelQuery& query) {
