@@ -134,14 +134,14 @@ void build_forward(Builder& b, bool with_lse) {
   n.v = g.tensor(b.type, b.v_dims, strides(b.s.v));
   n.y = g.tensor(b.type, b.y_dims, strides(b.s.y));
   const int64_t x = b.causal(b.within_lengths(b.scaled_scores(n.q, n.k)));
-  const int64_t top = b.rows(), sum = b.rows();
-  g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, top);
-  const int64_t e = b.pointwise(CUDNN_POINTWISE_EXP, b.pointwise(CUDNN_POINTWISE_SUB, x, top));
+  const int64_t max = b.rows(), sum = b.rows();
+  g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, max);
+  const int64_t e = b.pointwise(CUDNN_POINTWISE_EXP, b.pointwise(CUDNN_POINTWISE_SUB, x, max));
   g.reduce(CUDNN_REDUCE_TENSOR_ADD, e, sum);
   // cuDNN knows the pattern only with its statistics, wanted or not.
   const int64_t log = b.rows(), lse = with_lse ? g.tensor(kFloat, b.row_dims, dense(b.row_dims)) : b.rows();
   g.pointwise(CUDNN_POINTWISE_LOG, sum, 0, log);
-  g.pointwise(CUDNN_POINTWISE_ADD, top, log, lse);
+  g.pointwise(CUDNN_POINTWISE_ADD, max, log, lse);
   if (with_lse) n.lse = lse;
   const int64_t p = b.scores(b.type);
   g.pointwise(CUDNN_POINTWISE_DIV, e, sum, p);

@@ -99,8 +99,9 @@ class Planner {
     int64_t threads = 1;
     while (threads < std::min<int64_t>(packs, 32)) threads *= 2;
     while (threads < kWidestRow && registers(per_thread(threads)) > kRegisters) threads *= 2;
-    plan_.held = registers(per_thread(threads)) <= (threads == kWidestRow ? kRegistersWidest : kRegisters);
-    if (!plan_.held) threads = kWidestRow / 2;
+    plan_.in_registers =
+        registers(per_thread(threads)) <= (threads == kWidestRow ? kRegistersWidest : kRegisters);
+    if (!plan_.in_registers) threads = kWidestRow / 2;
     plan_.threads_per_row = static_cast<int>(threads);
     plan_.threads = static_cast<int>(std::max<int64_t>(128, threads));
     if (threads > 32) plan_.threads = plan_.threads_per_row;  // a barrier is for one row

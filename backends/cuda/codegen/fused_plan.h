@@ -4,7 +4,7 @@
 //
 // Without reductions every thread makes `chunks` packs of `pack` neighbouring elements, loaded before the
 // first result is written. With reductions `threads_per_row` threads make a row: where a row is short enough
-// it is kept in registers (`held`), else it is read again for every reduction that needs another.
+// it is kept in registers (`in_registers`), else it is read again for every reduction that needs another.
 #pragma once
 
 #include "schema/ops/elementwise/fused_space.h"
@@ -23,7 +23,7 @@ struct FusedPlan {
   int pack = 1, chunks = 1;
   int threads = 256;  // of a block
   int threads_per_row = 1;
-  bool held = true;
+  bool in_registers = true;
   bool by_element = false;  // without reductions: broadcast inputs do not keep step with packs
   bool wide_index = false;  // 2^31 elements and more
   int64_t items = 0;        // elements, or rows

@@ -34,7 +34,7 @@ class RowsWriter : FusedWriter {
     write_once();
     write_row_inputs();
     write_values(Extent::kRow, 0);
-    if (plan_.held) write_held();
+    if (plan_.in_registers) write_register_rows();
     for (int depth = 1; depth <= last_depth(); ++depth) {
       write_reductions(depth);
       write_values(Extent::kRow, depth);
@@ -59,7 +59,7 @@ class RowsWriter : FusedWriter {
     }
   }
 
-  void write_held() {
+  void write_register_rows() {
     const std::set<int> loads = row_loads();
     for (int i : loads) line("Pack<{}, V> in{}[K];", memory_type(dtype(i)), i);
     line("#pragma unroll");
@@ -79,7 +79,7 @@ class RowsWriter : FusedWriter {
 
   // Opens the loop over this thread's packs of the row; c is the first column of one.
   void open_row(const std::set<int>& needed) {
-    if (plan_.held) {
+    if (plan_.in_registers) {
       line("#pragma unroll");
       open("for (int k = 0; k < K; ++k)");
       line("const int c = (k * kThreads + me) * V;");
@@ -94,7 +94,7 @@ class RowsWriter : FusedWriter {
         line("fetch(in{}, from{} + c);", v, v);
       }
   }
-  std::string_view which_pack() const { return plan_.held ? "[k]" : ""; }
+  std::string_view which_pack() const { return plan_.in_registers ? "[k]" : ""; }
 
   static std::string reducer(const Instruction& op) {
     const std::string_view name = op.op->name();

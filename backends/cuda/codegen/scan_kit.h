@@ -33,18 +33,18 @@ inline Before scan_warp(Total x) {
   return {lane_number == 0 ? Total(0) : below, from_last(x)};
 }
 
-// Over the kLanes threads of a row. `turn` alternates between two places in shared memory, so that one
+// Over the kLanes threads of a row. `parity` alternates between two places in shared memory, so that one
 // barrier is enough.
-inline Before scan_row(Total x, int turn) {
+inline Before scan_row(Total x, int parity) {
   Before warp = scan_warp(x);
   if (kLanes == 32) return warp;
   __shared__ Total totals[2][kLanes / 32];
-  if (threadIdx.x % 32 == 31) totals[turn][threadIdx.x / 32] = warp.all;
+  if (threadIdx.x % 32 == 31) totals[parity][threadIdx.x / 32] = warp.all;
   __syncthreads();
   Total before = Total(0), all = Total(0);
   for (int w = 0; w < kLanes / 32; ++w) {
     if (w == threadIdx.x / 32) before = all;
-    all = all + totals[turn][w];
+    all = all + totals[parity][w];
   }
   return {before + warp.before, all};
 }
@@ -91,7 +91,7 @@ inline void scan_rows(const Buffers& b, int64 rows) {
   const In* from = static_cast<const In*>(b.x) + part.row * kCount;
   Out* y = static_cast<Out*>(b.y) + part.row * kCount;
   Total carry = kPieces > 1 ? sum_before(b, part) : Total(0);
-  int turn = 1;
+  int parity = 1;
   for (int64 tile = part.begin; tile < part.end; tile += kLanes * kEach) {
     const int64 first = tile + part.me * kEach;
     Total sums[kEach], total = Total(0);
@@ -100,8 +100,8 @@ inline void scan_rows(const Buffers& b, int64 rows) {
       if (first + e < part.end) total = total + to<Total>(lane(from[place(first + e)]));
       sums[e] = total;
     }
-    const Before others = scan_row(total, turn);
-    turn = 1 - turn;
+    const Before others = scan_row(total, parity);
+    parity = 1 - parity;
 #pragma unroll
     for (int e = 0; e < kEach; ++e)
       if (part.live && first + e < part.end) put_sum(y + place(first + e), carry + others.before + sums[e]);

@@ -26,10 +26,10 @@ struct MegakernelShared {
   uint4 zeros;
   union {
     float sums[2]
-              [kPassChunks * kConsumerWarps * kChunkRows];  // [chunk][slice of k][row]; two passes take turns
+              [kPassChunks * kConsumerWarps * kChunkRows];  // [chunk][slice of k][row]; two passes alternate
     float of_split[kMaxAttentionSplits][kMaxHeadSize + 4];  // of an attention, behind its first barrier
   };
-  float squares[2][kConsumerWarps];  // of x; two steps take turns
+  float squares[2][kConsumerWarps];  // of x; two steps alternate
   float cosines[kMaxHeadSize / 2], sines[kMaxHeadSize / 2];
   float of_warp[kConsumerWarps][kMaxHeadSize + 4];
   uint64_t full[kChunks], empty[kChunks];
@@ -102,7 +102,7 @@ struct MegakernelRun {
   uint32_t tags = 0;          // plus a step's tag: the tag of its words
   int start = 0;              // the new token's position
   uint32_t chunk = 0;         // of the ring, the next to be used
-  int sums = 0, squares = 0;  // whose turn it is
+  int sums = 0, squares = 0;  // which of the two is next
 };
 
 __device__ __forceinline__ void sync_consumers() {

@@ -139,7 +139,7 @@ __device__ float greatest(const Words (&x)[K]) {
 
 // A row of logits in the registers of its group; -inf past its end.
 template <class T, int K>
-__device__ void hold_row(const LossArguments& a, int64_t row, int first, Words (&x)[K]) {
+__device__ void load_row(const LossArguments& a, int64_t row, int first, Words (&x)[K]) {
   const Words* from = static_cast<const Words*>(a.logits) + row * a.packs + first;
 #pragma unroll
   for (int k = 0; k < K; ++k) x[k] = first + k * a.group < a.packs ? from[k * a.group] : lowest_words<T>();
@@ -147,7 +147,7 @@ __device__ void hold_row(const LossArguments& a, int64_t row, int first, Words (
 
 template <class T, int N, int K>
 __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
-    held_loss_kernel(const LossArguments a) {
+    register_loss_kernel(const LossArguments a) {
   begin_in_order();
   const int first = static_cast<int>(threadIdx.x) & (a.group - 1),
             at_once = static_cast<int>(blockDim.x) / a.group;
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
     const int64_t row = min(base + threadIdx.x / a.group, last - 1);
     const bool speaks = first == 0 && base + threadIdx.x / a.group < last;
     Words x[K];
-    hold_row<T>(a, row, first, x);
+    load_row<T>(a, row, first, x);
     int64_t at = -1;
     float own = 0;  // asked for early: it comes while sums are made
     if (speaks) {
@@ -180,9 +180,9 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
     const float sum = reduce_group(even + odd, a.group, Add{});
     if (!speaks) continue;
     const double log_sum = static_cast<double>(log_of_sum(power, sum)),
-                 top = static_cast<double>(greatest_of_row);
+                 max = static_cast<double>(greatest_of_row);
     const double weight = at >= 0 ? static_cast<double>(a.weight_of<float>(at)) : 0;
-    put_row<float>(a, row, at >= 0, weight * (log_sum + (top - static_cast<double>(own))), top + log_sum,
+    put_row<float>(a, row, at >= 0, weight * (log_sum + (max - static_cast<double>(own))), max + log_sum,
                    weight, totals);
   }
   put_partial(a, totals);
@@ -196,14 +196,14 @@ __device__ inline int64_t row_from_end(const LossArguments& a) {
 
 // dx = (softmax(x) - 1 at the target) times the row's dy.
 template <class T, int N, int K>
-__global__ void __launch_bounds__(kLossThreads, 2) held_gradient_kernel(const LossArguments a) {
+__global__ void __launch_bounds__(kLossThreads, 2) register_gradient_kernel(const LossArguments a) {
   begin_in_order();
   const double denominator = a.divisor();
   const int first = static_cast<int>(threadIdx.x) & (a.group - 1);
   const int64_t row = row_from_end(a);
   if (row < 0) return;
   Words x[K];
-  hold_row<T>(a, row, first, x);
+  load_row<T>(a, row, first, x);
   const int64_t target = a.target_of(row), at = a.class_of(target);
   if (first == 0) a.report(target);
   const float scale = at < 0 ? 0 : a.slope_of<float>(row, denominator) * a.weight_of<float>(at);

@@ -16,7 +16,7 @@ struct RowDeal {
   static constexpr int64_t kLongest = kThreads * kElements;
 
   int group = 32, at_once = 1;  // threads of a row; rows of a block in work at once
-  int held = 1;                 // packs of a row that a thread has: 1, 2 or 4
+  int packs_each = 1;           // packs of a row that a thread has: 1, 2 or 4
   int64_t count = 0;            // blocks
 
   int threads() const { return group * at_once; }
@@ -27,7 +27,7 @@ struct RowDeal {
     b.group = 1;
     while (b.group < 32 && b.group < packs) b.group *= 2;
     while (b.group < kThreads && b.group * (kElements / width) < packs) b.group *= 2;
-    b.held = packs > 2 * b.group ? 4 : packs > b.group ? 2 : 1;
+    b.packs_each = packs > 2 * b.group ? 4 : packs > b.group ? 2 : 1;
     b.at_once = std::max(1, 32 / b.group);
     while (b.threads() < kThreads && b.at_once * blocks < rows) b.at_once *= 2;
     b.count = std::min(blocks, blocks_for(rows, b.at_once));
@@ -36,7 +36,7 @@ struct RowDeal {
 
   // So many rows of `tensors` tensors for every group, and so many numbers.
   size_t shared_bytes(int stages, int tensors, int64_t numbers) const {
-    return static_cast<size_t>(stages * tensors * held * threads()) * 16 +
+    return static_cast<size_t>(stages * tensors * packs_each * threads()) * 16 +
            static_cast<size_t>(numbers) * sizeof(float);
   }
   // Fewer rows in work where a chip has less shared memory; whether that does.

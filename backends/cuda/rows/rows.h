@@ -10,25 +10,25 @@ namespace genesis::cuda {
 
 // How rows are dealt out; it depends on the shape alone, and with it the order of every sum.
 struct RowPlan {
-  int held = 0;        // packs of a row that a thread keeps in registers: 1, 2, 4 or 8; 0: rows are streamed
-  int group = 32;      // threads of a row, a power of two; more than a warp: the whole block
-  int threads = 128;   // of a block
-  int64_t blocks = 0;  // threads / group rows each
+  int in_registers = 0;  // packs that a thread keeps so: 1, 2, 4 or 8; 0: rows are in shared memory
+  int group = 32;        // threads of a row, a power of two; more than a warp: the whole block
+  int threads = 128;     // of a block
+  int64_t blocks = 0;    // threads / group rows each
 
   // `few`: packs of a thread, as long as there are threads for the others.
-  static RowPlan of(int64_t rows, int64_t packs, bool may_hold, int most_threads = 1024, int few = 4) {
-    constexpr int kMaxHeld = 4, kMaxHolders = 512;  // more threads would not have the registers
-    constexpr int64_t kChip = 128 << 10;            // threads that keep a chip busy
+  static RowPlan of(int64_t rows, int64_t packs, bool registers, int max_threads = 1024, int few = 4) {
+    constexpr int kMaxPacks = 4, kMaxThreads = 512;  // more threads would not have the registers
+    constexpr int64_t kChip = 128 << 10;             // threads that keep a chip busy
     RowPlan plan;
     plan.group = 1;
     while (plan.group < 32 && plan.group < packs) plan.group *= 2;
     const auto each = [&] { return (packs + plan.group - 1) / plan.group; };
-    while (plan.group < kMaxHolders && (each() > few || (each() > 1 && rows * plan.group < kChip)))
+    while (plan.group < kMaxThreads && (each() > few || (each() > 1 && rows * plan.group < kChip)))
       plan.group *= 2;
-    const bool fits = each() <= std::max(few, kMaxHeld);
-    if (may_hold && fits)
-      plan.held = each() > 4 ? 8 : each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
-    if (!fits) plan.group = most_threads;
+    const bool fits = each() <= std::max(few, kMaxPacks);
+    if (registers && fits)
+      plan.in_registers = each() > 4 ? 8 : each() == 3 ? 4 : std::max(1, static_cast<int>(each()));
+    if (!fits) plan.group = max_threads;
     plan.threads = plan.group > 32 ? plan.group : 128;
     plan.blocks = blocks_for(rows, plan.threads / plan.group);
     return plan;
@@ -55,12 +55,12 @@ struct RowLane {
 
 // A row in the registers of its group, as memory has it.
 template <class T, int N, int K>
-struct HeldRow {
+struct RegisterRow {
   using P = Pack<T, N>;
   static_assert(sizeof(P) == sizeof(Words));
   Words at[K];
 
-  __device__ HeldRow(const void* rows, const RowLane& lane, P*, int) {
+  __device__ RegisterRow(const void* rows, const RowLane& lane, P*, int) {
     const Words* row = static_cast<const Words*>(rows) + lane.row * lane.packs;
 #pragma unroll
     for (int k = 0; k < K; ++k)
@@ -71,13 +71,13 @@ struct HeldRow {
 
 // A row in memory, its first `cached` packs in shared memory.
 template <class T, int N>
-struct StreamedRow {
+struct SharedRow {
   using P = Pack<T, N>;
   const P* row;
   P* cache;
   int cached;
 
-  __device__ StreamedRow(const void* rows, const RowLane& lane, P* shared, int room)
+  __device__ SharedRow(const void* rows, const RowLane& lane, P* shared, int room)
       : row(static_cast<const P*>(rows) + lane.row * lane.packs), cache(shared), cached(room) {
     constexpr int kAhead = 4;  // packs on their way at once
     for (int64_t i = lane.first; i < min(lane.packs, static_cast<int64_t>(cached)); i += kAhead * lane.step) {
@@ -95,16 +95,16 @@ struct StreamedRow {
 
 template <class T, int N, int K>
 struct RowOf {
-  using type = HeldRow<T, N, K>;
+  using type = RegisterRow<T, N, K>;
 };
 template <class T, int N>
 struct RowOf<T, N, 0> {
-  using type = StreamedRow<T, N>;
+  using type = SharedRow<T, N>;
 };
 
 // body(pack's index, packs of the rows...) for the thread's packs.
 template <class Body, class T, int N, int K, class... Others>
-__device__ void each_pack(const RowLane& lane, const Body& body, const HeldRow<T, N, K>& row,
+__device__ void each_pack(const RowLane& lane, const Body& body, const RegisterRow<T, N, K>& row,
                           const Others&... others) {
 #pragma unroll
   for (int k = 0; k < K; ++k)
@@ -112,7 +112,7 @@ __device__ void each_pack(const RowLane& lane, const Body& body, const HeldRow<T
       body(static_cast<int64_t>(i), row.get(k, i), others.get(k, i)...);
 }
 template <class Body, class T, int N, class... Others>
-__device__ void each_pack(const RowLane& lane, const Body& body, const StreamedRow<T, N>& row,
+__device__ void each_pack(const RowLane& lane, const Body& body, const SharedRow<T, N>& row,
                           const Others&... others) {
 #pragma unroll 4
   for (int64_t i = lane.first; i < lane.packs; i += lane.step) body(i, row.get(0, i), others.get(0, i)...);
@@ -125,7 +125,7 @@ struct RowCall {
   int cached = 0;  // packs of each input that shared memory has room for
 };
 
-// Blocks of 512 threads that must find registers on a multiprocessor together, when rows are held.
+// Blocks of 512 threads that must find registers on a multiprocessor together, when rows are in registers.
 template <class Work, int K>
 constexpr int blocks_at_once() {
   if constexpr (requires { Work::kBlocksAtOnce; }) return K == 1 || K == 2 ? Work::kBlocksAtOnce : 1;
@@ -143,9 +143,9 @@ __global__ void __launch_bounds__(K == 0 ? 1024 : 512, blocks_at_once<Work, K>()
                              reinterpret_cast<Pack<T, N>*>(shared));
 }
 
-// A block of a streamed row: the first `inputs` rows of it go to shared memory as far as there is room.
+// A block of a row in shared memory: the first `inputs` rows of it go to shared memory as far as there is room.
 template <class T, int N, class Work>
-void start_streamed(const KernelContext& c, RowCall call, const RowPlan& plan, int inputs, const Work& work) {
+void start_shared(const KernelContext& c, RowCall call, const RowPlan& plan, int inputs, const Work& work) {
   size_t bytes = 0;
   if (plan.group == plan.threads && inputs > 0) {
     constexpr int kReserved = 2 << 10;  // what kernels declare themselves
@@ -158,26 +158,26 @@ void start_streamed(const KernelContext& c, RowCall call, const RowPlan& plan, i
   start_with_pdl(c, row_kernel<T, N, 0, Work>, plan.blocks, plan.threads, bytes, call, work);
 }
 
-// work over all rows of n elements of T, of which `inputs` tensors are read. kHold: short rows in registers.
+// work over all rows of n elements of T, of which `inputs` tensors are read. kRegisters: short rows in registers.
 // `few`: as RowPlan::of().
-template <class T, bool kHold = true, class Work>
+template <class T, bool kRegisters = true, class Work>
 void start_rows(const KernelContext& c, int64_t rows, int64_t n, int inputs, const Work& work, int few = 4) {
   if (rows == 0 || n == 0) return;
   with_packs<T>(c, n, [&](auto size) {
     constexpr int N = size();
-    constexpr bool kMayHold = kHold && !std::is_same_v<T, double> && N > 1;
+    constexpr bool kMayUseRegisters = kRegisters && !std::is_same_v<T, double> && N > 1;
     RowCall call{.rows = rows, .packs = n / N};
-    const RowPlan plan = RowPlan::of(rows, call.packs, kMayHold, 1024, few);
+    const RowPlan plan = RowPlan::of(rows, call.packs, kMayUseRegisters, 1024, few);
     call.group = plan.group;
-    if constexpr (kMayHold) {
-      const auto held = [&](auto k) {
+    if constexpr (kMayUseRegisters) {
+      const auto in_registers = [&](auto k) {
         start_with_pdl(c, row_kernel<T, N, k(), Work>, plan.blocks, plan.threads, 0, call, work);
       };
-      if (plan.held == 1) return held(std::integral_constant<int, 1>{});
-      if (plan.held == 2) return held(std::integral_constant<int, 2>{});
-      if (plan.held == 4) return held(std::integral_constant<int, 4>{});
+      if (plan.in_registers == 1) return in_registers(std::integral_constant<int, 1>{});
+      if (plan.in_registers == 2) return in_registers(std::integral_constant<int, 2>{});
+      if (plan.in_registers == 4) return in_registers(std::integral_constant<int, 4>{});
     }
-    start_streamed<T, N>(c, call, plan, inputs, work);
+    start_shared<T, N>(c, call, plan, inputs, work);
   });
 }
 

@@ -232,37 +232,38 @@ LossArguments arguments_of(const KernelContext& c, const Op& op, int weight_inpu
   return a;
 }
 
-// How rows are dealt to blocks: by their number and length alone. `held`: packs in a thread's registers.
+// How rows are dealt to blocks: by their number and length alone. `in_registers`: packs in a thread's registers.
 struct LossPlan {
   int64_t blocks;
-  int threads, held;
+  int threads, in_registers;
 };
 
-LossPlan deal_rows(LossArguments& a, bool may_hold, int few) {
-  RowPlan rows = RowPlan::of(a.rows, a.packs, may_hold, kLossThreads, few);
-  if (rows.held == 8 && rows.group == 32) rows.threads = 256;
+LossPlan deal_rows(LossArguments& a, bool registers, int few) {
+  RowPlan rows = RowPlan::of(a.rows, a.packs, registers, kLossThreads, few);
+  if (rows.in_registers == 8 && rows.group == 32) rows.threads = 256;
   const int64_t at_once = rows.threads / rows.group;
   a.group = rows.group;
   a.rows_each = std::max<int64_t>(1, blocks_for(a.rows, at_once * kMaxBlocks)) * at_once;
-  return {std::max<int64_t>(1, blocks_for(a.rows, a.rows_each)), rows.threads, rows.held};
+  return {std::max<int64_t>(1, blocks_for(a.rows, a.rows_each)), rows.threads, rows.in_registers};
 }
 
-// body.held<T, N, K>(plan) where threads hold 2 or 4 packs of a row, else body.streamed<T, N,
+// body.in_registers<T, N, K>(plan) where registers have 2 or 4 packs of a row, else body.streamed<T, N,
 // kSpreads>(plan); kSpreads: shares beside the target's matter.
 template <class T, class Body>
 void with_rows(const KernelContext& c, LossArguments& a, const Body& body) {
   with_packs<T>(c, a.classes, [&](auto size) {
     constexpr int N = size();
-    constexpr bool kMayHold = N > 1 && !std::is_same_v<T, double>;
+    constexpr bool kMayUseRegisters = N > 1 && !std::is_same_v<T, double>;
     a.packs = a.classes / N;
     const bool spreads = a.probabilities || a.smoothing != 0;
-    const LossPlan plan = deal_rows(a, kMayHold && !spreads, kMayHold && sizeof(T) == 4 && !spreads ? 8 : 4);
+    const LossPlan plan =
+        deal_rows(a, kMayUseRegisters && !spreads, kMayUseRegisters && sizeof(T) == 4 && !spreads ? 8 : 4);
     if (spreads) return body.template streamed<T, N, true>(plan);
-    if constexpr (kMayHold) {
+    if constexpr (kMayUseRegisters) {
       if constexpr (sizeof(T) == 4)
-        if (plan.held > 4) return body.template held<T, N, 8>(plan);
-      if (plan.held > 2) return body.template held<T, N, 4>(plan);
-      if (plan.held > 0) return body.template held<T, N, 2>(plan);
+        if (plan.in_registers > 4) return body.template in_registers<T, N, 8>(plan);
+      if (plan.in_registers > 2) return body.template in_registers<T, N, 4>(plan);
+      if (plan.in_registers > 0) return body.template in_registers<T, N, 2>(plan);
     }
     body.template streamed<T, N, false>(plan);
   });
@@ -272,8 +273,8 @@ struct StartLoss {
   const KernelContext& c;
   const LossArguments& a;
   template <class T, int N, int K>
-  void held(const LossPlan& plan) const {
-    start_with_pdl(c, held_loss_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
+  void in_registers(const LossPlan& plan) const {
+    start_with_pdl(c, register_loss_kernel<T, N, K>, plan.blocks, plan.threads, 0, a);
     add_losses<T>(plan);
   }
   template <class T, int N, bool kSpreads>
@@ -294,8 +295,8 @@ struct StartGradient {
   const LossArguments& a;
   Launch launch;
   template <class T, int N, int K>
-  void held(const LossPlan& plan) const {
-    start(held_gradient_kernel<T, N, K>, plan);
+  void in_registers(const LossPlan& plan) const {
+    start(register_gradient_kernel<T, N, K>, plan);
   }
   template <class T, int N, bool kSpreads>
   void streamed(const LossPlan& plan) const {

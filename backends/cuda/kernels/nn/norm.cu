@@ -23,15 +23,15 @@ struct NormRow : NormArguments {
   template <class T, int N, int K>
   __device__ void row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     if constexpr (K > 0)
-      held_row<T, N, K>(lane);
+      register_row<T, N, K>(lane);
     else
-      streamed_row<T, N>(call, lane, shared);
+      shared_row<T, N>(call, lane, shared);
   }
 
   // Elements are widened once and stay so. Of 16-bit ones the distance from the row's first is taken, so that
   // one look gives the sums of both x and its squares: what that cancels is beyond what they can show.
   template <class T, int N, int K>
-  __device__ void held_row(const RowLane& lane) const {
+  __device__ void register_row(const RowLane& lane) const {
     constexpr bool kOneLook = kCenter && sizeof(T) == 2;
     const Words* from = static_cast<const Words*>(x) + lane.row * lane.packs;
     Words words[K];
@@ -84,9 +84,9 @@ struct NormRow : NormArguments {
   }
 
   template <class T, int N>
-  __device__ void streamed_row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
+  __device__ void shared_row(const RowCall& call, const RowLane& lane, Pack<T, N>* shared) const {
     using W = wide_t<T>;
-    const StreamedRow<T, N> x_row(x, lane, shared, call.cached);
+    const SharedRow<T, N> x_row(x, lane, shared, call.cached);
     const auto [mean, inverse] = statistics_of<kCenter, T, N>(*this, lane, x_row);
     Pack<T, N>* to = static_cast<Pack<T, N>*>(y) + lane.row * lane.packs;
     each_pack(

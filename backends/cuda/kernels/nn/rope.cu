@@ -1,4 +1,4 @@
-// rope in one pass. A block turns some times: it makes their cosines and sines in shared memory once and uses
+// rope in one pass. A block rotates some times: it makes their cosines and sines in shared memory once and uses
 // them for every head. Angles are reduced in double precision, so that positions of a million rotate as exactly
 // as small ones.
 #include <cmath>

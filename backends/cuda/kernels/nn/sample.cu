@@ -50,17 +50,17 @@ struct Sampling {
 // What a row is drawn by, once its greatest logit is known.
 struct Rule {
   bool greedy, cut_k, cut_p;
-  float top, scale;
+  float max, scale;
   int bits;
 
   __device__ Rule(const Sampling& s, const Settings& settings, const RowState& row)
       : cut_k(settings.top_k > 0 && settings.top_k < s.n), cut_p(settings.top_p < 1), bits(s.bits) {
-    top = float_of_key(static_cast<uint32_t>(row.greatest >> 32));
-    greedy = !(settings.temperature > 0) || fabsf(top) == INFINITY;
+    max = float_of_key(static_cast<uint32_t>(row.greatest >> 32));
+    greedy = !(settings.temperature > 0) || fabsf(max) == INFINITY;
     scale = static_cast<float>(1 / settings.temperature);
   }
   __device__ Sum weight(uint32_t key) const {
-    return whole_weight(sampling_exp((float_of_key(key) - top) * scale), bits);
+    return whole_weight(sampling_exp((float_of_key(key) - max) * scale), bits);
   }
 };
 

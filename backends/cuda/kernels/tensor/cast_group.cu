@@ -6,7 +6,7 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int64_t kCastChunk = 4 << 10;  // elements of one block: one turn, so that no block ends late
+constexpr int64_t kCastChunk = 4 << 10;  // elements of one block: one round, so that no block ends late
 constexpr int kMaxCasts = 960;           // of a launch: 32 KB of kernel parameters hold no more
 constexpr int kInFlight = 4;
 
