@@ -12,7 +12,7 @@ namespace genesis::cpu {
 namespace {
 
 constexpr GemmImplementation kImplementations[] = {
-    {"few_rows", decline_small, create_small},
+    {"gemv", decline_small, create_small},
     {"onednn", decline_onednn, create_onednn},
     {"packed_bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},

@@ -32,7 +32,7 @@ int64_t row_bytes(const GemmProblem& p) {
 
 class DotGemm final : public Gemm {
  public:
-  explicit DotGemm(const GemmProblem& problem) : Gemm("few_rows"), dots_({&problem, 1}) {}
+  explicit DotGemm(const GemmProblem& problem) : Gemm("gemv"), dots_({&problem, 1}) {}
   int64_t scratch_bytes() const override { return dots_.scratch_bytes(); }
   void run(const void* a, const void* b, void* c, const void* bias, std::byte* scratch,
            const void* addend) const override {

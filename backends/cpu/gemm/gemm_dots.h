@@ -58,7 +58,7 @@ class Dots {
 
   GemmProblem x_;  // the first problem
   Combine combine_;
-  FewRowsKernel kernel_;
+  GemvKernel kernel_;
   int64_t row_x_;  // packed elements of x per row
   std::vector<Member> members_;
   int64_t pieces_ = 0, bytes_ = 0;  // of weights

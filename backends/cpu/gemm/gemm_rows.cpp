@@ -26,7 +26,7 @@ constexpr int kWeightRows = std::clamp(kAccumulators / m, 1, 6);
 
 // m rows of x against one row of the weights from each of `rows` streams.
 template <class T, int m, int rows>
-HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, float* sums) {
+HWY_INLINE void dot_group(const GemvCall& r, const float* x, const T* w, float* sums) {
   const int64_t stride = r.apart * r.stride_w;
   Vec sum[m][rows];
 #pragma GCC unroll 8
@@ -62,7 +62,7 @@ HWY_INLINE void dot_group(const FewRows& r, const float* x, const T* w, float* s
 }
 
 template <class T, int m>
-void dot_block(const FewRows& r, const float* x, float* sums) {
+void dot_block(const GemvCall& r, const float* x, float* sums) {
   constexpr int rows = kWeightRows<m>;
   const T* w = static_cast<const T*>(r.weights);
   int64_t s = 0;
@@ -76,7 +76,7 @@ void dot_block(const FewRows& r, const float* x, float* sums) {
 
 // A few rows of the weights are added to m rows of sums, which stay in L1.
 template <class T, int m, int rows>
-HWY_INLINE void add_group(const FewRows& r, const float* x, const T* w, float* sums) {
+HWY_INLINE void add_group(const GemvCall& r, const float* x, const T* w, float* sums) {
   Vec value[m][rows];
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
@@ -110,7 +110,7 @@ HWY_INLINE void add_group(const FewRows& r, const float* x, const T* w, float* s
 }
 
 template <class T, int m>
-void add_block(const FewRows& r, const float* x, float* sums) {
+void add_block(const GemvCall& r, const float* x, float* sums) {
   constexpr int rows = m == 1 ? 6 : 4;
   const T* w = static_cast<const T*>(r.weights);
   for (int i = 0; i < m; ++i) std::fill_n(sums + i * r.stride_sums, r.n, 0.0f);
@@ -138,12 +138,12 @@ void each_group(int64_t rows, const F& f) {
 
 // The weights of one call stay in L2 between groups.
 template <class T>
-void dot_rows(const FewRows& r) {
+void dot_rows(const GemvCall& r) {
   each_group(r.m,
              [&]<int m>(int64_t i) { dot_block<T, m>(r, r.x + i * r.stride_x, r.sums + i * r.stride_sums); });
 }
 template <class T>
-void add_rows(const FewRows& r) {
+void add_rows(const GemvCall& r) {
   each_group(r.m, [&]<int m>(int64_t i) {
     add_block<T, m>(r, r.x + i * r.stride_x + r.first_k * m, r.sums + i * r.stride_sums);
   });
@@ -188,11 +188,11 @@ auto with_type(DType type, const F& f) -> decltype(f(TypeTag<float>())) {
   }
 }
 
-FewRowsKernel dot_rows_for(DType a, DType weights) {
+GemvKernel dot_rows_for(DType a, DType weights) {
   return {with_type(weights, [](auto t) { return dot_rows<typename decltype(t)::type>; }),
           with_type(a, [](auto t) { return pack_rows<typename decltype(t)::type, kLanes>; }), packed_row_dot};
 }
-FewRowsKernel add_rows_for(DType a, DType weights) {
+GemvKernel add_rows_for(DType a, DType weights) {
   return {with_type(weights, [](auto t) { return add_rows<typename decltype(t)::type>; }),
           with_type(a, [](auto t) { return pack_rows<typename decltype(t)::type, 1>; }), packed_row_add};
 }
@@ -207,12 +207,8 @@ namespace genesis::cpu {
 HWY_EXPORT(dot_rows_for);
 HWY_EXPORT(add_rows_for);
 
-FewRowsKernel dot_rows_kernel(DType a, DType weights) {
-  return HWY_DYNAMIC_DISPATCH(dot_rows_for)(a, weights);
-}
-FewRowsKernel add_rows_kernel(DType a, DType weights) {
-  return HWY_DYNAMIC_DISPATCH(add_rows_for)(a, weights);
-}
+GemvKernel dot_rows_kernel(DType a, DType weights) { return HWY_DYNAMIC_DISPATCH(dot_rows_for)(a, weights); }
+GemvKernel add_rows_kernel(DType a, DType weights) { return HWY_DYNAMIC_DISPATCH(add_rows_for)(a, weights); }
 
 }  // namespace genesis::cpu
 #endif

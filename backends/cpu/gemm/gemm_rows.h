@@ -15,7 +15,7 @@ constexpr int64_t padded_rows(int64_t m) {
   return m - rest + (rest > 4 ? 8 : rest > 2 ? 4 : rest);
 }
 
-struct FewRows {
+struct GemvCall {
   const float* x;       // [padded_rows(m), k], packed
   int64_t stride_x;     // packed_row(k), also where only steps [first_k, first_k + k) are taken
   int64_t first_k = 0;  // only for add_rows
@@ -37,13 +37,13 @@ struct RowsOfA {
   int64_t m, k;
 };
 
-struct FewRowsKernel {
-  void (*run)(const FewRows&) = nullptr;  // nullptr: no such types
+struct GemvKernel {
+  void (*run)(const GemvCall&) = nullptr;  // nullptr: no such types
   void (*pack)(const RowsOfA&, float* x) = nullptr;
   int64_t (*packed_row)(int64_t k) = nullptr;  // elements of x per row
 };
 
-FewRowsKernel dot_rows_kernel(DType a, DType weights);  // sums = x weights^T
-FewRowsKernel add_rows_kernel(DType a, DType weights);  // sums = x weights
+GemvKernel dot_rows_kernel(DType a, DType weights);  // sums = x weights^T
+GemvKernel add_rows_kernel(DType a, DType weights);  // sums = x weights
 
 }  // namespace genesis::cpu

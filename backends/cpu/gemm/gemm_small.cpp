@@ -49,7 +49,7 @@ class SmallGemm final : public Gemm {
   int64_t batches_of_x() const { return problem_.stride_a == 0 ? 1 : problem_.batch; }
 
   GemmProblem problem_;
-  FewRowsKernel kernel_;
+  GemvKernel kernel_;
   EpilogueFunction epilogue_;
   int64_t row_x_ = 0;                 // packed elements of x per row
   int64_t block_n_ = 0, blocks_ = 0;  // columns of C in one task
@@ -57,7 +57,7 @@ class SmallGemm final : public Gemm {
   int64_t x_bytes_ = 0, partial_bytes_ = 0;
 };
 
-SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("few_rows"), problem_(p) {
+SmallGemm::SmallGemm(const GemmProblem& p) : Gemm("gemv"), problem_(p) {
   kernel_ = add_rows_kernel(p.a, p.b);
   epilogue_ = epilogue_function(DType::f32, p.c);
   row_x_ = kernel_.packed_row(p.k);
@@ -158,7 +158,7 @@ std::string decline_columns(const GemmProblem& p) {
 std::string decline_small(const GemmProblem& p) {
   if (p.batch * p.m * p.n == 0) return "the result is empty";
   if (const std::string why = p.transpose_b ? decline_dots(p) : decline_columns(p); !why.empty()) return why;
-  const FewRowsKernel kernel = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
+  const GemvKernel kernel = p.transpose_b ? dot_rows_kernel(p.a, p.b) : add_rows_kernel(p.a, p.b);
   if (!kernel.pack) return "A is " + std::string(name_of(p.a));
   if (!kernel.run) return "B is " + std::string(name_of(p.b));
   if (!epilogue_function(DType::f32, p.c)) return "C is " + std::string(name_of(p.c));

@@ -78,11 +78,11 @@ class LtGemm final : public Gemm {
 };
 
 // A few rows against a weight, when the buffers allow it.
-class FewRowsGemm final : public Gemm {
+class GemvGemm final : public Gemm {
  public:
-  explicit FewRowsGemm(const GemmProblem& problem) : problem_(problem) {}
+  explicit GemvGemm(const GemmProblem& problem) : problem_(problem) {}
   void run(const GemmData& data) const override {
-    starts_at(16, data) ? run_few_rows(problem_, data) : run_plain_gemm(problem_, data);
+    starts_at(16, data) ? run_gemv(problem_, data) : run_plain_gemm(problem_, data);
   }
 
  private:
@@ -104,8 +104,8 @@ std::shared_ptr<const Gemm> shared_lt_gemm(const GemmProblem& problem) {
   return fresh;
 }
 
-bool takes_few_rows(const GemmProblem& problem, const KernelNames* disabled) {
-  return is_allowed(disabled, "gemm", "few_rows") && few_rows_takes(problem);
+bool takes_gemv(const GemmProblem& problem, const KernelNames* disabled) {
+  return is_allowed(disabled, "gemm", "gemv") && gemv_takes(problem);
 }
 
 bool takes_lt(const GemmProblem& problem, const KernelNames* disabled) {
@@ -120,13 +120,13 @@ std::shared_ptr<const Gemm> Gemm::create_plain(const GemmProblem& problem) {
 
 std::shared_ptr<const Gemm> Gemm::create(const GemmProblem& problem, const KernelNames* disabled) {
   if (problem.batch * problem.m * problem.n == 0) return create_plain(problem);
-  if (takes_few_rows(problem, disabled)) return std::make_shared<FewRowsGemm>(problem);
+  if (takes_gemv(problem, disabled)) return std::make_shared<GemvGemm>(problem);
   if (takes_lt(problem, disabled) && cublas_lt().available()) return shared_lt_gemm(problem);
   return create_plain(problem);
 }
 
 int64_t gemm_workspace_bytes(const GemmProblem& problem, const KernelNames* disabled) {
-  return takes_lt(problem, disabled) && !takes_few_rows(problem, disabled) ? kLtWorkspaceBytes : 0;
+  return takes_lt(problem, disabled) && !takes_gemv(problem, disabled) ? kLtWorkspaceBytes : 0;
 }
 
 }  // namespace genesis::cuda

@@ -53,7 +53,7 @@ class Gemm {
   virtual ~Gemm() = default;
 
   // The device must be current. May time several ways (autotune.h). `disabled`: of the query of the node that
-  // the product is for; "gemm.few_rows" and "gemm.cublas_lt" can be switched off.
+  // the product is for; "gemm.gemv" and "gemm.cublas_lt" can be switched off.
   static std::shared_ptr<const Gemm> create(const GemmProblem& problem,
                                             const KernelNames* disabled = nullptr);
   // Without a library, and ready at once: for what hardly ever runs.

@@ -167,7 +167,7 @@ int splits_of(DType dtype, int64_t k) {
 }
 
 template <bool kSwiglu>
-void start_all(DType dtype, Gemv gemv, const void* x, const FewRowsStart& start) {
+void start_all(DType dtype, Gemv gemv, const void* x, const GemvStart& start) {
   gemv.splits = splits_of(dtype, gemv.k);
   if (try_prefetched_gemv(dtype, kSwiglu, gemv, x, start)) return;
   const cudaStream_t stream = start.stream;
@@ -176,7 +176,7 @@ void start_all(DType dtype, Gemv gemv, const void* x, const FewRowsStart& start)
   start_type<float, kSwiglu>(gemv, x, stream);
 }
 
-Gemv gemv_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
+Gemv gemv_of(const GemmProblem& p, const GemvWeight* layers, int count) {
   Gemv gemv{.m = p.m, .k = p.k, .lda = p.lda, .layers = count};
   gemv.activation = p.activation;
   for (int i = 0; i < count; ++i)
@@ -186,39 +186,38 @@ Gemv gemv_of(const GemmProblem& p, const FewRowsLayer* layers, int count) {
 
 }  // namespace
 
-bool few_rows_takes(const GemmProblem& p) {
-  if (p.in != p.out || p.batch != 1 || p.m < 1 || p.m > kFewRows || p.n < 1 || p.k < 1) return false;
+bool gemv_takes(const GemmProblem& p) {
+  if (p.in != p.out || p.batch != 1 || p.m < 1 || p.m > kMaxGemvRows || p.n < 1 || p.k < 1) return false;
   if (p.transpose_a || !p.transpose_b || p.ldb != p.k) return false;
   if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32) return false;
   const int64_t pack = 16 / static_cast<int64_t>(size_of(p.in));
   return p.k % pack == 0 && p.lda % pack == 0 && p.k < int64_t{1} << 30;
 }
 
-void run_few_rows(const GemmProblem& p, const GemmData& d) {
-  const FewRowsLayer layer{d.b, p.has_bias ? d.bias : nullptr, d.c, p.n};
+void run_gemv(const GemmProblem& p, const GemmData& d) {
+  const GemvWeight layer{d.b, p.has_bias ? d.bias : nullptr, d.c, p.n};
   Gemv gemv = gemv_of(p, &layer, 1);
   gemv.layer[0].ldc = p.ldc;
   gemv.layer[0].addend = addend_of(p, d);
   start_all<false>(p.in, gemv, d.a, {d.stream, d.can_use_pdl, d.early, d.settled});
 }
 
-void run_few_rows(const GemmProblem& common, const void* x, const std::vector<FewRowsLayer>& layers,
-                  const FewRowsStart& start) {
+void run_gemv(const GemmProblem& common, const void* x, const std::vector<GemvWeight>& layers,
+              const GemvStart& start) {
   for (size_t first = 0; first < layers.size(); first += kMaxLayers) {
     const auto count = static_cast<int>(std::min<size_t>(kMaxLayers, layers.size() - first));
     start_all<false>(common.in, gemv_of(common, layers.data() + first, count), x, start);
   }
 }
 
-void run_few_rows_swiglu(const GemmProblem& common, const void* x, const FewRowsLayer& gate,
-                         const FewRowsLayer& up, const FewRowsStart& start) {
+void run_gemv_swiglu(const GemmProblem& common, const void* x, const GemvWeight& gate, const GemvWeight& up,
+                     const GemvStart& start) {
   const std::array layers{gate, up};
   start_all<true>(common.in, gemv_of(common, layers.data(), 2), x, start);
 }
 
-bool try_few_rows_after_norm(const GemmProblem& common, const void* x, const FewRowsNorm& norm,
-                             const std::vector<FewRowsLayer>& layers, bool swiglu,
-                             const FewRowsStart& start) {
+bool try_gemv_after_norm(const GemmProblem& common, const void* x, const GemvNorm& norm,
+                         const std::vector<GemvWeight>& layers, bool swiglu, const GemvStart& start) {
   if (layers.size() > kMaxLayers) return false;
   Gemv gemv = gemv_of(common, layers.data(), static_cast<int>(layers.size()));
   gemv.splits = splits_of(common.in, common.k);

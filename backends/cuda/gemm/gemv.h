@@ -29,6 +29,6 @@ struct Gemv {
 };
 
 // False, and nothing started, where the weights do not fit.
-bool try_prefetched_gemv(DType dtype, bool swiglu, Gemv gemv, const void* x, const FewRowsStart& start);
+bool try_prefetched_gemv(DType dtype, bool swiglu, Gemv gemv, const void* x, const GemvStart& start);
 
 }  // namespace genesis::cuda

@@ -222,7 +222,7 @@ size_t weight_bytes(const Gemv& gemv) {
 }
 
 template <class T, int M, int R, bool kSwiglu, bool kNorm>
-bool start_kernel(Gemv gemv, const void* x, const FewRowsStart& start) {
+bool start_kernel(Gemv gemv, const void* x, const GemvStart& start) {
   const size_t bytes = weight_bytes<T, R>(gemv);
   if (bytes > size_t{kMaxBytes}) return false;
   const int64_t per_block = kWarps / gemv.splits * (kSwiglu ? R / 2 : R);
@@ -244,7 +244,7 @@ bool start_kernel(Gemv gemv, const void* x, const FewRowsStart& start) {
 
 // Many rows of weights share what is the same for a block; few are spread over the chip.
 template <class T, bool kSwiglu, bool kNorm>
-bool start_one_row(const Gemv& gemv, const void* x, const FewRowsStart& start) {
+bool start_one_row(const Gemv& gemv, const void* x, const GemvStart& start) {
   int64_t n = 0;
   for (int i = 0; i < gemv.layers; ++i) n += gemv.layer[i].n;
   if (n >= kManyRows && weight_bytes<T, 4>(gemv) <= kWantedBytes)
@@ -256,7 +256,7 @@ bool start_one_row(const Gemv& gemv, const void* x, const FewRowsStart& start) {
 }
 
 template <class T, bool kSwiglu>
-bool start_type(const Gemv& gemv, const void* x, const FewRowsStart& start) {
+bool start_type(const Gemv& gemv, const void* x, const GemvStart& start) {
   if (gemv.norm) return gemv.m == 1 && start_one_row<T, kSwiglu, true>(gemv, x, start);
   if (gemv.m == 1) return start_one_row<T, kSwiglu, false>(gemv, x, start);
   if (gemv.m <= 4) return start_kernel<T, 4, 2, kSwiglu, false>(gemv, x, start);
@@ -264,13 +264,13 @@ bool start_type(const Gemv& gemv, const void* x, const FewRowsStart& start) {
 }
 
 template <class T>
-bool start_either(bool swiglu, const Gemv& gemv, const void* x, const FewRowsStart& start) {
+bool start_either(bool swiglu, const Gemv& gemv, const void* x, const GemvStart& start) {
   return swiglu ? start_type<T, true>(gemv, x, start) : start_type<T, false>(gemv, x, start);
 }
 
 }  // namespace
 
-bool try_prefetched_gemv(DType dtype, bool swiglu, Gemv gemv, const void* x, const FewRowsStart& start) {
+bool try_prefetched_gemv(DType dtype, bool swiglu, Gemv gemv, const void* x, const GemvStart& start) {
   if (!start.can_use_pdl) return false;  // older chips
   gemv.settled = start.settled;
   if (dtype == DType::bf16) return start_either<__nv_bfloat16>(swiglu, gemv, x, start);

@@ -84,7 +84,7 @@ constexpr KernelImpl kGemm = {.name = "gemm",
 
 // --- few rows of x and several weights
 
-struct FewRows {
+struct SeveralWeights {
   Dots dots;
   ops::Linear op;
   bool has_bias = false;
@@ -103,7 +103,7 @@ std::vector<GemmProblem> problems_of(const KernelQuery& query, const ops::Linear
   return problems;
 }
 
-std::optional<std::string> few_rows_decline(const KernelQuery& query) {
+std::optional<std::string> gemv_decline(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (op.weights < 2 || op.has_norm()) return "not several weights, or a norm ahead of them";
   for (const GemmProblem& problem : problems_of(query, op))
@@ -111,22 +111,22 @@ std::optional<std::string> few_rows_decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
-std::shared_ptr<const FewRows> few_rows_of(const KernelQuery& query) {
+std::shared_ptr<const SeveralWeights> gemv_of(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   const bool gated = op.epilogue == ops::LinearEpilogue::kSwiglu;
-  return std::make_shared<FewRows>(
-      FewRows{Dots(problems_of(query, op), gated ? swiglu_function(query.inputs[0].dtype) : nullptr), op,
-              op.has_bias(query.inputs.size())});
+  return std::make_shared<SeveralWeights>(
+      SeveralWeights{Dots(problems_of(query, op), gated ? swiglu_function(query.inputs[0].dtype) : nullptr),
+                     op, op.has_bias(query.inputs.size())});
 }
 
 // The operands of Dots, then what it wants.
-int64_t few_rows_scratch(const KernelQuery& query) {
-  const auto made = few_rows_of(query);
+int64_t gemv_scratch(const KernelQuery& query) {
+  const auto made = gemv_of(query);
   return (CheckedSize(made->operand_bytes()) + made->dots.scratch_bytes()).value();
 }
 
-void run_few_rows(const KernelContext& c) {
-  const auto& p = c.prepared<FewRows>();
+void run_gemv(const KernelContext& c) {
+  const auto& p = c.prepared<SeveralWeights>();
   const auto weights = static_cast<size_t>(p.op.weights);
   auto* operands = reinterpret_cast<Dots::Operands*>(c.scratch);
   for (size_t i = 0; i < weights; ++i)
@@ -136,16 +136,15 @@ void run_few_rows(const KernelContext& c) {
   p.dots.run(c.input(0).data, {operands, weights}, c.scratch + p.operand_bytes());
 }
 
-constexpr KernelImpl kFewRows = {
-    .name = "few_rows",
-    .run = run_few_rows,
-    .can_run = few_rows_decline,
-    .scratch_bytes = few_rows_scratch,
-    .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return few_rows_of(query); }};
+constexpr KernelImpl kGemv = {
+    .name = "gemv",
+    .run = run_gemv,
+    .can_run = gemv_decline,
+    .scratch_bytes = gemv_scratch,
+    .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return gemv_of(query); }};
 
 constexpr KernelImpl kMatmul[] = {kGemm<ops::Matmul>, kInParts<ops::Matmul, MatmulParts, kernels_for>};
-constexpr KernelImpl kLinear[] = {kGemm<ops::Linear>, kFewRows,
-                                  kInParts<ops::Linear, LinearParts, kernels_for>};
+constexpr KernelImpl kLinear[] = {kGemm<ops::Linear>, kGemv, kInParts<ops::Linear, LinearParts, kernels_for>};
 constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
 
 }  // namespace

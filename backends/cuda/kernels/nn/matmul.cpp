@@ -87,7 +87,7 @@ KernelImpl in_parts() {
 std::span<const OpKernels> matmul_kernels() {
   static const KernelImpl matmul[] = {gemm_way<ops::Matmul>(), matmul_swiglu_epilogue_way(),
                                       matmul_bias_grad_way(), in_parts<ops::Matmul, MatmulParts>()};
-  static const KernelImpl linear[] = {gemm_way<ops::Linear>(), linear_few_rows_way(),
+  static const KernelImpl linear[] = {gemm_way<ops::Linear>(), linear_gemv_way(),
                                       linear_swiglu_epilogue_way(), in_parts<ops::Linear, LinearParts>()};
   static const OpKernels ops[] = {{"matmul", matmul}, {"linear", linear}};
   return ops;

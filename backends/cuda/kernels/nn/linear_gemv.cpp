@@ -28,7 +28,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   if (op.epilogue == ops::LinearEpilogue::kWithSwiglu) return "gate and up are one weight";
   if (op.weights < 2 && !op.has_norm()) return "one product";
   for (size_t i = 0; i < static_cast<size_t>(op.weights); ++i)
-    if (!few_rows_takes(problem_of(query, op, i)))
+    if (!gemv_takes(problem_of(query, op, i)))
       return "too many rows, or rows that are no multiple of 16 bytes";
   if (!op.has_norm()) return std::nullopt;
   if (problem_of(query, op, 0).m != 1) return "a norm of more than one row";
@@ -54,8 +54,8 @@ int64_t scratch_bytes(const KernelQuery& query) {
 bool try_in_one_start(const KernelContext& c, const Prepared& p) {
   if (!aligned_to_packs(c)) return false;
   const Launch& launch = launch_of(c);
-  FewRowsStart start{launch.stream, launch.can_use_pdl, launch.early, true};
-  std::vector<FewRowsLayer> layers;
+  GemvStart start{launch.stream, launch.can_use_pdl, launch.early, true};
+  std::vector<GemvWeight> layers;
   for (size_t i = 0; i < p.n.size(); ++i) {
     start.settled = start.settled && is_settled(c, static_cast<int>(p.op.first_weight() + i));
     const void* bias = p.has_bias ? c.inputs[p.op.first_bias() + i].data : nullptr;
@@ -64,12 +64,11 @@ bool try_in_one_start(const KernelContext& c, const Prepared& p) {
   }
   const bool gated = p.op.epilogue == ops::LinearEpilogue::kSwiglu;
   if (p.op.has_norm())
-    return try_few_rows_after_norm(p.problem, c.input(0).data, {c.input(1).data, p.op.eps}, layers, gated,
-                                   start);
+    return try_gemv_after_norm(p.problem, c.input(0).data, {c.input(1).data, p.op.eps}, layers, gated, start);
   if (gated)
-    run_few_rows_swiglu(p.problem, c.input(0).data, layers[0], layers[1], start);
+    run_gemv_swiglu(p.problem, c.input(0).data, layers[0], layers[1], start);
   else
-    run_few_rows(p.problem, c.input(0).data, layers, start);
+    run_gemv(p.problem, c.input(0).data, layers, start);
   return true;
 }
 
@@ -80,9 +79,8 @@ void run(const KernelContext& c) {
 
 }  // namespace
 
-KernelImpl linear_few_rows_way() {
-  return {
-      .name = "few_rows", .run = run, .can_run = decline, .scratch_bytes = scratch_bytes, .prepare = prepare};
+KernelImpl linear_gemv_way() {
+  return {.name = "gemv", .run = run, .can_run = decline, .scratch_bytes = scratch_bytes, .prepare = prepare};
 }
 
 }  // namespace genesis::cuda
