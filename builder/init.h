@@ -17,7 +17,8 @@ enum class Kind : uint8_t {
   kXavierUniform,
   kXavierNormal,
   kKaimingUniform,
-  kKaimingNormal
+  kKaimingNormal,
+  kUnset
 };
 
 // What to fill a tensor with; turned into numbers by make().
@@ -41,6 +42,9 @@ inline Init xavier_normal(double gain = 1) { return {Kind::kXavierNormal, gain};
 // For leaky_relu with slope `a`; PyTorch's default for Linear is a = sqrt(5).
 inline Init kaiming_uniform(double a = 0) { return {Kind::kKaimingUniform, a}; }
 inline Init kaiming_normal(double a = 0) { return {Kind::kKaimingNormal, a}; }
+
+// Zeros that take no memory: for who gives the parameter its values before anybody reads them.
+inline Init unset() { return {Kind::kUnset}; }
 
 // fan_in and fan_out of a weight [out, in, ...], as PyTorch counts them. Throws Error for rank < 2.
 struct Fans {

@@ -10,6 +10,7 @@
 
 #include <functional>
 
+#include "builder/init.h"
 #include "builder/scope.h"
 
 namespace genesis::models {
@@ -30,6 +31,11 @@ class KeyValueCache {
  private:
   Parameter keys_, values_;
 };
+
+// Of every matrix: normal with this deviation, or unset where it is 0, as for a model whose weights are read.
+inline init::Init weights_init(double deviation) {
+  return deviation == 0 ? init::unset() : init::normal(0, deviation);
+}
 
 struct Decoder {
   std::function<Value(Value tokens, const Positions& positions)> hidden;  // -> [batch, seq, hidden]

@@ -118,9 +118,8 @@ std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed) {
   auto model = std::make_unique<Model>();
   // Projections back into the residual stream start smaller, by the number of them (Radford et al., 2019).
   const init::Init out_init =
-      init::normal(0, config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.n_layer)));
-  const Gpt2 net(Scope(*model, seed, config.dtype), config, init::normal(0, config.initializer_range),
-                 out_init);
+      weights_init(config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.n_layer)));
+  const Gpt2 net(Scope(*model, seed, config.dtype), config, weights_init(config.initializer_range), out_init);
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
                        .logits = [&](Value hidden) { return net.logits(hidden); }});

@@ -12,15 +12,15 @@ class SelfAttention : public nn::Module<SelfAttention> {
       : Module(s),
         config_(c),
         q_proj_(s / "q_proj", c.hidden_size, c.num_attention_heads * c.head_size(),
-                {.bias = !c.qwen3, .init = init}),
+                {.bias = c.attention_bias, .init = init}),
         k_proj_(s / "k_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-                {.bias = !c.qwen3, .init = init}),
+                {.bias = c.attention_bias, .init = init}),
         v_proj_(s / "v_proj", c.hidden_size, c.num_key_value_heads * c.head_size(),
-                {.bias = !c.qwen3, .init = init}),
+                {.bias = c.attention_bias, .init = init}),
         o_proj_(s / "o_proj", c.num_attention_heads * c.head_size(), c.hidden_size,
                 {.bias = false, .init = init}),
         cache_(s, c.max_position_embeddings, c.num_key_value_heads, c.head_size()) {
-    if (!c.qwen3) return;
+    if (!c.head_norms) return;
     q_norm_.emplace(s / "q_norm", c.head_size(), c.rms_norm_eps);
     k_norm_.emplace(s / "k_norm", c.head_size(), c.rms_norm_eps);
   }
@@ -125,7 +125,7 @@ void check(const QwenConfig& c) {
 std::unique_ptr<Model> make_qwen(const QwenConfig& config, uint64_t seed) {
   check(config);
   auto model = std::make_unique<Model>();
-  const Qwen net(Scope(*model, seed, config.dtype), config, init::normal(0, config.initializer_range));
+  const Qwen net(Scope(*model, seed, config.dtype), config, weights_init(config.initializer_range));
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
                        .logits = [&](Value hidden) { return net.logits(hidden); }});

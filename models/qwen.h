@@ -1,4 +1,4 @@
-// Qwen2 and Qwen3 as configurable graphs, parameter names as in transformers
+// Qwen2, Qwen3 and Llama as configurable graphs, parameter names as in transformers
 // ("model.layers.0.self_attn.q_proj.weight").
 // Entry points: loss, forward, prefill, decode (models/decoder.h).
 #pragma once
@@ -12,7 +12,8 @@
 namespace genesis::models {
 
 struct QwenConfig {
-  bool qwen3 = false;  // q/k norms instead of q/k/v biases
+  bool attention_bias = true;  // of q, k and v: Qwen2
+  bool head_norms = false;     // of q and k: Qwen3
   int64_t vocab_size = 256;
   int64_t hidden_size = 256;
   int64_t intermediate_size = 704;

@@ -105,9 +105,18 @@ Row row(const std::string& name, const std::string& summary, const Config& stand
   return made;
 }
 
-QwenConfig qwen_config(bool qwen3) {
+QwenConfig llama_config() {
   QwenConfig config;
-  config.qwen3 = qwen3;
+  config.attention_bias = false;
+  config.rope_theta = 1e4;
+  config.tie_word_embeddings = false;
+  return config;
+}
+
+QwenConfig qwen3_config() {
+  QwenConfig config;
+  config.attention_bias = false;
+  config.head_norms = true;
   return config;
 }
 
@@ -116,9 +125,10 @@ const std::vector<Row>& zoo() {
       row("mlp", "multilayer perceptron for classification", MlpConfig{}, make_mlp),
       row("gpt2", "GPT-2 language model", Gpt2Config{}, make_gpt2),
       row("qwen2", "Qwen2 language model: grouped-query attention, q/k/v biases, SwiGLU, RMSNorm",
-          qwen_config(false), make_qwen),
-      row("qwen3", "Qwen3 language model: as qwen2, with q/k norms instead of biases", qwen_config(true),
+          QwenConfig{}, make_qwen),
+      row("qwen3", "Qwen3 language model: as qwen2, with q/k norms instead of biases", qwen3_config(),
           make_qwen),
+      row("llama", "Llama language model: as qwen2, without biases", llama_config(), make_qwen),
   };
   return rows;
 }

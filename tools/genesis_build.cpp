@@ -1,7 +1,8 @@
-// genesis-build: a model of the zoo as a .genesis file.
+// genesis-build: a model of the zoo, or a folder that transformers saved, as a .genesis file.
 #include <iostream>
 
 #include "builder/init_watcher.h"
+#include "models/hugging_face/import.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
 #include "tools/common/file_progress.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   genesis-build --list
   genesis-build mlp -o mlp.genesis
+  genesis-build ~/Qwen2.5-0.5B-Instruct -o qwen.genesis
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
 struct Flags {
@@ -51,11 +53,14 @@ void list_models(const Output& out) {
   });
 }
 
-// Drawn by all cores and written; says how far it is where that takes a while.
+// A folder is read, a model of the zoo drawn by all cores. Says how far it is where that takes a while.
 std::unique_ptr<Model> make_file(const Flags& flags) {
   FileProgress progress(flags.quiet);
   const init::Watcher watcher([&](auto... about) { progress.update(about...); });
-  auto model = models::make_model(flags.name, parse_settings(flags.settings), flags.seed);
+  const models::Settings settings = parse_settings(flags.settings);
+  auto model = models::hugging_face::is_model_folder(flags.name)
+                   ? models::hugging_face::import_model(flags.name, settings)
+                   : models::make_model(flags.name, settings, flags.seed);
   save_model(*model, flags.output, {.progress = progress.hook()});
   return model;
 }
@@ -68,12 +73,15 @@ void build(const Flags& flags, const CLI::App& app) {
   if (flags.name.empty())
     throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.genesis");
+  if (models::hugging_face::is_model_folder(flags.name))
+    check_not_given(app, "--seed", "with a folder, whose weights are there");
   const auto model = make_file(flags);
+  const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;
   for (const State& state : model->states())
     if (state.role == StateRole::kParameter) parameters += state.type.numel();
-  flags.out.print({{"file", flags.output}, {"model", flags.name}, {"parameters", parameters}}, [&] {
-    std::cout << printable(flags.output) << ": " << flags.name << ", "
+  flags.out.print({{"file", flags.output}, {"model", name}, {"parameters", parameters}}, [&] {
+    std::cout << printable(flags.output) << ": " << name << ", "
               << human_count(static_cast<double>(parameters)) << " parameters\n";
   });
 }
@@ -85,9 +93,11 @@ int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
   return run_tool(
-      argc, argv, "genesis-build", "Makes a model of the zoo as a .genesis file.", kExamples,
+      argc, argv, "genesis-build",
+      "Makes a .genesis file: of a model of the zoo, or of a folder that transformers saved.", kExamples,
       [&](CLI::App& app) {
-        app.add_option("model", flags.name, "a model of the zoo (--list)");
+        app.add_option("model", flags.name,
+                       "a model of the zoo (--list), or a folder with config.json and safetensors");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
         add_number(app, "--seed", flags.seed, "decides every initial value");

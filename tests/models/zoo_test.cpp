@@ -136,7 +136,7 @@ TEST_P(Zoo, ReducedPrecisionIsCloseToF32) {
   for (size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(rounded[i], exact[i], 0.02);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Zoo, ::testing::Values("mlp", "gpt2", "qwen2", "qwen3"),
+INSTANTIATE_TEST_SUITE_P(Models, Zoo, ::testing::Values("mlp", "gpt2", "qwen2", "qwen3", "llama"),
                          [](const auto& info) { return info.param; });
 
 TEST(ZooNames, AreThoseOfPyTorch) {
@@ -164,7 +164,7 @@ TEST(ZooNames, AreThoseOfPyTorch) {
 }
 
 TEST(ZooSettings, MistakesListWhatIsThere) {
-  expect_error([] { make_model("resnet", {}); }, {"'resnet'", "mlp, gpt2, qwen2, qwen3"});
+  expect_error([] { make_model("resnet", {}); }, {"'resnet'", "mlp, gpt2, qwen2, qwen3, llama"});
   expect_error([] { make_model("mlp", {{"width", "3"}}); }, {"'width'", "in_features", "dropout"});
   expect_error([] { make_model("mlp", {{"in_features", "3x"}}); }, {"in_features=3x", "an integer"});
   expect_error([] { make_model("mlp", {{"in_features", ""}}); }, {"in_features=", "an integer"});

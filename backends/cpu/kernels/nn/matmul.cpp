@@ -143,8 +143,9 @@ constexpr KernelImpl kGemv = {
     .scratch_bytes = gemv_scratch,
     .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return gemv_of(query); }};
 
-constexpr KernelImpl kMatmul[] = {kGemm<ops::Matmul>, kInParts<ops::Matmul, MatmulParts, kernels_for>};
-constexpr KernelImpl kLinear[] = {kGemm<ops::Linear>, kGemv, kInParts<ops::Linear, LinearParts, kernels_for>};
+// The last is the reference, for nodes that are one product.
+constexpr KernelImpl kMatmul[] = {kInParts<ops::Matmul, MatmulParts, kernels_for>, kGemm<ops::Matmul>};
+constexpr KernelImpl kLinear[] = {kGemv, kInParts<ops::Linear, LinearParts, kernels_for>, kGemm<ops::Linear>};
 constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
 
 }  // namespace

@@ -1,0 +1,109 @@
+#include "models/hugging_face/checkpoint.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/hugging_face/json_file.h"
+#include "schema/file/foreign/safetensors.h"
+
+namespace genesis::models::hugging_face {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kSingle = "model.safetensors";
+
+// Which file has which tensor. Names come from the file and must not lead out of the folder.
+std::map<std::string, std::string> shards_of(const fs::path& index) {
+  const json contents = read_json(index);
+  const auto map = contents.is_object() ? contents.find("weight_map") : contents.end();
+  if (!contents.is_object() || map == contents.end() || !map->is_object())
+    fail("{}: expected an object with a weight_map", index.string());
+  std::map<std::string, std::string> shards;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string()) fail("{}: the file of tensor '{}' is no text", index.string(), tensor);
+    const fs::path name = file.get<std::string>();
+    if (name.empty() || name != name.filename() || name == ".." || name == ".")
+      fail("{}: the file '{}' of tensor '{}' is not one of this folder", index.string(), name.string(),
+           tensor);
+    shards.emplace(tensor, name.string());
+  }
+  return shards;
+}
+
+std::map<std::string, Tensor> read_shards(const fs::path& folder) {
+  const auto shards = shards_of(folder / kIndex);
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : shards) files.insert(file);
+  std::map<std::string, Tensor> tensors;
+  for (const std::string& file : files) {
+    if (!fs::exists(folder / file)) fail("{}: missing, and {} lists it", (folder / file).string(), kIndex);
+    for (auto& [name, tensor] : read_safetensors(folder / file).tensors) {
+      const auto listed = shards.find(name);
+      if (listed == shards.end() || listed->second != file)
+        fail("{}: tensor '{}' is not where {} says", (folder / file).string(), name, kIndex);
+      tensors.emplace(name, std::move(tensor));
+    }
+  }
+  for (const auto& [name, file] : shards)
+    if (!tensors.contains(name)) fail("{}: tensor '{}' is missing", (folder / file).string(), name);
+  return tensors;
+}
+
+std::map<std::string, Tensor> read_tensors(const fs::path& folder) {
+  if (fs::exists(folder / kIndex)) return read_shards(folder);
+  if (fs::exists(folder / kSingle)) return std::move(read_safetensors(folder / kSingle).tensors);
+  fail(
+      "{}: there is neither {} nor {}; weights in other formats (pytorch_model.bin) are saved anew by "
+      "model.save_pretrained(FOLDER) of transformers",
+      folder.string(), kSingle, kIndex);
+}
+
+Tensor transposed(const Tensor& matrix) {
+  const int64_t rows = matrix.type().shape[0].value(), columns = matrix.type().shape[1].value();
+  const auto width = static_cast<int64_t>(size_of(matrix.type().dtype));
+  std::byte* data;
+  Tensor result = Tensor::uninitialized({matrix.type().dtype, {columns, rows}}, &data);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      std::memcpy(data + (j * rows + i) * width, matrix.data() + (i * columns + j) * width,
+                  static_cast<size_t>(width));
+  return result;
+}
+
+bool ends_with_any(const std::string& name, std::initializer_list<const char*> ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return name.ends_with(end); });
+}
+
+// Buffers that older versions of transformers saved.
+bool is_no_weight(const std::string& name) {
+  return ends_with_any(name, {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"});
+}
+
+// Checkpoints of GPT2Model, as the hub's first ones, lack the prefix of the language model around it.
+std::string name_in_zoo(const std::string& name, const std::string& model) {
+  const bool bare = model == "gpt2" && !name.starts_with("transformer.") && !name.starts_with("lm_head.");
+  return bare ? "transformer." + name : name;
+}
+
+bool is_conv1d(const std::string& name, const Tensor& tensor) {
+  return tensor.type().shape.rank() == 2 &&
+         ends_with_any(name, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"});
+}
+
+}  // namespace
+
+NamedTensors read_weights(const fs::path& folder, const std::string& model, bool tied_head) {
+  NamedTensors weights;
+  for (auto& [name, tensor] : read_tensors(folder)) {
+    if (is_no_weight(name) || (tied_head && name == "lm_head.weight")) continue;
+    const bool turn = model == "gpt2" && is_conv1d(name, tensor);
+    weights.emplace(name_in_zoo(name, model), turn ? transposed(tensor) : std::move(tensor));
+  }
+  return weights;
+}
+
+}  // namespace genesis::models::hugging_face
