@@ -3,8 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "schema/ops/sum_length.h"
-
 namespace genesis {
 namespace {
 
@@ -55,6 +53,7 @@ double memory_microseconds(const std::vector<Touch>& touches, const DevicePeaks&
 
 double step_microseconds(const Step& step, std::vector<Touch> touches, const DevicePeaks& peaks) {
   const Cost cost = cost_of(step);
+  if (cost.depends_on_data) return 0;
   double whole = 0;
   for (const Touch& touch : touches) whole += touch.bytes;
   if (cost.bytes < whole)
@@ -78,11 +77,8 @@ void DevicePeaks::take_larger(const DevicePeaks& other) {
 std::vector<double> least_microseconds(const Plan& plan, const DevicePeaks& peaks) {
   Distances distances(plan);  // the run before
   std::vector<double> least;
-  for (const Step& step : plan.steps) {
-    const std::vector<Touch> touches = distances.touches(step);
-    least.push_back(
-        cost_depends_on_data(*step.op, step.attributes) ? 0 : step_microseconds(step, touches, peaks));
-  }
+  for (const Step& step : plan.steps)
+    least.push_back(step_microseconds(step, distances.touches(step), peaks));
   return least;
 }
 

@@ -68,4 +68,8 @@ Cost cost_of(const OpDef& op, const Attributes& attributes, Types inputs, Types 
   return op.cost ? op.cost(attributes, inputs, outputs) : Cost{.bytes = bytes_moved(inputs, outputs)};
 }
 
+double sum_length_of(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs) {
+  return op.sum_length ? op.sum_length(attributes, inputs, outputs) : 1;
+}
+
 }  // namespace genesis

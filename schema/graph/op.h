@@ -11,6 +11,7 @@
 //     void grad(GradientContext& g) const;                 // leave out where no gradient exists
 //     std::optional<int64_t> view_offset(Types in) const;  // only for ops whose result is bytes of input 0
 //     Cost cost(Types in, Types out) const;                // only where it is not bytes_moved(in, out) alone
+//     double sum_length(Types in, Types out) const;        // only where an element of a result is a sum
 //   };
 //
 // The struct stands in the family's header, in namespace genesis::ops, so that kernels can read it; infer,
@@ -83,6 +84,7 @@ struct OpDef {
   // Where it depends on the node which outputs may overwrite which inputs; null: info.in_place says it.
   std::vector<InPlace> (*in_place)(const Attributes&, Types inputs, Types outputs);
   Cost (*cost)(const Attributes&, Types inputs, Types outputs);  // null: inputs and outputs move, no products
+  double (*sum_length)(const Attributes&, Types inputs, Types outputs);  // null: 1
 
   std::string_view name() const { return info.name; }
 };
@@ -112,6 +114,10 @@ constexpr OpDef make_op() {
     };
   if constexpr (requires(const Op& op, Types t) { op.cost(t, t); })
     def.cost = [](const Attributes& a, Types in, Types out) { return from_attributes<Op>(a).cost(in, out); };
+  if constexpr (requires(const Op& op, Types t) { op.sum_length(t, t); })
+    def.sum_length = [](const Attributes& a, Types in, Types out) {
+      return from_attributes<Op>(a).sum_length(in, out);
+    };
   return def;
 }
 
@@ -127,6 +133,10 @@ std::vector<InPlace> in_place_pairs(const OpDef& op, const Attributes& attribute
 
 // Sizes must be known.
 Cost cost_of(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs);
+
+// How many terms one element of the results is a sum of at most, such as k of a product or the elements of a reduction:
+// what rounding may make of it grows with them. 1 where nothing is summed. Sizes must be known.
+double sum_length_of(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs);
 
 // Checks the number of inputs, then runs the op's rule.
 std::vector<TensorType> infer_types(const OpDef& op, const Attributes& attributes, Types inputs);

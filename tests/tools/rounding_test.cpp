@@ -9,8 +9,12 @@
 
 #include "executor/session.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/softmax.h"
+#include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/reduce.h"
 #include "tests/tools/tool_test.h"
 
@@ -87,6 +91,33 @@ TEST(RoundingModel, AnotherOrderOfASumPassesAndATermLeftOutDoesNot) {
       const bool is_large = std::abs(c[3]) > 0.5 * std::sqrt(double(k));
       EXPECT_TRUE(!is_large || largest_error(c, scaled) > allowed) << k;
     }
+}
+
+TEST(RoundingModel, OpsSayHowManyTermsTheySum) {
+  Model model;
+  Graph graph(model, "loss");
+  const auto input = [&](Shape shape, DType dtype = DType::f32) {
+    return graph.add_input("x" + std::to_string(graph.values().size()), {dtype, std::move(shape)});
+  };
+  const auto terms = [&](const Value&) {
+    const Node& node = graph.nodes().back();
+    std::vector<TensorType> outputs;
+    for (const ValueId id : node.outputs) outputs.push_back(graph.type(id));
+    return sum_length_of(*node.op, node.attributes, graph.input_types(node), outputs);
+  };
+  const Value x = input({4, 6, 8}), rows = input({6, 8});
+  EXPECT_EQ(terms(relu(x)), 1);
+  EXPECT_EQ(terms(sum(x, {0, 1})), 24);
+  EXPECT_EQ(terms(cumsum(x, 0)), 8);
+  EXPECT_EQ(terms(softmax(x)), 8);
+  EXPECT_EQ(terms(rms_norm(x)), 8);
+  EXPECT_EQ(terms(index_add(rows, 0, input({9}, DType::i64), input({9, 8}))), 7);
+  EXPECT_EQ(terms(matmul(x, input({8, 3}))), 8);
+  EXPECT_EQ(terms(matmul(rows, rows, true)), 6);
+  EXPECT_EQ(terms(linear(x, input({3, 8}))), 8);
+  EXPECT_EQ(terms(linear_cross_entropy(x, input({5, 8}), input({4, 6}, DType::i64))), 8 + 5 + 4 * 6);
+  const Value q = input({2, 3, 5, 8}), k = input({2, 1, 7, 8});
+  EXPECT_EQ(terms(attention(q, k, k, {.layout = AttentionLayout::kBHTD})), 8 + 7);
 }
 
 TEST(RoundingModel, ErrorsGrowWithDepthAndWithSumsButNotByCopies) {

@@ -14,7 +14,6 @@
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/nn/swiglu.h"
-#include "schema/ops/sum_length.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/random.h"
@@ -69,7 +68,7 @@ double roundings(const Step& step) {
 
 double own_error(const Step& step, DType result, const Kind& kind) {
   if (kind.moves) return 0;
-  const double terms = sum_length(*step.op, step.attributes, step.input_types, step.output_types);
+  const double terms = sum_length_of(*step.op, step.attributes, step.input_types, step.output_types);
   const double sums =
       terms > 1 ? half_ulp(result == DType::f64 ? DType::f64 : DType::f32) * std::sqrt(terms) : 0;
   // Functions such as exp are good to some ulps on every device.

@@ -12,6 +12,11 @@ std::vector<TensorType> Fused::infer(Types in) const {
   return types;
 }
 
+double Fused::sum_length(Types in, Types) const {
+  const FusedProgram program = parse_fused_program(*this, in);
+  return program.has_rows ? row_length({DType::f32, program.space}) : 1;
+}
+
 std::vector<InPlace> Fused::in_place(Types in, Types) const {
   const FusedProgram program = parse_fused_program(*this, in);
   const int num_inputs = static_cast<int>(in.size());

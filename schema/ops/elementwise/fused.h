@@ -23,6 +23,7 @@ struct Fused {
     visit("outputs", self.outputs);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const;
   // An output may take the place of an input that is read for the last time where the output is made.
   std::vector<InPlace> in_place(Types in, Types out) const;
 };

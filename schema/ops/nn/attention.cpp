@@ -131,6 +131,14 @@ double flops_of_heads(Types in, const ops::AttentionRules& rules, double product
   return products * useful * product_flops(q, axis_size(k, time));
 }
 
+double terms_of_heads(Types in, const ops::AttentionRules& rules, bool of_gradients) {
+  const auto [q, k, v] = ops::qkv_types(rules, in);
+  const int time = rules.layout == AttentionLayout::kBTHD ? 1 : 2;
+  const auto queries = static_cast<double>(axis_size(q, time)),
+             keys = static_cast<double>(axis_size(k, time));
+  return of_gradients ? 2 * row_length(q) + queries + keys : row_length(q) + std::max(queries, keys);
+}
+
 }  // namespace
 
 namespace ops {
@@ -150,8 +158,10 @@ std::vector<TensorType> Attention::infer(Types in) const {
 }
 
 Cost Attention::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 2)};
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 2), has_key_length};
 }
+
+double Attention::sum_length(Types in, Types) const { return terms_of_heads(in, *this, false); }
 
 std::vector<TensorType> AttentionGrad::infer(Types in) const {
   const auto y = static_cast<size_t>(operands()), lse = y + 1, dy = y + 2;
@@ -166,8 +176,10 @@ std::vector<TensorType> AttentionGrad::infer(Types in) const {
 }
 
 Cost AttentionGrad::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 5)};
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 5), has_key_length};
 }
+
+double AttentionGrad::sum_length(Types in, Types) const { return terms_of_heads(in, *this, true); }
 
 }  // namespace ops
 

@@ -69,6 +69,7 @@ struct Attention : AttentionRules {
   }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
+  double sum_length(Types in, Types out) const;
   void grad(GradientContext& g) const;
 };
 
@@ -84,6 +85,7 @@ struct AttentionGrad : AttentionRules {
       .precision = Precision::kMatmul};
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
+  double sum_length(Types in, Types out) const;
 };
 
 }  // namespace ops

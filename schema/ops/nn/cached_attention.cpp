@@ -46,7 +46,11 @@ std::vector<TensorType> CachedAttention::infer(Types in) const {
 
 Cost CachedAttention::cost(Types in, Types out) const {
   // At the end of the cache. The caches are read; of what comes out of them, one token is new.
-  return {bytes_moved(in, out.first(1)), 2 * product_flops(in[0], axis_size(in[3], 1))};
+  return {bytes_moved(in, out.first(1)), 2 * product_flops(in[0], axis_size(in[3], 1)), true};
+}
+
+double CachedAttention::sum_length(Types in, Types) const {
+  return row_length(in[0]) + static_cast<double>(axis_size(in[3], 1));
 }
 
 }  // namespace ops

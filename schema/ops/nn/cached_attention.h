@@ -37,6 +37,7 @@ struct CachedAttention {
   Rope rope() const;
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
+  double sum_length(Types in, Types out) const;
 };
 
 }  // namespace ops

@@ -93,6 +93,10 @@ Cost LinearCrossEntropy::cost(Types in, Types out) const {
   return {bytes_moved(in, out), with_gradients ? 3 * logits : logits};
 }
 
+double LinearCrossEntropy::sum_length(Types in, Types) const {
+  return row_length(in[0]) + static_cast<double>(axis_size(in[1], 0)) + row_count(in[0]);
+}
+
 }  // namespace ops
 
 namespace {

@@ -38,6 +38,9 @@ struct CrossEntropy {
     visit("with_lse", self.with_lse);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const {
+    return std::max(row_length(in[0]), elements_each(in.first(1), out[0]));
+  }
   void grad(GradientContext& g) const;
 };
 
@@ -59,6 +62,7 @@ struct CrossEntropyGrad {
     visit("reduction", self.reduction);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }
 };
 
 // x [..., H], weight [V, H], target [...] -> loss, [dx, dweight]. The logits exist for one block of rows at a
@@ -85,6 +89,7 @@ struct LinearCrossEntropy {
   }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
+  double sum_length(Types in, Types out) const;
   void grad(GradientContext& g) const;
 };
 

@@ -93,10 +93,13 @@ std::vector<TensorType> Matmul::infer(Types in) const {
 }
 
 Cost Matmul::cost(Types in, Types out) const {
-  const bool swapped = transpose_a && in[0].shape.rank() > 1;
-  const double flops = product_flops(out[0], axis_size(in[0], swapped ? -2 : -1));
+  const double flops = product_flops(out[0], static_cast<int64_t>(sum_length(in, out)));
   // The result is gate and up of one dy.
   return {bytes_moved(in, out), epilogue == MatmulEpilogue::kSwigluGrad ? flops / 2 : flops};
+}
+
+double Matmul::sum_length(Types in, Types) const {
+  return static_cast<double>(axis_size(in[0], transpose_a && in[0].shape.rank() > 1 ? -2 : -1));
 }
 
 // y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, each asked for in the orientation it is

@@ -68,6 +68,7 @@ struct Matmul {
   bool is_plain() const { return epilogue == MatmulEpilogue::kNone; }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
+  double sum_length(Types in, Types out) const;
   void grad(GradientContext& g) const;
 };
 
@@ -116,6 +117,7 @@ struct Linear {
   std::vector<InPlace> in_place(Types in, Types out) const;
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
   void grad(GradientContext& g) const;
 
  private:

@@ -30,6 +30,7 @@ struct LayerNorm {
     visit("has_bias", self.has_bias);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -48,6 +49,7 @@ struct RmsNorm {
     visit("has_weight", self.has_weight);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -78,6 +80,7 @@ struct LayerNormGrad {
     visit("with_output", self.with_output);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }
 };
 
 struct RmsNormGrad {
@@ -100,6 +103,7 @@ struct RmsNormGrad {
     visit("with_output", self.with_output);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }
 };
 
 }  // namespace ops

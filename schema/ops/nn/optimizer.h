@@ -116,6 +116,7 @@ struct SumSquares {
                                .precision = Precision::kWide};
   static void fields(auto&, auto&&) {}
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
 };
 

@@ -19,6 +19,7 @@ struct Softmax {
   int64_t axis = -1;
   static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -30,6 +31,7 @@ struct LogSoftmax {
   int64_t axis = -1;
   static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -43,6 +45,7 @@ struct CausalSoftmax {
   double scale = 1;
   static void fields(auto& self, auto&& visit) { visit("scale", self.scale); }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -64,6 +67,7 @@ struct SoftmaxGrad {
     visit("causal", self.causal);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
 };
 
 struct LogSoftmaxGrad {
@@ -76,6 +80,7 @@ struct LogSoftmaxGrad {
   int64_t axis = -1;
   static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
 };
 
 }  // namespace ops

@@ -41,6 +41,7 @@ struct ScatterAdd : Along {
                                .precision = Precision::kFollow,
                                .in_place = kWriteInPlace};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_count(in[0]) + 1; }
   void grad(GradientContext& g) const;
 };
 
@@ -62,6 +63,7 @@ struct IndexAdd : Along {
       .precision = Precision::kFollow,
       .in_place = kWriteInPlace};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_count(in[0]) + 1; }
   void grad(GradientContext& g) const;
 };
 
@@ -91,6 +93,7 @@ struct EmbeddingGrad {
     visit("padding_idx", self.padding_idx);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_count(in[0]) + 1; }
   void grad(GradientContext& g) const;
 };
 

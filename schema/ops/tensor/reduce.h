@@ -25,6 +25,7 @@ struct Sum : OverAxes {
   static constexpr OpInfo info{
       .name = "sum", .doc = "Sum over `axes` (all when empty).", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -32,6 +33,7 @@ struct Mean : OverAxes {
   static constexpr OpInfo info{
       .name = "mean", .doc = "Mean over `axes` (all when empty).", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -39,6 +41,7 @@ struct Prod : OverAxes {
   static constexpr OpInfo info{
       .name = "prod", .doc = "Product over `axes` (all when empty).", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -72,6 +75,7 @@ struct LogSumExp : OverAxes {
   static constexpr OpInfo info{
       .name = "logsumexp", .doc = "log(sum(exp(x))) over `axes`.", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -87,6 +91,7 @@ struct Moment : OverAxes {
 struct Var : Moment {
   static constexpr OpInfo info{.name = "var", .doc = "Variance over `axes`.", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -94,6 +99,7 @@ struct Std : Moment {
   static constexpr OpInfo info{
       .name = "std", .doc = "Standard deviation over `axes`.", .precision = Precision::kF32};
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -131,6 +137,7 @@ struct CumSum {
     visit("reverse", self.reverse);
   }
   std::vector<TensorType> infer(Types in) const;
+  double sum_length(Types in, Types) const { return row_length(in[0]); }
   void grad(GradientContext& g) const;
 };
 
