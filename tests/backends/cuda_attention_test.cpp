@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/attention/cudnn_attention.h"
+#include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels.h"
 
 namespace genesis::cuda {
@@ -11,7 +12,8 @@ namespace {
 struct Node {
   Attributes attributes;
   std::vector<TensorType> inputs, outputs;
-  KernelQuery query() const { return {*find_op("attention"), attributes, inputs, outputs}; }
+  std::string_view op = "attention";
+  KernelQuery query() const { return {*find_op(op), attributes, inputs, outputs}; }
 };
 
 Node node(DType dtype, int64_t queries, int64_t keys, int64_t size,
@@ -27,7 +29,7 @@ Node node(DType dtype, int64_t queries, int64_t keys, int64_t size,
   return {to_attributes(op), {type(14, queries), type(2, keys), type(2, keys)}, {type(14, queries)}};
 }
 
-std::string_view chosen(const Node& n) { return select_kernel(kernels_for("attention"), n.query()).name; }
+std::string_view chosen(const Node& n) { return select_kernel(kernels_for(n.op), n.query()).name; }
 
 TEST(CudaAttention, ReadsStepsOfBothLayouts) {
   const AttentionShape time_first = attention_shape(node(DType::bf16, 5, 9, 64).query());
@@ -92,21 +94,29 @@ TEST(CudaAttention, ScratchOfAGradientCoversTheTilesToo) {
   EXPECT_GE(cudnn_backward_scratch(s), plain_gradient_scratch(s));
 }
 
-// What the kernel for Hopper chips takes: heads of 64, enough of them for all multiprocessors.
-TEST(CudaAttention, ItsOwnGradientDeclines) {
-  const auto declines = [](const Node& n) { return hopper_gradient_declines(attention_shape(n.query())); };
-  EXPECT_TRUE(declines(packed_node(DType::bf16, 1024, 64)));  // two entries of a batch
-  EXPECT_TRUE(declines(node(DType::bf16, 1024, 1024, 64)));
-  AttentionShape s = attention_shape(packed_node(DType::bf16, 1024, 64).query());
-  s.batch = 8;
-  EXPECT_FALSE(hopper_gradient_declines(s));
-  EXPECT_GE(hopper_gradient_scratch(s), 8 * 14 * 1024 * 2 * 4);
-  s.has_mask = true;
-  EXPECT_TRUE(hopper_gradient_declines(s));
-  s.has_mask = false;
-  s.size = s.v_size = 128;
-  EXPECT_TRUE(hopper_gradient_declines(s));
-  EXPECT_EQ(hopper_gradient_scratch(s), 0);
+Node gradient_node(int64_t batch, int64_t time, int64_t size, bool has_mask = false) {
+  ops::AttentionGrad op;
+  op.causal = true;
+  op.has_mask = has_mask;
+  op.packed_key_heads = 2;
+  const TensorType qkv{DType::bf16, {batch, time, 18, size}}, y{DType::bf16, {batch, time, 14, size}};
+  Node n{to_attributes(op), {qkv, y, {DType::f32, {batch, 14, time}}, y}, {qkv}, "attention_grad"};
+  if (has_mask) n.inputs.push_back({DType::boolean, {time, time}});
+  return n;
+}
+
+// The kernel for Hopper chips takes heads of 64, where there are enough of them for all multiprocessors. A plan is made
+// without a GPU, so that another chip's kernel has to find its scratch.
+TEST(CudaAttention, TheGradientForHopperChipsDeclines) {
+  const Node taken = gradient_node(8, 1024, 64);
+  EXPECT_EQ(chosen(taken), "hopper_d64");
+  EXPECT_GE(hopper_gradient_way().scratch_bytes(taken.query()),
+            select_kernel(general_gradient_ways(), taken.query()).scratch_bytes(taken.query()));
+  EXPECT_EQ(chosen(gradient_node(2, 1024, 64)), "fused");
+  EXPECT_EQ(chosen(gradient_node(8, 1024, 128)), "fused");
+  EXPECT_EQ(chosen(gradient_node(8, 2048, 64)), "fused");
+  EXPECT_EQ(chosen(gradient_node(64, 16, 64)), "tiles");
+  EXPECT_EQ(chosen(gradient_node(8, 1024, 64, true)), "tiles");
 }
 
 // Splits come from shapes alone, so that results do: a cache of any length takes the same scratch on every

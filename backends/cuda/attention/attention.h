@@ -53,12 +53,8 @@ void run_plain_attention(const AttentionShape& shape, const AttentionData& data)
 int64_t plain_gradient_scratch(const AttentionShape& shape);
 void run_plain_gradient(const AttentionShape& shape, const AttentionData& data);
 
-// The gradient in bf16 with heads of 64 on Hopper chips (attention_gradient.h). has_ asks the current device
-// and comes before the first run, which is false when it could not start. Declining asks no GPU.
-std::optional<std::string> hopper_gradient_declines(const AttentionShape& shape);
-int64_t hopper_gradient_scratch(const AttentionShape& shape);
-bool has_hopper_gradient();
-bool run_hopper_gradient(const AttentionShape& shape, const AttentionData& data, const KernelContext& c);
+// The rows of attention_grad that run on every chip: what a row for some chips leaves a node to on others.
+std::span<const KernelImpl> general_gradient_ways();
 
 // Few queries against many keys: the keys are split among blocks, by shape, and the parts merged in order.
 std::optional<std::string> split_attention_declines(const AttentionShape& shape);

@@ -1,9 +1,11 @@
 // The gradient of attention in bf16 with heads of 64 on Hopper chips: what starts the kernel of
-// attention_gradient.h, and a small one ahead of it that sums up the rows. Used by kernels/attention.cpp.
+// attention_gradient.h, and a small one ahead of it that sums up the rows. Other chips leave a node to the general rows.
 #include "backends/cuda/hopper/attention_gradient.h"
 
 #include "backends/cuda/attention/attention.h"
+#include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/tensor_map.h"
+#include "backends/cuda/hopper/ways.h"
 #include "schema/core/checked_size.h"
 
 namespace genesis::cuda {
@@ -96,15 +98,16 @@ Work work_of(const AttentionShape& s) {
   return {4 * tiles * group, 7 * pairs};
 }
 
-}  // namespace
-
-std::optional<std::string> hopper_gradient_declines(const AttentionShape& s) {
+// Asks no GPU.
+std::optional<std::string> decline(const KernelQuery& query) {
+  const AttentionShape s = attention_shape(query);
   if (s.dtype != DType::bf16 || s.size != 64 || s.v_size != 64) return "it takes heads of 64 in bf16";
   if (s.has_mask || s.has_key_length) return "it takes no mask and no key_length";
   if (s.causal && s.queries > s.keys) return "some queries see no key";
   if (padded_rows(s) == 0 || s.keys == 0) return "there is nothing to do";
   // cuDNN, which makes the scores once, catches up as rows get long.
-  constexpr int64_t kMaxRows = 1024, kMax = int64_t{1} << 30;
+  constexpr int64_t kMinScores = 32 * 32, kMaxRows = 1024, kMax = int64_t{1} << 30;
+  if (s.queries * s.keys < kMinScores) return "the tiles do small ones";
   if (!s.causal || s.queries > kMaxRows || s.keys > kMaxRows) return "cuDNN is as fast";
   if (padded_rows(s) > kMax || s.batch * s.key_heads > kMax) return "it counts in i32";
   // An item is one block's work. Of H100 and H200, whose multiprocessors these are, some would wait long.
@@ -114,11 +117,14 @@ std::optional<std::string> hopper_gradient_declines(const AttentionShape& s) {
   return std::nullopt;
 }
 
-int64_t hopper_gradient_scratch(const AttentionShape& s) {
-  return hopper_gradient_declines(s) ? 0 : (CheckedSize(padded_rows(s)) * 8 + 256).value();
+int64_t scratch_bytes(const KernelQuery& query) {
+  const KernelImpl& general = select_kernel(general_gradient_ways(), query);
+  return std::max((CheckedSize(padded_rows(attention_shape(query))) * 8 + 256).value(),
+                  general.scratch_bytes(query));
 }
 
-bool has_hopper_gradient() {
+// Whether the build and the driver have the kernel for the current device. To be asked before its first start.
+bool has_kernel() {
   cudaFuncAttributes attributes{};
   const bool has_code = has_tensor_maps() &&
                         cudaFuncGetAttributes(&attributes, attention_gradient_kernel) == cudaSuccess &&
@@ -130,7 +136,22 @@ bool has_hopper_gradient() {
   return fits;
 }
 
-bool run_hopper_gradient(const AttentionShape& shape, const AttentionData& data, const KernelContext& c) {
+struct Prepared {
+  AttentionShape shape;
+  const KernelImpl* general = nullptr;  // null: the device has the kernel
+  std::shared_ptr<const void> for_general;
+};
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  auto prepared = std::make_shared<Prepared>(Prepared{attention_shape(query)});
+  if (has_kernel()) return prepared;
+  prepared->general = &select_kernel(general_gradient_ways(), query);
+  prepared->for_general = prepared->general->prepare(query);
+  return prepared;
+}
+
+// False, and nothing started, when the driver refuses.
+bool try_start(const AttentionShape& shape, const AttentionData& data, const KernelContext& c) {
   GradientMaps maps;
   if (!make_maps(shape, data, maps)) return false;
   const GradientSizes sizes = sizes_of(shape, data);
@@ -140,6 +161,27 @@ bool run_hopper_gradient(const AttentionShape& shape, const AttentionData& data,
   start_with_pdl(behind_own_kernel(c), attention_gradient_kernel, static_cast<unsigned>(blocks),
                  kGradientThreads, kGradientShared, maps, sizes);
   return true;
+}
+
+void run(const KernelContext& c) {
+  const auto& p = c.prepared<Prepared>();
+  if (p.general) {
+    KernelContext general = c;
+    general.prepared_ptr = p.for_general.get();
+    return p.general->run(general);
+  }
+  const AttentionData data = backward_data(p.shape, c);
+  if (!aligned_to_packs(c) || !try_start(p.shape, data, c)) run_plain_gradient(p.shape, data);
+}
+
+}  // namespace
+
+KernelImpl hopper_gradient_way() {
+  return {.name = "hopper_d64",
+          .run = run,
+          .can_run = decline,
+          .scratch_bytes = scratch_bytes,
+          .prepare = prepare};
 }
 
 }  // namespace genesis::cuda

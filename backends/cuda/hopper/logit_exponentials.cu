@@ -1,8 +1,20 @@
-#include "backends/cuda/hopper/logit_exponentials.h"
-
+// linear_cross_entropy's rows without a pass over their logits, in bf16 on Hopper chips. The product that
+// makes the logits writes e = exp(logit - reference) instead (logit_epilogue.h), and a small kernel behind it has
+// of each row the sum Z of all e and the loss. softmax is e / Z: the factor scale / Z is applied to what the
+// products make of e, and to the x that meets it, which are smaller by far. What the target's logit adds to
+// the gradients, a row of the weight and a row of x, is added in f32, and e is 0 there.
+//
+// Any reference gives the same gradients as long as e neither overflows nor vanishes. It is the target's
+// logit, a dot product a row: what is above it by so much that f32 overflows has a loss of 60 and more, and a
+// row with such a loss is rare in any training. Where there is one, the kernels that found it ask for its
+// block of rows again, over the largest logits: they are started twice, and the second time do nothing unless
+// asked.
+#include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/logit_epilogue.h"
 #include "backends/cuda/hopper/logit_targets.h"
 #include "backends/cuda/hopper/tensor_map.h"
+#include "backends/cuda/hopper/ways.h"
+#include "backends/cuda/rows/logit_blocks.h"
 
 namespace genesis::cuda {
 namespace {
@@ -26,32 +38,26 @@ struct Places {
   Words* raw_dx;         // [each, hidden] in bf16, from then on
   int64_t bytes;
 
-  Places(const ExponentialShape& s, std::byte* scratch) {
+  Places(const LogitBlocks& b, std::byte* scratch) {
     int64_t used = 0;
     const auto take = [&](int64_t count, size_t size) {
       std::byte* at = scratch + used;
       used += aligned(count * static_cast<int64_t>(size));
       return at;
     };
-    rows = reinterpret_cast<LogitRow*>(take(s.rows, sizeof(LogitRow)));
-    again = reinterpret_cast<int*>(take(s.blocks(), sizeof(int)));
-    target_logits = reinterpret_cast<float*>(take(s.each, sizeof(float)));
-    factors = reinterpret_cast<float*>(take(s.each, sizeof(float)));
-    slopes = reinterpret_cast<float*>(take(s.each, sizeof(float)));
+    rows = reinterpret_cast<LogitRow*>(take(b.rows, sizeof(LogitRow)));
+    again = reinterpret_cast<int*>(take(b.count(), sizeof(int)));
+    target_logits = reinterpret_cast<float*>(take(b.each, sizeof(float)));
+    factors = reinterpret_cast<float*>(take(b.each, sizeof(float)));
+    slopes = reinterpret_cast<float*>(take(b.each, sizeof(float)));
     std::byte* shared = take(0, 1);
     sums = reinterpret_cast<LogitSum*>(shared);
     raw_dx = reinterpret_cast<Words*>(shared);
-    bytes = used + std::max(aligned(tiles(s) * s.each * static_cast<int64_t>(sizeof(LogitSum))),
-                            aligned(s.each * s.hidden * static_cast<int64_t>(sizeof(Bf16))));
+    bytes = used + std::max(aligned(tiles(b) * b.each * static_cast<int64_t>(sizeof(LogitSum))),
+                            aligned(b.each * b.hidden * static_cast<int64_t>(sizeof(Bf16))));
   }
-  static int64_t tiles(const ExponentialShape& s) {
-    return blocks_for(s.classes, ExponentialEpilogue::kColumns);
-  }
+  static int64_t tiles(const LogitBlocks& b) { return blocks_for(b.classes, ExponentialEpilogue::kColumns); }
 };
-
-int64_t rows_in(const ExponentialShape& s, int64_t block) {
-  return std::min(s.each, s.rows - block * s.each);
-}
 
 // --- device
 
@@ -158,100 +164,143 @@ struct FinishDx {
 
 // --- host
 
-CloseArguments close_arguments(const ExponentialCall& call, int64_t block, void* exponentials,
-                               void* scaled_x) {
-  const ExponentialShape& s = call.shape;
-  const Places at(s, call.scratch);
-  const int64_t first = block * s.each;
-  CloseArguments a{};
-  a.rows = rows_in(s, block);
-  a.tiles = Places::tiles(s);
-  a.sums_ld = s.each;
-  a.packs = s.hidden / 8;
-  a.ld = s.ld;
-  a.sums = at.sums;
-  a.known = at.rows + first;
-  a.target_logits = at.target_logits;
-  a.factors = at.factors;
-  a.slopes = at.slopes;
-  a.exponentials = static_cast<Bf16*>(exponentials);
-  a.x = static_cast<const Words*>(call.x) + first * a.packs;
-  a.scaled_x = static_cast<Words*>(scaled_x);
-  a.denominator = call.denominator;
-  a.row_loss = call.row_loss + first;
-  a.again = at.again + block;
-  return a;
+// One run of the op, in a block's logits' place the exponentials.
+struct ExponentialRun {
+  const LogitRun& run;
+  const Places at;
+  const KernelContext& c = run.c;
+  const LogitBlocks& b = run.b;
+  const int64_t packs = b.hidden / 8;
+
+  const Words* x_of(int64_t block) const { return c.input(0).as<const Words>() + block * b.each * packs; }
+  Words* dx_of(int64_t block) const { return c.output(1).as<Words>() + block * b.each * packs; }
+  LogitRow* rows_of(int64_t block) const { return at.rows + block * b.each; }
+
+  // False when the driver refuses. It takes all blocks or none: they differ by whole rows.
+  bool make_maps(int64_t block, CUtensorMap& x, CUtensorMap& weight) const {
+    return make_tensor_map({x_of(block), b.rows_in(block), b.hidden, hopper::kTileRows}, x) &&
+           make_tensor_map({c.input(1).data, b.classes, b.hidden, hopper::kTileColumns}, weight);
+  }
+
+  CloseArguments close_arguments(int64_t block) const {
+    CloseArguments a{};
+    a.rows = b.rows_in(block);
+    a.tiles = Places::tiles(b);
+    a.sums_ld = b.each;
+    a.packs = packs;
+    a.ld = b.ld;
+    a.sums = at.sums;
+    a.known = rows_of(block);
+    a.target_logits = at.target_logits;
+    a.factors = at.factors;
+    a.slopes = at.slopes;
+    a.exponentials = reinterpret_cast<Bf16*>(run.logits);
+    a.x = x_of(block);
+    a.scaled_x = dx_of(block);  // dx is made last: its place is free until then
+    a.denominator = run.divisor;
+    a.row_loss = run.row_loss + block * b.each;
+    a.again = at.again + block;
+    return a;
+  }
+
+  ExponentialEpilogue epilogue(const CloseArguments& a) const {
+    return {.rows = a.known,
+            .exponentials = a.exponentials,
+            .ld = a.ld,
+            .target_logits = at.target_logits,
+            .sums = at.sums,
+            .sums_ld = a.sums_ld,
+            .wanted = a.second ? a.again : nullptr};
+  }
+
+  void start_references() const {
+    start(c, refer_rows, blocks_for(b.rows, kReferenceWarps), kReferenceWarps * 32, 0,
+          ReferenceArguments{x_of(0), c.input(1).as<const Words>(), run.targets, b.rows, packs, b.count(),
+                             at.rows, at.again});
+  }
+
+  // Exponentials of a block, and x times its rows' factors.
+  void start_exponentials(int64_t block) const {
+    CloseArguments a = close_arguments(block);
+    CUtensorMap x, weight;
+    make_maps(block, x, weight);
+    const Launch launch = behind_own_kernel(c);
+    for (const bool second : {false, true}) {
+      a.second = second;
+      hopper::start_product(launch, x, weight,
+                            hopper::sizes_of_product<ExponentialEpilogue>(a.rows, b.classes, b.hidden),
+                            epilogue(a));
+      start_with_pdl(launch, close_rows, static_cast<unsigned>(blocks_for(a.rows, kClosedRows)),
+                     kCloseThreads, 0, a);
+    }
+  }
+
+  // When dweight has what exponentials^T scaled_x adds, and raw_dx is exponentials weight: the rest of both.
+  void finish_gradients(int64_t block) const {
+    const int64_t rows = b.rows_in(block);
+    const TargetArguments targets{rows,      packs,       rows_of(block),
+                                  at.slopes, x_of(block), static_cast<float4*>(c.output(2).data)};
+    add_targets<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(blocks_for(packs, kTargetThreads))),
+                  kTargetThreads, 0, launch_of(c).stream>>>(targets);
+    for_each(c, rows * packs,
+             FinishDx{rows_of(block), at.factors, at.slopes, c.input(1).as<const Words>(), at.raw_dx,
+                      dx_of(block), packs});
+  }
+};
+
+// Asks no GPU.
+std::optional<std::string> decline(const KernelQuery& query) {
+  constexpr int64_t kMax = int64_t{1} << 29;
+  const LogitBlocks b = cut_rows(query);
+  if (!b.gradients || b.dtype != DType::bf16) return "it takes training in bf16";
+  if (from_attributes<ops::LinearCrossEntropy>(query.attributes).label_smoothing != 0)
+    return "it takes no label smoothing";
+  if (b.rows == 0 || b.classes == 0 || b.hidden == 0) return "there is nothing to do";
+  if (b.hidden % 8 != 0) return "rows are no multiple of 16 bytes";
+  if (b.rows >= kMax || b.classes >= kMax || b.hidden >= kMax) return "it counts in i32";
+  return std::nullopt;
 }
 
-ExponentialEpilogue end_of(const ExponentialCall& call, const CloseArguments& a) {
-  return {.rows = a.known,
-          .exponentials = a.exponentials,
-          .ld = a.ld,
-          .target_logits = Places(call.shape, call.scratch).target_logits,
-          .sums = Places(call.shape, call.scratch).sums,
-          .sums_ld = a.sums_ld,
-          .wanted = a.second ? a.again : nullptr};
+int64_t scratch_bytes(const KernelQuery& query) {
+  return (CheckedSize(blocks_scratch_bytes(query)) + Places(cut_rows(query), nullptr).bytes).value();
+}
+
+struct Prepared {
+  LogitBlocks blocks;
+  bool is_here;          // on this device
+  int64_t blocks_bytes;  // of scratch, ahead of the exponentials' own
+};
+
+std::shared_ptr<const void> prepare(const KernelQuery& query) {
+  const bool is_here = has_tensor_maps() && hopper::has_hopper_code<ExponentialEpilogue>();
+  return std::make_shared<Prepared>(
+      Prepared{prepare_blocks(query, !is_here), is_here, blocks_scratch_bytes(query)});
+}
+
+void run(const KernelContext& c) {
+  const auto& p = c.prepared<Prepared>();
+  const LogitRun run{c, p.blocks};
+  const ExponentialRun own{run, Places(p.blocks, c.scratch + p.blocks_bytes)};
+  CUtensorMap x, weight;
+  if (!p.is_here || !aligned_to_packs(c) || !own.make_maps(0, x, weight)) return run_row_blocks(c, p.blocks);
+  run.count_targets();
+  own.start_references();
+  for (int64_t block = 0; block < run.b.count(); ++block) {
+    own.start_exponentials(block);
+    run.add_gradients(block, own.dx_of(block), own.at.raw_dx);
+    own.finish_gradients(block);
+  }
+  run.put_loss();
 }
 
 }  // namespace
 
-bool exponentials_fit(const ExponentialShape& s) {
-  constexpr int64_t kMax = int64_t{1} << 29;
-  return s.rows > 0 && s.classes > 0 && s.hidden > 0 && s.hidden % 8 == 0 && s.ld % 8 == 0 && s.rows < kMax &&
-         s.classes < kMax && s.hidden < kMax;
-}
-
-int64_t exponential_scratch_bytes(const ExponentialShape& shape) { return Places(shape, nullptr).bytes; }
-
-bool has_exponentials() { return has_tensor_maps() && hopper::has_hopper_code<ExponentialEpilogue>(); }
-
-void* ExponentialCall::raw_dx() const { return Places(shape, scratch).raw_dx; }
-
-void start_references(const KernelContext& c, const ExponentialCall& call) {
-  const ExponentialShape& s = call.shape;
-  const Places at(s, call.scratch);
-  start(c, refer_rows, blocks_for(s.rows, kReferenceWarps), kReferenceWarps * 32, 0,
-        ReferenceArguments{static_cast<const Words*>(call.x), static_cast<const Words*>(call.weight),
-                           call.targets, s.rows, s.hidden / 8, s.blocks(), at.rows, at.again});
-}
-
-bool try_exponentials(const KernelContext& c, const ExponentialCall& call, int64_t block, void* exponentials,
-                      void* scaled_x) {
-  const ExponentialShape& s = call.shape;
-  CloseArguments a = close_arguments(call, block, exponentials, scaled_x);
-  CUtensorMap x, weight;
-  if (!make_tensor_map({a.x, a.rows, s.hidden, hopper::kTileRows}, x) ||
-      !make_tensor_map({call.weight, s.classes, s.hidden, hopper::kTileColumns}, weight))
-    return false;
-  const Launch launch = behind_own_kernel(c);
-  for (const bool second : {false, true}) {
-    a.second = second;
-    hopper::start_product(launch, x, weight,
-                          hopper::sizes_of_product<ExponentialEpilogue>(a.rows, s.classes, s.hidden),
-                          end_of(call, a));
-    start_with_pdl(launch, close_rows, static_cast<unsigned>(blocks_for(a.rows, kClosedRows)), kCloseThreads,
-                   0, a);
-  }
-  return true;
-}
-
-void finish_gradients(const KernelContext& c, const ExponentialCall& call, int64_t block, void* dx,
-                      void* dweight) {
-  const ExponentialShape& s = call.shape;
-  const Places at(s, call.scratch);
-  const int64_t packs = s.hidden / 8, first = block * s.each, rows = rows_in(s, block);
-  const LogitRow* known = at.rows + first;
-  const TargetArguments targets{rows,
-                                packs,
-                                known,
-                                at.slopes,
-                                static_cast<const Words*>(call.x) + first * packs,
-                                static_cast<float4*>(dweight)};
-  add_targets<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(blocks_for(packs, kTargetThreads))),
-                kTargetThreads, 0, launch_of(c).stream>>>(targets);
-  for_each(c, rows * packs,
-           FinishDx{known, at.factors, at.slopes, static_cast<const Words*>(call.weight), at.raw_dx,
-                    static_cast<Words*>(dx), packs});
+KernelImpl exponentials_way() {
+  return {.name = "exponentials",
+          .run = run,
+          .can_run = decline,
+          .scratch_bytes = scratch_bytes,
+          .prepare = prepare};
 }
 
 }  // namespace genesis::cuda

@@ -2,6 +2,7 @@
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/attention/cudnn_attention.h"
 #include "backends/cuda/device/packs.h"
+#include "backends/cuda/hopper/ways.h"
 
 namespace genesis::cuda {
 namespace {
@@ -33,55 +34,41 @@ void run_split(const KernelContext& c) {
   aligned(data) ? run_split_attention(shape, data) : run_plain_attention(shape, data);
 }
 
+AttentionData data_of(const AttentionShape& shape, const KernelContext& c) {
+  return shape.gradient ? backward_data(shape, c) : forward_data(shape, c);
+}
+
+void run_tiles(const AttentionShape& shape, const AttentionData& data) {
+  shape.gradient ? run_plain_gradient(shape, data) : run_plain_attention(shape, data);
+}
+
 void run_plain(const KernelContext& c) {
   const auto& shape = c.prepared<AttentionShape>();
-  run_plain_attention(shape, forward_data(shape, c));
+  run_tiles(shape, data_of(shape, c));
 }
 
-void run_plain_grad(const KernelContext& c) {
-  const auto& shape = c.prepared<AttentionShape>();
-  run_plain_gradient(shape, backward_data(shape, c));
-}
-
-// By cuDNN, or by the tiles when it cannot; a gradient by the kernel for Hopper chips ahead of both. The
-// scratch is enough for any.
+// By cuDNN, or by the tiles when it cannot. The scratch is enough for either.
 struct Fused {
   AttentionShape shape;
   std::shared_ptr<const CudnnAttention> plan;  // null: the tiles
-  bool on_hopper = false;
 };
 
 std::shared_ptr<const void> prepare_fused(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
-  return std::make_shared<Fused>(Fused{shape, shared_cudnn_forward(shape, query.outputs.size() > 1)});
-}
-
-std::shared_ptr<const void> prepare_fused_grad(const KernelQuery& query) {
-  const AttentionShape shape = attention_shape(query);
-  if (is_allowed(query.disabled, "attention_grad", "hopper_d64") && !hopper_gradient_declines(shape) &&
-      has_hopper_gradient())
-    return std::make_shared<Fused>(Fused{shape, nullptr, true});
-  return std::make_shared<Fused>(Fused{shape, shared_cudnn_backward(shape)});
+  return std::make_shared<Fused>(Fused{shape, shape.gradient
+                                                  ? shared_cudnn_backward(shape)
+                                                  : shared_cudnn_forward(shape, query.outputs.size() > 1)});
 }
 
 int64_t fused_grad_scratch(const AttentionShape& shape) {
-  return std::max(
-      {cudnn_backward_scratch(shape), plain_gradient_scratch(shape), hopper_gradient_scratch(shape)});
+  return std::max(cudnn_backward_scratch(shape), plain_gradient_scratch(shape));
 }
 
 void run_fused(const KernelContext& c) {
   const auto& fused = c.prepared<Fused>();
-  const AttentionData data = forward_data(fused.shape, c);
+  const AttentionData data = data_of(fused.shape, c);
   if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
-  run_plain_attention(fused.shape, data);
-}
-
-void run_fused_grad(const KernelContext& c) {
-  const auto& fused = c.prepared<Fused>();
-  const AttentionData data = backward_data(fused.shape, c);
-  if (fused.on_hopper && aligned_to_packs(c) && run_hopper_gradient(fused.shape, data, c)) return;
-  if (fused.plan && aligned_to_packs(c) && fused.plan->run(data)) return;
-  run_plain_gradient(fused.shape, data);
+  run_tiles(fused.shape, data);
 }
 
 constexpr KernelImpl kForward[] = {
@@ -97,19 +84,24 @@ constexpr KernelImpl kForward[] = {
      .prepare = prepare_fused},
     {.name = "tiles", .run = run_plain, .can_run = can_run<plain_attention_declines>, .prepare = prepare}};
 constexpr KernelImpl kBackward[] = {{.name = "fused",
-                                     .run = run_fused_grad,
+                                     .run = run_fused,
                                      .can_run = can_run<cudnn_attention_declines>,
                                      .scratch_bytes = scratch_bytes<fused_grad_scratch>,
-                                     .prepare = prepare_fused_grad},
+                                     .prepare = prepare_fused},
                                     {.name = "tiles",
-                                     .run = run_plain_grad,
+                                     .run = run_plain,
                                      .can_run = can_run<plain_attention_declines>,
                                      .scratch_bytes = scratch_bytes<plain_gradient_scratch>,
                                      .prepare = prepare}};
-constexpr OpKernels kOps[] = {{"attention", kForward}, {"attention_grad", kBackward}};
 
 }  // namespace
 
-std::span<const OpKernels> attention_kernels() { return kOps; }
+std::span<const KernelImpl> general_gradient_ways() { return kBackward; }
+
+std::span<const OpKernels> attention_kernels() {
+  static const KernelImpl backward[] = {hopper_gradient_way(), kBackward[0], kBackward[1]};
+  static const OpKernels ops[] = {{"attention", kForward}, {"attention_grad", backward}};
+  return ops;
+}
 
 }  // namespace genesis::cuda

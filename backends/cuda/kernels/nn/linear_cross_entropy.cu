@@ -1,14 +1,11 @@
 // linear_cross_entropy on CUDA, in blocks of rows: logits = x weight^T into scratch, in the dtype of x; then
 // one kernel that makes each row's loss and, in place of its logits, the gradient over them, reading the row
 // from memory once where a block can hold it (logit_rows.h), else twice (streamed_logit_rows.h); then dx =
-// dlogits weight and dweight += dlogits^T x, in f32. Training in bf16 on Hopper chips has no such kernel: the
-// product itself makes all but a factor of each row (logit_exponentials.h). Blocks follow one another, so
-// dweight is added up in one order.
-#include "backends/cuda/gemm/gemm.h"
-#include "backends/cuda/hopper/logit_exponentials.h"
+// dlogits weight and dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one
+// order.
+#include "backends/cuda/hopper/ways.h"
+#include "backends/cuda/rows/logit_blocks.h"
 #include "backends/cuda/rows/streamed_logit_rows.h"
-#include "schema/core/checked_size.h"
-#include "schema/ops/nn/loss.h"
 
 namespace genesis::cuda {
 namespace {
@@ -20,67 +17,7 @@ constexpr int64_t kRowStep = 128, kMaxRows = 8192;
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// Neighbouring classes. The library's fast 16-bit kernels want sizes that are multiples of 8, which a
-// vocabulary need not be (50257): the classes beyond the last multiple are a range of their own.
-struct Classes {
-  int64_t first, count;
-};
-
-struct Products {
-  std::shared_ptr<const Gemm> logits, dx, dweight;
-};
-
-// How the rows are cut, by shape alone.
-struct Blocks {
-  DType dtype, wide, dx;
-  int64_t rows = 0, hidden = 0, classes = 0, each = 1;
-  int64_t ld = 0;  // of logits: rows start where fast loads can
-  bool gradients = false;
-  bool exponentials = false;  // may do without logits
-
-  // The few first, so that what they add to dx is rounded while it is small.
-  std::vector<Classes> ranges() const {
-    constexpr int64_t kFast = 64, kWorthwhile = 1024;
-    const int64_t whole = classes / kFast * kFast;
-    if (element() != 2 || classes % 8 == 0 || classes < kWorthwhile) return {{0, classes}};
-    return {{whole, classes - whole}, {0, whole}};
-  }
-
-  int64_t count() const { return classes == 0 ? 0 : (rows + each - 1) / each; }
-  int64_t rows_in(int64_t block) const { return std::min(each, rows - block * each); }
-  int64_t element() const { return static_cast<int64_t>(size_of(dtype)); }
-  int64_t logits_bytes() const {
-    return (CheckedSize(std::min(each, rows)) * ld * element()).rounded_up(256).value();
-  }
-  int64_t loss_bytes() const { return ((CheckedSize(rows) + 1) * 8).rounded_up(256).value(); }  // of each row; and the denominator
-  ExponentialShape exponential_shape() const {
-    return {.rows = rows, .hidden = hidden, .classes = classes, .each = std::min(each, rows), .ld = ld};
-  }
-  int64_t exponential_bytes() const {
-    return exponentials ? round_up(exponential_scratch_bytes(exponential_shape()), 256) : 0;
-  }
-};
-
-Blocks cut(const KernelQuery& query) {
-  Blocks b;
-  b.dtype = query.inputs[0].dtype;
-  b.wide = query.outputs[0].dtype;
-  b.classes = query.inputs[1].shape[0].value();
-  b.hidden = query.inputs[1].shape[1].value();
-  b.rows = query.inputs[2].numel();
-  b.ld = round_up(b.classes, 64);
-  b.gradients = query.outputs.size() > 1;
-  b.dx = b.gradients ? query.outputs[1].dtype : b.dtype;
-  const int64_t most =
-      std::clamp(kBlockElements / std::max<int64_t>(b.ld, 1) / kRowStep * kRowStep, kRowStep, kMaxRows);
-  const int64_t count = std::max<int64_t>(1, (b.rows + most - 1) / most);
-  b.each = std::max(kRowStep, round_up((b.rows + count - 1) / count, kRowStep));
-  b.exponentials = b.gradients && b.dtype == DType::bf16 && exponentials_fit(b.exponential_shape()) &&
-                   from_attributes<ops::LinearCrossEntropy>(query.attributes).label_smoothing == 0;
-  return b;
-}
-
-GemmProblem logits_problem(const Blocks& b, int64_t rows, int64_t classes) {
+GemmProblem logits_problem(const LogitBlocks& b, int64_t rows, int64_t classes) {
   return {.in = b.dtype,
           .out = b.dtype,
           .m = rows,
@@ -91,7 +28,7 @@ GemmProblem logits_problem(const Blocks& b, int64_t rows, int64_t classes) {
           .ldc = b.ld,
           .transpose_b = true};
 }
-GemmProblem dx_problem(const Blocks& b, int64_t rows, int64_t classes, bool accumulate) {
+GemmProblem dx_problem(const LogitBlocks& b, int64_t rows, int64_t classes, bool accumulate) {
   return {.in = b.dtype,
           .out = b.dx,
           .m = rows,
@@ -102,7 +39,7 @@ GemmProblem dx_problem(const Blocks& b, int64_t rows, int64_t classes, bool accu
           .ldc = b.hidden,
           .accumulate = accumulate};
 }
-GemmProblem dweight_problem(const Blocks& b, int64_t rows, int64_t classes, bool accumulate) {
+GemmProblem dweight_problem(const LogitBlocks& b, int64_t rows, int64_t classes, bool accumulate) {
   return {.in = b.dtype,
           .out = b.wide,
           .m = classes,
@@ -115,28 +52,13 @@ GemmProblem dweight_problem(const Blocks& b, int64_t rows, int64_t classes, bool
           .accumulate = accumulate};
 }
 
-// What is made once per step of a plan: the products of the first block, of those between, and of the last,
-// by range of classes.
-struct Prepared {
-  Blocks blocks;
-  bool exponentials = false;  // where buffers start as they should
-  std::vector<Classes> ranges;
-  std::vector<Products> first, middle, last;
-
-  const std::vector<Products>& products(int64_t block) const {
-    return block == 0 ? first : block + 1 == blocks.count() ? last : middle;
-  }
-};
-
-std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate, bool exponentials,
-                                  const KernelNames* disabled) {
-  std::vector<Products> all;
+std::vector<LogitProducts> products_of(const LogitBlocks& b, int64_t rows, bool accumulate, bool wants_logits,
+                                       const KernelNames* disabled) {
+  std::vector<LogitProducts> all;
   for (const Classes& range : b.ranges()) {
-    Products& products = all.emplace_back();
-    // Timing the library's ways takes a while. Where exponentials do it, only buffers that start at odd
-    // addresses are left for this.
+    LogitProducts& products = all.emplace_back();
     const GemmProblem logits = logits_problem(b, rows, range.count);
-    products.logits = exponentials ? Gemm::create_plain(logits) : Gemm::create(logits, disabled);
+    products.logits = wants_logits ? Gemm::create(logits, disabled) : Gemm::create_plain(logits);
     if (!b.gradients) continue;
     products.dx = Gemm::create(dx_problem(b, rows, range.count, all.size() > 1), disabled);
     products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate), disabled);
@@ -144,20 +66,7 @@ std::vector<Products> products_of(const Blocks& b, int64_t rows, bool accumulate
   return all;
 }
 
-std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  auto prepared = std::make_shared<Prepared>();
-  const Blocks& b = prepared->blocks = cut(query);
-  const bool exponentials = prepared->exponentials = b.exponentials &&
-                            is_allowed(query.disabled, "linear_cross_entropy", "exponentials") && has_exponentials();
-  prepared->ranges = b.ranges();
-  const int64_t count = b.count();
-  if (count > 0) prepared->first = products_of(b, b.rows_in(0), false, exponentials, query.disabled);
-  if (count > 2) prepared->middle = products_of(b, b.each, true, exponentials, query.disabled);
-  if (count > 1) prepared->last = products_of(b, b.rows_in(count - 1), true, exponentials, query.disabled);
-  return prepared;
-}
-
-int64_t workspace_bytes(const Blocks& b, int64_t rows, const KernelNames* disabled) {
+int64_t workspace_bytes(const LogitBlocks& b, int64_t rows, const KernelNames* disabled) {
   int64_t most = 0;
   for (const Classes& range : b.ranges())
     most = std::max({most, gemm_workspace_bytes(logits_problem(b, rows, range.count), disabled),
@@ -166,14 +75,47 @@ int64_t workspace_bytes(const Blocks& b, int64_t rows, const KernelNames* disabl
   return most;
 }
 
-int64_t scratch_bytes(const KernelQuery& query) {
-  const Blocks b = cut(query);
-  if (b.count() == 0) return b.loss_bytes();
-  const CheckedSize workspace =
-      std::max(workspace_bytes(b, b.rows_in(0), query.disabled),
-               workspace_bytes(b, b.rows_in(b.count() - 1), query.disabled));
-  return (workspace + b.logits_bytes() + b.loss_bytes() + b.exponential_bytes()).value();
+}  // namespace
+
+LogitBlocks cut_rows(const KernelQuery& query) {
+  LogitBlocks b;
+  b.dtype = query.inputs[0].dtype;
+  b.wide = query.outputs[0].dtype;
+  b.classes = query.inputs[1].shape[0].value();
+  b.hidden = query.inputs[1].shape[1].value();
+  b.rows = query.inputs[2].numel();
+  b.ld = round_up(b.classes, 64);
+  b.gradients = query.outputs.size() > 1;
+  b.dx = b.gradients ? query.outputs[1].dtype : b.dtype;
+  const int64_t most =
+      std::clamp(kBlockElements / std::max<int64_t>(b.ld, 1) / kRowStep * kRowStep, kRowStep, kMaxRows);
+  const int64_t count = std::max<int64_t>(1, (b.rows + most - 1) / most);
+  b.each = std::max(kRowStep, round_up((b.rows + count - 1) / count, kRowStep));
+  b.each = std::min(b.each, std::max<int64_t>(b.rows, 1));
+  return b;
 }
+
+LogitBlocks prepare_blocks(const KernelQuery& query, bool wants_logits) {
+  LogitBlocks b = cut_rows(query);
+  const auto products = [&](int64_t block, bool accumulate) {
+    return products_of(b, b.rows_in(block), accumulate, wants_logits, query.disabled);
+  };
+  const int64_t count = b.count();
+  if (count > 0) b.first = products(0, false);
+  if (count > 2) b.middle = products(1, true);
+  if (count > 1) b.last = products(count - 1, true);
+  return b;
+}
+
+int64_t blocks_scratch_bytes(const KernelQuery& query) {
+  const LogitBlocks b = cut_rows(query);
+  if (b.count() == 0) return b.loss_bytes();
+  const CheckedSize workspace = std::max(workspace_bytes(b, b.rows_in(0), query.disabled),
+                                         workspace_bytes(b, b.rows_in(b.count() - 1), query.disabled));
+  return (workspace + b.logits_bytes() + b.loss_bytes()).value();
+}
+
+namespace {
 
 // --- device
 
@@ -239,102 +181,89 @@ void start_rows(const KernelContext& c, const RowsArguments& a, bool gradients, 
     start(c, finish_rows<T, N, false>, rows, kRowThreads, 0, a, logits);
 }
 
-// One run of the op.
-struct Run {
-  const KernelContext& c;
-  const ops::LinearCrossEntropy& op = c.attributes<ops::LinearCrossEntropy>();
-  const Prepared& prepared = c.prepared<Prepared>();
-  const Blocks& b = prepared.blocks;
-  cudaStream_t stream = launch_of(c).stream;
-  std::byte *logits = c.scratch, *losses = c.scratch + (b.count() == 0 ? 0 : b.logits_bytes());
-  std::byte* exponential_scratch = losses + b.loss_bytes();
-  std::byte* workspace = exponential_scratch + b.exponential_bytes();
-  double *row_loss = reinterpret_cast<double*>(losses), *denominator = row_loss + b.rows;
-  const double* divisor = op.reduction == Reduction::kMean ? denominator : nullptr;
-  double boost = b.gradients && b.dtype == DType::f16 ? kF16Boost : 0;
-  Targets targets{c.input(2).data, c.input(2).dtype == DType::i32, b.classes, op.ignore_index};
-  bool exponentials = b.count() > 0 && prepared.exponentials&& aligned_to_packs(c);
-  ExponentialCall call{b.exponential_shape(), c.input(0).data, c.input(1).data, targets, divisor, row_loss,
-                       exponential_scratch};
+double boost_of(const LogitBlocks& b) { return b.gradients && b.dtype == DType::f16 ? kF16Boost : 0; }
 
-  // What of a matrix with rows of x's width lies from a row on.
-  std::byte* rows_of(const TensorView& matrix, int64_t row) const {
-    return matrix.as<std::byte>() + row * b.hidden * static_cast<int64_t>(size_of(matrix.dtype));
-  }
-  std::byte* logits_of(const Classes& range) const { return logits + range.first * b.element(); }
-
-  void make_dlogits(int64_t block) const {
-    const std::vector<Products>& products = prepared.products(block);
-    for (size_t r = 0; r < products.size(); ++r)
-      products[r].logits->run({.a = rows_of(c.input(0), block * b.each),
-                               .b = rows_of(c.input(1), prepared.ranges[r].first),
-                               .c = logits_of(prepared.ranges[r]),
-                               .workspace = workspace,
-                               .stream = stream});
-    const RowsArguments arguments{targets, block * b.each, b.ld, op.label_smoothing,
-                                  divisor, row_loss,       boost};
-    dispatch_float(b.dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      start_rows<T, 16 / sizeof(T)>(c, arguments, b.gradients, b.rows_in(block),
-                                    reinterpret_cast<T*>(logits));
-    });
-  }
-
-  void run_block(int64_t block) const {
-    const int64_t first = block * b.each;
-    std::byte *x = rows_of(c.input(0), first), *dx = b.gradients ? rows_of(c.output(1), first) : nullptr;
-    // dx is made last: until then its place has the scaled x.
-    const bool scaled = exponentials && try_exponentials(c, call, block, logits, dx);
-    if (!scaled) make_dlogits(block);
-    if (!b.gradients) return;
-    const std::vector<Products>& products = prepared.products(block);
-    for (size_t r = 0; r < products.size(); ++r) {
-      const Classes& range = prepared.ranges[r];
-      GemmData data{.a = logits_of(range),
-                    .b = rows_of(c.input(1), range.first),
-                    .c = scaled ? call.raw_dx() : dx,
-                    .workspace = workspace,
-                    .stream = stream};
-      products[r].dx->run(data);
-      data.b = scaled ? dx : x;
-      data.c = rows_of(c.output(2), range.first);
-      products[r].dweight->run(data);
-    }
-    if (scaled) finish_gradients(c, call, block, dx, c.output(2).data);
-  }
-
-  void clear() const {
-    cudaMemsetAsync(row_loss, 0, static_cast<size_t>(b.rows * 8), stream);
-    if (!b.gradients) return;
-    for (int i = 1; i < 3; ++i)
-      cudaMemsetAsync(c.output(i).data, 0, static_cast<size_t>(c.output(i).bytes()), stream);
-  }
-
-  template <class W>
-  void put_loss() const {
-    start(c, add_losses<W>, 1, kTotalThreads, 0, row_loss, b.rows, divisor, c.output().as<W>());
-  }
-};
-
-void run(const KernelContext& c) {
-  const Run run{c};
-  const Blocks& b = run.b;
-  start(c, count_targets, 1, kTotalThreads, 0, run.targets, b.rows, launch_of(c).fault, run.denominator);
-  if (b.count() == 0) run.clear();
-  if (run.exponentials) start_references(c, run.call);
-  for (int64_t block = 0; block < b.count(); ++block) run.run_block(block);
-  if (run.boost > 0 && b.count() > 0)
-    for (int i : {1, 2})
-      for_each(c, c.output(i).numel(), ScaleGradients{c.output(i).as<float>(), run.divisor});
-  b.wide == DType::f64 ? run.put_loss<double>() : run.put_loss<float>();
+void make_dlogits(const LogitRun& run, int64_t block) {
+  const LogitBlocks& b = run.b;
+  const std::vector<LogitProducts>& products = b.products(block);
+  for (size_t r = 0; r < products.size(); ++r)
+    products[r].logits->run({.a = run.rows_of(run.c.input(0), block * b.each),
+                             .b = run.rows_of(run.c.input(1), run.ranges[r].first),
+                             .c = run.logits_of(run.ranges[r]),
+                             .workspace = run.workspace,
+                             .stream = launch_of(run.c).stream});
+  const RowsArguments arguments{run.targets, block * b.each, b.ld,       run.op.label_smoothing,
+                                run.divisor, run.row_loss,   boost_of(b)};
+  dispatch_float(b.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    start_rows<T, 16 / sizeof(T)>(run.c, arguments, b.gradients, b.rows_in(block),
+                                  reinterpret_cast<T*>(run.logits));
+  });
 }
 
-constexpr KernelImpl kLinearCrossEntropy[] = {
-    {.name = "row_blocks", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
-constexpr OpKernels kOps[] = {{"linear_cross_entropy", kLinearCrossEntropy}};
+void clear(const LogitRun& run) {
+  const cudaStream_t stream = launch_of(run.c).stream;
+  cudaMemsetAsync(run.row_loss, 0, static_cast<size_t>(run.b.rows * 8), stream);
+  if (!run.b.gradients) return;
+  for (int i = 1; i < 3; ++i)
+    cudaMemsetAsync(run.c.output(i).data, 0, static_cast<size_t>(run.c.output(i).bytes()), stream);
+}
 
 }  // namespace
 
-std::span<const OpKernels> linear_cross_entropy_kernels() { return kOps; }
+void LogitRun::count_targets() const {
+  start(c, genesis::cuda::count_targets, 1, kTotalThreads, 0, targets, b.rows, launch_of(c).fault,
+        denominator);
+}
+
+void LogitRun::add_gradients(int64_t block, const void* x, void* dx) const {
+  const std::vector<LogitProducts>& products = b.products(block);
+  for (size_t r = 0; r < products.size(); ++r) {
+    GemmData data{.a = logits_of(ranges[r]),
+                  .b = rows_of(c.input(1), ranges[r].first),
+                  .c = dx,
+                  .workspace = workspace,
+                  .stream = launch_of(c).stream};
+    products[r].dx->run(data);
+    data.b = x;
+    data.c = rows_of(c.output(2), ranges[r].first);
+    products[r].dweight->run(data);
+  }
+}
+
+void LogitRun::put_loss() const {
+  const auto put = [&](auto* loss) {
+    start(c, add_losses<std::decay_t<decltype(*loss)>>, 1, kTotalThreads, 0, row_loss, b.rows, divisor, loss);
+  };
+  b.wide == DType::f64 ? put(c.output().as<double>()) : put(c.output().as<float>());
+}
+
+void run_row_blocks(const KernelContext& c, const LogitBlocks& b) {
+  const LogitRun run{c, b};
+  run.count_targets();
+  if (b.count() == 0) clear(run);
+  for (int64_t block = 0; block < b.count(); ++block) {
+    make_dlogits(run, block);
+    const int64_t row = block * b.each;
+    if (b.gradients) run.add_gradients(block, run.rows_of(c.input(0), row), run.rows_of(c.output(1), row));
+  }
+  if (boost_of(b) > 0 && b.count() > 0)
+    for (int i : {1, 2})
+      for_each(c, c.output(i).numel(), ScaleGradients{c.output(i).as<float>(), run.divisor});
+  run.put_loss();
+}
+
+std::span<const OpKernels> linear_cross_entropy_kernels() {
+  static const KernelImpl ways[] = {
+      exponentials_way(),
+      {.name = "row_blocks",
+       .run = [](const KernelContext& c) { run_row_blocks(c, c.prepared<LogitBlocks>()); },
+       .scratch_bytes = blocks_scratch_bytes,
+       .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
+         return std::make_shared<LogitBlocks>(prepare_blocks(query, true));
+       }}};
+  static const OpKernels ops[] = {{"linear_cross_entropy", ways}};
+  return ops;
+}
 
 }  // namespace genesis::cuda
