@@ -60,9 +60,11 @@ TEST_F(Packing, TheLibraryTakesPackedHeads) {
     const Attributes attributes = to_attributes(op);
     const std::vector<TensorType> in = {{DType::bf16, {2, 1024, 14 + 2 * key_heads, 64}}},
                                   out = {{DType::bf16, {2, 1024, 14, 64}}};
-    const cuda::AttentionShape shape = cuda::attention_shape({*find_op("attention"), attributes, in, out});
-    EXPECT_NE(cuda::shared_cudnn_forward(shape, true), nullptr) << key_heads;
-    EXPECT_NE(cuda::shared_cudnn_backward(shape), nullptr) << key_heads;
+    cuda::AttentionShape shape = cuda::attention_shape({*find_op("attention"), attributes, in, out});
+    for (const bool gradient : {false, true}) {
+      shape.gradient = gradient;
+      EXPECT_NE(cuda::shared_cudnn_attention(shape, true), nullptr) << key_heads;
+    }
   }
 }
 

@@ -229,15 +229,13 @@ int64_t backward_limit(const AttentionShape& s) {
 
 class Planned final : public CudnnAttention {
  public:
-  Planned(const AttentionShape& shape, Builder& builder, const CudnnDevice& device, int64_t limit)
+  Planned(const AttentionShape& shape, Builder& builder, int64_t limit)
       : shape_(shape),
         names_(builder.names),
-        plan_(builder.graph.plan(device, limit)),
+        plan_(builder.graph.plan(limit)),
         scale_(static_cast<float>(shape.scale)),
         queries_(static_cast<int32_t>(shape.queries)),
         keys_(static_cast<int32_t>(shape.keys)) {}
-
-  int64_t workspace_bytes() const override { return plan_.workspace_bytes(); }
 
   bool run(const AttentionData& d) const override {
     std::vector<std::pair<int64_t, void*>> pointers;
@@ -308,23 +306,17 @@ int64_t cudnn_backward_scratch(const AttentionShape& s) {
   return (CheckedSize(delta_bytes(s)) + dq_sums_bytes(s) + backward_limit(s)).value();
 }
 
-std::shared_ptr<const CudnnAttention> cudnn_forward(const AttentionShape& shape, bool with_lse,
-                                                    const CudnnDevice& device) {
-  Builder builder(shape);
-  build_forward(builder, with_lse);
-  return std::make_shared<Planned>(shape, builder, device, kSpareBytes);
-}
-
-std::shared_ptr<const CudnnAttention> cudnn_backward(const AttentionShape& shape, const CudnnDevice& device) {
-  Builder builder(shape);
-  build_backward(builder);
-  return std::make_shared<Planned>(shape, builder, device, backward_limit(shape));
-}
-
 namespace {
 
-std::string key_of(const AttentionShape& s, int kind) {
-  const int device = current_device();
+// Throws Error when cuDNN cannot.
+std::shared_ptr<const CudnnAttention> make_planned(const AttentionShape& shape, bool with_lse) {
+  Builder builder(shape);
+  shape.gradient ? build_backward(builder) : build_forward(builder, with_lse);
+  return std::make_shared<Planned>(shape, builder, shape.gradient ? backward_limit(shape) : kSpareBytes);
+}
+
+std::string key_of(const AttentionShape& s, bool with_lse) {
+  const int device = current_device(), kind = s.gradient ? 2 : with_lse;
   const auto steps = [](const HeadSteps& x) { return fmt::format("{},{},{}", x.batch, x.head, x.row); };
   return fmt::format("{} {} {} {}x{}x{}x{}x{} {} {} {} {}{} {} {} {} {}", device, kind, name_of(s.dtype),
                      s.batch, s.heads, s.key_heads, s.queries, s.keys, s.size, s.v_size, s.scale,
@@ -332,33 +324,24 @@ std::string key_of(const AttentionShape& s, int kind) {
                      steps(s.y));
 }
 
+}  // namespace
+
 // Layers have one shape, and a plan takes cuDNN most of a second.
-template <class Make>
-std::shared_ptr<const CudnnAttention> shared(const std::string& key, const Make& make) {
+std::shared_ptr<const CudnnAttention> shared_cudnn_attention(const AttentionShape& shape, bool with_lse) {
   static std::mutex mutex;
   // Never destroyed: at the end of the process cuDNN may be gone before it.
   static auto& made = *new std::map<std::string, std::shared_ptr<const CudnnAttention>>;
   if (!cudnn().available()) return nullptr;
   const std::lock_guard lock(mutex);
+  const std::string key = key_of(shape, with_lse);
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
   std::shared_ptr<const CudnnAttention> plan;
   try {
-    plan = make();
+    plan = make_planned(shape, with_lse);
   } catch (const Error&) {  // the tiles can
   }
   return made[key] = plan;
-}
-
-}  // namespace
-
-std::shared_ptr<const CudnnAttention> shared_cudnn_forward(const AttentionShape& shape, bool with_lse) {
-  return shared(key_of(shape, with_lse ? 1 : 0),
-                [&] { return cudnn_forward(shape, with_lse, CudnnDevice::current()); });
-}
-
-std::shared_ptr<const CudnnAttention> shared_cudnn_backward(const AttentionShape& shape) {
-  return shared(key_of(shape, 2), [&] { return cudnn_backward(shape, CudnnDevice::current()); });
 }
 
 }  // namespace genesis::cuda

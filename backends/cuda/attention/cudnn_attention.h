@@ -21,17 +21,10 @@ class CudnnAttention {
  public:
   virtual ~CudnnAttention() = default;
   virtual bool run(const AttentionData& data) const = 0;  // false: not started
-  virtual int64_t workspace_bytes() const = 0;
 };
 
-// Both throw Error when cuDNN cannot.
-std::shared_ptr<const CudnnAttention> cudnn_forward(const AttentionShape& shape, bool with_lse,
-                                                    const CudnnDevice& device);
-std::shared_ptr<const CudnnAttention> cudnn_backward(const AttentionShape& shape, const CudnnDevice& device);
-
-// The same on the current device, made once for all nodes of one shape; null where cuDNN cannot, or is not
-// there.
-std::shared_ptr<const CudnnAttention> shared_cudnn_forward(const AttentionShape& shape, bool with_lse);
-std::shared_ptr<const CudnnAttention> shared_cudnn_backward(const AttentionShape& shape);
+// On the current device, made once for all nodes of one shape; null where cuDNN cannot, or is not there. `with_lse` is
+// for an attention.
+std::shared_ptr<const CudnnAttention> shared_cudnn_attention(const AttentionShape& shape, bool with_lse);
 
 }  // namespace genesis::cuda

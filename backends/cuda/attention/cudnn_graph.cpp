@@ -104,27 +104,6 @@ cudnnDataType_t cudnn_type(DType dtype) {
 
 Dims dense(const Dims& d) { return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1}; }
 
-CudnnDevice CudnnDevice::current() {
-  CudnnDevice device;
-  device.handle_ = handle_of_device();
-  const Chip& chip = current_chip();
-  int driver = 0;
-  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
-  device.words_ =
-      fmt::format("{} {} {}.{} {}", chip.name, chip.multiprocessors, chip.major, chip.minor, driver);
-  return device;
-}
-
-CudnnDevice CudnnDevice::described(const std::string& json) {
-  CudnnDevice device;
-  device.properties_ = make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  set(device.properties_, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-      static_cast<int64_t>(json.size()), json.data());
-  finish(device.properties_, "describing a device");
-  device.words_ = json;
-  return device;
-}
-
 int64_t CudnnGraph::add_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, bool is_virtual,
                                bool by_value) {
   CudnnDescriptor tensor = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -219,11 +198,10 @@ void CudnnGraph::reshape(int64_t x, int64_t y) {
 namespace {
 
 // cuDNN's choices for a graph, its best first.
-std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph, const CudnnDevice& device) {
+std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph) {
   CudnnDescriptor heuristic = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   link(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
   set_one(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
-  if (device.properties()) link(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device.properties());
   finish(heuristic, "asking for plans");
   int64_t count = 0;
   check_dnn(dnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
@@ -243,6 +221,14 @@ std::vector<CudnnDescriptor> choices_for(const CudnnDescriptor& graph, const Cud
   return choices;
 }
 
+// Devices with the same words run the same plans.
+std::string words_of_device() {
+  const Chip& chip = current_chip();
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  return fmt::format("{} {} {}.{} {}", chip.name, chip.multiprocessors, chip.major, chip.minor, driver);
+}
+
 int64_t workspace_of(const CudnnDescriptor& plan) {
   int64_t count = 0, bytes = 0;
   check_dnn(dnn().get_attribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
@@ -253,34 +239,29 @@ int64_t workspace_of(const CudnnDescriptor& plan) {
 
 }  // namespace
 
-CudnnPlan CudnnGraph::plan(const CudnnDevice& device, int64_t workspace_limit) {
+CudnnPlan CudnnGraph::plan(int64_t workspace_limit) {
   const auto folder = cache_folder();
-  if (!folder) return make_plan(device, workspace_limit);
+  if (!folder) return make_plan(workspace_limit);
   const auto path = *folder / (hash_text(fmt::format("cuDNN {} {}\n{}\n{}", cudnn_version(), workspace_limit,
-                                                     device.words(), words_)) +
+                                                     words_of_device(), words_)) +
                                ".plan");
   try {
-    if (const auto kept = read_kept(path)) return CudnnPlan::restored(device, *kept);
+    if (const auto kept = read_kept(path)) return CudnnPlan::restored(*kept);
   } catch (const Error&) {  // made anew
   }
-  CudnnPlan made = make_plan(device, workspace_limit);
+  CudnnPlan made = make_plan(workspace_limit);
   if (const std::string text = made.text(); !text.empty()) keep(path, text);
   return made;
 }
 
-CudnnPlan CudnnPlan::restored(const CudnnDevice& device, const std::string& text) {
+CudnnPlan CudnnPlan::restored(const std::string& text) {
   CudnnPlan made;
+  made.handle_ = handle_of_device();
   made.plan_ = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  if (device.properties()) link(made.plan_, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.properties());
-  if (device.handle()) {
-    const cudnnHandle_t handle = device.handle();
-    set_one(made.plan_, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
-  }
+  set_one(made.plan_, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, made.handle_);
   set(made.plan_, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
       static_cast<int64_t>(text.size()), text.data());
   finish(made.plan_, "restoring a plan");
-  made.handle_ = device.handle();
-  made.workspace_bytes_ = workspace_of(made.plan_);
   return made;
 }
 
@@ -298,38 +279,30 @@ std::string CudnnPlan::text() const {
   return text;
 }
 
-CudnnPlan CudnnGraph::make_plan(const CudnnDevice& device, int64_t workspace_limit) {
+CudnnPlan CudnnGraph::make_plan(int64_t workspace_limit) {
+  const cudnnHandle_t handle = handle_of_device();
   CudnnDescriptor graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   std::vector<cudnnBackendDescriptor_t> raw;
   for (const auto& operation : operations_) raw.push_back(operation.get());
-  if (device.handle()) {
-    const cudnnHandle_t handle = device.handle();
-    set_one(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
-  }
+  set_one(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
   set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(raw.size()),
       raw.data());
   finish(graph, "putting a graph together");
   std::string why = "it knows no plan";
-  for (const CudnnDescriptor& choice : choices_for(graph, device)) {
+  for (const CudnnDescriptor& choice : choices_for(graph)) {
     CudnnDescriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     link(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, choice.get());
-    if (device.properties()) link(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.properties());
-    if (device.handle()) {
-      const cudnnHandle_t handle = device.handle();
-      set_one(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
-    }
+    set_one(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
     if (const cudnnStatus_t status = dnn().finalize(plan.get()); status != CUDNN_STATUS_SUCCESS) {
       why = dnn().error_string(status);
       continue;
     }
-    CudnnPlan made;
-    made.workspace_bytes_ = workspace_of(plan);
-    if (made.workspace_bytes_ > workspace_limit) {
-      why = fmt::format("its plan needs {} bytes of workspace, {} are booked", made.workspace_bytes_,
-                        workspace_limit);
+    if (const int64_t bytes = workspace_of(plan); bytes > workspace_limit) {
+      why = fmt::format("its plan needs {} bytes of workspace, {} are booked", bytes, workspace_limit);
       continue;
     }
-    made.handle_ = device.handle();
+    CudnnPlan made;
+    made.handle_ = handle;
     made.plan_ = std::move(plan);
     return made;
   }

@@ -22,23 +22,6 @@ struct DestroyCudnn {
 };
 using CudnnDescriptor = std::unique_ptr<void, DestroyCudnn>;
 
-// Where a plan will run: the current device, or one that is only described (plans can be made without it).
-class CudnnDevice {
- public:
-  static CudnnDevice current();
-  static CudnnDevice described(const std::string& json);
-
-  cudnnHandle_t handle() const { return handle_; }
-  cudnnBackendDescriptor_t properties() const { return properties_.get(); }
-  // Devices with the same words run the same plans.
-  const std::string& words() const { return words_; }
-
- private:
-  cudnnHandle_t handle_ = nullptr;  // of the process, per device
-  CudnnDescriptor properties_;
-  std::string words_;
-};
-
 using Dims = std::array<int64_t, 4>;
 
 // Dense, row-major.
@@ -46,7 +29,6 @@ Dims dense(const Dims& dims);
 
 class CudnnPlan {
  public:
-  int64_t workspace_bytes() const { return workspace_bytes_; }
   // False when cuDNN refused to start. `pointers` are {tensor, address}: of the device, or of the host for
   // scalars.
   bool run(cudaStream_t stream, const std::vector<std::pair<int64_t, void*>>& pointers,
@@ -54,12 +36,11 @@ class CudnnPlan {
 
  private:
   friend class CudnnGraph;
-  static CudnnPlan restored(const CudnnDevice& device, const std::string& text);
+  static CudnnPlan restored(const std::string& text);
   std::string text() const;
 
   cudnnHandle_t handle_ = nullptr;
   CudnnDescriptor plan_;
-  int64_t workspace_bytes_ = 0;
 };
 
 class CudnnGraph {
@@ -82,7 +63,7 @@ class CudnnGraph {
 
   // The first of cuDNN's plans that it can make and that needs at most `workspace_limit` bytes. Making one
   // takes most of a second, so its text is kept in the cache folder. Throws Error.
-  CudnnPlan plan(const CudnnDevice& device, int64_t workspace_limit);
+  CudnnPlan plan(int64_t workspace_limit);
 
  private:
   int64_t add_tensor(cudnnDataType_t type, const Dims& dims, const Dims& strides, bool is_virtual,
@@ -91,7 +72,7 @@ class CudnnGraph {
     return tensors_[static_cast<size_t>(tensor - 1)].get();
   }
 
-  CudnnPlan make_plan(const CudnnDevice& device, int64_t workspace_limit);
+  CudnnPlan make_plan(int64_t workspace_limit);
 
   std::vector<CudnnDescriptor> tensors_, details_, operations_;
   std::string words_;  // the same graph, to be recognised by

@@ -55,9 +55,7 @@ struct Fused {
 
 std::shared_ptr<const void> prepare_fused(const KernelQuery& query) {
   const AttentionShape shape = attention_shape(query);
-  return std::make_shared<Fused>(Fused{shape, shape.gradient
-                                                  ? shared_cudnn_backward(shape)
-                                                  : shared_cudnn_forward(shape, query.outputs.size() > 1)});
+  return std::make_shared<Fused>(Fused{shape, shared_cudnn_attention(shape, query.outputs.size() > 1)});
 }
 
 int64_t fused_grad_scratch(const AttentionShape& shape) {
