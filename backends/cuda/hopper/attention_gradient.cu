@@ -123,19 +123,6 @@ int64_t scratch_bytes(const KernelQuery& query) {
                   general.scratch_bytes(query));
 }
 
-// Whether the build and the driver have the kernel for the current device. To be asked before its first start.
-bool has_kernel() {
-  cudaFuncAttributes attributes{};
-  const bool has_code = has_tensor_maps() &&
-                        cudaFuncGetAttributes(&attributes, attention_gradient_kernel) == cudaSuccess &&
-                        attributes.sharedSizeBytes > 0;  // its barriers: elsewhere the kernel is empty
-  const bool fits =
-      has_code && cudaFuncSetAttribute(attention_gradient_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       static_cast<int>(kGradientShared)) == cudaSuccess;
-  cudaGetLastError();
-  return fits;
-}
-
 struct Prepared {
   AttentionShape shape;
   const KernelImpl* general = nullptr;  // null: the device has the kernel
@@ -144,7 +131,8 @@ struct Prepared {
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>(Prepared{attention_shape(query)});
-  if (has_kernel()) return prepared;
+  if (has_hopper_kernel(reinterpret_cast<const void*>(attention_gradient_kernel), kGradientShared))
+    return prepared;
   prepared->general = &select_kernel(general_gradient_ways(), query);
   prepared->for_general = prepared->general->prepare(query);
   return prepared;

@@ -18,6 +18,7 @@
 #include <cuda_bf16.h>
 
 #include "backends/cuda/hopper/hopper.h"
+#include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda::hopper {
@@ -226,18 +227,9 @@ __global__ __launch_bounds__(kBlockThreads, 1) void product_kernel(const __grid_
 #endif
 }
 
-// Whether the build has this kernel for the current device, and the device lets it have its shared memory. To
-// be asked before the first start.
 template <class Epilogue>
 bool has_hopper_code() {
-  cudaFuncAttributes attributes{};
-  const bool has_code = cudaFuncGetAttributes(&attributes, product_kernel<Epilogue>) == cudaSuccess &&
-                        attributes.sharedSizeBytes > 0;  // its barriers
-  const bool fits =
-      has_code && cudaFuncSetAttribute(product_kernel<Epilogue>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       static_cast<int>(kSharedBytes)) == cudaSuccess;
-  cudaGetLastError();
-  return fits;
+  return has_hopper_kernel(reinterpret_cast<const void*>(product_kernel<Epilogue>), kSharedBytes);
 }
 
 template <class Epilogue>

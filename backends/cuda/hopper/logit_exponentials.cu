@@ -272,7 +272,7 @@ struct Prepared {
 };
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  const bool is_here = has_tensor_maps() && hopper::has_hopper_code<ExponentialEpilogue>();
+  const bool is_here = hopper::has_hopper_code<ExponentialEpilogue>();
   return std::make_shared<Prepared>(
       Prepared{prepare_blocks(query, !is_here), is_here, blocks_scratch_bytes(query)});
 }

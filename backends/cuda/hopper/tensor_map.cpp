@@ -1,5 +1,7 @@
 #include "backends/cuda/hopper/tensor_map.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -36,7 +38,15 @@ bool encode(const void* data, const cuuint64_t (&sizes)[kRank], const cuuint64_t
 
 }  // namespace
 
-bool has_tensor_maps() { return encoder() != nullptr; }
+bool has_hopper_kernel(const void* kernel, size_t shared_bytes) {
+  cudaFuncAttributes attributes{};
+  const bool is_here = encoder() && cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess &&
+                       attributes.sharedSizeBytes > 0 &&
+                       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(shared_bytes)) == cudaSuccess;
+  cudaGetLastError();
+  return is_here;
+}
 
 bool make_tensor_map(const BoxedMatrix& m, CUtensorMap& map) {
   const auto columns = static_cast<cuuint64_t>(m.columns), rows = static_cast<cuuint64_t>(m.rows);

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace genesis::cuda {
@@ -27,8 +28,9 @@ struct HeadsInBoxes {
   int box_rows = 0;
 };
 
-// Whether the driver has what make_tensor_map calls. Asks no GPU.
-bool has_tensor_maps();
+// Whether the driver makes these descriptions, the build has `kernel` for the current device, and that lets it have its
+// shared memory. A kernel without code for the device is empty: it lacks its barriers. To be asked before the first start.
+bool has_hopper_kernel(const void* kernel, size_t shared_bytes);
 
 // What lies outside of the matrix is read as zero. False when the driver refuses.
 bool make_tensor_map(const BoxedMatrix& matrix, CUtensorMap& map);

@@ -80,7 +80,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
 
 template <class Op>
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  const bool in_tiles = has_tensor_maps() && hopper::has_hopper_code<typename Op::Epilogue>();
+  const bool in_tiles = hopper::has_hopper_code<typename Op::Epilogue>();
   return std::make_shared<Prepared<Op>>(
       Prepared<Op>{typename Op::Parts(kernels_for, true, query), problem_of(query), in_tiles});
 }
