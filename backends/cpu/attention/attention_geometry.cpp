@@ -6,11 +6,6 @@
 namespace genesis::cpu {
 namespace {
 
-ops::AttentionRules rules_of(const KernelQuery& query) {
-  if (query.op.name() == ops::Attention::info.name) return from_attributes<ops::Attention>(query.attributes);
-  return from_attributes<ops::AttentionGrad>(query.attributes);
-}
-
 bool heads_first(const AttentionGeometry& g) { return g.rules.layout == AttentionLayout::kBHTD; }
 
 // Elements between neighbours along each of [batch, heads, query, key]; 0 where the mask is broadcast.
@@ -28,7 +23,7 @@ std::array<int64_t, 4> mask_strides(const TensorView& mask) {
 
 AttentionGeometry attention_geometry(const KernelQuery& query) {
   AttentionGeometry g;
-  g.rules = rules_of(query);
+  g.rules = ops::attention_rules(query.op, query.attributes);
   const auto types = ops::qkv_types(g.rules, query.inputs);
   const auto q = types[0].shape.sizes(), k = types[1].shape.sizes(), v = types[2].shape.sizes();
   const size_t heads = heads_first(g) ? 1 : 2, time = 3 - heads;
@@ -40,7 +35,7 @@ AttentionGeometry attention_geometry(const KernelQuery& query) {
   g.size = q[3];
   g.v_size = v[3];
   g.scale = g.rules.scale != 0 ? g.rules.scale : 1 / std::sqrt(static_cast<double>(g.size));
-  g.first_optional = g.rules.operands() + (query.op.name() == ops::Attention::info.name ? 0 : 3);
+  g.first_optional = static_cast<int>(query.inputs.size()) - g.rules.has_mask - g.rules.has_key_length;
   return g;
 }
 

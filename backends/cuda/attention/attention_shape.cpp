@@ -5,13 +5,6 @@
 namespace genesis::cuda {
 namespace {
 
-bool is_forward(const KernelQuery& query) { return query.op.name() == ops::Attention::info.name; }
-
-ops::AttentionRules rules_of(const KernelQuery& query) {
-  if (is_forward(query)) return from_attributes<ops::Attention>(query.attributes);
-  return from_attributes<ops::AttentionGrad>(query.attributes);
-}
-
 HeadSteps steps_of(const std::vector<int64_t>& sizes, bool heads_first) {
   const int64_t inner = sizes[2] * sizes[3];
   return {sizes[1] * inner, heads_first ? inner : sizes[3], heads_first ? sizes[3] : inner};
@@ -30,7 +23,7 @@ void read_mask(AttentionShape& s, const TensorType& mask) {
 }  // namespace
 
 AttentionShape attention_shape(const KernelQuery& query) {
-  const auto rules = rules_of(query);
+  const auto rules = ops::attention_rules(query.op, query.attributes);
   const auto types = ops::qkv_types(rules, query.inputs);
   const auto q = types[0].shape.sizes(), k = types[1].shape.sizes(), v = types[2].shape.sizes();
   AttentionShape s;
@@ -49,14 +42,14 @@ AttentionShape attention_shape(const KernelQuery& query) {
   s.has_mask = rules.has_mask;
   s.has_key_length = rules.has_key_length;
   s.packed = rules.packed();
-  s.gradient = !is_forward(query);
+  s.gradient = query.op.name() == ops::AttentionGrad::info.name;
   s.q = steps_of(s.packed ? query.inputs[0].shape.sizes() : q, s.heads_first);
   s.k = s.packed ? s.q : steps_of(k, s.heads_first);
   s.v = s.packed ? s.q : steps_of(v, s.heads_first);
   auto y = q;
   y[3] = v[3];
   s.y = steps_of(y, s.heads_first);
-  s.first_optional = rules.operands() + (is_forward(query) ? 0 : 3);
+  s.first_optional = static_cast<int>(query.inputs.size()) - s.has_mask - s.has_key_length;
   if (s.has_mask) read_mask(s, query.inputs[static_cast<size_t>(s.first_optional)]);
   return s;
 }

@@ -143,6 +143,11 @@ double terms_of_heads(Types in, const ops::AttentionRules& rules, bool of_gradie
 
 namespace ops {
 
+AttentionRules attention_rules(const OpDef& op, const Attributes& attributes) {
+  if (op.name() == Attention::info.name) return from_attributes<Attention>(attributes);
+  return from_attributes<AttentionGrad>(attributes);
+}
+
 std::array<TensorType, 3> qkv_types(const AttentionRules& rules, Types in) {
   if (rules.packed_key_heads < 0)
     fail("attention: packed_key_heads must not be negative, got {}", rules.packed_key_heads);

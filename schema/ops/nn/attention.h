@@ -51,6 +51,9 @@ struct AttentionRules {
   }
 };
 
+// Of a node of either op.
+AttentionRules attention_rules(const OpDef& op, const Attributes& attributes);
+
 // The types of q, k and v, which are read off a packed operand.
 std::array<TensorType, 3> qkv_types(const AttentionRules& rules, Types in);
 
