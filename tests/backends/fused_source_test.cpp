@@ -229,8 +229,8 @@ TEST(FusedPlan, RowsGetAsManyThreadsAsTheyNeed) {
   }
   EXPECT_EQ(plan(1).threads_per_row, 1);
   EXPECT_EQ(plan(100).threads_per_row, 32);
-  EXPECT_TRUE(plan(4096).held);
-  EXPECT_FALSE(plan(151936).held);
+  EXPECT_TRUE(plan(4096).in_registers);
+  EXPECT_FALSE(plan(151936).in_registers);
 }
 
 TEST(FusedPlan, EmptyProgramsStartNothing) {

@@ -2,23 +2,14 @@
 // in passes/ and executor/. All values are small, so that time goes into compiling.
 #pragma once
 
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "schema/graph/model.h"
+#include "tests/sanitized.h"
 
 namespace genesis::testing {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr double kSlower = 5;  // what a sanitizer makes of the same work
-#else
-inline constexpr double kSlower = 1;
-#endif
-
-// Of the processor, as a build without a sanitizer would take.
-inline double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC / kSlower; }
 
 struct LargeGraph {
   std::string name;

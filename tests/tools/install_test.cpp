@@ -30,6 +30,9 @@ constexpr const char* kItsOutput = "2 41\n-8.75\n";
 
 class Install : public ToolTest {
  protected:
+  void SetUp() override {
+    if (kIsSanitized) GTEST_SKIP() << "a sanitizer's library is no part of what is installed, nor small";
+  }
   // A program in a folder of headers that are called as Genesis' own are, which it sees first.
   void write_program() {
     write_text(path("program.cpp"), kProgram);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/sanitized.h"
+
 namespace genesis::testing {
 
 struct Process {
@@ -16,7 +18,7 @@ struct Process {
 };
 
 struct ProcessOptions {
-  double timeout_seconds = 60;
+  double timeout_seconds = 60 * testing::kSlower;
   std::optional<double> kill_after_seconds;  // send `signal` then, if it still runs
   int signal = 9;
   std::optional<uint64_t> largest_file_bytes;  // writing more fails, as on a full disk
