@@ -21,10 +21,11 @@ int main(int argc, char** argv) {
                     app.callback([&app] {
                       if (app.get_subcommands().empty())
                         throw CLI::RequiredError(
-                            "a command (info, infer, train, generate, bench, profile, compare or baseline)");
+                            "a command (info, infer, train, generate, bench, profile, compare, baseline "
+                            "or tokenize)");
                     });
                     for (auto add : {add_info, add_infer, add_train, add_generate, add_bench, add_profile,
-                                     add_compare, add_baseline})
+                                     add_compare, add_baseline, add_tokenize})
                       add(app);
                   });
 }

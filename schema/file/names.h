@@ -9,8 +9,6 @@ namespace genesis::file {
 
 inline constexpr size_t kMaxName = 4096;  // bytes
 
-bool is_utf8(std::string_view text);  // by the Unicode standard: no overlong forms, no surrogates
-
 // Throws Error that names `what` unless `name` is UTF-8 of 1 to kMaxName bytes without control characters
 // (U+0000 to U+001F, U+007F to U+009F).
 void check_name(std::string_view what, std::string_view name);

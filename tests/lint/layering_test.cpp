@@ -82,6 +82,11 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"executor/states", {"executor/runtime"}},
     {"executor", {"executor/runtime", "executor/states"}},
     {"executor/training", {"executor", "executor/states"}},
+
+    {"models", {}},
+    {"models/data", {}},
+    {"models/text", {}},
+    {"models/tokenizer", {}},
 };
 
 // The room that a file stands in; empty where the floor has none.

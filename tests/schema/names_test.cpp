@@ -33,17 +33,5 @@ TEST(Names, AreShortAndPrintable) {
   EXPECT_EQ(refusal(std::string_view("a\0b", 3)), "the name of a state holds control characters");
 }
 
-TEST(Names, Utf8AsTheStandardHasIt) {
-  EXPECT_TRUE(is_utf8(""));
-  EXPECT_TRUE(is_utf8("\xf4\x8f\xbf\xbf"));   // U+10FFFF
-  EXPECT_FALSE(is_utf8("\xf4\x90\x80\x80"));  // beyond it
-  EXPECT_FALSE(is_utf8("\xc0\xaf"));          // '/' written with two bytes
-  EXPECT_FALSE(is_utf8("\xe0\x80\xaf"));
-  EXPECT_FALSE(is_utf8("\xed\xa0\x80"));  // half of a surrogate pair
-  EXPECT_FALSE(is_utf8("\x80"));
-  EXPECT_FALSE(is_utf8("a\xc3"));  // cut short
-  EXPECT_FALSE(is_utf8("\xff"));
-}
-
 }  // namespace
 }  // namespace genesis::file

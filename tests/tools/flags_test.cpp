@@ -5,7 +5,8 @@ namespace genesis::testing {
 namespace {
 
 const Words kTools = {"genesis-build", "genesis-opt", "genesis-run", "genesis-viz"};
-const Words kCommands = {"info", "infer", "train", "generate", "bench", "profile", "compare", "baseline"};
+const Words kCommands = {"info",    "infer",   "train",    "generate", "bench",
+                         "profile", "compare", "baseline", "tokenize"};
 
 TEST(Flags, HelpShowsExamples) {
   for (const std::string& tool : kTools)
@@ -55,7 +56,8 @@ TEST(Flags, QuickWorkIsSilent) {
     const Process built = run_tool("genesis-build", Words{"mlp", "-o", output.string()} + flags);
     EXPECT_EQ(built.err, "");
     expect_ok(built);
-    const Process cast = run_tool("genesis-opt", Words{output.string(), "--cast", "bf16", "-o", output.string()} + flags);
+    const Process cast =
+        run_tool("genesis-opt", Words{output.string(), "--cast", "bf16", "-o", output.string()} + flags);
     EXPECT_EQ(cast.err, "");
     expect_ok(cast);
   }

@@ -33,6 +33,7 @@ const std::vector<std::pair<std::string, Words>> kCommands = {
     {"genesis-run", {"profile", "none.genesis"}},
     {"genesis-run", {"compare", "none.genesis"}},
     {"genesis-run", {"baseline", "none.txt"}},
+    {"genesis-run", {"tokenize", "none.json", "--text", "a"}},
 };
 
 TEST(Numbers, WhatIsNoneIsRefusedByEveryOption) {

@@ -5,31 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "schema/file/utf8.h"
+
 namespace genesis::tools {
 namespace {
 
 constexpr size_t kShort = 60, kLongestWord = 256, kLongestMessage = 4000;
-
-struct Character {
-  uint32_t code = 0;
-  size_t bytes = 0;  // 0: the first byte belongs to no character of UTF-8
-};
-
-Character first_character(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (at(0) < 0x80) return {at(0), 1};
-  const size_t bytes = at(0) >= 0xf0 ? 4 : at(0) >= 0xe0 ? 3 : 2;
-  if (at(0) < 0xc2 || at(0) > 0xf4 || text.size() < bytes) return {};
-  uint32_t code = at(0) & (0xffu >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (at(i) & 0x3f);
-  }
-  static constexpr uint32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < kMin[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
 
 // C0, DEL and C1; marks of direction; ends of lines and paragraphs; what is never seen.
 bool is_command(uint32_t code) {
@@ -52,9 +33,9 @@ std::string escaped(std::string_view text, std::string_view stays, bool json) {
   std::string safe;
   safe.reserve(text.size());
   while (!text.empty()) {
-    const Character next = first_character(text);
-    const size_t bytes = std::max<size_t>(next.bytes, 1);
-    if (next.bytes == 0)
+    const utf8::Character next = utf8::first_character(text);
+    const size_t bytes = next.valid ? next.bytes : 1;
+    if (!next.valid)
       safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
     else if (is_command(next.code) && stays.find(text[0]) == std::string_view::npos)
       safe += escape(next.code, json);

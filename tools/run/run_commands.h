@@ -13,5 +13,6 @@ void add_bench(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_baseline(CLI::App& app);
+void add_tokenize(CLI::App& app);
 
 }  // namespace genesis::tools

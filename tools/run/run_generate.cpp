@@ -1,11 +1,11 @@
 // genesis-run generate: text from a language model.
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "models/text/generate.h"
 #include "schema/file/reader.h"
+#include "schema/file/utf8.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
@@ -39,24 +39,13 @@ class Writer {
       return;
     }
     waiting_ += bytes;
-    const size_t whole = whole_characters(waiting_);
+    const size_t whole = utf8::whole_characters(waiting_);
     std::cout << printable_lines(std::string_view(waiting_).substr(0, whole)) << std::flush;
     waiting_.erase(0, whole);
   }
   ~Writer() { std::cout << printable_lines(waiting_); }
 
  private:
-  // Without the beginning of a character whose other bytes are still to come.
-  static size_t whole_characters(std::string_view text) {
-    for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
-      const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-      if ((byte & 0xc0) == 0x80) continue;
-      const size_t bytes = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
-      return back < bytes ? text.size() - back : text.size();
-    }
-    return text.size();
-  }
-
   const bool terminal_ = isatty(STDOUT_FILENO);
   std::string waiting_;
 };

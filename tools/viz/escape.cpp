@@ -5,30 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "schema/file/utf8.h"
+
 namespace genesis::viz {
 namespace {
-
-struct Character {
-  uint32_t code = 0;
-  size_t bytes = 0;  // 0: what stands here is not UTF-8
-};
-
-Character read_utf8(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return {first, 1};
-  const size_t bytes = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < bytes) return {};
-  uint32_t code = first & (0xFFu >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xC0) != 0x80) return {};
-    code = code << 6 | (next & 0x3Fu);
-  }
-  static constexpr uint32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
-  if (code < kMin[bytes] || code > 0x10FFFF || is_surrogate) return {};
-  return {code, bytes};
-}
 
 // Controls, marks of the direction of text, spaces without width, and what XML forbids.
 bool is_hidden(uint32_t code) {
@@ -60,9 +40,9 @@ std::string dot_text(std::string_view text) {
 std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const Character at = read_utf8(text);
-    const size_t bytes = std::max<size_t>(at.bytes, 1);
-    if (at.bytes == 0)
+    const utf8::Character at = utf8::first_character(text);
+    const size_t bytes = at.valid ? at.bytes : 1;
+    if (!at.valid)
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
     else if (is_hidden(at.code))
       out += fmt::format("\\u{{{:x}}}", at.code);

@@ -1,0 +1,202 @@
+#include "models/tokenizer/split_expression.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <new>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "schema/core/error.h"
+
+namespace genesis::text {
+namespace {
+
+constexpr size_t kMaxExpression = 16 << 10;  // bytes
+constexpr size_t kMatchStack = 8 << 20;      // bytes, taken as they are needed
+
+// White_Space, for brackets. PCRE2's own \s has U+180E as well, which left that property with Unicode 6.3. A class stands
+// last (Zl is U+2028), so that a hyphen behind it begins no range.
+constexpr std::string_view kWhiteSpace =
+    R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2029}\x{202f}\x{205f}\x{3000}\p{Zl})";
+
+constexpr std::array<std::string_view, 37> kCategories = {
+    "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu", "M",
+    "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi",
+    "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
+
+// Writes an expression of Oniguruma as one of PCRE2, construct by construct.
+class Translator {
+ public:
+  explicit Translator(std::string_view expression) : rest_(expression) {}
+
+  std::string run() {
+    if (rest_.size() > kMaxExpression)
+      fail("a split expression of {} bytes, the limit is {}", rest_.size(), kMaxExpression);
+    check_caseless();
+    while (!rest_.empty()) construct();
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void refuse(size_t bytes) const {
+    fail("'{}' in a split expression, {} bytes before its end", rest_.substr(0, bytes), rest_.size());
+  }
+
+  void keep(size_t bytes) {
+    out_ += rest_.substr(0, bytes);
+    rest_.remove_prefix(bytes);
+  }
+
+  void replace(size_t bytes, std::string_view text) {
+    out_ += text;
+    rest_.remove_prefix(bytes);
+  }
+
+  // Ignoring case, Oniguruma takes one character for two (U+00DF for "ss"); PCRE2 never does.
+  void check_caseless() const {
+    if (rest_.find("(?i:") == std::string_view::npos) return;
+    for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"}) {
+      const auto at = std::search(rest_.begin(), rest_.end(), pair.begin(), pair.end(),
+                                  [](char a, char b) { return (a | 0x20) == b; });
+      if (at != rest_.end()) fail("'{}' in a split expression that ignores case", pair);
+    }
+  }
+
+  void construct() {
+    switch (rest_[0]) {
+      case '\\':
+        return escape(false);
+      case '[':
+        return bracket();
+      case '(':
+        return group();
+      case '{':
+        return interval();
+      case '*':
+      case '+':
+      case '?':
+        return keep(rest_.size() > 1 && (rest_[1] == '+' || rest_[1] == '?') ? 2 : 1);
+      case '^':
+      case '$':
+      case '.':
+        refuse(1);
+      default:
+        return keep(1);
+    }
+  }
+
+  void escape(bool in_bracket) {
+    if (rest_.size() < 2) refuse(1);
+    const char letter = rest_[1];
+    if (letter == 's') return replace(2, in_bracket ? kWhiteSpace : "[" + std::string(kWhiteSpace) + "]");
+    if (letter == 'S' && !in_bracket) return replace(2, "[^" + std::string(kWhiteSpace) + "]");
+    if (letter == 'd') return replace(2, "\\p{Nd}");
+    if (letter == 'p' || letter == 'P') return property();
+    const bool is_sign =
+        static_cast<unsigned char>(letter) < 0x80 && !std::isalnum(static_cast<unsigned char>(letter));
+    if (!is_sign && letter != 'r' && letter != 'n' && letter != 't') refuse(2);
+    keep(2);
+  }
+
+  void property() {
+    const size_t end = std::min(rest_.find('}'), rest_.size() - 1);
+    if (rest_.size() < 5 || rest_[2] != '{') refuse(2);
+    const std::string_view name = rest_.substr(3, end - 3);
+    if (std::find(kCategories.begin(), kCategories.end(), name) == kCategories.end()) refuse(end + 1);
+    keep(end + 1);
+  }
+
+  // Sets in brackets, and ranges from or to an escape, are Oniguruma's own.
+  void bracket() {
+    keep(rest_.starts_with("[^") ? 2 : 1);
+    if (rest_.starts_with("]")) refuse(1);
+    while (!rest_.empty() && rest_[0] != ']') {
+      if (rest_[0] == '[' || rest_.starts_with("&&") || rest_.starts_with("-\\"))
+        refuse(std::min<size_t>(rest_.size(), 2));
+      if (rest_[0] == '\\')
+        escape(true);
+      else
+        keep(1);
+    }
+    if (rest_.empty()) fail("a split expression has '[' without ']'");
+    keep(1);
+  }
+
+  void group() {
+    for (const std::string_view start : {"(?:", "(?i:", "(?=", "(?!"})
+      if (rest_.starts_with(start)) return keep(start.size());
+    if (rest_.starts_with("(?") || rest_.starts_with("(*")) refuse(std::min<size_t>(rest_.size(), 4));
+    keep(1);
+  }
+
+  // {n}, {n,} and {n,m}; what stands behind one, Oniguruma reads as a quantifier of its own.
+  void interval() {
+    const size_t end = rest_.find('}');
+    if (end == std::string_view::npos ||
+        rest_.substr(1, end - 1).find_first_not_of("0123456789,") != std::string_view::npos ||
+        rest_[1] == ',' || (end + 1 < rest_.size() && (rest_[end + 1] == '+' || rest_[end + 1] == '?')))
+      refuse(std::min<size_t>(rest_.size(), 8));
+    keep(end + 1);
+  }
+
+  std::string_view rest_;
+  std::string out_;
+};
+
+std::string message_of(int error) {
+  std::array<PCRE2_UCHAR, 256> text{};
+  pcre2_get_error_message(error, text.data(), text.size());
+  return reinterpret_cast<const char*>(text.data());
+}
+
+}  // namespace
+
+struct MatchState::Parts {
+  pcre2_match_data* match = pcre2_match_data_create(1, nullptr);
+  pcre2_match_context* context = pcre2_match_context_create(nullptr);
+  pcre2_jit_stack* stack = pcre2_jit_stack_create(64 << 10, kMatchStack, nullptr);
+
+  ~Parts() {
+    pcre2_jit_stack_free(stack);
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(match);
+  }
+};
+
+MatchState::MatchState() : parts_(std::make_unique<Parts>()) {
+  if (!parts_->match || !parts_->context) throw std::bad_alloc();
+  pcre2_jit_stack_assign(parts_->context, nullptr, parts_->stack);
+}
+
+MatchState::~MatchState() = default;
+
+SplitExpression::SplitExpression(const std::string& expression) {
+  const std::string translated = Translator(expression).run();
+  int error = 0;
+  size_t at = 0;
+  code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_NO_AUTO_CAPTURE, &error, &at, nullptr),
+              pcre2_code_free);
+  if (!code_) fail("a split expression that cannot be read: {}", message_of(error));
+  uint32_t matches_nothing = 0;
+  pcre2_pattern_info(code_.get(), PCRE2_INFO_MATCHEMPTY, &matches_nothing);
+  if (matches_nothing != 0) fail("a split expression that may match nothing");
+  pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // where there is no JIT, it is matched more slowly
+}
+
+std::pair<size_t, size_t> SplitExpression::find(std::string_view text, size_t from, MatchState& state) const {
+  MatchState::Parts& parts = *state.parts_;
+  // A run of white space may be walked back over once; what takes many times the text is without end.
+  pcre2_set_match_limit(parts.context,
+                        static_cast<uint32_t>(std::clamp<size_t>(4 * text.size(), 10'000'000, UINT32_MAX)));
+  const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
+                                PCRE2_NO_UTF_CHECK, parts.match, parts.context);
+  if (found == PCRE2_ERROR_NOMATCH) return {text.size(), text.size()};
+  if (found < 0)
+    fail("a split expression cannot be matched with a text of {} bytes: {}", text.size(), message_of(found));
+  const size_t* place = pcre2_get_ovector_pointer(parts.match);
+  return {place[0], place[1]};
+}
+
+}  // namespace genesis::text

@@ -1,0 +1,63 @@
+// Text to tokens and back, as models of Hugging Face have it: a tokenizer.json with byte-level BPE, which GPT-2, Llama 3 and
+// Qwen2 to Qwen3 come with. Ids are those that the library `tokenizers` gives.
+//
+// Unicode is as new as PCRE2 (14.0 with 10.42) and utf8proc (15.0 with 2.8) have it. On what that Unicode has, letters,
+// numbers and white space are the same; `tokenizers` 0.23 knows letters and numbers up to Unicode 16 besides. Its NFC is
+// that of Unicode 9: it leaves the order of marks as it is beside 98 newer ones (U+10F46, say), where the standard has one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace genesis::text {
+
+// Never changes, so that threads may share one; copies are the same tokenizer.
+class Tokenizer {
+ public:
+  // A tokenizer.json, or a folder with one. Throws Error that names the file and what is wrong with it, or all that it asks
+  // for and is not supported.
+  static Tokenizer load(const std::filesystem::path& path);
+  // From the bytes of such a file.
+  static Tokenizer parse(std::string_view json);
+
+  // What is not UTF-8 becomes U+FFFD first. `add_special_tokens`: those that the file puts around every text.
+  std::vector<int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
+  // UTF-8; bytes that make no character become U+FFFD. Ids without a token are no text.
+  std::string decode(std::span<const int64_t> ids, bool skip_special_tokens = true) const;
+
+  // One more than the largest id.
+  int64_t vocab_size() const;
+  // Tokens as the file writes them: "\u0120the" is " the" (models/tokenizer/byte_alphabet.h).
+  std::optional<int64_t> token_to_id(std::string_view token) const;
+  std::optional<std::string> id_to_token(int64_t id) const;
+
+ private:
+  friend class StreamDecoder;
+  struct Impl;
+  explicit Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Text from tokens that come one by one: together what decode() gives, and never a part of a character.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(Tokenizer tokenizer, bool skip_special_tokens = true)
+      : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens) {}
+
+  std::string add(int64_t id);  // the text that is whole by now
+  std::string finish();         // U+FFFD for a character that nothing completed
+
+ private:
+  Tokenizer tokenizer_;
+  bool skip_special_tokens_;
+  std::string pending_;
+};
+
+}  // namespace genesis::text

@@ -1,0 +1,79 @@
+#include "models/tokenizer/unicode.h"
+
+#include <utf8proc.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "schema/core/error.h"
+
+namespace genesis::text {
+namespace {
+
+// Every text of characters below U+0300 is in form C: no such character composes with one before it. Their first bytes
+// are below 0xcc.
+bool is_below_combining(std::string_view text) {
+  for (const unsigned char byte : text)
+    if (byte >= 0xcc) return false;
+  return true;
+}
+
+// Circled and squared letters, the symbols that are Alphabetic.
+bool is_enclosed_letter(uint32_t code) {
+  return (code >= 0x24b6 && code <= 0x24e9) || (code >= 0x1f130 && code <= 0x1f149) ||
+         (code >= 0x1f150 && code <= 0x1f169) || (code >= 0x1f170 && code <= 0x1f189);
+}
+
+void append_nfc(std::string_view text, std::string& out) {
+  utf8proc_uint8_t* composed = nullptr;
+  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                 static_cast<utf8proc_ssize_t>(text.size()), &composed,
+                                 static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
+  if (size < 0) fail("a text of {} bytes cannot be normalized: {}", text.size(), utf8proc_errmsg(size));
+  out.append(reinterpret_cast<const char*>(composed), static_cast<size_t>(size));
+}
+
+}  // namespace
+
+std::string_view nfc(std::string_view text, std::string& storage) {
+  if (is_below_combining(text)) return text;
+  // U+11A7, a vowel that composes with nothing, stands between texts of their own: utf8proc up to 2.8 takes it for a final
+  // consonant of the syllable before it, and drops it.
+  constexpr std::string_view kVowel = "\xe1\x86\xa7";
+  storage.clear();
+  for (;;) {
+    const size_t end = text.find(kVowel);
+    append_nfc(text.substr(0, end), storage);
+    if (end == std::string_view::npos) return storage;
+    storage += kVowel;
+    text.remove_prefix(end + kVowel.size());
+  }
+}
+
+bool is_white_space(uint32_t code) {
+  return (code >= 0x9 && code <= 0xd) || code == 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680 ||
+         (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f ||
+         code == 0x205f || code == 0x3000;
+}
+
+bool is_word_character(uint32_t code) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return is_enclosed_letter(code) || code == 0x200c || code == 0x200d;
+  }
+}
+
+}  // namespace genesis::text

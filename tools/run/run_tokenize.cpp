@@ -1,0 +1,90 @@
+// genesis-run tokenize: text as the tokens of a tokenizer.json, and tokens as text.
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <sstream>
+
+#include "models/tokenizer/tokenizer.h"
+#include "schema/core/parse_number.h"
+#include "schema/file/io/read_file.h"
+#include "tools/common/printable.h"
+#include "tools/common/usage.h"
+#include "tools/run/run_commands.h"
+
+namespace genesis::tools {
+namespace {
+
+struct Flags {
+  std::string tokenizer, file, text;
+  bool decode = false, no_special = false;
+  Output out;
+};
+
+std::vector<int64_t> ids_in_json(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto& list = json.is_object() && json.contains("ids") ? json["ids"] : json;
+  std::vector<int64_t> ids;
+  if (!list.is_array())
+    fail("expected ids: a JSON array, an object with an array 'ids', or numbers between spaces");
+  for (const auto& id : list) {
+    if (!id.is_number_integer()) fail("'{}' is not an id", shortened(id.dump(-1, ' ', true)));
+    ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+std::vector<int64_t> ids_in(const std::string& text) {
+  const size_t start = text.find_first_not_of(" \t\r\n");
+  if (start != std::string::npos && (text[start] == '[' || text[start] == '{')) return ids_in_json(text);
+  std::vector<int64_t> ids;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const auto id = parse_number<int64_t>(word);
+    if (!id) fail("{} is not an id", shortened(word));
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+void decode(const text::Tokenizer& tokenizer, const std::string& input, const Flags& flags) {
+  const std::vector<int64_t> ids = ids_in(input);
+  for (const int64_t id : ids)
+    if (!tokenizer.id_to_token(id))
+      fail("there is no token {}: the ids of {} are 0 to {}", id, flags.tokenizer,
+           tokenizer.vocab_size() - 1);
+  const std::string text = tokenizer.decode(ids, flags.no_special);
+  flags.out.print({{"text", text}}, [&] {
+    if (isatty(STDOUT_FILENO))
+      std::cout << printable_lines(text) << "\n";
+    else
+      std::cout << text;
+  });
+}
+
+void tokenize(const Flags& flags, const CLI::App& app) {
+  if (is_given(app, "--file") == is_given(app, "--text"))
+    fail_usage("expected one of --file TEXT and --text STRING");
+  const auto tokenizer = text::Tokenizer::load(flags.tokenizer);
+  const std::string input = flags.file.empty() ? flags.text : read_whole_file(flags.file);
+  if (flags.decode) return decode(tokenizer, input, flags);
+  const std::vector<int64_t> ids = tokenizer.encode(input, !flags.no_special);
+  flags.out.print({{"ids", ids}}, [&] { std::cout << fmt::format("{}\n", fmt::join(ids, " ")); });
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("tokenize", "text as token ids, and ids as text");
+  command->add_option("tokenizer", flags->tokenizer, "a tokenizer.json, or a folder with one")->required();
+  command->add_option("--file", flags->file, "the text, or with --decode the ids");
+  command->add_option("--text", flags->text, "the same, on the command line");
+  command->add_flag("--decode", flags->decode, "from ids: a JSON array, or numbers between spaces");
+  command->add_flag("--no-special", flags->no_special, "add no special tokens, and write none");
+  flags->out.add_to(*command);
+  command->footer("Example:\n  genesis-run tokenize tokenizer.json --text \"In the beginning\" --json");
+  command->callback([flags, command] { tokenize(*flags, *command); });
+}
+
+}  // namespace genesis::tools
