@@ -85,6 +85,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
 
     {"models", {}},
     {"models/data", {}},
+    {"models/hugging_face", {"models"}},
     {"models/text", {}},
     {"models/tokenizer", {}},
 };
