@@ -26,6 +26,30 @@ TEST_F(Tokenize, ThereAndBack) {
   }
 }
 
+TEST_F(Tokenize, GenerateReadsAndWritesByOne) {
+  const Words tiny = {"--set", "hidden_size=16",       "--set", "intermediate_size=32",
+                      "--set", "num_hidden_layers=1",  "--set", "num_attention_heads=2",
+                      "--set", "num_key_value_heads=1"};
+  expect_ok(
+      run_tool("genesis-build", Words{"qwen2", "-o", path("m.genesis"), "--set", "vocab_size=909"} + tiny));
+  const Words generate = {"generate", path("m.genesis"), "--prompt", "In the \u4f60", "--max-tokens",
+                          "30",       "--seed",          "4"};
+  expect_error(run_tool("genesis-run", generate), {"vocabulary of 909", "--tokenizer"});
+  const auto json =
+      expect_json(run_tool("genesis-run", generate + Words{"--tokenizer", kTokenizer, "--json"}));
+  write_text(path("ids"), json["tokens"].dump());
+  EXPECT_EQ(expect_ok(run_tool("genesis-run",
+                               {"tokenize", kTokenizer, "--decode", "--file", path("ids"), "--no-special"})),
+            json["text"].get<std::string>());
+  EXPECT_EQ(expect_ok(run_tool("genesis-run", generate + Words{"--tokenizer", kTokenizer})),
+            "In the \u4f60" + json["text"].get<std::string>() + "\n");
+  expect_ok(
+      run_tool("genesis-build", Words{"qwen2", "-o", path("few.genesis"), "--set", "vocab_size=300"} + tiny));
+  expect_error(
+      run_tool("genesis-run", {"generate", path("few.genesis"), "--prompt", "a", "--tokenizer", kTokenizer}),
+      {"909 tokens", "300"});
+}
+
 TEST_F(Tokenize, SpecialTokensAroundATextCanBeLeftOut) {
   const std::string llama = GENESIS_SOURCE_ROOT "/tests/models/tokenizer/llama.json";
   const auto with = expect_json(run_tool("genesis-run", {"tokenize", llama, "--text", "a", "--json"}))["ids"],
