@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/json_nesting.h"
 
 namespace genesis::models::hugging_face {
 
@@ -17,12 +17,10 @@ inline nlohmann::json read_json(const std::filesystem::path& path) {
     fail("{}: {} bytes are more than the limit of {}", path.string(), bytes, kMaxBytes);
   const std::string text = read_whole_file(path);
   try {
-    // Deep nesting would cost stack where the tree is taken apart.
-    const auto no_deeper = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-      if (depth > 64) fail("lists and objects are nested more than 64 deep");
-      return true;
-    };
-    return nlohmann::json::parse(text, no_deeper);
+    // Whoever writes a tree out, or takes it apart, uses stack for every level.
+    JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
+    nlohmann::json::sax_parse(text, &nesting);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& problem) {
     fail("{}: no JSON: {}", path.string(), problem.what());
   } catch (const Error& problem) {

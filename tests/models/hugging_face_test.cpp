@@ -15,6 +15,7 @@
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/op_harness.h"
+#include "tests/sanitized.h"
 
 namespace genesis {
 namespace {
@@ -84,7 +85,8 @@ TEST(HuggingFaceImport, KeepsTheDtypeOfTheCheckpoint) {
 class SpoiltFolder : public ::testing::Test {
  protected:
   void copy(const char* name) {
-    fs::copy(checkpoints() / name, folder_, fs::copy_options::overwrite_existing | fs::copy_options::recursive);
+    fs::copy(checkpoints() / name, folder_,
+             fs::copy_options::overwrite_existing | fs::copy_options::recursive);
   }
   void write(const char* file, const std::string& text) { std::ofstream(folder_ / file) << text; }
   void change(const char* file, const std::function<void(json&)>& how) {
@@ -126,6 +128,16 @@ TEST_F(SpoiltFolder, WithAConfigurationThatLies) {
   copy("qwen2_tied");
   change("config.json", [](json& c) { c["hidden_size"] = 17; });
   refused({"hidden_size 17"});
+}
+
+// Quadratic once: half a minute.
+TEST_F(SpoiltFolder, WithAConfigurationOfManyMembers) {
+  std::string text = "{";
+  for (int i = 0; i < 100'000; ++i) text += "\"k" + std::to_string(i) + "\": {}, ";
+  write("config.json", text + "\"model_type\": \"mamba\"}");
+  const double start = testing::processor_seconds();
+  refused({"model_type is \"mamba\""});
+  EXPECT_LT(testing::processor_seconds() - start, 5);
 }
 
 TEST_F(SpoiltFolder, WithSettingsThatAreNotSupportedNamesThemAll) {

@@ -11,6 +11,7 @@
 #include "schema/file/foreign_tensor.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/io/mapped_file.h"
+#include "schema/file/json_nesting.h"
 
 namespace genesis {
 namespace {
@@ -34,40 +35,16 @@ DType dtype_named(const std::string& name) {
   return static_cast<DType>(at - kNames.begin());
 }
 
-// Refuses nesting and repeated names ahead of the tree, which then is a small multiple of the text. (A
-// callback of json::parse looks at all tensors read so far after each one.)
-class HeaderCheck final : public nlohmann::json_sax<json> {
+// Refuses nesting and repeated names ahead of the tree, which then is a small multiple of the text.
+class HeaderCheck final : public JsonNesting {
  public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return enter(); }
+  HeaderCheck() : JsonNesting(kMaxDepth, "its header nests deeper than the format does") {}
   bool key(string_t& name) override {
-    if (depth_ == 1 && !names_.insert(name).second) fail("its header names '{}' twice", name);
+    if (depth() == 1 && !names_.insert(name).second) fail("its header names '{}' twice", name);
     return true;
-  }
-  bool end_object() override { return leave(); }
-  bool start_array(std::size_t) override { return enter(); }
-  bool end_array() override { return leave(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return false;
   }
 
  private:
-  bool enter() {
-    if (++depth_ > kMaxDepth) fail("its header nests deeper than the format does");
-    return true;
-  }
-  bool leave() {
-    --depth_;
-    return true;
-  }
-
-  int depth_ = 0;
   std::unordered_set<std::string> names_;
 };
 
