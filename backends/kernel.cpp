@@ -18,6 +18,18 @@ std::optional<std::string> reason_against(const KernelImpl& implementation, cons
   return implementation.can_run ? implementation.can_run(query) : std::nullopt;
 }
 
+// The first row that runs the node; of those before it on_declined(row, reason). Null: there is none.
+template <class OnDeclined>
+const KernelImpl* first_to_run(std::span<const KernelImpl> implementations, const KernelQuery& query,
+                               const OnDeclined& on_declined) {
+  for (const KernelImpl& implementation : implementations) {
+    auto reason = reason_against(implementation, query);
+    if (!reason) return &implementation;
+    on_declined(implementation, std::move(*reason));
+  }
+  return nullptr;
+}
+
 std::string full_name(std::string_view family, std::string_view way) {
   return fmt::format("{}.{}", family, way);
 }
@@ -26,12 +38,13 @@ std::string full_name(std::string_view family, std::string_view way) {
 
 const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   std::string reasons;
-  for (const KernelImpl& implementation : implementations) {
-    const auto why_not = reason_against(implementation, query);
-    if (!why_not) return implementation;
-    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", implementation.name, *why_not);
-  }
-  fail("no kernel runs op '{}': {}", query.op.name(), reasons.empty() ? "the device has none" : reasons);
+  const KernelImpl* found =
+      first_to_run(implementations, query, [&](const KernelImpl& way, const std::string& why) {
+        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", way.name, why);
+      });
+  if (!found)
+    fail("no kernel runs op '{}': {}", query.op.name(), reasons.empty() ? "the device has none" : reasons);
+  return *found;
 }
 
 void KernelTable::add(std::span<const OpKernels> rows) {
@@ -53,9 +66,9 @@ std::optional<std::string> why_not(std::span<const KernelImpl> implementations, 
 }
 
 bool is_native(std::span<const KernelImpl> implementations, const KernelQuery& query) {
-  for (const KernelImpl& implementation : implementations)
-    if (!reason_against(implementation, query)) return !implementation.in_parts;
-  return false;
+  const KernelImpl* found =
+      first_to_run(implementations, query, [](const KernelImpl&, const std::string&) {});
+  return found && !found->in_parts;
 }
 
 int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQuery& query) {
@@ -65,19 +78,16 @@ int64_t scratch_bytes(std::span<const KernelImpl> implementations, const KernelQ
 
 KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const KernelQuery& query) {
   KernelChoice choice;
-  for (const KernelImpl& implementation : implementations) {
-    const std::string name = full_name(query.op.name(), implementation.name);
-    if (auto reason = reason_against(implementation, query)) {
-      choice.declined.push_back({name, std::move(*reason)});
-      continue;
-    }
-    choice.name = name;
-    if (!implementation.choose_inner) return choice;
-    KernelChoice inner = implementation.choose_inner(query);
-    if (!inner.name.empty()) choice.name = inner.name;
-    choice.declined.insert(choice.declined.end(), inner.declined.begin(), inner.declined.end());
-    return choice;
-  }
+  const auto name_of = [&](const KernelImpl& way) { return full_name(query.op.name(), way.name); };
+  const KernelImpl* found = first_to_run(implementations, query, [&](const KernelImpl& way, std::string why) {
+    choice.declined.push_back({name_of(way), std::move(why)});
+  });
+  if (!found) return choice;
+  choice.name = name_of(*found);
+  if (!found->choose_inner) return choice;
+  const KernelChoice inner = found->choose_inner(query);
+  if (!inner.name.empty()) choice.name = inner.name;
+  choice.declined.insert(choice.declined.end(), inner.declined.begin(), inner.declined.end());
   return choice;
 }
 

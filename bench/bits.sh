@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One line a model of the zoo: a digest of the losses of a few training steps, or of the text it writes. Two builds that give the same lines compute the
+# One line a model of the zoo: a digest of the losses of a few training steps, or of the tokens it writes. Two builds that give the same lines compute the
 # same bits: run it with each, on one machine, and compare.
 #   bench/bits.sh BUILD_DIR [DEVICE]     DEVICE: cpu (default) or cuda
 set -euo pipefail

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "passes/core/match.h"
+#include "passes/core/native.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/reduce.h"
@@ -49,13 +50,6 @@ Attributes with_bias_grad() {
   return to_attributes(ops::Matmul{.transpose_a = true, .epilogue = ops::MatmulEpilogue::kBiasGrad});
 }
 
-bool runs_natively(const Graph& graph, const Target& target, const Node& product, const Node& sum) {
-  const std::vector<TensorType> inputs = graph.input_types(product),
-                                outputs = {graph.type(product.outputs[0]), graph.type(sum.outputs[0])};
-  if (!inputs[0].shape.is_constant() || !inputs[1].shape.is_constant()) return false;
-  return target.runs_natively(target.query(*product.op, with_bias_grad(), inputs, outputs));
-}
-
 // By product.
 std::map<const Node*, const Node*> find_pairs(const Graph& graph, const PassContext& context) {
   std::map<const Node*, const Node*> pairs;
@@ -66,7 +60,7 @@ std::map<const Node*, const Node*> find_pairs(const Graph& graph, const PassCont
     if (!is_weight_gradient(graph, node) || uses.count(node.outputs[0]) == 0) continue;
     const Node* sum = bias_gradient_of(graph, uses, node);
     if (!sum || taken.contains(sum)) continue;
-    if (!runs_natively(graph, *context.target, node, *sum)) continue;
+    if (!runs_natively(context, *node.op, with_bias_grad(), graph.input_types(node))) continue;
     pairs[&node] = sum;
     taken.insert(sum);
   }

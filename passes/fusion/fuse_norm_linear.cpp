@@ -1,6 +1,7 @@
 #include "passes/fusion/fuse_norm_linear.h"
 
 #include "passes/core/match.h"
+#include "passes/core/native.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
@@ -35,9 +36,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const P
   op.eps = norm->eps;
   std::vector<TensorType> inputs = graph.input_types(node);
   inputs.insert(inputs.begin() + 1, graph.type(norm.input(1)));
-  const std::vector<TensorType> outputs = graph.output_types(node);
-  const Target& target = *context.target;
-  if (!target.runs_natively(target.query(*node.op, to_attributes(op), inputs, outputs))) return std::nullopt;
+  if (!runs_natively(context, *node.op, to_attributes(op), inputs)) return std::nullopt;
   rewriter.from_nodes({norm.node, &node});
   const Value x = rewriter.map(norm.input(0));
   std::vector<Value> operands = rewriter.map(node.inputs);

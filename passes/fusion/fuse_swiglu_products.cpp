@@ -1,6 +1,7 @@
 #include "passes/fusion/fuse_swiglu_products.h"
 
 #include "passes/core/match.h"
+#include "passes/core/native.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
@@ -41,12 +42,6 @@ const Node* plain_product(const Graph& graph, const Uses& uses, ValueId value) {
       graph.type(product.input(1)).shape.rank() != 2)
     return nullptr;
   return product->transpose_a || product->transpose_b ? nullptr : product.node;
-}
-
-bool runs_natively(const PassContext& context, const OpDef& op, const Attributes& attributes,
-                   const std::vector<TensorType>& inputs) {
-  const std::vector<TensorType> outputs = infer_types(op, attributes, inputs);
-  return context.target->runs_natively(context.target->query(op, attributes, inputs, outputs));
 }
 
 // The first result alone replaces the layer's; that of swiglu is found beside it by its reader.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "passes/core/match.h"
+#include "passes/core/native.h"
 #include "passes/core/rewriter.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
@@ -37,13 +38,11 @@ LinearOperands operands_of(Rewriter& rewriter, const Group& group) {
   return operands;
 }
 
-bool runs_natively(const Graph& graph, const ops::Linear& op, const Group& group,
-                   const std::vector<TensorType>& outputs, const PassContext& context) {
+bool runs_as_one(const Graph& graph, const ops::Linear& op, const Group& group, const PassContext& context) {
   std::vector<TensorType> inputs = {graph.type(group[0]->inputs[0])};
   for (size_t i = 1; i < group[0]->inputs.size(); ++i)
     for (const Node* node : group) inputs.push_back(graph.type(node->inputs[i]));
-  return context.target->runs_natively(
-      context.target->query(op_def<ops::Linear>(), to_attributes(op), inputs, outputs));
+  return runs_natively(context, *group[0]->op, to_attributes(op), inputs);
 }
 
 Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {
@@ -57,8 +56,7 @@ Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, 
     return std::nullopt;
   if (gate->activation != Activation::kNone || up->activation != Activation::kNone) return std::nullopt;
   const ops::Linear op{.weights = 2, .epilogue = ops::LinearEpilogue::kSwiglu};
-  if (!runs_natively(graph, op, {gate.node, up.node}, {graph.type(node.outputs[0])}, context))
-    return std::nullopt;
+  if (!runs_as_one(graph, op, {gate.node, up.node}, context)) return std::nullopt;
   rewriter.from_nodes({gate.node, up.node, &node});
   return linear(op, operands_of(rewriter, {gate.node, up.node}));
 }
@@ -105,10 +103,7 @@ std::vector<Group> groups_of(const Graph& graph, const PassContext& context) {
     groups.push_back({&node});
   }
   std::erase_if(groups, [&](const Group& group) {
-    if (group.size() < 2) return true;
-    std::vector<TensorType> outputs;
-    for (const Node* node : group) outputs.push_back(graph.type(node->outputs[0]));
-    return !runs_natively(graph, merged_op(group), group, outputs, context);
+    return group.size() < 2 || !runs_as_one(graph, merged_op(group), group, context);
   });
   return groups;
 }

@@ -59,26 +59,24 @@ void set_weights(NodeRecord& node, size_t first) {
                       static_cast<int64_t>(take_bool(node.attributes, "has_bias") ? count / 2 : count));
 }
 
+void set_epilogue(NodeRecord& node, const char* epilogue) {
+  node.attributes.set("epilogue", std::string(epilogue));
+}
+
 void upgrade_norm_linear(NodeRecord& node) {
   set_weights(node, 2);
   node.attributes.set("prologue", std::string("rms_norm"));
-  if (take_bool(node.attributes, "swiglu")) node.attributes.set("epilogue", std::string("swiglu"));
+  if (take_bool(node.attributes, "swiglu")) set_epilogue(node, "swiglu");
 }
 
 void upgrade_linear_swiglu(NodeRecord& node) {
   node.attributes.set("weights", int64_t{2});
-  node.attributes.set("epilogue", std::string("swiglu"));
+  set_epilogue(node, "swiglu");
 }
-
-template <const char* kEpilogue>
-void set_epilogue(NodeRecord& node) {
-  node.attributes.set("epilogue", std::string(kEpilogue));
-}
-constexpr char kWithSwiglu[] = "with_swiglu", kSwigluGrad[] = "swiglu_grad";
 
 void upgrade_linear_weight_grad(NodeRecord& node) {
   node.attributes.set("transpose_a", true);
-  node.attributes.set("epilogue", std::string("bias_grad"));
+  set_epilogue(node, "bias_grad");
 }
 
 // linear and matmul have forms for what passes made ops of their own for.
@@ -89,8 +87,8 @@ constexpr OpUpgrade kUpgrades[] = {
     {"adam_update_halves", 1, "adam_update", 2, upgrade_adam_update_halves},
     {"linear_swiglu", 1, "linear", 1, upgrade_linear_swiglu},
     {"linear_weight_grad", 1, "matmul", 1, upgrade_linear_weight_grad},
-    {"linear_with_swiglu", 1, "linear", 1, set_epilogue<kWithSwiglu>},
-    {"matmul_swiglu_grad", 1, "matmul", 1, set_epilogue<kSwigluGrad>},
+    {"linear_with_swiglu", 1, "linear", 1, [](NodeRecord& node) { set_epilogue(node, "with_swiglu"); }},
+    {"matmul_swiglu_grad", 1, "matmul", 1, [](NodeRecord& node) { set_epilogue(node, "swiglu_grad"); }},
     {"merged_linear", 1, "linear", 1, [](NodeRecord& node) { set_weights(node, 1); }},
     {"norm_linear", 1, "linear", 1, upgrade_norm_linear},
 };

@@ -1,0 +1,19 @@
+// What a pass asks before it makes one node of several.
+#pragma once
+
+#include <algorithm>
+
+#include "passes/core/pass.h"
+
+namespace genesis::passes {
+
+// Whether one kernel of the target, which there is, does the node. Not known where sizes are open: no.
+inline bool runs_natively(const PassContext& context, const OpDef& op, const Attributes& attributes,
+                          const std::vector<TensorType>& inputs) {
+  const auto is_known = [](const TensorType& type) { return type.shape.is_constant(); };
+  if (!std::all_of(inputs.begin(), inputs.end(), is_known)) return false;
+  const std::vector<TensorType> outputs = infer_types(op, attributes, inputs);
+  return context.target->runs_natively(context.target->query(op, attributes, inputs, outputs));
+}
+
+}  // namespace genesis::passes
