@@ -197,15 +197,25 @@ INSTANTIATE_TEST_SUITE_P(Copies, Moves,
                          [](const auto& info) { return info.param.name; });
 
 TEST(RadixSort, BuffersFitTheScratchThatWasBooked) {
-  for (int key_bytes : {4, 8})
+  for (int key_bits : {16, 31, 32, 64})
     for (int64_t n : {1, 63, 4096, 4097, 100000}) {
-      const cuda::SortShape shape{.rows = 3, .n = n, .key_bytes = key_bytes, .bits = 32};
+      const cuda::SortShape shape{.rows = 3, .n = n, .key_bits = key_bits};
       std::vector<std::byte> memory(static_cast<size_t>(cuda::sort_scratch_bytes(shape)));
       const cuda::SortBuffers b = cuda::sort_buffers(shape, memory.data());
-      const int64_t totals_end = reinterpret_cast<std::byte*>(b.totals) - memory.data() + 3 * 256 * 4;
-      EXPECT_LE(totals_end, static_cast<int64_t>(memory.size()));
-      EXPECT_EQ((reinterpret_cast<std::byte*>(b.counts) - memory.data()) % 64, 0);
+      EXPECT_LT(b.work - memory.data(), static_cast<int64_t>(memory.size()));
+      for (const std::byte* part :
+           {static_cast<std::byte*>(b.keys[1]), reinterpret_cast<std::byte*>(b.places[0]), b.work})
+        EXPECT_EQ((part - memory.data()) % 64, 0);
     }
+}
+
+TEST(RadixSort, KeysHaveRoomForTheNumberOfTheirRow) {
+  using cuda::SortShape;
+  EXPECT_EQ((SortShape{.rows = 1, .n = 9, .key_bits = 32}.key_bytes()), 4);
+  EXPECT_EQ((SortShape{.rows = 1 << 16, .n = 9, .key_bits = 16}.key_bytes()), 4);
+  EXPECT_EQ((SortShape{.rows = 2, .n = 9, .key_bits = 32}.key_bytes()), 8);
+  EXPECT_EQ((SortShape{.rows = 1, .n = 9, .key_bits = 64}.key_bytes()), 8);
+  EXPECT_EQ((SortShape{.rows = 2, .n = 9, .key_bits = 64}.key_bytes()), 16);
 }
 
 }  // namespace

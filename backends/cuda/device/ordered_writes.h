@@ -5,7 +5,6 @@
 
 #include <bit>
 
-#include "backends/cuda/device/number.h"
 #include "backends/cuda/device/radix_sort.h"
 #include "backends/cuda/runtime/launch.h"
 
@@ -13,15 +12,13 @@ namespace genesis::cuda {
 
 // `writes` positions into `places` places; what is out of range sorts last, as the place `places`.
 inline SortShape writes_shape(int64_t writes, int64_t places) {
-  return {.rows = 1,
-          .n = writes,
-          .key_bytes = places < INT64_C(0xffffffff) ? 4 : 8,
-          .bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(places)))};
+  return {.n = writes, .key_bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(places)))};
 }
 
+// body(Tag<Key>): places are numbers below 2^63.
 template <class Body>
-void with_key(const SortShape& shape, Body&& body) {
-  if (shape.key_bytes == 4)
+void with_place_key(const SortShape& shape, Body&& body) {
+  if (shape.key_bytes() == 4)
     body(Tag<uint32_t>{});
   else
     body(Tag<uint64_t>{});

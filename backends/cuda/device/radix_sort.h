@@ -1,28 +1,62 @@
-// A stable sort of rows of unsigned keys on the device, by 8 bits a pass; each pass counts, adds up and
-// moves. Used by the kernels of sort, topk, multinomial and of everything that writes by index in order.
+// A stable sort of rows of unsigned keys on the device, by CUB's radix sort. All rows are sorted as one: the number
+// of a key's row stands in the bits above the key. Used by the kernels of sort, topk, multinomial and of everything
+// that writes by index in order.
 #pragma once
 
+#include <bit>
+
+#include "backends/cuda/device/number.h"
 #include "backends/kernel.h"
 
 namespace genesis::cuda {
 
+using SortKey128 = unsigned __int128;
+
 struct SortShape {
-  int64_t rows = 1, n = 0;  // n < 2^31
-  int key_bytes = 4;        // 4 or 8
-  int bits = 32;            // of a key, from the lowest, that are not always 0
+  int64_t rows = 1, n = 0;  // both < 2^31
+  int key_bits = 32;        // of a key, from the lowest, that are not always 0; at most 64
+
+  int bits() const { return key_bits + std::bit_width(static_cast<uint64_t>(rows > 0 ? rows - 1 : 0)); }
+  int key_bytes() const { return bits() <= 32 ? 4 : bits() <= 64 ? 8 : 16; }
 };
 
 int64_t sort_scratch_bytes(const SortShape& shape);
 
 // Where things lie in the scratch memory, which is aligned to 64 bytes.
 struct SortBuffers {
-  void* keys[2];        // [rows, n]; the caller fills keys[0]
+  void* keys[2];        // [rows, n] of key_bytes(); the caller fills keys[0] with row_key()
   uint32_t* places[2];  // [rows, n]: where each key stood in its row
-  uint32_t *counts, *totals;
+  std::byte* work;      // CUB's
 };
 SortBuffers sort_buffers(const SortShape& shape, std::byte* scratch);
 
 // Which of keys[] and places[] hold the result.
 int radix_sort(const KernelContext& c, const SortShape& shape, const SortBuffers& buffers);
+
+// body(Tag<Key>) with the type of the shape's keys.
+template <class Body>
+void with_key(const SortShape& shape, Body&& body) {
+  switch (shape.key_bytes()) {
+    case 4:
+      return body(Tag<uint32_t>{});
+    case 8:
+      return body(Tag<uint64_t>{});
+    default:
+      return body(Tag<SortKey128>{});
+  }
+}
+
+#ifdef __CUDACC__
+
+// A key of `key_bits` bits in row `row`, as the sort takes it. Key may have no room for a row where there is but one.
+template <class Key>
+__device__ __forceinline__ Key row_key(int64_t row, uint64_t key, int key_bits) {
+  const auto above = static_cast<Key>(row);
+  return key_bits < 8 * static_cast<int>(sizeof(Key))
+             ? static_cast<Key>(above << key_bits | static_cast<Key>(key))
+             : static_cast<Key>(key);
+}
+
+#endif
 
 }  // namespace genesis::cuda

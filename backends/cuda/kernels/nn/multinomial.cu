@@ -79,8 +79,10 @@ __global__ void __launch_bounds__(kRowThreads)
 // Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006: the first to arrive, where
 // element i waits an exponential time of rate w_i. Times that are not negative are in the order of their
 // bits.
-template <class T>
-__global__ void __launch_bounds__(kRowThreads) draw_times(Drawing d, const T* weights, uint64_t* times) {
+constexpr int kTimeBits = 63;
+
+template <class T, class Key>
+__global__ void __launch_bounds__(kRowThreads) draw_times(Drawing d, const T* weights, Key* times) {
   const int64_t row = blockIdx.x;
   uint32_t possible = 0;
   for (int64_t i = threadIdx.x; i < d.n; i += kRowThreads) {
@@ -93,7 +95,7 @@ __global__ void __launch_bounds__(kRowThreads) draw_times(Drawing d, const T* we
       uint64_t bits;
     } both = {weight > 0 ? static_cast<double>(-log_of_uniform(u)) / static_cast<double>(weight)
                          : static_cast<double>(INFINITY)};
-    times[at] = both.time > 0 ? both.bits : 0;
+    times[at] = row_key<Key>(row, both.time > 0 ? both.bits : 0, kTimeBits);
   }
   const uint32_t total = block_scan(possible).total;
   if (threadIdx.x == 0 && total < d.samples) d.fault(d.samples, int64_t{total} + 1);
@@ -112,7 +114,7 @@ struct TakeFirst {
   }
 };
 
-SortShape times_shape(int64_t rows, int64_t n) { return {.rows = rows, .n = n, .key_bytes = 8, .bits = 63}; }
+SortShape times_shape(int64_t rows, int64_t n) { return {.rows = rows, .n = n, .key_bits = kTimeBits}; }
 
 void run_multinomial(const KernelContext& c) {
   const auto& op = c.attributes<ops::Multinomial>();
@@ -133,7 +135,11 @@ void run_multinomial(const KernelContext& c) {
                    reinterpret_cast<Sum*>(c.scratch), chosen);
     const SortShape shape = times_shape(rows, n);
     const SortBuffers buffers = sort_buffers(shape, c.scratch);
-    start(c, draw_times<T>, rows, kRowThreads, 0, d, weights, static_cast<uint64_t*>(buffers.keys[0]));
+    with_key(shape, [&](auto key) {
+      using Key = typename decltype(key)::type;
+      if constexpr (sizeof(Key) >= 8)
+        start(c, draw_times<T, Key>, rows, kRowThreads, 0, d, weights, static_cast<Key*>(buffers.keys[0]));
+    });
     const int at = radix_sort(c, shape, buffers);
     for_each(c, count, TakeFirst{n, make_divisor(samples), is_small(count), buffers.places[at], chosen});
   });
@@ -142,7 +148,8 @@ void run_multinomial(const KernelContext& c) {
 int64_t multinomial_scratch(const KernelQuery& query) {
   const Shape& weights = query.inputs[1].shape;
   const int64_t n = weights[weights.rank() - 1].value(), numel = query.inputs[1].numel();
-  if (from_attributes<ops::Multinomial>(query.attributes).replacement || n == 0) return (CheckedSize(numel) * 8).value();
+  if (from_attributes<ops::Multinomial>(query.attributes).replacement || n == 0)
+    return (CheckedSize(numel) * 8).value();
   return sort_scratch_bytes(times_shape(numel / n, n));
 }
 

@@ -142,18 +142,17 @@ void start_in_block(const KernelContext& c, const Rows& rows, bool descending, c
 
 // --- long rows
 
-template <class T>
+template <class T, class SortKey>
 struct MakeKeys {
   Rows rows;
   bool descending;
   const T* x;
-  Key<T>* keys;
+  SortKey* keys;
 
   __device__ void operator()(int64_t i) const {
     const FlatIndex at = divide(static_cast<uint64_t>(i), rows.n_size, rows.small);
-    keys[i] = key_of(
-        x[position(rows, static_cast<int64_t>(at.quotient), static_cast<int64_t>(at.remainder), rows.n)],
-        descending);
+    const auto row = static_cast<int64_t>(at.quotient), place = static_cast<int64_t>(at.remainder);
+    keys[i] = row_key<SortKey>(row, key_of(x[position(rows, row, place, rows.n)], descending), 8 * sizeof(T));
   }
 };
 
@@ -173,16 +172,19 @@ struct TakeFirst {
 };
 
 SortShape sort_shape(const Rows& rows, DType dtype) {
-  const int bytes = static_cast<int>(size_of(dtype));
-  return {.rows = rows.count, .n = rows.n, .key_bytes = bytes == 8 ? 8 : 4, .bits = 8 * bytes};
+  return {.rows = rows.count, .n = rows.n, .key_bits = 8 * static_cast<int>(size_of(dtype))};
 }
 
 template <class T>
 void start_radix(const KernelContext& c, const Rows& rows, bool descending, const Outputs<T>& out) {
   const SortShape shape = sort_shape(rows, c.input(0).dtype);
   const SortBuffers buffers = sort_buffers(shape, c.scratch);
-  for_each(c, rows.count * rows.n,
-           MakeKeys<T>{rows, descending, out.x, static_cast<Key<T>*>(buffers.keys[0])});
+  with_key(shape, [&](auto key) {
+    using SortKey = typename decltype(key)::type;
+    if constexpr (sizeof(SortKey) >= sizeof(T))
+      for_each(c, rows.count * rows.n,
+               MakeKeys<T, SortKey>{rows, descending, out.x, static_cast<SortKey*>(buffers.keys[0])});
+  });
   const int at = radix_sort(c, shape, buffers);
   for_each(c, rows.count * out.k,
            TakeFirst<T>{rows, make_divisor(out.k), is_small(rows.count * out.k), buffers.places[at], out});
