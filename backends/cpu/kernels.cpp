@@ -73,7 +73,6 @@ std::span<const KernelImpl> kernels_for(std::string_view op) { return table().fi
 
 Target cpu_target() {
   Target target;
-  target.merge_linear_rows = 16;  // bound by reading weights; above, the layers' products run at once
   target.kernel_names = kernel_names;
   target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };
   target.can_run = can_run;

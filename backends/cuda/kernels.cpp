@@ -40,7 +40,6 @@ Target cuda_target(int device) {
   Target target;
   target.device = "cuda:" + std::to_string(device);
   target.alignment = 256;
-  target.merge_linear_rows = 8;  // what one kernel takes, reading the weights once
   target.launch_seconds = 1e-6;  // in a captured graph, about
   target.splits_weights = true;
   target.kernel_names = kernel_names;

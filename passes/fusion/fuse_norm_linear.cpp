@@ -20,8 +20,7 @@ bool may_take_norm(const Matched<ops::Linear>& layers) {
 Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const PassContext& context) {
   const Graph& graph = rewriter.old();
   const auto layers = match<ops::Linear>(node);
-  if (!may_take_norm(layers) || !context.target->merges_linear_of(graph.type(node.inputs[0])))
-    return std::nullopt;
+  if (!may_take_norm(layers)) return std::nullopt;
   // A reshape between the two keeps rows as they are, or moves away.
   const auto moved = match_sole<ops::Reshape>(graph, uses, node.inputs[0]);
   const Shape& shape = graph.type(node.inputs[0]).shape;

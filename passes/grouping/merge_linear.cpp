@@ -16,10 +16,9 @@ namespace {
 // block makes from one encoder's output would all have to live from the first block on.
 constexpr int32_t kNear = 16;  // nodes between one layer and the next
 
-bool is_small_linear(const Graph& graph, const Node& node, const PassContext& context) {
+bool may_merge(const Node& node) {
   const auto layer = match<ops::Linear>(node);
-  return layer && layer->is_plain() && !layer->has_addend &&
-         context.target->merges_linear_of(graph.type(node.inputs[0]));
+  return layer && layer->is_plain() && !layer->has_addend;
 }
 
 Activation activation_of(const Node& node) {
@@ -52,8 +51,7 @@ Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, 
              up = match_sole<ops::Linear>(graph, uses, node.inputs[1]);
   if (!gate || !up || gate.input(0) != up.input(0) || gate.num_inputs() != up.num_inputs())
     return std::nullopt;
-  if (!is_small_linear(graph, *gate.node, context) || !is_small_linear(graph, *up.node, context))
-    return std::nullopt;
+  if (!may_merge(*gate.node) || !may_merge(*up.node)) return std::nullopt;
   if (gate->activation != Activation::kNone || up->activation != Activation::kNone) return std::nullopt;
   const ops::Linear op{.weights = 2, .epilogue = ops::LinearEpilogue::kSwiglu};
   if (!runs_as_one(graph, op, {gate.node, up.node}, context)) return std::nullopt;
@@ -88,7 +86,7 @@ std::vector<Group> groups_of(const Graph& graph, const PassContext& context) {
   std::map<Kind, size_t> open;  // the last group of each kind
   for (size_t i = 0; i < live.size(); ++i) {
     const Node& node = graph.nodes()[i];
-    if (!live[i] || !is_small_linear(graph, node, context)) continue;
+    if (!live[i] || !may_merge(node)) continue;
     const Kind kind{node.inputs[0], node.inputs.size() > 2, activation_of(node)};
     const auto at = open.find(kind);
     if (at != open.end()) {

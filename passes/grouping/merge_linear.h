@@ -1,7 +1,7 @@
 // Linear layers that read one x (q, k and v; gate and up) become one step. With few rows of x a layer is over
 // as soon as its weights are read, and starting each by itself costs as much as the reading: a device then
 // wants one large step. No weight is moved; all layers together read what they read before. How many rows are
-// few is the target's to say (Target::merge_linear_rows), and whether one kernel takes them all.
+// few is for the target's kernels to say: those that take several weights (Target::is_native).
 #pragma once
 
 #include "passes/core/pass.h"

@@ -42,12 +42,11 @@ struct KernelChoice {
 };
 
 struct Target {
-  std::string device = "cpu";     // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;         // of every buffer in the arena, bytes
-  double launch_seconds = 0;      // between two small steps, beside their work; 0: next to nothing
-  bool splits_weights = false;    // weights of bf16 training are kept as halves, instead of cast every step
-  int64_t merge_linear_rows = 0;  // linear layers that share x are one step where x has at most so many rows
-  KernelNames disabled_kernels;   // goes into every query
+  std::string device = "cpu";    // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;        // of every buffer in the arena, bytes
+  double launch_seconds = 0;     // between two small steps, beside their work; 0: next to nothing
+  bool splits_weights = false;   // weights of bf16 training are kept as halves, instead of cast every step
+  KernelNames disabled_kernels;  // goes into every query
 
   // All ways that can be switched off, by full name.
   std::vector<std::string> (*kernel_names)() = nullptr;
@@ -63,13 +62,6 @@ struct Target {
   std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&,
                                                  std::span<const Tensor> inputs) = nullptr;
 
-  // Whether linear layers that read x are better one step.
-  bool merges_linear_of(const TensorType& x) const {
-    if (!x.shape.is_constant() || x.shape.rank() == 0) return false;
-    int64_t rows = 1;
-    for (int i = 0; i + 1 < x.shape.rank(); ++i) rows *= x.shape[i].value();
-    return rows <= merge_linear_rows;
-  }
   // Whether hundreds of small steps are better one node: casts of all weights, updates of all parameters.
   bool launches_are_dear() const { return launch_seconds >= 5e-7; }
   KernelQuery query(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs) const {

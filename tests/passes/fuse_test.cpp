@@ -94,8 +94,8 @@ TEST(FuseEmbeddingGrad, AddsTheRowsToTheHeadsGradient) {
       "%g = embedding_grad(i, dy) {padding_idx=2, rows=[9]}\n %y = add(head, %g)\n return y = %y");
 }
 
-std::string merged(const std::string& inputs, const std::string& body, int64_t rows = 8) {
-  const Target target{.merge_linear_rows = rows};
+std::string merged(const std::string& inputs, const std::string& body, bool natively = true) {
+  const Target target{.is_native = natively ? nullptr : never_native};
   return text_after(entry(inputs, body), merge_linear, {.target = &target});
 }
 
@@ -131,16 +131,15 @@ TEST(MergeLinear, LeavesAnAddendBesideABias) {
 
 TEST(MergeLinear, LeavesWhatDiffers) {
   const char* inputs = "x: f32[2,3], z: f32[2,3], a: f32[4,3], b: f32[4,3], c: f32[4]";
-  const auto untouched = [&](const std::string& first, const std::string& second, int64_t rows = 8) {
+  const auto untouched = [&](const std::string& first, const std::string& second, bool natively = true) {
     const std::string body =
         "%p = linear(" + first + "\n %q = linear(" + second + "\n return p = %p\n return q = %q";
-    EXPECT_EQ(merged(inputs, body, rows), normal_text(entry(inputs, body))) << body;
+    EXPECT_EQ(merged(inputs, body, natively), normal_text(entry(inputs, body))) << body;
   };
   untouched("x, a)", "z, b)");
   untouched("x, a)", "x, b, c)");
   untouched("x, a)", "x, b) {activation=\"relu\"}");
-  untouched("x, a)", "x, b)", 1);
-  untouched("x, a)", "x, b)", 0);
+  untouched("x, a)", "x, b)", false);
 }
 
 TEST(MergeLinear, LeavesAWeightThatIsMadeLater) {

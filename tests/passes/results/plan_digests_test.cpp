@@ -10,6 +10,7 @@
 #include "passes/training/train_step.h"
 #include "schema/file/hash.h"
 #include "schema/graph/text.h"
+#include "schema/ops/nn/matmul.h"
 
 namespace genesis::passes {
 namespace {
@@ -58,6 +59,16 @@ models::Settings settings_of(const std::string& model) {
           {"num_attention_heads", "4"}, {"num_key_value_heads", "2"}, {"vocab_size", "300"}};
 }
 
+bool never(const KernelQuery&) { return false; }
+
+// Layers that share x are one step, and so is a norm with the layers behind it, for up to 64 rows.
+bool few_rows_together(const KernelQuery& query) {
+  if (query.op.name() != "linear") return true;
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  const TensorType& x = query.inputs[0];
+  return (op.weights == 1 && !op.has_norm()) || x.numel() / x.shape[x.shape.rank() - 1].value() <= 64;
+}
+
 std::string digest_of(const Case& c) {
   const std::unique_ptr<Model> model = models::make_model(c.model, settings_of(c.model));
   std::string entry = "forward";
@@ -70,8 +81,7 @@ std::string digest_of(const Case& c) {
   for (const std::string& symbol : symbols_of(model->entry(entry))) sizes[symbol] = c.least_memory ? 64 : 8;
   Target target;  // not that of this machine: what it can run depends on its processor
   target.launch_seconds = c.large_device ? 1e-6 : 0;
-  if (!c.large_device) target.is_native = [](const KernelQuery&) { return false; };
-  target.merge_linear_rows = c.large_device ? 64 : 0;
+  target.is_native = c.large_device ? few_rows_together : never;
   PassContext context;
   context.target = &target;
   if (c.least_memory) context.memory_budget = 0;

@@ -2,6 +2,8 @@
 // in both operands become the product's own batch; what is left is a list of offsets. Few rows of x meet several
 // weights in one parallel region, so that a decoding step starts and joins its threads once for q, k and v, and once
 // for gate and up. All else is done in parts.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -103,11 +105,16 @@ std::vector<GemmProblem> problems_of(const KernelQuery& query, const ops::Linear
   return problems;
 }
 
+// Up to here a layer takes as long as reading its weights does; with more rows layers that run beside each other do better.
+constexpr int64_t kMaxSharedRows = 16;
+
 std::optional<std::string> gemv_decline(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (op.weights < 2 || op.has_norm()) return "not several weights, or a norm ahead of them";
-  for (const GemmProblem& problem : problems_of(query, op))
+  for (const GemmProblem& problem : problems_of(query, op)) {
+    if (problem.m > kMaxSharedRows) return fmt::format("more than {} rows", kMaxSharedRows);
     if (std::string why = decline_small(problem); !why.empty()) return why;
+  }
   return std::nullopt;
 }
 
