@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # One line a model of the zoo: a digest of the losses of a few training steps, or of the tokens it writes. Two builds that give the same lines compute the
-# same bits: run it with each, on one machine, and compare.
+# same bits: run it with each, on one machine, and compare. On a GPU both must find the same tuned products, which are kept in ~/.cache/genesis or below
+# XDG_CACHE_HOME: tuned anew, a product may take another algorithm, which sums in another order.
 #   bench/bits.sh BUILD_DIR [DEVICE]     DEVICE: cpu (default) or cuda
 set -euo pipefail
 [ $# = 1 ] || [ $# = 2 ] || { printf 'usage: bench/bits.sh BUILD_DIR [DEVICE]\n' >&2; exit 2; }

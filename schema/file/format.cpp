@@ -13,8 +13,8 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 // The first byte is not text, so that a transfer that rewrites text files is noticed at once.
 constexpr std::array<unsigned char, 8> kMagic = {0x89, 'G', 'E', 'N', 'E', 'S', 'I', 'S'};
 
-// Places of the header's fields; bytes 12 to 15 are zero.
-enum Place : size_t {
+// Where the header has its fields; bytes 12 to 15 are zero.
+enum HeaderField : size_t {
   kMajorAt = 8,
   kMinorAt = 10,
   kGraphOffsetAt = 16,

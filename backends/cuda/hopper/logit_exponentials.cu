@@ -27,8 +27,8 @@ using Bf16 = ExponentialEpilogue::Bf16;
 constexpr int64_t kAligned = 256;
 int64_t aligned(int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAligned; }
 
-// Where a call keeps what.
-struct Places {
+// What a call keeps in its scratch memory.
+struct ScratchParts {
   LogitRow* rows;        // [rows]
   int* again;            // [blocks]: a reference was bad
   float* target_logits;  // [each]
@@ -38,7 +38,7 @@ struct Places {
   Words* raw_dx;         // [each, hidden] in bf16, from then on
   int64_t bytes;
 
-  Places(const LogitBlocks& b, std::byte* scratch) {
+  ScratchParts(const LogitBlocks& b, std::byte* scratch) {
     int64_t used = 0;
     const auto take = [&](int64_t count, size_t size) {
       std::byte* at = scratch + used;
@@ -167,7 +167,7 @@ struct FinishDx {
 // One run of the op, in a block's logits' place the exponentials.
 struct ExponentialRun {
   const LogitRun& run;
-  const Places at;
+  const ScratchParts at;
   const KernelContext& c = run.c;
   const LogitBlocks& b = run.b;
   const int64_t packs = b.hidden / 8;
@@ -185,7 +185,7 @@ struct ExponentialRun {
   CloseArguments close_arguments(int64_t block) const {
     CloseArguments a{};
     a.rows = b.rows_in(block);
-    a.tiles = Places::tiles(b);
+    a.tiles = ScratchParts::tiles(b);
     a.sums_ld = b.each;
     a.packs = packs;
     a.ld = b.ld;
@@ -262,7 +262,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  return (CheckedSize(blocks_scratch_bytes(query)) + Places(cut_rows(query), nullptr).bytes).value();
+  return (CheckedSize(blocks_scratch_bytes(query)) + ScratchParts(cut_rows(query), nullptr).bytes).value();
 }
 
 struct Prepared {
@@ -280,7 +280,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   const LogitRun run{c, p.blocks};
-  const ExponentialRun own{run, Places(p.blocks, c.scratch + p.blocks_bytes)};
+  const ExponentialRun own{run, ScratchParts(p.blocks, c.scratch + p.blocks_bytes)};
   CUtensorMap x, weight;
   if (!p.is_here || !aligned_to_packs(c) || !own.make_maps(0, x, weight)) return run_row_blocks(c, p.blocks);
   run.count_targets();

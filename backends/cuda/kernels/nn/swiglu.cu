@@ -10,7 +10,7 @@ namespace genesis::cuda {
 namespace {
 
 // Where gate and up lie, in packs: side by side in rows of one operand, or (one row) in two.
-struct Place {
+struct PackIndex {
   Divisor columns;   // packs of y in a row
   int64_t step = 0;  // from a row of gate to the next
   bool one_row = true, small = true;
@@ -23,11 +23,11 @@ struct Place {
 };
 
 template <class T, int N>
-__global__ void forward(int64_t packs, Place place, const Pack<T, N>* gate, const Pack<T, N>* up,
+__global__ void forward(int64_t packs, PackIndex index, const Pack<T, N>* gate, const Pack<T, N>* up,
                         Pack<T, N>* y) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= packs) return;
-  const int64_t at = place(i);
+  const int64_t at = index(i);
   const Pack<T, N> g = gate[at], u = up[at];
   Pack<T, N> out;
 #pragma unroll
@@ -37,11 +37,11 @@ __global__ void forward(int64_t packs, Place place, const Pack<T, N>* gate, cons
 
 // `y`: the output once more, bit for bit, unless null.
 template <class T, int N>
-__global__ void backward(int64_t packs, Place place, const Pack<T, N>* gate, const Pack<T, N>* up,
+__global__ void backward(int64_t packs, PackIndex index, const Pack<T, N>* gate, const Pack<T, N>* up,
                          const Pack<T, N>* dy, Pack<T, N>* dgate, Pack<T, N>* dup, Pack<T, N>* y) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= packs) return;
-  const int64_t at = place(i);
+  const int64_t at = index(i);
   const Pack<T, N> g = gate[at], u = up[at], d = dy[i];
   Pack<T, N> dg, du, out;
 #pragma unroll
@@ -59,7 +59,7 @@ __global__ void backward(int64_t packs, Place place, const Pack<T, N>* gate, con
 // Elements that packs must divide: a row where gate and up are one operand.
 int64_t row_size(const TensorView& y, bool packed) { return packed ? y.dim(-1) : y.numel(); }
 
-Place place_of(const TensorView& y, bool packed, int pack) {
+PackIndex index_of(const TensorView& y, bool packed, int pack) {
   const int64_t columns = packed ? y.dim(-1) / pack : 1;
   return {make_divisor(columns), 2 * columns, !packed, is_small(y.numel() / pack)};
 }
@@ -75,7 +75,7 @@ void run_forward(const KernelContext& c) {
       const int64_t packs = y.numel() / size();
       const P* gate = c.input(0).as<const P>();
       start(c, forward<T, size()>, blocks_for(packs, kThreads), kThreads, 0, packs,
-            place_of(y, packed, size()), gate, packed ? gate + y.dim(-1) / size() : c.input(1).as<const P>(),
+            index_of(y, packed, size()), gate, packed ? gate + y.dim(-1) / size() : c.input(1).as<const P>(),
             y.as<P>());
     });
   });
@@ -94,7 +94,7 @@ void run_backward(const KernelContext& c) {
       P* dgate = c.output(0).as<P>();
       P* y = c.attributes<ops::SwigluGrad>().with_output ? c.outputs.back().as<P>() : nullptr;
       start(c, backward<T, size()>, blocks_for(packs, kThreads), kThreads, 0, packs,
-            place_of(dy, packed, size()), gate, packed ? gate + half : c.input(1).as<const P>(),
+            index_of(dy, packed, size()), gate, packed ? gate + half : c.input(1).as<const P>(),
             dy.as<const P>(), dgate, packed ? dgate + half : c.output(1).as<P>(), y);
     });
   });
