@@ -1,0 +1,69 @@
+// Text from a language model: reads a prompt into the KV cache and makes token after token.
+//
+//   Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
+//   Generator generator(session, {.text = [&] { return answer_text(tokenizer); }});  // a StreamDecoder's functions
+//   auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, print);
+//
+// Each token is chosen on the device (models/text/sampling_entries.h) and is the next step's input there. Where
+// steps go on by themselves (on a GPU), the host starts a step before it reads the token of the one before. A
+// step that was started and is not wanted any more is forgotten: all that later calls see is as if it had not run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "executor/session.h"
+#include "models/text/generate_options.h"
+
+namespace genesis::text {
+
+// Tokens of one answer as text, as they come.
+struct TokenText {
+  std::function<std::string(int64_t token)> add;  // what is whole by now
+  std::function<std::string()> finish;            // the rest
+};
+
+struct GeneratorOptions {
+  std::function<TokenText()> text = {};  // a new one for each answer; empty: answers are tokens only
+  int64_t prefill_chunk = 512;           // tokens that one run reads at most, a power of two
+  std::optional<bool> run_ahead = {};    // empty: where the device runs by itself
+};
+
+// A session over the model with the entry points that a Generator needs. Weights are shared with `model`.
+// Throws Error where the model has no entry points `prefill` and `decode`.
+Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options = {});
+
+class Generator {
+ public:
+  // The session is open_for_generation()'s, outlives this and is used by one Generator at a time: its caches are the
+  // text so far. Starts with an empty text. Throws Error where the session's model lacks the entry points.
+  explicit Generator(Session& session, GeneratorOptions options = {});
+  ~Generator();
+  Generator(Generator&&) noexcept;
+
+  // Appends the prompt to the text so far and goes on from there; an empty prompt goes on where the last call
+  // stopped. Only what the cache does not hold yet is read. `on_piece` may end the answer by returning false.
+  // Afterwards the text so far has the prompt and all of result.tokens.
+  //
+  // Throws Error, and the text is as before, for options out of range, a token that the vocabulary has not, an
+  // empty text, and a text longer than capacity(). Throws Error naming the position when the model's logits are
+  // not numbers; then the text so far is what was sure before.
+  GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
+                               const std::function<bool(const Piece&)>& on_piece = {});
+
+  // Makes the text so far its first `length` tokens. What the cache holds of them is kept. Throws Error when the
+  // text is shorter.
+  void rewind(int64_t length);
+
+  const std::vector<int64_t>& tokens() const;  // the text so far
+  int64_t capacity() const;                    // positions of the KV cache: the longest text that can be read
+  int64_t vocabulary() const;                  // tokens are below it
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace genesis::text
