@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <utility>
 
 #include "executor/compile.h"
@@ -54,11 +55,10 @@ class Session::Impl {
   }
 
   ~Impl() {
-    if (!started_.compiled) return;
-    try {
-      device_->enter([&] { started_.compiled->runner->wait(); });
-    } catch (const Error&) {  // nobody asked for the result
-    }
+    for (const Started& run : started_) try {
+        if (!run.results) device_->enter([&] { run.compiled->runner->wait(); });
+      } catch (const Error&) {  // nobody asked for the result
+      }
   }
 
   // For the time of one call of the session's.
@@ -93,14 +93,21 @@ class Session::Impl {
     with_context(run, [&] { return already; });
   }
 
+  void check_idle() const {
+    if (!started_.empty())
+      fail("a run of entry point '{}' has been started: take its result() first",
+           started_.front().compiled->plan.entry);
+  }
+
   void start(const CompiledPtr& compiled, const NamedTensors& inputs) {
+    make_room_for(*compiled);
     if (options_.find_nonfinite) {
       execute(*compiled, inputs, {.find_nonfinite = true});
     } else {
       point_at_memory(*compiled, inputs);
       device_->enter([&] { compiled->runner->run({}); });
     }
-    started_ = {compiled, inputs};
+    started_.push_back({compiled, inputs, {}});
     staged_.reset();
   }
 
@@ -111,12 +118,14 @@ class Session::Impl {
   }
 
   NamedTensors result() {
-    if (!started_.compiled) fail("there is no result: start() a run first");
-    const Started done = std::exchange(started_, {});
-    const auto until_read = std::exchange(outlived_, {});
-    device_->enter([&] { done.compiled->runner->wait(); });
-    return outputs(*done.compiled);
+    if (started_.empty()) fail("there is no result: start() a run first");
+    Started done = std::move(started_.front());
+    started_.pop_front();
+    const auto until_read = started_.empty() ? std::exchange(outlived_, {}) : outlived_;
+    return done.results ? std::move(*done.results) : results_of(done);
   }
+
+  bool runs_beside_host() const { return device_->runs_beside_host(); }
 
   double time(Compiled& compiled, const NamedTensors& inputs, int repeats) {
     if (repeats < 1) fail("{} runs are to be timed: at least one is needed", repeats);
@@ -178,8 +187,30 @@ class Session::Impl {
   // A run whose result nobody has asked for yet.
   struct Started {
     CompiledPtr compiled;
-    NamedTensors inputs;  // an output may be one of them
+    NamedTensors inputs;                  // an output may be one of them
+    std::optional<NamedTensors> results;  // where the run is known to be done
   };
+  static constexpr size_t kMaxStarted = 2;
+
+  NamedTensors results_of(const Started& run) const {
+    device_->enter([&] { run.compiled->runner->wait(); });
+    return outputs(*run.compiled);
+  }
+
+  // The run that was started stays under way beside the next if nothing that it uses moves and nothing that it
+  // gives is written over; otherwise what it gives is taken now.
+  void make_room_for(const Compiled& next) {
+    if (started_.empty()) return;
+    if (started_.size() == kMaxStarted) check_idle();
+    Started& first = started_.front();
+    const bool stays =
+        next.generation == generation_ && !options_.find_nonfinite && first.compiled->runner->keeps_outputs();
+    if (stays || first.results) return;
+    Started run = std::move(first);  // one that fails is over
+    started_.pop_front();
+    run.results = results_of(run);
+    started_.push_front(std::move(run));
+  }
 
   static std::vector<std::byte*> addresses(const Plan& plan, const NamedTensors& inputs) {
     std::vector<std::byte*> at;
@@ -233,7 +264,8 @@ class Session::Impl {
     compiled->runner_options = made.runner;
     check_fits(*compiled);
     const Clock::time_point planned = Clock::now();
-    device_->enter([&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
+    device_->enter(
+        [&] { compiled->runner = device_->make_runner(compiled->plan, compiled->runner_options); });
     spdlog::debug("'{}': {} steps planned in {:.3f} s, their kernels made ready in {:.3f} s", entry,
                   compiled->plan.steps.size(), seconds(start, planned), seconds(planned, Clock::now()));
     return compiled;
@@ -243,16 +275,13 @@ class Session::Impl {
   void keep_states_as(const StateStorage& storage) {
     with_parts_ = Model::with_tables_of(*model_);
     add_parts(*with_parts_, storage);
-    device_->enter([&] { states_.keep_as(*with_parts_, storage, started_.compiled ? &outlived_ : nullptr); });
+    device_->enter([&] { states_.keep_as(*with_parts_, storage, started_.empty() ? nullptr : &outlived_); });
     ++generation_;
     compiled_.clear();
     staged_.reset();
   }
 
   void point_at_memory(Compiled& compiled, const NamedTensors& inputs) {
-    if (started_.compiled)
-      fail("a run of entry point '{}' has been started: take its result() first",
-           started_.compiled->plan.entry);
     const Clock::time_point start = Clock::now();
     prepare_memory(compiled);
     compiled.memory.inputs = addresses(compiled.plan, inputs);
@@ -338,8 +367,8 @@ class Session::Impl {
   RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
   std::unique_ptr<Model> with_parts_;   // the model's tables, once states are kept in parts
   std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
-  Started started_;
-  CompiledPtr staged_;  // of the run that comes next, if it was staged
+  std::deque<Started> started_;         // in their order
+  CompiledPtr staged_;                  // of the run that comes next, if it was staged
   std::atomic<bool> busy_ = false;
 };
 
@@ -356,6 +385,7 @@ const std::string& Session::device() const { return impl_->options().device; }
 
 NamedTensors Session::run(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
+  impl_->check_idle();
   impl_->start(impl_->compile(entry, inputs), inputs);
   return impl_->result();
 }
@@ -375,8 +405,11 @@ NamedTensors Session::result() {
   return impl_->result();
 }
 
+bool Session::runs_beside_host() const { return impl_->runs_beside_host(); }
+
 std::string Session::explain_nonfinite(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
+  impl_->check_idle();
   const CompiledPtr compiled = impl_->compile(entry, inputs);
   try {
     impl_->execute(*compiled, inputs, {.find_nonfinite = true});
@@ -397,6 +430,7 @@ Bindings Session::sizes_of(const std::string& entry, const NamedTensors& inputs)
 
 std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTensors& inputs) {
   const OneCall call = impl_->one_call();
+  impl_->check_idle();
   std::vector<StepTiming> timings;
   impl_->execute(*impl_->compile(entry, inputs), inputs, {.timings = &timings});
   return timings;
@@ -404,11 +438,13 @@ std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTe
 
 double Session::seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats) {
   const OneCall call = impl_->one_call();
+  impl_->check_idle();
   return impl_->time(*impl_->compile(entry, inputs), inputs, repeats);
 }
 
 void Session::observe(const std::string& entry, const NamedTensors& inputs, const StepObserver& observer) {
   const OneCall call = impl_->one_call();
+  impl_->check_idle();
   impl_->execute(*impl_->compile(entry, inputs), inputs, {.observer = observer});
 }
 

@@ -56,10 +56,13 @@ class Session {
 
   // run() in two halves: a device goes on after start(), and result() waits for it, once. In between, stage()
   // brings the inputs of the run that comes next near; that one then starts at once. Batches are found again
-  // by being the same tensors.
+  // by being the same tensors. A second run may be started before the first one's result() is taken, which
+  // comes first: a device then has no pause between the two.
   void start(const std::string& entry, const NamedTensors& inputs = {});
   void stage(const std::string& entry, const NamedTensors& inputs);
   NamedTensors result();
+  // Whether start() returns while the device still works (a GPU).
+  bool runs_beside_host() const;
 
   // Runs node by node as far as the first that makes a NaN or an infinity, and says which that is; empty when
   // none does. Like any run it changes the states, perhaps not all of them.

@@ -7,6 +7,9 @@
 
 namespace genesis {
 
+// What kernels report of logits that nothing can be chosen by.
+inline constexpr const char* kNanLogit = "a logit is not a number (NaN), so that no index can be chosen";
+
 // Unsigned numbers in the order of floats; -0 equals 0.
 GENESIS_HOST_DEVICE inline uint32_t sampling_key(float x) {
   const uint32_t bits = bits_of(x + 0.0f);

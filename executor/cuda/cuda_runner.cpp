@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "backends/common/sampling.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -106,12 +107,15 @@ class CudaRunner final : public Runner {
   }
 
   void wait() override {
-    naming_nodes([&] { cuda::wait_for(stream_, "running"); });
-    under_way_ = UnderWay::kNothing;
-    inputs_.runs_are_done();
+    naming_nodes([&] { outputs_.wait(stream_); });
+    if (!outputs_.are_under_way()) {
+      under_way_ = UnderWay::kNothing;
+      inputs_.runs_are_done();
+    }
     report_fault();
   }
 
+  bool keeps_outputs() const override { return outputs_.has_all(); }
   const std::byte* output(size_t index) const override { return outputs_.at(index); }
 
  private:
@@ -297,6 +301,8 @@ class CudaRunner final : public Runner {
     Fault report;
     if (fault.set == 2)
       report.report("integer division by zero");
+    else if (fault.set == 3)
+      report.report(kNanLogit);
     else
       report.report(fault.value, fault.limit);
     fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);

@@ -94,23 +94,44 @@ void InputBuffers::upload(Pinned& from, std::byte* to, cudaStream_t stream) {
 }
 
 OutputBuffers::OutputBuffers(const Plan& plan) : plan_(plan) {
-  int64_t bytes = 0;
   for (const PlanPort& port : plan.outputs) {
     const int64_t size = aligned(port.type.bytes());
-    const bool here = port.buffer.space != Space::kInput && size > 0 && bytes + size <= kMaxOutputBytes;
-    places_.push_back(here ? bytes : -1);
-    if (here) bytes += size;
+    const bool here = port.buffer.space != Space::kInput && size > 0 && bytes_ + size <= kMaxOutputBytes;
+    places_.push_back(here ? bytes_ : -1);
+    if (here) bytes_ += size;
   }
-  if (bytes > 0) pinned_ = cuda::allocate_pinned(bytes);
+  place_of_next();
+}
+
+bool OutputBuffers::has_all() const {
+  return std::none_of(places_.begin(), places_.end(), [](int64_t place) { return place < 0; });
 }
 
 void OutputBuffers::fetch(const PlanMemory& memory, cudaStream_t stream) {
+  RunPlace& to = place_of_next();
   for (size_t i = 0; i < places_.size(); ++i)
     if (places_[i] >= 0)
       check(
-          cudaMemcpyAsync(pinned_.get() + places_[i], memory.resolve(plan_.outputs[i].buffer),
+          cudaMemcpyAsync(to.memory.get() + places_[i], memory.resolve(plan_.outputs[i].buffer),
                           static_cast<size_t>(plan_.outputs[i].type.bytes()), cudaMemcpyDeviceToHost, stream),
           "fetching outputs");
+  check(cudaEventRecord(to.fetched.get(), stream), "fetching outputs");
+  newest_ = static_cast<size_t>(&to - places_of_run_.data());
+  ++under_way_;
+}
+
+OutputBuffers::RunPlace& OutputBuffers::place_of_next() {
+  RunPlace& place = places_of_run_[under_way_ > 0 ? 1 - newest_ : newest_];
+  if (place.fetched) return place;
+  if (bytes_ > 0) place.memory = cuda::allocate_pinned(bytes_);
+  place.fetched = cuda::make_event(false);
+  return place;
+}
+
+void OutputBuffers::wait(cudaStream_t stream) {
+  if (!are_under_way()) return cuda::wait_for(stream, "running");
+  done_ = --under_way_ > 0 ? 1 - newest_ : newest_;
+  cuda::wait_for(places_of_run_[done_].fetched.get(), "running");
 }
 
 }  // namespace genesis

@@ -55,21 +55,36 @@ class InputBuffers {
 };
 
 // Small outputs on the host, copied at the end of each run, so that the host waits once for a run and all it
-// gives.
+// gives. Where a second run is started before the host has waited for the first, it has memory of its own.
 class OutputBuffers {
  public:
   explicit OutputBuffers(const Plan& plan);
 
   void fetch(const PlanMemory& memory, cudaStream_t stream);
-  // Null for an output that is fetched where it lies: it is large, or one of the inputs.
+  // Until the first fetch that nobody has waited for is done; without one, until the stream is.
+  void wait(cudaStream_t stream);
+  // Whether fetches were started that nobody has waited for.
+  bool are_under_way() const { return under_way_ > 0; }
+  // Of the fetch waited for last. Null for an output that is fetched where it lies: it is large, or one of the
+  // inputs.
   const std::byte* at(size_t output) const {
-    return places_[output] < 0 ? nullptr : pinned_.get() + places_[output];
+    return places_[output] < 0 ? nullptr : places_of_run_[done_].memory.get() + places_[output];
   }
+  bool has_all() const;
 
  private:
   const Plan& plan_;
   std::vector<int64_t> places_;  // by output; -1: not here
-  std::shared_ptr<std::byte> pinned_;
+  int64_t bytes_ = 0;            // of one run's
+  struct RunPlace {
+    std::shared_ptr<std::byte> memory;  // pinned
+    cuda::Event fetched;
+  };
+  RunPlace& place_of_next();
+
+  std::array<RunPlace, 2> places_of_run_;  // the second is made when two runs are first under way
+  size_t newest_ = 0, done_ = 0;  // which of them the last fetch took, and the last that was waited for
+  int under_way_ = 0;
 };
 
 }  // namespace genesis

@@ -62,14 +62,17 @@ class Runner {
   // bind_inputs() is enough when only the inputs' did.
   virtual void bind(const PlanMemory& memory) = 0;
   virtual void bind_inputs(const PlanMemory& memory) = 0;
-  // Starts the run; a device may go on with it after the return. The inputs' memory may be reused then.
+  // Starts the run; a device may go on with it after the return. The inputs' memory may be reused then. Where the
+  // runner keeps_outputs(), a second run may be started before the host has waited for the first.
   virtual void run(const RunOptions& options) = 0;
   // While a run goes on: `inputs`, as bind_inputs() takes them, are those of the next run and will not
   // change. Where kernels read the host's memory there is nothing to do.
   virtual void stage(const std::vector<std::byte*>& inputs) { static_cast<void>(inputs); }
-  // Until what was started is done. Throws Error that names the node when the data could not be used. States
-  // may then be half updated.
+  // Until the first run that nobody has waited for yet is done. Throws Error that names the node when the data
+  // could not be used. States may then be half updated.
   virtual void wait() = 0;
+  // Whether what a run gives is there for output() while another runs.
+  virtual bool keeps_outputs() const { return false; }
   // What the run that wait() ended gave, by Plan::outputs, where it came to the host with it; until the next
   // run(). Null: read it where the plan says.
   virtual const std::byte* output(size_t index) const {

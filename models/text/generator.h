@@ -53,6 +53,9 @@ class Generator {
   GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                const std::function<bool(const Piece&)>& on_piece = {});
 
+  // Throws what continue_with() would before its first step.
+  void check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const;
+
   // Makes the text so far its first `length` tokens. What the cache holds of them is kept. Throws Error when the
   // text is shorter.
   void rewind(int64_t length);

@@ -54,12 +54,12 @@ Tokens greedy_by_forward(Session& session, Tokens text, int64_t count) {
 class Generate : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Generate, GreedyDecodeIsTheArgmaxOfForward) {
-  Session session(std::shared_ptr<const Model>(small(GetParam())));
+  Session session = open_for_generation(small(GetParam()));
   const Tokens prompt = {5, 1, 36, 0, 7};
   const Tokens expected = greedy_by_forward(session, prompt, 19);
   const GenerateResult result = generate(session, prompt, {.max_tokens = 19, .temperature = 0});
   EXPECT_EQ(result.tokens, expected);
-  EXPECT_FALSE(result.cache_full);
+  EXPECT_EQ(result.stop, StopReason::kMaxTokens);
   EXPECT_GT(std::set<int64_t>(expected.begin(), expected.end()).size(), 2u) << "a constant text tests little";
   // A second text starts afresh, and top_k = 1 leaves the likeliest alone, however hot.
   EXPECT_EQ(generate(session, prompt, {.max_tokens = 19, .temperature = 5, .top_k = 1, .seed = 9}).tokens,
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Generate, ::testing::Values("gpt2", "qwen2", "q
                          [](const auto& info) { return info.param; });
 
 TEST(Generation, TheSeedDecides) {
-  Session session(std::shared_ptr<const Model>(small("qwen2")));
+  Session session = open_for_generation(small("qwen2"));
   const auto sampled = [&](uint64_t seed) {
     return generate(session, {1, 2}, {.max_tokens = 12, .seed = seed}).tokens;
   };
@@ -87,22 +87,22 @@ TEST(Generation, TheSeedDecides) {
 }
 
 TEST(Generation, StopsWhenTheCacheIsFull) {
-  Session session(std::shared_ptr<const Model>(small("qwen2", 8)));
+  Session session = open_for_generation(small("qwen2", 8));
   const Tokens prompt = {1, 2, 3, 4, 5};
   const GenerateResult result = generate(session, prompt, {.max_tokens = 100, .temperature = 0});
-  EXPECT_TRUE(result.cache_full);
+  EXPECT_EQ(result.stop, StopReason::kCacheFull);
   EXPECT_EQ(result.tokens,
             greedy_by_forward(session, prompt, 4));  // three go into the cache, the last does not
   const GenerateResult full =
       generate(session, {1, 2, 3, 4, 5, 6, 7, 0}, {.max_tokens = 2, .temperature = 0});
   EXPECT_EQ(full.tokens.size(), 1u);
-  EXPECT_TRUE(full.cache_full);
+  EXPECT_EQ(full.stop, StopReason::kCacheFull);
 }
 
 TEST(Generation, TheCallerMayEndIt) {
-  Session session(std::shared_ptr<const Model>(small("gpt2")));
+  Session session = open_for_generation(small("gpt2"));
   Tokens seen;
-  const auto stop_at_three = [&](int64_t token) { return seen.push_back(token), seen.size() < 3; };
+  const auto stop_at_three = [&](const Piece& piece) { return seen.push_back(piece.token), seen.size() < 3; };
   const GenerateResult result = generate(session, {1}, {.max_tokens = 10, .temperature = 0}, stop_at_three);
   EXPECT_EQ(result.tokens.size(), 3u);
   EXPECT_EQ(seen, result.tokens);
@@ -110,19 +110,21 @@ TEST(Generation, TheCallerMayEndIt) {
 }
 
 TEST(Generation, MistakesAreNamed) {
-  Session session(std::shared_ptr<const Model>(small("gpt2", 8)));
+  Session session = open_for_generation(small("gpt2", 8));
   expect_error([&] { generate(session, {}, {}); }, {"prompt is empty"});
   expect_error([&] { generate(session, Tokens(9, 1), {}); }, {"9 tokens", "holds 8"});
-  expect_error([&] { generate(session, {1}, {.temperature = -1}); }, {"temperature -1"});
-  expect_error([&] { generate(session, {1}, {.temperature = std::nan("")}); }, {"temperature nan"});
+  expect_error([&] { generate(session, {1}, {.temperature = -1}); }, {"temperature is -1"});
+  expect_error([&] { generate(session, {1}, {.temperature = std::nan("")}); }, {"temperature is nan"});
   expect_error([&] { generate(session, {1}, {.max_tokens = -1}); }, {"max_tokens is -1"});
-  expect_error([&] { generate(session, {1}, {.top_k = -1}); }, {"top_k -1"});
+  expect_error([&] { generate(session, {1}, {.top_k = -1}); }, {"top_k is -1"});
   for (double p : {0.0, 1.5, std::nan("")})
     expect_error([&] { generate(session, {1}, {.top_p = p}); }, {"top_p"});
-  expect_error([&] { generate(session, {1, 37}, {}); }, {"transformer.wte", "index 37"});
+  expect_error([&] { generate(session, {1, 37}, {}); }, {"token 37", "place 1", "vocabulary has 37"});
   EXPECT_EQ(generate(session, {1}, {.max_tokens = 3}).tokens.size(), 3u);
-  Session mlp(std::shared_ptr<const Model>(models::make_model("mlp", {})));
-  expect_error([&] { generate(mlp, {1}, {}); }, {"'prefill'", "cannot generate"});
+  const std::shared_ptr<const Model> mlp = models::make_model("mlp", {});
+  expect_error([&] { open_for_generation(mlp); }, {"'decode'", "cannot generate"});
+  Session plain(mlp);
+  expect_error([&] { generate(plain, {1}, {}); }, {"open_for_generation"});
 }
 
 TEST(Bytes, EveryByteComesBack) {

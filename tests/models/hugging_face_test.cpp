@@ -43,7 +43,7 @@ class HuggingFace : public ::testing::TestWithParam<std::string> {
 
 TEST_P(HuggingFace, ComputesWhatTransformersDoes) {
   std::shared_ptr<const Model> model = hf::import_model(folder(), {{"dtype", "f32"}});
-  Session session(model, {.threads = 2});
+  Session session = text::open_for_generation(model, {.threads = 2});
   const auto tokens = prompt();
   const auto count = static_cast<int64_t>(tokens.size());
   const auto logits =

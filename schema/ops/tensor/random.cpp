@@ -81,16 +81,18 @@ std::vector<TensorType> Dropout::infer(Types in) const {
 std::vector<TensorType> RandomSample::infer(Types in) const {
   check_rng(in[0]);
   check_real(in[1], "random_sample");
-  if (in.size() != 2 && in.size() != 5)
+  if (in.size() == 3 || in.size() == 4)
     fail("random_sample takes temperature, top_k and top_p together, {} inputs were given", in.size());
-  if (in.size() == 5) {
+  if (in.size() >= 5) {
     check_scalar(in[2], DType::f32, "temperature");
     check_scalar(in[3], DType::i64, "top_k");
     check_scalar(in[4], DType::f32, "top_p");
   }
+  if (in.size() == 6) check_scalar(in[5], DType::f32, "min_p");
   if (!(temperature >= 0)) fail("temperature must not be negative, got {}", temperature);
   if (top_k < 0) fail("top_k must not be negative, got {}", top_k);
   if (!(top_p >= 0)) fail("top_p must not be negative, got {}", top_p);
+  if (!(min_p >= 0)) fail("min_p must not be negative, got {}", min_p);
   return {{DType::i64, without_last(in[1], "random_sample")}};
 }
 
@@ -167,12 +169,14 @@ Value dropout(Value rng, Value x, double p) {
 }
 
 Value random_sample(Value rng, Value logits, const SampleOptions& options) {
-  const ops::RandomSample op{options.temperature, options.top_k, options.top_p};
+  const ops::RandomSample op{options.temperature, options.top_k, options.top_p, options.min_p};
   return draw(kRandomSample, op, {rng, logits});
 }
 
-Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p) {
-  return draw(kRandomSample, ops::RandomSample{}, {rng, logits, temperature, top_k, top_p});
+Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p) {
+  std::vector<Value> inputs = {rng, logits, temperature, top_k, top_p};
+  if (min_p) inputs.push_back(min_p);
+  return draw(kRandomSample, ops::RandomSample{}, inputs);
 }
 
 Value rng_next(Value rng) { return emit_node(kRngNext, {}, {rng})[0]; }

@@ -103,22 +103,25 @@ struct Dropout {
   void grad(GradientContext& g) const;
 };
 
-// Inputs: rng, logits and, where they are data, temperature, top_k, top_p, which then replace the attributes.
+// Inputs: rng, logits and, where they are data, temperature, top_k, top_p and min_p (which files of before have not), which
+// then replace the attributes. A logit that is NaN is reported by the run.
 struct RandomSample {
   static constexpr OpInfo info{
       .name = "random_sample",
-      .doc = "One index per row of logits: `temperature`, then `top_k`, then `top_p`.",
-      .inputs = {2, 5},
+      .doc = "One index per row of logits: `temperature`, then `top_k`, then `top_p`, then `min_p`.",
+      .inputs = {2, 6},
       .precision = Precision::kF32,
       .random = true};
   double temperature = 1.0;
   int64_t top_k = 0;
   double top_p = 1.0;
+  double min_p = 0.0;
   int64_t stream = 0;
   static void fields(auto& self, auto&& visit) {
     visit("temperature", self.temperature);
     visit("top_k", self.top_k);
     visit("top_p", self.top_p);
+    visit("min_p", self.min_p);
     visit("stream", self.stream);
   }
   std::vector<TensorType> infer(Types in) const;
@@ -146,16 +149,18 @@ Value multinomial(Value rng, Value weights, int64_t num_samples, bool replacemen
 Value dropout(Value rng, Value x, double p);  // zero with probability p, else x / (1 - p)
 
 // One token per row of logits [..., vocab] -> i64 [...]: temperature, then top-k (0: off), then top-p (1:
-// off). Temperature 0 is argmax. Top-p keeps the fewest most probable tokens whose probabilities sum to p or
-// more.
+// off), then min-p (0: off). Temperature 0 is argmax. Top-p keeps the fewest most probable tokens whose
+// probabilities sum to p or more; min-p those whose probability is at least p times that of the likeliest (Nguyen and
+// others, "Turning Up the Heat: Min-p Sampling", 2024).
 struct SampleOptions {
   double temperature = 1.0;
   int64_t top_k = 0;
   double top_p = 1.0;
+  double min_p = 0.0;
 };
 Value random_sample(Value rng, Value logits, const SampleOptions& options = {});
-// The same with the three numbers as run-time data: f32 scalar, i64 scalar, f32 scalar.
-Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p);
+// The same with the numbers as run-time data: f32 scalar, i64 scalar, f32 scalars. Without min_p it is off.
+Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p = {});
 
 // The state for the next run: step + 1. Declare it as the update of the RNG state.
 Value rng_next(Value rng);

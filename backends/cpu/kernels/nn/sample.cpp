@@ -150,8 +150,18 @@ int64_t token_at(const Candidates& c, uint64_t target) {
 struct SampleSettings {
   double temperature;
   int64_t top_k;
-  double top_p;
+  double top_p, min_p;
 };
+
+// Those whose weight is at least that part of the greatest, which is 1.
+void keep_likely(Candidates& c, float min_p) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < c.n; ++i) {
+    c.weights[kept] = c.weights[i], c.places[kept] = c.places[i];
+    kept += c.weights[i] >= min_p;
+  }
+  c.n = kept;
+}
 
 int64_t sample_row(Candidates& c, const SampleSettings& settings, uint32_t word) {
   const int64_t greatest = greatest_of(c.logits, c.n);
@@ -166,16 +176,15 @@ int64_t sample_row(Candidates& c, const SampleSettings& settings, uint32_t word)
   for (int64_t i = 0; i < c.n; ++i) c.weights[i] = sampling_exp((c.logits[i] - top) * scale);
   if (cut_p)
     keep(c, find_cut(c, nucleus_of(total_of(c), settings.top_p), [&](int32_t i) { return c.weight(i); }));
+  if (settings.min_p > 0) keep_likely(c, std::min(static_cast<float>(settings.min_p), 1.0f));
   return c.places[token_at(c, share_of(total_of(c), word))];
 }
 
-// A NaN counts as the greatest, as in argmax.
-float number_or_inf(float x) { return x != x ? std::numeric_limits<float>::infinity() : x; }
-
 SampleSettings settings_of(const KernelContext& c) {
   const auto& op = c.attributes<ops::RandomSample>();
-  if (c.num_inputs() == 2) return {op.temperature, op.top_k, op.top_p};
-  return {*c.input(2).as<float>(), *c.input(3).as<int64_t>(), *c.input(4).as<float>()};
+  if (c.num_inputs() == 2) return {op.temperature, op.top_k, op.top_p, op.min_p};
+  return {*c.input(2).as<float>(), *c.input(3).as<int64_t>(), *c.input(4).as<float>(),
+          c.num_inputs() == 6 ? *c.input(5).as<float>() : 0};
 }
 
 void run_random_sample(const KernelContext& c) {
@@ -193,7 +202,12 @@ void run_random_sample(const KernelContext& c) {
                      reinterpret_cast<int32_t*>(words + 4 * n),
                      n,
                      weight_bits(n)};
-      read_row(logits, r, n, [&](int64_t i, float x) { row.logits[i] = number_or_inf(x); });
+      int64_t not_numbers = 0;
+      read_row(logits, r, n, [&](int64_t i, float x) { row.logits[i] = x, not_numbers += x != x; });
+      if (not_numbers > 0) {
+        c.fault->report(kNanLogit);
+        continue;
+      }
       c.output().as<int64_t>()[r] = sample_row(row, settings, draw.word(r));
     }
   });

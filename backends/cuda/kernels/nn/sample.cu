@@ -1,7 +1,9 @@
 // random_sample: a token per row of logits. Weights are summed as integers (backends/common/sampling.h), so many
 // blocks may share a row and the choice is still that of the CPU, to the bit. A row of a large vocabulary
 // takes four launches: its greatest logit, a histogram of weights, the few tokens that top-k or top-p can
-// keep, and one block that chooses among those.
+// keep, and one block that chooses among those. Each starts while the one ahead ends (PDL); the first clears what the
+// second adds to, so that nothing else is started for a token. Where the settings ask for the greatest alone, the two
+// in the middle end at once: settings are data, and one captured graph serves them all.
 #include "backends/cuda/device/draw.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/reduce.h"
@@ -15,16 +17,15 @@ constexpr int kPerThread = 8;
 constexpr int64_t kSegment = int64_t{kThreads} * kPerThread;  // tokens of one block
 constexpr int kChooseThreads = 1024;
 
-// Of one row; starts as zeros.
+// Of one row; find_greatest makes it zeros.
 struct RowState {
-  Sum greatest;      // key << 32 | ~index: of the first greatest logit
   Sum listed;        // entries of the list
   Sum mass[kBins];   // weights, by the upper bits of the key
   Sum count[kBins];  // tokens likewise
 };
 
 struct Settings {
-  double temperature, top_p;
+  double temperature, top_p, min_p;
   int64_t top_k;
 };
 
@@ -34,41 +35,72 @@ struct Sampling {
   const int64_t* rng = nullptr;
   uint32_t stream = 0;
   Settings fixed{};
-  const float *temperature = nullptr, *top_p = nullptr;  // null: fixed
+  const float *temperature = nullptr, *top_p = nullptr, *min_p = nullptr;  // null: fixed
   const int64_t* top_k = nullptr;
+  FaultReport fault;
   RowState* rows = nullptr;
-  Sum* segment_mass = nullptr;  // [rows, segments]
-  uint64_t* lists = nullptr;    // [rows, n]
-  int64_t* chosen = nullptr;    // [rows]
+  Sum* segment_greatest = nullptr;  // [rows, segments]: key << 32 | ~index of the first greatest logit
+  Sum* segment_mass = nullptr;      // [rows, segments]
+  uint64_t* lists = nullptr;        // [rows, n]
+  int64_t* chosen = nullptr;        // [rows]
 
   __device__ Settings settings() const {
     if (temperature == nullptr) return fixed;
-    return {static_cast<double>(*temperature), static_cast<double>(*top_p), *top_k};
+    return {static_cast<double>(*temperature), static_cast<double>(*top_p),
+            min_p == nullptr ? 0.0 : static_cast<double>(*min_p), *top_k};
   }
 };
+
+struct GreaterSum {
+  __device__ Sum operator()(Sum a, Sum b) const { return b > a ? b : a; }
+};
+
+// Of all segments of a row; every warp finds it by itself.
+__device__ inline Sum greatest_of_row(const Sampling& s, int64_t row) {
+  Sum best = 0;
+  for (int64_t i = threadIdx.x % kLanes; i < s.segments; i += kLanes)
+    best = GreaterSum{}(best, s.segment_greatest[row * s.segments + i]);
+  return reduce_lanes(best, kLanes, GreaterSum{});
+}
 
 // What a row is drawn by, once its greatest logit is known.
 struct Rule {
   bool greedy, cut_k, cut_p;
-  float max, scale;
+  float max, scale, least;
   int bits;
+  uint32_t first_greatest;
 
-  __device__ Rule(const Sampling& s, const Settings& settings, const RowState& row)
-      : cut_k(settings.top_k > 0 && settings.top_k < s.n), cut_p(settings.top_p < 1), bits(s.bits) {
-    max = float_of_key(static_cast<uint32_t>(row.greatest >> 32));
+  __device__ Rule(const Sampling& s, const Settings& settings, int64_t row)
+      : cut_k(settings.top_k > 0 && settings.top_k < s.n),
+        cut_p(settings.top_p < 1),
+        scale(static_cast<float>(1 / settings.temperature)),
+        least(fminf(static_cast<float>(settings.min_p), 1.0f)),
+        bits(s.bits) {
+    const Sum greatest = greatest_of_row(s, row);
+    first_greatest = ~static_cast<uint32_t>(greatest);
+    max = float_of_key(static_cast<uint32_t>(greatest >> 32));
     greedy = !(settings.temperature > 0) || fabsf(max) == INFINITY;
-    scale = static_cast<float>(1 / settings.temperature);
   }
-  __device__ Sum weight(uint32_t key) const {
-    return whole_weight(sampling_exp((float_of_key(key) - max) * scale), bits);
+  __device__ float exponential(uint32_t key) const { return sampling_exp((float_of_key(key) - max) * scale); }
+  __device__ Sum weight(uint32_t key) const { return whole_weight(exponential(key), bits); }
+  // 0 for what min-p leaves out. Top-p comes first and counts it.
+  __device__ Sum likely_weight(uint32_t key) const {
+    const float weight = exponential(key);
+    return weight >= least ? whole_weight(weight, bits) : 0;
   }
 };
 
-// A NaN counts as the greatest, as in argmax.
+// A NaN counts as the greatest, after it was reported.
 template <class T>
 __device__ uint32_t key_at(const T* logits, int64_t i) {
   const auto x = static_cast<float>(widen(logits[i]));
   return sampling_key(x != x ? INFINITY : x);
+}
+
+template <class T>
+__device__ bool is_nan_at(const T* logits, int64_t i) {
+  const auto x = static_cast<float>(widen(logits[i]));
+  return x != x;
 }
 
 // body(index) for the tokens of this block's segment.
@@ -80,14 +112,23 @@ __device__ void each_token(const Sampling& s, const Body& body) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) find_greatest(Sampling s, const T* logits) {
-  const int64_t row = blockIdx.x / s.segments;
+  begin_in_order();
+  const int64_t row = blockIdx.x / s.segments, segment = blockIdx.x % s.segments;
+  static_assert(sizeof(RowState) % sizeof(Sum) == 0);
+  auto* words = reinterpret_cast<Sum*>(s.rows + row);
+  for (int64_t i = segment * kThreads + threadIdx.x; i < static_cast<int64_t>(sizeof(RowState) / sizeof(Sum));
+       i += s.segments * kThreads)
+    words[i] = 0;
   Sum best = 0;
+  bool has_nan = false;
   each_token(s, [&](int64_t i) {
     const Sum mine = Sum{key_at(logits + row * s.n, i)} << 32 | static_cast<uint32_t>(~i);
-    best = mine > best ? mine : best;
+    best = GreaterSum{}(best, mine);
+    has_nan = has_nan || is_nan_at(logits + row * s.n, i);
   });
-  best = reduce_lanes(best, kLanes, [](Sum a, Sum b) { return b > a ? b : a; });
-  if (threadIdx.x % 32 == 0) atomicMax(&s.rows[row].greatest, best);
+  if (has_nan) s.fault.nan_logit();
+  best = reduce_group(best, kThreads, GreaterSum{});
+  if (threadIdx.x == 0) s.segment_greatest[blockIdx.x] = best;
 }
 
 // Weights by the upper bits of the key, and by segment.
@@ -95,18 +136,20 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* logits) {
   __shared__ Sum mass[kBins];
   __shared__ uint32_t count[kBins];
+  begin_in_order();
   const int64_t row = blockIdx.x / s.segments;
   RowState& state = s.rows[row];
-  const Rule rule(s, s.settings(), state);
+  const Rule rule(s, s.settings(), row);
   if (rule.greedy) return;
   for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kThreads) mass[i] = 0, count[i] = 0;
   __syncthreads();
   Sum sum = 0;
   each_token(s, [&](int64_t i) {
     const uint32_t key = key_at(logits + row * s.n, i);
-    const Sum weight = rule.weight(key);
+    const bool is_cut = rule.cut_k || rule.cut_p;
+    const Sum weight = is_cut ? rule.weight(key) : rule.likely_weight(key);
     sum += weight;
-    if (!rule.cut_k && !rule.cut_p) return;
+    if (!is_cut) return;
     atomicAdd(&count[key >> 21], 1u);
     if (weight > 0) atomicAdd(&mass[key >> 21], weight);
   });
@@ -124,10 +167,11 @@ __global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* log
 template <class T>
 __global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* logits) {
   __shared__ Sum first_entry;
+  begin_in_order();
   const int64_t row = blockIdx.x / s.segments;
   RowState& state = s.rows[row];
   const Settings settings = s.settings();
-  const Rule rule(s, settings, state);
+  const Rule rule(s, settings, row);
   if (rule.greedy || (!rule.cut_k && !rule.cut_p)) return;
   const Sum* bins = rule.cut_k ? state.count : state.mass;
   Sum wanted = static_cast<Sum>(settings.top_k);
@@ -191,19 +235,20 @@ __device__ int64_t choose_from_list(Sum* mass, const Sampling& s, const Rule& ru
   const auto kept_weight = [&](uint64_t entry) {
     return cut.keeps(entry) ? rule.weight(key_in(entry)) : Sum{0};
   };
-  const auto kept_total = [&] {
-    return sum_over(chooser.count, [&](int64_t i) { return kept_weight(chooser.list[i]); });
-  };
   if (rule.cut_k) cut = chooser.cut_at(static_cast<Sum>(settings.top_k), [](uint64_t) { return Sum{1}; });
   if (rule.cut_p) {
     const Sum total =
-        rule.cut_k ? kept_total()
+        rule.cut_k ? sum_over(chooser.count, [&](int64_t i) { return kept_weight(chooser.list[i]); })
                    : sum_over(s.segments, [&](int64_t i) { return s.segment_mass[row * s.segments + i]; });
     const Cut both = chooser.cut_at(nucleus_of(total, settings.top_p), kept_weight);
     __syncthreads();
     cut = both.key > cut.key ? both : Cut{both.key, min(both.last, cut.last)};
   }
-  return chooser.index_reaching(share_of(kept_total(), word) + 1, kept_weight);
+  const auto drawn_weight = [&](uint64_t entry) {
+    return cut.keeps(entry) ? rule.likely_weight(key_in(entry)) : Sum{0};
+  };
+  const Sum total = sum_over(chooser.count, [&](int64_t i) { return drawn_weight(chooser.list[i]); });
+  return chooser.index_reaching(share_of(total, word) + 1, drawn_weight);
 }
 
 template <class T>
@@ -216,18 +261,19 @@ __device__ int64_t choose_from_row(const Sampling& s, const Rule& rule, const T*
   const int64_t first = segment.at * kSegment, count = min(kSegment, s.n - first);
   __syncthreads();  // everyone has read the first result
   return first + find_running(count, target - segment.before, [&](int64_t i) {
-                   return rule.weight(key_at(logits, first + i));
+                   return rule.likely_weight(key_at(logits, first + i));
                  }).at;
 }
 
 template <class T>
 __global__ void __launch_bounds__(kChooseThreads) choose(Sampling s, const T* logits) {
   __shared__ Sum mass[kBins];
+  begin_in_order();
   const int64_t row = blockIdx.x;
   const Settings settings = s.settings();
-  const Rule rule(s, settings, s.rows[row]);
+  const Rule rule(s, settings, row);
   const uint32_t word = word_of_draw(s.rng, s.stream, row);
-  int64_t chosen = ~static_cast<uint32_t>(s.rows[row].greatest);
+  int64_t chosen = rule.first_greatest;
   if (!rule.greedy)
     chosen = rule.cut_k || rule.cut_p ? choose_from_list(mass, s, rule, settings, row, word)
                                       : choose_from_row(s, rule, logits + row * s.n, row, word);
@@ -238,10 +284,9 @@ struct SampleShape {
   int64_t rows, n, segments;
 
   int64_t state_bytes() const { return rows * static_cast<int64_t>(sizeof(RowState)); }
-  int64_t mass_bytes() const { return rows * segments * 8; }
   int64_t bytes() const {
     const CheckedSize count = rows;
-    return (count * sizeof(RowState) + count * segments * 8 + count * n * 8).value();
+    return (count * sizeof(RowState) + count * segments * 16 + count * n * 8).value();
   }
 };
 
@@ -259,25 +304,29 @@ void run_random_sample(const KernelContext& c) {
   s.bits = weight_bits(shape.n);
   s.index_bits = 62 - s.bits;  // of numbers below n, rounded up to a power of two
   s.rng = c.input(0).as<const int64_t>(), s.stream = static_cast<uint32_t>(op.stream);
-  s.fixed = {op.temperature, op.top_p, op.top_k};
-  if (c.num_inputs() == 5) {
+  s.fixed = {op.temperature, op.top_p, op.min_p, op.top_k};
+  s.fault = launch_of(c).fault;
+  if (c.num_inputs() >= 5) {
     s.temperature = c.input(2).as<const float>();
     s.top_k = c.input(3).as<const int64_t>();
     s.top_p = c.input(4).as<const float>();
+    if (c.num_inputs() == 6) s.min_p = c.input(5).as<const float>();
   }
   s.rows = reinterpret_cast<RowState*>(c.scratch);
   s.segment_mass = reinterpret_cast<Sum*>(c.scratch + shape.state_bytes());
-  s.lists = reinterpret_cast<uint64_t*>(c.scratch + shape.state_bytes() + shape.mass_bytes());
+  s.segment_greatest = s.segment_mass + shape.rows * shape.segments;
+  s.lists = reinterpret_cast<uint64_t*>(s.segment_greatest + shape.rows * shape.segments);
   s.chosen = c.output().as<int64_t>();
-  cudaMemsetAsync(s.rows, 0, static_cast<size_t>(shape.state_bytes()), launch_of(c).stream);
   dispatch_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* x = logits.as<const T>();
-    const int64_t blocks = shape.rows * shape.segments;
-    start(c, find_greatest<T>, blocks, kThreads, 0, s, x);
-    start(c, add_weights<T>, blocks, kThreads, 0, s, x);
-    start(c, list_tokens<T>, blocks, kThreads, 0, s, x);
-    start(c, choose<T>, shape.rows, kChooseThreads, 0, s, x);
+    const auto rows = static_cast<unsigned>(shape.rows),
+               blocks = static_cast<unsigned>(shape.rows * shape.segments);
+    const Launch behind = behind_own_kernel(c);
+    start_with_pdl(launch_of(c), find_greatest<T>, blocks, kThreads, 0, s, x);
+    start_with_pdl(behind, add_weights<T>, blocks, kThreads, 0, s, x);
+    start_with_pdl(behind, list_tokens<T>, blocks, kThreads, 0, s, x);
+    start_with_pdl(behind, choose<T>, rows, kChooseThreads, 0, s, x);
   });
 }
 

@@ -1,0 +1,41 @@
+// Entry points that choose the next token where the model runs, made from `prefill` and `decode` of a language model:
+//
+//   fill_cache         tokens i64[1,seq], position i64[] -> nothing     what prefill does, without its logits
+//   decode_and_sample  -> token i64[1]
+//
+// A step of decode_and_sample has no inputs: what it reads are states, and what the next step needs it writes there.
+//
+//   sampling.token     i64[1]  the token to be read; the step replaces it by the one that it chooses
+//   sampling.rng       i64[2]  {seed, position of that token}; the step moves the position on by one. Every token is
+//                              drawn by its seed and position, so that a text that is rewound draws the same again
+//   sampling.temperature f32[], sampling.top_k i64[], sampling.top_p f32[], sampling.min_p f32[]
+//
+// For the options that cost time there are entry points with a name of their own (entry_name()):
+//
+//   penalties          reads sampling.penalties f32[3] {repetition, presence, frequency}, and sampling.counts
+//                      i32[2,vocab]: how often a token is in the prompt, and how often it was chosen since. The step
+//                      counts the token that it chooses
+//   logprobs           -> logprob f32[1] of the token, top_tokens i64[1,k] and top_logprobs f32[1,k], k = kMaxTopLogprobs
+//                      or the whole vocabulary
+//
+// All of these states are caches: no file has them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "schema/graph/model.h"
+
+namespace genesis::text {
+
+struct SamplingFeatures {
+  bool penalties = false, logprobs = false;
+};
+std::string entry_name(const SamplingFeatures& features);
+inline constexpr const char* kFillCache = "fill_cache";
+
+// A copy of the model with these entry points, which shares its weights; the model itself where it has them. Throws
+// Error where it has no `prefill` and `decode` of one row.
+std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const Model>& model);
+
+}  // namespace genesis::text

@@ -1,0 +1,54 @@
+#include "tools/run/prompts.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "schema/file/io/read_file.h"
+#include "tools/common/printable.h"
+#include "tools/common/usage.h"
+
+namespace genesis::tools {
+namespace {
+
+std::string prompt_in(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto& prompt = json.is_object() && json.contains("prompt") ? json["prompt"] : json;
+  if (!prompt.is_string())
+    fail("expected a JSON string, or an object with a string 'prompt', got {}", shortened(line));
+  return prompt.get<std::string>();
+}
+
+void read_lines(const std::string& path, std::vector<std::string>& prompts) {
+  const std::string text = read_whole_file(path);
+  size_t number = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    with_context([&] { prompts.push_back(prompt_in(line)); },
+                 [&] { return fmt::format("{}, line {}", path, number); });
+  }
+}
+
+}  // namespace
+
+void PromptFlags::add_to(CLI::App& app) {
+  app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")->expected(1);
+  app.add_option("--prompt-file", files, "a file with such a text; may be given again")->expected(1);
+  app.add_option("--prompts", lines,
+                 "a JSONL file of many: a string, or an object with a string \"prompt\", a line");
+}
+
+std::vector<std::string> PromptFlags::read() const {
+  if (texts.empty() && files.empty() && lines.empty())
+    fail_usage("there is nothing to go on from: give --prompt, --prompt-file or --prompts");
+  std::vector<std::string> prompts = texts;
+  for (const std::string& file : files) prompts.push_back(read_whole_file(file));
+  if (!lines.empty()) read_lines(lines, prompts);
+  if (prompts.empty()) fail("{} has no prompts", lines);
+  return prompts;
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,21 @@
+// The prompts of a command line: given there, in a file each, or one a line of a JSONL file. Used by `genesis-run generate`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/common/tool.h"
+
+namespace genesis::tools {
+
+struct PromptFlags {
+  std::vector<std::string> texts, files;
+  std::string lines;
+
+  void add_to(CLI::App& app);
+  // In the order: texts, files, lines. Throws UsageError when there is none, and Error naming the file and the line
+  // that is not a JSON string or an object with a string "prompt".
+  std::vector<std::string> read() const;
+};
+
+}  // namespace genesis::tools
