@@ -26,6 +26,7 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   genesis-opt qwen2.genesis --train adamw,lr=1e-3,clip=1.0,schedule=warmup_cosine,warmup=50,total=500 -o train.genesis
+  genesis-opt qwen2.genesis --train adamw,lr=1e-3 --group '*.bias,*norm*: weight_decay=0' -o train.genesis
   genesis-opt qwen2.genesis --train adamw,clip=1.0 --cast bf16 --keep-f32 'lm_head*' -o train.genesis
   genesis-opt trained.genesis --inference -o model.genesis
   genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
@@ -37,7 +38,7 @@ constexpr const char* kExamples = R"(Examples:
 
 struct Flags {
   std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
-  std::vector<std::string> passes, disable, entries, sizes, keep_f32;
+  std::vector<std::string> passes, disable, entries, sizes, keep_f32, groups;
   bool list_passes = false, list_ops = false, inference = false, text = false, quiet = false;
   BudgetFlags memory;
   Output out;
@@ -159,6 +160,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
     train.precision =
         parse_cast(flags) == DType::bf16 ? passes::TrainPrecision::kBf16 : passes::TrainPrecision::kF16;
   train.keep_f32.insert(train.keep_f32.end(), flags.keep_f32.begin(), flags.keep_f32.end());
+  for (const std::string& group : flags.groups) train.groups.push_back(passes::parse_group(group));
   passes::PipelineOptions options = pipeline_options(flags);
   options.reports = &reports;
   if (!flags.keep_f32.empty() && train.precision == passes::TrainPrecision::kF32)
@@ -171,7 +173,10 @@ std::unique_ptr<Model> for_inference(const Model& model) {
   std::set<std::string> names;
   for (const auto& entry : model.entries()) {
     bool trains = entry->name() == "loss";
-    for (const StateUpdate& update : entry->updates()) trains = trains || model.state(update.state).trainable;
+    for (const StateUpdate& update : entry->updates()) {
+      const State& state = model.state(update.state);
+      trains = trains || state.trainable || state.role == StateRole::kOptimizer;
+    }
     if (!trains) names.insert(entry->name());
   }
   if (names.empty()) fail("every entry point trains: there is nothing to keep for inference");
@@ -247,6 +252,8 @@ void check_rewrite(const Flags& flags, const CLI::App& app) {
   check_not_given(app, "--size", "without --check DEVICE");
   if (!flags.train.empty() && flags.inference)
     fail_usage("--train adds what --inference leaves out: give one of them");
+  if (!flags.groups.empty() && flags.train.empty())
+    fail_usage("--group '{}': it goes with --train OPTIMIZER", flags.groups[0]);
   if (flags.out.json && !flags.print_after.empty())
     fail_usage("--print-after does nothing with --json: write the graphs to a folder with --dump DIR");
   if (!flags.runs_passes())
@@ -306,49 +313,58 @@ void run(const Flags& flags, const CLI::App& app) {
   warn(flags, reports);
 }
 
+// What becomes of the model.
+void add_model_flags(CLI::App& app, Flags& flags) {
+  app.add_option("input", flags.input, "a .genesis file");
+  app.add_option("-o,--output", flags.output, "file to write");
+  app.add_option("--train", flags.train,
+                 "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion)");
+  app.add_option("--group", flags.groups,
+                 "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "
+                 "weight_decay=NUMBER or freeze; may be given again, the first that names one counts")
+      ->take_all();
+  app.add_option("--cast", flags.cast,
+                 "compute in bf16 or f16: with --train the training step, whose weights stay f32; without "
+                 "it all entry points, weights included");
+  app.add_option("--keep-f32", flags.keep_f32,
+                 "with --cast: nodes of these names stay f32 (* any text, ? any character)")
+      ->take_all();
+  app.add_flag("--inference", flags.inference,
+               "keep only what serves: no training entry points, no optimizer states");
+}
+
+// Which passes run, and what is shown of them.
+void add_pass_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
+  app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
+  app.add_option("--disable", flags.disable,
+                 "leave these passes out; with --check also steps of planning, and kernels as kernel:NAME")
+      ->delimiter(',');
+  app.add_flag("--list-passes", flags.list_passes, "list the passes and why each is there");
+  app.add_flag("--list-ops", flags.list_ops, "list the ops as a Markdown table");
+  app.add_option("--print-after", flags.print_after, "print the graph after this pass, or 'all'");
+  app.add_flag("--text", flags.text, "print the resulting graphs");
+  app.add_option("--dump", flags.dump, "write the graph after every pass that changed it to this folder");
+  app.add_option("--target", flags.target, "device to optimise for: cpu, cuda or auto")
+      ->capture_default_str();
+  app.add_option("--check", flags.check, "say whether this device runs every node, and what memory it takes");
+  app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
+  app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
+  app.add_flag("--quiet", flags.quiet, "no word about progress");
+  flags.memory.add_to(app);
+  flags.out.add_to(app);
+}
+
 }  // namespace
 }  // namespace genesis::tools
 
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
-  return run_tool(
-      argc, argv, "genesis-opt", "Rewrites .genesis files: training, optimisation, memory plans.", kExamples,
-      [&](CLI::App& app) {
-        app.add_option("input", flags.input, "a .genesis file");
-        app.add_option("-o,--output", flags.output, "file to write");
-        app.add_option("--train", flags.train,
-                       "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion)");
-        app.add_option(
-            "--cast", flags.cast,
-            "compute in bf16 or f16: with --train the training step, whose weights stay f32; without "
-            "it all entry points, weights included");
-        app.add_option("--keep-f32", flags.keep_f32,
-                       "with --cast: nodes of these names stay f32 (* any text, ? any character)")
-            ->take_all();
-        app.add_flag("--inference", flags.inference,
-                     "keep only what serves: no training entry points, no optimizer states");
-        app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
-        app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
-        app.add_option(
-               "--disable", flags.disable,
-               "leave these passes out; with --check also steps of planning, and kernels as kernel:NAME")
-            ->delimiter(',');
-        app.add_flag("--list-passes", flags.list_passes, "list the passes and why each is there");
-        app.add_flag("--list-ops", flags.list_ops, "list the ops as a Markdown table");
-        app.add_option("--print-after", flags.print_after, "print the graph after this pass, or 'all'");
-        app.add_flag("--text", flags.text, "print the resulting graphs");
-        app.add_option("--dump", flags.dump,
-                       "write the graph after every pass that changed it to this folder");
-        app.add_option("--target", flags.target, "device to optimise for: cpu, cuda or auto")
-            ->capture_default_str();
-        app.add_option("--check", flags.check,
-                       "say whether this device runs every node, and what memory it takes");
-        app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
-        app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
-        app.add_flag("--quiet", flags.quiet, "no word about progress");
-        flags.memory.add_to(app);
-        flags.out.add_to(app);
-        app.callback([&] { run(flags, app); });
-      });
+  return run_tool(argc, argv, "genesis-opt", "Rewrites .genesis files: training, optimisation, memory plans.",
+                  kExamples, [&](CLI::App& app) {
+                    add_model_flags(app, flags);
+                    add_pass_flags(app, flags);
+                    app.callback([&] { run(flags, app); });
+                  });
 }

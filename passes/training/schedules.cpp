@@ -1,7 +1,11 @@
 #include "passes/training/schedules.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numbers>
 
+#include "passes/training/plateau.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/tensor/create.h"
@@ -9,7 +13,7 @@
 namespace genesis::optim {
 namespace {
 
-// All in f64, as Python computes it; `t` is the number of steps done.
+// All in f64, as Python computes it; `t` is the number of steps done, behind the warm-up where a schedule has one.
 
 // From `start` at progress 0 to `end` at 1, along half a cosine.
 Value along_cosine(double start, double end, Value progress) {
@@ -18,21 +22,52 @@ Value along_cosine(double start, double end, Value progress) {
 
 Value power(double base, Value exponent) { return pow(scalar_like(exponent, base), exponent); }
 
+// From 0 to 1 at `total`.
+template <class S>
+Value progress_of(const S& s, Value t) {
+  const double length = std::max<double>(1, double(s.total - s.warmup));
+  return minimum(t, length) / length;
+}
+
 Value rate(const FixedLR&, double lr, Value t) { return scalar_like(t, lr); }
 
 Value rate(const LinearLR& s, double lr, Value t) {
-  const Value done = minimum(t, double(s.total)) / double(s.total);
-  return (done * (s.end_factor - s.start_factor) + s.start_factor) * lr;
+  return (progress_of(s, t) * (s.end_factor - s.start_factor) + s.start_factor) * lr;
 }
 
 Value rate(const StepLR& s, double lr, Value t) {
   return power(s.gamma, floor(t / double(s.step_size))) * lr;
 }
 
+Value rate(const MultiStepLR& s, double lr, Value t) {
+  Value reached = scalar_like(t, 0);
+  for (const int64_t milestone : s.milestones)
+    reached = reached + cast(ge(t, scalar_like(t, double(milestone))), DType::f64);
+  return power(s.gamma, reached) * lr;
+}
+
 Value rate(const ExponentialLR& s, double lr, Value t) { return power(s.gamma, t) * lr; }
 
+Value rate(const PolynomialLR& s, double lr, Value t) {
+  const Value left = 1.0 - progress_of(s, t);
+  return pow(left, scalar_like(t, s.power)) * (lr - s.min_lr) + s.min_lr;
+}
+
 Value rate(const CosineAnnealingLR& s, double lr, Value t) {
-  return along_cosine(lr, s.min_lr, minimum(t, double(s.total)) / double(s.total));
+  return along_cosine(lr, s.min_lr, progress_of(s, t));
+}
+
+// Periods of T, T m, T m^2, ... steps: the n first of them take T (m^n - 1) / (m - 1). At a restart the logarithm may
+// come out below the whole number that it is, by less than any step makes.
+Value rate(const CosineRestartsLR& s, double lr, Value t) {
+  const double first = double(s.period), m = double(s.period_factor);
+  if (s.period_factor == 1) {
+    const Value periods = t / first;
+    return along_cosine(lr, s.min_lr, periods - floor(periods));
+  }
+  const Value n = floor(log(t * ((m - 1) / first) + 1.0) / std::log(m) + 1e-9);
+  const Value scale = power(m, n), begin = (scale - 1.0) * (first / (m - 1));
+  return along_cosine(lr, s.min_lr, (t - begin) / (scale * first));
 }
 
 Value rate(const WarmupCosineLR& s, double lr, Value t) {
@@ -52,6 +87,32 @@ Value rate(const OneCycleLR& s, double lr, Value t) {
   return where(le(t, scalar_like(t, top)), rising, falling);
 }
 
+Value rate(const WSD& s, double lr, Value t) {
+  const double stable = double(s.total - s.warmup - s.decay), length = std::max<double>(1, double(s.decay));
+  const Value p = clamp((t - stable) / length, 0.0, 1.0);
+  if (s.decay_shape == DecayShape::kCosine) return along_cosine(lr, s.min_lr, p);
+  return (s.decay_shape == DecayShape::kSqrt ? sqrt(p) : p) * (s.min_lr - lr) + lr;
+}
+
+Value rate(const PlateauLR&, double, Value t) { return plateau_lr(*t.graph); }
+
+// Schedules whose formulas hold their own rise.
+template <class S>
+constexpr bool kRisesItself = std::is_same_v<S, WarmupCosineLR> || std::is_same_v<S, OneCycleLR>;
+
+// Before the end of the warm-up `behind` is 0, where the schedule begins.
+template <class S>
+Value rate_after_warmup(const S& s, double lr, Value t) {
+  if constexpr (kRisesItself<S>) {
+    return rate(s, lr, t);
+  } else {
+    if (s.warmup == 0) return rate(s, lr, t);
+    const double warmup = double(s.warmup);
+    const Value behind = maximum(t - warmup, 0.0);
+    return rate(s, lr, behind) * minimum(t / warmup, 1.0);
+  }
+}
+
 template <class S>
 void require(bool condition, const S&, std::string_view what) {
   if (!condition) fail("the schedule '{}' needs {}", S::kName, what);
@@ -65,8 +126,33 @@ void require_total(const S& s) {
 void check(const FixedLR&) {}
 void check(const ExponentialLR&) {}
 void check(const StepLR& s) { require(s.step_size > 0, s, "step_size=STEPS, a positive number"); }
+void check(const MultiStepLR& s) {
+  require(!s.milestones.empty() && s.milestones[0] > 0 &&
+              std::adjacent_find(s.milestones.begin(), s.milestones.end(), std::greater_equal<>()) ==
+                  s.milestones.end(),
+          s, "milestones=STEP;STEP;..., positive numbers that rise");
+}
 void check(const LinearLR& s) { require_total(s); }
+void check(const PolynomialLR& s) {
+  require_total(s);
+  require(s.power >= 0, s, "a power of 0 or more");
+}
 void check(const CosineAnnealingLR& s) { require_total(s); }
+void check(const CosineRestartsLR& s) {
+  require(s.period > 0, s, "period=STEPS, a positive number");
+  require(s.period_factor >= 1, s, "period_factor, 1 or more");
+}
+void check(const WSD& s) {
+  require_total(s);
+  require(s.decay > 0, s, "decay=STEPS, a positive number");
+  require(s.warmup >= 0 && s.warmup <= s.total && s.decay <= s.total - s.warmup, s,
+          "a total of at least warmup and decay together");
+}
+void check(const PlateauLR& s) {
+  require(s.factor > 0 && s.factor < 1, s, "a factor between 0 and 1");
+  require(s.patience >= 0 && s.cooldown >= 0, s, "patience and cooldown of 0 or more evaluations");
+  require(s.threshold >= 0 && s.threshold < 1, s, "a threshold of at least 0 and less than 1");
+}
 void check(const WarmupCosineLR& s) {
   require_total(s);
   require(s.warmup >= 0 && s.warmup <= s.total, s, "warmup between 0 and total");
@@ -77,17 +163,31 @@ void check(const OneCycleLR& s) {
   require(s.div_factor > 0 && s.final_div_factor > 0, s, "div_factor and final_div_factor above 0");
 }
 
+template <class S>
+void check_warmup(const S& s) {
+  if constexpr (requires { s.warmup; }) require(s.warmup >= 0, s, "a warmup of 0 or more steps");
+  if constexpr (requires { s.warmup, s.total; })
+    require(s.warmup <= s.total, s, "warmup between 0 and total");
+}
+
 }  // namespace
 
 void check_schedule(const Schedule& schedule) {
-  std::visit([](const auto& s) { check(s); }, schedule);
+  std::visit(
+      [](const auto& s) {
+        check(s);
+        check_warmup(s);
+      },
+      schedule);
 }
 
 Value scheduled_lr(const Schedule& schedule, double lr, Value step) {
   check_schedule(schedule);
-  if (std::holds_alternative<FixedLR>(schedule)) return full(*step.graph, {}, lr, DType::f32);
+  const auto* fixed = std::get_if<FixedLR>(&schedule);
+  if (fixed && fixed->warmup == 0) return full(*step.graph, {}, lr, DType::f32);
   const Value done = cast(step, DType::f64);
-  return cast(std::visit([&](const auto& s) { return rate(s, lr, done); }, schedule), DType::f32);
+  return cast(std::visit([&](const auto& s) { return rate_after_warmup(s, lr, done); }, schedule),
+              DType::f32);
 }
 
 }  // namespace genesis::optim

@@ -1,11 +1,16 @@
 // Learning-rate schedules, computed inside the training graph from the number of steps done, so that a saved
 // and resumed run continues where it stopped. The formulas are PyTorch's (torch.optim.lr_scheduler, closed
-// forms), and transformers' for WarmupCosineLR; past `total` the rate stays where it ended. A step is one of training.
-// Like the optimizers these structs are the one home of names and defaults.
+// forms), and transformers' for WarmupCosineLR and WSD; past `total` the rate stays where it ended. A step is one of
+// training. Like the optimizers these structs are the one home of names and defaults.
+//
+// A schedule with the field `warmup` can stand behind a warm-up: in so many steps the rate rises along a line from 0 to
+// where the schedule begins. `total` counts from the beginning of training, warm-up included; what else is counted in
+// steps (step_size, milestones, period) is counted from the end of the warm-up, as behind torch's SequentialLR.
 #pragma once
 
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "schema/graph/graph.h"
 
@@ -14,7 +19,8 @@ namespace genesis::optim {
 // The optimizer's lr in every step.
 struct FixedLR {
   static constexpr std::string_view kName = "constant";
-  static void fields(auto&, auto&&) {}
+  int64_t warmup = 0;
+  static void fields(auto& self, auto&& visit) { visit("warmup", self.warmup); }
 };
 
 // From lr * start_factor to lr * end_factor.
@@ -22,10 +28,12 @@ struct LinearLR {
   static constexpr std::string_view kName = "linear";
   int64_t total = 0;  // steps from the first to the last rate; has to be given, here and below
   double start_factor = 1.0, end_factor = 0.0;
+  int64_t warmup = 0;
   static void fields(auto& self, auto&& visit) {
     visit("total", self.total);
     visit("start_factor", self.start_factor);
     visit("end_factor", self.end_factor);
+    visit("warmup", self.warmup);
   }
 };
 
@@ -34,9 +42,24 @@ struct StepLR {
   static constexpr std::string_view kName = "step";
   int64_t step_size = 0;
   double gamma = 0.1;
+  int64_t warmup = 0;
   static void fields(auto& self, auto&& visit) {
     visit("step_size", self.step_size);
     visit("gamma", self.gamma);
+    visit("warmup", self.warmup);
+  }
+};
+
+// At each of the `milestones` (steps that rise, at least one) the rate is multiplied by gamma.
+struct MultiStepLR {
+  static constexpr std::string_view kName = "multi_step";
+  std::vector<int64_t> milestones = {};
+  double gamma = 0.1;
+  int64_t warmup = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("milestones", self.milestones);
+    visit("gamma", self.gamma);
+    visit("warmup", self.warmup);
   }
 };
 
@@ -44,7 +67,25 @@ struct StepLR {
 struct ExponentialLR {
   static constexpr std::string_view kName = "exponential";
   double gamma = 0.1;
-  static void fields(auto& self, auto&& visit) { visit("gamma", self.gamma); }
+  int64_t warmup = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("gamma", self.gamma);
+    visit("warmup", self.warmup);
+  }
+};
+
+// From lr to min_lr as (1 - progress)^power.
+struct PolynomialLR {
+  static constexpr std::string_view kName = "polynomial";
+  int64_t total = 0;
+  double power = 1, min_lr = 0;
+  int64_t warmup = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("total", self.total);
+    visit("power", self.power);
+    visit("min_lr", self.min_lr);
+    visit("warmup", self.warmup);
+  }
 };
 
 // From lr to min_lr along half a cosine.
@@ -52,13 +93,30 @@ struct CosineAnnealingLR {
   static constexpr std::string_view kName = "cosine";
   int64_t total = 0;
   double min_lr = 0;
+  int64_t warmup = 0;
   static void fields(auto& self, auto&& visit) {
     visit("total", self.total);
     visit("min_lr", self.min_lr);
+    visit("warmup", self.warmup);
   }
 };
 
-// The same after `warmup` of the `total` steps, in which the rate rises from 0.
+// Half a cosine from lr to min_lr again and again: the first in `period` steps (has to be given), each next one in
+// `period_factor` times as many (T_0 and T_mult of CosineAnnealingWarmRestarts).
+struct CosineRestartsLR {
+  static constexpr std::string_view kName = "cosine_restarts";
+  int64_t period = 0, period_factor = 1;
+  double min_lr = 0;
+  int64_t warmup = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("period", self.period);
+    visit("period_factor", self.period_factor);
+    visit("min_lr", self.min_lr);
+    visit("warmup", self.warmup);
+  }
+};
+
+// The cosine after `warmup` of the `total` steps, in which the rate rises from 0.
 struct WarmupCosineLR {
   static constexpr std::string_view kName = "warmup_cosine";
   int64_t total = 0, warmup = 0;
@@ -83,13 +141,61 @@ struct OneCycleLR {
   }
 };
 
+// How the rate falls over the progress p from 0 to 1 of a decay: by 1 - p, by half a cosine, or by 1 - sqrt(p)
+// (Haegele et al., 2024, arXiv:2405.18392).
+enum class DecayShape : uint8_t { kLinear, kCosine, kSqrt };
+
+// Warm-up, stable, decay: rises, stays at lr, and falls to min_lr in the last `decay` of the `total` steps, so that a
+// run can be prolonged from any checkpoint before the decay.
+struct WSD {
+  static constexpr std::string_view kName = "wsd";
+  int64_t total = 0, decay = 0, warmup = 0;
+  DecayShape decay_shape = DecayShape::kLinear;
+  double min_lr = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("total", self.total);
+    visit("decay", self.decay);
+    visit("warmup", self.warmup);
+    visit("decay_shape", self.decay_shape);
+    visit("min_lr", self.min_lr);
+  }
+};
+
+// ReduceLROnPlateau: the rate is multiplied by `factor` when the evaluation loss has not fallen by more than the share
+// `threshold` of its best for more than `patience` evaluations, which are counted again after `cooldown` further ones.
+// Best, counts and rate are states of the model (plateau.h), so that a resumed run goes on exactly.
+struct PlateauLR {
+  static constexpr std::string_view kName = "plateau";
+  double factor = 0.1;
+  int64_t patience = 10;
+  double threshold = 1e-4;
+  int64_t cooldown = 0;
+  double min_lr = 0;
+  int64_t warmup = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("factor", self.factor);
+    visit("patience", self.patience);
+    visit("threshold", self.threshold);
+    visit("cooldown", self.cooldown);
+    visit("min_lr", self.min_lr);
+    visit("warmup", self.warmup);
+  }
+};
+
 using Schedule =
-    std::variant<FixedLR, LinearLR, StepLR, ExponentialLR, CosineAnnealingLR, WarmupCosineLR, OneCycleLR>;
+    std::variant<FixedLR, LinearLR, StepLR, MultiStepLR, ExponentialLR, PolynomialLR, CosineAnnealingLR,
+                 CosineRestartsLR, WarmupCosineLR, OneCycleLR, WSD, PlateauLR>;
 
 // Throws Error that names what is missing for this schedule.
 void check_schedule(const Schedule& schedule);
 
-// The rate of the run for which `step` (i64 scalar) steps are already done, as an f32 scalar.
+// The rate of the run for which `step` (i64 scalar) steps are already done, as an f32 scalar. With PlateauLR the model
+// has to hold the states of add_plateau_states().
 Value scheduled_lr(const Schedule& schedule, double lr, Value step);
 
 }  // namespace genesis::optim
+
+template <>
+struct genesis::EnumNames<genesis::optim::DecayShape> {
+  static constexpr std::string_view names[] = {"linear", "cosine", "sqrt"};
+};

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <type_traits>
 
@@ -14,16 +13,6 @@ namespace genesis::passes {
 namespace {
 
 using Names = std::vector<std::string>;
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const size_t at = text.find(separator);
-    parts.emplace_back(text.substr(0, at));
-    text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
-  }
-  return parts;
-}
 
 // Optimizers and schedules: one struct of several.
 template <class T>
@@ -79,6 +68,12 @@ void choose(const std::string& key, const std::string& text, Choice& field) {
     fail("training option '{}' is '{}', expected one of: {}", key, text, fmt::join(known, ", "));
 }
 
+std::string_view without_braces(std::string_view group) {
+  if (group.size() < 2 || group.front() != '{' || group.back() != '}')
+    fail("training option 'group' is '{}', expected {{PATTERN,...:SETTING,...}}", group);
+  return group.substr(1, group.size() - 2);
+}
+
 template <class T>
 void parse_field(const std::string& key, const std::string& text, T& field) {
   if constexpr (kIsChoice<T>) {
@@ -92,10 +87,22 @@ void parse_field(const std::string& key, const std::string& text, T& field) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     field = text;
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-    field = split(text, ';');
+    field = split_list(text, ';');
+  } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+    field.clear();
+    for (const std::string& item : split_list(text, ';')) field.push_back(number_of<int64_t>(key, item));
+  } else if constexpr (std::is_same_v<T, std::vector<ParameterGroup>>) {
+    field.push_back(parse_group(without_braces(text)));
   } else {
     field = number_of<T>(key, text);
   }
+}
+
+// Behind the first "group=".
+std::string groups_text(const std::vector<ParameterGroup>& groups) {
+  Names texts;
+  for (const ParameterGroup& group : groups) texts.push_back("{" + to_string(group) + "}");
+  return fmt::format("{}", fmt::join(texts, ",group="));
 }
 
 template <class T>
@@ -104,8 +111,10 @@ std::string field_text(const T& field) {
     return name_of(field);
   else if constexpr (std::is_enum_v<T>)
     return std::string(EnumNames<T>::names[static_cast<size_t>(field)]);
-  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+  else if constexpr (std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, std::vector<int64_t>>)
     return fmt::format("{}", fmt::join(field, ";"));
+  else if constexpr (std::is_same_v<T, std::vector<ParameterGroup>>)
+    return groups_text(field);
   else
     return fmt::format("{}", field);
 }
@@ -209,25 +218,28 @@ void check_train_options(const TrainOptions& options) {
   if (sgd && sgd->nesterov && (sgd->momentum <= 0 || sgd->dampening != 0))
     fail("training option 'nesterov' needs a momentum above 0 and no dampening");
   optim::check_schedule(options.schedule);
+  for (const ParameterGroup& group : options.groups) check_group(group);
 }
 
 TrainOptions parse_train_options(const std::string& text) {
-  std::vector<std::string> items = split(text, ',');
+  std::vector<std::string> items = split_list(text, ',');
   if (!items.empty() && items[0].find('=') == std::string::npos) items[0] = "optimizer=" + items[0];
-  std::map<std::string, std::string> given;
-  Names order;
+  std::vector<std::pair<std::string, std::string>> given;
   for (const std::string& item : items) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos) fail("training option '{}' has no value: expected {}=VALUE", item, item);
     const std::string key = item.substr(0, equals);
-    if (!given.emplace(key, item.substr(equals + 1)).second) fail("training option '{}' is given twice", key);
-    order.push_back(key);
+    const bool again =
+        std::any_of(given.begin(), given.end(), [&](const auto& pair) { return pair.first == key; });
+    if (again && key != "group") fail("training option '{}' is given twice", key);
+    given.emplace_back(key, item.substr(equals + 1));
   }
   // Choices first, since they decide which others there are.
-  std::stable_partition(order.begin(), order.end(),
-                        [](const std::string& key) { return key == "optimizer" || key == "schedule"; });
+  std::stable_partition(given.begin(), given.end(), [](const auto& pair) {
+    return pair.first == "optimizer" || pair.first == "schedule";
+  });
   TrainOptions options;
-  for (const std::string& key : order) set_option(options, key, given.at(key));
+  for (const auto& [key, value] : given) set_option(options, key, value);
   check_train_options(options);
   return options;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "passes/training/optimizers.h"
+#include "passes/training/parameter_groups.h"
 #include "passes/training/schedules.h"
 
 namespace genesis::passes {
@@ -29,12 +30,14 @@ struct TrainOptions {
   // Names of parameters, with * for any text and ? for any character.
   std::vector<std::string> train = {"*"}, freeze = {};  // trained: what `train` names and `freeze` does not
   std::vector<std::string> no_decay = {};  // without weight decay; "1d" means all with at most one axis
+  std::vector<ParameterGroup> groups =
+      {};  // settings for some parameters: the first group that names one counts
   // Forward and backward in bf16 or f16; weights, their update, norm and clipping stay f32. f16 also scales
   // the loss: by 2^16 at first, half of that after a step whose gradients overflow (which is skipped), twice
   // that after `scale_interval` good steps.
   TrainPrecision precision = TrainPrecision::kF32;
   std::vector<std::string> keep_f32 = {};  // nodes, by name: computed in f32 nevertheless
-  bool merge_projections = true;      // in bf16 and f16: q, k and v as one product, gate and up as another
+  bool merge_projections = true;  // in bf16 and f16: q, k and v as one product, gate and up as another
   double loss_scale = 65536;
   int64_t scale_interval = 2000;
   std::string entry = "loss", output = "loss";  // the number to minimise
@@ -49,6 +52,7 @@ struct TrainOptions {
     visit("train", self.train);
     visit("freeze", self.freeze);
     visit("no_decay", self.no_decay);
+    visit("group", self.groups);
     visit("precision", self.precision);
     visit("keep_f32", self.keep_f32);
     visit("merge_projections", self.merge_projections);
@@ -64,7 +68,7 @@ struct TrainOptions {
 void check_train_options(const TrainOptions& options);
 
 // Pairs key=value separated by ','; the first word alone may name the optimizer. Lists are separated by ';'
-// (freeze=embed*;*.bias). Throws Error that names the key and lists the known ones, and for a key that this
+// (freeze=embed*;*.bias), a group stands in braces (group={*.bias:lr=0.5x}) and may be given again. Throws Error that names the key and lists the known ones, and for a key that this
 // optimizer or this schedule does not read.
 TrainOptions parse_train_options(const std::string& text);
 // What differs from the defaults; parse_train_options reads it back.

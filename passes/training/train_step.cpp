@@ -9,6 +9,8 @@
 #include "passes/precision/cast_precision.h"
 #include "passes/training/autodiff.h"
 #include "passes/training/loss_scale.h"
+#include "passes/training/parameter_updates.h"
+#include "passes/training/plateau.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"
@@ -17,12 +19,6 @@
 
 namespace genesis::passes {
 namespace {
-
-struct Parameter {
-  int32_t state;
-  Value value;
-  Value gradient;
-};
 
 // What is trained: the entry point as authored, or the same in low precision.
 Graph loss_graph_for(Model& model, const TrainOptions& options) {
@@ -63,7 +59,7 @@ class TrainStep {
     add_inputs();
     find_parameters();
     for (int64_t i = 0; i < options_.accumulate; ++i) add_micro_batch(i);
-    std::erase_if(parameters_, [](const Parameter& p) { return !p.gradient; });
+    std::erase_if(parameters_, [](const TrainedParameter& p) { return !p.gradient; });
     if (parameters_.empty()) fail("output '{}' does not depend on any parameter to train", options_.output);
     add_optimizer();
     for (const auto& [state, value] : current_) graph_.add_update(state, value);
@@ -96,16 +92,24 @@ class TrainStep {
   }
 
   void find_parameters() {
+    std::vector<std::string> trainable;
     for (int32_t index : live_states_) {
       const State& state = model_.state(index);
       if (state.role != StateRole::kParameter || !state.trainable) continue;
-      if (!matches_any(options_.train, state.name) || matches_any(options_.freeze, state.name)) continue;
-      parameters_.push_back({index, graph_.state(index), {}});
+      trainable.push_back(state.name);
+      if (is_chosen(state.name)) parameters_.push_back({index, graph_.state(index), {}});
     }
+    check_groups_match(options_.groups, trainable);
     if (parameters_.empty())
       fail("there is no parameter to train in entry point '{}' (train={}, freeze={})", loss_graph_.name(),
            fmt::format("{}", options_.train.empty() ? "" : options_.train[0]),
            options_.freeze.empty() ? "" : options_.freeze[0]);
+  }
+
+  bool is_chosen(const std::string& parameter) const {
+    const ParameterGroup* group = group_of(options_.groups, parameter);
+    return matches_any(options_.train, parameter) && !matches_any(options_.freeze, parameter) &&
+           !(group && group->freeze);
   }
 
   std::vector<Value> inputs_of(int64_t micro_batch) {
@@ -143,17 +147,17 @@ class TrainStep {
 
   void add_gradients(Value loss, size_t first_node) {
     std::vector<Value> wrt;
-    for (const Parameter& p : parameters_) wrt.push_back(p.value);
+    for (const TrainedParameter& p : parameters_) wrt.push_back(p.value);
     const std::vector<Value> gradients = gradients_if_any(graph_, loss, wrt, first_node);
     for (size_t i = 0; i < wrt.size(); ++i) {
-      Parameter& p = parameters_[i];
+      TrainedParameter& p = parameters_[i];
       const NameScope scope(graph_, wrt[i].name() + ".grad");
       p.gradient = p.gradient && gradients[i] ? p.gradient + gradients[i] : gradients[i];
     }
   }
 
   void check_not_trained(int32_t state) const {
-    for (const Parameter& p : parameters_)
+    for (const TrainedParameter& p : parameters_)
       if (p.state == state)
         fail("entry point '{}' updates the parameter '{}' itself: freeze it to train the others",
              loss_graph_.name(), model_.state(state).name);
@@ -178,10 +182,8 @@ class TrainStep {
     const Value norm = prepare_gradients(factor);
     const Value done = graph_.state(add_state("optimizer.step", {DType::i64, {}}, StateRole::kStep));
     const Value step = loss_scale_ ? done + cast(loss_scale_->finite(), DType::i64) : done + 1;
-    const Value lr = optim::scheduled_lr(options_.schedule, base_lr(), done);
-    for (const Parameter& p : parameters_)
-      with_context([&] { update(p, lr, step, factor); },
-                   [&] { return "in the update of parameter '" + model_.state(p.state).name + "'"; });
+    const Value lr = learning_rate(done);
+    add_parameter_updates({lr, step, factor, bool(loss_scale_)});
     current_[model_.find_state("optimizer.step")] = step;
     graph_.add_output("loss", loss_);
     graph_.add_output("grad_norm", norm);
@@ -191,11 +193,17 @@ class TrainStep {
     loss_scale_->add_outputs(graph_);
   }
 
+  Value learning_rate(Value steps_done) {
+    if (const auto* plateau = std::get_if<optim::PlateauLR>(&options_.schedule))
+      optim::add_plateau(model_, *plateau, base_lr());
+    return optim::scheduled_lr(options_.schedule, base_lr(), steps_done);
+  }
+
   // Clips each element where asked to; the norm of what comes out, and the factor that clips by norm and
   // takes the loss scale away again.
   Value prepare_gradients(Value& factor) {
     if (options_.clip_value <= 0)
-      for (Parameter& p : parameters_) p.gradient = without_widening(p.gradient);
+      for (TrainedParameter& p : parameters_) p.gradient = without_widening(p.gradient);
     if (!loss_scale_) {
       if (options_.clip_value > 0) clip_elements();
       const Value norm = norm_of_gradients();
@@ -206,7 +214,7 @@ class TrainStep {
     loss_scale_->decide(norm);
     keep_buffers_unless_finite();
     if (options_.clip_value > 0) {
-      for (Parameter& p : parameters_) p.gradient = p.gradient * unscale;
+      for (TrainedParameter& p : parameters_) p.gradient = p.gradient * unscale;
       clip_elements();
       norm = norm_of_gradients();
       unscale = scalar_like(norm, 1.0);
@@ -217,13 +225,13 @@ class TrainStep {
 
   Value norm_of_gradients() const {
     std::vector<Value> gradients;
-    for (const Parameter& p : parameters_) gradients.push_back(p.gradient);
+    for (const TrainedParameter& p : parameters_) gradients.push_back(p.gradient);
     // Where nothing waits for the norm, a gradient is done with when its parameter is updated.
     return global_norm(gradients, options_.clip <= 0 && !loss_scale_);
   }
 
   void clip_elements() {
-    for (Parameter& p : parameters_) p.gradient = clip_by_value(p.gradient, options_.clip_value);
+    for (TrainedParameter& p : parameters_) p.gradient = clip_by_value(p.gradient, options_.clip_value);
   }
 
   // What overflowed may have reached running statistics: a step that is skipped leaves them alone.
@@ -236,60 +244,17 @@ class TrainStep {
     return std::visit([](const auto& optimizer) { return optimizer.lr; }, options_.optimizer);
   }
 
-  double decay_of(const Parameter& p) const {
-    const State& state = model_.state(p.state);
-    const bool one_axis = state.type.shape.rank() <= 1 && matches_any(options_.no_decay, "1d");
-    if (one_axis || matches_any(options_.no_decay, state.name)) return 0;
-    return std::visit([](const auto& optimizer) { return optimizer.weight_decay; }, options_.optimizer);
-  }
-
-  void update(const Parameter& p, Value lr, Value step, Value scale) {
-    const NameScope scope(graph_, model_.state(p.state).name);
-    std::visit([&](const auto& optimizer) { update_by(optimizer, p, lr, step, scale); }, options_.optimizer);
-  }
-
-  void update_by(const optim::SGD& o, const Parameter& p, Value lr, Value step, Value scale) {
-    const SgdOptions sgd{o.momentum, o.dampening, decay_of(p), o.nesterov, bool(loss_scale_)};
-    const Value buffer = o.momentum != 0 ? moment(p, "momentum") : Value();
-    const ParameterAndMomentum next = sgd_update(p.value, p.gradient, buffer, lr, step, sgd, scale);
-    set(p.value, next.parameter);
-    if (buffer) set(buffer, next.momentum);
-  }
-
-  void update_by(const optim::Adam& o, const Parameter& p, Value lr, Value step, Value scale) {
-    update_adam({o.beta1, o.beta2, o.eps, decay_of(p), false, bool(loss_scale_)}, p, lr, step, scale);
-  }
-  void update_by(const optim::AdamW& o, const Parameter& p, Value lr, Value step, Value scale) {
-    update_adam({o.beta1, o.beta2, o.eps, decay_of(p), true, bool(loss_scale_)}, p, lr, step, scale);
-  }
-  void update_adam(const AdamOptions& adam, const Parameter& p, Value lr, Value step, Value scale) {
-    const Value m = moment(p, "m"), v = moment(p, "v");
-    const AdamResult next = adam_update(p.value, p.gradient, m, v, lr, step, adam, scale);
-    set(p.value, next.parameter);
-    set(m, next.m);
-    set(v, next.v);
-  }
-
-  void update_by(const optim::Lion& o, const Parameter& p, Value lr, Value, Value scale) {
-    const LionOptions lion{o.beta1, o.beta2, decay_of(p), bool(loss_scale_)};
-    const Value m = moment(p, "m");
-    const ParameterAndMomentum next = lion_update(p.value, p.gradient, m, lr, lion, scale);
-    set(p.value, next.parameter);
-    set(m, next.momentum);
+  void add_parameter_updates(const UpdateScalars& scalars) {
+    ParameterUpdates updates(model_, graph_, options_, scalars);
+    for (const TrainedParameter& p : parameters_)
+      with_context([&] { updates.add(p); },
+                   [&] { return "in the update of parameter '" + model_.state(p.state).name + "'"; });
+    for (const auto& [state, value] : updates.results()) current_[state] = value;
   }
 
   int32_t add_state(const std::string& name, const TensorType& type, StateRole role) {
     return model_.add_state({.name = name, .type = type, .role = role, .trainable = false, .initial = {}});
   }
-
-  // A state of zeros, f32, in the parameter's shape.
-  Value moment(const Parameter& p, const std::string& name) {
-    const State& state = model_.state(p.state);
-    const TensorType type{DType::f32, state.type.shape};
-    return graph_.state(add_state("optimizer." + state.name + "." + name, type, StateRole::kOptimizer));
-  }
-
-  void set(Value state, Value next) { current_[graph_.value(state.id).index] = next; }
 
   Model& model_;
   const TrainOptions& options_;
@@ -297,7 +262,7 @@ class TrainStep {
   Graph graph_;
   std::vector<int32_t> live_states_;
   std::vector<Value> inputs_;
-  std::vector<Parameter> parameters_;
+  std::vector<TrainedParameter> parameters_;
   std::map<int32_t, Value> current_;     // by state: its newest value
   std::optional<LossScale> loss_scale_;  // for f16
   Value loss_;
@@ -308,6 +273,9 @@ void check_can_train(const Model& model, const TrainOptions& options) {
   check_train_options(options);
   if (model.find_entry(options.name))
     fail("the model already has an entry point '{}': remove it, or give another name", options.name);
+  if (std::holds_alternative<optim::PlateauLR>(options.schedule) && model.find_entry(optim::kPlateauEntry))
+    fail("the model already has an entry point '{}', which the schedule '{}' would make",
+         optim::kPlateauEntry, optim::PlateauLR::kName);
   if (model.find_state("optimizer.step") >= 0)
     fail("the model already holds the states of an optimizer ('optimizer.step')");
 }

@@ -55,7 +55,12 @@ TEST(TrainOptions, EveryOptimizerAndScheduleIsReadFromItsName) {
               std::string(name) + ",lr=0.25,weight_decay=0.5");
   for (const char* schedule : {"schedule=linear,total=7,start_factor=0.5,end_factor=0.25",
                                "schedule=exponential,gamma=0.5", "schedule=cosine,total=7,min_lr=0.5",
-                               "schedule=one_cycle,total=50,pct_start=0.2,div_factor=2,final_div_factor=3"})
+                               "schedule=one_cycle,total=50,pct_start=0.2,div_factor=2,final_div_factor=3",
+                               "schedule=multi_step,milestones=3;70,gamma=0.5,warmup=4",
+                               "schedule=polynomial,total=7,power=2,min_lr=0.5,warmup=1",
+                               "schedule=cosine_restarts,period=5,period_factor=2,min_lr=0.5,warmup=4",
+                               "schedule=wsd,total=50,decay=9,warmup=4,decay_shape=sqrt,min_lr=0.5",
+                               "schedule=plateau,factor=0.5,patience=3,threshold=0.01,cooldown=1,min_lr=0.5"})
     EXPECT_EQ(to_string(parse_train_options(std::string("adamw,") + schedule)),
               std::string("adamw,") + schedule);
 }
@@ -93,8 +98,24 @@ TEST(TrainOptions, ErrorsNameTheKey) {
   expect_error("adamw,momentum=0.9", "'momentum' would do nothing: it goes with sgd");
   expect_error("sgd,beta1=0.5", "'beta1' would do nothing: it goes with adam, adamw or lion");
   expect_error("lion,eps=1", "'eps' would do nothing: it goes with adam or adamw");
-  expect_error("adamw,warmup=10", "'warmup' would do nothing: it goes with schedule=warmup_cosine");
-  expect_error("adamw,schedule=cosine,total=9,gamma=0.5", "it goes with schedule=step or exponential");
+  expect_error("adamw,schedule=one_cycle,total=9,warmup=10",
+               "'warmup' would do nothing: it goes with schedule=constant, linear,");
+  expect_error("adamw,warmup=-1", "the schedule 'constant' needs a warmup of 0 or more steps");
+  expect_error("adamw,schedule=cosine,total=9,warmup=10",
+               "the schedule 'cosine' needs warmup between 0 and total");
+  expect_error("adamw,schedule=multi_step", "the schedule 'multi_step' needs milestones=STEP;STEP;...");
+  expect_error("adamw,schedule=multi_step,milestones=3;3", "positive numbers that rise");
+  expect_error("adamw,schedule=multi_step,milestones=3;x",
+               "training option 'milestones' is 'x', expected an integer");
+  expect_error("adamw,schedule=cosine_restarts", "needs period=STEPS");
+  expect_error("adamw,schedule=wsd,total=10", "needs decay=STEPS");
+  expect_error("adamw,schedule=wsd,total=10,decay=6,warmup=5",
+               "a total of at least warmup and decay together");
+  expect_error("adamw,schedule=wsd,total=10,decay=6,decay_shape=round",
+               "expected one of: linear, cosine, sqrt");
+  expect_error("adamw,schedule=plateau,factor=1", "a factor between 0 and 1");
+  expect_error("adamw,schedule=cosine,total=9,gamma=0.5",
+               "it goes with schedule=step, multi_step or exponential");
   expect_error("adamw,lr=1,lr=2", "training option 'lr' is given twice");
 }
 
@@ -113,6 +134,41 @@ TEST(TrainOptions, StructsAreCheckedAsTextsAre) {
   refused({.optimizer = optim::SGD{.nesterov = true}}, "needs a momentum");
   refused({.schedule = optim::CosineAnnealingLR{}}, "the schedule 'cosine' needs total=STEPS");
   refused({.accumulate = 0}, "training option 'accumulate' is 0");
+}
+
+TEST(TrainOptions, ReadsAndWritesParameterGroups) {
+  const TrainOptions o = parse_train_options(
+      "adamw,lr=0.25,group={*.bias, *norm* : lr=0.5x, weight_decay=0},clip=1,group={embed*:freeze}");
+  ASSERT_EQ(o.groups.size(), 2u);
+  EXPECT_EQ(o.groups[0].parameters, (std::vector<std::string>{"*.bias", "*norm*"}));
+  EXPECT_EQ(o.groups[0].lr_factor, 0.5);
+  EXPECT_EQ(o.groups[0].weight_decay, 0);
+  EXPECT_FALSE(o.groups[0].freeze);
+  EXPECT_TRUE(o.groups[1].freeze);
+  const std::string text =
+      "adamw,lr=0.25,clip=1,group={*.bias,*norm*:lr=0.5x,weight_decay=0},group={embed*:freeze}";
+  EXPECT_EQ(to_string(o), text);
+  EXPECT_EQ(to_string(parse_train_options(text)), text);
+  const TrainOptions typed{
+      .optimizer = optim::AdamW{.lr = 0.25},
+      .clip = 1,
+      .groups = {{.parameters = {"*.bias", "*norm*"}, .lr_factor = 0.5, .weight_decay = 0},
+                 {.parameters = {"embed*"}, .freeze = true}}};
+  EXPECT_EQ(to_string(typed), text);
+}
+
+TEST(TrainOptions, ErrorsOfGroupsQuoteThem) {
+  expect_error("adamw,group=*.bias:lr=2x", "expected {PATTERN,...:SETTING,...}");
+  expect_error("adamw,group={*.bias}", "expected PATTERN,...: SETTING,...");
+  expect_error("adamw,group={:freeze}", "names no parameters");
+  expect_error("adamw,group={*.bias:}", "a parameter group without a setting does nothing");
+  expect_error("adamw,group={*.bias:lr=0.5}", "'lr' of a parameter group is '0.5', expected a factor");
+  expect_error("adamw,group={*.bias:lr=fastx}", "'lr' of a parameter group is 'fast', expected a number");
+  expect_error("adamw,group={*.bias:lr=-1x}", "-1x, expected 0 or more");
+  expect_error("adamw,group={*.bias:weight_decay=-1}", "is -1, expected 0 or more");
+  expect_error("adamw,group={*.bias:speed=3}", "a parameter group has no setting 'speed=3'");
+  expect_error("adamw,group={*.bias:freeze}x", "expected {PATTERN");
+  EXPECT_THROW(check_train_options({.groups = {{.parameters = {"a,b"}, .freeze = true}}}), Error);
 }
 
 TEST(TrainOptions, MatchesNames) {

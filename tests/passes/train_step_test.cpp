@@ -92,6 +92,52 @@ TEST(TrainStep, DecayFollowsTheExclusions) {
   EXPECT_EQ(decays("adamw,weight_decay=0.25,no_decay=1d"), 0u);
 }
 
+TEST(TrainStep, GroupsSetRateDecayAndWhatIsTrained) {
+  const std::string text =
+      train_text("adamw,lr=0.5,weight_decay=0.25,group={w:lr=0.5x},group={*:weight_decay=0.125}");
+  const auto updates = lines_with(text, "adam_update(");
+  ASSERT_EQ(updates.size(), 2u);
+  EXPECT_NE(updates[0].find("weight_decays=(0.25)"), std::string::npos)
+      << updates[0] << ": the first group counts";
+  EXPECT_NE(updates[1].find("weight_decays=(0.125)"), std::string::npos) << updates[1];
+  EXPECT_NE(updates[0].substr(0, updates[0].find("{")), updates[1].substr(0, updates[1].find("{")));
+  EXPECT_EQ(lines_with(train_text("sgd,group={b:freeze}"), "update @b").size(), 0u);
+  EXPECT_EQ(train_text("adamw,no_decay=1d,group={*:weight_decay=0.01}"), train_text("adamw"))
+      << "above no_decay";
+}
+
+// Updates of one rate stay alike, so that they can be one node.
+TEST(TrainStep, ParametersOfOneRateShareIt) {
+  const std::string text = train_text("adamw,group={w:lr=0.5x},group={b:lr=0.5x,weight_decay=0}");
+  EXPECT_EQ(lines_with(text, " = mul(%optimizer.full").size(), 1u) << text;
+  EXPECT_EQ(train_text("adamw,group={w:lr=1x,weight_decay=0.01}"), train_text("adamw"));
+}
+
+TEST(TrainStep, APatternOfAGroupHasToNameAParameter) {
+  const auto message = [](const std::string& options) {
+    try {
+      train_text(options, R"(
+state @layers.0.fc.bias: f32[1] parameter trainable
+state @layers.1.fc.bias: f32[1] parameter trainable
+entry loss() {
+  %sum = mul(@layers.0.fc.bias, @layers.1.fc.bias)
+  %loss = mean(%sum)
+  return loss = %loss
+}
+)");
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(message("sgd,group={*bais:lr=2x}")
+                .find("the pattern '*bais' of the parameter group '*bais:lr=2x' names no parameter; near it "
+                      "are: bias"),
+            std::string::npos)
+      << message("sgd,group={*bais:lr=2x}");
+  EXPECT_EQ(message("sgd,group={*bias:lr=2x}"), "no error");
+}
+
 TEST(TrainStep, AccumulatesOverSlicesOfTheInputs) {
   const std::string text = train_text("sgd,accumulate=3");
   EXPECT_EQ(text.substr(0, text.find('\n')), "entry train_step(x: f32[3*batch,3], scale: f32[]) {");

@@ -104,6 +104,24 @@ TEST_F(Opt, TrainsInLowPrecision) {
                {"'no_such*'", "--text"});
 }
 
+TEST_F(Opt, TrainsGroupsOfParameters) {
+  const Words train = {tiny("qwen2.genesis"), "--train", "adamw,lr=0.5", "--group"};
+  const auto json =
+      expect_json(run_tool("genesis-opt", train + Words{"*norm*, *.bias: weight_decay=0", "--group",
+                                                        "*embed*: freeze", "--json", "--text"}));
+  const std::string text = json["entries"]["train_step"]["text"];
+  EXPECT_NE(text.find("update @model.norm.weight"), std::string::npos);
+  EXPECT_EQ(text.find("update @model.embed_tokens.weight"), std::string::npos);
+  EXPECT_NE(text.find("weight_decays=(0.0)"), std::string::npos);
+  expect_error(run_tool("genesis-opt", train + Words{"*nrm.weight: lr=2x", "-o", path("t.genesis")}),
+               {"'*nrm.weight'", "names no parameter", "norm.weight"});
+  expect_error(run_tool("genesis-opt", train + Words{"*norm*: lr=2", "-o", path("t.genesis")}),
+               {"'*norm*: lr=2'", "lr=0.5x"});
+  expect_usage_error(
+      run_tool("genesis-opt", {tiny("mlp.genesis"), "--group", "*: freeze", "-o", path("t.genesis")}),
+      {"--group", "--train"});
+}
+
 TEST_F(Opt, PlansBuffersFromCsv) {
   write_text(path("buffers.csv"), "id,lower,upper,size\na,0,2,10\nb,1,3,20\nc,2,4,10\n");
   const auto json = expect_json(run_tool("genesis-opt", {"--plan-csv", path("buffers.csv"), "--json"}));

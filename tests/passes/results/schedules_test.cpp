@@ -1,10 +1,16 @@
 // Schedules run as graphs against PyTorch's formulas, written in the recursive or piecewise form of its
-// sources.
+// sources, and against rates that PyTorch computed (schedules.json, made by make_schedules.py).
 #include "passes/training/schedules.h"
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "executor/snapshot.h"
+#include "passes/training/plateau.h"
+#include "passes/training/train_step.h"
+#include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
 namespace genesis::optim {
@@ -88,6 +94,67 @@ TEST(Schedules, OneCycleLR) {
   EXPECT_NEAR(expected[5], max, 1e-12);
   expected.push_back(last);
   expect_rates(OneCycleLR{.total = total}, max, expected);
+}
+
+nlohmann::json golden() {
+  std::ifstream in(std::string(GENESIS_SOURCE_ROOT) + "/tests/passes/results/schedules.json");
+  return nlohmann::json::parse(in);
+}
+
+TEST(Schedules, AreThoseOfPyTorch) {
+  const nlohmann::json json = golden();
+  ASSERT_GE(json.at("schedules").size(), 21u);
+  for (const auto& [text, expected] : json.at("schedules").items()) {
+    SCOPED_TRACE(text);
+    expect_rates(passes::parse_train_options("sgd," + text).schedule, json.at("lr"),
+                 expected.get<std::vector<double>>());
+  }
+}
+
+// Rates between one step and the next are tested through the training step, which has to read them as states.
+TEST(Schedules, PlateauIsThatOfPyTorchAndGoesOnFromItsStates) {
+  const nlohmann::json json = golden();
+  ASSERT_EQ(json.at("plateau").size(), 3u);
+  for (const auto& [text, expected] : json.at("plateau").items()) {
+    SCOPED_TRACE(text);
+    std::shared_ptr<Model> model = parse_text(R"(
+state @w: f32[] parameter trainable = (1.0)
+entry loss() {
+  return loss = @w
+}
+)");
+    passes::add_train_step(
+        *model, passes::parse_train_options(fmt::format("sgd,lr={},{}", json.at("lr").get<double>(), text)));
+    auto session = std::make_unique<Session>(model);
+    const auto losses = expected.at("losses").get<std::vector<float>>();
+    const auto rates = expected.at("rates").get<std::vector<double>>();
+    for (size_t i = 0; i < losses.size(); ++i) {
+      session->run(kPlateauEntry, {{"loss", Tensor::scalar<float>(losses[i])}});
+      EXPECT_NEAR(session->run("train_step", {}).at("lr").to_doubles()[0], rates[i], 1e-9)
+          << "evaluation " << i;
+      if (i == losses.size() / 2)
+        session = std::make_unique<Session>(std::shared_ptr<Model>(with_values(*session)));
+    }
+  }
+}
+
+TEST(Schedules, PlateauStandsBehindAWarmup) {
+  std::shared_ptr<Model> model = parse_text(R"(
+state @w: f32[] parameter trainable = (1.0)
+entry loss() {
+  return loss = @w
+}
+)");
+  passes::add_train_step(
+      *model, {.optimizer = SGD{.lr = 1}, .schedule = PlateauLR{.factor = 0.5, .patience = 0, .warmup = 2}});
+  Session session(model);
+  const auto rate = [&] { return session.run("train_step", {}).at("lr").to_doubles()[0]; };
+  EXPECT_EQ(rate(), 0);
+  EXPECT_EQ(rate(), 0.5);
+  EXPECT_EQ(rate(), 1);
+  for (int i = 0; i < 2; ++i) session.run(kPlateauEntry, {{"loss", Tensor::scalar<float>(3)}});
+  EXPECT_EQ(rate(), 0.5);
+  EXPECT_THROW(passes::add_train_step(*model, {.schedule = PlateauLR{}, .name = "again"}), Error);
 }
 
 }  // namespace

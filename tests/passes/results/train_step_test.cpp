@@ -128,6 +128,28 @@ TEST(TrainStepResults, Clipping) {
   expect_steps("adamw,lr=0.1,clip=0.5,clip_value=0.4", adam(0.1, 0.01, true), 0.5, 0.4);
 }
 
+// Rate and decay of a group, against loops that know which of w[0], w[1], b they are at by their start.
+TEST(TrainStepResults, ParameterGroups) {
+  for (const char* more : {"", ",clip=100"}) {
+    std::shared_ptr<Model> grouped = parse_text(kRegression), plain = parse_text(kRegression);
+    add_train_step(
+        *grouped, parse_train_options(
+                      std::string("adamw,lr=0.1,weight_decay=0.5,group={b:lr=0.25x,weight_decay=0}") + more));
+    add_train_step(*plain, parse_train_options(std::string("adamw,lr=0.025,weight_decay=0,freeze=w") + more));
+    Session with_groups(grouped), alone(plain);
+    with_groups.run("train_step", data());
+    alone.run("train_step", data());
+    EXPECT_EQ(with_groups.state("b").to_doubles(), alone.state("b").to_doubles());
+    std::vector<double> w = {0.5, -1.0};
+    const std::vector<double> gradient = at({0.5, -1.0, 0.25}).gradient;
+    for (size_t i = 0; i < 2; ++i) {
+      double m = 0, v = 0;
+      adam(0.1, 0.5, true)(w[i], gradient[i], m, v, 1);
+      EXPECT_NEAR(with_groups.state("w").to_doubles()[i], w[i], 1e-6);
+    }
+  }
+}
+
 // The mean over equal micro-batches is the mean over the batch.
 TEST(TrainStepResults, Accumulation) {
   expect_steps("sgd,lr=0.05,accumulate=4", sgd(0.05));

@@ -1,0 +1,76 @@
+#include "passes/training/parameter_updates.h"
+
+#include "passes/core/name_patterns.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/optimizer.h"
+
+namespace genesis::passes {
+
+void ParameterUpdates::add(const TrainedParameter& p) {
+  const NameScope scope(graph_, model_.state(p.state).name);
+  std::visit([&](const auto& optimizer) { update_by(optimizer, p); }, options_.optimizer);
+}
+
+void ParameterUpdates::update_by(const optim::SGD& o, const TrainedParameter& p) {
+  const SgdOptions sgd{o.momentum, o.dampening, decay_of(p), o.nesterov, scalars_.skips};
+  const Value buffer = o.momentum != 0 ? moment(p, "momentum") : Value();
+  const ParameterAndMomentum next =
+      sgd_update(p.value, p.gradient, buffer, lr_of(p), scalars_.step, sgd, scalars_.scale);
+  set(p.value, next.parameter);
+  if (buffer) set(buffer, next.momentum);
+}
+
+void ParameterUpdates::update_by(const optim::Adam& o, const TrainedParameter& p) {
+  update_adam(o, false, p);
+}
+void ParameterUpdates::update_by(const optim::AdamW& o, const TrainedParameter& p) {
+  update_adam({o.lr, o.beta1, o.beta2, o.eps, o.weight_decay}, true, p);
+}
+void ParameterUpdates::update_adam(const optim::Adam& o, bool decoupled, const TrainedParameter& p) {
+  const AdamOptions adam{o.beta1, o.beta2, o.eps, decay_of(p), decoupled, scalars_.skips};
+  const Value m = moment(p, "m"), v = moment(p, "v");
+  const AdamResult next =
+      adam_update(p.value, p.gradient, m, v, lr_of(p), scalars_.step, adam, scalars_.scale);
+  set(p.value, next.parameter);
+  set(m, next.m);
+  set(v, next.v);
+}
+
+void ParameterUpdates::update_by(const optim::Lion& o, const TrainedParameter& p) {
+  const LionOptions lion{o.beta1, o.beta2, decay_of(p), scalars_.skips};
+  const Value m = moment(p, "m");
+  const ParameterAndMomentum next = lion_update(p.value, p.gradient, m, lr_of(p), lion, scalars_.scale);
+  set(p.value, next.parameter);
+  set(m, next.momentum);
+}
+
+Value ParameterUpdates::lr_of(const TrainedParameter& p) {
+  const ParameterGroup* group = group_of(options_.groups, model_.state(p.state).name);
+  const double factor = group ? group->lr_factor : 1;
+  if (factor == 1) return scalars_.lr;
+  Value& rate = rates_[factor];
+  if (!rate) rate = scalars_.lr * factor;
+  return rate;
+}
+
+double ParameterUpdates::decay_of(const TrainedParameter& p) const {
+  const State& state = model_.state(p.state);
+  const ParameterGroup* group = group_of(options_.groups, state.name);
+  if (group && group->weight_decay) return *group->weight_decay;
+  const bool one_axis = state.type.shape.rank() <= 1 && matches_any(options_.no_decay, "1d");
+  if (one_axis || matches_any(options_.no_decay, state.name)) return 0;
+  return std::visit([](const auto& optimizer) { return optimizer.weight_decay; }, options_.optimizer);
+}
+
+Value ParameterUpdates::moment(const TrainedParameter& p, const std::string& name) {
+  const State& state = model_.state(p.state);
+  return graph_.state(model_.add_state({.name = "optimizer." + state.name + "." + name,
+                                        .type = {DType::f32, state.type.shape},
+                                        .role = StateRole::kOptimizer,
+                                        .trainable = false,
+                                        .initial = {}}));
+}
+
+void ParameterUpdates::set(Value state, Value next) { results_[graph_.value(state.id).index] = next; }
+
+}  // namespace genesis::passes
