@@ -5,6 +5,7 @@
 #include "models/hugging_face/import.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
+#include "tools/build/build_commands.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
@@ -17,6 +18,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build --list
   genesis-build mlp -o mlp.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct -o qwen.genesis
+  genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
 struct Flags {
@@ -104,6 +106,9 @@ int main(int argc, char** argv) {
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);
-        app.callback([&] { build(flags, app); });
+        add_tokenizer(app);
+        app.callback([&] {
+          if (app.get_subcommands().empty()) build(flags, app);
+        });
       });
 }

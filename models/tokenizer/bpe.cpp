@@ -6,32 +6,13 @@
 #include <queue>
 
 #include "models/tokenizer/byte_alphabet.h"
+#include "models/tokenizer/word_hash.h"
 
 namespace genesis::text {
 namespace {
 
 constexpr size_t kShort = 48;  // symbols; a scan of so few is faster than a heap
 constexpr uint32_t kNone = ~uint32_t{0};
-
-uint64_t pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
-
-uint64_t mixed(uint64_t x) {
-  x *= 0x9e3779b97f4a7c15u;
-  return x ^ x >> 32;
-}
-
-// Of at most 30 bytes, in steps of 8.
-uint64_t hash_of_word(std::string_view word) {
-  uint64_t hash = word.size();
-  for (; word.size() > 8; word.remove_prefix(8)) {
-    uint64_t part;
-    std::memcpy(&part, word.data(), 8);
-    hash = mixed(hash ^ part);
-  }
-  uint64_t part = 0;
-  std::memcpy(&part, word.data(), word.size());
-  return mixed(hash ^ part);
-}
 
 }  // namespace
 

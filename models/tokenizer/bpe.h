@@ -21,6 +21,7 @@ using Vocabulary = std::unordered_map<std::string, uint32_t, TextHash, std::equa
 struct Merge {
   uint32_t left, right, result;
 };
+inline uint64_t pair_of(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
 // Words that were encoded lately and their tokens: one place for a word, by its hash. Takes 4 MiB.
 class WordCache {

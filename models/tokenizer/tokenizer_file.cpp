@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/tokenizer/patterns.h"
 #include "schema/core/error.h"
 
 namespace genesis::text {
@@ -15,9 +16,6 @@ using nlohmann::json;
 constexpr size_t kMaxFile = 64 << 20;  // bytes; a tree of JSON takes some twenty times its text
 constexpr uint32_t kMaxId = (1 << 22) - 1;
 constexpr size_t kMaxToken = 64 << 10;  // bytes
-// What the ByteLevel of `tokenizers` cuts with, as GPT-2 did.
-constexpr const char* kByteLevelSplit =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // A member of an object; null where it is missing.
 const json& member(const json& object, const char* name) {
@@ -136,7 +134,7 @@ class Parser {
     file_.add_prefix_space = bool_of(member(part, "add_prefix_space"), false, "add_prefix_space");
     if (file_.add_prefix_space && !file_.splits.empty())
       unsupported("pre_tokenizer ByteLevel with add_prefix_space behind a Split");
-    if (bool_of(member(part, "use_regex"), true, "use_regex")) expression(kByteLevelSplit);
+    if (bool_of(member(part, "use_regex"), true, "use_regex")) expression(std::string(kGpt2Pattern));
   }
 
   void split(const json& part) {

@@ -84,10 +84,12 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"executor/training", {"executor", "executor/states"}},
 
     {"models", {}},
+    {"models/corpus", {}},
     {"models/data", {}},
     {"models/hugging_face", {"models"}},
     {"models/text", {}},
     {"models/tokenizer", {}},
+    {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},
 };
 
 // The room that a file stands in; empty where the floor has none.

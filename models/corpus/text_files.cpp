@@ -1,0 +1,99 @@
+#include "models/corpus/text_files.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "schema/core/error.h"
+#include "schema/core/parallel.h"
+#include "schema/file/io/mapped_file.h"
+
+namespace genesis::corpus {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kMappedFiles = 256;              // at once; a process may hold some thousand open
+constexpr size_t kMappedBytes = size_t{1} << 30;  // and so many bytes, unless one file has more
+
+bool is_text_file(const fs::directory_entry& entry) {
+  const std::string kind = entry.path().extension().string();
+  return entry.is_regular_file() && (kind == ".txt" || kind == ".md" || kind == ".jsonl");
+}
+
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (auto at = fs::recursive_directory_iterator(folder, error); !error && at != fs::end(at);
+       at.increment(error))
+    if (is_text_file(*at)) files.push_back(at->path());
+  if (error) fail("cannot list '{}': {}", folder.string(), error.message());
+  if (files.empty()) fail("there is no .txt, .md or .jsonl file below '{}'", folder.string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+uint64_t bytes_of(const std::vector<fs::path>& files) {
+  uint64_t bytes = 0;
+  for (const fs::path& file : files) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(file, error);
+    if (!error) bytes += size;  // what cannot be read is said when it is opened
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<fs::path> text_files(const std::vector<std::string>& names) {
+  std::vector<fs::path> files;
+  for (const std::string& name : names) {
+    std::error_code error;
+    const fs::file_status status = fs::status(name, error);
+    if (!fs::exists(status)) fail("cannot read '{}': it is not there", name);
+    if (!fs::is_directory(status)) {
+      files.push_back(name);
+      continue;
+    }
+    const std::vector<fs::path> below = files_below(name);
+    files.insert(files.end(), below.begin(), below.end());
+  }
+  return files;
+}
+
+std::vector<std::string_view> pieces_of_lines(std::string_view text, size_t bytes) {
+  std::vector<std::string_view> pieces;
+  while (!text.empty()) {
+    const size_t end = bytes < text.size() ? text.find('\n', bytes - 1) : std::string_view::npos;
+    pieces.push_back(text.substr(0, end == std::string_view::npos ? end : end + 1));
+    text.remove_prefix(pieces.back().size());
+  }
+  return pieces;
+}
+
+void for_each_piece(const std::vector<fs::path>& files, size_t bytes,
+                    const std::function<void(std::string_view)>& visit,
+                    const std::function<void(uint64_t, uint64_t)>& on_bytes) {
+  const uint64_t total = bytes_of(files);
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<uint64_t> done = 0;
+  for (auto file = files.begin(); file != files.end();) {
+    std::vector<std::shared_ptr<const MappedFile>> mapped;
+    std::vector<std::string_view> pieces;
+    for (size_t size = 0; file != files.end() && mapped.size() < kMappedFiles && size < kMappedBytes;
+         ++file) {
+      mapped.push_back(MappedFile::open(*file));
+      const auto text = mapped.back()->bytes();
+      size += text.size();
+      const auto more = pieces_of_lines({reinterpret_cast<const char*>(text.data()), text.size()}, bytes);
+      pieces.insert(pieces.end(), more.begin(), more.end());
+    }
+    in_parallel(static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t) {
+      const std::string_view piece = pieces[static_cast<size_t>(first)];
+      visit(piece);
+      done += piece.size();
+      if (std::this_thread::get_id() == caller) on_bytes(done, total);
+    });
+  }
+}
+
+}  // namespace genesis::corpus

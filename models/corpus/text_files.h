@@ -1,0 +1,38 @@
+// The text files that a command line names, and how a text of any size is cut into pieces for many threads. Used by what
+// learns from text: tokenizers and language models.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace genesis::corpus {
+
+// Files as they are named, folders as the .txt, .md and .jsonl files below them, by name. Throws Error for what is not there
+// and for a folder without any such file.
+std::vector<std::filesystem::path> text_files(const std::vector<std::string>& names);
+
+// `text` in pieces that end behind a line feed, each of at least `bytes` but for the last.
+std::vector<std::string_view> pieces_of_lines(std::string_view text, size_t bytes);
+
+// Calls `visit` with every piece of every file, by all cores, in any order and at the same time. Files are mapped, a few
+// hundred at once at most. `on_bytes(done, total)` is called on this thread now and then.
+void for_each_piece(const std::vector<std::filesystem::path>& files, size_t bytes,
+                    const std::function<void(std::string_view)>& visit,
+                    const std::function<void(uint64_t, uint64_t)>& on_bytes);
+
+// Calls `on_line` with each line, its line feed included.
+template <class OnLine>
+void for_each_line(std::string_view text, const OnLine& on_line) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end == std::string_view::npos ? end : end + 1);
+    on_line(line);
+    text.remove_prefix(line.size());
+  }
+}
+
+}  // namespace genesis::corpus

@@ -1,0 +1,110 @@
+#include "models/tokenizer/training/train_tokenizer.h"
+
+#include <atomic>
+#include <mutex>
+#include <set>
+
+#include "models/corpus/text_files.h"
+#include "models/tokenizer/patterns.h"
+#include "models/tokenizer/split_expression.h"
+#include "models/tokenizer/training/write_tokenizer.h"
+#include "models/tokenizer/unicode.h"
+#include "schema/core/error.h"
+#include "schema/file/utf8.h"
+
+namespace genesis::text {
+namespace {
+
+constexpr size_t kPiece = 1 << 20;  // bytes of text that a thread takes at a time
+
+void check_special_tokens(const std::vector<std::string>& tokens) {
+  std::set<std::string> seen;
+  for (const std::string& token : tokens) {
+    if (token.empty()) fail("a special token is empty");
+    if (!utf8::is_valid(token)) fail("a special token is not UTF-8");
+    if (!seen.insert(token).second) fail("the special token '{}' is given twice", token);
+  }
+}
+
+// Counts the words of texts, each thread in a table of its own.
+class WordCounter {
+ public:
+  explicit WordCounter(const Pattern& pattern) : pattern_(pattern), split_(pattern.expression) {}
+
+  // Threads may call it at the same time.
+  void add(std::string_view lines) {
+    auto table = take();
+    if (utf8::is_valid(lines))
+      add_lines(lines, *table);
+    else
+      add_lines(utf8::repaired(lines), *table);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(table));
+  }
+
+  PartedWordCounts sum() const {
+    std::vector<const PartedWordCounts*> counts;
+    for (const auto& table : idle_) counts.push_back(&table->words);
+    return PartedWordCounts::sum(counts);
+  }
+
+ private:
+  struct Table {
+    PartedWordCounts words;
+    MatchState matches;
+  };
+
+  std::unique_ptr<Table> take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Table>();
+    auto table = std::move(idle_.back());
+    idle_.pop_back();
+    return table;
+  }
+
+  void add_lines(std::string_view text, Table& table) const {
+    std::string storage;
+    corpus::for_each_line(text, [&](std::string_view line) {
+      split_.split(pattern_.normalizes ? nfc(line, storage) : line, table.matches,
+                   [&](std::string_view word) { table.words.add(word); });
+    });
+  }
+
+  const Pattern& pattern_;
+  SplitExpression split_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Table>> idle_;
+};
+
+PartedWordCounts count_words(const std::vector<std::filesystem::path>& files, const Pattern& pattern,
+                             const OnProgress& progress, int64_t& bytes) {
+  WordCounter counter(pattern);
+  std::atomic<int64_t> counted = 0;
+  const auto add = [&](std::string_view piece) {
+    counter.add(piece);
+    counted += static_cast<int64_t>(piece.size());
+  };
+  corpus::for_each_piece(files, kPiece, add, [&](uint64_t done, uint64_t total) {
+    if (progress) progress("counting words", done, total);
+  });
+  bytes = counted;
+  return counter.sum();
+}
+
+}  // namespace
+
+TrainedTokenizer train_tokenizer(const std::vector<std::filesystem::path>& files,
+                                 const TokenizerOptions& options, const TokenizerProgress& progress) {
+  check_special_tokens(options.bpe.special_tokens);
+  const Pattern pattern = pattern_named(options.pattern);
+  TrainedTokenizer trained;
+  const PartedWordCounts words = count_words(files, pattern, progress.counting, trained.bytes);
+  const LearnedBpe learned = train_bpe(words, options.bpe, progress.merging);
+  trained.tokens = static_cast<int64_t>(learned.tokens.size());
+  trained.merges = static_cast<int64_t>(learned.merges.size());
+  trained.words = static_cast<int64_t>(words.size());
+  trained.json = tokenizer_json(learned, pattern, options.bpe.special_tokens);
+  return trained;
+}
+
+}  // namespace genesis::text

@@ -1,0 +1,37 @@
+// A tokenizer learnt from text files. Its tokens and merges are those that the library `tokenizers` gives for the same
+// files, whatever the number of threads.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/tokenizer/training/bpe_trainer.h"
+#include "schema/core/progress.h"
+
+namespace genesis::text {
+
+struct TokenizerOptions {
+  BpeOptions bpe;
+  std::string pattern = "gpt2";  // gpt2, llama3, qwen2, or a split expression
+};
+
+struct TrainedTokenizer {
+  std::string json;  // a tokenizer.json
+  int64_t tokens = 0, merges = 0;
+  int64_t words = 0;  // that differ
+  int64_t bytes = 0;  // of text
+};
+
+struct TokenizerProgress {
+  OnProgress counting;                            // bytes of text
+  std::function<void(int64_t, int64_t)> merging;  // tokens
+};
+
+// Texts are counted line by line, their line feeds included, so that no token reaches beyond the first line feed. What is
+// not UTF-8 becomes U+FFFD first. Files are mapped; what is kept in memory is each word once. Throws Error for a pattern
+// that cannot be used, a special token that is empty or given twice, and a vocabulary too small.
+TrainedTokenizer train_tokenizer(const std::vector<std::filesystem::path>& files,
+                                 const TokenizerOptions& options, const TokenizerProgress& progress = {});
+
+}  // namespace genesis::text

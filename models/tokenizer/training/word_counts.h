@@ -1,0 +1,62 @@
+// How often each word stands in a text: what byte-pair encoding is trained on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace genesis::text {
+
+// A hash map of words that only grows; words stand in the order in which they came first.
+class WordCounts {
+ public:
+  // `hash` is hash_of_word(word). Throws Error for a word of 4 GiB.
+  void add(std::string_view word, uint64_t hash, int64_t count);
+
+  size_t size() const { return entries_.size(); }
+  size_t bytes() const { return text_.size(); }  // of all words
+
+  template <class Visit>
+  void for_each(const Visit& visit) const {  // visit(word, hash, count)
+    for (const Entry& entry : entries_) visit(word_of(entry), entry.hash, entry.count);
+  }
+
+ private:
+  struct Entry {
+    uint64_t hash, begin;
+    uint32_t bytes;
+    int64_t count;
+  };
+  struct Slot {
+    uint32_t tag = 0, entry = kEmpty;  // the upper half of the hash; an index
+  };
+  static constexpr uint32_t kEmpty = ~uint32_t{0};
+
+  std::string_view word_of(const Entry& entry) const { return {text_.data() + entry.begin, entry.bytes}; }
+  void append(std::string_view word, uint64_t hash, int64_t count, Slot& slot);
+  void grow();
+
+  std::string text_;
+  std::vector<Entry> entries_;
+  std::vector<Slot> slots_;  // at most half of them are filled
+};
+
+// The same in parts by hash, so that the counts of many threads are added up by many threads.
+class PartedWordCounts {
+ public:
+  static constexpr size_t kParts = 64;
+
+  void add(std::string_view word);
+  // Adds up what each of `counts` has. The sums are the same in whatever order they stand.
+  static PartedWordCounts sum(const std::vector<const PartedWordCounts*>& counts);
+
+  const std::array<WordCounts, kParts>& parts() const { return parts_; }
+  size_t size() const;
+
+ private:
+  std::array<WordCounts, kParts> parts_;
+};
+
+}  // namespace genesis::text

@@ -1,0 +1,86 @@
+#include "models/tokenizer/training/write_tokenizer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace genesis::text {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json byte_level(bool use_regex) {
+  return {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+}
+
+ordered_json pre_tokenizer(const Pattern& pattern) {
+  if (pattern.byte_level) return byte_level(true);
+  const ordered_json split = {{"type", "Split"},
+                              {"pattern", {{"Regex", pattern.expression}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level(false)})}};
+}
+
+ordered_json added_tokens(const LearnedBpe& learned, const std::vector<std::string>& special_tokens) {
+  ordered_json added = ordered_json::array();
+  for (const std::string& token : special_tokens) {
+    const auto at = std::find(learned.tokens.begin(), learned.tokens.end(), token);
+    added.push_back({{"id", at - learned.tokens.begin()},
+                     {"content", token},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  return added;
+}
+
+std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+
+// Written as text: a tree of so many objects is large, and one that keeps their order is slow.
+std::string vocabulary_text(const LearnedBpe& learned) {
+  std::string text = "{";
+  for (size_t id = 0; id < learned.tokens.size(); ++id)
+    text += (id == 0 ? "" : ",") + quoted(learned.tokens[id]) + ":" + std::to_string(id);
+  return text + "}";
+}
+
+std::string merges_text(const LearnedBpe& learned) {
+  std::string text = "[";
+  for (const auto& [left, right] : learned.merges)
+    text += (text.size() == 1 ? "[" : ",[") + quoted(learned.tokens[left]) + "," +
+            quoted(learned.tokens[right]) + "]";
+  return text + "]";
+}
+
+}  // namespace
+
+std::string tokenizer_json(const LearnedBpe& learned, const Pattern& pattern,
+                           const std::vector<std::string>& special_tokens) {
+  const ordered_json normalizer = pattern.normalizes ? ordered_json{{"type", "NFC"}} : ordered_json();
+  const ordered_json about = {{"version", "1.0"},
+                              {"truncation", nullptr},
+                              {"padding", nullptr},
+                              {"added_tokens", added_tokens(learned, special_tokens)},
+                              {"normalizer", normalizer},
+                              {"pre_tokenizer", pre_tokenizer(pattern)},
+                              {"post_processor", byte_level(false)},
+                              {"decoder", byte_level(true)}};
+  const ordered_json model = {{"type", "BPE"},
+                              {"dropout", nullptr},
+                              {"unk_token", nullptr},
+                              {"continuing_subword_prefix", nullptr},
+                              {"end_of_word_suffix", nullptr},
+                              {"fuse_unk", false},
+                              {"byte_fallback", false},
+                              {"ignore_merges", false}};
+  std::string text = about.dump();
+  text.back() = ',';  // the objects go on
+  text += "\"model\":" + model.dump();
+  text.back() = ',';
+  return text + "\"vocab\":" + vocabulary_text(learned) + ",\"merges\":" + merges_text(learned) + "}}\n";
+}
+
+}  // namespace genesis::text

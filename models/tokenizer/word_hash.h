@@ -1,0 +1,29 @@
+// A hash of the few bytes of a word, the same in every run and on every machine. Used by the tables of words that encoding
+// and training keep.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace genesis::text {
+
+inline uint64_t mixed(uint64_t x) {
+  x *= 0x9e3779b97f4a7c15u;
+  return x ^ x >> 32;
+}
+
+// In steps of 8 bytes.
+inline uint64_t hash_of_word(std::string_view word) {
+  uint64_t hash = word.size();
+  for (; word.size() > 8; word.remove_prefix(8)) {
+    uint64_t part;
+    std::memcpy(&part, word.data(), 8);
+    hash = mixed(hash ^ part);
+  }
+  uint64_t part = 0;
+  std::memcpy(&part, word.data(), word.size());
+  return mixed(hash ^ part);
+}
+
+}  // namespace genesis::text

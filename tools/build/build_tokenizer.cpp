@@ -1,0 +1,114 @@
+// genesis-build tokenizer: byte-level BPE learnt from text.
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <iostream>
+
+#include "models/corpus/text_files.h"
+#include "models/tokenizer/training/tokenizer_config.h"
+#include "models/tokenizer/training/train_tokenizer.h"
+#include "schema/file/io/atomic_write.h"
+#include "tools/build/build_commands.h"
+#include "tools/common/file_progress.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/common/progress.h"
+#include "tools/common/tool.h"
+
+namespace genesis::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flags {
+  std::vector<std::string> texts;
+  std::string output;
+  text::TokenizerOptions options;
+  bool chat = false, quiet = false;
+  Output out;
+};
+
+// Every tokenizer has a token that ends a text, unless its special tokens were named.
+std::vector<std::string> special_tokens(const Flags& flags) {
+  std::vector<std::string> tokens = flags.options.bpe.special_tokens;
+  if (flags.chat) tokens.insert(tokens.begin(), {text::kEndOfText, text::kTurnStart, text::kTurnEnd});
+  if (tokens.empty()) tokens.push_back(text::kEndOfText);
+  return tokens;
+}
+
+text::TrainedTokenizer train(const Flags& flags) {
+  FileProgress counting(flags.quiet);
+  std::optional<Progress> merging;
+  text::TokenizerOptions options = flags.options;
+  options.bpe.special_tokens = special_tokens(flags);
+  return text::train_tokenizer(corpus::text_files(flags.texts), options,
+                               {.counting = counting.hook(), .merging = [&](int64_t done, int64_t total) {
+                                  if (!merging) merging.emplace(done, total, flags.quiet);
+                                  if (done % 64 == 0 || done == total) merging->update(done, "tokens");
+                                }});
+}
+
+// A file with another name gets no settings beside it.
+void write(const Flags& flags, const std::string& json) {
+  const fs::path output = flags.output;
+  if (output.extension() == ".json") return write_file_atomically(output, json);
+  std::error_code error;
+  fs::create_directories(output, error);
+  if (error) fail("cannot make the folder '{}': {}", flags.output, error.message());
+  write_file_atomically(output / "tokenizer_config.json", text::tokenizer_config_json(special_tokens(flags)));
+  write_file_atomically(output / "tokenizer.json", json);
+}
+
+void build_tokenizer(const Flags& flags) {
+  if (flags.chat && fs::path(flags.output).extension() == ".json")
+    fail_usage("--chat writes a template beside the tokenizer: give a folder with -o");
+  const auto start = std::chrono::steady_clock::now();
+  const text::TrainedTokenizer made = train(flags);
+  write(flags, made.json);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (made.tokens < flags.options.bpe.vocab_size)
+    spdlog::warn("the text gives {} tokens, fewer than --vocab-size {}", made.tokens,
+                 flags.options.bpe.vocab_size);
+  flags.out.print({{"output", flags.output},
+                   {"tokens", made.tokens},
+                   {"merges", made.merges},
+                   {"words", made.words},
+                   {"bytes", made.bytes},
+                   {"seconds", seconds}},
+                  [&] {
+                    std::cout << fmt::format(
+                        "{}: {} tokens learnt from {} of text in {}\n", printable(flags.output), made.tokens,
+                        human_bytes(static_cast<double>(made.bytes)), human_seconds(seconds));
+                  });
+}
+
+}  // namespace
+
+void add_tokenizer(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("tokenizer", "learn a byte-level BPE tokenizer from text");
+  command->add_option("text", flags->texts, "text files, or folders of .txt, .md and .jsonl files")
+      ->required();
+  command->add_option("-o,--output", flags->output, "a folder, or a file that ends in .json")->required();
+  add_number(*command, "--vocab-size", flags->options.bpe.vocab_size, "tokens at most",
+             Range<int64_t>{256, 1 << 22})
+      ->required();
+  command
+      ->add_option("--special", flags->options.bpe.special_tokens,
+                   "special tokens, which get the first ids; <|endoftext|> when none is given")
+      ->take_all();
+  command->add_flag("--chat", flags->chat,
+                    "the special tokens of ChatML, and a template of conversations beside the tokenizer");
+  command
+      ->add_option("--pattern", flags->options.pattern,
+                   "how text is cut into words: gpt2, llama3, qwen2, or an expression")
+      ->capture_default_str();
+  add_number(*command, "--min-frequency", flags->options.bpe.min_frequency,
+             "how often a pair must stand in the text to become a token", at_least<int64_t>(0));
+  command->add_flag("--quiet", flags->quiet, "no word about progress");
+  flags->out.add_to(*command);
+  command->footer("Example:\n  genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000 --chat");
+  command->callback([flags] { build_tokenizer(*flags); });
+}
+
+}  // namespace genesis::tools
