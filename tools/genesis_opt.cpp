@@ -12,7 +12,9 @@
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/weights_as_halves.h"
+#include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
+#include "passes/training/weight_average.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
@@ -39,13 +41,14 @@ constexpr const char* kExamples = R"(Examples:
 struct Flags {
   std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
   std::vector<std::string> passes, disable, entries, sizes, keep_f32, groups;
-  bool list_passes = false, list_ops = false, inference = false, text = false, quiet = false;
+  bool list_passes = false, list_ops = false, inference = false, averages = false, text = false,
+       quiet = false;
   BudgetFlags memory;
   Output out;
 
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
   // Edits a file is made for; without one of them, or with a flag that is about passes, the passes run too.
-  bool edits() const { return !train.empty() || !cast.empty() || memory.is_given(); }
+  bool edits() const { return !train.empty() || !cast.empty() || averages || memory.is_given(); }
   bool runs_passes() const { return !edits() || !passes.empty() || !print_after.empty() || !dump.empty(); }
   // Whether anything comes of a run: a file, or something to look at.
   bool gives_something() const {
@@ -172,7 +175,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
 std::unique_ptr<Model> for_inference(const Model& model) {
   std::set<std::string> names;
   for (const auto& entry : model.entries()) {
-    bool trains = entry->name() == "loss";
+    bool trains = entry->name() == "loss" || entry->name() == passes::kEvaluationEntry;
     for (const StateUpdate& update : entry->updates()) {
       const State& state = model.state(update.state);
       trains = trains || state.trainable || state.role == StateRole::kOptimizer;
@@ -181,6 +184,11 @@ std::unique_ptr<Model> for_inference(const Model& model) {
   }
   if (names.empty()) fail("every entry point trains: there is nothing to keep for inference");
   return passes::extract_entries(model, names);
+}
+
+void take_averages(Model& model, const Flags& flags) {
+  if (passes::take_averages(model) == 0)
+    fail("{} holds no averages of weights: train it with --train OPTIMIZER,ema=0.999", flags.input);
 }
 
 // Whether every node has a kernel, and how much memory a run takes.
@@ -300,6 +308,7 @@ void run(const Flags& flags, const CLI::App& app) {
       load_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
   std::vector<passes::PassReport> reports;
   if (!flags.train.empty()) add_training(*model, flags, reports);
+  if (flags.averages) take_averages(*model, flags);
   if (flags.inference) model = for_inference(*model);
   if (!flags.cast.empty() && flags.train.empty()) {
     progress->update("casting to " + flags.cast, 0, 0);
@@ -329,6 +338,8 @@ void add_model_flags(CLI::App& app, Flags& flags) {
   app.add_option("--keep-f32", flags.keep_f32,
                  "with --cast: nodes of these names stay f32 (* any text, ? any character)")
       ->take_all();
+  app.add_flag("--averages", flags.averages,
+               "give the weights the values of their averages (training with ema=0.999)");
   app.add_flag("--inference", flags.inference,
                "keep only what serves: no training entry points, no optimizer states");
 }

@@ -17,6 +17,8 @@ class BatchSource {
   // thread.
   virtual NamedTensors batch(int64_t position) = 0;
   virtual int64_t items_per_batch() const = 0;  // samples or tokens, for the speed shown
+  // How many batches go once through the data; 0: the source has no end. An evaluation takes them all.
+  virtual int64_t batches_per_epoch() const { return 0; }
 };
 
 // Prepares batches ahead of their use in a thread of its own. Errors of the source are thrown by next().

@@ -21,6 +21,9 @@ struct Checkpoint {
 // Metadata that say in which order a run takes its data, in words; only checkpoints keep them.
 inline constexpr const char* kDataOrderKey = "checkpoint.data";
 
+// Beside the checkpoints: the model of the best evaluation.
+inline constexpr const char* kBestModel = "best.genesis";
+
 // Training steps that a model loaded from a checkpoint has behind it; 0 for any other model.
 int64_t steps_done(const Model& model);
 

@@ -1,20 +1,14 @@
 #include "executor/training/trainer.h"
 
-#include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_writer.h"
-#include "schema/file/io/atomic_write.h"
-#include "schema/file/io/read_file.h"
+#include "executor/training/evaluator.h"
+#include "executor/training/metrics_file.h"
 
 namespace genesis {
 namespace {
@@ -29,47 +23,6 @@ double scalar_or_nan(const NamedTensors& outputs, const std::string& name) {
   const auto at = outputs.find(name);
   return at == outputs.end() || at->second.numel() != 1 ? std::nan("") : at->second.item<double>();
 }
-
-// Rows of steps up to `last`: what a run that was killed wrote after its last checkpoint is run again, and
-// its last row may be cut short.
-std::string rows_until(const std::filesystem::path& path, int64_t last) {
-  std::string kept;
-  std::istringstream in(read_whole_file(path));
-  for (std::string line; std::getline(in, line);) {
-    const auto row = nlohmann::json::parse(line, nullptr, false);
-    if (row.is_object() && row.contains("step") && row["step"].is_number_integer() &&
-        row["step"].get<int64_t>() <= last)
-      kept += line + "\n";
-  }
-  if (in.bad()) fail("cannot read the metrics in {}: too little memory", path.string());
-  return kept;
-}
-
-class MetricsFile {
- public:
-  MetricsFile(const std::filesystem::path& path, int64_t first) {
-    if (path.empty()) return;
-    if (std::filesystem::is_regular_file(path)) write_file_atomically(path, rows_until(path, first));
-    file_.open(path, std::ios::app);
-    if (!file_) fail("cannot write metrics to {}: {}", path.string(), std::strerror(errno));
-  }
-  void write(const TrainMetrics& m) {
-    if (!file_.is_open()) return;
-    nlohmann::ordered_json row{{"step", m.step}, {"loss", m.loss}};
-    if (!std::isnan(m.grad_norm)) row["grad_norm"] = m.grad_norm;
-    if (!std::isnan(m.learning_rate)) row["lr"] = m.learning_rate;
-    if (!std::isnan(m.loss_scale)) row["loss_scale"] = m.loss_scale;
-    if (m.skipped_steps > 0) row["skipped_steps"] = m.skipped_steps;
-    row["seconds"] = m.seconds;
-    row["items_per_second"] = m.items_per_second;
-    if (m.checkpoint_stall_seconds > 0) row["checkpoint_stall_seconds"] = m.checkpoint_stall_seconds;
-    file_ << row.dump() << std::endl;  // flushed: a killed run keeps its curve
-    if (!file_) fail("writing metrics stopped at step {}: {}", m.step, std::strerror(errno));
-  }
-
- private:
-  std::ofstream file_;
-};
 
 // Speed over the latest steps, not over the whole run: the first step compiles.
 class SpeedMeter {
@@ -91,6 +44,7 @@ TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
   TrainMetrics metrics{.step = step};
   if (!outputs.contains("loss")) fail("a training step needs an output 'loss', this one has none");
   metrics.loss = scalar_or_nan(outputs, "loss");
+  metrics.evaluation_loss = std::nan("");
   metrics.grad_norm = scalar_or_nan(outputs, "grad_norm");
   metrics.learning_rate = scalar_or_nan(outputs, "lr");
   metrics.loss_scale = scalar_or_nan(outputs, "loss_scale");
@@ -133,6 +87,9 @@ void check_options(const TrainerOptions& options) {
   if (options.steps < 0) fail("the number of steps is {}, it must not be negative", options.steps);
   if (options.checkpoint_every < 0)
     fail("checkpoints every {} steps: the number must not be negative", options.checkpoint_every);
+  if (options.evaluate_every < 0 || options.evaluation_batches < 0 || options.patience < 0)
+    fail("evaluation every {} steps of {} batches with a patience of {}: numbers must not be negative",
+         options.evaluate_every, options.evaluation_batches, options.patience);
   if (options.max_skipped_steps < 1)
     fail("an error after {} skipped steps: the number must be positive", options.max_skipped_steps);
 }
@@ -147,7 +104,8 @@ class TrainingRun {
         options_(options),
         first_(first),
         lock_(options.checkpoint_lock),
-        last_{.step = first, .loss = std::nan("")} {
+        last_{.step = first, .loss = std::nan(""), .evaluation_loss = std::nan("")} {
+    if (options.evaluation) evaluator_.emplace(session, *options.evaluation, options.evaluation_batches);
     if (options.checkpoint.empty()) return;
     if (!lock_) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
     writer_.emplace(session, options.checkpoint, options.keep_checkpoints);
@@ -155,33 +113,57 @@ class TrainingRun {
 
   TrainMetrics run() {
     Prefetcher batches(source_, first_);
-    MetricsFile file(options_.metrics, first_);
+    Files files{MetricsFile(options_.metrics, first_), TensorBoardFile(options_.tensorboard)};
     start_ = Clock::now();
     bool going = true;
     for (int64_t step = first_ + 1; going && step <= options_.steps; ++step)
-      with_context([&] { going = do_step(step, batches, file); }, [&] { return where_it_failed(step); });
+      with_context([&] { going = do_step(step, batches, files); }, [&] { return where_it_failed(step); });
     return last_;
   }
 
  private:
+  struct Files {
+    MetricsFile metrics;
+    TensorBoardFile tensorboard;
+    void write(const TrainMetrics& m) {
+      metrics.write(m);
+      tensorboard.write(m);
+    }
+  };
+
   // Whether another one may follow.
-  bool do_step(int64_t step, Prefetcher& batches, MetricsFile& file) {
+  bool do_step(int64_t step, Prefetcher& batches, Files& files) {
     const NamedTensors inputs = batches.next();
     session_.start(options_.entry, inputs);
-    stage_next(session_, batches, step, options_);
+    const bool evaluates = is_evaluated(step);
+    if (!evaluates) stage_next(session_, batches, step, options_);
     TrainMetrics metrics = read_metrics(session_.result(), step);
     metrics.seconds = seconds_since(start_);
     metrics.items_per_second = speed_.update(metrics.seconds, source_.items_per_batch());
     metrics.checkpoint_stall_seconds = std::exchange(stall_, 0);
     if (writer_) metrics.checkpoint = writer_->newest();
-    file.write(metrics);
+    if (evaluates && std::isfinite(metrics.loss)) evaluate(metrics);
+    files.write(metrics);
     check_loss(metrics);
     check_skips(session_, metrics, options_, inputs);
     last_ = metrics;
     if (options_.on_step) options_.on_step(metrics);
-    const bool stop = options_.should_stop && options_.should_stop();
+    const bool stop = metrics.out_of_patience || (options_.should_stop && options_.should_stop());
     if (writer_) care_for_checkpoints(step, stop || step == options_.steps);
     return !stop;
+  }
+
+  bool is_evaluated(int64_t step) const {
+    const int64_t every = options_.evaluate_every;
+    return evaluator_ && (step == options_.steps || (every > 0 && step % every == 0));
+  }
+
+  void evaluate(TrainMetrics& metrics) {
+    const Evaluation evaluation = evaluator_->run();
+    metrics.evaluation_loss = evaluation.loss;
+    metrics.is_best = evaluation.since_best == 0;
+    metrics.out_of_patience = options_.patience > 0 && evaluation.since_best >= options_.patience;
+    if (metrics.is_best && writer_) session_.save(options_.checkpoint / kBestModel);
   }
 
   void care_for_checkpoints(int64_t step, bool is_last) {
@@ -211,6 +193,7 @@ class TrainingRun {
   const int64_t first_;
   std::shared_ptr<const CheckpointLock> lock_;
   std::optional<CheckpointWriter> writer_;
+  std::optional<Evaluator> evaluator_;
   SpeedMeter speed_;
   Clock::time_point start_;
   double stall_ = 0;  // of the checkpoint after the latest step
@@ -222,7 +205,7 @@ class TrainingRun {
 TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options) {
   const int64_t first = steps_done(session.model());
   check_options(options);
-  if (first >= options.steps) return {.step = first, .loss = std::nan("")};
+  if (first >= options.steps) return {.step = first, .loss = std::nan(""), .evaluation_loss = std::nan("")};
   return TrainingRun(session, source, options, first).run();
 }
 

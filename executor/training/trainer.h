@@ -14,9 +14,12 @@ namespace genesis {
 struct TrainMetrics {
   int64_t step = 0;  // steps done, this one included
   double loss = 0;
+  double evaluation_loss = 0;        // NaN when this step had no evaluation
   double grad_norm = 0;              // NaN when the step does not give it
   double learning_rate = 0;          // likewise
   double loss_scale = 0;             // likewise: only training in f16 has one
+  bool is_best = false;              // no evaluation had a lower loss
+  bool out_of_patience = false;      // the run ends here
   int64_t skipped_steps = 0;         // in a row, this one included: gradients that overflowed f16
   double seconds = 0;                // since the run began
   double items_per_second = 0;       // of the latest steps
@@ -27,14 +30,21 @@ struct TrainMetrics {
 
 struct TrainerOptions {
   std::string entry = "train_step";
-  int64_t steps = 0;                 // total, those before a resume included
-  int64_t max_skipped_steps = 40;    // in a row; by then the loss scale has gone from 2^16 to 2^-24
+  int64_t steps = 0;                      // total, those before a resume included
+  int64_t max_skipped_steps = 40;         // in a row; by then the loss scale has gone from 2^16 to 2^-24
   std::filesystem::path checkpoint = {};  // folder; empty: none
   // Of that folder, when the caller holds it already; else train() takes it.
   std::shared_ptr<const CheckpointLock> checkpoint_lock = {};
   int64_t checkpoint_every = 0;  // steps; 0: only at the end
   int keep_checkpoints = 2;
+  // Data that is not trained on (a model with passes::add_evaluation()); null: none. It is looked at every so many
+  // steps, 0: only at the end, and the run ends after `patience` evaluations in a row without a new best, 0: never. With
+  // checkpoints the model of the best evaluation is kept beside them as best.genesis.
+  BatchSource* evaluation = nullptr;
+  int64_t evaluate_every = 0, evaluation_batches = 0;  // batches: 0: once through the data
+  int64_t patience = 0;
   std::filesystem::path metrics = {};                     // a JSON object a line per step; empty: none
+  std::filesystem::path tensorboard = {};                 // folder for an event file; empty: none
   std::function<void(const TrainMetrics&)> on_step = {};  // after each step
   std::function<bool()> should_stop = {};  // asked after each step: ends early, with a checkpoint
 };

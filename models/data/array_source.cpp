@@ -37,6 +37,7 @@ class ArraySource final : public BatchSource {
   }
 
   int64_t items_per_batch() const override { return options_.batch_size; }
+  int64_t batches_per_epoch() const override { return batches_; }
 
  private:
   void check(const std::string& name, const Tensor& array) {

@@ -39,6 +39,7 @@ class TextSource final : public BatchSource {
   }
 
   int64_t items_per_batch() const override { return options_.batch_size * options_.sequence_length; }
+  int64_t batches_per_epoch() const override { return batches_; }
 
  private:
   std::string text_;

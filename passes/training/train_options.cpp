@@ -178,7 +178,9 @@ void check_number(std::string_view key, double value) {
   };
   for (const char* name : {"lr", "weight_decay", "eps", "clip", "clip_value"})
     if (key == name) expect(value >= 0, "0 or more");
-  if (key == "beta1" || key == "beta2") expect(value >= 0 && value < 1, "at least 0 and less than 1");
+  if (key == "ema_warmup") expect(value >= 0, "0 or more");
+  if (key == "beta1" || key == "beta2" || key == "ema")
+    expect(value >= 0 && value < 1, "at least 0 and less than 1");
   if (key == "accumulate" || key == "scale_interval") expect(value >= 1, "1 or more");
   if (key == "loss_scale") expect(value > 0 && value <= 0x1p100, "more than 0, at most 2^100");
 }

@@ -32,6 +32,8 @@ struct TrainOptions {
   std::vector<std::string> no_decay = {};  // without weight decay; "1d" means all with at most one axis
   std::vector<ParameterGroup> groups =
       {};  // settings for some parameters: the first group that names one counts
+  // Averages of the trained weights (weight_average.h): how much of one stays in a step, as 0.999; 0: none are kept.
+  double ema = 0, ema_warmup = 10;
   // Forward and backward in bf16 or f16; weights, their update, norm and clipping stay f32. f16 also scales
   // the loss: by 2^16 at first, half of that after a step whose gradients overflow (which is skipped), twice
   // that after `scale_interval` good steps.
@@ -53,6 +55,8 @@ struct TrainOptions {
     visit("freeze", self.freeze);
     visit("no_decay", self.no_decay);
     visit("group", self.groups);
+    visit("ema", self.ema);
+    visit("ema_warmup", self.ema_warmup);
     visit("precision", self.precision);
     visit("keep_f32", self.keep_f32);
     visit("merge_projections", self.merge_projections);

@@ -6,11 +6,12 @@
 #include "passes/core/match.h"
 #include "passes/core/name_patterns.h"
 #include "passes/pipelines.h"
-#include "passes/precision/cast_precision.h"
 #include "passes/training/autodiff.h"
 #include "passes/training/loss_scale.h"
 #include "passes/training/parameter_updates.h"
 #include "passes/training/plateau.h"
+#include "passes/training/training_loss.h"
+#include "passes/training/weight_average.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"
@@ -19,16 +20,6 @@
 
 namespace genesis::passes {
 namespace {
-
-// What is trained: the entry point as authored, or the same in low precision.
-Graph loss_graph_for(Model& model, const TrainOptions& options) {
-  const Graph& authored = model.entry(options.entry);
-  if (options.precision == TrainPrecision::kF32) return copy_graph(authored, model);
-  check_keep_f32(authored, options.keep_f32);
-  const DType low = options.precision == TrainPrecision::kBf16 ? DType::bf16 : DType::f16;
-  Graph mixed = mixed_precision(authored, low, options.keep_f32);
-  return options.merge_projections ? run_passes(mixed, low_precision_pipeline(), {}) : std::move(mixed);
-}
 
 // The gradient as the backward pass made it: widening a low one adds no bit, and every reader here computes
 // in f32 anyway.
@@ -50,7 +41,7 @@ class TrainStep {
   TrainStep(Model& model, const TrainOptions& options)
       : model_(model),
         options_(options),
-        loss_graph_(loss_graph_for(model, options)),
+        loss_graph_(training_loss(model, options)),
         graph_(model, options.name),
         live_states_(read_states()) {}
 
@@ -184,6 +175,7 @@ class TrainStep {
     const Value step = loss_scale_ ? done + cast(loss_scale_->finite(), DType::i64) : done + 1;
     const Value lr = learning_rate(done);
     add_parameter_updates({lr, step, factor, bool(loss_scale_)});
+    if (options_.ema > 0) average_weights(done);
     current_[model_.find_state("optimizer.step")] = step;
     graph_.add_output("loss", loss_);
     graph_.add_output("grad_norm", norm);
@@ -250,6 +242,13 @@ class TrainStep {
       with_context([&] { updates.add(p); },
                    [&] { return "in the update of parameter '" + model_.state(p.state).name + "'"; });
     for (const auto& [state, value] : updates.results()) current_[state] = value;
+  }
+
+  void average_weights(Value steps_done) {
+    std::vector<int32_t> states;
+    for (const TrainedParameter& p : parameters_) states.push_back(p.state);
+    add_averages(model_, graph_, options_, states, steps_done, loss_scale_ ? loss_scale_->finite() : Value(),
+                 current_);
   }
 
   int32_t add_state(const std::string& name, const TensorType& type, StateRole role) {

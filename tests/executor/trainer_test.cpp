@@ -5,6 +5,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "executor/training/checkpoint.h"
+#include "executor/training/event_file.h"
+#include "passes/training/evaluation.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/reader.h"
 #include "schema/graph/text.h"
 #include "tests/executor/overflowing_f16.h"
 #include "tests/op_harness.h"
@@ -99,6 +104,115 @@ TEST(Trainer, ALossThatIsNoNumberStopsWithTheStepAndTheWayToTheNode) {
   const auto rows = lines(folder / "m.jsonl");
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_TRUE(rows[3]["loss"].is_null());  // JSON has no infinity
+}
+
+// The evaluation's loss is (@n - 3)^2 with @n that counts 0, 1, 2, ...: it falls until step 3 and rises from then on.
+constexpr const char* kRisesAgain = R"(
+state @n: f32[] parameter trainable
+entry loss(x: f32[]) {
+  %distance = sub(@n, x)
+  %loss = square(%distance)
+  return loss = %loss
+}
+entry train_step(x: f32[]) {
+  %next = add(@n, x)
+  return loss = @n
+  update @n = %next
+}
+)";
+
+class Threes final : public BatchSource {
+ public:
+  NamedTensors batch(int64_t position) override {
+    EXPECT_LT(position, 2);
+    return {{"x", Tensor::scalar<float>(3)}};
+  }
+  int64_t items_per_batch() const override { return 1; }
+  int64_t batches_per_epoch() const override { return 2; }
+};
+
+std::shared_ptr<Model> rising_again() {
+  std::shared_ptr<Model> model = parse_text(kRisesAgain);
+  model->metadata["training"] = "sgd";
+  passes::add_evaluation(*model);
+  return model;
+}
+
+TEST(Trainer, StopsWhenPatienceIsOverAndKeepsTheBest) {
+  const TemporaryFolder folder;
+  Ones source;
+  Threes evaluation;
+  Session session(rising_again());
+  const TrainerOptions options{.steps = 20,
+                               .checkpoint = folder / "run",
+                               .checkpoint_every = 4,
+                               .evaluation = &evaluation,
+                               .evaluate_every = 1,
+                               .patience = 2,
+                               .metrics = folder / "m.jsonl",
+                               .tensorboard = folder / "tb"};
+  const TrainMetrics last = train(session, source, options);
+  EXPECT_EQ(last.step, 5);
+  EXPECT_TRUE(last.out_of_patience);
+  EXPECT_EQ(last.evaluation_loss, 4);
+  const auto rows = lines(folder / "m.jsonl");
+  ASSERT_EQ(rows.size(), 5u);
+  EXPECT_EQ(rows[0]["evaluation_loss"], 4);
+  EXPECT_EQ(rows[2]["evaluation_loss"], 0);
+  const auto best = load_model(folder / "run" / kBestModel);
+  EXPECT_EQ(best->state(best->find_state("n")).initial.to_doubles()[0], 3);
+  EXPECT_EQ(find_checkpoint(folder / "run")->step, 5);
+}
+
+// What the evaluations so far have shown is part of a checkpoint.
+TEST(Trainer, PatienceGoesOnAfterAResume) {
+  const TemporaryFolder folder;
+  Ones source;
+  Threes evaluation;
+  TrainerOptions options{.steps = 4,
+                         .checkpoint = folder / "run",
+                         .evaluation = &evaluation,
+                         .evaluate_every = 1,
+                         .patience = 2};
+  {
+    Session session(rising_again());
+    EXPECT_FALSE(train(session, source, options).out_of_patience);
+  }
+  options.steps = 20;
+  Session resumed(std::shared_ptr<const Model>(load_checkpoint(*find_checkpoint(folder / "run"))));
+  EXPECT_EQ(train(resumed, source, options).step, 5);
+}
+
+TEST(Trainer, WhatCannotBeEvaluatedIsSaidAtTheStart) {
+  Ones endless;
+  Session session(rising_again()), without(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  expect_error([&] { train(session, endless, {.steps = 1, .evaluation = &endless}); }, {"no end", "batches"});
+  expect_error(
+      [&] { train(without, endless, {.steps = 1, .evaluation = &endless, .evaluation_batches = 1}); },
+      {"no entry point 'evaluate'"});
+  expect_error([&] { train(session, endless, {.steps = 1, .patience = -1}); }, {"must not be negative"});
+}
+
+TEST(EventFile, ChecksumsAreThoseOfRfc3720) {
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+// Byte for byte but for the time: a record is length, its sum, data, its sum.
+TEST(EventFile, HoldsScalars) {
+  const TemporaryFolder folder;
+  EventFile file(folder / "tb");
+  file.write(300, {{"loss", 0.5}, {"missing", std::nan("")}});
+  const std::string bytes = read_whole_file(file.path());
+  const auto length_at = [&](size_t at) {
+    return static_cast<size_t>(static_cast<unsigned char>(bytes.at(at)));
+  };
+  const size_t second = 12 + length_at(0) + 4;
+  EXPECT_EQ(bytes.substr(12 + 9, 15), std::string("\x1a\x0d") + "brain.Event:2");
+  const std::string event = bytes.substr(second + 12, length_at(second));
+  EXPECT_EQ(event.substr(9), std::string("\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15\x00\x00\x00\x3f", 18));
+  EXPECT_EQ(bytes.size(), second + 12 + event.size() + 4);
 }
 
 // Of every step the gradients overflow, whatever the scale: the weight itself is too large for f16.

@@ -86,6 +86,7 @@ TEST(TrainOptions, ErrorsNameTheKey) {
   expect_error("adamw,lr=fast", "training option 'lr' is 'fast', expected a number");
   expect_error("adamw,accumulate=2.5", "training option 'accumulate' is '2.5', expected an integer");
   expect_error("adamw,accumulate=0", "training option 'accumulate' is 0, expected 1 or more");
+  expect_error("adamw,ema=1", "training option 'ema' is 1, expected at least 0 and less than 1");
   expect_error("adamw,beta1=1", "training option 'beta1' is 1");
   expect_error("adagrad", "'adagrad', expected one of: sgd, adam, adamw, lion");
   expect_error("adamw,nesterov", "training option 'nesterov' has no value");

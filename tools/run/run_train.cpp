@@ -9,6 +9,8 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/trainer.h"
 #include "models/data/sources.h"
+#include "passes/training/evaluation.h"
+#include "passes/training/plateau.h"
 #include "schema/file/reader.h"
 #include "schema/graph/text.h"
 #include "tools/common/numbers.h"
@@ -20,10 +22,11 @@ namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file, output, checkpoint, metrics;
-  std::vector<std::string> data;
+  std::string file, output, checkpoint, metrics, tensorboard;
+  std::vector<std::string> data, evaluation_data;
   int64_t steps = 100, checkpoint_every = TrainerOptions{}.checkpoint_every,
           keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
+  int64_t evaluate_every = 0, evaluation_batches = 0, patience = 0;
   double minutes = 0;
   bool resume = false, quiet = false;
   data::SourceOptions source;
@@ -126,14 +129,30 @@ void warn_of_what_will_be_lost(const Flags& flags, const Model& model) {
     warn_of_full_disk("a checkpoint in " + flags.checkpoint, flags.checkpoint, file_bytes(model));
 }
 
+struct Sources {
+  std::unique_ptr<BatchSource> training, evaluation;
+};
+
+// What single steps of the run had to say; NaN: nothing.
+struct Seen {
+  double longest_stall = 0, evaluation_loss = std::nan(""), best_loss = std::nan("");
+  int64_t best_step = 0;
+};
+
 bool has_input(const Graph& graph, std::string_view name) {
   for (ValueId id : graph.inputs())
     if (graph.value(id).name == name) return true;
   return false;
 }
 
-TrainMetrics run(const Flags& flags, Session& session, BatchSource& source, const StopSignals& signals,
-                 std::shared_ptr<const CheckpointLock> lock, double& longest_stall) {
+std::string progress_text(const TrainMetrics& m, double evaluation_loss, const char* unit) {
+  const std::string evaluation =
+      std::isnan(evaluation_loss) ? "" : fmt::format("evaluation {:.4f}  ", evaluation_loss);
+  return fmt::format("loss {:.4f}  {}{} {}", m.loss, evaluation, human_count(m.items_per_second), unit);
+}
+
+TrainMetrics run(const Flags& flags, Session& session, Sources& sources, const StopSignals& signals,
+                 std::shared_ptr<const CheckpointLock> lock, Seen& seen) {
   Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
   const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
   TrainerOptions options;
@@ -144,12 +163,19 @@ TrainMetrics run(const Flags& flags, Session& session, BatchSource& source, cons
   options.keep_checkpoints = static_cast<int>(flags.keep);
   options.max_skipped_steps = flags.max_skipped;
   options.metrics = flags.metrics;
+  options.tensorboard = flags.tensorboard;
+  options.evaluation = sources.evaluation.get();
+  options.evaluate_every = flags.evaluate_every;
+  options.evaluation_batches = flags.evaluation_batches;
+  options.patience = flags.patience;
   options.should_stop = StopWhen(flags.minutes, signals);
   options.on_step = [&](const TrainMetrics& m) {
-    longest_stall = std::max(longest_stall, m.checkpoint_stall_seconds);
-    progress.update(m.step, fmt::format("loss {:.4f}  {} {}", m.loss, human_count(m.items_per_second), unit));
+    seen.longest_stall = std::max(seen.longest_stall, m.checkpoint_stall_seconds);
+    if (!std::isnan(m.evaluation_loss)) seen.evaluation_loss = m.evaluation_loss;
+    if (m.is_best) seen.best_step = m.step, seen.best_loss = m.evaluation_loss;
+    progress.update(m.step, progress_text(m, seen.evaluation_loss, unit));
   };
-  return train(session, source, options);
+  return train(session, *sources.training, options);
 }
 
 // Numbers in JSON lines become what the model takes.
@@ -165,10 +191,12 @@ struct End {
   TrainMetrics last;
   int signal = 0;        // that interrupted it; 0: none did
   bool time_up = false;  // --minutes
+  bool settled = false;  // --patience
 };
 
 End end_of(const TrainMetrics& last, const Flags& flags, const StopSignals& signals) {
   if (last.step >= flags.steps) return {last};  // a signal that came too late interrupted nothing
+  if (last.out_of_patience) return {.last = last, .settled = true};
   return {last, signals.received(), signals.received() == 0};
 }
 
@@ -186,6 +214,9 @@ void print_result(const Flags& flags, const End& end) {
   if (end.time_up)
     std::cout << fmt::format("stopped at step {} of {} since the {} minutes are over{}\n", last.step,
                              flags.steps, flags.minutes, saved_as(flags, end));
+  if (end.settled)
+    std::cout << fmt::format("stopped at step {} of {} since {} evaluations were not better{}\n", last.step,
+                             flags.steps, flags.patience, saved_as(flags, end));
   if (std::isnan(last.loss))
     std::cout << fmt::format("step {}: nothing to do, --steps is {}\n", last.step, flags.steps);
   else
@@ -211,6 +242,9 @@ void check_useful(const Flags& flags, const CLI::App& command, const Model& mode
   if (std::all_of(flags.data.begin(), flags.data.end(), is_array))
     check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");
   if (!flags.source.shuffle) check_not_given(command, "--seed", "with --no-shuffle");
+  if (flags.evaluation_data.empty())
+    for (const char* option : {"--eval-every", "--eval-batches", "--patience"})
+      check_not_given(command, option, "without --eval-data, which says what to evaluate");
   if (model.find_state("optimizer.loss_scale") < 0)
     check_not_given(command, "--max-skipped", "without a loss scale, which only training in f16 has");
 }
@@ -224,6 +258,47 @@ void check_numbers(const Flags& flags) {
     throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
   if (flags.resume && flags.checkpoint.empty())
     throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
+}
+
+// What is evaluated is taken in its own order, so that every evaluation takes the same.
+Sources open_sources(const Flags& flags, const Graph& train_step) {
+  data::SourceOptions options = source_options(flags, train_step);
+  Sources sources{data::open_source(flags.data, options), nullptr};
+  options.shuffle = false;
+  if (!flags.evaluation_data.empty()) sources.evaluation = data::open_source(flags.evaluation_data, options);
+  return sources;
+}
+
+void prepare_evaluation(const Flags& flags, Model& model) {
+  if (!flags.evaluation_data.empty()) return passes::add_evaluation(model);
+  if (model.find_entry(optim::kPlateauEntry))
+    fail(
+        "the schedule '{}' of {} follows the loss of an evaluation: give --eval-data FILE and --eval-every "
+        "STEPS",
+        optim::PlateauLR::kName, flags.file);
+}
+
+nlohmann::ordered_json summary(const Flags& flags, const End& end, const Seen& seen,
+                               const MemoryStatistics& memory) {
+  const TrainMetrics& last = end.last;
+  nlohmann::ordered_json json{{"step", last.step},
+                              {"steps", flags.steps},
+                              {"stopped", end.signal    ? signal_name(end.signal)
+                                          : end.time_up ? "minutes"
+                                          : end.settled ? "patience"
+                                                        : ""},
+                              {"loss", last.loss},
+                              {"seconds", last.seconds},
+                              {"items_per_second", last.items_per_second},
+                              {"output", flags.output},
+                              {"checkpoint", last.checkpoint.string()},
+                              {"checkpoint_stall_seconds", seen.longest_stall},
+                              {"arena_bytes", memory.arena_bytes},
+                              {"state_bytes", memory.state_bytes}};
+  if (std::isnan(seen.evaluation_loss)) return json;
+  json["evaluation_loss"] = seen.evaluation_loss;
+  if (seen.best_step > 0) json["best"] = {{"step", seen.best_step}, {"evaluation_loss", seen.best_loss}};
+  return json;
 }
 
 // The work is not lost with a disk that has become full.
@@ -248,33 +323,35 @@ void train_command(const Flags& flags, const CLI::App& command) {
   check_trainable(*model, flags.file);
   check_useful(flags, command, *model);
   check_steps(*model, flags);
+  prepare_evaluation(flags, *model);
   model->metadata[kDataOrderKey] = data_order(flags.source);
   Session session(model, flags.run.session_options());
-  const auto source = data::open_source(flags.data, source_options(flags, model->entry("train_step")));
+  Sources sources = open_sources(flags, model->entry("train_step"));
   warn_of_what_will_be_lost(flags, *model);
   const StopSignals signals;
-  double longest_stall = 0;
-  const TrainMetrics last = run(flags, session, *source, signals, lock, longest_stall);
+  Seen seen;
+  const TrainMetrics last = run(flags, session, sources, signals, lock, seen);
   if (!flags.output.empty()) save_output(flags, session, last);
   const End end = end_of(last, flags, signals);
-  const MemoryStatistics memory = session.memory();
-  flags.out.print({{"step", last.step},
-                   {"steps", flags.steps},
-                   {"stopped", end.signal    ? signal_name(end.signal)
-                               : end.time_up ? "minutes"
-                                             : ""},
-                   {"loss", last.loss},
-                   {"seconds", last.seconds},
-                   {"items_per_second", last.items_per_second},
-                   {"output", flags.output},
-                   {"checkpoint", last.checkpoint.string()},
-                   {"checkpoint_stall_seconds", longest_stall},
-                   {"arena_bytes", memory.arena_bytes},
-                   {"state_bytes", memory.state_bytes}},
-                  [&] {
-                    if (end.signal == 0) print_result(flags, end);
-                  });
+  flags.out.print(summary(flags, end, seen, session.memory()), [&] {
+    if (end.signal == 0) print_result(flags, end);
+  });
   if (end.signal != 0) leave_interrupted(flags, end);
+}
+
+void add_evaluation_flags(CLI::App& command, Flags& flags) {
+  command
+      .add_option(
+          "--eval-data", flags.evaluation_data,
+          "data that is not trained on, as --data: its mean loss is measured; the best model is kept as "
+          "best.genesis beside the checkpoints")
+      ->take_all();
+  add_number(command, "--eval-every", flags.evaluate_every, "steps between evaluations; 0: one at the end",
+             at_least<int64_t>(0));
+  add_number(command, "--eval-batches", flags.evaluation_batches,
+             "batches of an evaluation; 0: all there are", at_least<int64_t>(0));
+  add_number(command, "--patience", flags.patience,
+             "stop after so many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
 }
 
 }  // namespace
@@ -309,7 +386,9 @@ void add_train(CLI::App& app) {
   command->add_flag("--resume", flags->resume, "go on from the newest checkpoint, or start if there is none");
   command->add_option("--metrics", flags->metrics,
                       "write a JSON object a step to this file; a resumed run goes on with it");
+  command->add_option("--tensorboard", flags->tensorboard, "write TensorBoard's event files to this folder");
   command->add_flag("--quiet", flags->quiet, "no progress bar");
+  add_evaluation_flags(*command, *flags);
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(

@@ -6,7 +6,10 @@
 #include <functional>
 
 #include "executor/session.h"
+#include "executor/snapshot.h"
 #include "passes/training/autodiff.h"
+#include "passes/training/evaluation.h"
+#include "passes/training/weight_average.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"
 
@@ -148,6 +151,65 @@ TEST(TrainStepResults, ParameterGroups) {
       EXPECT_NEAR(with_groups.state("w").to_doubles()[i], w[i], 1e-6);
     }
   }
+}
+
+// Averages begin as the weights; the evaluation reads them.
+TEST(TrainStepResults, AveragesOfTheWeights) {
+  for (const double warmup : {0.0, 10.0}) {
+    std::shared_ptr<Model> model = parse_text(kRegression);
+    add_train_step(*model, {.optimizer = optim::SGD{.lr = 0.05}, .ema = 0.75, .ema_warmup = warmup});
+    add_evaluation(*model);
+    Session session(model);
+    std::vector<double> p = {0.5, -1.0, 0.25}, average = p;
+    for (int t = 0; t < 6; ++t) {
+      const Point point = at(p);
+      const double decay = warmup == 0 ? 0.75 : std::min(0.75, (1.0 + t) / (warmup + t));
+      for (size_t i = 0; i < 3; ++i) {
+        p[i] -= 0.05 * point.gradient[i];
+        average[i] = decay * average[i] + (1 - decay) * p[i];
+      }
+      session.run("train_step", data());
+    }
+    EXPECT_NEAR(session.state("ema.w").to_doubles()[1], average[1], 1e-6);
+    EXPECT_NEAR(session.state("ema.b").to_doubles()[0], average[2], 1e-6);
+    EXPECT_NEAR(session.run(kEvaluationEntry, data()).at("loss").to_doubles()[0], at(average).loss, 1e-5);
+    const auto served = with_values(session);
+    EXPECT_EQ(take_averages(*served), 2);
+    EXPECT_EQ(served->state(served->find_state("w")).initial.to_doubles(),
+              session.state("ema.w").to_doubles());
+  }
+}
+
+TEST(TrainStepResults, AnEvaluationHasNoDropoutAndChangesNothing) {
+  std::shared_ptr<Model> model = parse_text(R"(
+state @rng: i64[2] random = (42, 0)
+state @w: f32[] parameter trainable = (1.0)
+state @sum: f32[] buffer
+entry loss(x: f32[batch]) {
+  %dropped = dropout(@rng, x) {p=0.5}
+  %scaled = mul(%dropped, @w)
+  %loss = sum(%scaled)
+  %next = add(@sum, %loss)
+  return loss = %loss
+  update @sum = %next
+}
+)");
+  EXPECT_THROW(add_evaluation(*model), Error) << "there is no training step";
+  add_train_step(*model, parse_train_options("sgd,lr=0,accumulate=2"));
+  add_evaluation(*model);
+  add_evaluation(*model);
+  Session session(model);
+  const NamedTensors x = {{"x", Tensor::of<float>({3}, std::vector<float>{1, 2, 4})}};
+  EXPECT_EQ(session.run(kEvaluationEntry, x).at("loss").to_doubles()[0], 7);
+  EXPECT_EQ(session.state("sum").to_doubles()[0], 0);
+  const auto report = [&](float loss) {
+    const NamedTensors out = session.run(kEvaluatedEntry, {{"loss", Tensor::scalar(loss)}});
+    return std::pair(out.at("best").to_doubles()[0], out.at("since_best").item<int64_t>());
+  };
+  EXPECT_EQ(report(3), std::pair(3.0, int64_t{0}));
+  EXPECT_EQ(report(3), std::pair(3.0, int64_t{1}));
+  EXPECT_EQ(report(std::nanf("")), std::pair(3.0, int64_t{2}));
+  EXPECT_EQ(report(2), std::pair(2.0, int64_t{0}));
 }
 
 // The mean over equal micro-batches is the mean over the batch.

@@ -1,0 +1,29 @@
+#include "executor/training/evaluator.h"
+
+#include "passes/training/evaluation.h"
+#include "passes/training/plateau.h"
+
+namespace genesis {
+
+Evaluator::Evaluator(Session& session, BatchSource& source, int64_t batches)
+    : session_(session), source_(source), batches_(batches > 0 ? batches : source.batches_per_epoch()) {
+  if (batches_ < 1) fail("the data to evaluate has no end: say how many batches of it to take");
+  for (const char* entry : {passes::kEvaluationEntry, passes::kEvaluatedEntry}) session.model().entry(entry);
+}
+
+Evaluation Evaluator::run() {
+  Evaluation evaluation{.loss = mean_loss()};
+  const NamedTensors loss = {{"loss", Tensor::scalar(static_cast<float>(evaluation.loss))}};
+  evaluation.since_best = session_.run(passes::kEvaluatedEntry, loss).at("since_best").item<int64_t>();
+  if (session_.model().find_entry(optim::kPlateauEntry)) session_.run(optim::kPlateauEntry, loss);
+  return evaluation;
+}
+
+double Evaluator::mean_loss() {
+  double sum = 0;
+  for (int64_t i = 0; i < batches_; ++i)
+    sum += session_.run(passes::kEvaluationEntry, source_.batch(i)).at("loss").to_doubles()[0];
+  return sum / static_cast<double>(batches_);
+}
+
+}  // namespace genesis

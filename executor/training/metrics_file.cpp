@@ -1,0 +1,71 @@
+#include "executor/training/metrics_file.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/io/read_file.h"
+
+namespace genesis {
+namespace {
+
+// Rows of steps up to `last`: what a run that was killed wrote after its last checkpoint is run again, and
+// its last row may be cut short.
+std::string rows_until(const std::filesystem::path& path, int64_t last) {
+  std::string kept;
+  std::istringstream in(read_whole_file(path));
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line, nullptr, false);
+    if (row.is_object() && row.contains("step") && row["step"].is_number_integer() &&
+        row["step"].get<int64_t>() <= last)
+      kept += line + "\n";
+  }
+  if (in.bad()) fail("cannot read the metrics in {}: too little memory", path.string());
+  return kept;
+}
+
+nlohmann::ordered_json row_of(const TrainMetrics& m) {
+  nlohmann::ordered_json row{{"step", m.step}, {"loss", m.loss}};
+  if (!std::isnan(m.evaluation_loss)) row["evaluation_loss"] = m.evaluation_loss;
+  if (!std::isnan(m.grad_norm)) row["grad_norm"] = m.grad_norm;
+  if (!std::isnan(m.learning_rate)) row["lr"] = m.learning_rate;
+  if (!std::isnan(m.loss_scale)) row["loss_scale"] = m.loss_scale;
+  if (m.skipped_steps > 0) row["skipped_steps"] = m.skipped_steps;
+  row["seconds"] = m.seconds;
+  row["items_per_second"] = m.items_per_second;
+  if (m.checkpoint_stall_seconds > 0) row["checkpoint_stall_seconds"] = m.checkpoint_stall_seconds;
+  return row;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t first) {
+  if (path.empty()) return;
+  if (std::filesystem::is_regular_file(path)) write_file_atomically(path, rows_until(path, first));
+  file_.open(path, std::ios::app);
+  if (!file_) fail("cannot write metrics to {}: {}", path.string(), std::strerror(errno));
+}
+
+void MetricsFile::write(const TrainMetrics& m) {
+  if (!file_.is_open()) return;
+  file_ << row_of(m).dump() << std::endl;
+  if (!file_) fail("writing metrics stopped at step {}: {}", m.step, std::strerror(errno));
+}
+
+TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder) {
+  if (!folder.empty()) file_ = std::make_unique<EventFile>(folder);
+}
+
+void TensorBoardFile::write(const TrainMetrics& m) {
+  if (!file_) return;
+  file_->write(m.step, {{"loss/train", m.loss},
+                        {"loss/evaluation", m.evaluation_loss},
+                        {"grad_norm", m.grad_norm},
+                        {"lr", m.learning_rate},
+                        {"items_per_second", m.items_per_second}});
+}
+
+}  // namespace genesis

@@ -1,0 +1,34 @@
+// The metrics of a run as files: a JSON object a line per step, and TensorBoard's event files. Used by the trainer.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "executor/training/event_file.h"
+#include "executor/training/trainer.h"
+
+namespace genesis {
+
+class MetricsFile {
+ public:
+  // Keeps the rows of a file that is there up to step `first`, from which training goes on. Empty path: nothing.
+  MetricsFile(const std::filesystem::path& path, int64_t first);
+  // Flushed, so that a killed run keeps its curve. Throws Error when the disk is full.
+  void write(const TrainMetrics& m);
+
+ private:
+  std::ofstream file_;
+};
+
+// Losses, gradient norm, rate and speed of each step as scalars that TensorBoard shows.
+class TensorBoardFile {
+ public:
+  explicit TensorBoardFile(const std::filesystem::path& folder);  // empty: nothing
+  void write(const TrainMetrics& m);
+
+ private:
+  std::unique_ptr<EventFile> file_;
+};
+
+}  // namespace genesis

@@ -1,0 +1,77 @@
+#include "passes/training/evaluation.h"
+
+#include <limits>
+#include <map>
+
+#include "passes/core/inline_graph.h"
+#include "passes/core/match.h"
+#include "passes/core/rewriter.h"
+#include "passes/training/training_loss.h"
+#include "passes/training/weight_average.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/random.h"
+
+namespace genesis::passes {
+namespace {
+
+Graph without_dropout(const Graph& graph) {
+  return rewrite(graph, [](Rewriter& rewriter, const Node& node) -> Replacement {
+    const auto dropout = match<ops::Dropout>(node);
+    if (!dropout) return std::nullopt;
+    return std::vector<Value>{rewriter.map(node.inputs[1])};
+  });
+}
+
+// By state that has an average: the average.
+std::map<int32_t, Value> averages(const Model& model, Graph& graph) {
+  std::map<int32_t, Value> values;
+  for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i)
+    if (const int32_t average = average_of(model, i); average >= 0) values[i] = graph.state(average);
+  return values;
+}
+
+Value number(Graph& graph, const char* name, Tensor initial) {
+  const TensorType type = initial.type();
+  return graph.state(graph.model().add_state({.name = name,
+                                              .type = type,
+                                              .role = StateRole::kOptimizer,
+                                              .trainable = false,
+                                              .initial = std::move(initial)}));
+}
+
+void add_memory(Model& model) {
+  Graph& graph = model.add_entry(kEvaluatedEntry);
+  const Value loss = cast(graph.add_input("loss", {DType::f32, {}}), DType::f64);
+  const Value best =
+      number(graph, "evaluation.best", Tensor::scalar(std::numeric_limits<double>::infinity()));
+  const Value since = number(graph, "evaluation.since_best", Tensor::scalar<int64_t>(0));
+  const Value better = lt(loss, best);
+  const Value next_best = where(better, loss, best),
+              next_since = where(better, scalar_like(since, 0), since + 1);
+  graph.add_output("best", next_best);
+  graph.add_output("since_best", next_since);
+  graph.add_update(model.find_state("evaluation.best"), next_best);
+  graph.add_update(model.find_state("evaluation.since_best"), next_since);
+}
+
+}  // namespace
+
+void add_evaluation(Model& model) {
+  if (model.find_entry(kEvaluationEntry)) return;
+  const auto training = model.metadata.find("training");
+  if (training == model.metadata.end())
+    fail("the model says nothing of its training, so there is no loss to evaluate: it has no train_step");
+  const TrainOptions options = parse_train_options(training->second);
+  const Graph loss = without_dropout(training_loss(model, options));
+  Graph graph(model, kEvaluationEntry);
+  std::vector<Value> inputs;
+  for (const ValueId id : loss.inputs())
+    inputs.push_back(graph.add_input(loss.value(id).name, loss.type(id)));
+  const InlinedGraph part = inline_graph(graph, loss, inputs, averages(model, graph));
+  graph.add_output("loss", part.outputs.at(options.output));
+  model.replace_entry(without_dead_nodes(graph));
+  add_memory(model);
+}
+
+}  // namespace genesis::passes

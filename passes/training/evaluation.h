@@ -1,0 +1,21 @@
+// The entry point that measures what training is for: the loss of data that is not trained on. It is made of the entry
+// point that was differentiated, in the precision of the training, without dropout and without its updates, and reads the
+// averages of the weights (weight_average.h) where there are some.
+#pragma once
+
+#include "schema/graph/model.h"
+
+namespace genesis::passes {
+
+// With the inputs of one micro-batch and the output "loss".
+inline constexpr const char* kEvaluationEntry = "evaluate";
+// Remembers, as states, the least of the losses that came so far ("evaluation.best") and how many came since
+// ("evaluation.since_best"), so that a run that is resumed stops where it would have stopped. Input: loss f32[]; outputs:
+// best f64[], since_best i64[], which is 0 for a new best. A loss that is no number is never the best.
+inline constexpr const char* kEvaluatedEntry = "evaluated";
+
+// Adds both to a model that has a training step; nothing where they are there already. Throws Error when the model has
+// not been made ready for training.
+void add_evaluation(Model& model);
+
+}  // namespace genesis::passes
