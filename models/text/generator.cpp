@@ -28,10 +28,10 @@ class Generator::Impl {
  public:
   Impl(Session& session, GeneratorOptions options) : session_(session), options_(std::move(options)) {
     const Model& model = session.model();
-    const int32_t counts = model.find_state("sampling.counts");
-    if (!model.find_entry(kFillCache) || counts < 0)
+    const int32_t chosen = model.find_state("sampling.chosen");
+    if (!model.find_entry(kFillCache) || chosen < 0)
       fail("the session's model has no entry point '{}': open it with open_for_generation()", kFillCache);
-    vocabulary_ = model.state(counts).type.shape[1].value();
+    vocabulary_ = model.state(chosen).type.shape[0].value();
     text_.capacity = positions_of(model);
     if (options_.prefill_chunk < 1 || !std::has_single_bit(static_cast<uint64_t>(options_.prefill_chunk)))
       fail("a prefill chunk of {} tokens: expected a power of two", options_.prefill_chunk);
@@ -137,9 +137,10 @@ void Generator::Impl::set_up(const GenerateOptions& o) {
   set("sampling.penalties", Tensor::of<float>({3}, {static_cast<float>(o.repetition_penalty),
                                                     static_cast<float>(o.presence_penalty),
                                                     static_cast<float>(o.frequency_penalty)}));
-  std::vector<int32_t> counts(static_cast<size_t>(2 * vocabulary_), 0);
+  std::vector<int32_t> counts(static_cast<size_t>(vocabulary_), 0);
+  set("sampling.chosen", Tensor::of<int32_t>({vocabulary_}, counts));
   for (const int64_t token : text_.tokens) ++counts[static_cast<size_t>(token)];
-  set("sampling.counts", Tensor::of<int32_t>({2, vocabulary_}, counts));
+  set("sampling.in_prompt", Tensor::of<int32_t>({vocabulary_}, counts));
 }
 
 // Reads the text from where the cache ends to `end`.

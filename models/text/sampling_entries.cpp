@@ -4,7 +4,9 @@
 
 #include "builder/genesis.h"
 #include "models/text/generate_options.h"
+#include "models/text/penalties.h"
 #include "passes/core/inline_graph.h"
+#include "passes/core/match.h"
 
 namespace genesis::text {
 namespace {
@@ -37,7 +39,8 @@ class SamplingEntries {
         top_p_(state("top_p", {}, DType::f32)),
         min_p_(state("min_p", {}, DType::f32)),
         penalties_(state("penalties", {3}, DType::f32)),
-        counts_(state("counts", {2, vocabulary_}, DType::i32)) {}
+        in_prompt_(state("in_prompt", {vocabulary_}, DType::i32)),
+        chosen_(state("chosen", {vocabulary_}, DType::i32)) {}
 
   void add() {
     add_fill_cache();
@@ -70,19 +73,31 @@ class SamplingEntries {
     inlined(g.graph(), prefill_, tokens, position);
   }
 
+  // What the model computed, without a cast that only widens it for whoever asks for `logits`.
+  static Value without_widening(Value logits) {
+    const auto widening = passes::match<ops::Cast>(*logits.graph, logits.id);
+    if (!widening) return logits;
+    const Value source = logits.graph->handle(widening.input(0));
+    return is_low_precision(source.dtype()) ? source : logits;
+  }
+
   void add_decode(const SamplingFeatures& features) const {
     GraphBuilder g(model_, entry_name(features));
     const Value rng = g.value(rng_), position = reshape(select(rng, 0, 1), {});
     const Value logits = inlined(g.graph(), decode_, reshape(g.value(token_), {1, 1}), position);
     const NameScope scope(g.graph(), "sampling");
-    const Value counts = features.penalties ? g.value(counts_) : Value();
-    const Value token =
-        random_sample(rng, features.penalties ? penalized(g, logits, counts) : logits, g.value(temperature_),
-                      g.value(top_k_), g.value(top_p_), g.value(min_p_));
+    Value to_sample = without_widening(logits);
+    if (features.penalties)
+      to_sample = penalized(to_sample, g.value(in_prompt_), g.value(chosen_), g.value(penalties_));
+    const Value token = random_sample(rng, to_sample, g.value(temperature_), g.value(top_k_), g.value(top_p_),
+                                      g.value(min_p_));
     g.output("token", token);
     g.update(token_, token);
     g.update(rng_, rng_next(rng));
-    if (features.penalties) g.update(counts_, counted(counts, token));
+    if (features.penalties) {
+      const Value one = g.constant("sampling.one", Tensor::of<int32_t>({1}, {1}));
+      g.update(chosen_, index_add(g.value(chosen_), 0, token, one));
+    }
     if (features.logprobs) add_logprobs(g, logits, token);
   }
 
@@ -95,29 +110,10 @@ class SamplingEntries {
     g.output("top_logprobs", top.values);
   }
 
-  static Value is_positive(Value x) { return x > scalar_like(x, 0); }
-
-  Value penalized(GraphBuilder& g, Value logits, Value counts) const {
-    const Value penalties = g.value(penalties_);
-    const auto penalty = [&](int64_t i) { return reshape(select(penalties, 0, i), {}); };
-    const Value in_prompt = narrow(counts, 0, 0, 1), chosen = narrow(counts, 0, 1, 1),
-                x = cast(logits, DType::f32), repetition = penalty(0);
-    const Value repeated = where(is_positive(x), x / repetition, x * repetition);
-    const Value is_chosen = cast(is_positive(chosen), DType::f32);
-    return where(is_positive(in_prompt + chosen), repeated, x) - is_chosen * penalty(1) -
-           cast(chosen, DType::f32) * penalty(2);
-  }
-
-  // One more of the token in the second row.
-  Value counted(Value counts, Value token) const {
-    const Value flat = reshape(counts, {2 * vocabulary_}), at = token + vocabulary_;
-    return reshape(index_add(flat, 0, at, full(*token.graph, {1}, 1, DType::i32)), counts.shape());
-  }
-
   Model& model_;
   const Graph &decode_, &prefill_;
   const int64_t vocabulary_;
-  const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, counts_;
+  const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, in_prompt_, chosen_;
 };
 
 }  // namespace

@@ -12,9 +12,9 @@
 //
 // For the options that cost time there are entry points with a name of their own (entry_name()):
 //
-//   penalties          reads sampling.penalties f32[3] {repetition, presence, frequency}, and sampling.counts
-//                      i32[2,vocab]: how often a token is in the prompt, and how often it was chosen since. The step
-//                      counts the token that it chooses
+//   penalties          reads sampling.penalties f32[3] {repetition, presence, frequency}, sampling.in_prompt and
+//                      sampling.chosen, both i32[vocab] (models/text/penalties.h). The step counts the token that it
+//                      chooses
 //   logprobs           -> logprob f32[1] of the token, top_tokens i64[1,k] and top_logprobs f32[1,k], k = kMaxTopLogprobs
 //                      or the whole vocabulary
 //

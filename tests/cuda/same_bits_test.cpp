@@ -156,7 +156,9 @@ std::vector<BitsCase> draws() {
                        for (const SampleOptions& o :
                             {SampleOptions{0, 0, 1}, SampleOptions{1, 0, 1}, SampleOptions{0.8, 50, 1},
                              SampleOptions{0.7, 0, 0.9}, SampleOptions{1.3, 200, 0.8},
-                             SampleOptions{0.1, 0, 0.05}})
+                             SampleOptions{0.1, 0, 0.05}, SampleOptions{0, 0, 1, 0.1}, SampleOptions{1, 0, 1, 0.02},
+                             SampleOptions{0.9, 60, 0.9, 0.2}, SampleOptions{1.5, 0, 0.99, 0.3},
+                             SampleOptions{2, 0, 1, 1}})
                          tokens.push_back(random_sample(x[0], x[1], o));
                        return tokens;
                      }});

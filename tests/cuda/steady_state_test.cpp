@@ -66,6 +66,27 @@ TEST_F(SteadyState, StagedBatchesGiveTheSameLossesAndTheSameCounts) {
   EXPECT_EQ(got, expected);
 }
 
+// Two runs under way: the host waits once for each, and what it reads is the first one's.
+TEST_F(SteadyState, RunsStartedAheadCostNoMore) {
+  const auto model = std::make_shared<Model>();
+  const int32_t state = model->add_state({.name = "count", .type = {DType::i64, {1}}, .role = StateRole::kBuffer});
+  Graph& graph = model->add_entry("main");
+  const Value next = graph.state(state) + 1;
+  graph.add_output("count", next);
+  graph.add_update(state, next);
+  Session session(model, {.device = "cuda"});
+  int64_t expected = 0;
+  const auto read = [&] { EXPECT_EQ(session.result().at("count").item<int64_t>(), ++expected); };
+  session.start("main");
+  session.start("main");  // everything is made
+  read();
+  expect_one_wait_a_run("runs ahead", [&](int) {
+    session.start("main");
+    read();
+  });
+  read();
+}
+
 // What was staged and is not what runs next, staged twice, or staged and forgotten.
 TEST_F(SteadyState, OnlyTheBatchThatWasStagedIsTakenForIt) {
   const auto model = std::make_shared<Model>();

@@ -10,6 +10,7 @@
 #include "executor/compile.h"
 #include "executor/runtime/device.h"
 #include "executor/session.h"
+#include "models/text/sampling_entries.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
 
@@ -69,6 +70,28 @@ TEST(Megakernels, DecodingIsOneMegakernelOfAllLayersAndTheHead) {
   EXPECT_EQ(megakernel.instructions[1].sources[1].element, 128);
   EXPECT_EQ(megakernel.instructions[1].sources[2].element, 192);
   EXPECT_LE(megakernel.slots, 4);
+}
+
+// Sampling adds two steps behind the megakernel; the token and its position come from states.
+TEST(Megakernels, SamplingLeavesThemWhole) {
+  for (const char* name : {"qwen2", "qwen3"}) {
+    const std::shared_ptr<const Model> model = text::with_sampling_entries(language_model(name, "4"));
+    const Found alone = megakernels_of(*model, "decode");
+    for (const bool penalties : {false, true})
+      for (const bool logprobs : {false, true}) {
+        const std::string entry = text::entry_name({penalties, logprobs});
+        SCOPED_TRACE(std::string(name) + " " + entry);
+        const Found found = megakernels_of(*model, entry);
+        ASSERT_EQ(found.megakernels.size(), 1u);
+        EXPECT_EQ(found.megakernels[0].instructions.size(), alone.megakernels[0].instructions.size());
+        EXPECT_EQ(found.megakernels[0].first(), 1u) << "the embedding alone is ahead";
+        EXPECT_TRUE(found.compiled.plan.inputs.empty());
+        EXPECT_TRUE(found.compiled.plan.state_copies.empty()) << "the token, its position and the counts are written in place";
+        if (!penalties && !logprobs) {
+          EXPECT_EQ(found.compiled.plan.steps.size(), found.megakernels[0].end() + 2);
+        }
+      }
+  }
 }
 
 TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {

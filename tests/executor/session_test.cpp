@@ -145,6 +145,28 @@ TEST(Sessions, RunsInTwoHalves) {
   EXPECT_EQ(session.run("step", {{"x", row({1, 2})}}).at("after").to_doubles(), (Doubles{11, 22}));
 }
 
+TEST(Sessions, ASecondRunMayBeStartedBeforeTheFirstIsRead) {
+  Session session(model());
+  const NamedTensors x = {{"x", row({1, 2})}};
+  session.start("step", x);
+  for (int i = 1; i < 8; ++i) {
+    session.start("step", x);
+    const double times = i;
+    EXPECT_EQ(session.result().at("after").to_doubles(), (Doubles{10 + times, 20 + 2 * times}));
+  }
+  session.start("scale", scale_inputs(3));  // another entry point, and then one that takes more memory
+  expect_error([&] { session.start("step", x); }, {"'step'", "result()"});
+  EXPECT_EQ(session.result().at("after").to_doubles(), (Doubles{18, 36}));
+  session.start("wide", {{"x", Tensor::zeros({DType::f32, {90, 90}})}});
+  expect_error([&] { session.run("step", x); }, {"'scale'", "result()"});
+  expect_error([&] { session.profile("step", x); }, {"'scale'", "result()"});
+  EXPECT_EQ(session.result().at("y").to_doubles(), scale_expected(3));
+  EXPECT_EQ(session.result().at("y").to_doubles(), Doubles{90 * 90 * 90});
+  expect_error([&] { session.result(); }, {"start()"});
+  session.start("step", x);
+  session.start("step", x);  // and nobody asks
+}
+
 TEST(Sessions, UpdatesMoveOnAndTheModelStays) {
   const auto shared = model();
   Session session(shared);

@@ -1,0 +1,20 @@
+#include "models/text/penalties.h"
+
+#include "builder/genesis.h"
+
+namespace genesis::text {
+namespace {
+
+Value is_positive(Value x) { return x > scalar_like(x, 0); }
+
+}  // namespace
+
+Value penalized(Value logits, Value in_prompt, Value chosen, Value penalties) {
+  const auto penalty = [&](int64_t i) { return reshape(select(penalties, 0, i), {}); };
+  const Value x = cast(logits, DType::f32), repetition = penalty(0);
+  const Value repeated = where(is_positive(x), x / repetition, x * repetition);
+  return where(is_positive(in_prompt + chosen), repeated, x) -
+         cast(is_positive(chosen), DType::f32) * penalty(1) - cast(chosen, DType::f32) * penalty(2);
+}
+
+}  // namespace genesis::text

@@ -1,0 +1,159 @@
+// The choice of a token against transformers' logits processors: which tokens are left (sampling.json, made by
+// make_sampling.py), and that they come as often as their probabilities say.
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "builder/genesis.h"
+#include "models/text/penalties.h"
+#include "tests/op_harness.h"
+
+namespace genesis::text {
+namespace {
+
+using namespace testing;
+using nlohmann::json;
+
+const json& expected() {
+  static const json all = [] {
+    std::ifstream in(GENESIS_SOURCE_ROOT "/tests/models/text/sampling.json");
+    return json::parse(in);
+  }();
+  return all;
+}
+
+// As make_sampling.py has it.
+std::vector<float> logits_of(int64_t vocab, int64_t seed, bool masked) {
+  std::vector<float> x;
+  for (int64_t i = 0; i < vocab; ++i) {
+    const bool is_masked = masked && i % 5 == 3;
+    x.push_back(is_masked ? -std::numeric_limits<float>::infinity()
+                          : static_cast<float>((i * 7919 + seed * 104729) % 10007 - 5003) / 1024);
+  }
+  return x;
+}
+
+// Of `rows` draws, how often each token came.
+std::vector<double> counts_of(const std::vector<float>& logits, int64_t rows, const SampleOptions& options) {
+  std::vector<float> all;
+  for (int64_t i = 0; i < rows; ++i) all.insert(all.end(), logits.begin(), logits.end());
+  const auto size = static_cast<int64_t>(logits.size());
+  const auto results =
+      run_graph({{"rng", Tensor::of<int64_t>({2}, {77, 5})},
+                 {"logits", Tensor::of<float>({rows, size}, all)},
+                 {"temperature", Tensor::scalar(static_cast<float>(options.temperature))},
+                 {"top_k", Tensor::scalar(options.top_k)},
+                 {"top_p", Tensor::scalar(static_cast<float>(options.top_p))},
+                 {"min_p", Tensor::scalar(static_cast<float>(options.min_p))}},
+                [&](const Inputs& in) {
+                  return Named{{"fixed", random_sample(in[0], in[1], options)},
+                               {"data", random_sample(in[0], in[1], in[2], in[3], in[4], in[5])}};
+                });
+  std::vector<double> counts(logits.size(), 0);
+  for (const char* name : {"fixed", "data"})  // streams of their own
+    for (const double token : results.at(name).to_doubles()) ++counts[static_cast<size_t>(token)];
+  return counts;
+}
+
+std::vector<double> probabilities_of(const json& c, const std::vector<float>& logits) {
+  std::vector<double> p(logits.size(), 0);
+  double sum = 0;
+  const double temperature = c.value("temperature", 1.0);
+  for (size_t i = 0; i < p.size(); ++i) {
+    const auto& kept = c["kept"];
+    if (kept.is_array() && std::find(kept.begin(), kept.end(), i) == kept.end()) continue;
+    sum += p[i] = std::exp(static_cast<double>(logits[i]) / temperature);
+  }
+  for (double& each : p) each /= sum;
+  return p;
+}
+
+// Pearson's statistic over the tokens, those that are expected less than five times as one; five standard deviations
+// above its mean come once in a million.
+void expect_distributed(const std::vector<double>& counts, const std::vector<double>& p) {
+  const double draws = std::accumulate(counts.begin(), counts.end(), 0.0);
+  double statistic = 0, rare_expected = 0, rare_counted = 0, bins = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    const double expected = p[i] * draws;
+    if (p[i] == 0) EXPECT_EQ(counts[i], 0) << "token " << i << " is left out";
+    if (expected < 5) {
+      rare_expected += expected, rare_counted += counts[i];
+      continue;
+    }
+    statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
+    ++bins;
+  }
+  if (rare_expected > 5) {
+    statistic += (rare_counted - rare_expected) * (rare_counted - rare_expected) / rare_expected;
+    ++bins;
+  }
+  EXPECT_LT(statistic, bins - 1 + 5 * std::sqrt(2 * bins)) << bins << " bins";
+}
+
+TEST(Sampling, ChoosesAmongWhatTransformersLeaves) {
+  for (const json& c : expected()["sampling"]) {
+    SCOPED_TRACE(c.dump().substr(0, 80));
+    const auto logits = logits_of(c["vocab"], c["seed"], c["masked"]);
+    const auto p = probabilities_of(c, logits);
+    const SampleOptions options = {c.value("temperature", 1.0), c.value("top_k", int64_t{0}),
+                                   c.value("top_p", 1.0), c.value("min_p", 0.0)};
+    expect_distributed(counts_of(logits, c["vocab"] > 1000 ? 1000 : 4000, options), p);
+    if (!c.contains("probabilities")) continue;
+    std::vector<double> kept;
+    for (const double each : p)
+      if (each > 0) kept.push_back(each);
+    const std::vector<double> theirs = c["probabilities"];
+    ASSERT_EQ(kept.size(), theirs.size());
+    for (size_t i = 0; i < kept.size(); ++i) EXPECT_NEAR(kept[i], theirs[i], 2e-6);
+  }
+}
+
+TEST(Sampling, PenaltiesAreThoseOfTransformersAndOpenAI) {
+  for (const json& c : expected()["penalties"]) {
+    std::vector<int32_t> in_prompt(37, 0), chosen(37, 0);
+    for (const size_t token : c["prompt"].get<std::vector<size_t>>()) ++in_prompt[token];
+    for (const size_t token : c["chosen"].get<std::vector<size_t>>()) ++chosen[token];
+    const auto result =
+        run_graph({{"logits", Tensor::of<float>({1, 37}, logits_of(37, c["seed"], false))},
+                   {"in_prompt", Tensor::of<int32_t>({37}, in_prompt)},
+                   {"chosen", Tensor::of<int32_t>({37}, chosen)},
+                   {"penalties", Tensor::of<float>({3}, {c["repetition"], c["presence"], c["frequency"]})}},
+                  [](const Inputs& in) {
+                    return Named{{"y", penalized(in[0], in[1], in[2], in[3])}};
+                  })
+            .at("y")
+            .to_doubles();
+    const std::vector<double> theirs = c["logits"];
+    for (size_t i = 0; i < theirs.size(); ++i) EXPECT_NEAR(result[i], theirs[i], 1e-5) << i;
+  }
+}
+
+TEST(Sampling, MinPTakesEdgesAsTheyStand) {
+  // Equal logits stay together, and p of 1 or more leaves the likeliest alone.
+  const std::vector<float> logits = {1, 3, 3, 2, -1};
+  const auto counts = [&](double min_p) { return counts_of(logits, 2000, {.min_p = min_p}); };
+  for (const double p : {1.0, 7.0}) {
+    const auto two = counts(p);
+    EXPECT_GT(two[1], 1500);
+    EXPECT_GT(two[2], 1500);
+    EXPECT_EQ(two[0] + two[3] + two[4], 0);
+  }
+  EXPECT_EQ(counts(0.3)[0], 0);
+  EXPECT_GT(counts(0.3)[3], 0);
+  EXPECT_GT(counts(1e-9)[4], 0);
+}
+
+TEST(Sampling, ANanIsAnError) {
+  for (const double temperature : {0.0, 1.0})
+    for (const size_t place : {size_t{0}, size_t{3}, size_t{150000}}) {
+      std::vector<float> logits(150001, 0.5f);
+      logits[place] = std::nanf("");
+      expect_error([&] { counts_of(logits, 1, {.temperature = temperature}); },
+                   {"random_sample", "not a number"});
+    }
+}
+
+}  // namespace
+}  // namespace genesis::text
