@@ -1,0 +1,112 @@
+// Runs a template's tree. One interpreter renders once.
+#pragma once
+
+#include <ctime>
+
+#include "models/chat/jinja/rendered.h"
+#include "models/chat/jinja/syntax/syntax.h"
+#include "models/chat/jinja/values/arguments.h"
+
+namespace genesis::jinja {
+
+// Names and their values in a part of a template; what it lacks is looked for in the one around it.
+struct Scope {
+  std::shared_ptr<Scope> parent;
+  std::map<std::string, Value, std::less<>> names;
+};
+
+class Interpreter {
+ public:
+  Interpreter(const Limits& limits, std::time_t now) : budget_(limits), now_(now) {}
+
+  // Throws Error with the line of the template.
+  Rendered run(const Block& block, const Dict& variables);
+
+  // For filters and functions.
+  Budget& budget() { return budget_; }
+  std::time_t now() const { return now_; }
+  Namespace* new_namespace();
+  Value filter(const std::string& name, const Value& input, Arguments& arguments);
+  bool test(const std::string& name, const Value& input, Arguments& arguments);
+  // object.name, undefined where there is none.
+  Value attribute(const Value& object, const std::string& name);
+  // object[key], likewise.
+  Value item(const Value& object, const Value& key);
+
+ private:
+  enum class Flow { kNext, kBreak, kContinue };
+  // Names that are set from here on are gone behind it.
+  class Inside {
+   public:
+    Inside(Interpreter& interpreter, std::shared_ptr<Scope> parent)
+        : interpreter_(interpreter), before_(interpreter.scope_) {
+      interpreter_.scope_ = std::make_shared<Scope>(Scope{std::move(parent), {}});
+    }
+    explicit Inside(Interpreter& interpreter) : Inside(interpreter, interpreter.scope_) {}
+    ~Inside() { interpreter_.scope_ = before_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    Interpreter& interpreter_;
+    std::shared_ptr<Scope> before_;
+  };
+
+  Value evaluate(const Expression& expression);
+  Value evaluate_or(const ExpressionPtr& expression, Value otherwise);
+  Arguments evaluate(const std::string& function, const ArgumentList& list);
+  Value node(const Literal& literal);
+  Value node(const Name& name);
+  Value node(const ListDisplay& list);
+  Value node(const DictDisplay& dict);
+  Value node(const AttributeOf& attribute);
+  Value node(const ItemOf& item);
+  Value node(const SliceOf& slice);
+  Value node(const CallOf& call);
+  Value node(const FilterOf& filter);
+  Value node(const TestOf& test);
+  Value node(const Unary& unary);
+  Value node(const Binary& binary);
+  Value node(const Concat& concat);
+  Value node(const Comparison& comparison);
+  Value node(const Logic& logic);
+  Value node(const Conditional& conditional);
+
+  Flow run(const Block& block);
+  Flow run(const Statement& statement);
+  Flow node(const TextOut& text);
+  Flow node(const Output& output);
+  Flow node(const If& condition);
+  Flow node(const For& loop);
+  Flow node(const Set& set);
+  Flow node(const SetBlock& set);
+  Flow node(const FilterBlock& filter);
+  Flow node(const std::shared_ptr<Macro>& macro);
+  Flow node(const CallBlock& call);
+  Flow node(const With& with);
+  Flow node(const Generation& generation);
+  Flow node(const Break&) { return Flow::kBreak; }
+  Flow node(const Continue&) { return Flow::kContinue; }
+
+  void write(std::string_view text);
+  std::string rendered(const Block& block);  // in a scope of its own
+  std::vector<Value> chosen_items(const For& loop);
+  Flow repeat(const For& loop, std::vector<Value> items);
+  void assign(const Target& target, const Value& value);
+  Value filtered(const ExpressionPtr& filter, std::string text);
+  Value make_macro(std::shared_ptr<Macro> macro);
+  Value run_macro(const Macro& macro, std::shared_ptr<Scope> scope, Arguments& arguments);
+  Value call(const Value& callee, Arguments& arguments);
+
+  Budget budget_;
+  std::time_t now_;
+  std::shared_ptr<Scope> scope_;
+  std::vector<std::shared_ptr<Scope>> kept_;  // that macros look into
+  std::vector<std::unique_ptr<Namespace>> namespaces_;
+  std::vector<std::string> block_texts_;  // what {% filter %} gives its filters
+  Rendered result_;
+  std::string* out_ = nullptr;
+  int line_ = 0;
+};
+
+}  // namespace genesis::jinja

@@ -1,0 +1,189 @@
+// Filters that go over the items of a value.
+#include <algorithm>
+
+#include "models/chat/jinja/library/filters.h"
+#include "models/chat/jinja/library/value_tests.h"
+#include "models/chat/jinja/values/python_text.h"
+#include "models/chat/jinja/values/write_value.h"
+
+namespace genesis::jinja {
+namespace {
+
+// "a.b.0" of an item, as map, sort and selectattr name what they look at.
+Value path_in(Interpreter& i, Value value, const Value& path) {
+  if (!path.text()) return i.item(value, path);
+  for (const std::string& part : split_by(*path.text(), ".", -1)) {
+    const bool is_index =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    value = is_index && part.size() < 10 ? i.item(value, int64_t{std::stoll(part)}) : i.item(value, part);
+  }
+  return value;
+}
+
+std::string lower_if_text(const Value& value) { return value.text() ? lower(*value.text()) : ""; }
+
+// What sort, unique and their kin compare an item by.
+class Key {
+ public:
+  Key(Interpreter& interpreter, Arguments& arguments)
+      : interpreter_(interpreter),
+        case_sensitive_(arguments.take_flag("case_sensitive", false)),
+        attribute_(arguments.take("attribute", None{})) {}
+  Value operator()(const Value& item) const {
+    Value value = attribute_.is_none() ? item : path_in(interpreter_, item, attribute_);
+    return value.text() && !case_sensitive_ ? Value(lower_if_text(value)) : value;
+  }
+
+ private:
+  Interpreter& interpreter_;
+  bool case_sensitive_;
+  Value attribute_;
+};
+
+std::vector<Value> sorted(Interpreter& i, std::vector<Value> items,
+                          const std::function<Value(const Value&)>& key, bool reverse) {
+  std::vector<std::pair<Value, Value>> keyed;
+  for (Value& item : items) keyed.emplace_back(key(item), std::move(item));
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    return reverse ? less(i.budget(), b.first, a.first) : less(i.budget(), a.first, b.first);
+  });
+  items.clear();
+  for (auto& [k, item] : keyed) items.push_back(std::move(item));
+  return items;
+}
+
+Value sort(Interpreter& i, const Value& input, Arguments& a) {
+  const bool reverse = a.take_flag("reverse", false);
+  const Key key(i, a);
+  return Value::list(sorted(i, items_of(i.budget(), input), key, reverse));
+}
+
+Value sort_dict(Interpreter& i, const Value& input, Arguments& a) {
+  const bool case_sensitive = a.take_flag("case_sensitive", false);
+  const std::string by = text_in(a.take("by", "key"), "dictsort");
+  const bool reverse = a.take_flag("reverse", false);
+  if (!input.dict()) fail_type("dictsort", "a mapping", input);
+  if (by != "key" && by != "value") fail("dictsort sorts by key or value, got '{}'", by);
+  std::vector<Value> pairs;
+  for (const auto& [key, value] : input.dict()->entries) pairs.push_back(Value::tuple({key, value}));
+  return Value::list(sorted(
+      i, std::move(pairs),
+      [&](const Value& pair) {
+        const Value& value = pair.sequence()->items[by == "key" ? 0 : 1];
+        return value.text() && !case_sensitive ? Value(lower_if_text(value)) : value;
+      },
+      reverse));
+}
+
+Value unique(Interpreter& i, const Value& input, Arguments& a) {
+  const Key key(i, a);
+  std::vector<Value> seen, items;
+  for (const Value& item : items_of(i.budget(), input)) {
+    Value by = key(item);
+    if (std::any_of(seen.begin(), seen.end(), [&](const Value& one) { return equal(i.budget(), one, by); }))
+      continue;
+    seen.push_back(std::move(by));
+    items.push_back(item);
+  }
+  return Value::list(std::move(items));
+}
+
+template <bool largest>
+Value extreme(Interpreter& i, const Value& input, Arguments& a) {
+  const Key key(i, a);
+  const std::vector<Value> items = items_of(i.budget(), input);
+  if (items.empty()) return Value::undefined("the extreme item of nothing");
+  const auto before = [&](const Value& x, const Value& y) {
+    return largest ? less(i.budget(), key(y), key(x)) : less(i.budget(), key(x), key(y));
+  };
+  return *std::min_element(items.begin(), items.end(), before);
+}
+
+Value first(Interpreter& i, const Value& input, Arguments&) {
+  const std::vector<Value> items = items_of(i.budget(), input);
+  return items.empty() ? Value::undefined("the first item of nothing") : items.front();
+}
+
+Value last(Interpreter& i, const Value& input, Arguments&) {
+  const std::vector<Value> items = items_of(i.budget(), input);
+  return items.empty() ? Value::undefined("the last item of nothing") : items.back();
+}
+
+Value list(Interpreter& i, const Value& input, Arguments&) {
+  return Value::list(items_of(i.budget(), input));
+}
+
+Value reversed(Interpreter& i, const Value& input, Arguments&) {
+  if (input.text()) return slice(i.budget(), input, None{}, None{}, int64_t{-1});
+  std::vector<Value> items = items_of(i.budget(), input);
+  std::reverse(items.begin(), items.end());
+  return Value::list(std::move(items));
+}
+
+Value sum(Interpreter& i, const Value& input, Arguments& a) {
+  const Value attribute = a.take("attribute", None{});
+  Value total = a.take("start", int64_t{0});
+  for (const Value& item : items_of(i.budget(), input))
+    total =
+        binary(i.budget(), BinaryOp::kAdd, total, attribute.is_none() ? item : path_in(i, item, attribute));
+  return total;
+}
+
+Value mapped(Interpreter& i, const Value& input, Arguments& a) {
+  std::vector<Value> items = items_of(i.budget(), input);
+  if (a.has_next()) {
+    const std::string name = a.need_text("filter");
+    const std::vector<Value> positional = a.take_positional();
+    const auto named = a.take_named();
+    for (Value& item : items) {
+      Arguments each("the filter " + name, positional, named);
+      item = i.filter(name, item, each);
+    }
+  } else {
+    const Value attribute = a.need("attribute");
+    const auto otherwise = a.take("default");
+    for (Value& item : items) {
+      item = path_in(i, item, attribute);
+      if (item.is_undefined() && otherwise) item = *otherwise;
+    }
+  }
+  return Value::list(std::move(items));
+}
+
+// select and reject ask items, selectattr and rejectattr something in them; without a test, whether it is true.
+template <bool keep, bool by_attribute>
+Value chosen(Interpreter& i, const Value& input, Arguments& a) {
+  const Value attribute = by_attribute ? a.need("attribute") : Value(None{});
+  const std::string name = a.has_next() ? a.need_text("test") : "";
+  const std::vector<Value> positional = a.take_positional();
+  std::vector<Value> items;
+  for (const Value& item : items_of(i.budget(), input)) {
+    const Value asked = by_attribute ? path_in(i, item, attribute) : item;
+    Arguments each("the test " + name, positional, {});
+    if ((name.empty() ? is_true(asked) : i.test(name, asked, each)) == keep) items.push_back(item);
+  }
+  return Value::list(std::move(items));
+}
+
+}  // namespace
+
+const std::map<std::string, Filter, std::less<>>& item_filters() {
+  static const std::map<std::string, Filter, std::less<>> kFilters = {{"dictsort", sort_dict},
+                                                                      {"first", first},
+                                                                      {"last", last},
+                                                                      {"list", list},
+                                                                      {"map", mapped},
+                                                                      {"max", extreme<true>},
+                                                                      {"min", extreme<false>},
+                                                                      {"reject", chosen<false, false>},
+                                                                      {"rejectattr", chosen<false, true>},
+                                                                      {"reverse", reversed},
+                                                                      {"select", chosen<true, false>},
+                                                                      {"selectattr", chosen<true, true>},
+                                                                      {"sort", sort},
+                                                                      {"sum", sum},
+                                                                      {"unique", unique}};
+  return kFilters;
+}
+
+}  // namespace genesis::jinja

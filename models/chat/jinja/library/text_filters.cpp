@@ -1,0 +1,101 @@
+// Filters that make texts of texts. What is no text is written out first, as Jinja does.
+#include <algorithm>
+
+#include "models/chat/jinja/library/filters.h"
+#include "models/chat/jinja/values/python_text.h"
+#include "models/chat/jinja/values/write_value.h"
+
+namespace genesis::jinja {
+namespace {
+
+template <std::string (*change)(std::string_view)>
+Value changed(Interpreter& i, const Value& input, Arguments&) {
+  return change(to_text(i.budget(), input));
+}
+
+Value trimmed(Interpreter& i, const Value& input, Arguments& a) {
+  const Value unwanted = a.take("chars", None{});
+  const std::string text = to_text(i.budget(), input);
+  return strip(text, Side::kBoth,
+               unwanted.is_none() ? std::nullopt : std::optional(text_in(unwanted, "trim")));
+}
+
+Value with_replacements(Interpreter& i, const Value& input, Arguments& a) {
+  const std::string what = to_text(i.budget(), a.need("old")), by = to_text(i.budget(), a.need("new"));
+  const Value most = a.take("count", None{});
+  return replaced(to_text(i.budget(), input), what, by, most.is_none() ? -1 : integer_in(most, "replace"),
+                  [&](size_t bytes) { i.budget().check_text(bytes); });
+}
+
+Value joined(Interpreter& i, const Value& input, Arguments& a) {
+  const std::string between = to_text(i.budget(), a.take("d", ""));
+  const Value attribute = a.take("attribute", None{});
+  std::string text;
+  const std::vector<Value> items = items_of(i.budget(), input);
+  for (size_t at = 0; at < items.size(); ++at) {
+    if (at > 0) text += between;
+    text += to_text(i.budget(), attribute.is_none() ? items[at] : i.item(items[at], attribute));
+    i.budget().step(between.size());
+    i.budget().check_text(text.size());
+  }
+  i.budget().make(text.size());
+  return text;
+}
+
+// All lines but the first get the indentation, and empty ones only where they are asked for.
+Value indented(Interpreter& i, const Value& input, Arguments& a) {
+  const Value width = a.take("width", int64_t{4});
+  const bool first = a.take_flag("first", false), blank = a.take_flag("blank", false);
+  const std::string indentation =
+      width.text()
+          ? *width.text()
+          : std::string(static_cast<size_t>(std::clamp<int64_t>(integer_in(width, "indent"), 0, 1000)), ' ');
+  const std::vector<std::string> lines = split_by(to_text(i.budget(), input) + "\n", "\n", -1);
+  std::string text;
+  for (size_t at = 0; at + 1 < lines.size(); ++at) {
+    if (at > 0) text += '\n';
+    if (at == 0 ? first : blank || !lines[at].empty()) text += indentation;
+    text += lines[at];
+    i.budget().step(indentation.size());
+    i.budget().check_text(text.size());
+  }
+  return text;
+}
+
+Value escaped(Interpreter& i, const Value& input, Arguments&) {
+  std::string text;
+  for (const char c : to_text(i.budget(), input)) {
+    static constexpr std::string_view kSigns = "&<>'\"";
+    static constexpr const char* kNames[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    const size_t at = kSigns.find(c);
+    if (at == std::string_view::npos)
+      text += c;
+    else
+      text += kNames[at];
+  }
+  i.budget().make(text.size());
+  return text;
+}
+
+Value word_count(Interpreter& i, const Value& input, Arguments&) {
+  return static_cast<int64_t>(split_by_space(to_text(i.budget(), input), -1).size());
+}
+
+}  // namespace
+
+const std::map<std::string, Filter, std::less<>>& text_filters() {
+  static const std::map<std::string, Filter, std::less<>> kFilters = {{"capitalize", changed<capitalized>},
+                                                                      {"e", escaped},
+                                                                      {"escape", escaped},
+                                                                      {"indent", indented},
+                                                                      {"join", joined},
+                                                                      {"lower", changed<lower>},
+                                                                      {"replace", with_replacements},
+                                                                      {"title", changed<title_of_words>},
+                                                                      {"trim", trimmed},
+                                                                      {"upper", changed<upper>},
+                                                                      {"wordcount", word_count}};
+  return kFilters;
+}
+
+}  // namespace genesis::jinja

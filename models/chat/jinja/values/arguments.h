@@ -1,0 +1,69 @@
+// What a function, a filter, a test or a method is called with, taken one by one as Python binds it: by place, else by name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/chat/jinja/values/value.h"
+#include "schema/core/error.h"
+
+namespace genesis::jinja {
+
+class Arguments {
+ public:
+  Arguments(std::string function, std::vector<Value> positional,
+            std::vector<std::pair<std::string, Value>> named)
+      : function_(std::move(function)), positional_(std::move(positional)), named_(std::move(named)) {}
+  explicit Arguments(std::string function) : Arguments(std::move(function), {}, {}) {}
+
+  const std::string& function() const { return function_; }
+  bool has_next() const { return next_ < positional_.size(); }
+
+  std::optional<Value> take(std::string_view name) {
+    if (has_next()) return positional_[next_++];
+    for (size_t i = 0; i < named_.size(); ++i)
+      if (named_[i].first == name) {
+        Value value = std::move(named_[i].second);
+        named_.erase(named_.begin() + static_cast<std::ptrdiff_t>(i));
+        return value;
+      }
+    return {};
+  }
+  Value take(std::string_view name, Value otherwise) { return take(name).value_or(std::move(otherwise)); }
+  Value need(std::string_view name) {
+    if (auto value = take(name)) return *value;
+    fail("{} needs an argument '{}'", function_, name);
+  }
+  std::string need_text(std::string_view name) { return text_in(need(name), function_); }
+  int64_t take_integer(std::string_view name, int64_t otherwise) {
+    const auto value = take(name);
+    return value ? integer_in(*value, function_) : otherwise;
+  }
+  bool take_flag(std::string_view name, bool otherwise) {
+    const auto value = take(name);
+    return value ? is_true(*value) : otherwise;
+  }
+
+  // All that is left.
+  std::vector<Value> take_positional() {
+    std::vector<Value> rest(positional_.begin() + static_cast<std::ptrdiff_t>(next_), positional_.end());
+    next_ = positional_.size();
+    return rest;
+  }
+  std::vector<std::pair<std::string, Value>> take_named() { return std::exchange(named_, {}); }
+  // Throws Error where an argument is left over.
+  void finish() const {
+    if (has_next()) fail("{} got {} arguments too many", function_, positional_.size() - next_);
+    if (!named_.empty()) fail("{} has no argument '{}'", function_, named_[0].first);
+  }
+
+ private:
+  std::string function_;
+  std::vector<Value> positional_;
+  std::vector<std::pair<std::string, Value>> named_;
+  size_t next_ = 0;
+};
+
+}  // namespace genesis::jinja

@@ -1,0 +1,357 @@
+#include "models/chat/jinja/values/operators.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/chat/jinja/values/python_text.h"
+#include "models/chat/jinja/values/write_value.h"
+
+namespace genesis::jinja {
+namespace {
+
+const char* sign_of(BinaryOp op) {
+  static constexpr const char* kSigns[] = {"+", "-", "*", "/", "//", "%", "**"};
+  return kSigns[static_cast<size_t>(op)];
+}
+
+[[noreturn]] void fail_operands(const char* sign, const Value& a, const Value& b) {
+  defined(a);
+  defined(b);
+  fail("{} does not take {} and {}", sign, type_name(a), type_name(b));
+}
+
+std::optional<int64_t> as_integer(const Value& value) {
+  if (const bool* boolean = value.boolean()) return *boolean;
+  if (const int64_t* integer = value.integer()) return *integer;
+  return {};
+}
+
+int64_t checked_power(int64_t base, int64_t exponent) {
+  int64_t result = 1;
+  for (; exponent > 0; --exponent) {
+    if (__builtin_mul_overflow(result, base, &result)) fail("the result of ** is no int of 64 bits");
+    if (result == 0 || (base == 1)) return result;
+    if (base == -1) return exponent % 2 == 1 ? -1 : 1;
+  }
+  return result;
+}
+
+int64_t floor_divided(int64_t a, int64_t b) {
+  if (b == -1) {
+    int64_t result;
+    if (__builtin_sub_overflow(int64_t{0}, a, &result)) fail("the result of // is no int of 64 bits");
+    return result;
+  }
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+int64_t floor_modulo(int64_t a, int64_t b) {
+  if (b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+Value whole(BinaryOp op, int64_t a, int64_t b) {
+  int64_t result = 0;
+  bool overflow = false;
+  switch (op) {
+    case BinaryOp::kAdd:
+      overflow = __builtin_add_overflow(a, b, &result);
+      break;
+    case BinaryOp::kSubtract:
+      overflow = __builtin_sub_overflow(a, b, &result);
+      break;
+    case BinaryOp::kMultiply:
+      overflow = __builtin_mul_overflow(a, b, &result);
+      break;
+    case BinaryOp::kDivide:
+      return static_cast<double>(a) / static_cast<double>(b);
+    case BinaryOp::kFloorDivide:
+      return floor_divided(a, b);
+    case BinaryOp::kModulo:
+      return floor_modulo(a, b);
+    case BinaryOp::kPower:
+      if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
+      return checked_power(a, b);
+  }
+  if (overflow) fail("the result of {} is no int of 64 bits", sign_of(op));
+  return result;
+}
+
+double modulo(double a, double b) {
+  const double rest = std::fmod(a, b);
+  if (rest != 0 && (rest < 0) != (b < 0)) return rest + b;
+  return rest == 0 ? std::copysign(0.0, b) : rest;
+}
+
+double floor_divided(double a, double b) {
+  const double quotient = (a - modulo(a, b)) / b;
+  return quotient == 0 ? std::copysign(0.0, a / b) : std::round(quotient);
+}
+
+double broken(BinaryOp op, double a, double b) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return a + b;
+    case BinaryOp::kSubtract:
+      return a - b;
+    case BinaryOp::kMultiply:
+      return a * b;
+    case BinaryOp::kDivide:
+      return a / b;
+    case BinaryOp::kFloorDivide:
+      return floor_divided(a, b);
+    case BinaryOp::kModulo:
+      return modulo(a, b);
+    case BinaryOp::kPower:
+      break;
+  }
+  return std::pow(a, b);
+}
+
+Value arithmetic(BinaryOp op, const Value& a, const Value& b) {
+  const auto left = as_integer(a), right = as_integer(b);
+  const bool divides = op == BinaryOp::kDivide || op == BinaryOp::kFloorDivide || op == BinaryOp::kModulo;
+  if (divides && number_in(b, sign_of(op)) == 0) fail("{} by zero", sign_of(op));
+  if (op == BinaryOp::kPower && number_in(a, "**") == 0 && number_in(b, "**") < 0)
+    fail("0 to a negative power");
+  if (left && right) return whole(op, *left, *right);
+  const double result = broken(op, number_in(a, sign_of(op)), number_in(b, sign_of(op)));
+  if (op == BinaryOp::kPower && std::isnan(result)) fail("a root of a negative number");
+  return result;
+}
+
+Value repeated(Budget& budget, const Value& what, int64_t times) {
+  times = std::max<int64_t>(times, 0);
+  const size_t size = size_of(what);
+  if (times > 0 && size > 0 && static_cast<size_t>(times) > (size_t{1} << 40) / size)
+    fail("* makes a value that is too large");
+  budget.make(size * static_cast<size_t>(times));
+  if (const std::string* text = what.text()) {
+    std::string result;
+    for (int64_t i = 0; i < times; ++i) result += *text;
+    return result;
+  }
+  std::vector<Value> items;
+  const std::vector<Value>& each = what.sequence()->items;
+  if (!each.empty())
+    for (int64_t i = 0; i < times; ++i) items.insert(items.end(), each.begin(), each.end());
+  return what.sequence()->is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
+}
+
+// Empty where the operands are neither texts nor lists that can be added.
+std::optional<Value> joined(Budget& budget, const Value& a, const Value& b) {
+  if (a.text() && b.text()) {
+    budget.make(a.text()->size() + b.text()->size());
+    return *a.text() + *b.text();
+  }
+  if (!a.sequence() || !b.sequence() || a.sequence()->is_tuple != b.sequence()->is_tuple) return {};
+  budget.make(size_of(a) + size_of(b));
+  std::vector<Value> items = a.sequence()->items;
+  items.insert(items.end(), b.sequence()->items.begin(), b.sequence()->items.end());
+  return a.sequence()->is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
+}
+
+bool equal_items(Budget& budget, const std::vector<Value>& a, const std::vector<Value>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const Value& x, const Value& y) { return equal(budget, x, y); });
+}
+
+bool equal_dicts(Budget& budget, const Dict& a, const Dict& b) {
+  if (a.entries.size() != b.entries.size()) return false;
+  const Value other = Value::dict(b);
+  return std::all_of(a.entries.begin(), a.entries.end(), [&](const auto& entry) {
+    const auto found = find_item(other, entry.first);
+    return found && equal(budget, entry.second, *found);
+  });
+}
+
+bool equal_numbers(const Value& a, const Value& b) {
+  const auto left = as_integer(a), right = as_integer(b);
+  return left && right ? *left == *right : number_in(a, "==") == number_in(b, "==");
+}
+
+std::optional<Value> at_index(const std::vector<Value>& items, int64_t index) {
+  const auto size = static_cast<int64_t>(items.size());
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) return {};
+  return items[static_cast<size_t>(index)];
+}
+
+std::optional<Value> character_at(const std::string& text, int64_t index) {
+  const std::vector<uint32_t> all = characters(text);
+  const auto size = static_cast<int64_t>(all.size());
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) return {};
+  return Value(text_of({all[static_cast<size_t>(index)]}));
+}
+
+// One end of a slice of `size` items, as Python's slice.indices() has it.
+int64_t bound(const Value& given, int64_t size, int64_t otherwise, bool backward) {
+  const int64_t least = backward ? -1 : 0, most = backward ? size - 1 : size;
+  if (given.is_none()) return otherwise;
+  int64_t at = integer_in(given, "a slice");
+  if (at < 0) at = at < -size ? least : at + size;
+  return std::clamp(at, least, std::max(least, most));
+}
+
+template <class T>
+std::vector<T> sliced(const std::vector<T>& all, const Value& start, const Value& stop, int64_t step) {
+  const auto size = static_cast<int64_t>(all.size());
+  const bool backward = step < 0;
+  const int64_t first = bound(start, size, backward ? size - 1 : 0, backward),
+                last = bound(stop, size, backward ? -1 : size, backward);
+  std::vector<T> items;
+  if (backward)
+    for (int64_t i = first; i > last; i = step < last - i ? last : i + step)
+      items.push_back(all[static_cast<size_t>(i)]);
+  else
+    for (int64_t i = first; i<last; i = step> last - i ? last : i + step)
+      items.push_back(all[static_cast<size_t>(i)]);
+  return items;
+}
+
+}  // namespace
+
+double number_in(const Value& value, std::string_view what) {
+  if (const auto integer = as_integer(value)) return static_cast<double>(*integer);
+  if (!value.real()) fail_type(what, "a number", value);
+  return *value.real();
+}
+
+Value binary(Budget& budget, BinaryOp op, const Value& a, const Value& b) {
+  if (op == BinaryOp::kAdd)
+    if (auto value = joined(budget, a, b)) return *value;
+  if (op == BinaryOp::kMultiply) {
+    if ((a.text() || a.sequence()) && as_integer(b)) return repeated(budget, a, *as_integer(b));
+    if ((b.text() || b.sequence()) && as_integer(a)) return repeated(budget, b, *as_integer(a));
+  }
+  if (!a.is_number() || !b.is_number()) fail_operands(sign_of(op), a, b);
+  return arithmetic(op, a, b);
+}
+
+Value negative(const Value& value) {
+  if (value.real()) return -*value.real();
+  return whole(BinaryOp::kSubtract, 0, integer_in(value, "-"));
+}
+
+Value positive(const Value& value) {
+  if (value.real()) return value;
+  return integer_in(value, "+");
+}
+
+bool equal(Budget& budget, const Value& a, const Value& b) {
+  budget.step(std::min(size_of(a), size_of(b)));
+  if (a.is_number() && b.is_number()) return equal_numbers(a, b);
+  if (a.data().index() != b.data().index()) return false;
+  if (a.text()) return *a.text() == *b.text();
+  if (a.sequence())
+    return a.sequence()->is_tuple == b.sequence()->is_tuple &&
+           equal_items(budget, a.sequence()->items, b.sequence()->items);
+  if (a.dict()) return equal_dicts(budget, *a.dict(), *b.dict());
+  if (a.space()) return a.space() == b.space();
+  return a.loop() == b.loop() && a.callable() == b.callable();
+}
+
+bool less(Budget& budget, const Value& a, const Value& b) {
+  budget.step(std::min(size_of(a), size_of(b)));
+  const auto left = as_integer(a), right = as_integer(b);
+  if (left && right) return *left < *right;
+  if (a.is_number() && b.is_number()) return number_in(a, "<") < number_in(b, "<");
+  if (a.text() && b.text())
+    return *a.text() < *b.text();  // bytes of UTF-8 are in the order of their characters
+  if (!a.sequence() || !b.sequence() || a.sequence()->is_tuple != b.sequence()->is_tuple)
+    fail_operands("<", a, b);
+  const auto &x = a.sequence()->items, &y = b.sequence()->items;
+  const auto [i, j] = std::mismatch(x.begin(), x.end(), y.begin(), y.end(),
+                                    [&](const Value& p, const Value& q) { return equal(budget, p, q); });
+  return j != y.end() && (i == x.end() || less(budget, *i, *j));
+}
+
+bool contains(Budget& budget, const Value& container, const Value& item) {
+  budget.step(size_of(container));
+  if (container.is_undefined()) return false;
+  if (const std::string* text = container.text())
+    return text->find(text_in(item, "'in' with a str")) != std::string::npos;
+  if (container.dict()) return find_item(container, item).has_value();
+  if (!container.sequence()) fail_type("'in'", "a list, a mapping or a str", container);
+  const auto& items = container.sequence()->items;
+  return std::any_of(items.begin(), items.end(), [&](const Value& one) { return equal(budget, one, item); });
+}
+
+bool compare(Budget& budget, CompareOp op, const Value& a, const Value& b) {
+  switch (op) {
+    case CompareOp::kEqual:
+      return equal(budget, a, b);
+    case CompareOp::kNotEqual:
+      return !equal(budget, a, b);
+    case CompareOp::kLess:
+      return less(budget, a, b);
+    case CompareOp::kGreater:
+      return less(budget, b, a);
+    case CompareOp::kLessEqual:
+      return less(budget, a, b) || equal(budget, a, b);
+    case CompareOp::kGreaterEqual:
+      return less(budget, b, a) || equal(budget, a, b);
+    case CompareOp::kIn:
+      return contains(budget, b, a);
+    case CompareOp::kNotIn:
+      break;
+  }
+  return !contains(budget, b, a);
+}
+
+int64_t length(const Value& value) {
+  if (value.is_undefined()) return 0;
+  if (const std::string* text = value.text()) return length_of(*text);
+  if (const Dict* dict = value.dict()) return static_cast<int64_t>(dict->entries.size());
+  if (const Loop* loop = value.loop()) return static_cast<int64_t>(loop->items.size());
+  if (!value.sequence()) fail_type("length", "a list, a mapping or a str", value);
+  return static_cast<int64_t>(value.sequence()->items.size());
+}
+
+std::vector<Value> items_of(Budget& budget, const Value& value) {
+  if (value.is_undefined()) return {};
+  if (const Sequence* sequence = value.sequence()) return sequence->items;
+  std::vector<Value> items;
+  if (const Dict* dict = value.dict()) {
+    for (const auto& [key, item] : dict->entries) items.push_back(key);
+  } else if (const std::string* text = value.text()) {
+    budget.make(text->size() * sizeof(Value));
+    for (const uint32_t code : characters(*text)) items.emplace_back(text_of({code}));
+  } else {
+    fail("a {} has no items to go over", type_name(value));
+  }
+  return items;
+}
+
+std::optional<Value> find_item(const Value& container, const Value& key) {
+  if (const Dict* dict = container.dict()) {
+    const Value* found = nullptr;
+    if (key.text()) {
+      found = dict->find(*key.text());
+    } else {
+      Budget budget({});
+      for (const auto& [name, item] : dict->entries)
+        if (!name.text() && equal(budget, name, key)) found = &item;
+    }
+    return found ? std::optional(*found) : std::nullopt;
+  }
+  const auto index = as_integer(key);
+  if (!index) return {};
+  if (container.sequence()) return at_index(container.sequence()->items, *index);
+  return container.text() ? character_at(*container.text(), *index) : std::nullopt;
+}
+
+Value slice(Budget& budget, const Value& container, const Value& start, const Value& stop,
+            const Value& step) {
+  const int64_t by = step.is_none() ? 1 : integer_in(step, "a slice");
+  if (by == 0) fail("the step of a slice is 0");
+  budget.make(size_of(container));
+  if (const std::string* text = container.text()) return text_of(sliced(characters(*text), start, stop, by));
+  if (!container.sequence()) fail_type("a slice", "a list or a str", container);
+  std::vector<Value> items = sliced(container.sequence()->items, start, stop, by);
+  return container.sequence()->is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
+}
+
+}  // namespace genesis::jinja

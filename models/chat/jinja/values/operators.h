@@ -1,0 +1,35 @@
+// Python's operators on values.
+#pragma once
+
+#include <optional>
+
+#include "models/chat/jinja/values/budget.h"
+#include "models/chat/jinja/values/value.h"
+
+namespace genesis::jinja {
+
+enum class BinaryOp { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
+enum class CompareOp { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn, kNotIn };
+
+// All throw Error for types that the operator does not take, and where an int leaves 64 bits.
+Value binary(Budget& budget, BinaryOp op, const Value& a, const Value& b);
+Value negative(const Value& value);
+Value positive(const Value& value);
+
+bool equal(Budget& budget, const Value& a, const Value& b);
+bool less(Budget& budget, const Value& a, const Value& b);
+bool contains(Budget& budget, const Value& container, const Value& item);
+bool compare(Budget& budget, CompareOp op, const Value& a, const Value& b);
+
+int64_t length(const Value& value);
+// What `for` goes over: the items of a list, the keys of a mapping, the characters of a text; nothing for what is
+// undefined.
+std::vector<Value> items_of(Budget& budget, const Value& value);
+// container[key], where it has one.
+std::optional<Value> find_item(const Value& container, const Value& key);
+// container[start:stop:step]; none where a part is left out.
+Value slice(Budget& budget, const Value& container, const Value& start, const Value& stop, const Value& step);
+
+double number_in(const Value& value, std::string_view what);
+
+}  // namespace genesis::jinja

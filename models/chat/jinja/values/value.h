@@ -1,0 +1,129 @@
+// What the expressions of a template compute with: Python's values as Jinja shows them. None of them can be changed but
+// namespaces; so copies share, and nothing holds itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace genesis::jinja {
+
+class Arguments;
+class Value;
+struct Sequence;
+struct Dict;
+struct Namespace;
+struct Loop;
+struct Callable;
+
+struct None {};
+// A name, an attribute or an item that is not there: nothing when it is written, an error when it is used.
+struct Undefined {
+  std::shared_ptr<const std::string> what;  // for messages
+};
+
+class Value {
+ public:
+  using Data = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,
+                            std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Namespace*,
+                            std::shared_ptr<const Loop>, std::shared_ptr<const Callable>>;
+
+  Value() = default;
+  Value(None none) : data_(none) {}
+  Value(bool value) : data_(value) {}
+  Value(int64_t value) : data_(value) {}
+  Value(double value) : data_(value) {}
+  Value(std::string text) : data_(std::make_shared<const std::string>(std::move(text))) {}
+  Value(std::string_view text) : Value(std::string(text)) {}
+  Value(const char* text) : Value(std::string(text)) {}
+  Value(Namespace* space) : data_(space) {}
+  Value(std::shared_ptr<const Loop> loop) : data_(std::move(loop)) {}
+  Value(std::shared_ptr<const Callable> callable) : data_(std::move(callable)) {}
+  // These throw Error where values nest deeper than 128.
+  static Value list(std::vector<Value> items);
+  static Value tuple(std::vector<Value> items);
+  static Value dict(Dict entries);
+  static Value undefined(std::string what);
+
+  const Data& data() const { return data_; }
+  bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
+  bool is_none() const { return std::holds_alternative<None>(data_); }
+  // Null where the value is of another type.
+  const bool* boolean() const { return std::get_if<bool>(&data_); }
+  const int64_t* integer() const { return std::get_if<int64_t>(&data_); }
+  const double* real() const { return std::get_if<double>(&data_); }
+  const std::string* text() const { return pointee<std::string>(); }
+  const Sequence* sequence() const { return pointee<Sequence>(); }
+  const Dict* dict() const { return pointee<Dict>(); }
+  const Loop* loop() const { return pointee<Loop>(); }
+  const Callable* callable() const { return pointee<Callable>(); }
+  Namespace* space() const {
+    const auto* held = std::get_if<Namespace*>(&data_);
+    return held ? *held : nullptr;
+  }
+  bool is_number() const { return boolean() || integer() || real(); }
+
+ private:
+  template <class T>
+  const T* pointee() const {
+    const auto* held = std::get_if<std::shared_ptr<const T>>(&data_);
+    return held ? held->get() : nullptr;
+  }
+
+  Data data_;
+};
+
+// A list or a tuple.
+struct Sequence {
+  std::vector<Value> items;
+  bool is_tuple = false;
+  int depth = 1;
+};
+
+// Keeps the order in which its keys came.
+struct Dict {
+  std::vector<std::pair<Value, Value>> entries;
+  std::map<std::string, size_t, std::less<>> names;  // where the keys stand that are texts
+  int depth = 1;
+
+  void set(const std::string& name, Value value);
+  const Value* find(std::string_view name) const;
+};
+
+// The one thing that a template can change. The interpreter owns it, so that it may hold itself.
+struct Namespace {
+  std::map<std::string, Value, std::less<>> attributes;
+};
+
+// `loop` inside of for.
+struct Loop {
+  std::vector<Value> items;
+  size_t index = 0;
+  int depth = 1;
+};
+
+struct Callable {
+  std::string name;
+  std::function<Value(Arguments&)> call;
+  int depth = 1;
+};
+
+int depth_of(const Value& value);
+// As Python names it: "str", "list".
+std::string type_name(const Value& value);
+bool is_true(const Value& value);
+// About what it takes to look at all of it once.
+size_t size_of(const Value& value);
+// For whoever needs a value that is there. Throws Error.
+const Value& defined(const Value& value);
+[[noreturn]] void fail_type(std::string_view what, std::string_view expected, const Value& got);
+const std::string& text_in(const Value& value, std::string_view what);
+int64_t integer_in(const Value& value, std::string_view what);
+
+}  // namespace genesis::jinja
