@@ -46,8 +46,7 @@ class Ours:
 def theirs(template, variables):
     try:
         compiled = utils._compile_jinja_template(template)
-        text, marks = utils._render_with_assistant_indices(compiled, **{"messages": None, "tools": None, "documents": None,
-                                                                        "add_generation_prompt": False, **copy.deepcopy(variables)})
+        text, marks = utils._render_with_assistant_indices(compiled, **copy.deepcopy(variables))
         text.encode()
         return {"text": text, "generations": [[len(text[:a].encode()), len(text[:b].encode())] for a, b in marks]}
     except Exception as error:  # whatever Python makes of a template that is wrong
@@ -85,6 +84,7 @@ def conversations():
 
 
 def compare(ours, template, variables, tally, name):
+    variables = {"messages": None, "tools": None, "documents": None, "add_generation_prompt": False, **variables}
     expected, got = theirs(template, variables), ours.render(template, variables)
     if "error" in expected:
         tally["both refuse" if "error" in got else "only Jinja refuses"] += 1

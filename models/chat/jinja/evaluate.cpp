@@ -43,8 +43,9 @@ Value Interpreter::node(const DictDisplay& display) {
   Dict dict;
   for (const auto& [key, value] : display.entries) {
     const Value name = evaluate(*key);
-    if (!name.text()) fail_type("a mapping", "keys that are str", name);
-    dict.set(*name.text(), evaluate(*value));
+    if (!name.text() && !name.is_number() && !name.is_none())
+      fail_type("a mapping", "texts and numbers as keys", name);
+    dict.set(name, evaluate(*value));
   }
   budget_.make(dict.entries.size() * 4 * sizeof(Value));
   return Value::dict(std::move(dict));
@@ -60,8 +61,6 @@ Value Interpreter::node(const ItemOf& of) {
 Value Interpreter::node(const SliceOf& of) {
   const Value object = evaluate(*of.object), start = evaluate_or(of.start, None{}),
               stop = evaluate_or(of.stop, None{});
-  if (object.is_none() || object.is_number() || object.dict())
-    return Value::undefined("a slice of a " + type_name(object));
   return slice(budget_, object, start, stop, evaluate_or(of.step, None{}));
 }
 

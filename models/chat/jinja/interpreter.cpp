@@ -31,7 +31,7 @@ Value loop_attribute(const Loop& loop, const std::string& name) {
 Rendered Interpreter::run(const Block& block, const Dict& variables) {
   const auto common = std::make_shared<Scope>(Scope{nullptr, globals(*this)});
   const auto given = std::make_shared<Scope>(Scope{common, {}});
-  for (const auto& [name, value] : variables.entries) given->names[*name.text()] = value;
+  for (const auto& [name, value] : variables.entries) given->names[text_in(name, "a variable")] = value;
   const Inside inside(*this, given);
   out_ = &result_.text;
   with_context([&] { run(block); }, [&] { return fmt::format("at line {} of the template", line_); });

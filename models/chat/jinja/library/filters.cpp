@@ -11,7 +11,13 @@
 namespace genesis::jinja {
 namespace {
 
-Value as_text(Interpreter& i, const Value& input, Arguments&) { return to_text(i.budget(), input); }
+Value as_text(Interpreter& i, const Value& input, Arguments&) {
+  return input.is_markup() ? input : Value(to_text(i.budget(), input));
+}
+
+Value as_markup(Interpreter& i, const Value& input, Arguments&) {
+  return Value::markup(to_text(i.budget(), input));
+}
 
 Value otherwise(Interpreter&, const Value& input, Arguments& a) {
   Value value = a.take("default_value", "");
@@ -89,6 +95,7 @@ Value rounded(Interpreter&, const Value& input, Arguments& a) {
   if (method == "ceil") return std::ceil(value * scale) / scale;
   if (method == "floor") return std::floor(value * scale) / scale;
   if (method != "common") fail("round takes the methods common, ceil and floor, got '{}'", method);
+  if (!input.real()) return integer_in(input, "round");
   double result = 0;
   const std::string text = fmt::format("{:.{}f}", value, static_cast<int>(digits));
   std::from_chars(text.data(), text.data() + text.size(), result);
@@ -96,12 +103,12 @@ Value rounded(Interpreter&, const Value& input, Arguments& a) {
 }
 
 Value entries(Interpreter& i, const Value& input, Arguments&) {
-  if (input.is_undefined()) return Value::list({});
+  if (input.is_undefined()) return Value::generator({});
   if (!input.dict()) fail_type("items", "a mapping", input);
   i.budget().make(input.dict()->entries.size() * 4 * sizeof(Value));
   std::vector<Value> pairs;
   for (const auto& [key, value] : input.dict()->entries) pairs.push_back(Value::tuple({key, value}));
-  return Value::list(std::move(pairs));
+  return Value::generator(std::move(pairs));
 }
 
 Value attribute_of(Interpreter& i, const Value& input, Arguments& a) {
@@ -112,7 +119,7 @@ const std::map<std::string, Filter, std::less<>>& value_filters() {
   static const std::map<std::string, Filter, std::less<>> kFilters = {
       {"abs", absolute},           {"attr", attribute_of}, {"count", length_of_value}, {"d", otherwise},
       {"default", otherwise},      {"float", as_float},    {"int", as_integer},        {"items", entries},
-      {"length", length_of_value}, {"round", rounded},     {"safe", as_text},          {"string", as_text},
+      {"length", length_of_value}, {"round", rounded},     {"safe", as_markup},        {"string", as_text},
       {"tojson", as_json}};
   return kFilters;
 }

@@ -37,7 +37,7 @@ Dict merged(Arguments& a) {
 
 Value make_namespace(Interpreter& i, Arguments& a) {
   Namespace* space = i.new_namespace();
-  for (auto& [name, value] : merged(a).entries) space->attributes[*name.text()] = value;
+  for (auto& [name, value] : merged(a).entries) space->attributes[text_in(name, "namespace")] = value;
   return space;
 }
 

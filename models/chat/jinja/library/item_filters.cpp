@@ -85,7 +85,7 @@ Value unique(Interpreter& i, const Value& input, Arguments& a) {
     seen.push_back(std::move(by));
     items.push_back(item);
   }
-  return Value::list(std::move(items));
+  return Value::generator(std::move(items));
 }
 
 template <bool largest>
@@ -117,7 +117,7 @@ Value reversed(Interpreter& i, const Value& input, Arguments&) {
   if (input.text()) return slice(i.budget(), input, None{}, None{}, int64_t{-1});
   std::vector<Value> items = items_of(i.budget(), input);
   std::reverse(items.begin(), items.end());
-  return Value::list(std::move(items));
+  return Value::generator(std::move(items));
 }
 
 Value sum(Interpreter& i, const Value& input, Arguments& a) {
@@ -129,8 +129,13 @@ Value sum(Interpreter& i, const Value& input, Arguments& a) {
   return total;
 }
 
+// What is false has no items here, none among it.
+std::vector<Value> items_if_true(Interpreter& i, const Value& input) {
+  return is_true(input) ? items_of(i.budget(), input) : std::vector<Value>();
+}
+
 Value mapped(Interpreter& i, const Value& input, Arguments& a) {
-  std::vector<Value> items = items_of(i.budget(), input);
+  std::vector<Value> items = items_if_true(i, input);
   if (a.has_next()) {
     const std::string name = a.need_text("filter");
     const std::vector<Value> positional = a.take_positional();
@@ -147,7 +152,7 @@ Value mapped(Interpreter& i, const Value& input, Arguments& a) {
       if (item.is_undefined() && otherwise) item = *otherwise;
     }
   }
-  return Value::list(std::move(items));
+  return Value::generator(std::move(items));
 }
 
 // select and reject ask items, selectattr and rejectattr something in them; without a test, whether it is true.
@@ -157,12 +162,12 @@ Value chosen(Interpreter& i, const Value& input, Arguments& a) {
   const std::string name = a.has_next() ? a.need_text("test") : "";
   const std::vector<Value> positional = a.take_positional();
   std::vector<Value> items;
-  for (const Value& item : items_of(i.budget(), input)) {
+  for (const Value& item : items_if_true(i, input)) {
     const Value asked = by_attribute ? path_in(i, item, attribute) : item;
     Arguments each("the test " + name, positional, {});
     if ((name.empty() ? is_true(asked) : i.test(name, asked, each)) == keep) items.push_back(item);
   }
-  return Value::list(std::move(items));
+  return Value::generator(std::move(items));
 }
 
 }  // namespace

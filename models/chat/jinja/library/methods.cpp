@@ -53,7 +53,7 @@ Value has_affix(Interpreter&, const Value& self, Arguments& a) {
     const std::string& text = text_in(one, a.function());
     return at_end ? self.text()->ends_with(text) : self.text()->starts_with(text);
   };
-  if (!affix.sequence() || !affix.sequence()->is_tuple) return has(affix);
+  if (!affix.sequence() || affix.sequence()->kind != SequenceKind::kTuple) return has(affix);
   return std::any_of(affix.sequence()->items.begin(), affix.sequence()->items.end(), has);
 }
 
@@ -156,14 +156,16 @@ const Methods& text_methods() {
   return kMethods;
 }
 
-Value entries(Interpreter& i, const Value& self, Arguments& a) { return i.filter("items", self, a); }
+Value entries(Interpreter& i, const Value& self, Arguments& a) {
+  return Value::view(i.filter("items", self, a).sequence()->items);
+}
 
-Value keys(Interpreter& i, const Value& self, Arguments&) { return Value::list(items_of(i.budget(), self)); }
+Value keys(Interpreter& i, const Value& self, Arguments&) { return Value::view(items_of(i.budget(), self)); }
 
 Value values(Interpreter&, const Value& self, Arguments&) {
   std::vector<Value> items;
   for (const auto& [key, value] : self.dict()->entries) items.push_back(value);
-  return Value::list(std::move(items));
+  return Value::view(std::move(items));
 }
 
 Value get(Interpreter&, const Value& self, Arguments& a) {
@@ -215,7 +217,7 @@ const Methods& loop_methods() {
 const Methods* methods_of(const Value& object) {
   if (object.text()) return &text_methods();
   if (object.dict()) return &dict_methods();
-  if (object.sequence()) return &list_methods();
+  if (object.sequence() && object.sequence()->has_numbers()) return &list_methods();
   return object.loop() ? &loop_methods() : nullptr;
 }
 
@@ -225,10 +227,11 @@ std::optional<Value> find_method(Interpreter& interpreter, const Value& object, 
   const Methods* methods = methods_of(object);
   const auto found = methods ? methods->find(name) : Methods::const_iterator();
   if (!methods || found == methods->end()) return {};
-  return Value(std::make_shared<const Callable>(Callable{
-      found->first,
-      [&interpreter, object, method = found->second](Arguments& a) { return method(interpreter, object, a); },
-      depth_of(object) + 1}));
+  const auto call = [&interpreter, object, method = found->second](Arguments& a) {
+    Value result = method(interpreter, object, a);
+    return object.is_markup() && result.text() ? Value::markup(*result.text()) : result;
+  };
+  return Value(std::make_shared<const Callable>(Callable{found->first, call, depth_of(object) + 1}));
 }
 
 }  // namespace genesis::jinja

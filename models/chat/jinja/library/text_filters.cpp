@@ -10,7 +10,8 @@ namespace {
 
 template <std::string (*change)(std::string_view)>
 Value changed(Interpreter& i, const Value& input, Arguments&) {
-  return change(to_text(i.budget(), input));
+  std::string text = change(to_text(i.budget(), input));
+  return input.is_markup() ? Value::markup(std::move(text)) : Value(std::move(text));
 }
 
 Value trimmed(Interpreter& i, const Value& input, Arguments& a) {
@@ -63,18 +64,7 @@ Value indented(Interpreter& i, const Value& input, Arguments& a) {
 }
 
 Value escaped(Interpreter& i, const Value& input, Arguments&) {
-  std::string text;
-  for (const char c : to_text(i.budget(), input)) {
-    static constexpr std::string_view kSigns = "&<>'\"";
-    static constexpr const char* kNames[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-    const size_t at = kSigns.find(c);
-    if (at == std::string_view::npos)
-      text += c;
-    else
-      text += kNames[at];
-  }
-  i.budget().make(text.size());
-  return text;
+  return input.is_markup() ? input : Value::markup(escaped_html(to_text(i.budget(), input)));
 }
 
 Value word_count(Interpreter& i, const Value& input, Arguments&) {

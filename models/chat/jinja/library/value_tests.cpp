@@ -13,6 +13,7 @@ bool compares(Interpreter& i, const Value& v, Arguments& a) {
 }
 
 bool has_items(const Value& v) { return v.is_undefined() || v.text() || v.sequence() || v.dict(); }
+bool is_sequence(const Value& v) { return has_items(v) && (!v.sequence() || v.sequence()->has_numbers()); }
 
 bool is_same(Interpreter& i, const Value& v, Arguments& a) {
   const Value other = a.need("other");
@@ -61,7 +62,7 @@ const std::map<std::string, Test, std::less<>>& tests() {
       {"number", {[](const Value& v) { return v.is_number(); }, nullptr}},
       {"odd", {nullptr, rest_of_two<1>}},
       {"sameas", {nullptr, is_same}},
-      {"sequence", {has_items, nullptr}},
+      {"sequence", {is_sequence, nullptr}},
       {"string", {[](const Value& v) { return v.text() != nullptr; }, nullptr}},
       {"test", {[](const Value& v) { return v.text() && find_test(*v.text()); }, nullptr}},
       {"true", {[](const Value& v) { return v.boolean() && *v.boolean(); }, nullptr}},

@@ -330,7 +330,7 @@ ExpressionPtr ExpressionParser::filters_of_block() {
 ExpressionPtr ExpressionParser::filter(ExpressionPtr input) {
   const int line = tokens_.line();
   FilterOf filter{std::move(input), tokens_.any_name("the name of a filter"), {}};
-  if (!vocabulary_.has_filter(filter.name))
+  if (conditions_ == 0 && !vocabulary_.has_filter(filter.name))
     fail("line {}: the filter '{}' is not supported", line, filter.name);
   if (tokens_.is_sign("(")) filter.arguments = arguments();
   return make(line, std::move(filter));
@@ -340,7 +340,8 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr input) {
   const int line = tokens_.line();
   const bool is_not = tokens_.skip_name("not");
   TestOf test{std::move(input), tokens_.any_name("the name of a test"), {}};
-  if (!vocabulary_.has_test(test.name)) fail("line {}: the test '{}' is not supported", line, test.name);
+  if (conditions_ == 0 && !vocabulary_.has_test(test.name))
+    fail("line {}: the test '{}' is not supported", line, test.name);
   test.arguments = test_arguments();
   ExpressionPtr value = make(line, std::move(test));
   return is_not ? make(line, Unary{Unary::Op::kNot, std::move(value)}) : std::move(value);

@@ -18,6 +18,10 @@ class ExpressionParser {
   ExpressionParser(TokenStream& tokens, const Vocabulary& vocabulary)
       : tokens_(tokens), vocabulary_(vocabulary) {}
 
+  // Below an `if` what is not known counts once it is reached, as in Jinja.
+  void enter_condition() { ++conditions_; }
+  void leave_condition() { --conditions_; }
+
   ExpressionPtr expression();   // a if b else c, and all that binds tighter
   ExpressionPtr or_tuple();     // one, or several between commas
   ExpressionPtr plain_tuple();  // the same without `if`, which stands behind what `for` goes over
@@ -54,7 +58,7 @@ class ExpressionParser {
 
   TokenStream& tokens_;
   Vocabulary vocabulary_;
-  int depth_ = 0;
+  int depth_ = 0, conditions_ = 0;
 };
 
 }  // namespace genesis::jinja

@@ -82,6 +82,7 @@ class Parser {
   void condition(Block& all) {
     const int line = line_;
     If result;
+    expressions_.enter_condition();
     for (bool more = true; more;) {
       ExpressionPtr test = expressions_.plain_tuple();
       end_tag();
@@ -92,6 +93,7 @@ class Parser {
       end_tag();
       result.otherwise = block({"endif"});
     }
+    expressions_.leave_condition();
     tokens_.expect_name("endif");
     end_tag();
     line_ = line;

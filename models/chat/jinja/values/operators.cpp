@@ -121,6 +121,12 @@ Value arithmetic(BinaryOp op, const Value& a, const Value& b) {
   return result;
 }
 
+// Whether both are lists, or both are tuples.
+bool are_alike(const Value& a, const Value& b) {
+  return a.sequence() && b.sequence() && a.sequence()->kind == b.sequence()->kind &&
+         a.sequence()->has_numbers();
+}
+
 Value repeated(Budget& budget, const Value& what, int64_t times) {
   times = std::max<int64_t>(times, 0);
   const size_t size = size_of(what);
@@ -136,20 +142,25 @@ Value repeated(Budget& budget, const Value& what, int64_t times) {
   const std::vector<Value>& each = what.sequence()->items;
   if (!each.empty())
     for (int64_t i = 0; i < times; ++i) items.insert(items.end(), each.begin(), each.end());
-  return what.sequence()->is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
+  return Value::sequence(std::move(items), what.sequence()->kind);
+}
+
+std::string escaped(const Value& text) {
+  return text.is_markup() ? *text.text() : escaped_html(*text.text());
 }
 
 // Empty where the operands are neither texts nor lists that can be added.
 std::optional<Value> joined(Budget& budget, const Value& a, const Value& b) {
   if (a.text() && b.text()) {
     budget.make(a.text()->size() + b.text()->size());
-    return *a.text() + *b.text();
+    if (!a.is_markup() && !b.is_markup()) return *a.text() + *b.text();
+    return Value::markup(escaped(a) + escaped(b));
   }
-  if (!a.sequence() || !b.sequence() || a.sequence()->is_tuple != b.sequence()->is_tuple) return {};
+  if (!are_alike(a, b)) return {};
   budget.make(size_of(a) + size_of(b));
   std::vector<Value> items = a.sequence()->items;
   items.insert(items.end(), b.sequence()->items.begin(), b.sequence()->items.end());
-  return a.sequence()->is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
+  return Value::sequence(std::move(items), a.sequence()->kind);
 }
 
 bool equal_items(Budget& budget, const std::vector<Value>& a, const std::vector<Value>& b) {
@@ -223,8 +234,8 @@ Value binary(Budget& budget, BinaryOp op, const Value& a, const Value& b) {
   if (op == BinaryOp::kAdd)
     if (auto value = joined(budget, a, b)) return *value;
   if (op == BinaryOp::kMultiply) {
-    if ((a.text() || a.sequence()) && as_integer(b)) return repeated(budget, a, *as_integer(b));
-    if ((b.text() || b.sequence()) && as_integer(a)) return repeated(budget, b, *as_integer(a));
+    if ((a.text() || are_alike(a, a)) && as_integer(b)) return repeated(budget, a, *as_integer(b));
+    if ((b.text() || are_alike(b, b)) && as_integer(a)) return repeated(budget, b, *as_integer(a));
   }
   if (!a.is_number() || !b.is_number()) fail_operands(sign_of(op), a, b);
   return arithmetic(op, a, b);
@@ -243,10 +254,10 @@ Value positive(const Value& value) {
 bool equal(Budget& budget, const Value& a, const Value& b) {
   budget.step(std::min(size_of(a), size_of(b)));
   if (a.is_number() && b.is_number()) return equal_numbers(a, b);
+  if (a.text() && b.text()) return *a.text() == *b.text();
   if (a.data().index() != b.data().index()) return false;
-  if (a.text()) return *a.text() == *b.text();
   if (a.sequence())
-    return a.sequence()->is_tuple == b.sequence()->is_tuple &&
+    return a.sequence()->kind == b.sequence()->kind &&
            equal_items(budget, a.sequence()->items, b.sequence()->items);
   if (a.dict()) return equal_dicts(budget, *a.dict(), *b.dict());
   if (a.space()) return a.space() == b.space();
@@ -260,8 +271,7 @@ bool less(Budget& budget, const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) return number_in(a, "<") < number_in(b, "<");
   if (a.text() && b.text())
     return *a.text() < *b.text();  // bytes of UTF-8 are in the order of their characters
-  if (!a.sequence() || !b.sequence() || a.sequence()->is_tuple != b.sequence()->is_tuple)
-    fail_operands("<", a, b);
+  if (!are_alike(a, b)) fail_operands("<", a, b);
   const auto &x = a.sequence()->items, &y = b.sequence()->items;
   const auto [i, j] = std::mismatch(x.begin(), x.end(), y.begin(), y.end(),
                                     [&](const Value& p, const Value& q) { return equal(budget, p, q); });
@@ -306,7 +316,8 @@ int64_t length(const Value& value) {
   if (const std::string* text = value.text()) return length_of(*text);
   if (const Dict* dict = value.dict()) return static_cast<int64_t>(dict->entries.size());
   if (const Loop* loop = value.loop()) return static_cast<int64_t>(loop->items.size());
-  if (!value.sequence()) fail_type("length", "a list, a mapping or a str", value);
+  if (!value.sequence() || value.sequence()->kind == SequenceKind::kGenerator)
+    fail_type("length", "a list, a mapping or a str", value);
   return static_cast<int64_t>(value.sequence()->items.size());
 }
 
@@ -339,7 +350,8 @@ std::optional<Value> find_item(const Value& container, const Value& key) {
   }
   const auto index = as_integer(key);
   if (!index) return {};
-  if (container.sequence()) return at_index(container.sequence()->items, *index);
+  if (container.sequence() && container.sequence()->has_numbers())
+    return at_index(container.sequence()->items, *index);
   return container.text() ? character_at(*container.text(), *index) : std::nullopt;
 }
 
@@ -349,9 +361,9 @@ Value slice(Budget& budget, const Value& container, const Value& start, const Va
   if (by == 0) fail("the step of a slice is 0");
   budget.make(size_of(container));
   if (const std::string* text = container.text()) return text_of(sliced(characters(*text), start, stop, by));
-  if (!container.sequence()) fail_type("a slice", "a list or a str", container);
+  if (!are_alike(container, container)) fail_type("a slice", "a list or a str", container);
   std::vector<Value> items = sliced(container.sequence()->items, start, stop, by);
-  return container.sequence()->is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
+  return Value::sequence(std::move(items), container.sequence()->kind);
 }
 
 }  // namespace genesis::jinja

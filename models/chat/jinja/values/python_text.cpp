@@ -243,6 +243,18 @@ bool is_printable(uint32_t code) {
          type != UTF8PROC_CATEGORY_ZP && type != UTF8PROC_CATEGORY_ZS;
 }
 
+std::string escaped_html(std::string_view text) {
+  static constexpr std::string_view kSigns = "&<>'\"";
+  static constexpr const char* kNames[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  std::string result;
+  for (const char c : text)
+    if (const size_t at = kSigns.find(c); at == std::string_view::npos)
+      result += c;
+    else
+      result += kNames[at];
+  return result;
+}
+
 std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";

@@ -41,6 +41,7 @@ bool is_decimal(uint32_t code);
 bool is_letter(uint32_t code);
 bool is_printable(uint32_t code);  // str.isprintable
 
+std::string escaped_html(std::string_view text);  // &, <, >, ' and "
 std::string float_text(double value);  // the shortest that reads back the same, laid out as repr() does
 
 }  // namespace genesis::jinja

@@ -15,12 +15,6 @@ int one_deeper(int depth) {
   return depth + 1;
 }
 
-std::shared_ptr<const Sequence> sequence_of(std::vector<Value> items, bool is_tuple) {
-  int depth = 0;
-  for (const Value& item : items) depth = std::max(depth, depth_of(item));
-  return std::make_shared<const Sequence>(Sequence{std::move(items), is_tuple, one_deeper(depth)});
-}
-
 template <class... Cases>
 struct Overloads : Cases... {
   using Cases::operator()...;
@@ -30,15 +24,24 @@ Overloads(Cases...) -> Overloads<Cases...>;
 
 }  // namespace
 
-Value Value::list(std::vector<Value> items) {
+Value Value::sequence(std::vector<Value> items, SequenceKind kind) {
+  int depth = 0;
+  for (const Value& item : items) depth = std::max(depth, depth_of(item));
   Value value;
-  value.data_ = sequence_of(std::move(items), false);
+  value.data_ = std::make_shared<const Sequence>(Sequence{std::move(items), kind, one_deeper(depth)});
   return value;
 }
 
-Value Value::tuple(std::vector<Value> items) {
+Value Value::list(std::vector<Value> items) { return sequence(std::move(items), SequenceKind::kList); }
+Value Value::tuple(std::vector<Value> items) { return sequence(std::move(items), SequenceKind::kTuple); }
+Value Value::view(std::vector<Value> items) { return sequence(std::move(items), SequenceKind::kView); }
+Value Value::generator(std::vector<Value> items) {
+  return sequence(std::move(items), SequenceKind::kGenerator);
+}
+
+Value Value::markup(std::string text) {
   Value value;
-  value.data_ = sequence_of(std::move(items), true);
+  value.data_ = Markup{std::make_shared<const std::string>(std::move(text))};
   return value;
 }
 
@@ -57,10 +60,14 @@ Value Value::undefined(std::string what) {
   return value;
 }
 
-void Dict::set(const std::string& name, Value value) {
-  const auto [at, is_new] = names.emplace(name, entries.size());
+void Dict::set(const Value& key, Value value) {
+  if (!key.text()) {
+    entries.emplace_back(key, std::move(value));
+    return;
+  }
+  const auto [at, is_new] = names.emplace(*key.text(), entries.size());
   if (is_new)
-    entries.emplace_back(name, std::move(value));
+    entries.emplace_back(key, std::move(value));
   else
     entries[at->second].second = std::move(value);
 }
@@ -83,11 +90,15 @@ std::string type_name(const Value& value) {
       Overloads{[](const Undefined&) { return "undefined"; }, [](None) { return "none"; },
                 [](bool) { return "bool"; }, [](int64_t) { return "int"; }, [](double) { return "float"; },
                 [](const std::shared_ptr<const std::string>&) { return "str"; },
-                [](const std::shared_ptr<const Sequence>& s) { return s->is_tuple ? "tuple" : "list"; },
+                [](const std::shared_ptr<const Sequence>& s) {
+                  static constexpr const char* kNames[] = {"list", "tuple", "view", "generator"};
+                  return kNames[static_cast<size_t>(s->kind)];
+                },
                 [](const std::shared_ptr<const Dict>&) { return "dict"; },
                 [](Namespace*) { return "namespace"; },
                 [](const std::shared_ptr<const Loop>&) { return "loop"; },
-                [](const std::shared_ptr<const Callable>&) { return "function"; }},
+                [](const std::shared_ptr<const Callable>&) { return "function"; },
+                [](const Markup&) { return "Markup"; }},
       value.data());
 }
 
@@ -96,9 +107,11 @@ bool is_true(const Value& value) {
       Overloads{[](const Undefined&) { return false; }, [](None) { return false; }, [](bool b) { return b; },
                 [](int64_t i) { return i != 0; }, [](double d) { return d != 0; },
                 [](const std::shared_ptr<const std::string>& s) { return !s->empty(); },
-                [](const std::shared_ptr<const Sequence>& s) { return !s->items.empty(); },
+                [](const std::shared_ptr<const Sequence>& s) {
+                  return s->kind == SequenceKind::kGenerator || !s->items.empty();
+                },
                 [](const std::shared_ptr<const Dict>& d) { return !d->entries.empty(); },
-                [](const auto&) { return true; }},
+                [](const Markup& m) { return !m.text->empty(); }, [](const auto&) { return true; }},
       value.data());
 }
 

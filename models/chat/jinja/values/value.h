@@ -23,6 +23,13 @@ struct Loop;
 struct Callable;
 
 struct None {};
+// What the filter `safe` gives: a text that escapes what is added to it.
+struct Markup {
+  std::shared_ptr<const std::string> text;
+};
+// A view is what items() and keys() give; a generator, what map and select give, is true even when nothing is in it. Both
+// have no items by number. (Python's generators can be gone over once; these can be again.)
+enum class SequenceKind { kList, kTuple, kView, kGenerator };
 // A name, an attribute or an item that is not there: nothing when it is written, an error when it is used.
 struct Undefined {
   std::shared_ptr<const std::string> what;  // for messages
@@ -32,7 +39,7 @@ class Value {
  public:
   using Data = std::variant<Undefined, None, bool, int64_t, double, std::shared_ptr<const std::string>,
                             std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Namespace*,
-                            std::shared_ptr<const Loop>, std::shared_ptr<const Callable>>;
+                            std::shared_ptr<const Loop>, std::shared_ptr<const Callable>, Markup>;
 
   Value() = default;
   Value(None none) : data_(none) {}
@@ -48,6 +55,10 @@ class Value {
   // These throw Error where values nest deeper than 128.
   static Value list(std::vector<Value> items);
   static Value tuple(std::vector<Value> items);
+  static Value view(std::vector<Value> items);
+  static Value generator(std::vector<Value> items);
+  static Value sequence(std::vector<Value> items, SequenceKind kind);
+  static Value markup(std::string text);
   static Value dict(Dict entries);
   static Value undefined(std::string what);
 
@@ -58,7 +69,10 @@ class Value {
   const bool* boolean() const { return std::get_if<bool>(&data_); }
   const int64_t* integer() const { return std::get_if<int64_t>(&data_); }
   const double* real() const { return std::get_if<double>(&data_); }
-  const std::string* text() const { return pointee<std::string>(); }
+  const std::string* text() const {
+    return is_markup() ? std::get<Markup>(data_).text.get() : pointee<std::string>();
+  }
+  bool is_markup() const { return std::holds_alternative<Markup>(data_); }
   const Sequence* sequence() const { return pointee<Sequence>(); }
   const Dict* dict() const { return pointee<Dict>(); }
   const Loop* loop() const { return pointee<Loop>(); }
@@ -79,20 +93,20 @@ class Value {
   Data data_;
 };
 
-// A list or a tuple.
 struct Sequence {
   std::vector<Value> items;
-  bool is_tuple = false;
+  SequenceKind kind = SequenceKind::kList;
   int depth = 1;
+  bool has_numbers() const { return kind == SequenceKind::kList || kind == SequenceKind::kTuple; }
 };
 
-// Keeps the order in which its keys came.
+// Keeps the order in which its keys came. Keys are texts, but for those that a template writes.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   std::map<std::string, size_t, std::less<>> names;  // where the keys stand that are texts
   int depth = 1;
 
-  void set(const std::string& name, Value value);
+  void set(const Value& key, Value value);
   const Value* find(std::string_view name) const;
 };
 

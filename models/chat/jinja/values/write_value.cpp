@@ -41,10 +41,12 @@ class ReprWriter {
   explicit ReprWriter(Budget& budget) : budget_(budget) {}
 
   void write(const Value& value) {
-    if (const std::string* text = value.text()) return append(quoted(*text));
-    if (const Sequence* sequence = value.sequence()) return write(*sequence);
+    if (const std::string* text = value.text())
+      return append(value.is_markup() ? "Markup(" + quoted(*text) + ")" : quoted(*text));
+    if (const Sequence* sequence = value.sequence(); sequence && sequence->has_numbers())
+      return write(*sequence);
     if (const Dict* dict = value.dict()) return write(*dict);
-    append(to_text(budget_, value));
+    append(value.is_undefined() ? "Undefined" : to_text(budget_, value));
   }
   std::string take() { return std::move(text_); }
 
@@ -56,13 +58,14 @@ class ReprWriter {
   }
 
   void write(const Sequence& sequence) {
-    append(sequence.is_tuple ? "(" : "[");
+    const bool is_tuple = sequence.kind == SequenceKind::kTuple;
+    append(is_tuple ? "(" : "[");
     for (size_t i = 0; i < sequence.items.size(); ++i) {
       if (i > 0) append(", ");
       write(sequence.items[i]);
     }
-    if (sequence.is_tuple && sequence.items.size() == 1) append(",");
-    append(sequence.is_tuple ? ")" : "]");
+    if (is_tuple && sequence.items.size() == 1) append(",");
+    append(is_tuple ? ")" : "]");
   }
 
   void write(const Dict& dict) {
@@ -108,7 +111,8 @@ class JsonWriter {
   JsonWriter(Budget& budget, const JsonStyle& style) : budget_(budget), style_(style) {}
 
   void write(const Value& value) {
-    if (const Sequence* sequence = value.sequence()) return write(*sequence);
+    if (const Sequence* sequence = value.sequence(); sequence && sequence->has_numbers())
+      return write(*sequence);
     if (const Dict* dict = value.dict()) return write(*dict);
     append(scalar(value));
   }
@@ -189,8 +193,8 @@ std::string to_text(Budget& budget, const Value& value) {
   if (const bool* boolean = value.boolean()) return *boolean ? "True" : "False";
   if (const int64_t* integer = value.integer()) return std::to_string(*integer);
   if (const double* real = value.real()) return float_text(*real);
-  if (value.sequence() || value.dict()) return to_repr(budget, value);
-  fail("a {} cannot be written out", type_name(value));
+  if ((value.sequence() && value.sequence()->has_numbers()) || value.dict()) return to_repr(budget, value);
+  fail("a {} cannot be written out: make a list of it with `| list`", type_name(value));
 }
 
 std::string to_repr(Budget& budget, const Value& value) {
