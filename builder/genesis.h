@@ -7,6 +7,7 @@
 #include "builder/layers.h"
 #include "builder/losses.h"
 #include "builder/module.h"
+#include "builder/rope_scaling.h"
 #include "builder/scope.h"
 #include "builder/transformer.h"
 #include "schema/graph/model.h"

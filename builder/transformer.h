@@ -51,7 +51,10 @@ struct RotaryEmbedding {
   double theta = 10000;
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;  // 0: the whole head
-  Value operator()(Value x, Value positions) const { return rope(x, positions, theta, kind, rotary_size); }
+  // frequencies: those of a scaled rotation (rope_scaling.h); empty: theta's.
+  Value operator()(Value x, Value positions, Value frequencies = {}) const {
+    return rope(x, positions, theta, kind, rotary_size, 0, frequencies);
+  }
 };
 
 }  // namespace genesis::nn

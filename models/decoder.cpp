@@ -5,9 +5,9 @@
 namespace genesis::models {
 namespace {
 
-Value append(Parameter cache, Value update, Value start) {
+Value append(Parameter cache, Value update, const Positions& positions) {
   Graph& graph = *update.graph;
-  const Value appended = dynamic_update_slice(cache.in(graph), update, start, 1);
+  const Value appended = dynamic_update_slice(cache.in(graph), update, positions.start, 1, positions.count);
   graph.add_update(cache.index, appended);
   return appended;
 }
@@ -21,20 +21,53 @@ void add_cached(Model& model, const Decoder& decoder, const std::string& entry, 
   g.output("logits", decoder.logits(reshape(narrow(x, 1, length - 1, 1), {1, x.dim(2)})));
 }
 
-}  // namespace
-
-KeyValueCache::KeyValueCache(const Scope& scope, int64_t positions, int64_t heads, int64_t head_size)
-    : keys_(scope.cache("k_cache", {1, positions, heads, head_size}, scope.dtype())),
-      values_(scope.cache("v_cache", {1, positions, heads, head_size}, scope.dtype())) {}
-
-Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions) const {
-  if (!positions.start) return attention(q, k, v, {.causal = true});
-  const Value keys = append(keys_, k, positions.start), values = append(values_, v, positions.start);
-  const Value length = positions.start + dim_value(*q.graph, q.dim(1));
-  return attention(q, keys, values, {.causal = true}, {}, length);
+// Of x [rows, seq, features] the features of each row's last token that is no padding, [rows, features].
+Value last_tokens(Value x, Value count) {
+  const Value last = maximum(count - 1, 0), index = reshape(last, {x.dim(0), 1, 1});
+  return reshape(gather(x, 1, expand(index, {x.dim(0), 1, x.dim(2)})), {x.dim(0), x.dim(2)});
 }
 
-void add_decoder_entries(Model& model, const Decoder& decoder) {
+// The same with rows whose texts are of different length. Padding stands at the position of the last token, so that no
+// position lies beyond the text.
+void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
+  const Dim seq = symbol("seq");
+  {
+    GraphBuilder g(model, "prefill");
+    const Value tokens = g.input("tokens", DType::i64, {rows, seq}),
+                position = g.input("position", DType::i64, {rows}),
+                count = g.input("length", DType::i64, {rows});
+    const Value ids = unsqueeze(position, 1) + minimum(arange(g.graph(), seq), unsqueeze(count - 1, 1));
+    const Value x = decoder.hidden(tokens, {.ids = maximum(ids, 0), .start = position, .count = count});
+    g.output("logits", decoder.logits(last_tokens(x, count)));
+  }
+  GraphBuilder g(model, "decode");
+  const Value tokens = g.input("tokens", DType::i64, {rows, 1}),
+              position = g.input("position", DType::i64, {rows});
+  const Value x = decoder.hidden(tokens, {.ids = unsqueeze(position, 1), .start = position});
+  g.output("logits", decoder.logits(reshape(x, {rows, x.dim(2)})));
+}
+
+}  // namespace
+
+Value Positions::length(Graph& graph) const {
+  const Value seq = count ? count : dim_value(graph, ids.dim(-1));
+  return start ? start + seq : seq;
+}
+
+KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size)
+    : keys_(scope.cache("k_cache", {size.rows, size.positions, heads, head_size}, scope.dtype())),
+      values_(scope.cache("v_cache", {size.rows, size.positions, heads, head_size}, scope.dtype())) {}
+
+Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions,
+                            AttentionOptions options) const {
+  options.causal = true;
+  if (!positions.start) return attention(q, k, v, options);
+  const Value keys = append(keys_, k, positions), values = append(values_, v, positions);
+  const Value length = positions.start + dim_value(*q.graph, q.dim(1));
+  return attention(q, keys, values, options, {}, length);
+}
+
+void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache) {
   const Dim batch = symbol("batch"), seq = symbol("seq");
   {
     GraphBuilder g(model, "loss", Mode::kTrain);
@@ -48,6 +81,7 @@ void add_decoder_entries(Model& model, const Decoder& decoder) {
     const Value tokens = g.input("tokens", DType::i64, {batch, seq});
     g.output("logits", decoder.logits(decoder.hidden(tokens, {.ids = arange(g.graph(), seq)})));
   }
+  if (rows_of_cache > 1) return add_cached_rows(model, decoder, rows_of_cache);
   add_cached(model, decoder, "prefill", seq);
   add_cached(model, decoder, "decode", 1);
 }

@@ -1,32 +1,48 @@
 // What decoder-only language models share: a KV cache, and the entry points
 //
-//   loss     tokens i64[batch,seq], targets i64[batch,seq]  -> loss f32[]       (targets of -100 do not
-//   count) forward  tokens i64[batch,seq]                          -> logits [batch,seq,vocab] prefill tokens
-//   i64[1,seq], position i64[]              -> logits [1,vocab] of the last token; fills the cache decode
-//   tokens i64[1,1], position i64[]                -> logits [1,vocab]; appends to the cache
+//   loss     tokens i64[batch,seq], targets i64[batch,seq] -> loss f32[]; targets of -100 do not count
+//   forward  tokens i64[batch,seq]                         -> logits [batch,seq,vocab]
+//   prefill  tokens i64[1,seq], position i64[]             -> logits [1,vocab] of the last token; fills the cache
+//   decode   tokens i64[1,1], position i64[]               -> logits [1,vocab]; appends to the cache
 //
-// `position` is how many tokens the cache holds already.
+// `position` is how many tokens the cache holds already. Of a cache of several rows, each with a text of its own:
+//
+//   prefill  tokens i64[rows,seq], position i64[rows], length i64[rows] -> logits [rows,vocab] of each row's last token
+//   decode   tokens i64[rows,1], position i64[rows]                     -> logits [rows,vocab]
+//
+// A row of prefill is padded behind its `length` tokens with any; with a length of 0 its cache stays as it is, and its
+// logits mean nothing. position + length beyond the cache's positions is an error of the run. A row gives what it gives
+// alone.
 #pragma once
 
 #include <functional>
 
 #include "builder/init.h"
 #include "builder/scope.h"
+#include "schema/ops/nn/attention.h"
 
 namespace genesis::models {
 
 struct Positions {
-  Value ids;    // i64[seq]: the position of each token
-  Value start;  // i64[]: where the cache is appended; empty where there is no cache (loss, forward)
+  Value ids;    // i64[seq], or [rows, seq] where each row has its own: the position of each token
+  Value start;  // i64[] or [rows]: where the cache is appended; empty where there is no cache (loss, forward)
+  Value count;  // i64[rows]: how many tokens of a row are no padding; empty: all
+
+  // Tokens of the text so far, those at hand among them: i64[] or [rows].
+  Value length(Graph& graph) const;
 };
 
-// Keys and values of the tokens read so far: two states [1, positions, heads, head_size].
+struct CacheSize {
+  int64_t rows = 1, positions = 0;
+};
+
+// Keys and values of the tokens read so far: two states [rows, positions, heads, head_size].
 class KeyValueCache {
  public:
-  KeyValueCache(const Scope& scope, int64_t positions, int64_t heads, int64_t head_size);
+  KeyValueCache(const Scope& scope, const CacheSize& size, int64_t heads, int64_t head_size);
   // Causal attention of q [batch, time, heads, head_size]; with positions.start, over the cache with k and v
-  // appended.
-  Value attend(Value q, Value k, Value v, const Positions& positions) const;
+  // appended. `options` say scale and window.
+  Value attend(Value q, Value k, Value v, const Positions& positions, AttentionOptions options = {}) const;
 
  private:
   Parameter keys_, values_;
@@ -41,6 +57,6 @@ struct Decoder {
   std::function<Value(Value tokens, const Positions& positions)> hidden;  // -> [batch, seq, hidden]
   std::function<Value(Value hidden)> logits;                              // -> [..., vocab]
 };
-void add_decoder_entries(Model& model, const Decoder& decoder);
+void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache = 1);
 
 }  // namespace genesis::models

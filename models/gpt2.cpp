@@ -17,7 +17,7 @@ class SelfAttention : public nn::Module<SelfAttention> {
         c_attn_(s / "c_attn", c.n_embd, 3 * c.n_embd, {.init = init}),
         c_proj_(s / "c_proj", c.n_embd, c.n_embd, {.init = out_init}),
         resid_dropout_(s / "resid_dropout", c.dropout),
-        cache_(s, c.n_positions, heads_, head_size_) {}
+        cache_(s, c.cache_size(), heads_, head_size_) {}
 
   Value forward(Value x, const Positions& positions) const {
     std::vector<Value> qkv = chunk(c_attn_(x), 3, -1);
@@ -104,6 +104,10 @@ void check(const Gpt2Config& c) {
   positive("n_embd", c.n_embd);
   positive("n_layer", c.n_layer);
   positive("n_head", c.n_head);
+  positive("batch", c.batch);
+  if (c.cache_positions < 0 || c.cache_positions > c.n_positions)
+    fail("gpt2: cache_positions is {}, it must be at most n_positions {}, or 0 for these", c.cache_positions,
+         c.n_positions);
   if (!(c.layer_norm_epsilon >= 0))
     fail("gpt2: layer_norm_epsilon is {}, it must not be negative", c.layer_norm_epsilon);
   if (!(c.initializer_range >= 0))
@@ -122,7 +126,8 @@ std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed) {
   const Gpt2 net(Scope(*model, seed, config.dtype), config, weights_init(config.initializer_range), out_init);
   add_decoder_entries(*model,
                       {.hidden = [&](Value tokens, const Positions& p) { return net.hidden(tokens, p); },
-                       .logits = [&](Value hidden) { return net.logits(hidden); }});
+                       .logits = [&](Value hidden) { return net.logits(hidden); }},
+                      config.batch);
   return model;
 }
 

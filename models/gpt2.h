@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "schema/graph/model.h"
+#include "models/decoder.h"
 
 namespace genesis::models {
 
 struct Gpt2Config {
   int64_t vocab_size = 256;
-  int64_t n_positions = 1024;  // longest text; also the length of the KV cache
+  int64_t n_positions = 1024;   // longest text; also the length of the KV cache
+  int64_t cache_positions = 0;  // where that is shorter; 0: as it is
+  int64_t batch = 1;            // rows of the KV cache, each with a text of its own
   int64_t n_embd = 256;
   int64_t n_layer = 4;
   int64_t n_head = 4;
@@ -23,6 +25,8 @@ struct Gpt2Config {
   static void fields(auto& self, auto&& visit) {
     visit("vocab_size", self.vocab_size);
     visit("n_positions", self.n_positions);
+    visit("cache_positions", self.cache_positions);
+    visit("batch", self.batch);
     visit("n_embd", self.n_embd);
     visit("n_layer", self.n_layer);
     visit("n_head", self.n_head);
@@ -31,6 +35,7 @@ struct Gpt2Config {
     visit("initializer_range", self.initializer_range);
     visit("dtype", self.dtype);
   }
+  CacheSize cache_size() const { return {batch, cache_positions ? cache_positions : n_positions}; }
 };
 
 std::unique_ptr<Model> make_gpt2(const Gpt2Config& config, uint64_t seed = 0);

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "schema/graph/model.h"
+#include "builder/rope_scaling.h"
+#include "models/decoder.h"
 
 namespace genesis::models {
 
@@ -22,7 +24,12 @@ struct QwenConfig {
   int64_t num_key_value_heads = 2;
   int64_t head_dim = 0;                    // 0: hidden_size / num_attention_heads
   int64_t max_position_embeddings = 1024;  // length of the KV cache
+  int64_t cache_positions = 0;             // where the KV cache has another length; 0: as it is
+  int64_t batch = 1;                       // rows of the KV cache, each with a text of its own
   double rope_theta = 1e6;
+  nn::RopeScaling rope_scaling;
+  int64_t sliding_window = 0;            // tokens that a layer of sliding attention sees; 0: there is none
+  std::vector<std::string> layer_types;  // sliding_attention or full_attention each; none: all of them slide
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = true;
   double initializer_range = 0.02;  // standard deviation of every weight
@@ -37,13 +44,26 @@ struct QwenConfig {
     visit("num_key_value_heads", self.num_key_value_heads);
     visit("head_dim", self.head_dim);
     visit("max_position_embeddings", self.max_position_embeddings);
+    visit("cache_positions", self.cache_positions);
+    visit("batch", self.batch);
     visit("rope_theta", self.rope_theta);
+    nn::RopeScaling::fields(self.rope_scaling, visit);
+    visit("sliding_window", self.sliding_window);
+    visit("layer_types", self.layer_types);
     visit("rms_norm_eps", self.rms_norm_eps);
     visit("tie_word_embeddings", self.tie_word_embeddings);
     visit("initializer_range", self.initializer_range);
     visit("dtype", self.dtype);
   }
   int64_t head_size() const { return head_dim ? head_dim : hidden_size / num_attention_heads; }
+  CacheSize cache_size() const {
+    return {batch, cache_positions ? cache_positions : max_position_embeddings};
+  }
+  // Of a layer: how many tokens it sees; 0: all.
+  int64_t window_of(int64_t layer) const {
+    const bool slides = layer_types.empty() || layer_types[static_cast<size_t>(layer)] == "sliding_attention";
+    return slides ? sliding_window : 0;
+  }
 };
 
 // Throws Error that names the setting when the numbers do not go together.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "models/gpt2.h"
 #include "models/mlp.h"
@@ -37,6 +38,13 @@ void parse(const std::string& key, const std::string& text, DType& value) {
   const auto dtype = parse_dtype(text);
   if (!dtype || !is_float(*dtype)) wrong_value(key, text, "f32, f64, f16 or bf16");
   value = *dtype;
+}
+
+// One after the other, with commas between them.
+void parse(const std::string&, const std::string& text, std::vector<std::string>& values) {
+  values.clear();
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) values.push_back(part);
 }
 
 template <class E>

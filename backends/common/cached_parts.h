@@ -17,22 +17,28 @@ class CachedParts {
   CachedParts(std::span<const KernelImpl> (*kernels)(std::string_view), bool ready,
               const KernelQuery& query) {
     const auto op = from_attributes<ops::CachedAttention>(query.attributes);
-    const TensorType &q = query.inputs[0], &k = query.inputs[1], number{DType::i64, {}},
-                     position{DType::i64, {1}};
+    const TensorType &q = query.inputs[0], &k = query.inputs[1], &start = query.inputs[5];
+    rows_ = start.numel();
     ops::DynamicUpdateSlice update;
     update.axis = 1;
     ops::Attention attention;
     attention.causal = attention.has_key_length = true;
     attention.scale = op.scale;
+    attention.window = op.window;
     for (size_t i = 0; i < 2; ++i)
       append_[i] = KernelPart::of(kernels, ready, query.disabled, update,
-                                  {query.inputs[3 + i], query.inputs[1 + i], number}, {query.inputs[3 + i]});
+                                  {query.inputs[3 + i], query.inputs[1 + i], start}, {query.inputs[3 + i]});
     attend_ = KernelPart::of(kernels, ready, query.disabled, attention,
-                             {q, query.inputs[3], query.inputs[4], number}, {query.outputs[0]});
+                             {q, query.inputs[3], query.inputs[4], start}, {query.outputs[0]});
     turns_ = op.turns;
     if (turns_) {
-      turn_q_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), {q, position}, {q});
-      turn_k_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), {k, position}, {k});
+      // Positions of one token: of all rows, or of each.
+      std::vector<TensorType> turned = {q, {DType::i64, {1}}};
+      if (start.shape.rank() == 1) turned[1].shape = {start.shape[0], 1};
+      if (query.inputs.size() > 6) turned.push_back(query.inputs[6]);
+      turn_q_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), turned, {q});
+      turned[0] = k;
+      turn_k_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), turned, {k});
       k_at_ = aligned(q.bytes());
       length_at_ = aligned(CheckedSize(k_at_) + k.bytes());
     }
@@ -45,7 +51,7 @@ class CachedParts {
     return (parts + parts_at()).value();
   }
 
-  // write_length(c, to): puts start + 1 there, and reports a start outside the caches.
+  // write_length(c, to): puts start + 1 there, of every start, and reports one outside the caches.
   template <class WriteLength>
   void run(const KernelContext& c, const WriteLength& write_length) const {
     const void *q = c.input(0).data, *k = c.input(1).data, *start = c.input(5).data;
@@ -53,8 +59,8 @@ class CachedParts {
     auto* length = reinterpret_cast<int64_t*>(c.scratch + length_at_);
     write_length(c, length);
     if (turns_) {
-      turn_q_.run(c, {q, start}, c.scratch, scratch);
-      turn_k_.run(c, {k, start}, c.scratch + k_at_, scratch);
+      turn(turn_q_, c, q, c.scratch, scratch);
+      turn(turn_k_, c, k, c.scratch + k_at_, scratch);
       q = c.scratch;
       k = c.scratch + k_at_;
     }
@@ -64,12 +70,18 @@ class CachedParts {
   }
 
  private:
+  static void turn(const KernelPart& part, const KernelContext& c, const void* x, void* y,
+                   std::byte* scratch) {
+    const bool given = c.inputs.size() > 6;  // frequencies
+    const void* inputs[] = {x, c.input(5).data, given ? c.input(6).data : nullptr};
+    part.run(c, std::span<const void* const>(inputs, given ? 3 : 2), {&y, 1}, scratch);
+  }
   static int64_t aligned(CheckedSize bytes) { return bytes.rounded_up(256).value(); }
-  int64_t parts_at() const { return aligned(CheckedSize(length_at_) + sizeof(int64_t)); }
+  int64_t parts_at() const { return aligned(CheckedSize(length_at_) + CheckedSize(rows_) * sizeof(int64_t)); }
 
   KernelPart turn_q_, turn_k_, append_[2], attend_;
   bool turns_ = false;
-  int64_t k_at_ = 0, length_at_ = 0;
+  int64_t k_at_ = 0, length_at_ = 0, rows_ = 1;
 };
 
 }  // namespace genesis

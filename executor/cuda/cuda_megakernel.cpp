@@ -102,6 +102,7 @@ void CudaMegakernel::describe_attention(const PlannedInstruction& instruction,
   step.heads = shape.heads;
   step.key_heads = shape.key_heads;
   step.splits = cuda::attention_splits(shape.heads, blocks_);
+  step.window = static_cast<int32_t>(shape.window);
   step.scale = shape.scale;
   step.q = vector(instruction.sources[0], nullptr);
   step.k_new = vector(instruction.sources[1], nullptr);
@@ -111,6 +112,7 @@ void CudaMegakernel::describe_attention(const PlannedInstruction& instruction,
   if (instruction.kept[0]) step.y = call.outputs[0].data;
   step.split_words = reinterpret_cast<TaggedWord*>(split_words_.get());
   program_.start = call.inputs[5].as<const int64_t>();
+  if (call.inputs.size() > 6) program_.frequencies = call.inputs[6].as<const double>();
 }
 
 Instruction CudaMegakernel::describe(const PlannedInstruction& instruction, std::span<const StepCall> calls) {

@@ -145,12 +145,17 @@ class Growing {
     return s.inputs[3] == s.outputs[1] && s.inputs[4] == s.outputs[2];
   }
 
-  // One way to turn heads, by one start.
+  static bool same_from(const std::vector<BufferRef>& a, const std::vector<BufferRef>& b, size_t first) {
+    return std::equal(a.begin() + static_cast<std::ptrdiff_t>(first), a.end(),
+                      b.begin() + static_cast<std::ptrdiff_t>(first), b.end());
+  }
+
+  // One way to turn heads, by one start and the same frequencies.
   bool goes_with_the_others(const cuda::InstructionShape& shape, const Step& s) const {
     for (const PlannedInstruction& other : instructions_) {
       if (other.shape.kind != shape.kind || shape.kind != Kind::kAttention) continue;
       if (other.shape.size != shape.size || other.shape.theta != shape.theta ||
-          other.shape.positions != shape.positions || !(plan_.steps[other.step].inputs[5] == s.inputs[5]))
+          other.shape.positions != shape.positions || !same_from(plan_.steps[other.step].inputs, s.inputs, 5))
         return false;
     }
     return true;

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -44,8 +45,18 @@ class Reader {
     settings[name] = (has(name) ? get(name).get<bool>() : where_absent) ? "true" : "false";
   }
   // What is computed differently otherwise; absent is as `only`.
-  void must_be(const char* name, const json& only) {
-    if (has(name) && get(name) != only) problems.push_back(fmt::format("{}: {}", name, shown(get(name))));
+  void must_be(const char* name, const json& only) { must_be(name, only, only); }
+  void must_be(const char* name, const json& one, const json& other) {
+    if (has(name) && get(name) != one && get(name) != other)
+      problems.push_back(fmt::format("{}: {}", name, shown(get(name))));
+  }
+  bool is_null(const char* name) const {
+    const auto at = config_.find(name);
+    return at != config_.end() && at->is_null();
+  }
+  // Where it is no whole number it is refused elsewhere.
+  int64_t whole(const char* name, int64_t where_absent) const {
+    return get(name).is_number_integer() ? get(name).get<int64_t>() : where_absent;
   }
   void refuse(const char* name, const char* expected) {
     problems.push_back(
@@ -84,44 +95,162 @@ void read_gpt2(Reader& r) {
   r.must_be("tie_word_embeddings", true);
 }
 
-void read_rope(Reader& r) {
-  const json& parameters = r.get("rope_parameters");
-  const json& theta = parameters.is_object() && parameters.contains("rope_theta") ? parameters["rope_theta"]
-                                                                                  : r.get("rope_theta");
-  if (theta.is_null())
-    r.settings["rope_theta"] = "10000";
-  else
-    r.copy_number("rope_theta", theta);
-  for (const char* name : {"rope_parameters", "rope_scaling"}) {
-    const json& scaling = r.get(name);
-    if (scaling.is_null()) continue;
-    if (!scaling.is_object()) {
-      r.refuse(name, "an object");
-      continue;
-    }
-    for (const char* key : {"rope_type", "type"})
-      if (scaling.contains(key) && scaling[key] != "default")
-        r.problems.push_back(fmt::format("{}.{}: {}", name, key, shown(scaling[key])));
-    if (scaling.contains("partial_rotary_factor") && scaling["partial_rotary_factor"] != 1)
-      r.problems.push_back(
-          fmt::format("{}.partial_rotary_factor: {}", name, shown(scaling["partial_rotary_factor"])));
-  }
-}
-
-// Windows may be declared and not used.
-void read_windows(Reader& r) {
-  r.must_be("use_sliding_window", false);
-  const json& types = r.get("layer_types");
-  if (types.is_null()) return;
-  if (!types.is_array()) return r.refuse("layer_types", "a list");
-  for (const json& type : types)
-    if (type != "full_attention") {
-      r.problems.push_back(fmt::format("layer_types: {}", shown(type)));
+// What of a configuration says how rotations are scaled, and theta with it: older versions of transformers write
+// rope_scaling, version 5 rope_parameters. The first stands over the second.
+class RopeReader {
+ public:
+  explicit RopeReader(Reader& reader) : r_(reader) {
+    for (const char* name : {"rope_scaling", "rope_parameters"}) {
+      const json& found = r_.get(name);
+      if (found.is_null() || (found.is_object() && found.empty())) continue;
+      if (!found.is_object()) r_.refuse(name, "an object");
+      name_ = name;
+      of_ = found.is_object() ? &found : nullptr;
       return;
     }
+  }
+
+  void read() {
+    read_theta();
+    if (!of_) return;
+    for (const char* of_layers : {"full_attention", "sliding_attention"})
+      if (!get(of_layers).is_null()) return refuse(of_layers);
+    const json& type = get(get("rope_type").is_null() ? "type" : "rope_type");
+    if (get("partial_rotary_factor") != 1 && !get("partial_rotary_factor").is_null() &&
+        type != "proportional")
+      refuse("partial_rotary_factor");
+    if (type.is_null() || type == "default") return;
+    if (type != "linear" && type != "dynamic" && type != "llama3" && type != "yarn" && type != "proportional")
+      return refuse(get("rope_type").is_null() ? "type" : "rope_type");
+    r_.settings["rope_scaling"] = type.get<std::string>();
+    read_factor(type == "yarn", type == "proportional");
+    if (type == "proportional") copy("partial_rotary_factor", "rope_proportion", 1);
+    if (type == "dynamic") r_.settings["rope_original_positions"] = std::to_string(longest());
+    if (type == "llama3") read_llama3();
+    if (type == "yarn") read_yarn();
+  }
+
+ private:
+  const json& get(const char* key) const {
+    static const json none;
+    if (!of_) return none;
+    const auto at = of_->find(key);
+    return at == of_->end() ? none : *at;
+  }
+  void refuse(const char* key) {
+    r_.problems.push_back(fmt::format("{}.{}: {}", name_, key, shown(get(key))));
+  }
+  static bool is_positive(const json& value) {
+    return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0;
+  }
+  double number(const char* key, double where_absent) {
+    const json& value = get(key);
+    if (value.is_null()) return where_absent;
+    if (is_positive(value)) return value.get<double>();
+    refuse(key);
+    return where_absent;
+  }
+  void set(const char* setting, double value) { r_.settings[setting] = fmt::format("{}", value); }
+  void copy(const char* key, const char* setting, double where_absent) {
+    set(setting, number(key, where_absent));
+  }
+
+  int64_t longest() const {
+    const json& positions = r_.get("max_position_embeddings");
+    return positions.is_number_integer() ? positions.get<int64_t>() : 0;  // refused where it is read
+  }
+  int64_t original() {
+    const char* key = "original_max_position_embeddings";
+    const json& value = r_.has(key) ? r_.get(key) : get(key);
+    if (value.is_null()) return longest();
+    if (value.is_number_integer() && value > 0 && value < (int64_t{1} << 40)) return value.get<int64_t>();
+    refuse(key);
+    return 1;
+  }
+
+  void read_theta() {
+    const json& theta = get("rope_theta").is_null() ? r_.get("rope_theta") : get("rope_theta");
+    if (theta.is_null())
+      r_.settings["rope_theta"] = "10000";
+    else
+      r_.copy_number("rope_theta", theta);
+  }
+  void read_factor(bool of_lengths, bool optional) {
+    factor_ = number("factor", 1);
+    if (get("factor").is_null() && of_lengths)
+      factor_ = static_cast<double>(longest()) / static_cast<double>(original());
+    else if (get("factor").is_null() && !optional)
+      refuse("factor");
+    set("rope_factor", factor_);
+  }
+  void read_llama3() {
+    r_.settings["rope_original_positions"] = std::to_string(original());
+    for (const char* key : {"low_freq_factor", "high_freq_factor"})
+      get(key).is_null() ? refuse(key) : copy(key, fmt::format("rope_{}", key).c_str(), 1);
+  }
+  void read_yarn() {
+    r_.settings["rope_original_positions"] = std::to_string(original());
+    copy("beta_fast", "rope_beta_fast", 32);
+    copy("beta_slow", "rope_beta_slow", 1);
+    if (const json& truncate = get("truncate"); truncate.is_boolean())
+      r_.settings["rope_truncate"] = truncate.get<bool>() ? "true" : "false";
+    else if (!truncate.is_null())
+      refuse("truncate");
+    const double mscale = number("mscale", 0), of_all = number("mscale_all_dim", 0);
+    const double standard =
+        mscale > 0 && of_all > 0 ? attention_factor(mscale) / attention_factor(of_all) : attention_factor(1);
+    copy("attention_factor", "rope_attention_factor", standard);
+  }
+  // As the authors of YaRN suggest it.
+  double attention_factor(double mscale) const {
+    return factor_ <= 1 ? 1 : 0.1 * mscale * std::log(factor_) + 1;
+  }
+
+  Reader& r_;
+  const char* name_ = "rope_parameters";
+  const json* of_ = nullptr;  // null: there is nothing
+  double factor_ = 1;
+};
+
+// The kind of each layer's attention, by name or from max_window_layers on; empty where the configuration does not say.
+std::vector<std::string> layer_types(Reader& r, bool slides) {
+  constexpr int64_t kFirstToSlide = 28, kMostLayers = 4096;
+  std::vector<std::string> types;
+  const json& listed = r.get("layer_types");
+  if (listed.is_null()) {
+    const int64_t layers = std::min(r.whole("num_hidden_layers", 0), kMostLayers),
+                  full = r.whole("max_window_layers", kFirstToSlide);
+    for (int64_t i = 0; slides && i < layers; ++i)
+      types.emplace_back(i < full ? "full_attention" : "sliding_attention");
+    return types;
+  }
+  if (!listed.is_array()) r.refuse("layer_types", "a list");
+  for (const json& type : listed) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      r.problems.push_back(fmt::format("layer_types: {}", shown(type)));
+      break;
+    }
+    types.push_back(type);
+  }
+  return types;
 }
 
-void read_decoder(Reader& r, bool attention_bias) {
+// Windows may be declared and not used; Llama has none.
+void read_windows(Reader& r, bool has_windows) {
+  constexpr int64_t kWindow = 4096;  // of transformers, where a configuration names none
+  r.must_be("use_sliding_window", false, has_windows ? json(true) : json(false));
+  const bool slides = has_windows && r.get("use_sliding_window") == true && !r.is_null("sliding_window");
+  const std::vector<std::string> types = layer_types(r, slides);
+  if (std::find(types.begin(), types.end(), "sliding_attention") == types.end()) return;
+  if (!slides)
+    return r.problems.push_back(
+        "layer_types: \"sliding_attention\", but no sliding_window is in use (use_sliding_window)");
+  r.settings["sliding_window"] = std::to_string(kWindow);
+  if (r.has("sliding_window")) r.copy_size("sliding_window");
+  r.settings["layer_types"] = fmt::format("{}", fmt::join(types, ","));
+}
+
+void read_decoder(Reader& r, bool attention_bias, bool has_windows) {
   for (const char* size : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                            "num_attention_heads", "max_position_embeddings"})
     r.copy_size(size);
@@ -136,8 +265,8 @@ void read_decoder(Reader& r, bool attention_bias) {
   r.must_be("attention_bias", attention_bias);
   r.must_be("mlp_bias", false);
   r.must_be("quantization_config", nullptr);
-  read_rope(r);
-  read_windows(r);
+  RopeReader(r).read();
+  read_windows(r, has_windows);
 }
 
 }  // namespace
@@ -149,7 +278,7 @@ ZooSettings read_config(const json& config, const std::filesystem::path& path) {
   if (type == "gpt2")
     read_gpt2(r);
   else if (type == "llama" || type == "qwen2" || type == "qwen3")
-    read_decoder(r, type == "qwen2");
+    read_decoder(r, type == "qwen2", type != "llama");
   else
     r.refuse("model_type", "gpt2, llama, qwen2 or qwen3");
   read_dtype(r);

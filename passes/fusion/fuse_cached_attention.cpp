@@ -20,11 +20,11 @@ bool is_zero(const Graph& graph, ValueId value) {
   return uniform_value(graph, value) == 0.0;
 }
 
-// Whether the only element of `value` is that of `start`, plus `more`.
+// Whether the elements of `value` are those of `start`, one or one of each row, plus `more`.
 bool is_start_plus(const Graph& graph, ValueId value, ValueId start, double more) {
   if (value == start) return more == 0;
   const Node* node = producer(graph, value);
-  if (!node || !(graph.type(value).shape.numel() == Dim(1))) return false;
+  if (!node || !(graph.type(value).shape.numel() == graph.type(start).shape.numel())) return false;
   if (is<ops::Reshape, ops::Expand>(*node)) return is_start_plus(graph, node->inputs[0], start, more);
   if (!is<ops::Add>(*node)) return false;
   for (const auto& [base, other] : either_way(*node)) {
@@ -50,7 +50,7 @@ Rotated before_rope(const Graph& graph, const Uses& uses, ValueId value, ValueId
 // The update of a cache that one attention reads, and the graph's end.
 const Node* cache_update(const Graph& graph, const Uses& uses, ValueId value) {
   const auto update = match<ops::DynamicUpdateSlice>(graph, value);
-  if (!update || update->axis != 1) return nullptr;
+  if (!update || update->axis != 1 || update.num_inputs() != 3) return nullptr;
   return uses.readers(value).size() == 1 && uses.count(value) <= 2 ? update.node : nullptr;
 }
 
@@ -58,7 +58,27 @@ struct Match {
   const Node *keys, *values;
   Rotated q, k;
   ops::CachedAttention op;
+
+  // Of the op: q, k, v, both caches, start [, frequencies].
+  std::vector<ValueId> inputs() const {
+    std::vector<ValueId> ids = {
+        q.x, k.x, values->inputs[1], keys->inputs[0], values->inputs[0], keys->inputs[2]};
+    if (q.rope && q.rope.num_inputs() > 2) ids.push_back(q.rope.input(2));
+    return ids;
+  }
 };
+
+// One scalar, or one number for each row of q.
+bool is_start(const TensorType& start, const TensorType& q) {
+  return start == TensorType{DType::i64, {}} || start == TensorType{DType::i64, {q.shape[0]}};
+}
+
+// Both turned by the same rope, but for what they are.
+bool turned_alike(const Rotated& q, const Rotated& k) {
+  if (!q.rope || !k.rope || !(q.rope.node->attributes == k.rope.node->attributes)) return false;
+  if (q.rope.num_inputs() != k.rope.num_inputs()) return false;
+  return q.rope.num_inputs() < 3 || q.rope.input(2) == k.rope.input(2);
+}
 
 std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node& node) {
   const auto rules = match<ops::Attention>(node);
@@ -69,7 +89,7 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
              *values = cache_update(graph, uses, node.inputs[2]);
   if (!keys || !values || keys == values || keys->inputs[2] != values->inputs[2]) return std::nullopt;
   const ValueId start = keys->inputs[2];
-  if (!(graph.type(start) == TensorType{DType::i64, {}})) return std::nullopt;
+  if (!is_start(graph.type(start), graph.type(node.inputs[0]))) return std::nullopt;
   if (!(graph.type(node.inputs[0]).shape[1] == Dim(1)) || !(graph.type(keys->inputs[1]).shape[1] == Dim(1)))
     return std::nullopt;
   if (!is_start_plus(graph, node.inputs[3], start, 1)) return std::nullopt;
@@ -79,8 +99,9 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
               before_rope(graph, uses, keys->inputs[1], start),
               {}};
   found.op.scale = rules->scale;
-  const Matched<ops::Rope>&rope = found.q.rope, &key_rope = found.k.rope;
-  if (!rope || !key_rope || !(rope.node->attributes == key_rope.node->attributes)) {
+  found.op.window = rules->window;
+  const Matched<ops::Rope>& rope = found.q.rope;
+  if (!turned_alike(found.q, found.k)) {
     found.q = {node.inputs[0], {}};
     found.k = {keys->inputs[1], {}};
     return found;
@@ -94,9 +115,7 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
 
 bool can_run(const Graph& graph, const Match& m, const PassContext& context) {
   std::vector<TensorType> inputs;
-  for (ValueId id :
-       {m.q.x, m.k.x, m.values->inputs[1], m.keys->inputs[0], m.values->inputs[0], m.keys->inputs[2]})
-    inputs.push_back(graph.type(id));
+  for (ValueId id : m.inputs()) inputs.push_back(graph.type(id));
   for (const TensorType& type : inputs)
     if (!type.shape.is_constant()) return false;
   const std::vector<TensorType> outputs = m.op.infer(inputs);
@@ -112,9 +131,9 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const P
   std::vector<const Node*> nodes = {keys, values, &node};
   if (q.rope) nodes.insert(nodes.begin(), {k.rope.node, q.rope.node});
   rewriter.from_nodes(nodes);
-  const auto made = cached_attention(rewriter.map(q.x), rewriter.map(k.x), rewriter.map(values->inputs[1]),
-                                     rewriter.map(keys->inputs[0]), rewriter.map(values->inputs[0]),
-                                     rewriter.map(keys->inputs[2]), op);
+  std::vector<Value> inputs;
+  for (ValueId id : found->inputs()) inputs.push_back(rewriter.map(id));
+  const auto made = emit_node(op_def<ops::CachedAttention>(), to_attributes(op), inputs);
   rewriter.replace(keys->outputs[0], made[1]);
   rewriter.replace(values->outputs[0], made[2]);
   return {{made[0]}};

@@ -31,7 +31,9 @@ std::optional<HeadOperand> match_operand(const Graph& graph, const Uses& uses, V
 
 bool rotated_alike(const HeadOperand& a, const HeadOperand& b) {
   if (!a.rope || !b.rope) return !a.rope && !b.rope;
-  return a.rope.node->attributes == b.rope.node->attributes && a.rope.input(1) == b.rope.input(1);
+  const auto &of_a = a.rope.node->inputs, &of_b = b.rope.node->inputs;  // x, positions [, frequencies]
+  return a.rope.node->attributes == b.rope.node->attributes &&
+         std::equal(of_a.begin() + 1, of_a.end(), of_b.begin() + 1, of_b.end());
 }
 
 // Batch, time and head size agree: only the number of heads may differ.
@@ -62,7 +64,10 @@ Value attend_packed(Rewriter& rewriter, const Node& attention, const HeadOperand
     rewriter.from_nodes({rope.node, operands.k.rope.node});
     ops::Rope rotate = rope.attributes;
     rotate.heads = (heads + key_heads).value();
-    packed = emit_node(*rope.node->op, to_attributes(rotate), {packed, rewriter.map(rope.input(1))})[0];
+    std::vector<Value> inputs = {packed};
+    for (size_t i = 1; i < rope.node->inputs.size(); ++i)
+      inputs.push_back(rewriter.map(rope.node->inputs[i]));
+    packed = emit_node(*rope.node->op, to_attributes(rotate), inputs)[0];
   }
   rewriter.from_nodes({&attention});
   auto op = from_attributes<ops::Attention>(attention.attributes);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "builder/rope_scaling.h"
 #include "executor/session.h"
 #include "executor/state_dict.h"
 #include "models/hugging_face/config.h"
@@ -36,24 +37,44 @@ class HuggingFace : public ::testing::TestWithParam<std::string> {
  protected:
   fs::path folder() const { return checkpoints() / GetParam(); }
   std::vector<int64_t> prompt() const { return all_["prompt"]; }
+  std::vector<int64_t> long_text() const { return all_["long"]; }
   json expected() const { return all_["models"][GetParam()]; }
 
   const json all_ = read(checkpoints() / "expected.json");
 };
 
+Tensor row_of(const std::vector<int64_t>& tokens) {
+  return Tensor::of<int64_t>({1, static_cast<int64_t>(tokens.size())}, tokens);
+}
+
+// The last of `logits` are those expected.
+void expect_last(const Tensor& logits, const std::vector<double>& expected) {
+  const auto all = logits.to_doubles();
+  const size_t first = all.size() - expected.size();
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(all[first + i], expected[i], 1e-5 * (1 + std::abs(expected[i]))) << "token " << i;
+}
+
+// The cache of gpt2 is as long as its positions; that of a model with few holds more than it was trained on.
+models::Settings settings_of(const std::string& model) {
+  models::Settings settings = {{"dtype", "f32"}};
+  if (model != "gpt2") settings["cache_positions"] = "64";
+  return settings;
+}
+
 TEST_P(HuggingFace, ComputesWhatTransformersDoes) {
-  std::shared_ptr<const Model> model = hf::import_model(folder(), {{"dtype", "f32"}});
+  std::shared_ptr<const Model> model = hf::import_model(folder(), settings_of(GetParam()));
   Session session = text::open_for_generation(model, {.threads = 2});
-  const auto tokens = prompt();
-  const auto count = static_cast<int64_t>(tokens.size());
-  const auto logits =
-      session.run("forward", {{"tokens", Tensor::of<int64_t>({1, count}, tokens)}}).at("logits").to_doubles();
-  const std::vector<double> last = expected()["logits"];
-  const size_t first = logits.size() - last.size();
-  for (size_t i = 0; i < last.size(); ++i)
-    EXPECT_NEAR(logits[first + i], last[i], 1e-5 * (1 + std::abs(last[i])));
-  const auto greedy = text::generate(session, tokens, {.max_tokens = 12, .temperature = 0}).tokens;
-  EXPECT_EQ(greedy, expected()["greedy"].get<std::vector<int64_t>>());
+  expect_last(session.run("forward", {{"tokens", row_of(prompt())}}).at("logits"), expected()["logits"]);
+  const auto greedy = expected()["greedy"].get<std::vector<int64_t>>();
+  const auto options = text::GenerateOptions{.max_tokens = std::ssize(greedy), .temperature = 0};
+  EXPECT_EQ(text::generate(session, prompt(), options).tokens, greedy);
+  if (!expected().contains("long_logits")) return;
+  expect_last(session.run("forward", {{"tokens", row_of(long_text())}}).at("logits"),
+              expected()["long_logits"]);
+  const auto cached =
+      session.run("prefill", {{"tokens", row_of(long_text())}, {"position", Tensor::scalar<int64_t>(0)}});
+  expect_last(cached.at("logits"), expected()["long_logits"]);
 }
 
 TEST_P(HuggingFace, TravelsInAFile) {
@@ -73,7 +94,9 @@ TEST_P(HuggingFace, TravelsInAFile) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HuggingFace,
-                         ::testing::Values("gpt2", "llama_bf16", "qwen2_sharded", "qwen2_tied", "qwen3"),
+                         ::testing::Values("gpt2", "llama_bf16", "llama_dynamic", "llama_linear",
+                                           "llama_llama3", "qwen2_sharded", "qwen2_sliding", "qwen2_tied",
+                                           "qwen2_yarn", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 TEST(HuggingFaceImport, KeepsTheDtypeOfTheCheckpoint) {
@@ -143,16 +166,15 @@ TEST_F(SpoiltFolder, WithAConfigurationOfManyMembers) {
 TEST_F(SpoiltFolder, WithSettingsThatAreNotSupportedNamesThemAll) {
   copy("qwen3");
   change("config.json", [](json& c) {
-    c["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "yarn"}, {"factor", 4.0}};
-    c["use_sliding_window"] = true;
+    c["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "longrope"}, {"factor", 4.0}};
     c["layer_types"][1] = "sliding_attention";
     c["hidden_act"] = "gelu";
     c["attention_bias"] = true;
     c["dtype"] = "float8_e4m3fn";
   });
-  refused({"rope_parameters.rope_type: \"yarn\"", "use_sliding_window: true",
-           "layer_types: \"sliding_attention\"", "hidden_act: \"gelu\"", "attention_bias: true",
-           "dtype is \"float8_e4m3fn\""});
+  refused({"rope_parameters.rope_type: \"longrope\"",
+           "layer_types: \"sliding_attention\", but no sliding_window", "hidden_act: \"gelu\"",
+           "attention_bias: true", "dtype is \"float8_e4m3fn\""});
   write("config.json", R"({"model_type": "mamba"})");
   refused({"model_type is \"mamba\"", "gpt2, llama, qwen2 or qwen3"});
 }
@@ -206,6 +228,110 @@ TEST(HuggingFaceConfig, OlderSpellings) {
   const auto read = hf::read_config(config, "config.json");
   EXPECT_EQ(read.settings.at("rope_theta"), "500000");
   EXPECT_EQ(read.settings.at("dtype"), "bf16");
+}
+
+// The settings of a configuration of Llama with heads of 32 and 4096 positions.
+models::Settings settings_with(const std::function<void(json&)>& change) {
+  json config = read(checkpoints() / "llama_linear/config.json");
+  config["hidden_size"] = 64, config["num_attention_heads"] = 2, config["num_key_value_heads"] = 2;
+  config["head_dim"] = 32, config["max_position_embeddings"] = 4096;
+  change(config);
+  return hf::read_config(config, "config.json").settings;
+}
+
+nn::RopeScaling scaling_of(const models::Settings& settings) {
+  nn::RopeScaling scaling;
+  nn::RopeScaling::fields(scaling, [&]<class T>(const char* name, T& field) {
+    const auto at = settings.find(name);
+    if (at == settings.end()) return;
+    if constexpr (std::is_same_v<T, bool>)
+      field = at->second == "true";
+    else if constexpr (std::is_enum_v<T>)
+      detail::enum_from_attr(name, at->second, field);
+    else
+      field = static_cast<T>(std::stod(at->second));
+  });
+  return scaling;
+}
+
+TEST(HuggingFaceConfig, FrequenciesAreThoseOfTransformers) {
+  for (const json& one : read(checkpoints() / "expected.json")["rope"]) {
+    SCOPED_TRACE(one["parameters"].dump());
+    const auto settings = settings_with([&](json& c) { c["rope_parameters"] = one["parameters"]; });
+    const nn::RopeScaling scaling = scaling_of(settings);
+    const auto frequencies =
+        nn::rope_frequencies(std::stod(settings.at("rope_theta")), 32, scaling, one["length"]);
+    const std::vector<double> expected = one["frequencies"];
+    ASSERT_EQ(frequencies.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(frequencies[i], expected[i], 3e-6 * std::abs(expected[i])) << "pair " << i;
+    EXPECT_NEAR(scaling.attention_factor, one["attention_factor"], 1e-6);
+  }
+}
+
+TEST(HuggingFaceConfig, OlderSpellingsOfScaledRotations) {
+  const auto settings = settings_with([](json& c) {
+    c.erase("rope_parameters");
+    c["rope_theta"] = 5e5;
+    c["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}};
+  });
+  EXPECT_EQ(settings.at("rope_theta"), "500000");
+  EXPECT_EQ(settings.at("rope_scaling"), "yarn");
+  EXPECT_EQ(settings.at("rope_original_positions"), "1024");
+  const auto of_config = settings_with([](json& c) {  // where it says no length, the configuration's own
+    c["rope_parameters"] = {
+        {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
+  });
+  EXPECT_EQ(of_config.at("rope_original_positions"), "4096");
+}
+
+TEST(HuggingFaceConfig, RotationsThatCannotBe) {
+  const auto refused = [](const json& parameters, const std::vector<std::string>& parts) {
+    expect_error([&] { settings_with([&](json& c) { c["rope_parameters"] = parameters; }); }, parts);
+  };
+  refused({{"rope_type", "linear"}}, {"rope_parameters.factor: null"});
+  refused({{"rope_type", "linear"}, {"factor", -2.0}}, {"rope_parameters.factor: -2.0"});
+  refused({{"rope_type", "linear"}, {"factor", "two"}}, {"rope_parameters.factor: \"two\""});
+  refused({{"rope_type", "llama3"}, {"factor", 2.0}, {"original_max_position_embeddings", "many"}},
+          {"low_freq_factor: null", "high_freq_factor: null", "original_max_position_embeddings: \"many\""});
+  refused({{"rope_type", "yarn"}, {"factor", 2.0}, {"truncate", 3}}, {"rope_parameters.truncate: 3"});
+  refused({{"rope_type", "mrope"}}, {"rope_parameters.rope_type: \"mrope\""});
+  refused({{"rope_type", 7}}, {"rope_parameters.rope_type: 7"});
+  refused("yarn", {"rope_parameters is \"yarn\", expected an object"});
+  refused({{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}, {"partial_rotary_factor: 0.5"});
+  refused({{"full_attention", {{"rope_type", "default"}}}}, {"rope_parameters.full_attention"});
+}
+
+json sliding() { return read(checkpoints() / "qwen2_sliding/config.json"); }
+
+TEST(HuggingFaceConfig, Windows) {
+  const auto settings_of = [](const std::function<void(json&)>& change) {
+    json config = sliding();
+    change(config);
+    return hf::read_config(config, "config.json").settings;
+  };
+  const auto as_it_is = settings_of([](json&) {});
+  EXPECT_EQ(as_it_is.at("sliding_window"), "5");
+  EXPECT_EQ(as_it_is.at("layer_types"), "full_attention,sliding_attention");
+  const auto by_number = settings_of([](json& c) {
+    c.erase("layer_types");
+    c["max_window_layers"] = 0;
+  });
+  EXPECT_EQ(by_number.at("layer_types"), "sliding_attention,sliding_attention");
+  const auto unnamed = settings_of([](json& c) { c.erase("sliding_window"); });
+  EXPECT_EQ(unnamed.at("sliding_window"), "4096");
+  const auto none_slides = settings_of([](json& c) {
+    c.erase("layer_types");
+    c["max_window_layers"] = 2;
+  });
+  EXPECT_FALSE(none_slides.contains("sliding_window"));
+  for (const char* flag : {"use_sliding_window", "sliding_window"})
+    expect_error([&] { settings_of([&](json& c) { c[flag] = nullptr; }); }, {"no sliding_window is in use"});
+  expect_error([&] { settings_of([](json& c) { c["sliding_window"] = -3; }); }, {"sliding_window is -3"});
+  expect_error([&] { settings_of([](json& c) {
+                       c["layer_types"] = {"chunked_attention", 3};
+                     }); },
+               {"layer_types: \"chunked_attention\""});
 }
 
 }  // namespace

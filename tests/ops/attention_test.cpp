@@ -15,9 +15,24 @@ namespace {
 struct Setting {
   int64_t batch = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, size = 4, v_size = 0;  // v_size 0: size
   AttentionOptions options;
-  std::vector<int64_t> mask = {};  // its sizes; empty: none
-  int64_t key_length = -1;         // -1: none
+  std::vector<int64_t> mask = {};        // its sizes; empty: none
+  int64_t key_length = -1;               // -1: none
+  bool gradient = true;                  // checked too: too slow where there are many keys
+  std::vector<double> key_lengths = {};  // one of each row of the batch, in its place
 
+  bool has_length() const { return key_length >= 0 || !key_lengths.empty(); }
+  int64_t length_of(int64_t b) const {
+    if (!key_lengths.empty()) return static_cast<int64_t>(key_lengths[static_cast<size_t>(b)]);
+    return key_length >= 0 ? key_length : keys;
+  }
+  CaseInput length_input() const {
+    if (key_lengths.empty()) return integer_data({}, {static_cast<double>(key_length)});
+    return integer_data({batch}, key_lengths);
+  }
+  Tensor length_tensor() const {
+    if (key_lengths.empty()) return Tensor::scalar(key_length);
+    return Tensor::of<int64_t>({batch}, std::vector<int64_t>(key_lengths.begin(), key_lengths.end()));
+  }
   int64_t value_size() const { return v_size ? v_size : size; }
   bool heads_first() const { return options.layout == AttentionLayout::kBHTD; }
   std::vector<int64_t> shape(int64_t h, int64_t t, int64_t d) const {
@@ -41,11 +56,13 @@ std::vector<double> weights(const Setting& s, const Refs& x, const Ref* mask, bo
                             int64_t h, int64_t i) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double scale = s.options.scale != 0 ? s.options.scale : 1 / std::sqrt(static_cast<double>(s.size));
-  const int64_t length = s.key_length >= 0 ? s.key_length : s.keys;
+  const int64_t length = s.length_of(b);
   std::vector<double> p(static_cast<size_t>(s.keys), -infinity);
   double top = -infinity, sum = 0;
-  for (int64_t j = 0; j < length; ++j) {
-    if (s.options.causal && j > i + length - s.queries) continue;
+  for (int64_t j = 0; j < std::min(length, s.keys); ++j) {
+    const int64_t last = i + length - s.queries;
+    if (s.options.causal && j > last) continue;
+    if (s.options.window > 0 && j <= last - s.options.window) continue;
     double dot = 0;
     for (int64_t d = 0; d < s.size; ++d)
       dot +=
@@ -96,7 +113,7 @@ void check_packed_attention(const std::string& name, const Setting& s, CaseInput
              .build =
                  [=](const Inputs& x) {
                    const Value mask_value = s.mask.empty() ? Value{} : x[1];
-                   const Value length = s.key_length < 0 ? Value{} : x[s.mask.empty() ? 1 : 2];
+                   const Value length = !s.has_length() ? Value{} : x[s.mask.empty() ? 1 : 2];
                    return Outputs{packed_attention(x[0], s.key_heads, s.options, mask_value, length)};
                  },
              .reference =
@@ -104,26 +121,26 @@ void check_packed_attention(const std::string& name, const Setting& s, CaseInput
                    return Refs{attention_reference(s, unpacked(s, x), mask.dtype == DType::boolean)};
                  }};
   if (!s.mask.empty()) one.inputs.push_back(mask);
-  if (s.key_length >= 0) one.inputs.push_back(integer_data({}, {static_cast<double>(s.key_length)}));
+  if (s.has_length()) one.inputs.push_back(s.length_input());
   check(one);
 }
 
 void check_attention(const std::string& name, const Setting& s, CaseInput mask = {}) {
-  OpCase one{
-      .name = "attention_" + name,
-      .inputs = {real(s.shape(s.heads, s.queries, s.size), -2, 2),
-                 real(s.shape(s.key_heads, s.keys, s.size), -2, 2),
-                 real(s.shape(s.key_heads, s.keys, s.value_size()))},
-      .build =
-          [=](const Inputs& x) {
-            const Value mask_value = s.mask.empty() ? Value{} : x[3];
-            const Value length = s.key_length < 0 ? Value{} : x[s.mask.empty() ? 3 : 4];
-            return Outputs{attention(x[0], x[1], x[2], s.options, mask_value, length)};
-          },
-      .reference =
-          [=](const Refs& x) { return Refs{attention_reference(s, x, mask.dtype == DType::boolean)}; }};
+  OpCase one{.name = "attention_" + name,
+             .inputs = {real(s.shape(s.heads, s.queries, s.size), -2, 2),
+                        real(s.shape(s.key_heads, s.keys, s.size), -2, 2),
+                        real(s.shape(s.key_heads, s.keys, s.value_size()))},
+             .build =
+                 [=](const Inputs& x) {
+                   const Value mask_value = s.mask.empty() ? Value{} : x[3];
+                   const Value length = !s.has_length() ? Value{} : x[s.mask.empty() ? 3 : 4];
+                   return Outputs{attention(x[0], x[1], x[2], s.options, mask_value, length)};
+                 },
+             .reference =
+                 [=](const Refs& x) { return Refs{attention_reference(s, x, mask.dtype == DType::boolean)}; },
+             .gradient = s.gradient};
   if (!s.mask.empty()) one.inputs.push_back(mask);
-  if (s.key_length >= 0) one.inputs.push_back(integer_data({}, {static_cast<double>(s.key_length)}));
+  if (s.has_length()) one.inputs.push_back(s.length_input());
   check(one);
 }
 
@@ -188,6 +205,84 @@ TEST(Attention, KeyLength) {
       "key_length_causal",
       {.batch = 2, .heads = 4, .key_heads = 2, .queries = 5, .keys = 9, .options = kCausal, .key_length = 6});
   check_attention("key_length_zero", {.queries = 2, .keys = 4, .key_length = 0});
+}
+
+TEST(Attention, KeyLengthOfEachRow) {
+  check_attention(
+      "key_lengths",
+      {.batch = 3, .heads = 2, .key_heads = 2, .queries = 5, .keys = 9, .key_lengths = {9, 0, 4}});
+  check_attention("key_lengths_causal", {.batch = 3,
+                                         .heads = 4,
+                                         .key_heads = 2,
+                                         .queries = 5,
+                                         .keys = 9,
+                                         .options = kCausal,
+                                         .key_lengths = {6, 9, 5}});
+  // A row whose queries are padded at the end of its keys.
+  check_attention("key_lengths_beyond", {.batch = 2,
+                                         .heads = 2,
+                                         .key_heads = 1,
+                                         .queries = 5,
+                                         .keys = 9,
+                                         .options = kCausal,
+                                         .key_lengths = {12, 7}});
+  check_attention(
+      "key_lengths_masked",
+      {.batch = 2, .queries = 3, .keys = 6, .options = kCausal, .mask = {3, 6}, .key_lengths = {4, 6}},
+      real({3, 6}, -2, 2));
+  check_attention("key_lengths_decode", {.batch = 3,
+                                         .heads = 4,
+                                         .key_heads = 2,
+                                         .queries = 1,
+                                         .keys = 300,
+                                         .size = 64,
+                                         .options = kCausal,
+                                         .gradient = false,
+                                         .key_lengths = {300, 1, 129}});
+}
+
+TEST(Attention, Window) {
+  const auto options = [](int64_t window) { return AttentionOptions{.causal = true, .window = window}; };
+  for (int64_t window : {1, 3, 6, 40})
+    check_attention(
+        "window_" + std::to_string(window),
+        {.batch = 2, .heads = 2, .key_heads = 1, .queries = 6, .keys = 8, .options = options(window)});
+  check_attention("window_blind", {.queries = 9, .keys = 5, .options = options(2)});
+  check_attention("window_key_length", {.batch = 2,
+                                        .heads = 2,
+                                        .key_heads = 2,
+                                        .queries = 4,
+                                        .keys = 9,
+                                        .options = options(3),
+                                        .key_length = 7});
+  check_attention("window_key_lengths",
+                  {.batch = 2, .queries = 4, .keys = 9, .options = options(3), .key_lengths = {7, 4}});
+  check_attention("window_masked", {.queries = 5, .keys = 6, .options = options(2), .mask = {5, 6}},
+                  real({5, 6}, -2, 2));
+  check_packed_attention(
+      "window", {.batch = 2, .heads = 2, .key_heads = 1, .queries = 6, .keys = 6, .options = options(4)});
+}
+
+// More keys than a block of any way has, so that blocks are passed over.
+TEST(Attention, WindowOverManyKeys) {
+  const auto options = [](int64_t window) { return AttentionOptions{.causal = true, .window = window}; };
+  for (int64_t window : {5, 64, 130})
+    check_attention("window_many_" + std::to_string(window), {.heads = 2,
+                                                              .key_heads = 1,
+                                                              .queries = 150,
+                                                              .keys = 200,
+                                                              .options = options(window),
+                                                              .gradient = false});
+  for (int64_t window : {1, 100, 290})
+    check_attention("window_decode_" + std::to_string(window), {.batch = 2,
+                                                                .heads = 4,
+                                                                .key_heads = 2,
+                                                                .queries = 2,
+                                                                .keys = 300,
+                                                                .size = 64,
+                                                                .options = options(window),
+                                                                .gradient = false,
+                                                                .key_lengths = {300, 140}});
 }
 
 // Head sizes of 16 and few queries go the way of a decode step.
@@ -436,15 +531,16 @@ void compare_implementations(const Setting& s, DType dtype, double tolerance) {
   ops::Attention op;
   op.causal = s.options.causal;
   op.layout = s.options.layout;
+  op.window = s.options.window;
   op.has_mask = !s.mask.empty();
-  op.has_key_length = s.key_length >= 0;
+  op.has_key_length = s.has_length();
   op.with_lse = true;
   Tensors inputs = {random_tensor({dtype, Shape::of(s.shape(s.heads, s.queries, s.size))}, 1),
                     random_tensor({dtype, Shape::of(s.shape(s.key_heads, s.keys, s.size))}, 2),
                     random_tensor({dtype, Shape::of(s.shape(s.key_heads, s.keys, s.value_size()))}, 3)};
   Tensors rest;
   if (op.has_mask) rest.push_back(random_tensor({DType::boolean, Shape::of(s.mask)}, 4));
-  if (op.has_key_length) rest.push_back(Tensor::scalar(s.key_length));
+  if (op.has_key_length) rest.push_back(s.length_tensor());
   inputs.insert(inputs.end(), rest.begin(), rest.end());
   const Tensors expected = *run_with("reference", "attention", to_attributes(op), inputs);
   expect_alike(*run_with("blocks", "attention", to_attributes(op), inputs), expected, tolerance);
@@ -544,6 +640,60 @@ TEST(Attention, DecodeAgreesWithTheFormula) {
                            .options = kCausal,
                            .key_length = 3},
                           DType::f32, kF32);
+}
+
+TEST(Attention, WindowsAgreeWithTheFormula) {
+  constexpr double kF32 = 1e-5, kBf16 = 8e-3;
+  const auto options = [](int64_t window) { return AttentionOptions{.causal = true, .window = window}; };
+  for (int64_t window : {1, 63, 64, 129, 500})
+    compare_implementations({.batch = 2,
+                             .heads = 4,
+                             .key_heads = 2,
+                             .queries = 300,
+                             .keys = 330,
+                             .size = 32,
+                             .options = options(window)},
+                            DType::f32, kF32);
+  compare_implementations(
+      {.heads = 2, .key_heads = 1, .queries = 300, .keys = 130, .size = 20, .options = options(70)},
+      DType::f32, kF32);
+  compare_implementations({.heads = 2,
+                           .key_heads = 1,
+                           .queries = 150,
+                           .keys = 150,
+                           .size = 32,
+                           .options = options(40),
+                           .mask = {2, 1, 150}},
+                          DType::f32, kF32);
+  compare_implementations({.batch = 2,
+                           .heads = 8,
+                           .key_heads = 2,
+                           .queries = 3,
+                           .keys = 500,
+                           .size = 64,
+                           .options = options(200)},
+                          DType::bf16, kBf16);
+}
+
+TEST(Attention, KeyLengthsOfRowsAgreeWithTheFormula) {
+  compare_implementations({.batch = 3,
+                           .heads = 4,
+                           .key_heads = 2,
+                           .queries = 100,
+                           .keys = 300,
+                           .size = 32,
+                           .options = kCausal,
+                           .key_lengths = {300, 120, 340}},
+                          DType::f32, 1e-5);
+  compare_implementations({.batch = 3,
+                           .heads = 4,
+                           .key_heads = 2,
+                           .queries = 1,
+                           .keys = 700,
+                           .size = 64,
+                           .options = {.causal = true, .window = 300},
+                           .key_lengths = {700, 1, 260}},
+                          DType::f32, 1e-5);
 }
 
 // Every instruction set of this machine that the leaves are compiled for, not only the best.

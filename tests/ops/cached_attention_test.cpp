@@ -12,14 +12,26 @@ namespace {
 struct Setting {
   int64_t batch = 1, heads = 2, key_heads = 2, size = 64, v_size = 64, positions = 9, start = 5;
   ops::CachedAttention op = {};
+  std::vector<double> starts = {};  // one of each row of the batch, in its place
+  bool frequencies = false;         // given
+
+  int64_t start_of(int64_t b) const {
+    return starts.empty() ? start : static_cast<int64_t>(starts[static_cast<size_t>(b)]);
+  }
 };
+
+double frequency(const Setting& s, int64_t pair, int64_t rotated) {
+  if (s.frequencies) return 1.0 / static_cast<double>(1 + pair);
+  return static_cast<double>(std::pow(static_cast<long double>(s.op.theta), -2.0L * pair / rotated));
+}
 
 Ref turned(const Setting& s, Ref x) {
   const int64_t rotated = s.op.rotary_size ? s.op.rotary_size : s.size, pairs = rotated / 2;
   const bool halves = s.op.kind == RopeKind::kHalf;
   for (int64_t row = 0; row < x.numel() / s.size; ++row)
     for (int64_t i = 0; i < pairs; ++i) {
-      const long double angle = s.start * std::pow(static_cast<long double>(s.op.theta), -2.0L * i / rotated);
+      const int64_t start = s.start_of(row / (x.numel() / s.size / s.batch));
+      const long double angle = static_cast<long double>(start) * frequency(s, i, rotated);
       double &a = x[row * s.size + (halves ? i : 2 * i)],
              &b = x[row * s.size + (halves ? i + pairs : 2 * i + 1)];
       const double c = static_cast<double>(std::cos(angle)), d = static_cast<double>(std::sin(angle));
@@ -32,7 +44,7 @@ Ref turned(const Setting& s, Ref x) {
 void append(const Setting& s, Ref& cache, const Ref& token) {
   const int64_t row = token.numel() / s.batch;
   for (int64_t i = 0; i < token.numel(); ++i)
-    cache[(i / row * s.positions + s.start) * row + i % row] = token[i];
+    cache[(i / row * s.positions + s.start_of(i / row)) * row + i % row] = token[i];
 }
 
 Refs reference(const Setting& s, const Refs& x) {
@@ -45,7 +57,9 @@ Refs reference(const Setting& s, const Refs& x) {
     const int64_t b = head / s.heads, key_head = head % s.heads / (s.heads / s.key_heads);
     const auto row_of = [&](int64_t j) { return (b * s.positions + j) * s.key_heads + key_head; };
     double sum = 0;
-    for (int64_t j = 0; j <= s.start; ++j) {
+    const int64_t last = s.start_of(b),
+                  first = s.op.window ? std::max<int64_t>(0, last + 1 - s.op.window) : 0;
+    for (int64_t j = first; j <= last; ++j) {
       double score = 0;
       for (int64_t d = 0; d < s.size; ++d) score += q[head * s.size + d] * k_cache[row_of(j) * s.size + d];
       const double weight = std::exp(scale * score);
@@ -61,12 +75,25 @@ Refs reference(const Setting& s, const Refs& x) {
 void check_cached(const std::string& name, const Setting& s) {
   const auto token = [&](int64_t heads, int64_t size) { return constant_real({s.batch, 1, heads, size}); };
   const auto cache = [&](int64_t size) { return constant_real({s.batch, s.positions, s.key_heads, size}); };
-  check({.name = "cached_attention_" + name,
-         .inputs = {token(s.heads, s.size), token(s.key_heads, s.size), token(s.key_heads, s.v_size),
-                    cache(s.size), cache(s.v_size), integer_data({}, {static_cast<double>(s.start)})},
-         .build = [=](const Inputs& x) { return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], s.op); },
-         .reference = [=](const Refs& x) { return reference(s, x); },
-         .gradient = false});
+  OpCase one{.name = "cached_attention_" + name,
+             .inputs = {token(s.heads, s.size), token(s.key_heads, s.size), token(s.key_heads, s.v_size),
+                        cache(s.size), cache(s.v_size),
+                        s.starts.empty() ? integer_data({}, {static_cast<double>(s.start)})
+                                         : integer_data({s.batch}, s.starts)},
+             .build =
+                 [=](const Inputs& x) {
+                   return cached_attention(x[0], x[1], x[2], x[3], x[4], x[5], s.op,
+                                           s.frequencies ? x[6] : Value{});
+                 },
+             .reference = [=](const Refs& x) { return reference(s, x); },
+             .gradient = false};
+  if (s.frequencies) {
+    const int64_t rotated = s.op.rotary_size ? s.op.rotary_size : s.size;
+    std::vector<double> frequencies;
+    for (int64_t i = 0; i < rotated / 2; ++i) frequencies.push_back(frequency(s, i, rotated));
+    one.inputs.push_back(integer_data({rotated / 2}, frequencies, DType::f64));
+  }
+  check(one);
 }
 
 TEST(CachedAttention, AsItIs) {
@@ -84,6 +111,41 @@ TEST(CachedAttention, Rotated) {
   check_cached("neighbours", {.heads = 14, .op = {.turns = true, .kind = RopeKind::kInterleaved}});
   check_cached("part", {.op = {.turns = true, .rotary_size = 16}});
   check_cached("part_neighbours", {.op = {.turns = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
+}
+
+TEST(CachedAttention, GivenFrequencies) {
+  check_cached("given", {.heads = 4, .op = {.turns = true}, .frequencies = true});
+  check_cached("given_part", {.op = {.turns = true, .rotary_size = 16}, .frequencies = true});
+  check_cached("given_odd",
+               {.heads = 4, .size = 10, .v_size = 6, .op = {.turns = true}, .frequencies = true});
+}
+
+TEST(CachedAttention, StartOfEachRow) {
+  check_cached("starts", {.batch = 3, .heads = 4, .op = {.turns = true}, .starts = {5, 0, 8}});
+  check_cached("starts_as_they_are", {.batch = 2, .heads = 4, .starts = {7, 2}});
+  check_cached("starts_many", {.batch = 3,
+                               .heads = 6,
+                               .key_heads = 2,
+                               .positions = 600,
+                               .op = {.turns = true},
+                               .starts = {599, 3, 260},
+                               .frequencies = true});
+  check_cached("starts_odd",
+               {.batch = 2, .heads = 4, .size = 10, .v_size = 6, .op = {.turns = true}, .starts = {8, 1}});
+}
+
+TEST(CachedAttention, Window) {
+  for (int64_t window : {1, 4, 6, 50})
+    check_cached("window_" + std::to_string(window), {.heads = 4, .op = {.turns = true, .window = window}});
+  for (int64_t window : {1, 100, 128, 300, 599})
+    check_cached("window_many_" + std::to_string(window),
+                 {.heads = 4, .positions = 600, .start = 599, .op = {.turns = true, .window = window}});
+  check_cached("window_starts", {.batch = 3,
+                                 .heads = 4,
+                                 .positions = 600,
+                                 .op = {.turns = true, .window = 200},
+                                 .starts = {599, 3, 260}});
+  check_cached("window_odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.window = 3}});
 }
 
 TEST(CachedAttention, ManyKeys) {
@@ -112,7 +174,8 @@ TEST(CachedAttention, BadInputIsNamed) {
   fails({{DType::f32, {1, 2, 2, 8}}, one, one, cache, cache, start},
         {"q must be of one token", "f32[1,2,2,8]"});
   fails({one, one, one, {DType::f32, {1, 5, 1, 8}}, cache, start}, {"k", "does not fit k_cache"});
-  fails({one, one, one, cache, cache, {DType::i64, {1}}}, {"start must be an i64 scalar"});
+  fails({one, one, one, cache, cache, {DType::i64, {2}}},
+        {"start must be an i64 scalar", "i64[1]", "i64[2]"});
   fails({{DType::f32, {1, 1, 3, 8}}, one, one, cache, cache, start}, {"3 query heads", "multiple of 2"});
 }
 

@@ -198,6 +198,23 @@ std::shared_ptr<const void> prepare_dynamic_slice(const KernelQuery& query) {
       query.inputs[0].shape.sizes(), query.outputs[0].shape.sizes(), axis, false, element_of(query)));
 }
 
+namespace {
+
+RunUpdate runs_of_update(const KernelQuery& query, size_t axis) {
+  const std::vector<int64_t> x = query.inputs[0].shape.sizes(), update = query.inputs[1].shape.sizes();
+  RunUpdate runs;
+  runs.rows = query.inputs[2].numel();
+  for (size_t i = 0; i < axis; ++i) runs.outer *= x[i];
+  if (runs.rows > 1) runs.outer /= runs.rows;
+  runs.steps = update[axis];
+  runs.positions = x[axis];
+  runs.bytes = element_of(query);
+  for (size_t i = axis + 1; i < x.size(); ++i) runs.bytes *= x[i];
+  return runs;
+}
+
+}  // namespace
+
 std::shared_ptr<const void> prepare_dynamic_update(const KernelQuery& query) {
   const size_t axis =
       axis_of(from_attributes<ops::DynamicUpdateSlice>(query.attributes).axis, query.inputs[0]);
@@ -205,6 +222,7 @@ std::shared_ptr<const void> prepare_dynamic_update(const KernelQuery& query) {
   auto prepared = std::make_shared<DynamicUpdate>();
   prepared->all = copy_box(whole, whole_box(whole), whole, whole_box(whole), element_of(query));
   prepared->update = dynamic_copy(whole, query.inputs[1].shape.sizes(), axis, true, element_of(query));
+  if (query.inputs.size() > 3 || query.inputs[2].numel() != 1) prepared->runs = runs_of_update(query, axis);
   return prepared;
 }
 

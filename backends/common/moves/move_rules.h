@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "backends/common/moves/moves.h"
 #include "schema/graph/target.h"
@@ -29,9 +30,17 @@ struct DynamicCopy {
 };
 std::shared_ptr<const void> prepare_dynamic_slice(const KernelQuery& query);  // a DynamicCopy
 
+// An update with a start for each row of axis 0, or of which a length is data: runs of `bytes` that lie together. Run (row,
+// outer, step) of the update goes to (row, outer, start + step) of the result.
+struct RunUpdate {
+  int64_t rows = 1, outer = 1, steps = 0;  // of the update
+  int64_t positions = 0, bytes = 0;        // of x along the axis
+};
+
 struct DynamicUpdate {
   StridedCopy all;  // of x, where the result is not in place
   DynamicCopy update;
+  std::optional<RunUpdate> runs;  // in place of `update`
 };
 std::shared_ptr<const void> prepare_dynamic_update(const KernelQuery& query);  // a DynamicUpdate
 

@@ -111,6 +111,7 @@ void gradient_row(const QueryBlock& queries, const Buffers& b, int64_t row, int6
   int64_t n = std::clamp<int64_t>(queries.sight.end(query) - first, 0, count);
   if (b.lse[row] == kMinusInfinity) n = 0;
   if (n > 0 && queries.sight.mask.data) apply_mask(queries.sight.mask, query, first, n, p);
+  if (n > 0) hide_before(queries.sight, query, first, n, p);
   fill_tail(p, n, kMinusInfinity);
   fill_tail(ds, n, 0);
   const V lse = hn::Set(f, b.lse[row]), delta = hn::Set(f, b.delta[row]);
@@ -140,14 +141,16 @@ void query_tile(const BackwardTask& task, const QueryBlock& queries, const Buffe
                               b.dq + row * b.ld, b.ld, true);
 }
 
-// Up to kMr keys from the task's key `at` + `key`: dk and dv from the queries that see the first of them.
+// Up to kMr keys from the task's key `at` + `key`: dk and dv from the queries that see any of them.
 void key_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers& b, int64_t at, int64_t key,
               int64_t count) {
   const int64_t keys = std::min<int64_t>(kMr, count - key), to = at + key;
   const Sight& sight = queries.sight;
   const int64_t start =
       sight.causal ? std::clamp<int64_t>(task.first + to - sight.offset - queries.first, 0, queries.rows) : 0;
-  const int64_t depth = queries.rows - start;
+  const int64_t end = sight.past(task.first + to + keys - 1, queries.first + queries.rows) - queries.first;
+  const int64_t depth = end - start;
+  if (depth <= 0) return;
   row_of_tiles<Stored::kColumns>(keys, task.head.v_size, depth, b.p + start * kBlock + key, kBlock,
                                  rows_of(b.dy + start * b.v_ld, b.v_ld), b.dv + to * b.v_ld, b.v_ld, true);
   row_of_tiles<Stored::kColumns>(keys, task.head.size, depth, b.ds + start * kBlock + key, kBlock,
@@ -157,7 +160,8 @@ void key_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers
 void query_block(const BackwardTask& task, const QueryBlock& queries, const Buffers& b) {
   load_queries(task.head, queries, b);
   const int64_t seen = queries.sight.end(queries.first + queries.rows - 1) - task.first;
-  for (int64_t at = 0; at < std::min(seen, task.count); at += kBlock) {
+  const int64_t hidden = std::max<int64_t>(0, queries.sight.begin(queries.first) - task.first);
+  for (int64_t at = hidden / kBlock * kBlock; at < std::min(seen, task.count); at += kBlock) {
     const int64_t count = std::min(kBlock, task.count - at);
     for (int64_t row = 0; row < queries.rows; row += kMr) query_tile(task, queries, b, row, at, count);
     for (int64_t key = 0; key < count; key += kMr) key_tile(task, queries, b, at, key, count);

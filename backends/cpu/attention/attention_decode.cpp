@@ -75,6 +75,7 @@ void softmax_row(const Sight& sight, int64_t query, int64_t first, int64_t count
                  float* partial) {
   const int64_t n = std::clamp<int64_t>(sight.end(query) - first, 0, count);
   if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
+  hide_before(sight, query, first, n, scores);
   fill_tail(scores, n, kMinusInfinity);
   const float top = max_of(scores, n);
   partial[0] = top;

@@ -60,6 +60,7 @@ void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t
   const Sight& sight = task.head.sight;
   const int64_t query = task.first + row, n = std::clamp<int64_t>(sight.end(query) - first, 0, width);
   if (sight.mask.data) apply_mask(sight.mask, query, first, n, scores);
+  hide_before(sight, query, first, n, scores);
   fill_tail(scores, n, kMinusInfinity);
   const float before = b.top[row], here = max_of(scores, n),
               top = here > before || here != here ? here : before;
@@ -79,7 +80,7 @@ void attend(const ForwardTask& task, const Buffers& b, int64_t row, int64_t rows
             int64_t count) {
   const AttentionHead& head = task.head;
   const int64_t n = std::min(count, head.sight.end(task.first + row + rows - 1) - first);
-  if (n <= 0) return;
+  if (n <= 0 || head.sight.begin(task.first + row) >= first + count) return;
   row_of_tiles<Stored::kRows>(rows, n, head.size, b.q + row * b.ld, b.ld, transposed(b.k, b.ld), b.scores,
                               kKeys, false);
   for (int64_t i = 0; i < rows; ++i) softmax_row(task, b, row + i, first, n, b.scores + i * kKeys);
@@ -104,7 +105,7 @@ void forward(const ForwardTask& task, float* scratch) {
   std::fill(b.top, b.top + task.count, kMinusInfinity);
   std::fill(b.sum, b.sum + task.count, 0.0f);
   const int64_t keys = head.sight.end(task.first + task.count - 1);
-  for (int64_t first = 0; first < keys; first += kKeys) {
+  for (int64_t first = head.sight.begin(task.first) / kKeys * kKeys; first < keys; first += kKeys) {
     const int64_t count = std::min(kKeys, keys - first);
     load_keys(head, first, count, b);
     for (int64_t row = 0; row < task.count; row += kMr)

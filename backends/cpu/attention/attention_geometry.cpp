@@ -63,11 +63,36 @@ QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c) {
   return qkv_heads(g, c.outputs);
 }
 
-int64_t key_count(const AttentionGeometry& g, const KernelContext& c) {
+namespace {
+
+// Where causality counts from: key_length of the row, which may be beyond the keys where each row has its own.
+int64_t key_length(const AttentionGeometry& g, const KernelContext& c, int64_t b) {
   if (!g.rules.has_key_length) return g.keys;
-  const int64_t count = *c.inputs.back().as<int64_t>();
-  if (count < 0 || count > g.keys) c.fault->report(count, g.keys + 1);
-  return std::clamp<int64_t>(count, 0, g.keys);
+  const TensorView& lengths = c.inputs.back();
+  if (lengths.rank == 0) return std::clamp<int64_t>(*lengths.as<int64_t>(), 0, g.keys);
+  constexpr int64_t kMost = int64_t{1} << 60;  // so that sums with it stay within 64 bits
+  return std::clamp<int64_t>(lengths.as<int64_t>()[b], 0, kMost);
+}
+
+}  // namespace
+
+void check_key_length(const AttentionGeometry& g, const KernelContext& c) {
+  if (!g.rules.has_key_length) return;
+  const TensorView& lengths = c.inputs.back();
+  for (int64_t b = 0; b < lengths.numel(); ++b) {
+    const int64_t length = lengths.as<int64_t>()[b];
+    if (length < 0 || (lengths.rank == 0 && length > g.keys)) c.fault->report(length, g.keys + 1);
+  }
+}
+
+int64_t key_count(const AttentionGeometry& g, const KernelContext& c, int64_t b) {
+  return std::min(key_length(g, c, b), g.keys);
+}
+
+int64_t most_keys(const AttentionGeometry& g, const KernelContext& c) {
+  int64_t most = 0;
+  for (int64_t b = 0; b < g.batch; ++b) most = std::max(most, key_count(g, c, b));
+  return most;
 }
 
 MaskPlane mask_plane(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
@@ -82,8 +107,9 @@ int64_t mask_head_step(const AttentionGeometry& g, const KernelContext& c) {
   return g.rules.has_mask ? mask_strides(c.input(g.first_optional))[1] : 0;
 }
 
-Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h) {
-  return {keys, g.rules.causal, keys - g.queries, mask_plane(g, c, b, h)};
+Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
+  return {key_count(g, c, b), g.rules.causal, key_length(g, c, b) - g.queries, g.rules.window,
+          mask_plane(g, c, b, h)};
 }
 
 }  // namespace genesis::cpu

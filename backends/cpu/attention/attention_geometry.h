@@ -45,13 +45,17 @@ QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c);  //
 // Of y, or anything of its form.
 Heads result_heads(const AttentionGeometry& g, const TensorView& y);
 
-// How many keys exist in this run; a key_length out of range is reported and clamped.
-int64_t key_count(const AttentionGeometry& g, const KernelContext& c);
+// Reports a key_length out of range, once for a run.
+void check_key_length(const AttentionGeometry& g, const KernelContext& c);
+// How many keys of row `b` of the batch exist in this run: within the keys there are.
+int64_t key_count(const AttentionGeometry& g, const KernelContext& c, int64_t b);
+// The most of any row.
+int64_t most_keys(const AttentionGeometry& g, const KernelContext& c);
 
 MaskPlane mask_plane(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h);
 int64_t mask_head_step(const AttentionGeometry& g, const KernelContext& c);
 
-Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h);
+Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h);
 
 // The implementations of last resort, in double precision throughout: f64, and what the leaves do not take.
 extern const KernelImpl kReferenceAttention, kReferenceAttentionGrad;

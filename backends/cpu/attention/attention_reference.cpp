@@ -51,13 +51,13 @@ struct Head {
   Sight sight;
 };
 
-Head head_of(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h) {
+Head head_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
   const QkvHeads x = operand_heads(g, c);
-  return {x.q.at(b, h), x.k.at(b, h / g.group()), x.v.at(b, h / g.group()), sight_of(g, c, keys, b, h)};
+  return {x.q.at(b, h), x.k.at(b, h / g.group()), x.v.at(b, h / g.group()), sight_of(g, c, b, h)};
 }
 
 double score(const AttentionGeometry& g, const Head& head, int64_t i, int64_t j) {
-  if (j >= head.sight.end(i)) return kMinusInfinity;
+  if (j < head.sight.begin(i) || j >= head.sight.end(i)) return kMinusInfinity;
   const double x = g.scale * dot(head.q, i, head.k, j, g.size);
   const MaskPlane& mask = head.sight.mask;
   if (!mask.data) return x;
@@ -80,16 +80,15 @@ double softmax_row(const AttentionGeometry& g, const Head& head, int64_t i, doub
 
 int64_t forward_doubles(const AttentionGeometry& g) { return (CheckedSize(g.keys) + g.v_size).value(); }
 
-void forward_head(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t index,
-                  double* scratch) {
+void forward_head(const AttentionGeometry& g, const KernelContext& c, int64_t index, double* scratch) {
   const int64_t b = index / g.heads, h = index % g.heads;
-  const Head head = head_of(g, c, keys, b, h);
+  const Head head = head_of(g, c, b, h);
   const HeadRows y = result_heads(g, c.output()).at(b, h);
   double *p = scratch, *row = scratch + g.keys;
   for (int64_t i = 0; i < g.queries; ++i) {
     const double lse = softmax_row(g, head, i, p);
     std::fill(row, row + g.v_size, 0.0);
-    for (int64_t j = 0; j < head.sight.end(i); ++j)
+    for (int64_t j = head.sight.begin(i); j < head.sight.end(i); ++j)
       for (int64_t d = 0; d < g.v_size; ++d) row[d] += p[j] * at(head.v, j, d);
     write_row(y, i, row, g.v_size);
     if (c.outputs.size() > 1) write(c.output(1).as<std::byte>(), c.output(1).dtype, g.lse_row(b, h) + i, lse);
@@ -107,7 +106,7 @@ void backward_row(const AttentionGeometry& g, const KernelContext& c, const Head
   softmax_row(g, head, i, p);
   const double delta = dot(dy, i, y, i, g.v_size);
   std::fill(dq, dq + g.size, 0.0);
-  for (int64_t j = 0; j < head.sight.end(i); ++j) {
+  for (int64_t j = head.sight.begin(i); j < head.sight.end(i); ++j) {
     if (p[j] == 0) continue;
     const double ds = g.scale * p[j] * (dot(dy, i, head.v, j, g.v_size) - delta);
     for (int64_t d = 0; d < g.v_size; ++d) dv[j * g.v_size + d] += p[j] * at(dy, i, d);
@@ -117,13 +116,12 @@ void backward_row(const AttentionGeometry& g, const KernelContext& c, const Head
   write_row(gradient_heads(g, c).q.at(b, h), i, dq, g.size);
 }
 
-void backward_key_head(const AttentionGeometry& g, const KernelContext& c, int64_t keys, int64_t index,
-                       double* scratch) {
+void backward_key_head(const AttentionGeometry& g, const KernelContext& c, int64_t index, double* scratch) {
   const int64_t b = index / g.key_heads, key_head = index % g.key_heads;
   double *dk = scratch, *dv = dk + g.keys * g.size, *p = dv + g.keys * g.v_size, *dq = p + g.keys;
   std::fill(dk, p, 0.0);
   for (int64_t h = key_head * g.group(); h < (key_head + 1) * g.group(); ++h) {
-    const Head head = head_of(g, c, keys, b, h);
+    const Head head = head_of(g, c, b, h);
     for (int64_t i = 0; i < g.queries; ++i) backward_row(g, c, head, b, h, i, p, dk, dv, dq);
   }
   const QkvHeads to = gradient_heads(g, c);
@@ -149,19 +147,18 @@ int64_t backward_scratch(const KernelQuery& query) {
 
 void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<AttentionGeometry>();
-  const int64_t keys = key_count(g, c);
+  check_key_length(g, c);
   auto* scratch = reinterpret_cast<double*>(c.scratch);
-  parallel_pieces(g.batch * g.heads, [&](int64_t index) {
-    forward_head(g, c, keys, index, scratch + index * forward_doubles(g));
-  });
+  parallel_pieces(g.batch * g.heads,
+                  [&](int64_t index) { forward_head(g, c, index, scratch + index * forward_doubles(g)); });
 }
 
 void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<AttentionGeometry>();
-  const int64_t keys = key_count(g, c);
+  check_key_length(g, c);
   auto* scratch = reinterpret_cast<double*>(c.scratch);
   parallel_pieces(g.batch * g.key_heads, [&](int64_t index) {
-    backward_key_head(g, c, keys, index, scratch + index * backward_doubles(g));
+    backward_key_head(g, c, index, scratch + index * backward_doubles(g));
   });
 }
 

@@ -228,6 +228,12 @@ inline void apply_mask(const MaskPlane& mask, int64_t query, int64_t first, int6
   });
 }
 
+// The same of keys that a window has left behind.
+inline void hide_before(const Sight& sight, int64_t query, int64_t first, int64_t n, float* scores) {
+  const int64_t hidden = std::clamp<int64_t>(sight.begin(query) - first, 0, n);
+  std::fill(scores, scores + hidden, kMinusInfinity);
+}
+
 // [n, the next multiple of kLanes) = value.
 inline void fill_tail(float* x, int64_t n, float value) {
   std::fill(x + n, x + (n + kLanes - 1) / kLanes * kLanes, value);

@@ -32,6 +32,7 @@ struct Sight {
   int64_t keys = 0;  // that exist
   bool causal = false;
   int64_t offset = 0;  // causal: query i sees keys j <= i + offset
+  int64_t window = 0;  // and j > i + offset - window; 0: all
   MaskPlane mask;
 
   // Keys [0, result) may be seen by queries up to `query`.
@@ -39,6 +40,16 @@ struct Sight {
     if (!causal) return keys;
     const int64_t last = query + offset + 1;
     return last < 0 ? 0 : last < keys ? last : keys;
+  }
+  // Keys [0, result) are seen by none of the queries from `query` on.
+  int64_t begin(int64_t query) const {
+    const int64_t first = query + offset + 1 - window;
+    return window == 0 || first < 0 ? 0 : first < keys ? first : keys;
+  }
+  // Queries [result, ..) see none of keys [0, key]; `queries` where there is no window.
+  int64_t past(int64_t key, int64_t queries) const {
+    const int64_t first = key - offset + window;
+    return window == 0 || first > queries ? queries : first < 0 ? 0 : first;
   }
 };
 

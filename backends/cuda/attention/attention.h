@@ -21,6 +21,8 @@ struct AttentionShape {
   double scale = 1;
   bool causal = false, has_mask = false, has_key_length = false, heads_first = false;
   bool packed = false, gradient = false;  // packed: one tensor holds q, k and v
+  bool own_lengths = false;               // key_length has one of each row of the batch
+  int64_t window = 0;                     // 0: a causal query sees all keys up to its own
   HeadSteps q, k, v, y;                   // gradients lie as what they are gradients of
   DType mask_dtype = DType::boolean;
   int64_t mask_steps[4] = {};  // along batch, head, query, key; 0 where broadcast

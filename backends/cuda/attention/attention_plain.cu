@@ -116,7 +116,8 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
   W *q_tile = shared_memory<W>(), *y_tile = q_tile + kRows * s.size, *chunk = y_tile + kRows * s.v_size,
     *weights = chunk + kLanes * kChunkRow;
   const auto [b, h, row0] = place_of(s.heads, parts, kRows);
-  const int64_t count = key_count(s, data), key_head = h / (s.heads / s.key_heads);
+  const int64_t key_head = h / (s.heads / s.key_heads);
+  const KeySight sight(s, data, b);
   const auto q = head<T>(data.q, s.q, b, h), k = head<T>(data.k, s.k, b, key_head),
              v = head<T>(data.v, s.v, b, key_head);
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
@@ -126,20 +127,20 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
     *my_weights = weights + warp * R * kLanes;
   OnlineSoftmax<ShiftedExponential<W>, W> softmax[R];
   W keep[R];
-  const int64_t end = sight_end(s, count, min(row0 + kRows, s.queries) - 1);
-  for (int64_t j0 = 0; j0 < end; j0 += kLanes) {
+  const int64_t end = sight.end(s, min(row0 + kRows, s.queries) - 1);
+  for (int64_t j0 = sight.begin(s, row0) / kLanes * kLanes; j0 < end; j0 += kLanes) {
     W scores[R];
-    dots(my_q, s.size, k, j0, count, chunk, scores);
+    dots(my_q, s.size, k, j0, sight.count, chunk, scores);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int64_t i = row0 + warp * R + r;
-      const W x = score_of(s, data, scores[r], b, h, i, j0 + lane, sight_end(s, count, i));
+      const W x = score_of(s, data, scores[r], b, h, i, j0 + lane, sight);
       keep[r] = softmax[r].rescale(MaxOrNan{}(softmax[r].max, reduce_lanes(x, kLanes, MaxOrNan{})));
       const W p = softmax[r].power()(x);
       softmax[r].sum += warp_sum(p);
       my_weights[r * kLanes + lane] = p;
     }
-    accumulate(my_y, s.v_size, my_weights, keep, v, j0, count, chunk);
+    accumulate(my_y, s.v_size, my_weights, keep, v, j0, sight.count, chunk);
   }
   __syncthreads();
 #pragma unroll
@@ -189,30 +190,31 @@ __global__ void __launch_bounds__(kAll)
   W *q_tile = shared_memory<W>(), *dq_tile = q_tile + kRows * s.size, *dy_tile = dq_tile + kRows * s.size,
     *chunk = dy_tile + kRows * s.v_size, *weights = chunk + kLanes * kChunkRow;
   const auto [b, h, row0] = place_of(s.heads, parts, kRows);
-  const int64_t count = key_count(s, data), key_head = h / (s.heads / s.key_heads);
+  const int64_t key_head = h / (s.heads / s.key_heads);
+  const KeySight sight(s, data, b);
   const auto k = head<T>(data.k, s.k, b, key_head), v = head<T>(data.v, s.v, b, key_head);
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   load_tile(head<T>(data.q, s.q, b, h), row0, s.queries, kRows, s.size, q_tile);
   load_tile(head<T>(data.dy, s.y, b, h), row0, s.queries, kRows, s.v_size, dy_tile);
   clear_tile(dq_tile, kRows * s.size);
   W *my_dq = dq_tile + warp * R * s.size, *my_weights = weights + warp * R * kLanes;
-  const int64_t end = sight_end(s, count, min(row0 + kRows, s.queries) - 1);
+  const int64_t end = sight.end(s, min(row0 + kRows, s.queries) - 1);
   const int64_t statistics = (b * s.heads + h) * s.queries;
   W keep[R];
 #pragma unroll
   for (int r = 0; r < R; ++r) keep[r] = W(1);
-  for (int64_t j0 = 0; j0 < end; j0 += kLanes) {
+  for (int64_t j0 = sight.begin(s, row0) / kLanes * kLanes; j0 < end; j0 += kLanes) {
     W scores[R], dp[R];
-    dots(q_tile + warp * R * s.size, s.size, k, j0, count, chunk, scores);
-    dots(dy_tile + warp * R * s.v_size, s.v_size, v, j0, count, chunk, dp);
+    dots(q_tile + warp * R * s.size, s.size, k, j0, sight.count, chunk, scores);
+    dots(dy_tile + warp * R * s.v_size, s.v_size, v, j0, sight.count, chunk, dp);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int64_t i = min(row0 + warp * R + r, s.queries - 1);
-      const W score = score_of(s, data, scores[r], b, h, i, j0 + lane, sight_end(s, count, i));
+      const W score = score_of(s, data, scores[r], b, h, i, j0 + lane, sight);
       const W lse = static_cast<const W*>(data.lse)[statistics + i];
       my_weights[r * kLanes + lane] = slope_of(s, score, lse, dp[r], delta[statistics + i]).ds;
     }
-    accumulate(my_dq, s.size, my_weights, keep, k, j0, count, chunk);
+    accumulate(my_dq, s.size, my_weights, keep, k, j0, sight.count, chunk);
   }
   __syncthreads();
   for (int r = 0; r < R; ++r) {
@@ -232,7 +234,8 @@ __global__ void __launch_bounds__(kAll)
     *dv_tile = v_tile + kRows * s.v_size, *chunk = dv_tile + kRows * s.v_size,
     *p_weights = chunk + kLanes * kChunkRow, *ds_weights = p_weights + kRows * kLanes;
   const auto [b, key_head, row0] = place_of(s.key_heads, parts, kRows);
-  const int64_t count = key_count(s, data), group = s.heads / s.key_heads;
+  const KeySight sight(s, data, b);
+  const int64_t count = sight.count, group = s.heads / s.key_heads;
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   load_tile(head<T>(data.k, s.k, b, key_head), row0, count, kRows, s.size, k_tile);
   load_tile(head<T>(data.v, s.v, b, key_head), row0, count, kRows, s.v_size, v_tile);
@@ -240,23 +243,22 @@ __global__ void __launch_bounds__(kAll)
   clear_tile(dv_tile, kRows * s.v_size);
   W *my_dk = dk_tile + warp * R * s.size, *my_dv = dv_tile + warp * R * s.v_size;
   W *my_p = p_weights + warp * R * kLanes, *my_ds = ds_weights + warp * R * kLanes;
-  // The first query that sees the block's first key.
-  const int64_t first = s.causal ? max(int64_t{0}, row0 - (count - s.queries)) / kLanes * kLanes : 0;
   W keep[R];
 #pragma unroll
   for (int r = 0; r < R; ++r) keep[r] = W(1);
   for (int64_t h = key_head * group; row0 < count && h < (key_head + 1) * group; ++h) {
     const auto q = head<T>(data.q, s.q, b, h), dy = head<T>(data.dy, s.y, b, h);
     const int64_t statistics = (b * s.heads + h) * s.queries;
-    for (int64_t i0 = first; i0 < s.queries; i0 += kLanes) {
+    const int64_t past = sight.past(s, min(row0 + kRows, count) - 1);
+    for (int64_t i0 = sight.first(s, row0) / kLanes * kLanes; i0 < past; i0 += kLanes) {
       W scores[R], dp[R];
       dots(k_tile + warp * R * s.size, s.size, q, i0, s.queries, chunk, scores);
       dots(v_tile + warp * R * s.v_size, s.v_size, dy, i0, s.queries, chunk, dp);
-      const int64_t i = i0 + lane, row = statistics + min(i, s.queries - 1), end = sight_end(s, count, i);
+      const int64_t i = i0 + lane, row = statistics + min(i, s.queries - 1);
       const W lse = i < s.queries ? static_cast<const W*>(data.lse)[row] : W(-INFINITY);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        const W score = score_of(s, data, scores[r], b, h, i, row0 + warp * R + r, end);
+        const W score = score_of(s, data, scores[r], b, h, i, row0 + warp * R + r, sight);
         const Slope<W> slope = slope_of(s, score, lse, dp[r], delta[row]);
         my_p[r * kLanes + lane] = slope.p;
         my_ds[r * kLanes + lane] = slope.ds;

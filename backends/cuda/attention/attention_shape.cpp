@@ -42,6 +42,8 @@ AttentionShape attention_shape(const KernelQuery& query) {
   s.has_mask = rules.has_mask;
   s.has_key_length = rules.has_key_length;
   s.packed = rules.packed();
+  s.own_lengths = s.has_key_length && query.inputs.back().shape.rank() == 1;
+  s.window = rules.window;
   s.gradient = query.op.name() == ops::AttentionGrad::info.name;
   s.q = steps_of(s.packed ? query.inputs[0].shape.sizes() : q, s.heads_first);
   s.k = s.packed ? s.q : steps_of(k, s.heads_first);

@@ -6,22 +6,43 @@
 
 namespace genesis::cuda {
 
-// How many keys exist in this run; a key_length out of range is reported (by the first thread of all) and
-// clamped.
-__device__ inline int64_t key_count(const AttentionShape& s, const AttentionData& d) {
-  if (!d.key_length) return s.keys;
-  const int64_t count = *d.key_length;
-  if (count >= 0 && count <= s.keys) return count;
-  if (blockIdx.x == 0 && threadIdx.x == 0) d.fault(count, s.keys + 1);
-  return count < 0 ? 0 : s.keys;
-}
+// The keys of one row of the batch in this run. `length` is what causality counts from; it is beyond the `count` keys that
+// exist only where each row has its own.
+struct KeySight {
+  int64_t count, length;
 
-// Keys [0, result) may be seen by `query`, of `count` keys.
-__device__ inline int64_t sight_end(const AttentionShape& s, int64_t count, int64_t query) {
-  if (!s.causal) return count;
-  const int64_t last = query + count - s.queries + 1;
-  return last < 0 ? 0 : last < count ? last : count;
-}
+  // A key_length out of range is reported (by the first thread of all, or of own lengths by whoever sees it) and clamped.
+  __device__ __forceinline__ KeySight(const AttentionShape& s, const AttentionData& d, int64_t b)
+      : count(s.keys), length(s.keys) {
+    if (!d.key_length) return;
+    const int64_t given = d.key_length[s.own_lengths ? b : 0];
+    const bool is_bad = given < 0 || (!s.own_lengths && given > s.keys);
+    if (is_bad && threadIdx.x == 0 && (s.own_lengths || blockIdx.x == 0)) d.fault(given, s.keys + 1);
+    count = given < 0 ? 0 : given < s.keys ? given : s.keys;
+    length = s.own_lengths && given > s.keys ? given : count;
+  }
+  // Keys [begin, end) may be seen by `query`.
+  __device__ __forceinline__ int64_t end(const AttentionShape& s, int64_t query) const {
+    if (!s.causal) return count;
+    const int64_t last = query + length - s.queries + 1;
+    return last < 0 ? 0 : last < count ? last : count;
+  }
+  __device__ __forceinline__ int64_t begin(const AttentionShape& s, int64_t query) const {
+    if (s.window == 0) return 0;
+    const int64_t first = query + length - s.queries + 1 - s.window;
+    return first < 0 ? 0 : first < count ? first : count;
+  }
+  // Queries before this see none of the keys from `key` on.
+  __device__ __forceinline__ int64_t first(const AttentionShape& s, int64_t key) const {
+    return s.causal ? max(int64_t{0}, key - (length - s.queries)) : 0;
+  }
+  // Queries from here on see none of the keys up to `key`.
+  __device__ __forceinline__ int64_t past(const AttentionShape& s, int64_t key) const {
+    if (s.window == 0) return s.queries;
+    const int64_t first = key - (length - s.queries) + s.window;
+    return first < 0 ? 0 : first < s.queries ? first : s.queries;
+  }
+};
 
 template <class W>
 __device__ W mask_value(DType dtype, const void* mask, int64_t at) {
@@ -39,11 +60,11 @@ __device__ W mask_value(DType dtype, const void* mask, int64_t at) {
   }
 }
 
-// A scaled product as a score: -inf where the query does not see the key. `end` is sight_end of the query.
+// A scaled product as a score: -inf where the query does not see the key.
 template <class W>
 __device__ W score_of(const AttentionShape& s, const AttentionData& d, W product, int64_t b, int64_t h,
-                      int64_t query, int64_t key, int64_t end) {
-  if (key >= end || query >= s.queries) return W(-INFINITY);
+                      int64_t query, int64_t key, const KeySight& sight) {
+  if (key >= sight.end(s, query) || key < sight.begin(s, query) || query >= s.queries) return W(-INFINITY);
   const W x = product * static_cast<W>(s.scale);
   if (!d.mask) return x;
   const W m = mask_value<W>(

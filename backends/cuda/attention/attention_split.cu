@@ -37,11 +37,14 @@ Cut cut_of(const AttentionShape& s) {
 // How the keys there are go to the splits: a few keys are not worth many blocks and a long merge. Of the
 // number of keys alone.
 struct Shares {
+  int first, end;  // keys that any query sees
   int each, used;  // keys of a split; splits that have any
 
-  __device__ static Shares of(int count, int splits) {
+  __device__ static Shares of(const AttentionShape& s, const KeySight& sight, int splits) {
+    const int first = static_cast<int>(sight.begin(s, 0)), end = static_cast<int>(sight.count),
+              count = end - first;
     const int each = max((count + splits - 1) / splits, static_cast<int>(kMinKeys));
-    return {each, (count + each - 1) / each};
+    return {first, end, each, (count + each - 1) / each};
   }
 };
 
@@ -56,7 +59,7 @@ __device__ __noinline__ float masked(float score, DType dtype, const void* mask,
 
 // What a block works on: some query rows of one key head, and one split of its keys.
 struct Block {
-  int split, column, first_row, key_head, b, first_head, count, begin, end;
+  int split, column, first_row, key_head, b, first_head, begin, end;
 
   __device__ __forceinline__ Block(const AttentionShape& s, const AttentionData& data, const Cut& cut) {
     const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
@@ -67,10 +70,9 @@ struct Block {
     key_head = column / chunks % key_heads;
     b = column / chunks / key_heads;
     first_head = key_head * (static_cast<int>(s.heads) / key_heads);
-    count = static_cast<int>(key_count(s, data));
-    const Shares shares = Shares::of(count, splits);
-    begin = split * shares.each;
-    end = min(count, begin + shares.each);
+    const Shares shares = Shares::of(s, KeySight(s, data, b), splits);
+    begin = min(shares.end, shares.first + split * shares.each);
+    end = min(shares.end, begin + shares.each);
   }
 };
 
@@ -80,11 +82,12 @@ struct QueryRows {
   static constexpr int N = kKeyPack<T>;
   int queries, first, last;  // rows first to last; beyond, the last again
   float q[G][N];
-  int ends[G];  // of the keys that a row sees
+  int begins[G], ends[G];  // of the keys that a row sees
 
   __device__ __forceinline__ QueryRows(const AttentionShape& s, const AttentionData& data, const Cut& cut,
                                        const Block& block, int at)
       : queries(static_cast<int>(s.queries)), first(block.first_row), last(static_cast<int>(cut.rows) - 1) {
+    const KeySight sight(s, data, block.b);
 #pragma unroll
     for (int g = 0; g < G; ++g) {
       const int query = row(g) % queries, head = block.first_head + row(g) / queries;
@@ -92,7 +95,8 @@ struct QueryRows {
           static_cast<const T*>(data.q) + block.b * s.q.batch + head * s.q.head + query * s.q.row + at);
 #pragma unroll
       for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
-      ends[g] = min(block.end, static_cast<int>(sight_end(s, block.count, query)));
+      begins[g] = static_cast<int>(sight.begin(s, query));
+      ends[g] = min(block.end, static_cast<int>(sight.end(s, query)));
     }
   }
   __device__ __forceinline__ int row(int g) const { return min(first + g, last); }
@@ -144,7 +148,7 @@ __global__ void __launch_bounds__(kAll)
     for (int g = 0; g < G; ++g) {
       const auto score = [&](int u, float product) {
         const int j = j0 + set + u * kSets;
-        if (j >= rows.ends[g]) return -INFINITY;
+        if (j >= rows.ends[g] || j < rows.begins[g]) return -INFINITY;
         if (!data.mask) return product * scale;
         const int64_t of_key = block.b * s.mask_steps[0] + j * s.mask_steps[3];
         return masked(product * scale, s.mask_dtype, data.mask, of_key, s.mask_steps[1], s.mask_steps[2],
@@ -177,7 +181,7 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
   const int64_t column = (b * s.key_heads + key_head) * cut.chunks + in_group / cut.group_rows;
   const int64_t width = s.v_size + 2, step = cut.group_rows * width;
   const float* from = partials + column * cut.splits * step + in_group % cut.group_rows * width;
-  const int used = Shares::of(static_cast<int>(key_count(s, data)), static_cast<int>(cut.splits)).used;
+  const int used = Shares::of(s, KeySight(s, data, b), static_cast<int>(cut.splits)).used;
   const KeyState<T, 1> state = merge_rows<T>(from, used, step, s.v_size, d);
   const bool blind = state.max == -INFINITY;
   if (d < s.v_size)
@@ -188,10 +192,12 @@ __global__ void __launch_bounds__(kMergeWarps* kLanes)
 }
 
 __global__ void write_lengths(AttentionShape s, AttentionData data, int32_t* queries, int32_t* keys) {
-  const auto count = static_cast<int32_t>(key_count(s, data));
   for (int64_t b = threadIdx.x; b < s.batch; b += blockDim.x) {
-    queries[b] = static_cast<int32_t>(s.queries);
-    keys[b] = count;
+    const KeySight sight(s, data, b);
+    // Queries beyond the keys are padding: without them causality counts from the keys there are.
+    const int64_t beyond = sight.length - sight.count;
+    queries[b] = static_cast<int32_t>(max(int64_t{1}, s.queries - beyond));
+    keys[b] = static_cast<int32_t>(sight.count);
   }
 }
 

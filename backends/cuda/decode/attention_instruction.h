@@ -120,6 +120,11 @@ __device__ void read_splits(const TaggedWord* words, uint32_t tag, int splits, M
   }
 }
 
+// The first position that a token at `start` sees.
+__device__ __forceinline__ int first_key(const Instruction& s, int start) {
+  return s.window == 0 ? 0 : max(0, start + 1 - s.window);
+}
+
 // The part of the cache that a block looks at, as one of its threads sees it: kSet threads have a key, so
 // many keys are in work at once.
 template <int kSize>
@@ -136,8 +141,9 @@ struct CachedKeys {
     offset = int64_t{key_head} * kSize + lane_of_set * kPack;
     k = static_cast<Element*>(s.k_cache) + offset;
     v = static_cast<Element*>(s.v_cache) + offset;
-    const int each = ((start + splits - 1) / splits + kAtOnce - 1) / kAtOnce * kAtOnce;
-    begin = min(start, split * each);
+    const int first = first_key(s, start);
+    const int each = ((start - first + splits - 1) / splits + kAtOnce - 1) / kAtOnce * kAtOnce;
+    begin = min(start, first + split * each);
     end = min(start, begin + each);
   }
 
@@ -241,7 +247,7 @@ __device__ void attend(const Instruction& s, const ProducerWarp& feed, Megakerne
   using Keys = CachedKeys<kSize>;
   constexpr int kSet = Keys::kSet;
   const int start = run.start, thread = static_cast<int>(threadIdx.x), split = feed.split;
-  const int splits = max(1, min(s.splits, (start + kKeysOfSplit - 1) / kKeysOfSplit));
+  const int splits = max(1, min(s.splits, (start - first_key(s, start) + kKeysOfSplit - 1) / kKeysOfSplit));
   if (feed.head < 0 || split >= splits) {
     coming.put();
     return sync_consumers();

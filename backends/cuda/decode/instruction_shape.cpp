@@ -55,6 +55,9 @@ std::optional<InstructionShape> cached_attention(const KernelQuery& query) {
     if (query.inputs[static_cast<size_t>(i)].dtype != DType::bf16) return std::nullopt;
   if (query.inputs[4].shape.sizes()[3] != cache[3] || (cache[3] != 64 && cache[3] != 128))
     return std::nullopt;
+  // One start for all, and one set of frequencies.
+  if (query.inputs[5].shape.rank() != 0) return std::nullopt;
+  if (query.inputs.size() > 6 && query.inputs[6].shape.rank() != 1) return std::nullopt;
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
   if (!op.turns || op.kind != RopeKind::kHalf || rotated != cache[3]) return std::nullopt;
   shape.heads = static_cast<int>(q[2]);
@@ -63,6 +66,7 @@ std::optional<InstructionShape> cached_attention(const KernelQuery& query) {
   shape.positions = cache[1];
   shape.scale = static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(cache[3])));
   shape.theta = op.theta;
+  shape.window = op.window < shape.positions ? op.window : 0;
   shape.elements = {query.outputs[0].numel()};
   return shape;
 }

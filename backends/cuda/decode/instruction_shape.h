@@ -32,6 +32,7 @@ struct InstructionShape {
   int64_t positions = 0;
   float scale = 1;
   double theta = 0;
+  int64_t window = 0;
 
   // Elements of output i that other instructions may ask for; caches are no such output.
   std::vector<int64_t> elements;

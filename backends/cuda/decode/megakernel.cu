@@ -100,8 +100,11 @@ __device__ void ask_for_small_tensors(const MegakernelProgram& program) {
 
 __device__ void find_rotations(const MegakernelProgram& program, MegakernelShared& shared, int start) {
   const int pairs = program.size / 2;
-  for (int i = threadIdx.x; i < pairs; i += kMegakernelThreads)
-    sine_and_cosine(start * pow(program.theta, -2.0 * i / program.size), shared.sines[i], shared.cosines[i]);
+  for (int i = threadIdx.x; i < pairs; i += kMegakernelThreads) {
+    const double frequency =
+        program.frequencies ? program.frequencies[i] : pow(program.theta, -2.0 * i / program.size);
+    sine_and_cosine(start * frequency, shared.sines[i], shared.cosines[i]);
+  }
 }
 
 // The last block to be done makes the number of the next run.

@@ -55,7 +55,7 @@ struct alignas(16) Instruction {
   LayerOperand layer[kMaxLayers];
 
   // Attention: a block has one query head and one of `splits` ranges of keys.
-  int32_t heads = 0, key_heads = 0, splits = 0;
+  int32_t heads = 0, key_heads = 0, splits = 0, window = 0;  // window 0: it sees all keys
   float scale = 1;
   VectorOperand q, k_new, v_new;
   const void *q_norm = nullptr, *k_norm = nullptr;  // [size]: rms_norm of each head first; or null
@@ -79,10 +79,11 @@ struct MegakernelProgram {
   int32_t positions = 0;  // of the caches; 0: no attention
   const int64_t* start = nullptr;
   double theta = 0;
-  uint32_t* run = nullptr;   // {number of this run, blocks that are done with it}; zero at first
-  int32_t vector_bytes = 0;  // of the longest x in shared memory
-  int32_t ring_bytes = 0;    // filled in when it starts
-  FaultReport fault;         // of a start out of range; of the first attention
+  const double* frequencies = nullptr;  // [size / 2] of rope, where they are an input; null: those of theta
+  uint32_t* run = nullptr;              // {number of this run, blocks that are done with it}; zero at first
+  int32_t vector_bytes = 0;             // of the longest x in shared memory
+  int32_t ring_bytes = 0;               // filled in when it starts
+  FaultReport fault;                    // of a start out of range; of the first attention
   volatile ProgramCounter* place = nullptr;
 };
 

@@ -102,7 +102,7 @@ Work work_of(const AttentionShape& s) {
 std::optional<std::string> decline(const KernelQuery& query) {
   const AttentionShape s = attention_shape(query);
   if (s.dtype != DType::bf16 || s.size != 64 || s.v_size != 64) return "it takes heads of 64 in bf16";
-  if (s.has_mask || s.has_key_length) return "it takes no mask and no key_length";
+  if (s.has_mask || s.has_key_length || s.window > 0) return "it takes no mask, key_length or window";
   if (s.causal && s.queries > s.keys) return "some queries see no key";
   if (padded_rows(s) == 0 || s.keys == 0) return "there is nothing to do";
   // cuDNN, which makes the scores once, catches up as rows get long.

@@ -149,6 +149,48 @@ __global__ void __launch_bounds__(kThreads)
   move_any(move, blockIdx.x, {at * place.to_step, at * place.from_step});
 }
 
+// --- runs that go where numbers on the device say
+
+struct RunCopies {
+  const std::byte* from;
+  std::byte* to;
+  const void *starts, *lengths;  // one of each row; lengths may be null: all of it, clamped so that it fits
+  bool is_i32;
+  RunUpdate runs;
+  FaultReport fault;
+};
+
+__device__ int64_t number_at(const void* numbers, bool is_i32, int64_t i) {
+  return is_i32 ? int64_t{static_cast<const int32_t*>(numbers)[i]} : static_cast<const int64_t*>(numbers)[i];
+}
+
+// The first position of a row's update, or -1 where nothing is written; reported once for a row.
+__device__ int64_t place_of(const RunCopies& c, int64_t row, int64_t step, bool reports) {
+  const int64_t start = number_at(c.starts, c.is_i32, row);
+  if (!c.lengths) return max(int64_t{0}, min(start, c.runs.positions - c.runs.steps));
+  const int64_t count = number_at(c.lengths, c.is_i32, row);
+  const bool is_length = count >= 0 && count <= c.runs.steps;
+  if (!is_length && reports) c.fault(count, c.runs.steps + 1);
+  if (!is_length) return -1;
+  const bool fits = start >= 0 && start <= c.runs.positions - count;
+  if (!fits && reports) c.fault(start, c.runs.positions - count + 1);
+  return fits && step < count ? start : -1;
+}
+
+// A block has one run, of words of T.
+template <class T>
+__global__ void __launch_bounds__(kThreads) runs_kernel(const __grid_constant__ RunCopies c) {
+  begin_in_order();
+  const int64_t run = blockIdx.x, step = run % c.runs.steps, piece = run / c.runs.steps;
+  const bool reports = threadIdx.x == 0 && step == 0 && piece % c.runs.outer == 0;
+  const int64_t start = place_of(c, piece / c.runs.outer, step, reports);
+  if (start < 0) return;
+  const auto* from = reinterpret_cast<const T*>(c.from + run * c.runs.bytes);
+  auto* to = reinterpret_cast<T*>(c.to + (piece * c.runs.positions + start + step) * c.runs.bytes);
+  const int64_t words = c.runs.bytes / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = threadIdx.x; i < words; i += kThreads) to[i] = from[i];
+}
+
 // --- transposes
 
 struct Transpose {
@@ -318,6 +360,27 @@ void run_dynamic_copy(const KernelContext& c, const DynamicCopy& dynamic, void* 
                            moving == Moving::kTarget ? dynamic.step_bytes : 0,
                            moving == Moving::kSource ? dynamic.step_bytes : 0};
   start_with_pdl(c, dynamic_kernel, blocks_of(move), kThreads, 0, move, place);
+}
+
+void update_runs(const KernelContext& c, const RunUpdate& runs) {
+  const int64_t blocks = runs.rows * runs.outer * runs.steps;
+  if (blocks == 0 || runs.bytes == 0) return;
+  const bool lengths = c.inputs.size() > 3;
+  const RunCopies copies{c.input(1).as<const std::byte>(),
+                         c.output().as<std::byte>(),
+                         c.input(2).data,
+                         lengths ? c.input(3).data : nullptr,
+                         c.input(2).dtype == DType::i32,
+                         runs,
+                         launch_of(c).fault};
+  const auto bits = reinterpret_cast<uintptr_t>(copies.from) | reinterpret_cast<uintptr_t>(copies.to) |
+                    static_cast<uintptr_t>(runs.bytes);
+  const auto start = [&](auto kernel) {
+    start_with_pdl(c, kernel, static_cast<unsigned>(blocks), kThreads, 0, copies);
+  };
+  if (bits % 16 == 0) return start(runs_kernel<uint4>);
+  if (bits % 4 == 0) return start(runs_kernel<uint32_t>);
+  start(runs_kernel<unsigned char>);
 }
 
 }  // namespace genesis::cuda

@@ -22,6 +22,10 @@ enum class Moving : uint8_t { kTarget, kSource };
 void run_dynamic_copy(const KernelContext& c, const DynamicCopy& dynamic, void* to, const void* from,
                       const TensorView& start, Moving moving);
 
+// An update of each row of axis 0 at a start of its own, or of a length that is data: of c's inputs x, update, start
+// [, length] into its output, which holds x already.
+void update_runs(const KernelContext& c, const RunUpdate& runs);
+
 // --- what the kernels are given; tests look at it
 
 inline constexpr int kMoveAxes = kMaxRank + 1;

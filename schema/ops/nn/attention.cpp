@@ -39,6 +39,9 @@ using QkvTypes = std::array<TensorType, 3>;
 
 // k and v against q.
 void check_qkv(const QkvTypes& in, const ops::AttentionRules& rules) {
+  if (rules.window < 0) fail("attention: window must not be negative, got {}", rules.window);
+  if (rules.window > 0 && !rules.causal)
+    fail("attention: a window of {} keys ends at the query's own, so it needs causal=true", rules.window);
   check_operand("q", in[0], in[0], rules.layout);
   check_operand("k", in[1], in[0], rules.layout);
   check_operand("v", in[2], in[0], rules.layout);
@@ -80,8 +83,10 @@ void check_rest(Types in, const QkvTypes& qkv, size_t first, const ops::Attentio
       fail("attention: mask {} does not broadcast to [batch, heads, query_time, key_time] = {}",
            mask.to_string(), scores.to_string());
   }
-  if (rules.has_key_length && !(in.back() == TensorType{DType::i64, {}}))
-    fail("attention: key_length must be an i64 scalar, got {}", in.back().to_string());
+  if (rules.has_key_length && !(in.back() == TensorType{DType::i64, {}}) &&
+      !(in.back() == TensorType{DType::i64, {q.batch}}))
+    fail("attention: key_length must be an i64 scalar, or i64[{}] with one of each row of the batch, got {}",
+         q.batch.to_string(), in.back().to_string());
 }
 
 // Log-sum-exp of each row of scores: one number decides a row's accuracy, so it is never low precision.
@@ -123,11 +128,13 @@ QkvTypes checked_types(Types in, const ops::AttentionRules& rules, size_t first)
 }
 
 // q k^T and p v are two products of [queries, head_size] x [head_size, keys] per head, their gradients five. A
-// causal mask halves the useful work.
+// causal mask halves the useful work, a window leaves that share of the keys.
 double flops_of_heads(Types in, const ops::AttentionRules& rules, double products) {
   const auto [q, k, v] = ops::qkv_types(rules, in);
   const int time = rules.layout == AttentionLayout::kBTHD ? 1 : 2;
-  const double useful = rules.causal && axis_size(q, time) > 1 ? 0.5 : 1.0;
+  const auto keys = static_cast<double>(axis_size(k, time));
+  double useful = rules.causal && axis_size(q, time) > 1 ? 0.5 : 1.0;
+  if (rules.window > 0 && keys > 0) useful = std::min(useful, static_cast<double>(rules.window) / keys);
   return products * useful * product_flops(q, axis_size(k, time));
 }
 
@@ -209,14 +216,16 @@ Value scores(Value a, Value b, AttentionLayout layout) {
   return reshape(product, {q.batch, q.heads, q.time, k.time});
 }
 
-// Which keys a query sees by causality and key_length: bool, broadcasts to [query_time, key_time].
+// Which keys a query sees by causality, window and key_length: bool, broadcasts to [batch, heads, query_time, key_time].
 Value seen(GradientContext& g, const ops::Attention& op, const Sizes& q, const Sizes& k) {
   Graph& graph = g.graph();
   const Value keys = arange(graph, k.time);
-  const Value count = op.has_key_length ? g.input(g.num_inputs() - 1) : dim_value(graph, k.time);
+  Value count = op.has_key_length ? g.input(g.num_inputs() - 1) : dim_value(graph, k.time);
+  if (count.rank() == 1) count = reshape(count, {q.batch, 1, 1, 1});
   if (!op.causal) return keys < count;
-  const Value last = arange(graph, q.time) + (count - dim_value(graph, q.time));
-  return logical_and(keys <= unsqueeze(last, 1), keys < count);
+  const Value last = unsqueeze(arange(graph, q.time), 1) + (count - dim_value(graph, q.time));
+  const Value before = logical_and(keys <= last, keys < count);
+  return op.window == 0 ? before : logical_and(before, keys > last - op.window);
 }
 
 // q, k and v as three tensors.
@@ -278,6 +287,7 @@ Value emit_attention(std::vector<Value> inputs, int64_t packed_key_heads, const 
   op.causal = options.causal;
   op.scale = options.scale;
   op.layout = options.layout;
+  op.window = options.window;
   op.has_mask = static_cast<bool>(mask);
   op.has_key_length = static_cast<bool>(key_length);
   op.packed_key_heads = packed_key_heads;

@@ -25,6 +25,7 @@ struct AttentionOptions {
   bool causal = false;  // query i sees keys j <= i + (key_length - query_length)
   double scale = 0;     // 0: 1 / sqrt(head_size)
   AttentionLayout layout = AttentionLayout::kBTHD;
+  int64_t window = 0;  // of those, it sees the last so many alone; 0: all. Only where causal.
 };
 
 namespace ops {
@@ -38,6 +39,7 @@ struct AttentionRules {
   AttentionLayout layout = AttentionLayout::kBTHD;
   bool has_mask = false, has_key_length = false;
   int64_t packed_key_heads = 0;  // 0: q, k and v are three tensors
+  int64_t window = 0;            // 0: a causal query sees all keys up to its own
 
   bool packed() const { return packed_key_heads > 0; }
   int operands() const { return packed() ? 1 : 3; }  // inputs that hold q, k and v
@@ -48,6 +50,7 @@ struct AttentionRules {
     visit("has_mask", self.has_mask);
     visit("has_key_length", self.has_key_length);
     visit("packed_key_heads", self.packed_key_heads);
+    visit("window", self.window);
   }
 };
 
@@ -62,7 +65,8 @@ struct Attention : AttentionRules {
       .name = "attention",
       .doc =
           "softmax(scale q k^T + mask) v per head, with grouped key heads; `with_lse` adds "
-          "the log-sum-exp of each row as output 1. `packed_key_heads`: one tensor holds q, k and v.",
+          "the log-sum-exp of each row as output 1. `packed_key_heads`: one tensor holds q, k and v. "
+          "`window`: a causal query sees the last so many keys up to its own (0: all).",
       .inputs = {1, 5},
       .precision = Precision::kMatmul};
   bool with_lse = false;
@@ -97,7 +101,8 @@ struct AttentionGrad : AttentionRules {
 // attention): query head h reads key head h / (query_heads / key_heads); v may have a head size of its own.
 // mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time]. key_length:
 // i64 scalar; only the first key_length keys exist (a KV cache that is partly filled), and causality counts
-// from it.
+// from it. Or i64[batch], one of each row of the batch: these may be beyond the keys there are, as where a row's
+// queries are padded at the end of its cache.
 Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Value mask = {},
                 Value key_length = {});
 

@@ -33,10 +33,15 @@ std::vector<TensorType> CachedAttention::infer(Types in) const {
   if (!q[2].divide_exact(k[2]))
     fail("cached_attention: {} query heads are not a multiple of {} key heads", q[2].to_string(),
          k[2].to_string());
-  if (!(in[5] == TensorType{DType::i64, {}}))
-    fail("cached_attention: start must be an i64 scalar, got {}", in[5].to_string());
+  if (!(in[5] == TensorType{DType::i64, {}}) && !(in[5] == TensorType{DType::i64, {q[0]}}))
+    fail(
+        "cached_attention: start must be an i64 scalar, or i64[{}] with one of each row of the batch, got {}",
+        q[0].to_string(), in[5].to_string());
+  if (window < 0) fail("cached_attention: window must not be negative, got {}", window);
+  if (in.size() > 6 && !turns) fail("cached_attention takes frequencies only where it turns q and k");
   if (turns) {
-    const TensorType turned[] = {in[0], {DType::i64, {1}}};
+    std::vector<TensorType> turned = {in[0], {DType::i64, {1}}};
+    if (in.size() > 6) turned.push_back(in[6]);
     rope().infer(turned);
   }
   TensorType y = in[0];
@@ -65,8 +70,10 @@ constexpr const OpDef* kOps[] = {&kCachedAttention};
 std::span<const OpDef* const> cached_attention_ops() { return kOps; }
 
 std::vector<Value> cached_attention(Value q, Value k, Value v, Value k_cache, Value v_cache, Value start,
-                                    const ops::CachedAttention& options) {
-  return emit_node(kCachedAttention, to_attributes(options), {q, k, v, k_cache, v_cache, start});
+                                    const ops::CachedAttention& options, Value frequencies) {
+  std::vector<Value> inputs = {q, k, v, k_cache, v_cache, start};
+  if (frequencies) inputs.push_back(frequencies);
+  return emit_node(kCachedAttention, to_attributes(options), inputs);
 }
 
 }  // namespace genesis

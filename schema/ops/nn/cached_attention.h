@@ -15,10 +15,11 @@ struct CachedAttention {
       .name = "cached_attention",
       .doc =
           "k and v of one new token [batch, 1, heads, size] are written into their caches [batch, positions, "
-          "heads, size] at `start`, i64, and q attends to the first start + 1 positions; where `turns`, rope "
-          "turns q and k by `start` first. Inputs q, k, v, k_cache, v_cache, start; outputs y and the "
-          "caches.",
-      .inputs = {6, 6},
+          "heads, size] at `start`, i64[] or i64[batch], and q attends to the first start + 1 positions, or "
+          "to "
+          "the last `window` of them; where `turns`, rope turns q and k by `start` first. Inputs q, k, v, "
+          "k_cache, v_cache, start [, frequencies of rope]; outputs y and the caches.",
+      .inputs = {6, 7},
       .precision = Precision::kMatmul,
       .in_place = kCachesInPlace};
   double scale = 0;  // 0: 1 / sqrt(head_size)
@@ -26,12 +27,14 @@ struct CachedAttention {
   double theta = 10000.0;  // this and the next as rope has them
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;
+  int64_t window = 0;  // 0: all positions up to start
   static void fields(auto& self, auto&& visit) {
     visit("scale", self.scale);
     visit("turns", self.turns);
     visit("theta", self.theta);
     visit("kind", self.kind);
     visit("rotary_size", self.rotary_size);
+    visit("window", self.window);
   }
   // The op that turns q and k.
   Rope rope() const;
@@ -42,9 +45,9 @@ struct CachedAttention {
 
 }  // namespace ops
 
-// y and the new caches. A start outside [0, positions) is an error of the run. Inference only: it has no
-// gradient, which the ops it stands for have.
+// y and the new caches. A start outside [0, positions) is an error of the run. frequencies: as rope has them.
+// Inference only: it has no gradient, which the ops it stands for have.
 std::vector<Value> cached_attention(Value q, Value k, Value v, Value k_cache, Value v_cache, Value start,
-                                    const ops::CachedAttention& options = {});
+                                    const ops::CachedAttention& options = {}, Value frequencies = {});
 
 }  // namespace genesis

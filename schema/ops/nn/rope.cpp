@@ -5,7 +5,14 @@
 namespace genesis {
 namespace {
 
-Value emit(Value x, Value positions, const ops::Rope& op);
+Value emit(Value x, Value positions, Value frequencies, const ops::Rope& op);
+
+void check_frequencies(const TensorType& frequencies, const TensorType& x, int64_t pairs) {
+  const Shape shared{pairs}, per_row{x.shape[0], pairs};
+  if (frequencies.dtype != DType::f64 || !(frequencies.shape == shared || frequencies.shape == per_row))
+    fail("rope: frequencies must be f64{} or f64{} for x {}, got {}", shared.to_string(), per_row.to_string(),
+         x.to_string(), frequencies.to_string());
+}
 
 }  // namespace
 
@@ -26,6 +33,7 @@ std::vector<TensorType> Rope::infer(Types in) const {
   if (heads < 0 || (x.shape[2].is_constant() && heads > x.shape[2].value()))
     fail("rope: heads must be at most the {} of x {}, got {}", x.shape[2].to_string(), x.to_string(), heads);
   if (!(theta > 0)) fail("rope: theta must be positive, got {}", theta);
+  if (in.size() > 2) check_frequencies(in[2], x, rotated / 2);
   return {x};
 }
 
@@ -33,7 +41,7 @@ std::vector<TensorType> Rope::infer(Types in) const {
 void Rope::grad(GradientContext& g) const {
   Rope back = *this;
   back.inverse = !inverse;
-  g.set(0, emit(g.dy(), g.input(1), back));
+  g.set(0, emit(g.dy(), g.input(1), g.num_inputs() > 2 ? g.input(2) : Value{}, back));
 }
 
 }  // namespace ops
@@ -43,16 +51,20 @@ namespace {
 constexpr OpDef kRope = make_op<ops::Rope>();
 constexpr const OpDef* kOps[] = {&kRope};
 
-Value emit(Value x, Value positions, const ops::Rope& op) {
-  return emit_node(kRope, to_attributes(op), {x, positions})[0];
+Value emit(Value x, Value positions, Value frequencies, const ops::Rope& op) {
+  std::vector<Value> inputs = {x, positions};
+  if (frequencies) inputs.push_back(frequencies);
+  return emit_node(kRope, to_attributes(op), inputs)[0];
 }
 
 }  // namespace
 
 std::span<const OpDef* const> rope_ops() { return kOps; }
 
-Value rope(Value x, Value positions, double theta, RopeKind kind, int64_t rotary_size, int64_t heads) {
-  return emit(x, positions, {.theta = theta, .kind = kind, .rotary_size = rotary_size, .heads = heads});
+Value rope(Value x, Value positions, double theta, RopeKind kind, int64_t rotary_size, int64_t heads,
+           Value frequencies) {
+  return emit(x, positions, frequencies,
+              {.theta = theta, .kind = kind, .rotary_size = rotary_size, .heads = heads});
 }
 
 }  // namespace genesis

@@ -24,9 +24,10 @@ struct Rope {
       .name = "rope",
       .doc =
           "Pair i of a head's first `rotary_size` elements turned by position * "
-          "theta^(-2i / rotary_size), or back (`inverse`). `heads`: of the first so many "
-          "heads, the rest stay as they are (0: of all).",
-      .inputs = {2, 2},
+          "theta^(-2i / rotary_size), or by position * frequencies[i] where these are given, or back "
+          "(`inverse`). `heads`: of the first so many heads, the rest stay as they are (0: of all). Inputs "
+          "x, positions [, frequencies].",
+      .inputs = {2, 3},
       .precision = Precision::kWide,
       .in_place = kRopeInPlace};
   double theta = 10000.0;
@@ -48,9 +49,11 @@ struct Rope {
 }  // namespace ops
 
 // Rotary position embedding of x [batch, time, heads, head_size]. positions: i64[time] or [batch, time].
-// Rotates the first `rotary_size` elements of a head (0: all) of the first `heads` heads (0: all).
+// Rotates the first `rotary_size` elements of a head (0: all) of the first `heads` heads (0: all). frequencies:
+// f64[rotary_size / 2], or f64[batch, rotary_size / 2], in radians a position, in place of those of theta: what scaled
+// rotations (builder/rope_scaling.h) differ in. No gradient goes to them.
 // Source: Su et al., "RoFormer: Enhanced transformer with rotary position embedding", 2021.
 Value rope(Value x, Value positions, double theta = 10000.0, RopeKind kind = RopeKind::kHalf,
-           int64_t rotary_size = 0, int64_t heads = 0);
+           int64_t rotary_size = 0, int64_t heads = 0, Value frequencies = {});
 
 }  // namespace genesis

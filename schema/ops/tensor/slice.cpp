@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "schema/core/type_limits.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
 #include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 
@@ -39,11 +42,36 @@ void check_scalar_index(const TensorType& start, std::string_view op) {
     fail("{} takes its start as one i32 or i64, got {}", op, start.to_string());
 }
 
+// One, or one for each row of axis 0.
+void check_starts(const TensorType& start, const Shape& shape, int axis) {
+  const bool integer = start.dtype == DType::i32 || start.dtype == DType::i64;
+  const bool per_row = axis > 0 && start.shape == Shape{shape[0]};
+  if (integer && (per_row || start.shape.numel() == Dim(1))) return;
+  fail("dynamic_update_slice takes its start as one i32 or i64{}, got {}",
+       axis > 0 ? fmt::format(", or as {} of them, one for each row", shape[0].to_string()) : "",
+       start.to_string());
+}
+
 void check_same_dtypes(Types in, std::string_view op) {
   for (const TensorType& type : in)
     if (type.dtype != in[0].dtype)
       fail("{} takes inputs of one dtype, got {} and {}: cast them first", op, in[0].to_string(),
            type.to_string());
+}
+
+// Of x what dynamic_update_slice wrote there, zero where it wrote nothing.
+Value read_where_written(Value x, Value update, Value start, Value length, int64_t axis) {
+  const int at = normalize_axis(axis, x.rank());
+  Shape along(std::vector<Dim>(static_cast<size_t>(x.rank()), Dim(1))), of_row = along;
+  along[at] = update.dim(at);
+  if (!(start.type().shape.numel() == Dim(1))) of_row[0] = x.dim(0);
+  const auto spread = [&](Value v) { return reshape(cast(v, DType::i64), of_row); };
+  const Value steps = reshape(arange(*x.graph, update.dim(at)), along);
+  const Value last = dim_value(*x.graph, x.dim(at) - (length ? Dim(1) : update.dim(at)));
+  const Value first = minimum(maximum(spread(start), 0), last);
+  const Value place = minimum(first + steps, dim_value(*x.graph, x.dim(at) - Dim(1)));
+  const Value read = gather(x, at, expand(place, update.shape()));
+  return length ? where(steps < spread(length), read, zeros_like(read)) : read;
 }
 
 std::vector<int64_t> negated(std::vector<int64_t> amounts) {
@@ -170,10 +198,12 @@ void DynamicSlice::grad(GradientContext& g) const {
 
 std::vector<TensorType> DynamicUpdateSlice::infer(Types in) const {
   check_same_dtypes(in.first(2), "dynamic_update_slice");
-  check_scalar_index(in[2], "dynamic_update_slice");
   const Shape& shape = in[0].shape;
   Shape update = in[1].shape;
   const int at = normalize_axis(axis, shape.rank());
+  check_starts(in[2], shape, at);
+  if (in.size() > 3 && !(in[3] == in[2]))
+    fail("dynamic_update_slice: length must be like start {}, got {}", in[2].to_string(), in[3].to_string());
   if (update.rank() == shape.rank()) {
     check_range(0, update[at], 1, shape[at]);
     update[at] = shape[at];
@@ -189,9 +219,12 @@ Cost DynamicUpdateSlice::cost(Types in, Types) const {
 }
 
 void DynamicUpdateSlice::grad(GradientContext& g) const {
-  const Value update = g.input(1), start = g.input(2);
-  if (g.wants(0)) g.set(0, dynamic_update_slice(g.dy(), zeros_like(update), start, axis));
-  if (g.wants(1)) g.set(1, dynamic_slice(g.dy(), start, axis, update.dim(axis)));
+  const Value update = g.input(1), start = g.input(2), length = g.num_inputs() > 3 ? g.input(3) : Value{};
+  if (g.wants(0)) g.set(0, dynamic_update_slice(g.dy(), zeros_like(update), start, axis, length));
+  if (!g.wants(1)) return;
+  const bool alike = !length && start.type().shape.numel() == Dim(1);
+  g.set(1, alike ? dynamic_slice(g.dy(), start, axis, update.dim(axis))
+                 : read_where_written(g.dy(), update, start, length, axis));
 }
 
 }  // namespace ops
@@ -358,9 +391,11 @@ Value dynamic_slice(Value x, Value start, int64_t axis, Dim length) {
   return emit_node(kDynamicSlice, to_attributes(op), {x, start})[0];
 }
 
-Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis) {
+Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis, Value length) {
   const ops::DynamicUpdateSlice op{normalize_axis(axis, x.rank())};
-  return emit_node(kDynamicUpdateSlice, to_attributes(op), {x, update, start})[0];
+  std::vector<Value> inputs = {x, update, start};
+  if (length) inputs.push_back(length);
+  return emit_node(kDynamicUpdateSlice, to_attributes(op), inputs)[0];
 }
 
 }  // namespace genesis

@@ -114,8 +114,12 @@ inline constexpr InPlace kUpdateInPlace[] = {{0, 0}};
 struct DynamicUpdateSlice {
   static constexpr OpInfo info{
       .name = "dynamic_update_slice",
-      .doc = "x with `update` written along `axis` from a start that is data, clamped.",
-      .inputs = {3, 3},
+      .doc =
+          "x with `update` written along `axis` from a start that is data, clamped; one start, or one for "
+          "each "
+          "row of axis 0. `length`, as many: of the update only the first so many elements along `axis` are "
+          "written, and they must fit. Inputs x, update, start [, length].",
+      .inputs = {3, 4},
       .precision = Precision::kFollow,
       .in_place = kUpdateInPlace};
   int64_t axis = 0;
@@ -145,7 +149,8 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, doub
 // The start position is data: an i32 or i64 scalar. Clamped so that the slice fits.
 Value dynamic_slice(Value x, Value start, int64_t axis, Dim length);
 // x with `update` written at position `start` along `axis` (a KV cache append). In place where the planner
-// can.
-Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis);
+// can. start: as above, or integers [x.dim(0)], one for each row of axis 0, along another axis. length: integers like start;
+// only the first so many elements of the update along `axis` are written. What then leaves x is an error of the run.
+Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis, Value length = {});
 
 }  // namespace genesis

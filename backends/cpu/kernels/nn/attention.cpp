@@ -16,9 +16,9 @@ namespace {
 using Geometry = AttentionGeometry;
 
 constexpr int64_t kFloat = sizeof(float);
-constexpr int64_t kWantedTasks = 16;      // so that cores share the work evenly
-constexpr double kInlineWork = 1 << 18;   // multiply-adds not worth a parallel loop
-constexpr int64_t kDecodeQueries = 4;     // at most, for decode
+constexpr int64_t kWantedTasks = 16;     // so that cores share the work evenly
+constexpr double kInlineWork = 1 << 18;  // multiply-adds not worth a parallel loop
+constexpr int64_t kDecodeQueries = 4;    // at most, for decode
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -55,11 +55,11 @@ std::optional<std::string> needs_f32_at_most(const KernelQuery& query) {
   return std::nullopt;
 }
 
-AttentionHead head_of(const Geometry& g, const KernelContext& c, int64_t keys, int64_t b, int64_t h) {
+AttentionHead head_of(const Geometry& g, const KernelContext& c, int64_t b, int64_t h) {
   const int64_t key_head = h / g.group();
   const QkvHeads x = operand_heads(g, c);
-  return {x.q.at(b, h), x.k.at(b, key_head),         x.v.at(b, key_head),       g.size,
-          g.v_size,     static_cast<float>(g.scale), sight_of(g, c, keys, b, h)};
+  return {x.q.at(b, h), x.k.at(b, key_head),         x.v.at(b, key_head), g.size,
+          g.v_size,     static_cast<float>(g.scale), sight_of(g, c, b, h)};
 }
 
 // --- forward
@@ -91,7 +91,7 @@ float* lse_of(const KernelContext& c) { return c.outputs.size() > 1 ? c.output(1
 void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const ForwardCut cut = cut_forward(g);
-  const int64_t keys = key_count(g, c);
+  check_key_length(g, c);
   Slots slots(c.scratch, cut.tasks, forward_task_bytes(g, cut));
   float* lse = lse_of(c);
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {
@@ -99,7 +99,7 @@ void run_forward(const KernelContext& c) {
     const int64_t part = cut.parts - 1 - index % cut.parts, b = index / cut.parts / g.heads,
                   h = index / cut.parts % g.heads;
     const int64_t first = part * cut.rows;
-    const ForwardTask task{head_of(g, c, keys, b, h), result_heads(g, c.output()).at(b, h).from(first),
+    const ForwardTask task{head_of(g, c, b, h), result_heads(g, c.output()).at(b, h).from(first),
                            lse ? lse + g.lse_row(b, h) + first : nullptr, first,
                            std::min(cut.rows, g.queries - first)};
     slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
@@ -152,46 +152,61 @@ int64_t decode_scratch(const KernelQuery& query) {
   return (cut.floats(g) * kFloat + decode_slots_bytes(g, cut)).value();
 }
 
-DecodeTask decode_task(const Geometry& g, const KernelContext& c, const DecodeCut& cut, int64_t keys,
-                       int64_t column, int64_t part, float* partials) {
+// The parts of row `b` of the batch that any of its queries sees: [first, end).
+struct Parts {
+  int64_t first, end;
+};
+Parts parts_of(const Geometry& g, const KernelContext& c, int64_t b) {
+  const Sight sight = sight_of(g, c, b, 0);
+  return {sight.begin(0) / kDecodeKeys, ceil_div(sight.keys, kDecodeKeys)};
+}
+
+DecodeTask decode_task(const Geometry& g, const KernelContext& c, const DecodeCut& cut, int64_t column,
+                       int64_t part, float* partials) {
   const int64_t chunk = column % cut.chunks, key_head = column / cut.chunks % g.key_heads,
                 b = column / cut.chunks / g.key_heads;
   const int64_t first_head = chunk * cut.heads, first = part * kDecodeKeys;
-  return {head_of(g, c, keys, b, key_head * g.group() + first_head),
+  const AttentionHead head = head_of(g, c, b, key_head * g.group() + first_head);
+  return {head,
           g.queries,
           std::min(cut.heads, g.group() - first_head),
           operand_heads(g, c).q.head_step,
           mask_head_step(g, c),
           first,
-          std::min(kDecodeKeys, keys - first),
+          std::min(kDecodeKeys, head.sight.keys - first),
           partials + cut.partial(column, part)};
 }
 
-void merge_row(const Geometry& g, const KernelContext& c, const DecodeCut& cut, int64_t parts, int64_t row,
+void merge_row(const Geometry& g, const KernelContext& c, const DecodeCut& cut, int64_t row,
                float* partials) {
   const int64_t query = row % g.queries, h = row / g.queries % g.heads, b = row / g.queries / g.heads;
   const int64_t in_group = h % g.group(),
                 column = (b * g.key_heads + h / g.group()) * cut.chunks + in_group / cut.heads;
   const int64_t at = in_group % cut.heads * g.queries + query;
+  const auto [first, end] = parts_of(g, c, b);
   const float lse =
-      merge_partials(partials + cut.partial(column, 0) + at * cut.stride, parts, cut.rows * cut.stride,
-                     g.v_size, result_heads(g, c.output()).at(b, h).from(query));
+      merge_partials(partials + cut.partial(column, first) + at * cut.stride, end - first,
+                     cut.rows * cut.stride, g.v_size, result_heads(g, c.output()).at(b, h).from(query));
   if (float* to = lse_of(c)) to[row] = lse;
 }
 
 void run_decode(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const DecodeCut cut = cut_decode(g);
-  const int64_t keys = key_count(g, c), parts = ceil_div(keys, kDecodeKeys);
+  check_key_length(g, c);
+  const int64_t keys = most_keys(g, c), parts = ceil_div(keys, kDecodeKeys);
   Slots slots(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
   auto* partials = reinterpret_cast<float*>(c.scratch + decode_slots_bytes(g, cut));
   const int64_t rows = g.batch * g.heads * g.queries;
   for_each_task(cut.columns(g) * parts, 4 * multiply_adds(g, keys), [&](int64_t index) {
-    const DecodeTask task = decode_task(g, c, cut, keys, index / parts, index % parts, partials);
+    const int64_t column = index / parts, part = index % parts;
+    const Parts seen = parts_of(g, c, column / cut.chunks / g.key_heads);
+    if (part < seen.first || part >= seen.end) return;
+    const DecodeTask task = decode_task(g, c, cut, column, part, partials);
     slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
   for_each_task(rows, static_cast<double>(rows) * static_cast<double>(parts * g.v_size),
-                [&](int64_t row) { merge_row(g, c, cut, parts, row, partials); });
+                [&](int64_t row) { merge_row(g, c, cut, row, partials); });
 }
 
 // --- backward
@@ -229,12 +244,12 @@ int64_t backward_scratch(const KernelQuery& query) {
   return (dq + backward_slots_bytes(g, cut)).value();
 }
 
-BackwardTask backward_task(const Geometry& g, const KernelContext& c, const BackwardCut& cut, int64_t keys,
-                           int64_t index, float* dq_parts) {
+BackwardTask backward_task(const Geometry& g, const KernelContext& c, const BackwardCut& cut, int64_t index,
+                           float* dq_parts) {
   const int64_t part = index % cut.parts, key_head = index / cut.parts % g.key_heads,
                 b = index / cut.parts / g.key_heads, h = key_head * g.group();
   BackwardTask task;
-  task.head = head_of(g, c, keys, b, h);
+  task.head = head_of(g, c, b, h);
   const Heads y = result_heads(g, c.input(g.y()));
   const QkvHeads to = gradient_heads(g, c);
   task.y = y.at(b, h);
@@ -263,11 +278,11 @@ BackwardTask backward_task(const Geometry& g, const KernelContext& c, const Back
 void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const BackwardCut cut = cut_backward(g);
-  const int64_t keys = key_count(g, c);
+  check_key_length(g, c);
   Slots slots(c.scratch, cut.tasks, backward_task_bytes(g, cut));
   auto* dq_parts = reinterpret_cast<float*>(c.scratch + backward_slots_bytes(g, cut));
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {
-    const BackwardTask task = backward_task(g, c, cut, keys, index, dq_parts);
+    const BackwardTask task = backward_task(g, c, cut, index, dq_parts);
     slots.with([&](std::byte* scratch) { run_leaf(task, reinterpret_cast<float*>(scratch)); });
   });
   if (cut.parts == 1) return;

@@ -14,9 +14,12 @@ int64_t scratch_bytes(const KernelQuery& query) {
 }
 
 void write_length(const KernelContext& c, int64_t* to) {
-  const int64_t start = *c.input(5).as<const int64_t>(), positions = c.input(3).dim(1);
-  if (start < 0 || start >= positions) c.fault->report(start, positions);
-  *to = std::clamp<int64_t>(start + 1, 0, positions);
+  const int64_t positions = c.input(3).dim(1);
+  for (int64_t i = 0; i < c.input(5).numel(); ++i) {
+    const int64_t start = c.input(5).as<const int64_t>()[i];
+    if (start < 0 || start >= positions) c.fault->report(start, positions);
+    to[i] = std::clamp<int64_t>(start, -1, positions - 1) + 1;
+  }
 }
 
 void run(const KernelContext& c) { c.prepared<CachedParts>().run(c, write_length); }

@@ -104,12 +104,14 @@ struct Prepared {
   ops::Rope op;
   int64_t batch, time, heads, size, pairs;
   int64_t rotated;                  // heads that rotate; the rest pass through
-  bool per_row;                     // positions [batch, time]
-  std::vector<double> frequencies;  // of each pair, negative to rotate back
+  bool own_positions;               // [batch, time]
+  bool given, own_frequencies;      // an input; [batch, pairs]
+  std::vector<double> frequencies;  // of each pair, negative to rotate back; empty where they are an input
 
-  // A task's times. Rows that share positions are rotated together.
-  int64_t rows() const { return per_row ? batch * time : time; }
-  int64_t shared() const { return per_row ? 1 : batch; }
+  // A task's times. Rows that share positions and frequencies are rotated together.
+  bool per_row() const { return own_positions || own_frequencies; }
+  int64_t rows() const { return per_row() ? batch * time : time; }
+  int64_t shared() const { return per_row() ? 1 : batch; }
   int64_t grain() const {
     return std::max<int64_t>(1, kInlineBytes / (shared() * heads * size * 8 + pairs * 64 + 1));
   }
@@ -128,8 +130,10 @@ std::shared_ptr<const Prepared> prepare_typed(const KernelQuery& query) {
   prepared->rotated = prepared->op.heads == 0 ? x[2] : prepared->op.heads;
   prepared->size = x[3];
   prepared->pairs = rotated / 2;
-  prepared->per_row = query.inputs[1].shape.rank() == 2;
-  for (int64_t i = 0; i < prepared->pairs; ++i) {
+  prepared->own_positions = query.inputs[1].shape.rank() == 2;
+  prepared->given = query.inputs.size() > 2;
+  prepared->own_frequencies = prepared->given && query.inputs[2].shape.rank() == 2;
+  for (int64_t i = 0; i < prepared->pairs && !prepared->given; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rotated);
     prepared->frequencies.push_back((prepared->op.inverse ? -1 : 1) * std::pow(prepared->op.theta, exponent));
   }
@@ -143,8 +147,8 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return Slots::bytes_for(prepared->pieces(), prepared->table_bytes());
 }
 
-void make_table_f64(double position, const std::vector<double>& frequencies, double* cosines, double* sines) {
-  for (size_t i = 0; i < frequencies.size(); ++i) {
+void make_table_f64(double position, const double* frequencies, int64_t n, double* cosines, double* sines) {
+  for (int64_t i = 0; i < n; ++i) {
     cosines[i] = std::cos(position * frequencies[i]);
     sines[i] = std::sin(position * frequencies[i]);
   }
@@ -167,18 +171,28 @@ void rotate_f64(const RopeRow& row) {
   }
 }
 
+// The cosines, then the sines, of a row of positions.
+void make_row_table(const KernelContext& c, const Prepared& p, int64_t index, std::byte* cosines,
+                    std::byte* sines) {
+  const int64_t at = p.own_positions ? index : index % p.time;
+  auto position = static_cast<double>(c.input(1).as<int64_t>()[at]);
+  const double* frequencies = p.frequencies.data();
+  if (p.given) {
+    frequencies = c.input(2).as<const double>() + (p.own_frequencies ? index / p.time * p.pairs : 0);
+    if (p.op.inverse) position = -position;
+  }
+  if (c.output().dtype == DType::f64)
+    return make_table_f64(position, frequencies, p.pairs, reinterpret_cast<double*>(cosines),
+                          reinterpret_cast<double*>(sines));
+  HWY_DYNAMIC_DISPATCH(table_maker)
+  ()(position, frequencies, p.pairs, reinterpret_cast<float*>(cosines), reinterpret_cast<float*>(sines));
+}
+
 // One row of positions: all the batch entries that share it.
 void run_row(const KernelContext& c, const Prepared& p, int64_t index, std::byte* scratch) {
-  const auto position = static_cast<double>(c.input(1).as<int64_t>()[index]);
-  const bool wide = c.output().dtype == DType::f64;
   std::byte* sines = scratch + p.table_bytes() / 2;
-  if (wide)
-    make_table_f64(position, p.frequencies, reinterpret_cast<double*>(scratch),
-                   reinterpret_cast<double*>(sines));
-  else
-    HWY_DYNAMIC_DISPATCH(table_maker)
-  ()(position, p.frequencies.data(), p.pairs, reinterpret_cast<float*>(scratch),
-     reinterpret_cast<float*>(sines));
+  make_row_table(c, p, index, scratch, sines);
+  const bool wide = c.output().dtype == DType::f64;
   const auto rotate = wide ? rotate_f64 : HWY_DYNAMIC_DISPATCH(rotate_of)(c.output().dtype);
   const int64_t head_bytes = p.size * static_cast<int64_t>(size_of(c.output().dtype)),
                 row_bytes = p.heads * head_bytes, rotated_bytes = p.rotated * head_bytes;

@@ -1,14 +1,20 @@
 // Slices, concatenation, splitting and padding: boxes copied between dense tensors.
 #include <algorithm>
+#include <cstring>
 
 #include "backends/common/moves/move_rules.h"
 #include "backends/cpu/moves/run_moves.h"
+#include "backends/cpu/parallel/parallel.h"
 
 namespace genesis::cpu {
 namespace {
 
+int64_t number_at(const TensorView& numbers, int64_t i) {
+  return numbers.dtype == DType::i32 ? numbers.as<int32_t>()[i] : numbers.as<int64_t>()[i];
+}
+
 int64_t offset_of(const DynamicCopy& dynamic, const TensorView& start) {
-  const int64_t at = start.dtype == DType::i32 ? *start.as<int32_t>() : *start.as<int64_t>();
+  const int64_t at = number_at(start, 0);
   return std::clamp<int64_t>(at, 0, dynamic.last) * dynamic.step_bytes;
 }
 
@@ -18,9 +24,40 @@ void run_dynamic_slice(const KernelContext& c) {
                    c.input(0).as<std::byte>() + offset_of(dynamic, c.input(1)));
 }
 
+// Steps [0, count) of a row's update go to `start` and on.
+struct Place {
+  int64_t start, count;
+};
+
+// Without lengths a start is clamped so that all fits; with them it must fit.
+Place place_of(const KernelContext& c, const RunUpdate& runs, int64_t row) {
+  const int64_t start = number_at(c.input(2), row);
+  if (c.inputs.size() < 4)
+    return {std::clamp<int64_t>(start, 0, std::max<int64_t>(0, runs.positions - runs.steps)), runs.steps};
+  const int64_t count = number_at(c.input(3), row);
+  if (count < 0 || count > runs.steps) return c.fault->report(count, runs.steps + 1), Place{0, 0};
+  if (start < 0 || start > runs.positions - count)
+    return c.fault->report(start, runs.positions - count + 1), Place{0, 0};
+  return {start, count};
+}
+
+void update_runs(const KernelContext& c, const RunUpdate& runs) {
+  const auto update = [&](int64_t piece) {
+    const Place place = place_of(c, runs, piece / runs.outer);
+    if (place.count == 0 || runs.bytes == 0) return;
+    std::memcpy(c.output().as<std::byte>() + (piece * runs.positions + place.start) * runs.bytes,
+                c.input(1).as<std::byte>() + piece * runs.steps * runs.bytes,
+                static_cast<size_t>(place.count * runs.bytes));
+  };
+  const int64_t pieces = runs.rows * runs.outer;
+  if (pieces * runs.steps * runs.bytes > kInlineBytes) return parallel_pieces(pieces, update);
+  for (int64_t piece = 0; piece < pieces; ++piece) update(piece);
+}
+
 void run_dynamic_update(const KernelContext& c) {
-  const auto& [all, update] = c.prepared<DynamicUpdate>();
+  const auto& [all, update, runs] = c.prepared<DynamicUpdate>();
   if (c.output().data != c.input(0).data) run_strided_copy(all, c.output().data, c.input(0).data);
+  if (runs) return update_runs(c, *runs);
   run_strided_copy(update.copy, c.output().as<std::byte>() + offset_of(update, c.input(2)), c.input(1).data);
 }
 

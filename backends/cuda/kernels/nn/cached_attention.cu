@@ -46,19 +46,27 @@ struct Cut {
 struct CachedCall {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
-  const int64_t* start = nullptr;
+  const int64_t* start = nullptr;  // one, or one of each row of the batch
+  const double* frequencies =
+      nullptr;  // [pairs] or [batch, pairs], where they are an input; null: those below
+  int64_t start_step = 0, frequencies_step = 0;  // from one row of the batch to the next
   float* partials = nullptr;
   unsigned* tickets = nullptr;  // [column], zero between runs
   FaultReport fault;
   Cut cut;
   int key_heads = 1;
   int64_t positions = 0;
+  int window = 0;  // 0: all positions up to start
   float scale = 1;
-  bool settled = false;  // start and the caches
+  bool settled = false;  // start, frequencies and the caches
   bool packed = true;    // the caches are aligned to 16 bytes
   bool halves = true;
   int pairs = 0;  // that rotate
-  double frequencies[kMaxPairs] = {};
+  double of_theta[kMaxPairs] = {};
+
+  __device__ __forceinline__ double frequency(int batch, int pair) const {
+    return frequencies ? frequencies[batch * frequencies_step + pair] : of_theta[pair];
+  }
 };
 
 // A block's place.
@@ -73,16 +81,20 @@ struct Place {
     key_head = column / c.cut.group % c.key_heads;
     batch = column / c.cut.group / c.key_heads;
   }
+  __device__ bool is_first_of_row(const CachedCall& c) const {
+    return split == 0 && column == batch * c.key_heads * c.cut.group;
+  }
 };
 
-// The keys of a block: [begin, end) of the `start` that are in the cache; the last split has the new one too.
+// The keys of a block: [begin, end) of those seen in the cache, up to `start`; the last split has the new one too.
 struct KeyRange {
   int begin, end, used;
 
-  __device__ KeyRange(int start, int split, int splits) {
-    const int each = max((start + splits - 1) / splits, kMinKeys);
-    used = max(1, (start + each - 1) / each);
-    begin = min(start, split * each);
+  __device__ KeyRange(int start, int window, int split, int splits) {
+    const int first = window == 0 ? 0 : max(0, start + 1 - window), count = start - first;
+    const int each = max((count + splits - 1) / splits, kMinKeys);
+    used = max(1, (count + each - 1) / each);
+    begin = min(start, first + split * each);
     end = min(start, begin + each);
   }
 };
@@ -243,9 +255,9 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   pdl_launch_dependents();
   if (!c.settled) pdl_wait();
   const Place place(c);
-  const int64_t given = *c.start;
+  const int64_t given = c.start[place.batch * c.start_step];
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
-  const KeyRange range(start, place.split, c.cut.splits);
+  const KeyRange range(start, c.window, place.split, c.cut.splits);
   const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
   const int64_t step = int64_t{c.key_heads} * kSize,
                 cache_at = place.batch * c.positions * step + int64_t{place.key_head} * kSize + lane_at;
@@ -254,9 +266,9 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   Round<T, kSet> round;
   if (range.begin < range.end) round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed);
   for (int i = threadIdx.x; i < c.pairs; i += kAll)
-    sine_and_cosine(static_cast<double>(start) * c.frequencies[i], sines[i], cosines[i]);
+    sine_and_cosine(static_cast<double>(start) * c.frequency(place.batch, i), sines[i], cosines[i]);
   if (c.settled) pdl_wait();
-  if (given != start && blockIdx.x == 0 && threadIdx.x == 0) c.fault(given, c.positions);
+  if (given != start && place.is_first_of_row(c) && threadIdx.x == 0) c.fault(given, c.positions);
   const T* at_v = static_cast<const T*>(c.v) + (int64_t{place.batch} * c.key_heads + place.key_head) * kSize;
   T new_v[N];  // asked for with the rows that are rotated
 #pragma unroll
@@ -302,8 +314,10 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
   c.pairs = op.turns ? static_cast<int>(rotated / 2) : 0;
   c.halves = op.kind == RopeKind::kHalf;
+  c.window = static_cast<int>(std::min<int64_t>(op.window, kMaxPositions + 1));
+  c.start_step = query.inputs[5].shape.rank();
   for (int i = 0; i < c.pairs; ++i)
-    c.frequencies[i] = std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
+    c.of_theta[i] = std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
   made->tickets = allocate(current_device(), c.cut.columns * int64_t{sizeof(unsigned)});
   c.tickets = reinterpret_cast<unsigned*>(made->tickets.get());
   return made;
@@ -334,12 +348,17 @@ void run(const KernelContext& k) {
   c.k = k.input(1).data;
   c.v = k.input(2).data;
   c.start = k.input(5).as<const int64_t>();
+  if (k.inputs.size() > 6) {
+    c.frequencies = k.input(6).as<const double>();
+    c.frequencies_step = k.input(6).rank == 2 ? c.pairs : 0;
+  }
   c.y = k.output(0).data;
   c.k_cache = k.output(1).data;
   c.v_cache = k.output(2).data;
   c.partials = reinterpret_cast<float*>(k.scratch);
   c.fault = launch_of(k).fault;
-  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5);
+  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5) &&
+              (k.inputs.size() < 7 || is_settled(k, 6));
   c.packed = aligned_to_packs(k.output(1), k.output(2));
   const int64_t size = k.output(1).dim(3);
   if (k.output().dtype == DType::bf16) return start_type<__nv_bfloat16>(k, c, size);
@@ -374,11 +393,14 @@ int64_t parts_scratch(const KernelQuery& query) {
   return CachedParts(kernels_for, false, query).scratch_bytes();
 }
 
-__global__ void write_length(const int64_t* start, int64_t positions, int64_t* to, FaultReport fault) {
+__global__ void write_lengths(const int64_t* start, int64_t count, int64_t positions, int64_t* to,
+                              FaultReport fault) {
   begin_in_order();
-  const int64_t given = *start;
-  if (given < 0 || given >= positions) fault(given, positions);
-  *to = given < 0 ? 0 : given >= positions ? positions : given + 1;
+  for (int64_t i = threadIdx.x; i < count; i += kAll) {
+    const int64_t given = start[i];
+    if (given < 0 || given >= positions) fault(given, positions);
+    to[i] = given < 0 ? 0 : given >= positions ? positions : given + 1;
+  }
 }
 
 void run_parts(const KernelContext& k) {
@@ -387,8 +409,8 @@ void run_parts(const KernelContext& k) {
   KernelContext parts = k;
   parts.launch = &launch;
   k.prepared<CachedParts>().run(parts, [](const KernelContext& c, int64_t* to) {
-    start_with_pdl(c, write_length, 1, 1, 0, c.input(5).as<const int64_t>(), c.input(3).dim(1), to,
-                   launch_of(c).fault);
+    start_with_pdl(c, write_lengths, 1, kAll, 0, c.input(5).as<const int64_t>(), c.input(5).numel(),
+                   c.input(3).dim(1), to, launch_of(c).fault);
   });
 }
 

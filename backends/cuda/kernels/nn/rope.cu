@@ -16,7 +16,10 @@ struct RopeArguments {
   const void* x = nullptr;
   void* y = nullptr;
   const int64_t* positions = nullptr;
-  int64_t rows = 0, time = 1;          // rows: batch * time
+  const double* given =
+      nullptr;                 // frequencies that are an input, [pairs] or [batch, pairs]; null: those below
+  int64_t given_step = 0;      // from one row of the batch to the next
+  int64_t rows = 0, time = 1;  // rows: batch * time
   int heads = 1, size = 2, pairs = 1;  // heads that rotate
   int row_size = 2;                    // elements of a row: those of the heads that rotate, then the others'
   int at_once = 1;                     // rows of a block
@@ -26,16 +29,19 @@ struct RopeArguments {
   double frequencies[kMaxPairs] = {};
 };
 
+__device__ inline double frequency_of(const RopeArguments& a, int64_t row, int pair) {
+  if (a.given) return a.direction * a.given[row / a.time * a.given_step + pair];
+  return a.pairs <= kMaxPairs ? a.frequencies[pair] : a.direction * pow(a.theta, a.exponent * pair);
+}
+
 // For `at_once` rows: cosines, then sines.
 template <class W>
 __device__ void make_tables(const RopeArguments& a, int64_t first, W* tables) {
   for (int i = threadIdx.x; i < a.at_once * a.pairs; i += blockDim.x) {
     const int64_t row = first + i / a.pairs;
     if (row >= a.rows) continue;
-    const int pair = i % a.pairs;
-    const double frequency =
-        a.pairs <= kMaxPairs ? a.frequencies[pair] : a.direction * pow(a.theta, a.exponent * pair);
-    const double angle = static_cast<double>(a.positions[a.per_row ? row : row % a.time]) * frequency;
+    const double angle =
+        static_cast<double>(a.positions[a.per_row ? row : row % a.time]) * frequency_of(a, row, i % a.pairs);
     W sine, cosine;
     sine_and_cosine(angle, sine, cosine);
     tables[i] = cosine;
@@ -137,6 +143,10 @@ void run(const KernelContext& c) {
   a.x = c.input(0).data;
   a.y = c.output().data;
   a.positions = c.input(1).as<const int64_t>();
+  if (c.inputs.size() > 2) {
+    a.given = c.input(2).as<const double>();
+    a.given_step = c.input(2).rank == 2 ? a.pairs : 0;
+  }
   dispatch_float(c.output().dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int kWidest = 16 / sizeof(T);

@@ -11,8 +11,10 @@ void run_dynamic_slice(const KernelContext& c) {
 }
 
 void run_dynamic_update(const KernelContext& c) {
+  const auto& prepared = c.prepared<DynamicUpdate>();
   copy_whole(c, c.output(), c.input(0));
-  run_dynamic_copy(c, c.prepared<DynamicUpdate>().update, c.output().data, c.input(1).data, c.input(2), Moving::kTarget);
+  if (prepared.runs) return update_runs(c, *prepared.runs);
+  run_dynamic_copy(c, prepared.update, c.output().data, c.input(1).data, c.input(2), Moving::kTarget);
 }
 
 constexpr KernelImpl kSlice[] = {{.name = "strided", .run = run_moves, .prepare = prepare_slice}};
