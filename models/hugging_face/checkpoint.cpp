@@ -1,9 +1,10 @@
 #include "models/hugging_face/checkpoint.h"
 
-#include <cstring>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/hugging_face/conv1d.h"
 #include "models/hugging_face/json_file.h"
 #include "schema/file/foreign/safetensors.h"
 
@@ -62,18 +63,6 @@ std::map<std::string, Tensor> read_tensors(const fs::path& folder) {
       folder.string(), kSingle, kIndex);
 }
 
-Tensor transposed(const Tensor& matrix) {
-  const int64_t rows = matrix.type().shape[0].value(), columns = matrix.type().shape[1].value();
-  const auto width = static_cast<int64_t>(size_of(matrix.type().dtype));
-  std::byte* data;
-  Tensor result = Tensor::uninitialized({matrix.type().dtype, {columns, rows}}, &data);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j)
-      std::memcpy(data + (j * rows + i) * width, matrix.data() + (i * columns + j) * width,
-                  static_cast<size_t>(width));
-  return result;
-}
-
 bool ends_with_any(const std::string& name, std::initializer_list<const char*> ends) {
   return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return name.ends_with(end); });
 }
@@ -89,18 +78,13 @@ std::string name_in_zoo(const std::string& name, const std::string& model) {
   return bare ? "transformer." + name : name;
 }
 
-bool is_conv1d(const std::string& name, const Tensor& tensor) {
-  return tensor.type().shape.rank() == 2 &&
-         ends_with_any(name, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"});
-}
-
 }  // namespace
 
 NamedTensors read_weights(const fs::path& folder, const std::string& model, bool tied_head) {
   NamedTensors weights;
   for (auto& [name, tensor] : read_tensors(folder)) {
     if (is_no_weight(name) || (tied_head && name == "lm_head.weight")) continue;
-    const bool turn = model == "gpt2" && is_conv1d(name, tensor);
+    const bool turn = is_conv1d(model, name, tensor.type());
     weights.emplace(name_in_zoo(name, model), turn ? transposed(tensor) : std::move(tensor));
   }
   return weights;

@@ -9,6 +9,18 @@
 
 namespace genesis::models::hugging_face {
 
+// Throws Error saying why it is none.
+inline nlohmann::json parse_json(const std::string& text) {
+  try {
+    // Whoever writes a tree out, or takes it apart, uses stack for every level.
+    JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
+    nlohmann::json::sax_parse(text, &nesting);
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& problem) {
+    fail("no JSON: {}", problem.what());
+  }
+}
+
 // Throws Error naming the path.
 inline nlohmann::json read_json(const std::filesystem::path& path) {
   constexpr uintmax_t kMaxBytes = uintmax_t{64} << 20;
@@ -17,12 +29,7 @@ inline nlohmann::json read_json(const std::filesystem::path& path) {
     fail("{}: {} bytes are more than the limit of {}", path.string(), bytes, kMaxBytes);
   const std::string text = read_whole_file(path);
   try {
-    // Whoever writes a tree out, or takes it apart, uses stack for every level.
-    JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
-    nlohmann::json::sax_parse(text, &nesting);
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& problem) {
-    fail("{}: no JSON: {}", path.string(), problem.what());
+    return parse_json(text);
   } catch (const Error& problem) {
     fail("{}: {}", path.string(), problem.message());
   }

@@ -42,6 +42,9 @@ T number_or_fail(std::string_view name, std::string_view text, const Range<T>& r
   return *number;
 }
 
+// "500MB", "8GiB" or a number of bytes, at least 1; `name` is the flag's.
+int64_t bytes_or_fail(std::string_view name, std::string_view text);
+
 // Like app.add_option(names, value, what) for the numbers that `range` holds; the help shows the value that
 // stands there now.
 template <class T>

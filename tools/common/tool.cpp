@@ -115,18 +115,7 @@ std::optional<int64_t> BudgetFlags::bytes() const {
   if (remat && !budget.empty())
     fail_usage("--memory-budget {} and --remat, which is a budget of 0, exclude each other", budget);
   if (budget.empty()) return remat ? std::optional<int64_t>(0) : std::nullopt;
-  const size_t digits = std::min(budget.find_first_not_of("0123456789."), budget.size());
-  const std::optional<double> number = parse_number<double>(std::string_view(budget).substr(0, digits));
-  static const std::map<std::string_view, double> kUnits = {
-      {"", 1},         {"B", 1},        {"KB", 1e3},   {"MB", 1e6},     {"GB", 1e9},
-      {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20}, {"MiB", 0x1p20}, {"G", 0x1p30},
-      {"GiB", 0x1p30}, {"TB", 1e12},    {"T", 0x1p40}, {"TiB", 0x1p40}};
-  const auto unit = kUnits.find(std::string_view(budget).substr(digits));
-  const double bytes = number && unit != kUnits.end() ? *number * unit->second : 0;
-  if (!(bytes >= 1 && bytes < 0x1p62))
-    fail_usage("--memory-budget {}: expected a number of bytes such as 500MB or 8GiB, less than 4 EiB",
-               budget);
-  return static_cast<int64_t>(bytes);
+  return bytes_or_fail("--memory-budget", budget);
 }
 
 namespace {

@@ -14,5 +14,6 @@ void add_profile(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_baseline(CLI::App& app);
 void add_tokenize(CLI::App& app);
+void add_export(CLI::App& app);
 
 }  // namespace genesis::tools

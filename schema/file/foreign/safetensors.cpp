@@ -117,12 +117,16 @@ void check_cover(std::vector<Entry>& entries, uint64_t data_bytes) {
   if (end != data_bytes) fail("its tensors take {} bytes, it holds {}", end, data_bytes);
 }
 
-json header_of(const SafeTensors& contents, const std::vector<const std::string*>& order) {
+using TensorsToWrite = std::map<std::string, TensorToWrite>;
+using Metadata = std::map<std::string, std::string>;
+
+json header_of(const TensorsToWrite& tensors, const Metadata& metadata,
+               const std::vector<const std::string*>& order) {
   json header = json::object();
-  if (!contents.metadata.empty()) header["__metadata__"] = contents.metadata;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t at = 0;
   for (const std::string* name : order) {
-    const TensorType& type = contents.tensors.at(*name).type();
+    const TensorType& type = tensors.at(*name).type;
     const uint64_t end = at + static_cast<uint64_t>(type.bytes());
     header[*name] = {{"dtype", kNames[static_cast<size_t>(type.dtype)]},
                      {"shape", type.shape.sizes()},
@@ -133,30 +137,37 @@ json header_of(const SafeTensors& contents, const std::vector<const std::string*
 }
 
 // Widest elements first, so that all are aligned behind a header of a multiple of 8 bytes.
-std::vector<const std::string*> writing_order(const SafeTensors& contents) {
+std::vector<const std::string*> writing_order(const TensorsToWrite& tensors) {
   std::vector<const std::string*> order;
-  for (const auto& [name, tensor] : contents.tensors) order.push_back(&name);
+  for (const auto& [name, tensor] : tensors) order.push_back(&name);
   std::stable_sort(order.begin(), order.end(), [&](auto* a, auto* b) {
-    return size_of(contents.tensors.at(*a).type().dtype) > size_of(contents.tensors.at(*b).type().dtype);
+    return size_of(tensors.at(*a).type.dtype) > size_of(tensors.at(*b).type.dtype);
   });
   return order;
 }
 
-void write_contents(const std::filesystem::path& path, const SafeTensors& contents) {
-  const std::vector<const std::string*> order = writing_order(contents);
-  std::string header = header_of(contents, order).dump();
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  if (header.size() > kMaxHeader)
-    fail("the header takes {} bytes, the limit is {}", header.size(), kMaxHeader);
+std::string header_text(const json& header) {
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (text.size() > kMaxHeader) fail("the header takes {} bytes, the limit is {}", text.size(), kMaxHeader);
+  return text;
+}
+
+void write_contents(const std::filesystem::path& path, const TensorsToWrite& tensors,
+                    const Metadata& metadata, const std::function<void(uint64_t)>& on_written) {
+  const std::vector<const std::string*> order = writing_order(tensors);
+  const std::string header = header_text(header_of(tensors, metadata, order));
   const uint64_t length = header.size();
-  uint64_t total = kLengthBytes + length;
-  for (const auto& [name, tensor] : contents.tensors) total += static_cast<uint64_t>(tensor.bytes());
+  uint64_t total = kLengthBytes + length, written = 0;
+  for (const auto& [name, tensor] : tensors) total += static_cast<uint64_t>(tensor.type.bytes());
   AtomicFile file(path, total);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(header)));
   for (const std::string* name : order) {
-    const Tensor& tensor = contents.tensors.at(*name);
+    const Tensor tensor = tensors.at(*name).make();
+    GENESIS_ASSERT(tensor.type() == tensors.at(*name).type);
     file.write({tensor.data(), static_cast<size_t>(tensor.bytes())});
+    if (on_written) on_written(written += static_cast<uint64_t>(tensor.bytes()));
   }
   file.commit();
 }
@@ -201,16 +212,24 @@ SafeTensors read_safetensors(const std::filesystem::path& path) {
                       [&] { return "while reading '" + path.string() + "'"; });
 }
 
-void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents) {
+void write_safetensors(const std::filesystem::path& path, const TensorsToWrite& tensors,
+                       const Metadata& metadata, const std::function<void(uint64_t)>& on_written) {
   with_context(
       [&] {
         try {
-          write_contents(path, contents);
+          write_contents(path, tensors, metadata, on_written);
         } catch (const json::exception&) {
           fail("a name or a metadata text is not valid UTF-8");
         }
       },
       [&] { return "while writing '" + path.string() + "'"; });
+}
+
+void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents) {
+  TensorsToWrite tensors;
+  for (const auto& [name, tensor] : contents.tensors)
+    tensors.emplace(name, TensorToWrite{tensor.type(), [tensor = tensor] { return tensor; }});
+  write_safetensors(path, tensors, contents.metadata);
 }
 
 }  // namespace genesis

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -20,6 +21,17 @@ SafeTensors read_safetensors(const std::filesystem::path& path);
 
 // Atomic; the same tensors give the same bytes.
 void write_safetensors(const std::filesystem::path& path, const SafeTensors& contents);
+
+// A tensor that is made only when it is written, so that a file of many may be larger than memory.
+struct TensorToWrite {
+  TensorType type;               // known sizes
+  std::function<Tensor()> make;  // of this type
+};
+// The same of such tensors. `on_written` is called now and then with the bytes of data
+// that this file has by then.
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorToWrite>& tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void(uint64_t written)>& on_written = {});
 
 // The same from bytes in memory, which `owner` keeps alive.
 SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes);

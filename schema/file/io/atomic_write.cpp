@@ -8,34 +8,18 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <random>
 
 #include "schema/core/error.h"
+#include "schema/file/io/temporary_name.h"
 
 namespace genesis {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
-constexpr std::string_view kMark = ".tmp-";
 constexpr size_t kBehind = size_t{64} << 20;
-
-std::string temporary_prefix(const fs::path& path) {
-  return "." + path.filename().string() + std::string(kMark);
-}
-
-// The file that a temporary one was to become; empty for any other file.
-fs::path target_of(const std::string& temporary) {
-  const size_t mark = temporary.rfind(kMark);
-  return temporary.starts_with(".") && mark != std::string::npos ? temporary.substr(1, mark - 1) : "";
-}
 
 // A link stays a link: its target is replaced.
 fs::path through_links(fs::path path) {
@@ -57,12 +41,6 @@ void remove_if_abandoned(const fs::path& temporary) {
 
 void remove_abandoned(const fs::path& path) {
   remove_abandoned_files(folder_of(path), [&](const fs::path& name) { return name == path.filename(); });
-}
-
-std::string random_suffix() {
-  static std::atomic<uint32_t> count{0};
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device() + count++);
 }
 
 }  // namespace
@@ -93,7 +71,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::create_temporary() {
   while (true) {
-    temporary_ = folder_of(path_) / (temporary_prefix(path_) + random_suffix());
+    temporary_ = temporary_beside(path_);
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd_ < 0 && errno == EEXIST) continue;
     if (fd_ < 0) fail_with("cannot create a file beside it", errno);
@@ -167,7 +145,7 @@ void AtomicFile::commit() {
 void remove_abandoned_files(const fs::path& folder, const std::function<bool(const fs::path&)>& is_ours) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const fs::path target = target_of(at->path().filename().string());
+    const fs::path target = target_of_temporary(at->path().filename().string());
     if (!target.empty() && is_ours(target)) remove_if_abandoned(at->path());
   }
 }

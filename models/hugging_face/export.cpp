@@ -1,0 +1,207 @@
+#include "models/hugging_face/export.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "executor/state_dict.h"
+#include "models/hugging_face/conv1d.h"
+#include "models/hugging_face/export_config.h"
+#include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/atomic_folder.h"
+#include "schema/file/io/atomic_write.h"
+
+namespace genesis::models::hugging_face {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Weight {
+  std::string name;
+  TensorToWrite tensor;
+
+  uint64_t bytes() const { return static_cast<uint64_t>(tensor.type.bytes()); }
+};
+
+// Files of a checkpoint, which an export may replace.
+bool may_go(const fs::path& path) {
+  const std::string name = path.string();
+  static const std::vector<const char*> kNames = {
+      "config.json",         "generation_config.json",  "tokenizer.json",    "tokenizer_config.json",
+      "chat_template.jinja", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+      "merges.txt"};
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+         std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+// A file may claim more layers than it has states for, and making that many would take forever.
+void check_layers(const Model& model, const Settings& settings) {
+  for (const char* name : {"num_hidden_layers", "n_layer"})
+    if (const auto at = settings.find(name); at != settings.end())
+      if (at->second.size() > 9 || std::stoull(at->second) > model.states().size())
+        fail("the model's metadata say {} {}, and it has {} states", name, at->second, model.states().size());
+}
+
+// The architecture as the metadata say it, without values.
+std::unique_ptr<Model> empty_model(const Model& model, const ZooSettings& zoo) {
+  check_layers(model, zoo.settings);
+  Settings settings = zoo.settings;
+  settings["initializer_range"] = "0";
+  return make_model(zoo.model, settings);
+}
+
+// What the model's states are not, compared with what its architecture has.
+std::vector<std::string> misfits(const Model& model, const Model& expected) {
+  std::vector<std::string> problems;
+  for (const State& state : expected.states()) {
+    if (!is_in_state_dict(state)) continue;
+    const int32_t at = model.find_state(state.name);
+    const TensorType type = at < 0 ? TensorType{} : model.state(at).type;
+    if (at < 0)
+      problems.push_back(state.name + " is missing");
+    else if (!(type.shape == state.type.shape) || !is_float(type.dtype))
+      problems.push_back(
+          fmt::format("{} is {}, expected {}", state.name, type.to_string(), state.type.to_string()));
+  }
+  for (const State& state : model.states())
+    if (is_in_state_dict(state) && expected.find_state(state.name) < 0)
+      problems.push_back(state.name + " is none of its states");
+  return problems;
+}
+
+void check_is(const Model& model, const Model& expected, const std::string& name) {
+  const std::vector<std::string> problems = misfits(model, expected);
+  if (!problems.empty())
+    fail("the model is no {} any more, and transformers would not open it:\n  {}", name,
+         fmt::join(problems, "\n  "));
+}
+
+void check_finite(const Tensor& from, const Tensor& to) {
+  const bool narrower = to.type().dtype == DType::f16 && from.type().dtype != DType::f16;
+  if (!narrower) return;
+  const std::vector<double> before = from.to_doubles(), after = to.to_doubles();
+  for (size_t i = 0; i < before.size(); ++i)
+    if (std::isfinite(before[i]) && !std::isfinite(after[i]))
+      fail("{} is beyond the range of f16: export as bf16 or f32", before[i]);
+}
+
+Tensor value_of(const State& state, DType dtype, bool turned) {
+  return with_context(
+      [&] {
+        const Tensor value = state.initial.empty_handle() ? Tensor::zeros(state.type) : state.initial;
+        const Tensor converted = value.to(dtype);
+        check_finite(value, converted);
+        return turned ? transposed(converted) : converted;
+      },
+      [&] { return "in weight '" + state.name + "'"; });
+}
+
+// As transformers names and lays them out, in the order of the architecture.
+std::vector<Weight> weights_of(const Model& model, const Model& expected, const ZooSettings& zoo,
+                               std::optional<DType> dtype) {
+  std::vector<Weight> weights;
+  for (const State& row : expected.states()) {
+    if (!is_in_state_dict(row)) continue;
+    const State& state = model.state(model.find_state(row.name));
+    const DType as = dtype.value_or(state.type.dtype);
+    const bool turned = is_conv1d(zoo.model, row.name, row.type);
+    std::vector<int64_t> sizes = row.type.shape.sizes();
+    if (turned) std::swap(sizes[0], sizes[1]);
+    weights.push_back(
+        {row.name, {{as, Shape::of(sizes)}, [&state, as, turned] { return value_of(state, as, turned); }}});
+  }
+  return weights;
+}
+
+// Weights behind one another as long as they fit into a file.
+std::vector<std::vector<const Weight*>> shards_of(const std::vector<Weight>& weights, uint64_t most) {
+  std::vector<std::vector<const Weight*>> shards(1);
+  uint64_t used = 0;
+  for (const Weight& weight : weights) {
+    if (used > 0 && used + weight.bytes() > most) shards.emplace_back(), used = 0;
+    shards.back().push_back(&weight);
+    used += weight.bytes();
+  }
+  return shards;
+}
+
+class FolderWriter {
+ public:
+  FolderWriter(const fs::path& folder, const ExportOptions& options)
+      : folder_(folder, options.replace, may_go), progress_(options.progress) {}
+
+  void write_json(const std::string& name, const nlohmann::json& contents) {
+    write_file_atomically(folder_.files() / name, contents.dump(2) + "\n");
+    files_.push_back(name);
+  }
+
+  void write_weights(const std::vector<Weight>& weights, uint64_t shard_bytes) {
+    for (const Weight& weight : weights) total_ += weight.bytes();
+    const auto shards = shards_of(weights, shard_bytes);
+    nlohmann::json map = nlohmann::json::object();
+    for (size_t i = 0; i < shards.size(); ++i) {
+      const std::string file = shards.size() == 1
+                                   ? "model.safetensors"
+                                   : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+      write_shard(file, shards[i]);
+      for (const Weight* weight : shards[i]) map[weight->name] = file;
+    }
+    if (shards.size() > 1)
+      write_json("model.safetensors.index.json",
+                 {{"metadata", {{"total_size", total_}}}, {"weight_map", std::move(map)}});
+  }
+
+  std::vector<std::string> commit() {
+    folder_.commit();
+    std::sort(files_.begin(), files_.end());
+    return std::move(files_);
+  }
+
+ private:
+  void write_shard(const std::string& file, const std::vector<const Weight*>& shard) {
+    std::map<std::string, TensorToWrite> tensors;
+    for (const Weight* weight : shard) tensors.emplace(weight->name, weight->tensor);
+    uint64_t bytes = 0;
+    write_safetensors(folder_.files() / file, tensors, {{"format", "pt"}}, [&](uint64_t written) {
+      bytes = written;
+      if (progress_) progress_("writing", done_ + written, total_);
+    });
+    done_ += bytes;
+    files_.push_back(file);
+  }
+
+  AtomicFolder folder_;
+  const OnProgress& progress_;
+  std::vector<std::string> files_;
+  uint64_t done_ = 0, total_ = 0;
+};
+
+// What config.json says of the weights: the dtype of most of their bytes.
+DType dtype_of(const std::vector<Weight>& weights) {
+  std::map<DType, uint64_t> bytes;
+  for (const Weight& weight : weights) bytes[weight.tensor.type.dtype] += weight.bytes();
+  return std::max_element(bytes.begin(), bytes.end(), [](auto& a, auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+}  // namespace
+
+Exported export_model(const Model& model, const fs::path& folder, const ExportOptions& options) {
+  const ZooSettings zoo = zoo_settings(model);
+  const auto expected = empty_model(model, zoo);
+  check_is(model, *expected, zoo.model);
+  const std::vector<Weight> weights = weights_of(model, *expected, zoo, options.dtype);
+  FolderWriter writer(folder, options);
+  writer.write_json("config.json", config_for_export(model, zoo, dtype_of(weights)));
+  writer.write_weights(weights, options.shard_bytes);
+  Exported exported{zoo.model, writer.commit()};
+  for (const Weight& weight : weights) {
+    exported.parameters += weight.tensor.type.numel();
+    exported.bytes += weight.tensor.type.bytes();
+  }
+  return exported;
+}
+
+}  // namespace genesis::models::hugging_face

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Opens with transformers what `genesis-run export` writes, and compares logits with those of genesis-run and of the
+checkpoint that a model came from.
+
+    python3 tests/models/hugging_face/check_export.py build/tools      needs torch and transformers
+
+Every checkpoint beside this file is imported and exported again, whole, in shards and in other dtypes; of every language
+model of the zoo a new one is drawn and exported.
+"""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+from transformers.utils import logging
+
+HERE = Path(__file__).parent
+PROMPT = [5, 1, 36, 0, 7, 60, 22, 9]
+SIZES = dict(vocab_size=61, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64)
+ZOO = {
+    "qwen2": SIZES | dict(rope_theta=20000), "qwen3": SIZES | dict(head_dim=8, tie_word_embeddings="false"), "llama": SIZES | dict(rms_norm_eps=1e-5),
+    "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
+}
+
+
+def run(tools, *words):
+    done = subprocess.run([str(tools / words[0]), *map(str, words[1:])], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, words))}\n{done.stderr}")
+    return done.stdout
+
+
+def genesis_logits(tools, file, folder):
+    save_file({"tokens": torch.tensor([PROMPT])}, folder / "in.safetensors")
+    run(tools, "genesis-run", "infer", file, "--input", folder / "in.safetensors", "-o", folder / "out.safetensors")
+    return load_file(folder / "out.safetensors")["logits"].float()
+
+
+def torch_logits(folder, dtype=torch.float32):
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+    with torch.no_grad():
+        return model(torch.tensor([PROMPT])).logits.float()
+
+
+def compare(what, a, b, most):
+    worst = float(((a - b).abs() / (1 + b.abs())).max())
+    print(f"{what:45} {worst:.1e}")
+    if not worst <= most:
+        sys.exit(f"{what}: more than {most}")
+
+
+def check_import(tools, source, folder):
+    file = folder / f"{source.name}.genesis"
+    run(tools, "genesis-build", source, "-o", file)
+    stored = json.loads((source / "config.json").read_text())["dtype"]
+    for how in ([], ["--shard-size", "8KB"], ["--dtype", "f32"], ["--dtype", "bf16"]):
+        out = folder / "-".join([source.name, *how]).replace("--", "")
+        run(tools, "genesis-run", "export", file, "-o", out, *how)
+        config = json.loads((out / "config.json").read_text())
+        lossless = "bf16" not in how or stored == "bfloat16"
+        compare(f"{out.name} against its checkpoint", torch_logits(out), torch_logits(source), 0 if lossless else 0.1)
+        if not how or "--shard-size" in how:
+            assert config == json.loads((source / "config.json").read_text()), out
+            run(tools, "genesis-build", out, "-o", folder / "again.genesis")
+            assert (folder / "again.genesis").read_bytes() == file.read_bytes(), out
+
+
+def check_zoo(tools, name, settings, folder):
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    run(tools, "genesis-build", name, *words, "--set", "initializer_range=0.3", "--seed", 3, "-o", folder / f"zoo-{name}.genesis")
+    run(tools, "genesis-run", "export", folder / f"zoo-{name}.genesis", "-o", folder / f"zoo-{name}")
+    ours = genesis_logits(tools, folder / f"zoo-{name}.genesis", folder)
+    compare(f"{name} of the zoo against genesis-run", torch_logits(folder / f"zoo-{name}"), ours, 1e-5)
+
+
+def main():
+    logging.disable_progress_bar()
+    tools = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        for source in sorted(path.parent for path in HERE.glob("*/config.json")):
+            check_import(tools, source, Path(folder))
+        for name, settings in ZOO.items():
+            check_zoo(tools, name, settings, Path(folder))
+    print("all agree")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+// genesis-run export: of files, of checkpoints that a training wrote, and where it cannot.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+class ExportTool : public ToolTest {
+ protected:
+  Process run_export(const std::string& what, const Words& more = {}) {
+    return run_tool("genesis-run", Words{"export", what, "-o", path("out")} + more);
+  }
+};
+
+TEST_F(ExportTool, WritesAFolderThatComesInAgain) {
+  const auto said = expect_json(run_export(tiny("qwen2.genesis"), {"--json"}));
+  EXPECT_EQ(said["model"], "qwen2");
+  EXPECT_EQ(files_in(path("out")), (std::set<std::string>{"config.json", "model.safetensors"}));
+  const auto made = expect_json(run_tool("genesis-build", {path("out"), "-o", path("m.genesis"), "--json"}));
+  EXPECT_EQ(made["parameters"], said["parameters"]);
+}
+
+TEST_F(ExportTool, TakesTheNewestIntactCheckpoint) {
+  expect_ok(run_tool("genesis-run", train_words("gpt2", 3, {"--checkpoint", path("run"), "--quiet"})));
+  expect_ok(run_export(path("run")));
+  std::string newest;
+  for (const std::string& name : files_in(path("run")))
+    if (name.ends_with(".genesis")) newest = std::max(newest, name);
+  expect_ok(run_tool("genesis-run", {"export", path("run/" + newest), "-o", path("same")}));
+  EXPECT_EQ(read_text(path("out/model.safetensors")), read_text(path("same/model.safetensors")));
+  std::string damaged = read_text(path("run/" + newest));
+  damaged[damaged.size() - 100] ^= 1;
+  write_text(path("run/" + newest), damaged);
+  expect_error(run_tool("genesis-run", {"export", path("run/" + newest), "-o", path("no")}), {"damaged"});
+}
+
+TEST_F(ExportTool, RefusesWhatIsThereWithoutForce) {
+  expect_ok(run_export(tiny("qwen2.genesis")));
+  expect_error(run_export(tiny("qwen2.genesis")), {"is there already", "--force"});
+  expect_ok(run_export(tiny("qwen2.genesis"), {"--force", "--shard-size", "10KB"}));
+  EXPECT_TRUE(files_in(path("out")).contains("model.safetensors.index.json"));
+  expect_error(run_tool("genesis-run", {"export", path("."), "-o", path("x")}), {"no checkpoint"});
+}
+
+TEST_F(ExportTool, ChecksItsFlags) {
+  expect_usage_error(run_export(tiny("qwen2.genesis"), {"--shard-size", "big"}),
+                     {"--shard-size big", "500MB"});
+  expect_usage_error(run_export(tiny("qwen2.genesis"), {"--dtype", "i8"}),
+                     {"--dtype i8", "bf16, f16 or f32"});
+  expect_error(run_export(tiny("mlp.genesis")), {"mlp", "gpt2, llama, qwen2 and qwen3"});
+}
+
+TEST_F(ExportTool, OnAFullDiskLeavesNothing) {
+  const std::string command = "ulimit -f 8; exec " + tool_path("genesis-run") + " export " +
+                              tiny("qwen2.genesis") + " -o " + path("out");
+  expect_error(run_process({"sh", "-c", command}), {"cannot write", "limit on file sizes"});
+  EXPECT_TRUE(files_in(folder()).empty());
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,92 @@
+// genesis-run export: a model, or the newest checkpoint of a folder, as a folder that transformers opens.
+#include <iostream>
+
+#include "executor/training/checkpoint.h"
+#include "models/hugging_face/export.h"
+#include "schema/file/reader.h"
+#include "tools/common/file_progress.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/run/run_commands.h"
+
+namespace genesis::tools {
+namespace {
+
+struct Flags {
+  std::string file, output, shard_size = "5GB", dtype;
+  bool force = false, quiet = false;
+  Output out;
+};
+
+// Every byte is read anyway, so every byte is checked first.
+std::shared_ptr<const Model> load(const std::string& path, const OnProgress& progress) {
+  if (!std::filesystem::is_directory(path))
+    return load_model(path, {.verify = Verify::kFull, .progress = progress});
+  const auto checkpoint = find_checkpoint(path);
+  if (!checkpoint) fail("{}: there is no checkpoint in this folder (step-*.genesis)", path);
+  return load_checkpoint(*checkpoint);
+}
+
+models::hugging_face::ExportOptions options_of(const Flags& flags) {
+  models::hugging_face::ExportOptions options;
+  options.shard_bytes = static_cast<uint64_t>(bytes_or_fail("--shard-size", flags.shard_size));
+  options.replace = flags.force;
+  if (flags.dtype.empty()) return options;
+  options.dtype = parse_dtype(flags.dtype);
+  const bool known =
+      options.dtype == DType::f32 || options.dtype == DType::bf16 || options.dtype == DType::f16;
+  if (!known) fail_usage("--dtype {}: expected bf16, f16 or f32", flags.dtype);
+  return options;
+}
+
+void check_output(const Flags& flags) {
+  std::error_code error;
+  if (!flags.force && std::filesystem::is_directory(flags.output, error) &&
+      !std::filesystem::is_empty(flags.output, error))
+    fail("the folder '{}' is there already: name another one, or give --force to replace an older export",
+         flags.output);
+}
+
+void export_command(const Flags& flags) {
+  auto options = options_of(flags);
+  check_output(flags);
+  FileProgress progress(flags.quiet);
+  options.progress = progress.hook();
+  const auto model = load(flags.file, options.progress);
+  const auto exported =
+      with_context([&] { return models::hugging_face::export_model(*model, flags.output, options); },
+                   [&] { return "while exporting '" + flags.file + "'"; });
+  flags.out.print({{"folder", flags.output},
+                   {"model", exported.model},
+                   {"parameters", exported.parameters},
+                   {"bytes", exported.bytes},
+                   {"files", exported.files}},
+                  [&] {
+                    std::cout << fmt::format(
+                        "{}: {}, {} parameters, {} in {} files\n", printable(flags.output), exported.model,
+                        human_count(static_cast<double>(exported.parameters)),
+                        human_bytes(static_cast<double>(exported.bytes)), exported.files.size());
+                  });
+}
+
+}  // namespace
+
+void add_export(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("export", "a model as a folder that transformers opens");
+  command->add_option("file", flags->file, "a .genesis file, or a checkpoint folder: its newest")->required();
+  command->add_option("-o,--output", flags->output, "folder to write: it is there as a whole or not at all")
+      ->required();
+  command->add_option("--dtype", flags->dtype, "bf16, f16 or f32; without, as the weights are");
+  command->add_option("--shard-size", flags->shard_size, "bytes of weights in a file at most (500MB, 5GB)")
+      ->capture_default_str();
+  command->add_flag("--force", flags->force, "replace an older export");
+  command->add_flag("--quiet", flags->quiet, "no word about progress");
+  flags->out.add_to(*command);
+  command->footer(
+      "Example:\n  genesis-run export run/ -o my-qwen --dtype bf16\nWritten are config.json and safetensors, "
+      "in shards where they are larger than --shard-size. Left out is what\nonly training needs.");
+  command->callback([flags] { export_command(*flags); });
+}
+
+}  // namespace genesis::tools
