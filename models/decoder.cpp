@@ -47,6 +47,23 @@ void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
   g.output("logits", decoder.logits(reshape(x, {rows, x.dim(2)})));
 }
 
+// `positions_of` may ask for more inputs, behind tokens and targets.
+void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
+              const std::function<Positions(GraphBuilder& g, const Shape& shape)>& positions_of) {
+  GraphBuilder g(model, entry, Mode::kTrain);
+  const Shape shape = {symbol("batch"), symbol("seq")};
+  const Value tokens = g.input("tokens", DType::i64, shape), targets = g.input("targets", DType::i64, shape);
+  const Value x = decoder.hidden(tokens, positions_of(g, shape));
+  g.output("loss", cross_entropy(decoder.logits(x), targets));
+}
+
+Positions packed_positions(GraphBuilder& g, const Shape& shape) {
+  const Value ids = g.input("positions", DType::i64, shape),
+              segments = g.input("segments", DType::i64, shape);
+  const Value same = eq(unsqueeze(segments, 2), unsqueeze(segments, 1));
+  return {.ids = ids, .start = {}, .count = {}, .mask = unsqueeze(same, 1)};
+}
+
 }  // namespace
 
 Value Positions::length(Graph& graph) const {
@@ -61,7 +78,7 @@ KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t 
 Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions,
                             AttentionOptions options) const {
   options.causal = true;
-  if (!positions.start) return attention(q, k, v, options);
+  if (!positions.start) return attention(q, k, v, options, positions.mask);
   const Value keys = append(keys_, k, positions), values = append(values_, v, positions);
   const Value length = positions.start + dim_value(*q.graph, q.dim(1));
   return attention(q, keys, values, options, {}, length);
@@ -69,13 +86,9 @@ Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& position
 
 void add_decoder_entries(Model& model, const Decoder& decoder, int64_t rows_of_cache) {
   const Dim batch = symbol("batch"), seq = symbol("seq");
-  {
-    GraphBuilder g(model, "loss", Mode::kTrain);
-    const Value tokens = g.input("tokens", DType::i64, {batch, seq}),
-                targets = g.input("targets", DType::i64, {batch, seq});
-    const Value x = decoder.hidden(tokens, {.ids = arange(g.graph(), seq)});
-    g.output("loss", cross_entropy(decoder.logits(x), targets));
-  }
+  add_loss(model, decoder, "loss",
+           [](GraphBuilder& g, const Shape& shape) { return Positions{.ids = arange(g.graph(), shape[1])}; });
+  add_loss(model, decoder, "loss_packed", packed_positions);
   {
     GraphBuilder g(model, "forward");
     const Value tokens = g.input("tokens", DType::i64, {batch, seq});

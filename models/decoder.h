@@ -1,6 +1,8 @@
 // What decoder-only language models share: a KV cache, and the entry points
 //
 //   loss     tokens i64[batch,seq], targets i64[batch,seq] -> loss f32[]; targets of -100 do not count
+//   loss_packed  the same with positions and segments i64[batch,seq], for rows that hold several texts: a token stands
+//                at its position in its text and sees only tokens of its own segment
 //   forward  tokens i64[batch,seq]                         -> logits [batch,seq,vocab]
 //   prefill  tokens i64[1,seq], position i64[]             -> logits [1,vocab] of the last token; fills the cache
 //   decode   tokens i64[1,1], position i64[]               -> logits [1,vocab]; appends to the cache
@@ -27,6 +29,7 @@ struct Positions {
   Value ids;    // i64[seq], or [rows, seq] where each row has its own: the position of each token
   Value start;  // i64[] or [rows]: where the cache is appended; empty where there is no cache (loss, forward)
   Value count;  // i64[rows]: how many tokens of a row are no padding; empty: all
+  Value mask;   // bool [rows, 1, seq, seq]: which tokens see which, beside causality; empty: all before them
 
   // Tokens of the text so far, those at hand among them: i64[] or [rows].
   Value length(Graph& graph) const;

@@ -175,7 +175,7 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
 std::unique_ptr<Model> for_inference(const Model& model) {
   std::set<std::string> names;
   for (const auto& entry : model.entries()) {
-    bool trains = entry->name() == "loss" || entry->name() == passes::kEvaluationEntry;
+    bool trains = entry->name() == "loss" || entry->name() == "loss_packed" || entry->name() == passes::kEvaluationEntry;
     for (const StateUpdate& update : entry->updates()) {
       const State& state = model.state(update.state);
       trains = trains || state.trainable || state.role == StateRole::kOptimizer;
