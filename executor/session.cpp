@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <utility>
 
 #include "executor/compile.h"
@@ -15,6 +14,7 @@
 #include "executor/runtime/device.h"
 #include "executor/runtime/nonfinite.h"
 #include "executor/runtime/step_call.h"
+#include "executor/started_runs.h"
 #include "executor/states/state_memory.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
@@ -28,19 +28,6 @@ double seconds(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-// An entry point made ready for one set of sizes.
-struct Compiled {
-  std::unique_ptr<Model> work;  // owns the constants that folding made
-  Plan plan;
-  RunnerOptions runner_options;
-  std::unique_ptr<Runner> runner;
-  PlanMemory memory;
-  std::vector<DeviceMemory> constants;  // of a device that does not read the host's memory
-  NamedTensors staged;                  // kept until the next are: the runner knows them by their addresses
-  int64_t generation = -1;              // of the session's memory when the runner was last bound
-};
-using CompiledPtr = std::shared_ptr<Compiled>;  // who holds one in use keeps it
-
 }  // namespace
 
 class Session::Impl {
@@ -50,15 +37,9 @@ class Session::Impl {
         options_(resolved(std::move(options))),
         device_(open_device(options_.device, options_.threads)),
         states_(*model_, *device_),
-        compiled_(static_cast<size_t>(options_.max_plans)) {
+        compiled_(static_cast<size_t>(options_.max_plans)),
+        started_(*device_) {
     parse_switches(options_.disabled_passes, device_->target());  // throws for names that are none
-  }
-
-  ~Impl() {
-    for (const Started& run : started_) try {
-        if (!run.results) device_->enter([&] { run.compiled->runner->wait(); });
-      } catch (const Error&) {  // nobody asked for the result
-      }
   }
 
   // For the time of one call of the session's.
@@ -93,21 +74,17 @@ class Session::Impl {
     with_context(run, [&] { return already; });
   }
 
-  void check_idle() const {
-    if (!started_.empty())
-      fail("a run of entry point '{}' has been started: take its result() first",
-           started_.front().compiled->plan.entry);
-  }
+  void check_idle() const { started_.check_empty(); }
 
   void start(const CompiledPtr& compiled, const NamedTensors& inputs) {
-    make_room_for(*compiled);
+    started_.make_room(compiled->generation == generation_ && !options_.find_nonfinite);
     if (options_.find_nonfinite) {
       execute(*compiled, inputs, {.find_nonfinite = true});
     } else {
       point_at_memory(*compiled, inputs);
       device_->enter([&] { compiled->runner->run({}); });
     }
-    started_.push_back({compiled, inputs, {}});
+    started_.add(compiled, inputs);
     staged_.reset();
   }
 
@@ -118,11 +95,8 @@ class Session::Impl {
   }
 
   NamedTensors result() {
-    if (started_.empty()) fail("there is no result: start() a run first");
-    Started done = std::move(started_.front());
-    started_.pop_front();
-    const auto until_read = started_.empty() ? std::exchange(outlived_, {}) : outlived_;
-    return done.results ? std::move(*done.results) : results_of(done);
+    const auto until_read = started_.size() == 1 ? std::exchange(outlived_, {}) : std::vector<DeviceMemory>();
+    return started_.take_results();
   }
 
   bool runs_beside_host() const { return device_->runs_beside_host(); }
@@ -184,57 +158,11 @@ class Session::Impl {
   }
 
  private:
-  // A run whose result nobody has asked for yet.
-  struct Started {
-    CompiledPtr compiled;
-    NamedTensors inputs;                  // an output may be one of them
-    std::optional<NamedTensors> results;  // where the run is known to be done
-  };
-  static constexpr size_t kMaxStarted = 2;
-
-  NamedTensors results_of(const Started& run) const {
-    device_->enter([&] { run.compiled->runner->wait(); });
-    return outputs(*run.compiled);
-  }
-
-  // The run that was started stays under way beside the next if nothing that it uses moves and nothing that it
-  // gives is written over; otherwise what it gives is taken now.
-  void make_room_for(const Compiled& next) {
-    if (started_.empty()) return;
-    if (started_.size() == kMaxStarted) check_idle();
-    Started& first = started_.front();
-    const bool stays =
-        next.generation == generation_ && !options_.find_nonfinite && first.compiled->runner->keeps_outputs();
-    if (stays || first.results) return;
-    Started run = std::move(first);  // one that fails is over
-    started_.pop_front();
-    run.results = results_of(run);
-    started_.push_front(std::move(run));
-  }
-
   static std::vector<std::byte*> addresses(const Plan& plan, const NamedTensors& inputs) {
     std::vector<std::byte*> at;
     for (const PlanPort& port : plan.inputs)
       at.push_back(const_cast<std::byte*>(inputs.at(port.name).data()));
     return at;
-  }
-
-  NamedTensors outputs(const Compiled& compiled) const {
-    NamedTensors results;
-    for (size_t i = 0; i < compiled.plan.outputs.size(); ++i) {
-      const PlanPort& port = compiled.plan.outputs[i];
-      const std::byte* here = compiled.runner->output(i);
-      results.emplace(port.name, here ? Tensor::copy_of(port.type, here) : read(compiled, port));
-    }
-    results.complete("entry point '" + compiled.plan.entry + "' has no output");
-    return results;
-  }
-
-  // Inputs are the caller's memory on every device.
-  Tensor read(const Compiled& compiled, const PlanPort& port) const {
-    const std::byte* data = compiled.memory.resolve(port.buffer);
-    if (port.buffer.space == Space::kInput) return Tensor::copy_of(port.type, data);
-    return read_tensor(*device_, port.type, data);
   }
 
   // Which inputs and states hold NaN or infinity before a run: the nodes that read them are not to blame.
@@ -246,7 +174,7 @@ class Session::Impl {
       text += fmt::format("{}{} '{}' held {} at element {}", text.empty() ? "before the run " : ", ", kind,
                           name, name_of(*found), found->index);
     };
-    for (const PlanPort& port : compiled.plan.inputs) look("input", port.name, read(compiled, port));
+    for (const PlanPort& port : compiled.plan.inputs) look("input", port.name, compiled.read(port, *device_));
     for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i)
       if (compiled.memory.states[static_cast<size_t>(states_.home(i))])
         look("state", model_->state(i).name, states_.copy(i));
@@ -367,8 +295,8 @@ class Session::Impl {
   RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
   std::unique_ptr<Model> with_parts_;   // the model's tables, once states are kept in parts
   std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
-  std::deque<Started> started_;         // in their order
-  CompiledPtr staged_;                  // of the run that comes next, if it was staged
+  StartedRuns started_;
+  CompiledPtr staged_;  // of the run that comes next, if it was staged
   std::atomic<bool> busy_ = false;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "models/text/sampling_entries.h"
 #include "models/text/stopwatch.h"
 
 namespace genesis::text {
@@ -11,8 +10,8 @@ bool has_penalties(const GenerateOptions& o) {
   return o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0;
 }
 
-std::string entry_for(const GenerateOptions& o) {
-  return entry_name({.penalties = has_penalties(o), .logprobs = o.logprobs});
+SamplingFeatures features_of(const GenerateOptions& o) {
+  return {.penalties = has_penalties(o), .logprobs = o.logprobs};
 }
 
 Answer::Answer(Session& session, TextSoFar& text, const GenerateOptions& options, Way way,
@@ -23,8 +22,8 @@ Answer::Answer(Session& session, TextSoFar& text, const GenerateOptions& options
       way_(std::move(way)),
       result_(result),
       stops_(options.stop_strings),
-      entry_(entry_for(options)),
-      steps_(std::min(options.max_tokens, text.capacity - text.cached)) {}
+      decode_(decode_name(features_of(options))),
+      steps_(std::min(options.max_tokens, text.capacity - text.size() + 1)) {}
 
 void Answer::run() {
   result_.stop = options_.max_tokens <= steps_ ? StopReason::kMaxTokens : StopReason::kCacheFull;
@@ -47,19 +46,31 @@ void Answer::run() {
   finish();
 }
 
+// A device says what went wrong in a step when it is started, or when its result is taken.
+template <class Body>
+void Answer::naming_position(int64_t step, const Body& body) const {
+  with_context(body, [&] {
+    return fmt::format("while the token at position {} was chosen", text_.size() + step - taken_);
+  });
+}
+
 // All steps that may be under way now.
 void Answer::start() {
   const int64_t wanted = std::min(taken_ + (way_.runs_ahead ? 2 : 1), steps_);
-  for (; started_ < wanted; ++started_) session_.start(entry_);
+  for (; started_ < wanted; ++started_)
+    naming_position(started_, [&] {
+      const bool is_prefill = started_ == 0 && !way_.first.entry.empty();
+      session_.start(is_prefill ? way_.first.entry : decode_,
+                     is_prefill ? way_.first.inputs : NamedTensors());
+    });
 }
 
 // The token of the first step that was started.
 void Answer::take() {
-  const NamedTensors outputs = with_context(
-      [&] { return session_.result(); },
-      [&] { return fmt::format("while the token at position {} was chosen", text_.cached + 1); });
+  NamedTensors outputs;
+  naming_position(taken_, [&] { outputs = session_.result(); });
   ++taken_;
-  ++text_.cached;
+  text_.cached = text_.size();
   token_ = outputs.at("token").item<int64_t>();
   text_.tokens.push_back(token_);
   result_.tokens.push_back(token_);

@@ -8,6 +8,7 @@
 
 #include "executor/session.h"
 #include "models/text/generator.h"
+#include "models/text/sampling_entries.h"
 #include "models/text/stop_strings.h"
 
 namespace genesis::text {
@@ -21,17 +22,23 @@ struct TextSoFar {
 };
 
 bool has_penalties(const GenerateOptions& options);
-std::string entry_for(const GenerateOptions& options);
+SamplingFeatures features_of(const GenerateOptions& options);
 
 class Answer {
  public:
+  // The step that comes before those of decode_and_sample, where the last token of the text is not the only one that
+  // the cache does not hold.
+  struct Prefill {
+    std::string entry;  // empty: there is none
+    NamedTensors inputs;
+  };
   struct Way {
+    Prefill first;
     bool runs_ahead = false;  // start a step before the token of the one before is read
     TokenText stream;
     const std::function<bool(const Piece&)>& on_piece;
   };
-  // The session's states are those of the text, whose last token is the first step's. `result` gets all that comes,
-  // also where a step throws.
+  // The session's states are those of the text. `result` gets all that comes, also where a step throws.
   Answer(Session& session, TextSoFar& text, const GenerateOptions& options, Way way, GenerateResult& result);
   ~Answer() { forget_steps(); }
   Answer(const Answer&) = delete;
@@ -42,6 +49,8 @@ class Answer {
  private:
   void start();
   void take();
+  template <class Body>
+  void naming_position(int64_t step, const Body& body) const;
   void add_logprobs(const NamedTensors& outputs);
   bool accept();
   bool ends(StopReason reason);
@@ -55,7 +64,7 @@ class Answer {
   const Way way_;
   GenerateResult& result_;
   StopStrings stops_;
-  const std::string entry_;
+  const std::string decode_;
   const int64_t steps_;              // that the answer can have
   int64_t started_ = 0, taken_ = 0;  // steps
   int64_t token_ = -1;               // taken last

@@ -23,9 +23,9 @@ struct GenerateOptions {
   double presence_penalty = 0, frequency_penalty = 0;
   // The choice of a token follows from the seed, its position in the text and its logits, and from nothing else.
   uint64_t seed = 0;
-  std::vector<int64_t> stop_tokens;
+  std::vector<int64_t> stop_tokens = {};
   // The text ends before the first of them, wherever the borders of tokens lie. They need GeneratorOptions::text.
-  std::vector<std::string> stop_strings;
+  std::vector<std::string> stop_strings = {};
   // Natural logarithms of probabilities by the model's own logits, before penalties and temperature.
   bool logprobs = false;
   int64_t top_logprobs = 0;  // the likeliest tokens beside the chosen one, kMaxTopLogprobs at most

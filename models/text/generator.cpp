@@ -53,11 +53,16 @@ class Generator::Impl {
 
  private:
   bool runs_ahead() const { return options_.run_ahead.value_or(session_.runs_beside_host()); }
+  // A run that reads tokens of the text: `count` from `at` on, padded to `size`.
+  struct Chunk {
+    std::string entry;
+    int64_t at, size, count;
+  };
+  std::vector<Chunk> chunks_to_read(const GenerateOptions& options) const;
   void compile(const std::string& entry, const Bindings& sizes);
-  void compile_all(int64_t to_read, const std::string& entry);
-  void set(const char* state, const Tensor& value) { session_.set_state(state, value); }
   void set_up(const GenerateOptions& options);
-  void fill_cache(int64_t end);
+  NamedTensors inputs_of(const Chunk& chunk) const;
+  void fill_cache(const Chunk& chunk);
 
   Session& session_;
   GeneratorOptions options_;
@@ -66,31 +71,51 @@ class Generator::Impl {
   std::set<std::pair<std::string, Bindings>> compiled_;
 };
 
+// What is read before the first token is there: runs of fill_cache, and perhaps one of prefill_and_sample.
+std::vector<Generator::Impl::Chunk> Generator::Impl::chunks_to_read(const GenerateOptions& options) const {
+  std::vector<Chunk> chunks;
+  const bool samples = options.max_tokens > 0;
+  const std::string prefill = prefill_name(features_of(options));
+  const bool has_prefill = session_.model().find_entry(prefill) != nullptr;
+  const int64_t end = text_.size() - (samples && !has_prefill ? 1 : 0);
+  for (int64_t at = text_.cached; at < end; at += chunks.back().count) {
+    const int64_t size = next_chunk(end - at, text_.capacity - at, options_.prefill_chunk);
+    chunks.push_back({kFillCache, at, size, std::min(size, end - at)});
+  }
+  if (!samples || !has_prefill) return chunks;
+  chunks.back().entry = prefill;
+  if (chunks.back().count == 1) chunks.pop_back();  // a step of decode_and_sample reads it
+  return chunks;
+}
+
 GenerateResult Generator::Impl::continue_with(const std::vector<int64_t>& prompt,
                                               const GenerateOptions& options,
                                               const std::function<bool(const Piece&)>& on_piece) {
   check(prompt, options);
   text_.tokens.insert(text_.tokens.end(), prompt.begin(), prompt.end());
-  text_.cached = std::min(text_.cached, text_.size() - 1);  // a step reads the last token again, at least
-  const int64_t to_fill = options.max_tokens > 0 ? text_.size() - 1 : text_.size();
+  text_.cached = std::min(text_.cached, text_.size() - 1);  // the last token is read again, at least
   GenerateResult result;
   result.prefilled = text_.size() - text_.cached;
+  const std::vector<Chunk> chunks = chunks_to_read(options);
   {
     const Stopwatch watch(result.compile_seconds);
     set_up(options);
-    compile_all(to_fill, options.max_tokens > 0 ? entry_for(options) : "");
+    for (const Chunk& chunk : chunks) compile(chunk.entry, {{"seq", chunk.size}});
+    if (options.max_tokens > 0) compile(decode_name(features_of(options)), {});
   }
+  Answer::Prefill first;
   {
     const Stopwatch watch(result.prefill_seconds);
-    fill_cache(to_fill);
+    for (const Chunk& chunk : chunks)
+      if (chunk.entry == kFillCache)
+        fill_cache(chunk);
+      else
+        first = {chunk.entry, inputs_of(chunk)};
   }
-  if (options.max_tokens > 0) {
-    set("sampling.rng", Tensor::of<int64_t>({2}, {static_cast<int64_t>(options.seed), text_.cached}));
-    set("sampling.token", Tensor::of<int64_t>({1}, {text_.tokens.back()}));
-    Answer(session_, text_, options, {runs_ahead(), options_.text ? options_.text() : TokenText(), on_piece},
-           result)
-        .run();
-  }
+  if (options.max_tokens == 0) return result;
+  Answer(session_, text_, options,
+         {std::move(first), runs_ahead(), options_.text ? options_.text() : TokenText(), on_piece}, result)
+      .run();
   return result;
 }
 
@@ -113,49 +138,43 @@ void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOp
         length, text_.capacity, text_.capacity - text_.size());
 }
 
+// All plans that the text will need are made ahead, so that what is timed is work on tokens.
 void Generator::Impl::compile(const std::string& entry, const Bindings& sizes) {
   if (compiled_.emplace(entry, sizes).second) session_.plan(entry, sizes);
 }
 
-// All plans that the text will need, so that what is timed is work on tokens.
-void Generator::Impl::compile_all(int64_t end, const std::string& entry) {
-  for (int64_t at = text_.cached; at < end;) {
-    const int64_t size = next_chunk(end - at, text_.capacity - at, options_.prefill_chunk);
-    compile(kFillCache, {{"seq", size}});
-    at += size;
-  }
-  if (!entry.empty()) compile(entry, {});
-}
-
+// The states that the steps of this answer start from.
 void Generator::Impl::set_up(const GenerateOptions& o) {
+  const auto set = [&](const char* state, const Tensor& value) { session_.set_state(state, value); };
   const auto number = [](double value) { return Tensor::scalar<float>(static_cast<float>(value)); };
+  set("sampling.rng", Tensor::of<int64_t>({2}, {static_cast<int64_t>(o.seed), text_.size() - 1}));
+  set("sampling.token", Tensor::of<int64_t>({1}, {text_.tokens.back()}));
   set("sampling.temperature", number(o.temperature));
   set("sampling.top_k", Tensor::scalar<int64_t>(o.top_k));
   set("sampling.top_p", number(o.top_p));
   set("sampling.min_p", number(o.min_p));
   if (!has_penalties(o)) return;
-  set("sampling.penalties", Tensor::of<float>({3}, {static_cast<float>(o.repetition_penalty),
-                                                    static_cast<float>(o.presence_penalty),
-                                                    static_cast<float>(o.frequency_penalty)}));
+  const std::vector<double> penalties = {o.repetition_penalty, o.presence_penalty, o.frequency_penalty};
+  set("sampling.penalties", Tensor::of<float>({3}, {penalties.begin(), penalties.end()}));
   std::vector<int32_t> counts(static_cast<size_t>(vocabulary_), 0);
   set("sampling.chosen", Tensor::of<int32_t>({vocabulary_}, counts));
   for (const int64_t token : text_.tokens) ++counts[static_cast<size_t>(token)];
   set("sampling.in_prompt", Tensor::of<int32_t>({vocabulary_}, counts));
 }
 
-// Reads the text from where the cache ends to `end`.
-void Generator::Impl::fill_cache(int64_t end) {
-  while (text_.cached < end) {
-    const int64_t size =
-                      next_chunk(end - text_.cached, text_.capacity - text_.cached, options_.prefill_chunk),
-                  count = std::min(size, end - text_.cached);
-    std::vector<int64_t> tokens(text_.tokens.begin() + text_.cached,
-                                text_.tokens.begin() + text_.cached + count);
-    tokens.resize(static_cast<size_t>(size), 0);
-    session_.run(kFillCache, {{"tokens", Tensor::of<int64_t>({1, size}, tokens)},
-                              {"position", Tensor::scalar<int64_t>(text_.cached)}});
-    text_.cached += count;
-  }
+NamedTensors Generator::Impl::inputs_of(const Chunk& chunk) const {
+  const auto begin = text_.tokens.begin() + chunk.at;
+  std::vector<int64_t> tokens(begin, begin + chunk.count);
+  tokens.resize(static_cast<size_t>(chunk.size), 0);
+  NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({1, chunk.size}, tokens)},
+                         {"position", Tensor::scalar<int64_t>(chunk.at)}};
+  if (chunk.entry != kFillCache) inputs.emplace("last", Tensor::scalar<int64_t>(chunk.count - 1));
+  return inputs;
+}
+
+void Generator::Impl::fill_cache(const Chunk& chunk) {
+  session_.run(chunk.entry, inputs_of(chunk));
+  text_.cached = chunk.at + chunk.count;
 }
 
 Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options) {

@@ -25,6 +25,10 @@ const Graph& checked_entry(const Model& model, const char* name, const TensorTyp
   return *entry;
 }
 
+std::string with_features(const std::string& entry, const SamplingFeatures& features) {
+  return entry + (features.penalties ? "_with_penalties" : "") + (features.logprobs ? "_and_logprobs" : "");
+}
+
 class SamplingEntries {
  public:
   explicit SamplingEntries(Model& model)
@@ -40,12 +44,16 @@ class SamplingEntries {
         min_p_(state("min_p", {}, DType::f32)),
         penalties_(state("penalties", {3}, DType::f32)),
         in_prompt_(state("in_prompt", {vocabulary_}, DType::i32)),
-        chosen_(state("chosen", {vocabulary_}, DType::i32)) {}
+        chosen_(state("chosen", {vocabulary_}, DType::i32)),
+        one_(model.add_tensor("sampling.one", Tensor::of<int32_t>({1}, {1}))) {}
 
   void add() {
     add_fill_cache();
     for (const bool penalties : {false, true})
-      for (const bool logprobs : {false, true}) add_decode({penalties, logprobs});
+      for (const bool logprobs : {false, true}) {
+        add_decode({penalties, logprobs});
+        if (takes_last_token_once()) add_prefill({penalties, logprobs});
+      }
   }
 
  private:
@@ -60,8 +68,9 @@ class SamplingEntries {
     fail("the entry point 'decode' has no output 'logits' [1, vocabulary]");
   }
 
-  Value inlined(Graph& graph, const Graph& from, Value tokens, Value position) const {
-    const passes::InlinedGraph part = passes::inline_graph(graph, from, {tokens, position});
+  Value inlined(Graph& graph, const Graph& from, Value tokens, Value position,
+                const passes::ReplaceNode& replace = {}) const {
+    const passes::InlinedGraph part = passes::inline_graph(graph, from, {tokens, position}, {}, replace);
     for (const auto& [state, value] : part.updates) graph.add_update(state, value);
     return part.outputs.at("logits");
   }
@@ -82,10 +91,38 @@ class SamplingEntries {
   }
 
   void add_decode(const SamplingFeatures& features) const {
-    GraphBuilder g(model_, entry_name(features));
-    const Value rng = g.value(rng_), position = reshape(select(rng, 0, 1), {});
-    const Value logits = inlined(g.graph(), decode_, reshape(g.value(token_), {1, 1}), position);
+    GraphBuilder g(model_, decode_name(features));
+    const Value position = reshape(select(g.value(rng_), 0, 1), {});
+    sample(g, inlined(g.graph(), decode_, reshape(g.value(token_), {1, 1}), position), features);
+  }
+
+  // Whether the node takes the rows of the last token, which is where the logits begin.
+  bool takes_last_token(const Node& node) const {
+    const auto slice = passes::match<ops::Slice>(node);
+    if (!slice) return false;
+    const Dim& size = prefill_.type(slice.input(0)).shape[static_cast<int>(slice->axis)];
+    return !size.is_constant() && slice->length[0] == Dim(1) && slice->start[0] + Dim(1) == size;
+  }
+  bool takes_last_token_once() const {
+    return std::count_if(prefill_.nodes().begin(), prefill_.nodes().end(),
+                         [&](const Node& node) { return takes_last_token(node); }) == 1;
+  }
+
+  void add_prefill(const SamplingFeatures& features) const {
+    GraphBuilder g(model_, prefill_name(features));
+    const Value tokens = g.input("tokens", DType::i64, {1, symbol("seq")}),
+                position = g.input("position", DType::i64, {}), last = g.input("last", DType::i64, {});
+    const auto take_last = [&](const Node& node, const std::vector<Value>& inputs) {
+      if (!takes_last_token(node)) return Value();
+      return dynamic_slice(inputs[0], last, passes::match<ops::Slice>(node)->axis, 1);
+    };
+    sample(g, inlined(g.graph(), prefill_, tokens, position, take_last), features);
+  }
+
+  // The next token from logits [1, vocabulary], and what the step behind needs.
+  void sample(GraphBuilder& g, Value logits, const SamplingFeatures& features) const {
     const NameScope scope(g.graph(), "sampling");
+    const Value rng = g.value(rng_);
     Value to_sample = without_widening(logits);
     if (features.penalties)
       to_sample = penalized(to_sample, g.value(in_prompt_), g.value(chosen_), g.value(penalties_));
@@ -94,10 +131,8 @@ class SamplingEntries {
     g.output("token", token);
     g.update(token_, token);
     g.update(rng_, rng_next(rng));
-    if (features.penalties) {
-      const Value one = g.constant("sampling.one", Tensor::of<int32_t>({1}, {1}));
-      g.update(chosen_, index_add(g.value(chosen_), 0, token, one));
-    }
+    if (features.penalties)
+      g.update(chosen_, index_add(g.value(chosen_), 0, token, g.graph().constant(one_)));
     if (features.logprobs) add_logprobs(g, logits, token);
   }
 
@@ -114,13 +149,16 @@ class SamplingEntries {
   const Graph &decode_, &prefill_;
   const int64_t vocabulary_;
   const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, in_prompt_, chosen_;
+  const int32_t one_;  // tensor: what a token adds to its count
 };
 
 }  // namespace
 
-std::string entry_name(const SamplingFeatures& features) {
-  return std::string("decode_and_sample") + (features.penalties ? "_with_penalties" : "") +
-         (features.logprobs ? "_and_logprobs" : "");
+std::string prefill_name(const SamplingFeatures& features) {
+  return with_features("prefill_and_sample", features);
+}
+std::string decode_name(const SamplingFeatures& features) {
+  return with_features("decode_and_sample", features);
 }
 
 std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const Model>& model) {

@@ -8,8 +8,8 @@ namespace {
 class Inliner {
  public:
   Inliner(Graph& into, const Graph& from, const std::vector<Value>& inputs,
-          const std::map<int32_t, Value>& states)
-      : into_(into), from_(from), states_(states), values_(from.values().size()) {
+          const std::map<int32_t, Value>& states, const ReplaceNode& replace)
+      : into_(into), from_(from), states_(states), replace_(replace), values_(from.values().size()) {
     GENESIS_ASSERT(inputs.size() == from.inputs().size());
     for (size_t i = 0; i < inputs.size(); ++i) at(from.inputs()[i]) = inputs[i];
   }
@@ -36,6 +36,11 @@ class Inliner {
   void copy(const Node& node) {
     std::vector<Value> inputs;
     for (ValueId id : node.inputs) inputs.push_back(map(id));
+    if (replace_)
+      if (const Value value = replace_(node, inputs)) {
+        at(node.outputs[0]) = value;
+        return;
+      }
     into_.set_origins(into_.has_name(node.name) ? origins_of(node) : node.origins);
     const std::vector<Value> outputs = into_.add_node(*node.op, node.attributes, inputs, node.name);
     into_.set_origins({});
@@ -45,14 +50,15 @@ class Inliner {
   Graph& into_;
   const Graph& from_;
   const std::map<int32_t, Value>& states_;
+  const ReplaceNode& replace_;
   std::vector<Value> values_;  // by value of from_
 };
 
 }  // namespace
 
 InlinedGraph inline_graph(Graph& into, const Graph& from, const std::vector<Value>& inputs,
-                          const std::map<int32_t, Value>& states) {
-  return Inliner(into, from, inputs, states).run();
+                          const std::map<int32_t, Value>& states, const ReplaceNode& replace) {
+  return Inliner(into, from, inputs, states, replace).run();
 }
 
 }  // namespace genesis::passes

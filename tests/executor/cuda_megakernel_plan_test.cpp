@@ -79,7 +79,7 @@ TEST(Megakernels, SamplingLeavesThemWhole) {
     const Found alone = megakernels_of(*model, "decode");
     for (const bool penalties : {false, true})
       for (const bool logprobs : {false, true}) {
-        const std::string entry = text::entry_name({penalties, logprobs});
+        const std::string entry = text::decode_name({penalties, logprobs});
         SCOPED_TRACE(std::string(name) + " " + entry);
         const Found found = megakernels_of(*model, entry);
         ASSERT_EQ(found.megakernels.size(), 1u);

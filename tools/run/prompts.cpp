@@ -35,8 +35,8 @@ void read_lines(const std::string& path, std::vector<std::string>& prompts) {
 }  // namespace
 
 void PromptFlags::add_to(CLI::App& app) {
-  app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")->expected(1);
-  app.add_option("--prompt-file", files, "a file with such a text; may be given again")->expected(1);
+  app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")->allow_extra_args(false);
+  app.add_option("--prompt-file", files, "a file with such a text; may be given again")->allow_extra_args(false);
   app.add_option("--prompts", lines,
                  "a JSONL file of many: a string, or an object with a string \"prompt\", a line");
 }

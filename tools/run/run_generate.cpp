@@ -152,11 +152,11 @@ void add_generate(CLI::App& app) {
   command
       ->add_option("--stop", flags->options.stop_strings,
                    "end the text before this string; may be given again")
-      ->expected(1);
+      ->allow_extra_args(false);
   command
       ->add_option("--stop-token", flags->options.stop_tokens,
                    "end the text at this token, beside the model's own; may be given again")
-      ->expected(1);
+      ->allow_extra_args(false);
   add_number(*command, "--logprobs", flags->logprobs,
              "with --json: the tokens' log-probabilities, and those of so many of the likeliest",
              Range<int64_t>{0, text::kMaxTopLogprobs});

@@ -15,6 +15,7 @@ namespace {
 
 using namespace testing;
 using nlohmann::json;
+using Named = std::vector<std::pair<std::string, Value>>;
 
 const json& expected() {
   static const json all = [] {
@@ -77,7 +78,9 @@ void expect_distributed(const std::vector<double>& counts, const std::vector<dou
   double statistic = 0, rare_expected = 0, rare_counted = 0, bins = 0;
   for (size_t i = 0; i < p.size(); ++i) {
     const double expected = p[i] * draws;
-    if (p[i] == 0) EXPECT_EQ(counts[i], 0) << "token " << i << " is left out";
+    if (p[i] == 0) {
+      EXPECT_EQ(counts[i], 0) << "token " << i << " is left out";
+    }
     if (expected < 5) {
       rare_expected += expected, rare_counted += counts[i];
       continue;

@@ -1,0 +1,104 @@
+// Runs of compiled entry points that were started and whose results nobody has asked for yet: two at most, in their
+// order. Used by session.cpp.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "executor/named_tensors.h"
+#include "executor/runtime/device.h"
+
+namespace genesis {
+
+// An entry point made ready for one set of sizes.
+struct Compiled {
+  std::unique_ptr<Model> work;  // owns the constants that folding made
+  Plan plan;
+  RunnerOptions runner_options;
+  std::unique_ptr<Runner> runner;
+  PlanMemory memory;
+  std::vector<DeviceMemory> constants;  // of a device that does not read the host's memory
+  NamedTensors staged;                  // kept until the next are: the runner knows them by their addresses
+  int64_t generation = -1;              // of the session's memory when the runner was last bound
+
+  // A value of its last run as a copy. Inputs are the caller's memory on every device.
+  Tensor read(const PlanPort& port, Device& device) const {
+    const std::byte* data = memory.resolve(port.buffer);
+    if (port.buffer.space == Space::kInput) return Tensor::copy_of(port.type, data);
+    return read_tensor(device, port.type, data);
+  }
+
+  // Waits for its first run that nobody has waited for.
+  NamedTensors results(Device& device) const {
+    device.enter([&] { runner->wait(); });
+    NamedTensors results;
+    for (size_t i = 0; i < plan.outputs.size(); ++i) {
+      const PlanPort& port = plan.outputs[i];
+      const std::byte* here = runner->output(i);
+      results.emplace(port.name, here ? Tensor::copy_of(port.type, here) : read(port, device));
+    }
+    results.complete("entry point '" + plan.entry + "' has no output");
+    return results;
+  }
+};
+using CompiledPtr = std::shared_ptr<Compiled>;  // who holds one in use keeps it
+
+class StartedRuns {
+ public:
+  explicit StartedRuns(Device& device) : device_(device) {}
+  ~StartedRuns() {
+    for (const Run& run : runs_) try {
+        if (!run.results) device_.enter([&] { run.compiled->runner->wait(); });
+      } catch (const Error&) {  // nobody asked for the result
+      }
+  }
+  StartedRuns(const StartedRuns&) = delete;
+  StartedRuns& operator=(const StartedRuns&) = delete;
+
+  bool empty() const { return runs_.empty(); }
+  size_t size() const { return runs_.size(); }
+  void check_empty() const {
+    if (!empty())
+      fail("a run of entry point '{}' has been started: take its result() first",
+           runs_.front().compiled->plan.entry);
+  }
+
+  // Before another run is started. The one before may stay under way where that other changes nothing that it uses
+  // (`is_undisturbed`) and nothing that it gives is written over; otherwise what it gives is taken now.
+  void make_room(bool is_undisturbed) {
+    if (empty()) return;
+    if (runs_.size() == kMost) check_empty();
+    if (runs_.front().results || (is_undisturbed && runs_.front().compiled->runner->keeps_outputs())) return;
+    Run run = std::move(runs_.front());  // one that fails is over
+    runs_.pop_front();
+    run.results = run.compiled->results(device_);
+    runs_.push_front(std::move(run));
+  }
+  void add(const CompiledPtr& compiled, const NamedTensors& inputs) {
+    runs_.push_back({compiled, inputs, {}});
+  }
+
+  // Of the first.
+  NamedTensors take_results() {
+    if (empty()) fail("there is no result: start() a run first");
+    Run run = std::move(runs_.front());
+    runs_.pop_front();
+    return run.results ? std::move(*run.results) : run.compiled->results(device_);
+  }
+
+ private:
+  static constexpr size_t kMost = 2;
+  struct Run {
+    CompiledPtr compiled;
+    NamedTensors inputs;                  // an output may be one of them
+    std::optional<NamedTensors> results;  // where the run is known to be done
+  };
+
+  Device& device_;
+  std::deque<Run> runs_;
+};
+
+}  // namespace genesis

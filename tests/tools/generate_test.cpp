@@ -1,0 +1,87 @@
+// genesis-run generate: prompts from everywhere, and options of the choice.
+#include <sstream>
+
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+using Generate = ToolTest;
+
+Words generate() { return {"generate", tiny("qwen2.genesis"), "--max-tokens", "6", "--seed", "5"}; }
+Process run(const Words& more) { return run_tool("genesis-run", generate() + more); }
+
+// One JSON object a line.
+std::vector<nlohmann::json> objects(const Process& process) {
+  std::istringstream lines(expect_ok(process));
+  std::vector<nlohmann::json> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+  return all;
+}
+
+TEST_F(Generate, ManyPromptsGiveWhatEachGivesAlone) {
+  write_text(path("one.txt"), "a prompt\nof two lines");
+  write_text(path("more.jsonl"), "\"the\\nquick\"\n\n{\"prompt\": \"brown\", \"id\": 4}\n");
+  const auto together = objects(run({"--json", "--prompt", "the", "--prompt", "quick", "--prompt-file",
+                                     path("one.txt"), "--prompts", path("more.jsonl")}));
+  const Words prompts = {"the", "quick", "a prompt\nof two lines", "the\nquick", "brown"};
+  ASSERT_EQ(together.size(), prompts.size());
+  std::string plain;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    EXPECT_EQ(together[i]["prompt"], prompts[i]);
+    EXPECT_EQ(together[i]["stop"], "max_tokens");
+    EXPECT_EQ(together[i]["tokens"], expect_json(run({"--json", "--prompt", prompts[i]}))["tokens"]);
+  }
+  EXPECT_EQ(expect_ok(run({"--prompt", "the"})).substr(0, 3), "the");
+}
+
+TEST_F(Generate, MistakesInPromptsAreNamedByFileAndLine) {
+  write_text(path("bad.jsonl"), "\"good\"\n\n{\"text\": \"no prompt\"}\n");
+  expect_error(run({"--prompts", path("bad.jsonl")}), {"bad.jsonl, line 3", "a string 'prompt'"});
+  write_text(path("cut.jsonl"), "{\"prompt\": \"never end");
+  expect_error(run({"--prompts", path("cut.jsonl")}), {"cut.jsonl, line 1"});
+  write_text(path("empty.jsonl"), "\n");
+  expect_error(run({"--prompts", path("empty.jsonl")}), {"has no prompts"});
+  expect_error(run({"--prompt-file", path("none.txt")}), {"none.txt"});
+  expect_usage_error(run({}), {"--prompt"});
+}
+
+TEST_F(Generate, StopsAndLogprobsAreTold) {
+  const auto whole = expect_json(run({"--json", "--prompt", "the"}));
+  const int64_t third = whole["tokens"][2];
+  const auto stopped = expect_json(
+      run({"--json", "--prompt", "the", "--stop-token", std::to_string(third), "--logprobs", "3"}));
+  EXPECT_EQ(stopped["stop"], "stop_token");
+  EXPECT_LE(stopped["tokens"].size(), 3u);
+  EXPECT_EQ(stopped["tokens"].back(), third);
+  ASSERT_EQ(stopped["logprobs"].size(), stopped["tokens"].size());
+  EXPECT_EQ(stopped["logprobs"][0]["token"], stopped["tokens"][0]);
+  EXPECT_LT(stopped["logprobs"][0]["logprob"], 0);
+  EXPECT_EQ(stopped["logprobs"][0]["top"].size(), 3u);
+  expect_usage_error(run({"--prompt", "the", "--logprobs", "3"}), {"--logprobs", "--json"});
+  expect_usage_error(run({"--prompt", "the", "--json", "--logprobs", "21"}), {"--logprobs 21"});
+  expect_usage_error(run({"--prompt", "the", "--stop", ""}), {"--stop"});
+}
+
+TEST_F(Generate, ALongPromptIsAnErrorOrItsEnd) {
+  const std::string prompt(100, 'a');
+  expect_error(run({"--prompt", prompt + "bcd"}), {"103 tokens", "48"});
+  const auto cut = expect_json(run({"--json", "--truncate", "--prompt", prompt + "bcd"}));
+  EXPECT_EQ(cut["tokens"].size(), 6u);
+  EXPECT_EQ(cut["tokens"], expect_json(run({"--json", "--prompt", std::string(40, 'a') + "bcd"}))["tokens"]);
+}
+
+TEST_F(Generate, OptionsOfTheChoiceAreChecked) {
+  for (const Words& words :
+       {Words{"--min-p", "1.5"}, Words{"--min-p", "nan"}, Words{"--repetition-penalty", "0"},
+        Words{"--presence-penalty", "1e9"}, Words{"--prefill-chunk", "12"}, Words{"--prefill-chunk", "0"}})
+    expect_usage_error(run(Words{"--prompt", "a"} + words), {words[0] + " " + words[1]});
+  const auto plain = expect_json(run({"--json", "--prompt", "aaaa"}));
+  EXPECT_NE(expect_json(run({"--json", "--prompt", "aaaa", "--frequency-penalty", "50"}))["tokens"],
+            plain["tokens"]);
+  EXPECT_EQ(expect_json(run({"--json", "--prompt", "aaaa", "--prefill-chunk", "1"}))["tokens"],
+            plain["tokens"]);
+}
+
+}  // namespace
+}  // namespace genesis::testing
