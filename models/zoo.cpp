@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "executor/state_dict.h"
 #include "models/gpt2.h"
 #include "models/mlp.h"
 #include "models/qwen.h"
@@ -40,9 +41,16 @@ void parse(const std::string& key, const std::string& text, DType& value) {
   value = *dtype;
 }
 
-// One after the other, with commas between them.
-void parse(const std::string&, const std::string& text, std::vector<std::string>& values) {
+// One after the other, with commas between them, or as a list of JSON.
+void parse(const std::string& key, const std::string& text, std::vector<std::string>& values) {
   values.clear();
+  if (text.starts_with("[")) {
+    const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
+    const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
+    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_text))
+      wrong_value(key, text, "names with commas between them");
+    return list.get_to(values), void();
+  }
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) values.push_back(part);
 }
@@ -156,6 +164,59 @@ std::unique_ptr<Model> make_model(const std::string& name, const Settings& setti
     known.push_back(row.model.name);
   }
   fail("no model '{}' in the zoo{}; there are: {}", name, did_you_mean(name, known), fmt::join(known, ", "));
+}
+
+namespace {
+
+// What a model of the zoo was made with.
+Settings settings_of(const Model& model) {
+  const auto config = model.metadata.find("config");
+  if (!model.metadata.contains("architecture") || config == model.metadata.end())
+    fail(
+        "a model without 'architecture' and 'config' in its metadata is none of the zoo: its cache cannot be "
+        "changed");
+  const nlohmann::json json = nlohmann::json::parse(config->second, nullptr, false);
+  if (!json.is_object()) fail("the model's metadata has a 'config' that is no JSON object");
+  Settings settings;
+  for (const auto& [key, value] : json.items())
+    settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
+  return settings;
+}
+
+void share_weights(const Model& from, Model& to) {
+  for (const State& state : from.states())
+    if (is_in_state_dict(state) && to.find_state(state.name) < 0)
+      fail("the model has a state '{}' that its architecture does not have: its cache cannot be changed",
+           state.name);
+  for (const State& state : std::vector(to.states())) {
+    if (!is_in_state_dict(state)) continue;
+    const int32_t source = from.find_state(state.name);
+    if (source < 0 || !(from.state(source).type == state.type))
+      fail("state '{}' is {}, the model's architecture has it as {}: its cache cannot be changed", state.name,
+           source < 0 ? "missing" : from.state(source).type.to_string(), state.type.to_string());
+    to.set_initial(to.find_state(state.name), from.state(source).initial);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions) {
+  if (rows <= 0 || positions <= 0)
+    fail("a KV cache of {} rows of {} positions: both must be positive", rows, positions);
+  if (!model.find_entry("decode"))
+    fail("the model has no entry point 'decode': it is no language model with a KV cache");
+  Settings settings = settings_of(model);
+  settings["batch"] = std::to_string(rows);
+  settings["cache_positions"] = std::to_string(positions);
+  const std::string range = settings["initializer_range"];
+  settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
+  std::unique_ptr<Model> made = make_model(model.metadata.at("architecture"), settings);
+  share_weights(model, *made);
+  nlohmann::ordered_json config = nlohmann::ordered_json::parse(made->metadata.at("config"));
+  config["initializer_range"] = nlohmann::ordered_json::parse(range);
+  for (const auto& [key, value] : model.metadata) made->metadata[key] = value;
+  made->metadata["config"] = config.dump();
+  return made;
 }
 
 }  // namespace genesis::models

@@ -23,4 +23,10 @@ std::vector<ZooModel> list_models();
 // setting, or a value of the wrong kind, with what is known.
 std::unique_ptr<Model> make_model(const std::string& name, const Settings& settings, uint64_t seed = 0);
 
+// The same language model with a KV cache of `rows` texts of `positions` tokens each: the entry points are made anew
+// (models/decoder.h says how they differ with rows > 1), weights are shared and not copied, metadata is kept but for what
+// the config says of the cache. Throws Error where the model is no decoder of the zoo, or has other states than the zoo
+// gives it (as after adding LoRA).
+std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t positions);
+
 }  // namespace genesis::models

@@ -230,6 +230,103 @@ TEST(Slice, Dynamic) {
     }
 }
 
+// A start for each row, and how much of the update is written there.
+Ref rows_updated(const Refs& in, int64_t axis, bool with_length) {
+  Ref y = in[0];
+  const int64_t size = y.dim(axis), steps = in[1].dim(axis);
+  for (int64_t i = 0; i < in[1].numel(); ++i) {
+    Index to = unravel(i, in[1].shape);
+    const int64_t row = in[2].rank() == 0 ? 0 : to[0], step = to[static_cast<size_t>(axis)];
+    const auto start = static_cast<int64_t>(in[2][row]);
+    if (with_length && step >= static_cast<int64_t>(in[3][row])) continue;
+    to[static_cast<size_t>(axis)] =
+        step + (with_length ? start : std::clamp<int64_t>(start, 0, size - steps));
+    y[ravel(to, y.shape)] = in[1][i];
+  }
+  return y;
+}
+
+TEST(Slice, UpdatesOfRows) {
+  const auto rows = [](const std::string& name, Index x, Index update, int64_t axis, CaseInput starts,
+                       std::optional<CaseInput> lengths = {}) {
+    OpCase one{
+        .name = "update_rows_" + name,
+        .inputs = {real(x), real(update), starts},
+        .build =
+            [=](const Inputs& in) {
+              return Outputs{dynamic_update_slice(in[0], in[1], in[2], axis, lengths ? in[3] : Value{})};
+            },
+        .reference = [=](const Refs& in) { return Refs{rows_updated(in, axis, lengths.has_value())}; }};
+    if (lengths) one.inputs.push_back(*lengths);
+    check(one);
+  };
+  rows("cache", {3, 7, 2, 4}, {3, 2, 2, 4}, 1, integer_data({3}, {5, 0, 3}));
+  rows("clamped", {3, 7, 2}, {3, 2, 2}, 1, integer_data({3}, {6, -2, 100}));
+  rows("i32", {2, 5}, {2, 3}, 1, integer_data({2}, {2, 0}, DType::i32));
+  rows("inner_axis", {2, 3, 6, 2}, {2, 3, 2, 2}, 2, integer_data({2}, {4, 1}));
+  rows("last_axis", {2, 3, 6}, {2, 3, 2}, 2, integer_data({2}, {4, 1}));
+  rows("lengths", {4, 7, 2, 4}, {4, 3, 2, 4}, 1, integer_data({4}, {4, 6, 7, 0}),
+       integer_data({4}, {3, 1, 0, 2}));
+  rows("one_length", {7, 2}, {3, 2}, 0, integer_data({}, {5}), integer_data({}, {2}));
+  rows("larger", {2, 12, 3, 5}, {2, 9, 3, 5}, 1, integer_data({2}, {3, 7}), integer_data({2}, {9, 4}));
+}
+
+// More than one thread moves.
+TEST(Slice, LargeUpdatesOfRows) {
+  const int64_t rows = 4, size = 40, steps = 30, features = 512;
+  std::vector<float> x(static_cast<size_t>(rows * size * features), 1.0f),
+      update(static_cast<size_t>(rows * steps * features));
+  for (size_t i = 0; i < update.size(); ++i) update[i] = static_cast<float>(i);
+  const std::vector<int64_t> starts = {10, 0, 3, 7}, lengths = {30, 30, 0, 11};
+  const auto y = run_graph({{"x", Tensor::of<float>({rows, size, features}, x)},
+                            {"update", Tensor::of<float>({rows, steps, features}, update)},
+                            {"start", Tensor::of<int64_t>({rows}, starts)},
+                            {"length", Tensor::of<int64_t>({rows}, lengths)}},
+                           [](const Inputs& in) {
+                             return std::vector<std::pair<std::string, Value>>{
+                                 {"y", dynamic_update_slice(in[0], in[1], in[2], 1, in[3])}};
+                           })
+                     .at("y");
+  for (size_t row = 0; row < 4; ++row)
+    for (int64_t i = 0; i < lengths[row] * features; ++i)
+      x[static_cast<size_t>((static_cast<int64_t>(row) * size + starts[row]) * features + i)] =
+          update[row * static_cast<size_t>(steps * features) + static_cast<size_t>(i)];
+  EXPECT_TRUE(std::equal(x.begin(), x.end(), y.as<float>().begin()));
+}
+
+TEST(Slice, AnUpdateThatDoesNotFitIsAnError) {
+  const auto fails = [](int64_t start, int64_t length, int64_t value) {
+    expect_error(
+        [&] {
+          run_graph({{"x", Tensor::zeros({DType::f32, {2, 7, 2}})},
+                     {"update", Tensor::zeros({DType::f32, {2, 3, 2}})},
+                     {"start", Tensor::of<int64_t>({2}, {0, start})},
+                     {"length", Tensor::of<int64_t>({2}, {3, length})}},
+                    [](const Inputs& x) {
+                      return std::vector<std::pair<std::string, Value>>{
+                          {"y", dynamic_update_slice(x[0], x[1], x[2], 1, x[3])}};
+                    });
+        },
+        {"dynamic_update_slice", std::to_string(value)});
+  };
+  fails(5, 3, 5);
+  fails(-1, 1, -1);
+  fails(8, 0, 8);
+  fails(0, 4, 4);
+  fails(0, -1, -1);
+  const auto refused = [](TensorType start, TensorType length, const std::vector<std::string>& parts) {
+    expect_error(
+        [&] {
+          infer_case({{DType::f32, {2, 7, 2}}, {DType::f32, {2, 3, 2}}, start, length}, [](const Inputs& x) {
+            return Outputs{dynamic_update_slice(x[0], x[1], x[2], 1, x[3])};
+          });
+        },
+        parts);
+  };
+  refused({DType::i64, {3}}, {DType::i64, {3}}, {"one i32 or i64", "2 of them", "i64[3]"});
+  refused({DType::i64, {2}}, {DType::i64, {}}, {"length must be like start i64[2]", "i64[]"});
+}
+
 TEST(Slice, Symbols) {
   const TensorType x{DType::f32, Shape::parse("[batch,seq,4]")};
   const auto types = infer_case({x}, [](const Inputs& in) {

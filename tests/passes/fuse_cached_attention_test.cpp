@@ -38,6 +38,58 @@ TEST(FuseCachedAttention, WithRope) {
                      "update @v_cache = %cached_attention:2\n"));
 }
 
+TEST(FuseCachedAttention, WithGivenFrequencies) {
+  const std::string ropes = "%qt = rope(q, %positions, f)\n%kt = rope(k, %positions, f)\n";
+  const std::string states =
+      std::string(kStates).replace(std::string(kStates).find("other: i64[]"), 12, "f: f64[2], g: f64[2]");
+  Target target;
+  PassContext context;
+  context.target = &target;
+  const auto after = [&](const std::string& turns) {
+    return text_after(states + kPositions + turns + kAppend + kAttend + kEnd, fuse_cached_attention, context);
+  };
+  EXPECT_EQ(
+      after(ropes),
+      normal_text(states + "%cached_attention = cached_attention(q, k, v, @k_cache, @v_cache, start, f) "
+                           "{turns=true}\n"
+                           "return y = %cached_attention\nupdate @k_cache = %cached_attention:1\n"
+                           "update @v_cache = %cached_attention:2\n}\n"));
+  const std::string two = after("%qt = rope(q, %positions, f)\n%kt = rope(k, %positions, g)\n");
+  EXPECT_NE(two.find("rope("), std::string::npos) << two;
+}
+
+// A start for each row of the batch; and a window.
+TEST(FuseCachedAttention, OfRows) {
+  const std::string states =
+      "state @k_cache: f32[3,9,2,4] cache\nstate @v_cache: f32[3,9,2,4] cache\n"
+      "entry decode(q: f32[3,1,4,4], k: f32[3,1,2,4], v: f32[3,1,2,4], start: i64[3], n: i64[3]) {\n";
+  Target target;
+  PassContext context;
+  context.target = &target;
+  const auto after = [&](const std::string& append) {
+    return text_after(
+        states +
+            "%positions = reshape(start) {shape=[3,1]}\n%one = full() {value=1, dtype=i64}\n"
+            "%length = add(%one, start)\n%qt = rope(q, %positions)\n%kt = rope(k, %positions)\n" +
+            append +
+            "%y = attention(%qt, %ks, %vs, %length) {causal=true, has_key_length=true, window=5}\n"
+            "return y = %y\n" +
+            kEnd,
+        fuse_cached_attention, context);
+  };
+  EXPECT_EQ(
+      after(kAppend),
+      normal_text(states +
+                  "%cached_attention = cached_attention(q, k, v, @k_cache, @v_cache, start) {turns=true, "
+                  "window=5}\n"
+                  "return y = %cached_attention\nupdate @k_cache = %cached_attention:1\n"
+                  "update @v_cache = %cached_attention:2\n}\n"));
+  const std::string with_length = after(
+      "%ks = dynamic_update_slice(@k_cache, %kt, start, n) {axis=1}\n"
+      "%vs = dynamic_update_slice(@v_cache, v, start, n) {axis=1}\n");
+  EXPECT_EQ(with_length.find("cached_attention("), std::string::npos) << with_length;
+}
+
 TEST(FuseCachedAttention, WithoutRope) {
   EXPECT_EQ(fused(std::string(kPositions) + "%qt = neg(q)\n%kt = neg(k)\n" + kAppend + kAttend),
             expected("%qt = neg(q)\n%kt = neg(k)\n"

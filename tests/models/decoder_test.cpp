@@ -1,0 +1,269 @@
+// KV caches of several rows: each text in a ragged batch gives what it gives alone, a prompt in pieces what it gives at
+// once, and a token decoded what it gives at the end of a prompt.
+#include "models/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include "executor/session.h"
+#include "models/zoo.h"
+#include "tests/op_harness.h"
+
+namespace genesis::models {
+namespace {
+
+using testing::expect_error;
+using Tokens = std::vector<int64_t>;
+
+constexpr int64_t kPositions = 24, kVocabulary = 61;
+
+struct Setting {
+  std::string name, model;
+  Settings more = {};
+};
+
+std::ostream& operator<<(std::ostream& out, const Setting& s) { return out << s.name; }
+
+std::unique_ptr<Model> make(const Setting& s) {
+  Settings settings = {{"vocab_size", std::to_string(kVocabulary)}, {"initializer_range", "0.3"}};
+  const Settings sizes = s.model == "gpt2"
+                             ? Settings{{"n_embd", "32"},
+                                        {"n_layer", "2"},
+                                        {"n_head", "2"},
+                                        {"n_positions", std::to_string(kPositions)}}
+                             : Settings{{"hidden_size", "32"},
+                                        {"intermediate_size", "48"},
+                                        {"num_hidden_layers", "2"},
+                                        {"num_attention_heads", "4"},
+                                        {"num_key_value_heads", "2"},
+                                        {"head_dim", "16"},
+                                        {"max_position_embeddings", std::to_string(kPositions)}};
+  settings.insert(sizes.begin(), sizes.end());
+  for (const auto& [key, value] : s.more) settings[key] = value;
+  return make_model(s.model, settings, 3);
+}
+
+// Rows of one width: what is missing is padding that must not be seen.
+Tensor padded(const std::vector<Tokens>& rows) {
+  size_t width = 1;
+  for (const Tokens& row : rows) width = std::max(width, row.size());
+  Tokens all;
+  for (size_t r = 0; r < rows.size(); ++r)
+    for (size_t i = 0; i < width; ++i)
+      all.push_back(i < rows[r].size() ? rows[r][i] : static_cast<int64_t>(17 * r + i) % kVocabulary);
+  return Tensor::of<int64_t>({std::ssize(rows), static_cast<int64_t>(width)}, all);
+}
+
+// A session over a cache, and where each of its texts stands.
+class Texts {
+ public:
+  Texts(const Model& model, int64_t rows)
+      : session_(std::shared_ptr<const Model>(with_cache(model, rows, kPositions)), {.threads = 2}),
+        at_(static_cast<size_t>(rows), 0) {}
+
+  // Logits [rows][vocabulary] behind these tokens.
+  std::vector<std::vector<float>> prefill(const std::vector<Tokens>& rows) {
+    NamedTensors inputs = {{"tokens", padded(rows)}, {"position", positions()}};
+    Tokens lengths;
+    for (const Tokens& row : rows) lengths.push_back(std::ssize(row));
+    if (rows.size() > 1) inputs["length"] = Tensor::of<int64_t>({std::ssize(rows)}, lengths);
+    const auto logits = run("prefill", inputs);
+    for (size_t r = 0; r < rows.size(); ++r) at_[r] += lengths[r];
+    return logits;
+  }
+  std::vector<std::vector<float>> decode(const Tokens& tokens) {
+    const auto logits = run("decode", {{"tokens", Tensor::of<int64_t>({std::ssize(tokens), 1}, tokens)},
+                                       {"position", positions()}});
+    for (int64_t& at : at_) ++at;
+    return logits;
+  }
+  void stand_at(const Tokens& at) { at_ = at; }
+
+ private:
+  Tensor positions() const {
+    return at_.size() == 1 ? Tensor::scalar(at_[0]) : Tensor::of<int64_t>({std::ssize(at_)}, at_);
+  }
+  std::vector<std::vector<float>> run(const char* entry, const NamedTensors& inputs) {
+    const Tensor logits = session_.run(entry, inputs).at("logits");
+    const auto all = logits.as<float>();
+    std::vector<std::vector<float>> rows;
+    for (size_t at = 0; at < all.size(); at += kVocabulary)
+      rows.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(at),
+                        all.begin() + static_cast<std::ptrdiff_t>(at) + kVocabulary);
+    return rows;
+  }
+
+  Session session_;
+  Tokens at_;
+};
+
+// Products of another number of rows add in another order.
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 2e-5 * (1 + std::abs(expected[i]))) << "logit " << i;
+}
+
+int64_t best(const std::vector<float>& logits) {
+  return std::max_element(logits.begin(), logits.end()) - logits.begin();
+}
+
+class Decoders : public ::testing::TestWithParam<Setting> {
+ protected:
+  const std::unique_ptr<Model> model_ = make(GetParam());
+  const Tokens text_ = {5, 1, 36, 0, 7, 60, 22, 9, 41, 3, 3, 17};
+};
+
+TEST_P(Decoders, ARowOfARaggedBatchIsItselfAlone) {
+  const std::vector<Tokens> prompts = {{5, 1, 36, 0, 7}, {60}, {22, 9, 41, 3, 3, 17, 8, 30, 2}};
+  Texts together(*model_, 3);
+  std::vector<std::vector<float>> logits = together.prefill(prompts);
+  std::vector<std::unique_ptr<Texts>> alone;
+  std::vector<std::vector<float>> own;
+  for (const Tokens& prompt : prompts) {
+    alone.push_back(std::make_unique<Texts>(*model_, 1));
+    own.push_back(alone.back()->prefill({prompt})[0]);
+  }
+  for (int step = 0; step < 6; ++step) {
+    Tokens tokens;
+    for (size_t r = 0; r < prompts.size(); ++r) {
+      SCOPED_TRACE(fmt::format("step {} row {}", step, r));
+      expect_near(logits[r], own[r]);
+      EXPECT_EQ(best(logits[r]), best(own[r]));
+      tokens.push_back(best(own[r]));
+      own[r] = alone[r]->decode({tokens.back()})[0];
+    }
+    logits = together.decode(tokens);
+  }
+}
+
+// What stands beside it changes no bit of a row.
+TEST_P(Decoders, ARowDoesNotKnowItsNeighbours) {
+  Texts one(*model_, 3), other(*model_, 3);
+  const auto a = one.prefill({text_, {4, 4, 4, 9, 9}, {1}});
+  const auto b = other.prefill({text_, {60, 2, 1}, {8, 8, 8, 8, 8, 8, 8}});
+  EXPECT_EQ(a[0], b[0]);
+  EXPECT_EQ(one.decode({7, 8, 9})[0], other.decode({7, 30, 0})[0]);
+}
+
+TEST_P(Decoders, PiecesAreTheWhole) {
+  if (GetParam().name == "dynamic")
+    GTEST_SKIP() << "its keys turn by the length of the text when they were read";
+  for (int64_t rows : {1, 2}) {
+    Texts whole(*model_, rows), pieces(*model_, rows), decoded(*model_, rows);
+    const auto cut = [&](size_t first, size_t end) {
+      return std::vector<Tokens>(static_cast<size_t>(rows),
+                                 Tokens(text_.begin() + static_cast<std::ptrdiff_t>(first),
+                                        text_.begin() + static_cast<std::ptrdiff_t>(end)));
+    };
+    const auto expected = whole.prefill(cut(0, text_.size()));
+    pieces.prefill(cut(0, 5));
+    pieces.prefill(cut(5, 6));
+    expect_near(pieces.prefill(cut(6, text_.size()))[0], expected[0]);
+    decoded.prefill(cut(0, 3));
+    std::vector<std::vector<float>> last;
+    for (size_t i = 3; i < text_.size(); ++i)
+      last = decoded.decode(Tokens(static_cast<size_t>(rows), text_[i]));
+    expect_near(last.back(), expected.back());
+  }
+}
+
+// A row that has no tokens in a piece waits, even at the end of its cache.
+TEST_P(Decoders, RowsWithoutTokensStayAsTheyAre) {
+  Texts texts(*model_, 2), alone(*model_, 1);
+  Tokens full = text_;
+  full.insert(full.end(), text_.begin(), text_.end());
+  ASSERT_EQ(std::ssize(full), kPositions);
+  texts.prefill({{full.begin(), full.end() - 1}, {3}});
+  texts.prefill({{}, text_});
+  texts.prefill({{}, {9, 9}});
+  alone.prefill({{full.begin(), full.end() - 1}});
+  expect_near(texts.prefill({{full.back()}, {}})[0], alone.decode({full.back()})[0]);
+  texts.prefill({{}, {1, 2, 3}});  // the first row is full
+}
+
+TEST_P(Decoders, MoreThanTheCacheHoldsIsAnError) {
+  Texts texts(*model_, 2);
+  texts.stand_at({0, kPositions - 3});
+  texts.prefill({text_, {1, 2, 3}});
+  texts.stand_at({0, kPositions - 2});
+  expect_error([&] { texts.prefill({text_, {1, 2, 3}}); }, {"out of range"});
+  texts.stand_at({0, kPositions});
+  expect_error([&] { texts.decode({1, 2}); }, {std::to_string(kPositions), "out of range"});
+}
+
+TEST_P(Decoders, ShareTheirWeights) {
+  const auto other = with_cache(*model_, 4, 7);
+  EXPECT_EQ(other->metadata.at("architecture"), model_->metadata.at("architecture"));
+  int caches = 0;
+  for (const State& state : other->states()) {
+    if (state.role == StateRole::kCache) {
+      EXPECT_EQ(state.type.shape[0], Dim(4));
+      EXPECT_EQ(state.type.shape[1], Dim(7));
+      ++caches;
+      continue;
+    }
+    EXPECT_EQ(state.initial.data(), model_->state(model_->find_state(state.name)).initial.data())
+        << state.name;
+  }
+  EXPECT_EQ(caches, 4);
+  // And back again it is what it was.
+  const auto back = with_cache(*other, 1, kPositions);
+  EXPECT_EQ(back->entries().size(), model_->entries().size());
+  EXPECT_EQ(back->state(back->find_state(back->states().back().name)).type, model_->states().back().type);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, Decoders,
+    ::testing::Values(
+        Setting{"gpt2", "gpt2"}, Setting{"qwen2", "qwen2"}, Setting{"qwen3", "qwen3"},
+        Setting{"llama", "llama"},
+        Setting{"sliding",
+                "qwen2",
+                {{"sliding_window", "4"}, {"layer_types", "full_attention,sliding_attention"}}},
+        Setting{"yarn",
+                "llama",
+                {{"rope_scaling", "yarn"},
+                 {"rope_factor", "4"},
+                 {"rope_original_positions", "8"},
+                 {"rope_attention_factor", "1.2"}}},
+        Setting{"dynamic",
+                "llama",
+                {{"rope_scaling", "dynamic"}, {"rope_factor", "2"}, {"rope_original_positions", "6"}}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(WithCache, WhatHasNoneIsAnError) {
+  expect_error([] { with_cache(*make_model("mlp", {}), 2, 8); }, {"no entry point 'decode'"});
+  const auto model = make({"qwen2", "qwen2"});
+  expect_error([&] { with_cache(*model, 0, 8); }, {"0 rows"});
+  expect_error(
+      [&] {
+        with_cache(*make({"gpt2", "gpt2"}), 2, kPositions + 1);
+      },
+      {"cache_positions", "n_positions 24"});
+  Model other = *model;
+  other.add_state({.name = "lora.a", .type = {DType::f32, {2}}});
+  expect_error([&] { with_cache(other, 2, 8); }, {"'lora.a'"});
+  other = *model;
+  other.metadata.erase("config");
+  expect_error([&] { with_cache(other, 2, 8); }, {"none of the zoo"});
+  other.metadata["config"] = "[";
+  expect_error([&] { with_cache(other, 2, 8); }, {"no JSON object"});
+}
+
+TEST(Qwen, WindowsThatCannotBeAreErrors) {
+  const auto refused = [](const Settings& more, const std::vector<std::string>& parts) {
+    expect_error([&] { make({"qwen2", "qwen2", more}); }, parts);
+  };
+  refused({{"sliding_window", "-1"}}, {"sliding_window is -1"});
+  refused({{"layer_types", "full_attention"}}, {"1 entries for 2 layers"});
+  refused({{"layer_types", "full_attention,chunked"}}, {"'chunked'"});
+  refused({{"layer_types", "full_attention,sliding_attention"}}, {"sliding_window is 0"});
+  refused({{"layer_types", "[1, 2]"}}, {"layer_types", "names"});
+  refused({{"batch", "0"}}, {"batch is 0"});
+  refused({{"rope_scaling", "ntk"}}, {"rope_scaling is 'ntk'", "yarn"});
+  refused({{"rope_scaling", "llama3"}}, {"rope_original_positions is 0", "llama3"});
+  refused({{"rope_scaling", "linear"}, {"rope_factor", "0"}}, {"rope_factor is 0"});
+}
+
+}  // namespace
+}  // namespace genesis::models
