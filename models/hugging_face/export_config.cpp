@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "models/hugging_face/json_file.h"
 #include "schema/core/parse_number.h"
@@ -70,6 +71,17 @@ json value_of(const std::string& text) {
 
 bool same(const std::string& a, const std::string& b) { return value_of(a) == value_of(b); }
 
+// As a configuration lists them: with commas, and of every layer where the model slides.
+std::string layer_types(const Settings& settings, int64_t window, int64_t layers) {
+  const json listed = value_of(settings.at("layer_types"));
+  std::vector<std::string> types;
+  if (window == 0) return "";
+  if (listed.is_string()) return listed.get<std::string>();
+  if (listed.is_array() && listed.empty()) types.assign(static_cast<size_t>(layers), "sliding_attention");
+  for (const json& type : listed) types.push_back(type.is_string() ? type.get<std::string>() : type.dump());
+  return fmt::format("{}", fmt::join(types, ","));
+}
+
 // With the standard values of what `settings` leave out.
 Settings completed(const std::string& name, const Settings& settings) {
   Settings all = settings;
@@ -78,6 +90,8 @@ Settings completed(const std::string& name, const Settings& settings) {
   const auto number = [&](const char* key) { return parse_number<int64_t>(all.at(key)).value_or(0); };
   if (all.contains("head_dim") && number("head_dim") == 0 && number("num_attention_heads") > 0)
     all["head_dim"] = std::to_string(number("hidden_size") / number("num_attention_heads"));
+  if (all.contains("layer_types"))
+    all["layer_types"] = layer_types(all, number("sliding_window"), number("num_hidden_layers"));
   return all;
 }
 
@@ -100,11 +114,64 @@ void put(json& config, const std::string& name, const std::string& text) {
   (inside ? *rope : config)[name] = value_of(text);
 }
 
+// Of rope_parameters, by kind: what it is called there, and as a setting.
+using Parameters = std::vector<std::pair<const char*, const char*>>;
+const std::map<std::string, Parameters>& scaled_rotations() {
+  static const std::pair<const char*, const char*> factor{"factor", "rope_factor"},
+      original{"original_max_position_embeddings", "rope_original_positions"};
+  static const std::map<std::string, Parameters> kinds = {
+      {"linear", {factor}},
+      {"dynamic", {factor}},
+      {"llama3",
+       {factor,
+        original,
+        {"low_freq_factor", "rope_low_freq_factor"},
+        {"high_freq_factor", "rope_high_freq_factor"}}},
+      {"yarn",
+       {factor,
+        original,
+        {"beta_fast", "rope_beta_fast"},
+        {"beta_slow", "rope_beta_slow"},
+        {"truncate", "rope_truncate"},
+        {"attention_factor", "rope_attention_factor"}}},
+      {"proportional", {factor, {"partial_rotary_factor", "rope_proportion"}}}};
+  return kinds;
+}
+
+void put_rotations(json& config, const Settings& settings) {
+  const auto kind = settings.find("rope_scaling");
+  if (kind == settings.end() || !scaled_rotations().contains(kind->second)) return;
+  json parameters = {{"rope_type", kind->second}, {"rope_theta", value_of(settings.at("rope_theta"))}};
+  for (const auto& [name, setting] : scaled_rotations().at(kind->second))
+    parameters[name] = value_of(settings.at(setting));
+  config["rope_parameters"] = parameters;
+  if (kind->second == "dynamic")
+    config["max_position_embeddings"] = value_of(settings.at("rope_original_positions"));
+}
+
+void put_windows(json& config, const Settings& settings) {
+  const auto window = settings.find("sliding_window");
+  if (window == settings.end() || same(window->second, "0")) return;
+  config["use_sliding_window"] = true;
+  config["sliding_window"] = value_of(window->second);
+  std::istringstream types(settings.at("layer_types"));
+  for (std::string type; std::getline(types, type, ',');) config["layer_types"].push_back(type);
+}
+
+// Whether transformers has a setting of this name and meaning.
+bool is_plain(const std::string& name) {
+  for (const char* other : {"dtype", "dropout", "batch", "cache_positions", "sliding_window", "layer_types"})
+    if (name == other) return false;
+  return name == "rope_theta" || !name.starts_with("rope_");
+}
+
 json config_from(const Family& family, const Settings& settings) {
   json config = family.others;
   config["model_type"] = family.model;
   for (const auto& [name, text] : settings)
-    if (name != "dtype" && name != "dropout") config[name] = value_of(text);
+    if (is_plain(name)) config[name] = value_of(text);
+  put_rotations(config, settings);
+  put_windows(config, settings);
   if (settings.contains("dropout"))
     for (const char* name : {"attn_pdrop", "embd_pdrop", "resid_pdrop"})
       config[name] = value_of(settings.at("dropout"));
@@ -113,8 +180,10 @@ json config_from(const Family& family, const Settings& settings) {
 
 // What says how long the cache is, how weights are kept and how they were drawn, and nothing of what a model computes.
 bool is_compared(const std::string& name) {
-  return name != "max_position_embeddings" && name != "dtype" && name != "initializer_range" &&
-         name != "dropout";
+  for (const char* other :
+       {"max_position_embeddings", "cache_positions", "batch", "dtype", "initializer_range", "dropout"})
+    if (name == other) return false;
+  return true;
 }
 
 // Settings of the model that a config.json gives otherwise.

@@ -99,7 +99,9 @@ TEST_P(ExportOfImported, InShardsIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ExportOfImported,
-                         ::testing::Values("gpt2", "llama_bf16", "qwen2_sharded", "qwen2_tied", "qwen3"),
+                         ::testing::Values("gpt2", "llama_bf16", "llama_dynamic", "llama_linear",
+                                           "llama_llama3", "qwen2_sharded", "qwen2_sliding", "qwen2_tied",
+                                           "qwen2_yarn", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 class ExportOfZoo : public Export, public ::testing::WithParamInterface<std::string> {
@@ -143,6 +145,40 @@ TEST_F(Export, RoundsToTheDtypeAskedFor) {
     const Tensor rounded = tensor.to(DType::bf16);
     EXPECT_EQ(state_dict(*again).at(name).to_doubles(), rounded.to_doubles()) << name;
   }
+}
+
+// Scaled rotations and windows go out under the names that transformers has for them.
+TEST_F(Export, OfScaledRotationsAndWindows) {
+  const std::vector<models::Settings> kinds = {
+      {{"rope_scaling", "linear"}, {"rope_factor", "2.5"}},
+      {{"rope_scaling", "dynamic"}, {"rope_factor", "2"}, {"rope_original_positions", "1024"}},
+      {{"rope_scaling", "llama3"},
+       {"rope_factor", "8"},
+       {"rope_original_positions", "64"},
+       {"rope_low_freq_factor", "2"}},
+      {{"rope_scaling", "yarn"},
+       {"rope_factor", "4"},
+       {"rope_original_positions", "32"},
+       {"rope_beta_fast", "16"},
+       {"rope_truncate", "false"},
+       {"rope_attention_factor", "1.25"}},
+      {{"rope_scaling", "proportional"}, {"rope_factor", "2"}, {"rope_proportion", "0.5"}},
+      {{"sliding_window", "7"}, {"layer_types", "sliding_attention,full_attention"}}};
+  for (models::Settings settings : kinds) {
+    SCOPED_TRACE(settings.begin()->first + " " + settings.begin()->second);
+    settings.insert(kTiny.begin(), kTiny.end());
+    const auto model = models::make_model("qwen2", settings, 3);
+    hf::export_model(*model, out());
+    const auto again = hf::import_model(out());
+    json before = json::parse(model->metadata.at("config")),
+         after = json::parse(again->metadata.at("config"));
+    for (json* config : {&before, &after}) config->erase("initializer_range");
+    EXPECT_EQ(before, after);
+    fs::remove_all(out());
+  }
+  models::Settings llama = kTiny;  // transformers' Llama has no windows
+  llama["sliding_window"] = "7";
+  refused(*models::make_model("llama", llama), {"cannot say", "sliding_window"});
 }
 
 TEST_F(Export, SaysWhatWasChangedSinceTheImport) {
