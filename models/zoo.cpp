@@ -11,6 +11,7 @@
 #include "models/gpt2.h"
 #include "models/mlp.h"
 #include "models/qwen.h"
+#include "passes/precision/cast_precision.h"
 #include "schema/core/parse_number.h"
 #include "schema/graph/near_names.h"
 
@@ -183,6 +184,26 @@ Settings settings_of(const Model& model) {
   return settings;
 }
 
+// The low precision that the weights of `model` were cast to, which its config says nothing of.
+std::optional<DType> cast_to(const Model& model, const Model& made) {
+  for (const State& state : made.states()) {
+    const int32_t index = model.find_state(state.name);
+    const DType dtype = index < 0 ? state.type.dtype : model.state(index).type.dtype;
+    if (is_in_state_dict(state) && dtype != state.type.dtype && is_float(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+// The model that the settings say, in the precision of `model`.
+std::unique_ptr<Model> make_like(const Model& model, const Settings& settings) {
+  std::unique_ptr<Model> made = make_model(model.metadata.at("architecture"), settings);
+  const auto dtype = cast_to(model, *made);
+  if (!dtype || size_of(*dtype) != 2) return made;
+  for (const State& state : made->states())  // what is replaced at once is not cast
+    made->set_initial(made->find_state(state.name), {});
+  return passes::cast_precision(*made, *dtype);
+}
+
 void share_weights(const Model& from, Model& to) {
   for (const State& state : from.states())
     if (is_in_state_dict(state) && to.find_state(state.name) < 0)
@@ -210,7 +231,7 @@ std::unique_ptr<Model> with_cache(const Model& model, int64_t rows, int64_t posi
   settings["cache_positions"] = std::to_string(positions);
   const std::string range = settings["initializer_range"];
   settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
-  std::unique_ptr<Model> made = make_model(model.metadata.at("architecture"), settings);
+  std::unique_ptr<Model> made = make_like(model, settings);
   share_weights(model, *made);
   nlohmann::ordered_json config = nlohmann::ordered_json::parse(made->metadata.at("config"));
   config["initializer_range"] = nlohmann::ordered_json::parse(range);

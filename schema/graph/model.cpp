@@ -82,7 +82,7 @@ int32_t Model::add_state(State state) {
 
 void Model::set_initial(int32_t index, Tensor tensor) {
   State& state = states_[static_cast<size_t>(index)];
-  if (!(tensor.type() == state.type))
+  if (!tensor.empty_handle() && !(tensor.type() == state.type))
     fail("state '{}' is {}, the tensor given for it is {}", state.name, state.type.to_string(),
          tensor.type().to_string());
   state.initial = std::move(tensor);

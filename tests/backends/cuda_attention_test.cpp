@@ -89,6 +89,22 @@ TEST(CudaAttention, EachShapeHasItsKernel) {
   EXPECT_EQ(chosen(node(DType::bf16, 16, 16, 64)), "tiles");
 }
 
+// cuDNN takes no window; lengths of rows are data to it as one length is.
+TEST(CudaAttention, WindowsAndLengthsOfRowsHaveTheirKernels) {
+  const auto changed = [](Node n, int64_t window, bool lengths) {
+    auto op = from_attributes<ops::Attention>(n.attributes);
+    op.window = window;
+    op.has_key_length = lengths;
+    n.attributes = to_attributes(op);
+    if (lengths) n.inputs.push_back({DType::i64, {2}});
+    return n;
+  };
+  EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 100, false)), "tiles");
+  EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 1024, 64), 100, false)), "split_keys");
+  EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 0, true)), "fused");
+  EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 1024, 64), 0, true)), "split_keys");
+}
+
 TEST(CudaAttention, ScratchOfAGradientCoversTheTilesToo) {
   const AttentionShape s = attention_shape(node(DType::bf16, 1024, 1024, 64).query());
   EXPECT_GE(cudnn_backward_scratch(s), plain_gradient_scratch(s));

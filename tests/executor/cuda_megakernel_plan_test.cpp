@@ -20,14 +20,16 @@ namespace {
 using Kind = cuda::InstructionShape::Kind;
 
 std::unique_ptr<Model> language_model(const std::string& name, const std::string& layers,
-                                      const std::string& head_size = "64") {
-  const auto model = models::make_model(name, {{"hidden_size", "128"},
-                                               {"intermediate_size", "256"},
-                                               {"num_hidden_layers", layers},
-                                               {"num_attention_heads", "2"},
-                                               {"num_key_value_heads", "1"},
-                                               {"head_dim", head_size},
-                                               {"vocab_size", "256"}});
+                                      const std::string& head_size = "64", const models::Settings& more = {}) {
+  models::Settings settings = {{"hidden_size", "128"},
+                               {"intermediate_size", "256"},
+                               {"num_hidden_layers", layers},
+                               {"num_attention_heads", "2"},
+                               {"num_key_value_heads", "1"},
+                               {"head_dim", head_size},
+                               {"vocab_size", "256"}};
+  settings.insert(more.begin(), more.end());
+  const auto model = models::make_model(name, settings);
   return passes::cast_precision(*model, DType::bf16);
 }
 
@@ -92,6 +94,23 @@ TEST(Megakernels, SamplingLeavesThemWhole) {
         }
       }
   }
+}
+
+// Scaled rotations are a table in memory, and a window is a number of the instruction.
+TEST(Megakernels, ScaledRotationsAndWindowsLeaveThemWhole) {
+  const models::Settings scaled = {{"rope_scaling", "yarn"}, {"rope_factor", "4"}, {"rope_original_positions", "256"}},
+                         sliding = {{"sliding_window", "100"}, {"max_position_embeddings", "300"}};
+  for (const models::Settings& more : {scaled, sliding}) {
+    const Found found = megakernels_of(*language_model("qwen2", "4", "64", more), "decode");
+    ASSERT_EQ(found.megakernels.size(), 1u);
+    EXPECT_EQ(found.megakernels[0].instructions.size(), 4 * 5 + 1u);
+  }
+}
+
+// Rows with positions of their own are no single row.
+TEST(Megakernels, RowsOfACacheAreNone) {
+  const auto rows = models::with_cache(*language_model("qwen2", "4"), 2, 64);
+  EXPECT_TRUE(megakernels_of(*rows, "decode").megakernels.empty());
 }
 
 TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {

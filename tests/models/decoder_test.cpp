@@ -6,6 +6,7 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
+#include "passes/precision/cast_precision.h"
 #include "tests/op_harness.h"
 
 namespace genesis::models {
@@ -210,6 +211,23 @@ TEST_P(Decoders, ShareTheirWeights) {
   const auto back = with_cache(*other, 1, kPositions);
   EXPECT_EQ(back->entries().size(), model_->entries().size());
   EXPECT_EQ(back->state(back->find_state(back->states().back().name)).type, model_->states().back().type);
+}
+
+// What a model was cast to is kept.
+TEST_P(Decoders, KeepTheirPrecision) {
+  const std::unique_ptr<Model> low = passes::cast_precision(*model_, DType::bf16);
+  const auto other = with_cache(*low, 2, kPositions);
+  for (const State& state : other->states()) {
+    const State& own = low->state(low->find_state(state.name));
+    EXPECT_EQ(state.type.dtype, own.type.dtype) << state.name;
+    if (state.role != StateRole::kCache) {
+      EXPECT_EQ(state.initial.data(), own.initial.data()) << state.name;
+    }
+  }
+  Texts together(*low, 2), alone(*low, 1);
+  const auto got = together.prefill({text_, {7, 7}})[0], expected = alone.prefill({text_})[0];
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 0.05 * (1 + std::abs(expected[i])));
 }
 
 INSTANTIATE_TEST_SUITE_P(

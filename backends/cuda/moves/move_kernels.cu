@@ -177,11 +177,10 @@ __device__ int64_t place_of(const RunCopies& c, int64_t row, int64_t step, bool 
   return fits && step < count ? start : -1;
 }
 
-// A block has one run, of words of T.
+// All threads of a block move one run, of words of T.
 template <class T>
-__global__ void __launch_bounds__(kThreads) runs_kernel(const __grid_constant__ RunCopies c) {
-  begin_in_order();
-  const int64_t run = blockIdx.x, step = run % c.runs.steps, piece = run / c.runs.steps;
+__device__ void move_run(const RunCopies& c, int64_t run) {
+  const int64_t step = run % c.runs.steps, piece = run / c.runs.steps;
   const bool reports = threadIdx.x == 0 && step == 0 && piece % c.runs.outer == 0;
   const int64_t start = place_of(c, piece / c.runs.outer, step, reports);
   if (start < 0) return;
@@ -189,6 +188,13 @@ __global__ void __launch_bounds__(kThreads) runs_kernel(const __grid_constant__ 
   auto* to = reinterpret_cast<T*>(c.to + (piece * c.runs.positions + start + step) * c.runs.bytes);
   const int64_t words = c.runs.bytes / static_cast<int64_t>(sizeof(T));
   for (int64_t i = threadIdx.x; i < words; i += kThreads) to[i] = from[i];
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) runs_kernel(const __grid_constant__ RunCopies c) {
+  begin_in_order();
+  const int64_t count = c.runs.rows * c.runs.outer * c.runs.steps;
+  for (int64_t run = blockIdx.x; run < count; run += gridDim.x) move_run<T>(c, run);
 }
 
 // --- transposes
@@ -363,7 +369,8 @@ void run_dynamic_copy(const KernelContext& c, const DynamicCopy& dynamic, void* 
 }
 
 void update_runs(const KernelContext& c, const RunUpdate& runs) {
-  const int64_t blocks = runs.rows * runs.outer * runs.steps;
+  constexpr int64_t kMostBlocks = 1 << 20;
+  const int64_t blocks = std::min(runs.rows * runs.outer * runs.steps, kMostBlocks);
   if (blocks == 0 || runs.bytes == 0) return;
   const bool lengths = c.inputs.size() > 3;
   const RunCopies copies{c.input(1).as<const std::byte>(),

@@ -1,0 +1,170 @@
+// Scaled rotations, sliding windows and caches of several rows on a GPU: what the CPU computes, by every way that a
+// decoded token goes. Skipped where there is no GPU.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "executor/session.h"
+#include "models/zoo.h"
+#include "passes/precision/cast_precision.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+using namespace testing;
+using Tokens = std::vector<int64_t>;
+
+class CacheRows : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+  }
+};
+
+constexpr int64_t kVocabulary = 500, kPositions = 512;
+
+// Sizes that a megakernel takes: one row of bf16 goes through it.
+std::shared_ptr<const Model> model(const models::Settings& more, DType dtype, int64_t rows) {
+  models::Settings settings = {{"hidden_size", "384"},
+                               {"intermediate_size", "992"},
+                               {"num_hidden_layers", "3"},
+                               {"num_attention_heads", "6"},
+                               {"num_key_value_heads", "2"},
+                               {"head_dim", "64"},
+                               {"max_position_embeddings", std::to_string(kPositions)},
+                               {"vocab_size", std::to_string(kVocabulary)},
+                               {"initializer_range", "0.05"}};
+  settings.insert(more.begin(), more.end());
+  std::unique_ptr<Model> made = models::make_model("qwen2", settings, 7);
+  if (dtype != DType::f32) made = passes::cast_precision(*made, dtype);
+  return models::with_cache(*made, rows, kPositions);
+}
+
+const std::map<std::string, models::Settings>& kinds() {
+  static const std::map<std::string, models::Settings> all = {
+      {"plain", {}},
+      {"llama3", {{"rope_scaling", "llama3"}, {"rope_factor", "8"}, {"rope_original_positions", "64"}}},
+      {"yarn",
+       {{"rope_scaling", "yarn"},
+        {"rope_factor", "4"},
+        {"rope_original_positions", "128"},
+        {"rope_attention_factor", "1.14"}}},
+      {"dynamic", {{"rope_scaling", "dynamic"}, {"rope_factor", "2"}, {"rope_original_positions", "64"}}},
+      {"sliding",
+       {{"sliding_window", "50"}, {"layer_types", "full_attention,sliding_attention,sliding_attention"}}}};
+  return all;
+}
+
+int64_t token(int64_t i) { return (i * 37 + 11) % kVocabulary; }
+
+// Logits behind ragged prompts, then of each of `steps` decoded tokens.
+std::vector<std::vector<double>> run(Session& session, const Tokens& lengths, int64_t steps) {
+  const auto rows = std::ssize(lengths);
+  const int64_t width = *std::max_element(lengths.begin(), lengths.end());
+  Tokens text, at(lengths.size(), 0);
+  for (int64_t i = 0; i < rows * width; ++i) text.push_back(token(i));
+  const auto numbers = [&](const Tokens& values) {
+    return rows == 1 ? Tensor::scalar(values[0]) : Tensor::of<int64_t>({rows}, values);
+  };
+  NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({rows, width}, text)}, {"position", numbers(at)}};
+  if (rows > 1) inputs["length"] = numbers(lengths);
+  std::vector<std::vector<double>> all = {session.run("prefill", inputs).at("logits").to_doubles()};
+  at = lengths;
+  for (int64_t step = 0; step < steps; ++step) {
+    const Tokens next(lengths.size(), token(1000 + step));
+    all.push_back(
+        session.run("decode", {{"tokens", Tensor::of<int64_t>({rows, 1}, next)}, {"position", numbers(at)}})
+            .at("logits")
+            .to_doubles());
+    for (int64_t& position : at) ++position;
+  }
+  return all;
+}
+
+void expect_alike(const std::vector<std::vector<double>>& got,
+                  const std::vector<std::vector<double>>& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    double size = 0;
+    for (double x : expected[i]) size = std::max(size, std::abs(x));
+    for (size_t j = 0; j < got[i].size(); ++j)
+      ASSERT_NEAR(got[i][j], expected[i][j], tolerance * size) << "step " << i << ", logit " << j;
+  }
+}
+
+double tolerance_of(DType dtype) { return dtype == DType::f32 ? 1e-4 : 0.05; }
+
+TEST_F(CacheRows, OneRowIsTheCpus) {
+  for (const auto& [name, settings] : kinds())
+    for (DType dtype : {DType::f32, DType::bf16})
+      for (int64_t prompt : {3, 200}) {
+        SCOPED_TRACE(fmt::format("{} {} after {}", name, name_of(dtype), prompt));
+        const auto whole = model(settings, dtype, 1);
+        Session cpu(whole), cuda(whole, {.device = "cuda"}),
+            one_by_one(whole, {.device = "cuda", .disabled_passes = {"megakernel"}}),
+            in_parts(whole, {.device = "cuda", .disabled_passes = {"fuse_cached_attention"}});
+        const auto expected = run(cpu, {prompt}, 8), got = run(cuda, {prompt}, 8);
+        expect_alike(got, expected, tolerance_of(dtype));
+        expect_alike(run(one_by_one, {prompt}, 8), expected, tolerance_of(dtype));
+        expect_alike(run(in_parts, {prompt}, 8), expected, tolerance_of(dtype));
+        EXPECT_EQ(run(cuda, {prompt}, 8), got) << "two runs differ";
+      }
+}
+
+TEST_F(CacheRows, RaggedRowsAreTheCpus) {
+  for (const auto& [name, settings] : kinds())
+    for (DType dtype : {DType::f32, DType::bf16})
+      for (const Tokens& lengths : {Tokens{5, 1, 9}, Tokens{200, 37, 130, 64}}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name, name_of(dtype), lengths.size()));
+        const auto whole = model(settings, dtype, std::ssize(lengths));
+        Session cpu(whole), cuda(whole, {.device = "cuda"}),
+            in_parts(whole, {.device = "cuda", .disabled_passes = {"fuse_cached_attention"}});
+        const auto expected = run(cpu, lengths, 6), got = run(cuda, lengths, 6);
+        expect_alike(got, expected, tolerance_of(dtype));
+        expect_alike(run(in_parts, lengths, 6), expected, tolerance_of(dtype));
+        EXPECT_EQ(run(cuda, lengths, 6), got) << "two runs differ";
+      }
+}
+
+// A row that is padded beyond the end of its cache, where cuDNN takes the others' lengths.
+TEST_F(CacheRows, PaddingBeyondTheCacheIsNotSeen) {
+  for (DType dtype : {DType::f32, DType::bf16}) {
+    const auto whole = model({}, dtype, 2);
+    Session cpu(whole), cuda(whole, {.device = "cuda"});
+    Tokens text;
+    for (int64_t i = 0; i < 2 * 100; ++i) text.push_back(token(i));
+    const auto step = [&](Session& session) {
+      run(session, {400, 400}, 0);
+      return session
+          .run("prefill", {{"tokens", Tensor::of<int64_t>({2, 100}, text)},
+                           {"position", Tensor::of<int64_t>({2}, {0, kPositions - 30})},
+                           {"length", Tensor::of<int64_t>({2}, {100, 30})}})
+          .at("logits")
+          .to_doubles();
+    };
+    expect_alike({step(cuda)}, {step(cpu)}, tolerance_of(dtype));
+  }
+}
+
+TEST_F(CacheRows, MoreThanTheCacheHoldsIsAnError) {
+  Session session(model({}, DType::bf16, 2), {.device = "cuda"});
+  const auto before = run(session, {5, 9}, 2);
+  expect_error(
+      [&] {
+        session.run("decode", {{"tokens", Tensor::of<int64_t>({2, 1}, {1, 2})},
+                               {"position", Tensor::of<int64_t>({2}, {3, kPositions})}});
+      },
+      {std::to_string(kPositions)});
+  expect_error(
+      [&] {
+        session.run("prefill", {{"tokens", Tensor::of<int64_t>({2, 4}, Tokens(8, 1))},
+                                {"position", Tensor::of<int64_t>({2}, {0, kPositions - 3})},
+                                {"length", Tensor::of<int64_t>({2}, {4, 4})}});
+      },
+      {std::to_string(kPositions - 3)});
+  EXPECT_EQ(run(session, {5, 9}, 2), before);
+}
+
+}  // namespace
+}  // namespace genesis
