@@ -8,6 +8,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-run infer mlp.genesis --entry forward --input x=x.npy --output y.safetensors
   genesis-run train train.genesis --data text.txt --steps 500 --checkpoint run/
   genesis-run generate model.genesis --prompt "In the beginning" --max-tokens 200 --temperature 0.8
+  genesis-run chat qwen.genesis --tokenizer Qwen2.5-0.5B-Instruct
   genesis-run export run/ -o my-model
   genesis-run profile model.genesis --entry decode --input position=full:5 --trace trace.json
 Each command has its own --help.)";
@@ -22,11 +23,11 @@ int main(int argc, char** argv) {
                     app.callback([&app] {
                       if (app.get_subcommands().empty())
                         throw CLI::RequiredError(
-                            "a command (info, infer, train, generate, bench, profile, compare, baseline, "
-                            "tokenize or export)");
+                            "a command (info, infer, train, generate, chat, bench, profile, compare, "
+                            "baseline, tokenize or export)");
                     });
-                    for (auto add : {add_info, add_infer, add_train, add_generate, add_bench, add_profile,
-                                     add_compare, add_baseline, add_tokenize, add_export})
+                    for (auto add : {add_info, add_infer, add_train, add_generate, add_chat, add_bench,
+                                     add_profile, add_compare, add_baseline, add_tokenize, add_export})
                       add(app);
                   });
 }

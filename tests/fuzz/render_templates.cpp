@@ -12,9 +12,10 @@ nlohmann::json rendered(const std::string& line) {
   using namespace genesis;
   try {
     const auto input = nlohmann::json::parse(line);
-    const jinja::Value variables = jinja::parse_json(nlohmann::ordered_json::parse(line).at("variables").dump());
-    const auto result =
-        jinja::Template::parse(input.at("template").get<std::string>()).render(*variables.dict(), input.value("now", 0));
+    const jinja::Value variables =
+        jinja::parse_json(nlohmann::ordered_json::parse(line).at("variables").dump());
+    const auto result = jinja::Template::parse(input.at("template").get<std::string>())
+                            .render(*variables.dict(), input.value("now", 0));
     auto spans = nlohmann::json::array();
     for (const jinja::Span& span : result.generations) spans.push_back({span.begin, span.end});
     return {{"text", result.text}, {"generations", spans}};

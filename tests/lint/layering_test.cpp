@@ -84,8 +84,10 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"executor/training", {"executor", "executor/states"}},
 
     {"models", {}},
+    {"models/chat", {"models/chat/jinja", "models/text", "models/tokenizer"}},
+    {"models/chat/jinja", {}},
     {"models/corpus", {}},
-    {"models/data", {}},
+    {"models/data", {"models/chat", "models/chat/jinja"}},
     {"models/hugging_face", {"models"}},
     {"models/text", {}},
     {"models/tokenizer", {}},

@@ -8,6 +8,7 @@
 #include "tools/common/printable.h"
 #include "tools/run/prompts.h"
 #include "tools/run/run_commands.h"
+#include "tools/run/sampling_flags.h"
 #include "tools/run/text_codec.h"
 #include "tools/run/text_writer.h"
 
@@ -99,9 +100,7 @@ void write_text(text::Generator& generator, const TextCodec& codec, const std::s
 }
 
 void generate_command(Flags& flags, const CLI::App& app) {
-  if (flags.options.temperature == 0)
-    for (const char* option : {"--top-k", "--top-p", "--min-p", "--seed"})
-      check_not_given(app, option, "with --temperature 0, which always takes the likeliest token");
+  check_sampling(app, flags.options);
   if (!flags.out.json) check_not_given(app, "--logprobs", "without --json");
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
@@ -115,25 +114,6 @@ void generate_command(Flags& flags, const CLI::App& app) {
   Session session = text::open_for_generation(model, flags.run.session_options());
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   for (const std::string& prompt : prompts) write_text(generator, codec, prompt, flags);
-}
-
-void add_sampling(CLI::App& command, text::GenerateOptions& options) {
-  add_number(command, "--temperature", options.temperature, "0: always the likeliest token",
-             Range<double>{0, 1e6});
-  add_number(command, "--top-k", options.top_k, "choose among the k likeliest; 0: off", at_least<int64_t>(0));
-  add_number(command, "--top-p", options.top_p, "choose among the likeliest that make up p; 1: off",
-             Range<double>{0, 1, true});
-  add_number(command, "--min-p", options.min_p,
-             "choose among those whose probability is p times the likeliest's or more; 0: off",
-             Range<double>{0, 1});
-  add_number(command, "--repetition-penalty", options.repetition_penalty,
-             "logits of tokens of the text so far are divided by it, or multiplied below 0; 1: off",
-             Range<double>{0, 1e6, true});
-  add_number(command, "--presence-penalty", options.presence_penalty,
-             "taken from the logits of tokens that were written already; 0: off", Range<double>{-100, 100});
-  add_number(command, "--frequency-penalty", options.frequency_penalty,
-             "the same for every time that a token was written; 0: off", Range<double>{-100, 100});
-  add_number(command, "--seed", options.seed, "of the choices");
 }
 
 }  // namespace

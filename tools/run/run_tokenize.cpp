@@ -5,6 +5,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "models/chat/chat_template.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/io/read_file.h"
@@ -16,8 +17,8 @@ namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string tokenizer, file, text;
-  bool decode = false, no_special = false;
+  std::string tokenizer, file, text, chat;
+  bool decode = false, no_special = false, generation_prompt = false;
   Output out;
 };
 
@@ -62,7 +63,25 @@ void decode(const text::Tokenizer& tokenizer, const std::string& input, const Fl
   });
 }
 
+// Messages as the template renders them, and its tokens.
+void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
+  const auto chat = chat::ChatTemplate::load(flags.tokenizer);
+  const jinja::Value messages = with_context(
+      [&] { return chat::parse_messages(read_whole_file(flags.chat)); }, [&] { return flags.chat; });
+  const std::string text = chat.render(messages, {.add_generation_prompt = flags.generation_prompt}).text;
+  const std::vector<int64_t> ids = tokenizer.encode(text, false);
+  flags.out.print({{"text", text}, {"ids", ids}}, [&] {
+    std::cout << (isatty(STDOUT_FILENO) ? printable_lines(text) : text)
+              << fmt::format("\n{}\n", fmt::join(ids, " "));
+  });
+}
+
 void tokenize(const Flags& flags, const CLI::App& app) {
+  if (is_given(app, "--chat")) {
+    check_only(app, {"tokenizer", "--chat", "--generation-prompt", "--json"}, "with --chat");
+    return render_chat(text::Tokenizer::load(flags.tokenizer), flags);
+  }
+  check_not_given(app, "--generation-prompt", "without --chat FILE");
   if (is_given(app, "--file") == is_given(app, "--text"))
     fail_usage("expected one of --file TEXT and --text STRING");
   const auto tokenizer = text::Tokenizer::load(flags.tokenizer);
@@ -82,6 +101,10 @@ void add_tokenize(CLI::App& app) {
   command->add_option("--text", flags->text, "the same, on the command line");
   command->add_flag("--decode", flags->decode, "from ids: a JSON array, or numbers between spaces");
   command->add_flag("--no-special", flags->no_special, "add no special tokens, and write none");
+  command->add_option("--chat", flags->chat,
+                      "a JSON file of messages: their text by the folder's chat template, and its ids");
+  command->add_flag("--generation-prompt", flags->generation_prompt,
+                    "with --chat: end with what an answer begins with");
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-run tokenize tokenizer.json --text \"In the beginning\" --json");
   command->callback([flags, command] { tokenize(*flags, *command); });

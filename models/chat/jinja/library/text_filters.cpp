@@ -67,10 +67,6 @@ Value escaped(Interpreter& i, const Value& input, Arguments&) {
   return input.is_markup() ? input : Value::markup(escaped_html(to_text(i.budget(), input)));
 }
 
-Value word_count(Interpreter& i, const Value& input, Arguments&) {
-  return static_cast<int64_t>(split_by_space(to_text(i.budget(), input), -1).size());
-}
-
 }  // namespace
 
 const std::map<std::string, Filter, std::less<>>& text_filters() {
@@ -83,8 +79,7 @@ const std::map<std::string, Filter, std::less<>>& text_filters() {
                                                                       {"replace", with_replacements},
                                                                       {"title", changed<title_of_words>},
                                                                       {"trim", trimmed},
-                                                                      {"upper", changed<upper>},
-                                                                      {"wordcount", word_count}};
+                                                                      {"upper", changed<upper>}};
   return kFilters;
 }
 

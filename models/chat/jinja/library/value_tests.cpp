@@ -37,7 +37,7 @@ bool text_is(Interpreter& i, const Value& v, Arguments&) {
 const std::map<std::string, Test, std::less<>>& tests() {
   static const std::map<std::string, Test, std::less<>> kTests = {
       {"boolean", {[](const Value& v) { return v.boolean() != nullptr; }, nullptr}},
-      {"callable", {[](const Value& v) { return v.callable() != nullptr; }, nullptr}},
+      {"callable", {[](const Value& v) { return v.callable() || v.is_undefined(); }, nullptr}},
       {"defined", {[](const Value& v) { return !v.is_undefined(); }, nullptr}},
       {"divisibleby", {nullptr, is_divisible}},
       {"eq", {nullptr, compares<CompareOp::kEqual>}},

@@ -1,0 +1,125 @@
+#include "models/chat/chat_template.h"
+
+#include "models/chat/jinja/values/json_value.h"
+#include "models/chat/json_config.h"
+
+namespace genesis::chat {
+namespace {
+
+namespace fs = std::filesystem;
+using jinja::Value;
+using nlohmann::json;
+
+// An object without members where there is no such file.
+json read_config(const fs::path& path) { return fs::exists(path) ? read_json_object(path) : json::object(); }
+
+// Written as a text, or as the object of an added token.
+std::map<std::string, std::string> special_tokens(const json& config) {
+  std::map<std::string, std::string> tokens;
+  for (const char* name :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    const auto found = config.find(name);
+    if (found == config.end()) continue;
+    if (found->is_string())
+      tokens[name] = found->get<std::string>();
+    else if (found->is_object() && found->contains("content") && (*found)["content"].is_string())
+      tokens[name] = (*found)["content"].get<std::string>();
+  }
+  return tokens;
+}
+
+std::string named_template(const json& templates) {
+  std::string names;
+  for (const json& one : templates) {
+    if (!one.is_object() || !one.contains("name") || !one.contains("template") || !one["name"].is_string() ||
+        !one["template"].is_string())
+      fail("'chat_template' has a row without the texts 'name' and 'template'");
+    if (one["name"] == "default") return one["template"].get<std::string>();
+    names += (names.empty() ? "" : ", ") + one["name"].get<std::string>();
+  }
+  fail("of the chat templates ({}) none is named 'default'", names);
+}
+
+std::string source_in(const json& config) {
+  const auto found = config.find("chat_template");
+  if (found != config.end() && found->is_string()) return found->get<std::string>();
+  if (found != config.end() && found->is_array()) return named_template(*found);
+  fail(
+      "there is no chat template: a folder has it in chat_template.jinja or as 'chat_template' in "
+      "tokenizer_config.json; "
+      "models that are not made for conversations have none");
+}
+
+ChatTemplate load_from(const fs::path& path) {
+  const bool is_folder = fs::is_directory(path);
+  const fs::path folder = is_folder ? path : path.parent_path(),
+                 config_file = folder / "tokenizer_config.json",
+                 template_file = is_folder ? folder / "chat_template.jinja" : path;
+  const json config = read_config(config_file);
+  if (fs::exists(template_file) && template_file.extension() == ".jinja")
+    return with_context(
+        [&] { return ChatTemplate::parse(read_limited(template_file), special_tokens(config)); },
+        [&] { return template_file.string(); });
+  if (!is_folder && !fs::exists(path)) fail("there is no {}", path.string());
+  return with_context([&] { return ChatTemplate::parse(source_in(config), special_tokens(config)); },
+                      [&] { return (is_folder ? folder : config_file).string(); });
+}
+
+}  // namespace
+
+Value parse_messages(std::string_view text) {
+  Value messages = jinja::parse_json(text);
+  check_messages(messages);
+  return messages;
+}
+
+void check_messages(const Value& messages) {
+  if (!messages.sequence()) fail("messages are a list of objects, got {}", type_name(messages));
+  for (size_t i = 0; i < messages.sequence()->items.size(); ++i) {
+    const jinja::Dict* message = messages.sequence()->items[i].dict();
+    if (!message) fail("message {} is no object with a 'role' and a 'content'", i);
+    const Value* role = message->find("role");
+    if (!role || !role->text()) fail("message {} has no 'role' that is a text", i);
+    if (!message->find("content") && !message->find("tool_calls"))
+      fail("message {}, of the {}, has no 'content'", i, *role->text());
+  }
+}
+
+Value make_message(const std::string& role, const std::string& content) {
+  jinja::Dict message;
+  message.set("role", role);
+  message.set("content", content);
+  return Value::dict(std::move(message));
+}
+
+Value first_messages(const Value& messages, size_t count) {
+  const std::vector<Value>& all = messages.sequence()->items;
+  return Value::list({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)});
+}
+
+ChatTemplate ChatTemplate::load(const fs::path& path) { return load_from(path); }
+
+ChatTemplate ChatTemplate::parse(std::string_view source, std::map<std::string, std::string> special_tokens) {
+  auto compiled =
+      with_context([&] { return jinja::Template::parse(source); }, [] { return "in the chat template"; });
+  return {std::string(source), std::move(special_tokens), std::move(compiled)};
+}
+
+jinja::Rendered ChatTemplate::render(const Value& messages, const RenderOptions& options) const {
+  jinja::Dict variables;
+  variables.set("messages", messages);
+  variables.set("tools", jinja::None{});
+  variables.set("documents", jinja::None{});
+  variables.set("add_generation_prompt", options.add_generation_prompt);
+  for (const auto& [name, token] : special_tokens_) variables.set(name, token);
+  for (const auto& [name, value] : options.variables.entries) variables.set(name, value);
+  return with_context([&] { return template_.render(variables, options.now); },
+                      [] { return "in the chat template"; });
+}
+
+std::string ChatTemplate::special_token(const std::string& name) const {
+  const auto found = special_tokens_.find(name);
+  return found == special_tokens_.end() ? "" : found->second;
+}
+
+}  // namespace genesis::chat

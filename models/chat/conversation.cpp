@@ -1,0 +1,148 @@
+#include "models/chat/conversation.h"
+
+#include <algorithm>
+
+#include "models/tokenizer/byte_alphabet.h"
+#include "models/tokenizer/unicode.h"
+#include "schema/file/utf8.h"
+
+namespace genesis::chat {
+namespace {
+
+using jinja::Rendered;
+using jinja::Span;
+using jinja::Value;
+
+bool is_assistant(const Value& message) { return *message.dict()->find("role")->text() == "assistant"; }
+
+// Where the answers stand in `text`, found by rendering the messages up to each.
+std::vector<Span> spans_by_prefixes(const ChatTemplate& chat, const Value& messages,
+                                    const std::string& text) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i < messages.sequence()->items.size(); ++i) {
+    if (!is_assistant(messages.sequence()->items[i])) continue;
+    const std::string before = chat.render(first_messages(messages, i), {.add_generation_prompt = true}).text,
+                      after = chat.render(first_messages(messages, i + 1)).text;
+    if (!after.starts_with(before) || !text.starts_with(after))
+      fail(
+          "the chat template renders what stands before message {} in another way with it or with later "
+          "messages, so that "
+          "what the assistant says cannot be told: mark it in the template with {{% generation %}}, or end "
+          "the "
+          "conversation there",
+          text.starts_with(after) ? i : i + 1);
+    spans.push_back({before.size(), after.size()});
+  }
+  return spans;
+}
+
+// `rendered` in the form in which the tokenizer sees it. What stands on both sides of a mark is never composed.
+Rendered normalized(const Rendered& rendered) {
+  Rendered result;
+  std::string storage;
+  size_t at = 0;
+  const auto append_to = [&](size_t end) {
+    result.text += text::nfc(std::string_view(rendered.text).substr(at, end - at), storage);
+    at = end;
+    return result.text.size();
+  };
+  for (const Span& span : rendered.generations) {
+    const size_t begin = append_to(span.begin);
+    result.generations.push_back({begin, append_to(span.end)});
+  }
+  append_to(rendered.text.size());
+  return result;
+}
+
+bool is_special(const text::Tokenizer& tokenizer, int64_t id) {
+  return tokenizer.decode(std::vector<int64_t>{id}, true).empty() &&
+         !tokenizer.decode(std::vector<int64_t>{id}, false).empty();
+}
+
+bool is_white_space(const text::Tokenizer& tokenizer, int64_t id) {
+  const std::string text = tokenizer.decode(std::vector<int64_t>{id}, false);
+  return text.find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+// Behind a special token at the end (that of the turn) white space belongs to the template, not to the answer.
+size_t end_of_answer(const text::Tokenizer& tokenizer, const std::vector<int64_t>& ids, size_t begin,
+                     size_t end) {
+  size_t last = end;
+  while (last > begin && is_white_space(tokenizer, ids[last - 1])) --last;
+  return last > begin && is_special(tokenizer, ids[last - 1]) ? last : end;
+}
+
+Sample sample_of(const text::Tokenizer& tokenizer, const Rendered& rendered, bool by_prefixes) {
+  const std::vector<int64_t> ids = tokenizer.encode(rendered.text, false);
+  const std::vector<Span> places = token_spans(tokenizer, rendered.text, ids);
+  Sample sample{{ids.begin(), ids.end()}, std::vector<bool>(ids.size())};
+  for (const Span& span : rendered.generations) {
+    const auto first =
+        std::find_if(places.begin(), places.end(), [&](const Span& place) { return place.end > span.begin; });
+    const auto last =
+        std::find_if(first, places.end(), [&](const Span& place) { return place.begin >= span.end; });
+    const auto begin = static_cast<size_t>(first - places.begin()),
+               end = static_cast<size_t>(last - places.begin());
+    std::fill(sample.is_target.begin() + (first - places.begin()),
+              sample.is_target.begin() +
+                  static_cast<std::ptrdiff_t>(by_prefixes ? end_of_answer(tokenizer, ids, begin, end) : end),
+              true);
+  }
+  return sample;
+}
+
+// The bytes of a token that stands at the beginning of `text`; 0 where it does not. Tokens of text are in the byte alphabet,
+// added ones are as they are written.
+size_t bytes_of(const std::string& token, std::string_view text) {
+  const auto bytes = text::alphabet_bytes(token);
+  if (bytes && text.starts_with(*bytes)) return bytes->size();
+  return text.starts_with(token) ? token.size() : 0;
+}
+
+}  // namespace
+
+std::vector<Span> token_spans(const text::Tokenizer& tokenizer, std::string_view text,
+                              const std::vector<int64_t>& ids) {
+  std::vector<Span> spans;
+  size_t at = 0;
+  for (const int64_t id : ids) {
+    const size_t bytes = bytes_of(tokenizer.id_to_token(id).value_or(""), text.substr(at));
+    if (bytes == 0) break;
+    spans.push_back({at, at + bytes});
+    at += bytes;
+  }
+  if (spans.size() != ids.size() || at != text.size())
+    fail("token {} of a text of {} bytes is not what stands at byte {}: the tokenizer has changed the text",
+         spans.size(), text.size(), at);
+  return spans;
+}
+
+Sample SampleMaker::of_messages(const Value& messages) const {
+  check_messages(messages);
+  const auto& all = messages.sequence()->items;
+  if (std::none_of(all.begin(), all.end(), is_assistant))
+    fail("no message is the assistant's: there is nothing to learn");
+  Rendered rendered = chat_.render(messages);
+  if (rendered.lost_generation)
+    fail(
+        "the chat template has {{% generation %}} inside of a macro or a block that is set, where its place "
+        "is not known");
+  const bool by_prefixes = rendered.generations.empty();
+  if (by_prefixes) rendered.generations = spans_by_prefixes(chat_, messages, rendered.text);
+  try {
+    return sample_of(tokenizer_, rendered, by_prefixes);
+  } catch (const Error&) {
+    return sample_of(tokenizer_, normalized(rendered), by_prefixes);
+  }
+}
+
+Sample SampleMaker::of_text(std::string_view text) const {
+  const std::vector<int64_t> ids = tokenizer_.encode(text);
+  Sample sample{{ids.begin(), ids.end()}, {}};
+  if (const auto end = tokenizer_.token_to_id(chat_.special_token("eos_token")))
+    sample.tokens.push_back(static_cast<int32_t>(*end));
+  sample.is_target.assign(sample.tokens.size(), true);
+  return sample;
+}
+
+}  // namespace genesis::chat

@@ -1,0 +1,66 @@
+#include "models/chat/generation_config.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/chat/json_config.h"
+#include "schema/core/error.h"
+
+namespace genesis::chat {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kTopK = 50;  // of transformers
+
+double number(const json& config, const char* name, double otherwise) {
+  const auto found = config.find(name);
+  if (found == config.end() || found->is_null()) return otherwise;
+  if (!found->is_number()) fail("'{}' is not a number", name);
+  return found->get<double>();
+}
+
+void add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
+  const auto found = config.find("eos_token_id");
+  if (found == config.end() || found->is_null()) return;
+  for (const json& id : found->is_array() ? *found : json::array({*found})) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
+      fail("'eos_token_id' is not a token's number");
+    if (std::find(tokens.begin(), tokens.end(), id.get<int64_t>()) == tokens.end())
+      tokens.push_back(id.get<int64_t>());
+  }
+}
+
+void add_sampling(const json& config, text::GenerateOptions& options) {
+  const auto samples = config.find("do_sample");
+  if (samples == config.end() || *samples != true) {
+    options.temperature = 0;
+  } else {
+    options.temperature = number(config, "temperature", 1);
+    options.top_k = static_cast<int64_t>(number(config, "top_k", kTopK));
+    options.top_p = number(config, "top_p", 1);
+    options.min_p = number(config, "min_p", 0);
+  }
+  options.repetition_penalty = number(config, "repetition_penalty", 1);
+}
+
+}  // namespace
+
+text::GenerateOptions read_generation_config(const std::filesystem::path& folder,
+                                             const text::GenerateOptions& without_file) {
+  text::GenerateOptions options = without_file;
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const std::filesystem::path path = folder / name;
+    if (!std::filesystem::exists(path)) continue;
+    const json config = read_json_object(path);
+    with_context(
+        [&] {
+          add_stop_tokens(config, options.stop_tokens);
+          if (std::string_view(name) == "generation_config.json") add_sampling(config, options);
+        },
+        [&] { return path.string(); });
+  }
+  return options;
+}
+
+}  // namespace genesis::chat

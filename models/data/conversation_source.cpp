@@ -1,0 +1,128 @@
+#include "models/data/conversation_source.h"
+
+#include <algorithm>
+
+#include "models/data/packing.h"
+#include "models/data/permutation.h"
+
+namespace genesis::data {
+namespace {
+
+constexpr int64_t kNotLearnt = -100;
+
+// Positions that a sample takes: its last token is only a target.
+int64_t length_of(const chat::Sample& sample) { return static_cast<int64_t>(sample.tokens.size()) - 1; }
+
+// A target that nothing stands before is not learnt.
+bool has_targets(const chat::Sample& sample) {
+  return sample.is_target.size() > 1 &&
+         std::find(sample.is_target.begin() + 1, sample.is_target.end(), true) != sample.is_target.end();
+}
+
+int64_t* rows_of(NamedTensors& batch, const char* name, const TensorType& type, int64_t value) {
+  std::byte* data;
+  batch.emplace(name, Tensor::uninitialized(type, &data));
+  auto* values = reinterpret_cast<int64_t*>(data);
+  std::fill(values, values + type.bytes() / static_cast<int64_t>(sizeof(int64_t)), value);
+  return values;
+}
+
+}  // namespace
+
+// Where one row of a batch is written; positions and segments are null without packing.
+struct ConversationSource::Row {
+  int64_t *tokens, *targets, *positions, *segments;
+};
+
+ConversationSource::ConversationSource(std::vector<chat::Sample> samples, const ConversationOptions& options)
+    : options_(options) {
+  if (options.batch_size < 1 || options.sequence_length < 1)
+    fail("batch size {} and sequence length {} must be positive", options.batch_size,
+         options.sequence_length);
+  take(std::move(samples));
+  make_rows();
+  batches_ = static_cast<int64_t>(rows_.size()) / options.batch_size;
+  if (batches_ < 1)
+    fail(
+        "the conversations fill {} rows of {} tokens, one batch needs {}: give more conversations or smaller "
+        "batches",
+        rows_.size(), options.sequence_length, options.batch_size);
+}
+
+void ConversationSource::take(std::vector<chat::Sample> samples) {
+  const auto most = static_cast<size_t>(options_.sequence_length) + 1;
+  for (chat::Sample& sample : samples) {
+    const bool is_cut = sample.tokens.size() > most;
+    if (is_cut) {
+      sample.tokens.resize(most);
+      sample.is_target.resize(most);
+    }
+    if (!has_targets(sample)) {
+      ++statistics_.without_targets;
+      continue;
+    }
+    statistics_.cut += is_cut;
+    statistics_.tokens += length_of(sample);
+    samples_.push_back(std::move(sample));
+  }
+  statistics_.samples = static_cast<int64_t>(samples_.size());
+}
+
+void ConversationSource::make_rows() {
+  const auto count = static_cast<int64_t>(samples_.size());
+  const Permutation order(std::max<int64_t>(count, 1), options_.seed, 0);
+  std::vector<size_t> shuffled;
+  for (int64_t i = 0; i < count; ++i)
+    shuffled.push_back(static_cast<size_t>(options_.shuffle ? order[i] : i));
+  if (options_.pack) {
+    std::vector<int64_t> lengths;
+    for (const size_t sample : shuffled) lengths.push_back(length_of(samples_[sample]));
+    rows_ = pack(lengths, options_.sequence_length);
+    for (auto& row : rows_)
+      for (size_t& sample : row) sample = shuffled[sample];
+  } else {
+    for (const size_t sample : shuffled) rows_.push_back({sample});
+  }
+  statistics_.rows = static_cast<int64_t>(rows_.size());
+}
+
+void ConversationSource::write_row(const std::vector<size_t>& samples, const Row& row) const {
+  int64_t at = 0;
+  for (size_t segment = 0; segment < samples.size(); ++segment) {
+    const chat::Sample& sample = samples_[samples[segment]];
+    for (int64_t i = 0; i < length_of(sample); ++i, ++at) {
+      const auto next = static_cast<size_t>(i) + 1;
+      row.tokens[at] = sample.tokens[static_cast<size_t>(i)];
+      if (sample.is_target[next]) row.targets[at] = sample.tokens[next];
+      if (!row.segments) continue;
+      row.positions[at] = i;
+      row.segments[at] = static_cast<int64_t>(segment);
+    }
+  }
+}
+
+NamedTensors ConversationSource::batch(int64_t position) {
+  const int64_t epoch = position / batches_, first = position % batches_ * options_.batch_size;
+  const Permutation order(static_cast<int64_t>(rows_.size()), options_.seed,
+                          static_cast<uint64_t>(epoch) + 1);
+  const TensorType type{DType::i64, {options_.batch_size, options_.sequence_length}};
+  NamedTensors batch;
+  Row row{rows_of(batch, "tokens", type, options_.pad_token), rows_of(batch, "targets", type, kNotLearnt),
+          nullptr, nullptr};
+  if (options_.pack) {
+    row.positions = rows_of(batch, "positions", type, 0);
+    row.segments = rows_of(batch, "segments", type, -1);
+  }
+  for (int64_t i = 0; i < options_.batch_size; ++i) {
+    write_row(rows_[static_cast<size_t>(options_.shuffle ? order[first + i] : first + i)], row);
+    for (int64_t** column : {&row.tokens, &row.targets, &row.positions, &row.segments})
+      if (*column) *column += options_.sequence_length;
+  }
+  return batch;
+}
+
+int64_t ConversationSource::items_per_batch() const {
+  return statistics_.tokens * options_.batch_size / std::max<int64_t>(statistics_.rows, 1);
+}
+
+}  // namespace genesis::data

@@ -1,0 +1,75 @@
+#include "models/data/conversations.h"
+
+#include <optional>
+
+#include "models/chat/jinja/values/json_value.h"
+#include "schema/core/parallel.h"
+#include "schema/file/io/read_file.h"
+
+namespace genesis::data {
+namespace {
+
+using jinja::Value;
+
+constexpr int64_t kLinesAtOnce = 16;
+
+struct Line {
+  int64_t number;
+  std::string_view text;
+};
+
+// Lines with something on them.
+std::vector<Line> lines_of(std::string_view text) {
+  std::vector<Line> lines;
+  for (int64_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1);
+    const std::string_view line = text.substr(0, end + 1);
+    if (line.find_first_not_of(" \t\r\n") != std::string_view::npos) lines.push_back({number, line});
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+chat::Sample sample_of(std::string_view line, const chat::SampleMaker& maker) {
+  const Value value = jinja::parse_json(line);
+  if (!value.dict()) fail("expected an object with 'messages' or 'text', got {}", type_name(value));
+  const Value *messages = value.dict()->find("messages"), *text = value.dict()->find("text");
+  if ((messages != nullptr) == (text != nullptr)) fail("expected an object with either 'messages' or 'text'");
+  if (messages) return maker.of_messages(*messages);
+  if (!text->text()) fail("'text' is not a text");
+  return maker.of_text(*text->text());
+}
+
+void read_file(const std::filesystem::path& path, const chat::SampleMaker& maker, bool skip_bad,
+               Conversations& all) {
+  const std::string text = read_whole_file(path);
+  const std::vector<Line> lines = lines_of(text);
+  std::vector<chat::Sample> samples(lines.size());
+  std::vector<std::string> problems(lines.size());
+  in_parallel(static_cast<int64_t>(lines.size()), kLinesAtOnce, [&](int64_t first, int64_t last) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) try {
+        samples[i] = sample_of(lines[i].text, maker);
+      } catch (const Error& error) {
+        problems[i] = fmt::format("{}:{}: {}", path.string(), lines[i].number, error.message());
+      }
+  });
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (problems[i].empty()) {
+      all.samples.push_back(std::move(samples[i]));
+      continue;
+    }
+    if (!skip_bad) throw Error(problems[i]);
+    if (all.skipped++ == 0) all.first_skipped = problems[i];
+  }
+}
+
+}  // namespace
+
+Conversations read_conversations(const std::vector<std::filesystem::path>& files,
+                                 const chat::SampleMaker& maker, bool skip_bad) {
+  Conversations all;
+  for (const std::filesystem::path& file : files) read_file(file, maker, skip_bad, all);
+  return all;
+}
+
+}  // namespace genesis::data

@@ -1,0 +1,200 @@
+// Templates of folders, and conversations as samples: which tokens are learnt.
+#include "models/chat/conversation.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "models/chat/generation_config.h"
+#include "models/chat/jinja/values/json_value.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis::chat {
+namespace {
+
+using namespace testing;
+using jinja::Value;
+
+const std::string kTests = GENESIS_SOURCE_ROOT "/tests/models/";
+
+nlohmann::ordered_json stored(const char* file) {
+  std::ifstream in(kTests + "chat/" + file);
+  return nlohmann::ordered_json::parse(in);
+}
+
+std::string source_of(const char* name) { return stored("templates.json")["templates"][name]; }
+
+text::Tokenizer tokenizer() { return text::Tokenizer::load(kTests + "tokenizer/qwen.json"); }
+
+SampleMaker maker(const std::string& source, const char* eos = "<|endoftext|>") {
+  return {ChatTemplate::parse(source, {{"eos_token", eos}}), tokenizer()};
+}
+
+void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+// What is learnt, with | for the places where it is interrupted.
+std::string learnt(const Sample& sample) {
+  std::string text;
+  const text::Tokenizer by = tokenizer();
+  std::vector<int64_t> run;
+  for (size_t i = 0; i <= sample.tokens.size(); ++i) {
+    if (i < sample.tokens.size() && sample.is_target[i]) {
+      run.push_back(sample.tokens[i]);
+    } else if (!run.empty()) {
+      text += by.decode(run, false) + "|";
+      run.clear();
+    }
+  }
+  return text;
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+const char* const kTalk = R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"},
+  {"role": "assistant", "content": "one"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "two"}])";
+
+TEST(SampleMaker, LearnsWhatTransformersMarks) {
+  const SampleMaker marked = maker(source_of("marked"));
+  for (const auto& one : stored("masks.json")) {
+    const Sample sample = marked.of_messages(parse_messages(one["messages"].dump()));
+    EXPECT_EQ(std::vector<int64_t>(sample.tokens.begin(), sample.tokens.end()),
+              one["ids"].get<std::vector<int64_t>>())
+        << one["messages"];
+    EXPECT_EQ(std::vector<int>(sample.is_target.begin(), sample.is_target.end()),
+              one["mask"].get<std::vector<int>>())
+        << one["messages"];
+  }
+}
+
+TEST(SampleMaker, FindsAnswersByPrefixes) {
+  const Sample sample = maker(
+                            "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
+                            "'<|im_end|>\n' }}{% endfor %}"
+                            "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+                            .of_messages(parse_messages(kTalk));
+  EXPECT_EQ(learnt(sample),
+            "one<|im_end|>\n|two<|im_end|>\n|");  // <|im_end|> is no special token of this tokenizer
+  const Sample ended =
+      maker(
+          "{% for m in messages %}{{ m.role + ': ' + m.content + '<|endoftext|>\n' }}{% endfor %}"
+          "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}")
+          .of_messages(parse_messages(kTalk));
+  EXPECT_EQ(learnt(ended), "one<|endoftext|>|two<|endoftext|>|");
+}
+
+TEST(SampleMaker, RefusesTemplatesThatRewriteWhatWasSaid) {
+  const SampleMaker thinking = maker(source_of("thinking"));
+  EXPECT_NE(error_of([&] { thinking.of_messages(parse_messages(kTalk)); }).find("message"),
+            std::string::npos);
+  // With one answer nothing is rewritten.
+  EXPECT_EQ(learnt(thinking.of_messages(parse_messages(
+                R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "one"}])"))),
+            "<think>\n\n</think>\n\none<|im_end|>\n|");
+  EXPECT_NE(
+      error_of([&] { maker("{{ messages|length }}").of_messages(parse_messages(kTalk)); }).find("generation"),
+      std::string::npos);
+  EXPECT_NE(error_of([&] {
+              maker("{% set x %}{% generation %}a{% endgeneration %}{% endset %}{{ x }}")
+                  .of_messages(parse_messages(kTalk));
+            }).find("macro"),
+            std::string::npos);
+}
+
+TEST(SampleMaker, RefusesWhatIsNoConversation) {
+  const SampleMaker any = maker(source_of("marked"));
+  const auto error = [&](const char* json) {
+    return error_of([&] { any.of_messages(jinja::parse_json(json)); });
+  };
+  EXPECT_NE(error(R"([{"role": "user", "content": "a"}])").find("assistant"), std::string::npos);
+  EXPECT_NE(error(R"([{"role": "user", "content": "a"}, {"content": "b"}])").find("message 1"),
+            std::string::npos);
+  EXPECT_NE(error(R"([{"role": "user"}])").find("content"), std::string::npos);
+  EXPECT_NE(error(R"([3])").find("message 0"), std::string::npos);
+  EXPECT_NE(error(R"({})").find("list"), std::string::npos);
+  EXPECT_NE(error(R"([])").find("assistant"), std::string::npos);
+}
+
+TEST(SampleMaker, TextEndsWithTheEndOfText) {
+  const Sample sample = maker(source_of("marked")).of_text("In the beginning");
+  EXPECT_EQ(learnt(sample), "In the beginning<|endoftext|>|");
+  EXPECT_EQ(learnt(maker(source_of("marked"), "").of_text("In the beginning")), "In the beginning|");
+}
+
+TEST(TokenSpans, CoverTheText) {
+  const text::Tokenizer by = tokenizer();
+  for (const std::string text :
+       {"", "a", "In the beginning \xe4\xb8\x96\xe7\x95\x8c \xf0\x9f\x8e\x89\n\n<|im_start|>x",
+        "\xc3\xa9 \xc4\xa0the"}) {
+    const std::vector<int64_t> ids = by.encode(text, false);
+    const auto spans = token_spans(by, text, ids);
+    ASSERT_EQ(spans.size(), ids.size());
+    if (!spans.empty()) EXPECT_EQ(spans.back().end, text.size());
+  }
+  EXPECT_THROW(token_spans(by, "e\xcc\x81", by.encode("e\xcc\x81", false)),
+               Error);  // NFC makes one character of it
+}
+
+TEST(ChatTemplate, IsFoundInAFolder) {
+  const TemporaryFolder folder;
+  const auto render = [&] { return ChatTemplate::load(folder.path()).render(parse_messages(kTalk)).text; };
+  EXPECT_NE(error_of(render).find("no chat template"), std::string::npos);
+  write(
+      folder / "tokenizer_config.json",
+      R"({"bos_token": null, "eos_token": {"content": "</s>"}, "chat_template": "A{{ eos_token }}{{ bos_token is defined }}"})");
+  EXPECT_EQ(render(), "A</s>False");
+  write(
+      folder / "tokenizer_config.json",
+      R"({"eos_token": "E", "chat_template": [{"name": "tool_use", "template": "T"}, {"name": "default", "template": "D{{ eos_token }}"}]})");
+  EXPECT_EQ(render(), "DE");
+  write(folder / "chat_template.jinja", "J{{ eos_token }}\n");
+  EXPECT_EQ(render(), "JE");
+  EXPECT_EQ(ChatTemplate::load(folder / "chat_template.jinja").render(parse_messages(kTalk)).text, "JE");
+  write(folder / "chat_template.jinja", "\n{{ nothing.here }}");
+  EXPECT_NE(error_of(render).find("line 2"), std::string::npos);
+  write(folder / "chat_template.jinja", "{% oops %}");
+  EXPECT_NE(error_of(render).find("chat_template.jinja"), std::string::npos);
+  std::filesystem::remove(folder / "chat_template.jinja");
+  for (const char* config :
+       {"[]", "{", R"({"chat_template": 3})", R"({"chat_template": [{"name": "x", "template": "y"}]})",
+        R"({"chat_template": [1]})"}) {
+    write(folder / "tokenizer_config.json", config);
+    EXPECT_NE(error_of(render).find("tokenizer_config.json"), std::string::npos)
+        << config << error_of(render);
+  }
+  EXPECT_NE(error_of([&] { ChatTemplate::load(folder / "missing.jinja"); }).find("missing.jinja"),
+            std::string::npos);
+}
+
+TEST(GenerationConfig, IsReadAsTransformersReadsIt) {
+  const TemporaryFolder folder;
+  const text::GenerateOptions none = read_generation_config(folder.path(), {.temperature = 0.5});
+  EXPECT_EQ(none.temperature, 0.5);
+  write(folder / "config.json", R"({"eos_token_id": 7, "temperature": 9})");
+  write(
+      folder / "generation_config.json",
+      R"({"do_sample": true, "temperature": 0.6, "top_p": 0.95, "eos_token_id": [5, 7], "repetition_penalty": 1.1})");
+  const text::GenerateOptions options = read_generation_config(folder.path(), {});
+  EXPECT_EQ(options.temperature, 0.6);
+  EXPECT_EQ(options.top_k, 50);
+  EXPECT_EQ(options.top_p, 0.95);
+  EXPECT_EQ(options.repetition_penalty, 1.1);
+  EXPECT_EQ(options.stop_tokens, (std::vector<int64_t>{5, 7}));
+  write(folder / "generation_config.json", R"({"temperature": 0.6})");
+  EXPECT_EQ(read_generation_config(folder.path(), {}).temperature, 0);
+  write(folder / "generation_config.json", R"({"do_sample": true, "temperature": "hot"})");
+  EXPECT_NE(error_of([&] { read_generation_config(folder.path(), {}); }).find("generation_config.json"),
+            std::string::npos);
+  write(folder / "generation_config.json", R"({"eos_token_id": [-1]})");
+  EXPECT_THROW(read_generation_config(folder.path(), {}), Error);
+}
+
+}  // namespace
+}  // namespace genesis::chat

@@ -1,0 +1,199 @@
+// Chat templates against what transformers renders (templates.json, made by make_templates.py), and what they may not do.
+#include "models/chat/jinja/template.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "models/chat/jinja/values/json_value.h"
+#include "schema/core/error.h"
+
+namespace genesis::jinja {
+namespace {
+
+nlohmann::ordered_json stored() {
+  std::ifstream file(GENESIS_SOURCE_ROOT "/tests/models/chat/templates.json");
+  return nlohmann::ordered_json::parse(file);
+}
+
+Rendered render(const std::string& source, const std::string& variables = "{}", const Limits& limits = {}) {
+  return Template::parse(source).render(*parse_json(variables).dict(), 1'700'000'000, limits);
+}
+
+std::string text(const std::string& source, const std::string& variables = "{}") {
+  return render(source, variables).text;
+}
+
+// The message of the Error that rendering ends with; empty where it does not.
+std::string error_of(const std::string& source, const std::string& variables = "{}",
+                     const Limits& limits = {}) {
+  try {
+    render(source, variables, limits);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+class Templates : public ::testing::Test {
+ protected:
+  Templates() {
+    setenv("TZ", "UTC", 1);
+    tzset();
+  }
+};
+
+TEST_F(Templates, RenderAsTransformersDoes) {
+  const auto file = stored();
+  int rendered = 0, refused = 0;
+  for (const auto& one : file["cases"]) {
+    const auto name = one["template"].get<std::string>();
+    const std::string source =
+        file["templates"].contains(name) ? file["templates"][name].get<std::string>() : name;
+    const std::string variables =
+        (one["variables"].is_string() ? file["VARIABLES"] : one["variables"]).dump();
+    SCOPED_TRACE(name + "\n" + variables);
+    if (one.contains("error")) {
+      EXPECT_NE(error_of(source, variables), "");
+      ++refused;
+      continue;
+    }
+    const Rendered result = render(source, variables);
+    EXPECT_EQ(result.text, one["text"].get<std::string>());
+    auto spans = nlohmann::ordered_json::array();
+    for (const Span& span : result.generations) spans.push_back({span.begin, span.end});
+    EXPECT_EQ(spans, one["generations"]);
+    ++rendered;
+  }
+  EXPECT_GT(rendered, 400);
+  EXPECT_GT(refused, 20);
+}
+
+TEST_F(Templates, ErrorsNameTheLine) {
+  EXPECT_NE(error_of("a\nb\n{{ x.y }}").find("'x' is undefined (at line 3 of the template)"),
+            std::string::npos);
+  EXPECT_NE(error_of("\n{{ 'a' | nosuch }}").find("line 2: the filter 'nosuch' is not supported"),
+            std::string::npos);
+  EXPECT_NE(error_of("\n\n{% include 'x' %}").find("line 3: the statement 'include' is not supported"),
+            std::string::npos);
+  EXPECT_NE(error_of("{% if true %}\n\n").find("endif"), std::string::npos);
+  EXPECT_NE(error_of("{{ raise_exception('no ' ~ 'tools') }}").find("refuses: no tools"), std::string::npos);
+  EXPECT_NE(error_of("{{ x | unknown }}").find("unknown"), std::string::npos);
+  EXPECT_NE(error_of("\xff").find("UTF-8"), std::string::npos);
+}
+
+TEST_F(Templates, TakeNoMoreThanTheirLimits) {
+  const Limits few = {.steps = 10'000, .text_bytes = 100'000, .made_bytes = 1'000'000};
+  const std::vector<std::pair<std::string, std::string>> greedy = {
+      {"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "steps"},
+      {"{{ 'x' * 1000000000000 }}", "too large"},
+      {"{{ 'x' * 1000000 }}", "bytes"},
+      {"{{ [0] * 1000000000 }}", "bytes"},
+      {"{% set ns = namespace(x='xxxxxxxx') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor "
+       "%}",
+       "bytes"},
+      {"{% set ns = namespace(x=[0]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ "
+       "ns.x }}",
+       ""},
+      {"{% set ns = namespace(x=[0]) %}{% for i in range(999) %}{% set ns.x = [ns.x] %}{% endfor %}",
+       "nested"},
+      {"{% set ns = namespace(x=[0]) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ "
+       "ns.x == ns.x + [] }}{{ ns.x | tojson }}",
+       ""},
+      {"{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "deep"},
+      {"{{ '" + std::string(50'000, 'a') + "'.replace('a', '" + std::string(1000, 'b') + "') }}", "bytes"},
+      {"{{ '" + std::string(50'000, 'a') + "'.replace('', '" + std::string(1000, 'b') + "') }}", "bytes"},
+      {"{{ range(100001) }}", "100000"},
+      {"{{ range(100) | join('" + std::string(9000, 'x') + "') }}", "bytes"},
+      {"{{ 'a\na\na'|indent('" + std::string(60'000, 'x') + "') }}", "bytes"},
+      {std::string(5000, '(') + "1" + std::string(5000, ')'), ""},
+      {"{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}", "nested"},
+      {"{{ " + std::string(5000, '[') + std::string(5000, ']') + " }}", "nested"},
+      {"{{ " + std::string(5000, '-') + "1 }}", "nested"},
+      {"{{ 1" + std::string(5000, '+') + "1 }}", "nested"},
+      {"{{ x" +
+           [] {
+             std::string s;
+             for (int i = 0; i < 5000; ++i) s += ".a";
+             return s;
+           }() +
+           " }}",
+       "nested"},
+      {"{{ x" +
+           [] {
+             std::string s;
+             for (int i = 0; i < 5000; ++i) s += " not";
+             return s;
+           }() +
+           " }}",
+       ""},
+      {"{{ 1" +
+           [] {
+             std::string s;
+             for (int i = 0; i < 5000; ++i) s += " if 1";
+             return s;
+           }() +
+           " }}",
+       "nested"},
+      {"{{ 1" +
+           [] {
+             std::string s;
+             for (int i = 0; i < 5000; ++i) s += "|int";
+             return s;
+           }() +
+           " }}",
+       "nested"},
+      {[] {
+         std::string s;
+         for (int i = 0; i < 5000; ++i) s += "{% if 1 %}";
+         return s;
+       }(),
+       "nested"},
+      {std::string(2 << 20, ' '), "limit"}};
+  for (const auto& [source, expected] : greedy) {
+    SCOPED_TRACE(source.substr(0, 100));
+    const std::string error = error_of(source, "{}", few);
+    if (source[0] == '{' || expected == "limit") EXPECT_NE(error, "");
+    EXPECT_NE(error.find(expected), std::string::npos) << error;
+  }
+}
+
+TEST_F(Templates, CannotReachBeyondTheirValues) {
+  for (const char* source :
+       {"{{ ''.__class__.__mro__ }}", "{{ x.__init__.__globals__ }}", "{{ [].append(1) }}",
+        "{{ {}.update({}) }}", "{% set ns = namespace() %}{% set ns._x = 1 %}", "{% import 'os' as os %}",
+        "{{ self._TemplateReference__context }}", "{{ cycler.__init__ }}", "{% set x.y = 1 %}"})
+    EXPECT_NE(error_of(source, R"({"x": {}})"), "") << source;
+}
+
+TEST_F(Templates, IntegersEndAt64Bits) {
+  EXPECT_EQ(text("{{ 9223372036854775807 }}{{ -9223372036854775807 - 1 }}"),
+            "9223372036854775807-9223372036854775808");
+  for (const char* source : {"{{ 9223372036854775808 }}", "{{ 9223372036854775807 + 1 }}",
+                             "{{ (-9223372036854775807 - 1) // -1 }}", "{{ -(-9223372036854775807 - 1) }}",
+                             "{{ 3037000500 * 3037000500 }}", "{{ 2 ** 63 }}",
+                             "{{ (-9223372036854775807 - 1)|abs }}", "{{ 10 ** 400 }}"})
+    EXPECT_NE(error_of(source), "") << source;
+  EXPECT_EQ(text("{{ (-9223372036854775807 - 1) % -1 }}"), "0");
+}
+
+TEST_F(Templates, AreSharedByCopies) {
+  const Template one = Template::parse("{{ a }}{% set a = 2 %}{{ a }}");
+  const Template other = one;
+  for (const Template& each : {one, other, one})
+    EXPECT_EQ(each.render(*parse_json(R"({"a": 1})").dict()).text, "12");
+}
+
+TEST(JsonValue, KeepsOrderAndHasLimits) {
+  EXPECT_EQ(text("{{ d }}", R"({"d": {"z": 1, "a": [true, null, 1.5, "x"], "z": 2}})"),
+            "{'z': 2, 'a': [True, None, 1.5, 'x']}");
+  EXPECT_THROW(parse_json(std::string(100, '[') + std::string(100, ']')), Error);
+  EXPECT_THROW(parse_json("18446744073709551615"), Error);
+  for (const char* json : {"", "{", "[1,", "{\"a\" 1}", "nul", "\"\xff\"", "[1] 2"})
+    EXPECT_THROW(parse_json(json), Error) << json;
+}
+
+}  // namespace
+}  // namespace genesis::jinja

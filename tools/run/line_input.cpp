@@ -1,0 +1,64 @@
+#include "tools/run/line_input.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "schema/core/error.h"
+#include "schema/file/utf8.h"
+
+namespace genesis::tools {
+namespace {
+
+constexpr size_t kMaxLine = size_t{16} << 20;  // bytes
+// A Ctrl-C that comes just ahead of the wait is seen after this.
+constexpr int kPollMilliseconds = 100;
+
+volatile std::sig_atomic_t interrupts = 0;
+
+}  // namespace
+
+InterruptCount::InterruptCount() {
+  interrupts = 0;
+  struct sigaction listen {};
+  listen.sa_handler = [](int) { interrupts = interrupts + 1; };
+  listen.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &listen, &before_);
+}
+
+InterruptCount::~InterruptCount() { sigaction(SIGINT, &before_, nullptr); }
+
+int InterruptCount::count() const { return interrupts; }
+
+void InterruptCount::reset() { interrupts = 0; }
+
+LineInput::Event LineInput::next(const InterruptCount& count, std::string& line) {
+  const int before = count.count();
+  while (!take_line(line)) {
+    if (at_end_) return Event::kEnd;
+    if (count.count() != before) return Event::kInterrupt;
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    if (poll(&input, 1, kPollMilliseconds) <= 0) continue;
+    std::array<char, 1 << 16> bytes;
+    const ssize_t got = read(STDIN_FILENO, bytes.data(), bytes.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    at_end_ = got <= 0;
+    if (got > 0) waiting_.append(bytes.data(), static_cast<size_t>(got));
+    if (waiting_.size() > kMaxLine) fail("a line of the input has more than {} bytes", kMaxLine);
+  }
+  return Event::kLine;
+}
+
+// The last line needs no line feed.
+bool LineInput::take_line(std::string& line) {
+  const size_t end = waiting_.find('\n');
+  if (end == std::string::npos && (!at_end_ || waiting_.empty())) return false;
+  line = utf8::repaired(std::string_view(waiting_).substr(0, end));
+  if (line.ends_with('\r')) line.pop_back();
+  waiting_.erase(0, end == std::string::npos ? end : end + 1);
+  return true;
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,39 @@
+// Lines of stdin, and Ctrl-C beside them: what a conversation at a terminal or over a pipe needs. Used by `genesis-run chat`.
+#pragma once
+
+#include <csignal>
+#include <optional>
+#include <string>
+
+namespace genesis::tools {
+
+// Counts Ctrl-C (SIGINT) as long as it lives, instead of ending the process.
+class InterruptCount {
+ public:
+  InterruptCount();
+  ~InterruptCount();
+  InterruptCount(const InterruptCount&) = delete;
+  InterruptCount& operator=(const InterruptCount&) = delete;
+
+  int count() const;
+  void reset();
+
+ private:
+  struct sigaction before_ {};
+};
+
+class LineInput {
+ public:
+  enum class Event { kLine, kEnd, kInterrupt };
+  // Waits for a line, without its line feed, for the end of the input, or for a Ctrl-C. Bytes that are not UTF-8 become
+  // U+FFFD. Throws Error for a line of more than 16 MiB.
+  Event next(const InterruptCount& interrupts, std::string& line);
+
+ private:
+  bool take_line(std::string& line);
+
+  std::string waiting_;
+  bool at_end_ = false;
+};
+
+}  // namespace genesis::tools

@@ -1,0 +1,217 @@
+// genesis-run chat: a conversation with a language model.
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <bit>
+#include <iostream>
+
+#include "models/chat/dialogue.h"
+#include "models/chat/generation_config.h"
+#include "models/chat/jinja/values/json_value.h"
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/reader.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/run/line_input.h"
+#include "tools/run/run_commands.h"
+#include "tools/run/sampling_flags.h"
+#include "tools/run/text_codec.h"
+#include "tools/run/text_writer.h"
+
+namespace genesis::tools {
+namespace {
+
+constexpr const char* kHelp =
+    "/reset        begin a new conversation, with the same system prompt\n"
+    "/save FILE    write the conversation as a line of JSON, as `genesis-run train` reads it\n"
+    "/help         this list\n"
+    "/exit         leave; so do Ctrl-D, and Ctrl-C at an empty prompt, twice\n"
+    "Ctrl-C stops an answer. A message that begins with / is written with //.\n";
+
+struct Flags {
+  std::string file, tokenizer, chat_template, system, variables;
+  text::GenerateOptions options = {.max_tokens = 1024};
+  int64_t prefill_chunk = 512;
+  RunFlags run;
+  Output out;
+};
+
+double per_second(int64_t tokens, double seconds) {
+  return tokens > 0 && seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
+
+nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interrupted) {
+  const text::GenerateResult& result = answer.result;
+  return {{"text", result.text},
+          {"stop", interrupted ? "interrupted" : name_of(result.stop)},
+          {"tokens", result.tokens},
+          {"prompt_tokens", answer.prompt_tokens},
+          {"reused_tokens", answer.reused_tokens},
+          {"compile_seconds", result.compile_seconds},
+          {"prefill_seconds", result.prefill_seconds},
+          {"decode_seconds", result.decode_seconds},
+          {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)}};
+}
+
+// Reads lines and answers them until the input ends.
+class ChatLoop {
+ public:
+  ChatLoop(chat::Dialogue& dialogue, const Flags& flags)
+      : dialogue_(dialogue), flags_(flags), is_terminal_(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {}
+
+  // Whether every line of a pipe could be answered.
+  bool run() {
+    if (is_terminal_) std::cerr << "/help lists the commands\n";
+    for (std::string line; !done_;) {
+      if (is_terminal_) std::cerr << "> " << std::flush;
+      switch (input_.next(interrupts_, line)) {
+        case LineInput::Event::kEnd:
+          done_ = true;
+          break;
+        case LineInput::Event::kInterrupt:
+          at_prompt_interrupted();
+          break;
+        case LineInput::Event::kLine:
+          take(line);
+          break;
+      }
+    }
+    if (is_terminal_) std::cerr << "\n";
+    return failures_ == 0 || is_terminal_;
+  }
+
+ private:
+  void at_prompt_interrupted() {
+    if (interrupts_.count() > 1) throw CLI::RuntimeError(128 + SIGINT);
+    std::cerr << "\nCtrl-C again leaves\n";
+  }
+
+  void take(const std::string& line) {
+    interrupts_.reset();
+    try {
+      if (line.empty()) return;
+      if (line[0] != '/') return answer(line);
+      if (line.starts_with("//")) return answer(line.substr(1));
+      command(line);
+    } catch (const Error& error) {
+      ++failures_;
+      std::cerr << "genesis-run: " << error_line(error.message()) << "\n";
+    }
+  }
+
+  void answer(const std::string& message) {
+    TextWriter writer;
+    const auto answer = dialogue_.reply(message, [&](const text::Piece& piece) {
+      if (!flags_.out.json) writer.write(piece.text);
+      return interrupts_.count() == 0;
+    });
+    if (flags_.out.json)
+      flags_.out.print(as_json(answer, interrupts_.count() > 0), [] {});
+    else
+      writer.write("\n");
+    if (answer.result.stop == text::StopReason::kCacheFull)
+      std::cerr << "the context is full: /reset begins a new conversation\n";
+  }
+
+  void command(const std::string& line) {
+    const size_t space = line.find(' ');
+    const std::string name = line.substr(0, space),
+                      rest = space == std::string::npos ? "" : line.substr(space + 1);
+    if (name == "/reset") return dialogue_.reset();
+    if (name == "/help") return void(std::cerr << kHelp);
+    if (name == "/exit") return void(done_ = true);
+    if (name != "/save")
+      fail("there is no command {}: /help lists them, and // begins a message with /", shortened(name));
+    if (rest.empty()) fail("/save needs the name of a file");
+    write_file_atomically(rest, chat::messages_line(dialogue_.messages()) + "\n");
+    std::cerr << "saved " << printable(rest) << "\n";
+  }
+
+  chat::Dialogue& dialogue_;
+  const Flags& flags_;
+  const bool is_terminal_;
+  LineInput input_;
+  InterruptCount interrupts_;
+  bool done_ = false;
+  int failures_ = 0;
+};
+
+chat::ChatTemplate load_template(const Flags& flags) {
+  if (!flags.chat_template.empty()) return chat::ChatTemplate::load(flags.chat_template);
+  return with_context([&] { return chat::ChatTemplate::load(flags.tokenizer); },
+                      [] { return "--template names another"; });
+}
+
+text::GenerateOptions generate_options(const Flags& flags, const CLI::App& app, const TextCodec& codec) {
+  text::GenerateOptions options = chat::read_generation_config(flags.tokenizer, flags.options);
+  take_given_sampling(app, flags.options, options);
+  check_sampling(app, options);
+  for (const int64_t end : codec.end_tokens())
+    if (std::find(options.stop_tokens.begin(), options.stop_tokens.end(), end) == options.stop_tokens.end())
+      options.stop_tokens.push_back(end);
+  return options;
+}
+
+// An end of turn that only the template knows ends an answer too.
+void add_end_of_turn(const chat::ChatTemplate& chat, const text::Tokenizer& tokenizer,
+                     text::GenerateOptions& options) {
+  const auto end = tokenizer.token_to_id(chat.special_token("eos_token"));
+  if (end &&
+      std::find(options.stop_tokens.begin(), options.stop_tokens.end(), *end) == options.stop_tokens.end())
+    options.stop_tokens.push_back(*end);
+}
+
+jinja::Dict variables_of(const Flags& flags) {
+  if (flags.variables.empty()) return {};
+  const jinja::Value value =
+      with_context([&] { return jinja::parse_json(flags.variables); }, [] { return "in --variables"; });
+  if (!value.dict()) fail("--variables: expected a JSON object, got {}", type_name(value));
+  return *value.dict();
+}
+
+void chat_command(const Flags& flags, const CLI::App& app) {
+  if (!std::has_single_bit(static_cast<uint64_t>(flags.prefill_chunk)))
+    fail_usage("--prefill-chunk {}: expected a power of two", flags.prefill_chunk);
+  const chat::ChatTemplate chat = load_template(flags);
+  const text::Tokenizer tokenizer = text::Tokenizer::load(flags.tokenizer);
+  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const TextCodec codec(*model, flags.file, flags.tokenizer);
+  chat::DialogueOptions options = {flags.system, variables_of(flags), generate_options(flags, app, codec)};
+  add_end_of_turn(chat, tokenizer, options.generate);
+  Session session = text::open_for_generation(model, flags.run.session_options());
+  text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
+  chat::Dialogue dialogue(chat, tokenizer, generator, std::move(options));
+  if (!ChatLoop(dialogue, flags).run()) throw CLI::RuntimeError(1);
+}
+
+}  // namespace
+
+void add_chat(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("chat", "talk with a language model");
+  command->add_option("file", flags->file, "a .genesis file with entry points prefill and decode")
+      ->required();
+  command
+      ->add_option("--tokenizer", flags->tokenizer,
+                   "the folder that the model came from: tokenizer.json, tokenizer_config.json with the chat "
+                   "template, "
+                   "generation_config.json with the makers' settings")
+      ->required();
+  command->add_option("--template", flags->chat_template, "another chat template: a file .jinja");
+  command->add_option("--variables", flags->variables,
+                      "a JSON object that the template sees: {\"enable_thinking\": false}");
+  command->add_option("--system", flags->system, "what the model is told ahead of the conversation");
+  add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens of an answer at most",
+             at_least<int64_t>(1));
+  add_sampling(*command, flags->options);
+  add_number(*command, "--prefill-chunk", flags->prefill_chunk,
+             "tokens of a prompt that one run reads at most", Range<int64_t>{1, 1 << 20});
+  flags->run.add_to(*command);
+  command->add_flag("--json", flags->out.json, "print one JSON object on stdout for each answer");
+  command->footer(
+      std::string("Each line of stdin is a message, or a command:\n") + kHelp +
+      "Example:\n  genesis-run chat qwen.genesis --tokenizer Qwen2.5-0.5B-Instruct --system \"Be brief.\"");
+  command->callback([flags, command] { chat_command(*flags, *command); });
+}
+
+}  // namespace genesis::tools
