@@ -327,7 +327,7 @@ void add_model_flags(CLI::App& app, Flags& flags) {
   app.add_option("input", flags.input, "a .genesis file");
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--train", flags.train,
-                 "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion)");
+                 "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion, muon)");
   app.add_option("--group", flags.groups,
                  "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "
                  "weight_decay=NUMBER or freeze; may be given again, the first that names one counts")

@@ -3,8 +3,11 @@
 // of command lines and files is read into them and written from them (train_options.h).
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <variant>
+
+#include "schema/core/attributes.h"
 
 namespace genesis::optim {
 
@@ -52,6 +55,40 @@ struct Lion {
   }
 };
 
-using Optimizer = std::variant<SGD, Adam, AdamW, Lion>;
+// How Muon's lr follows the shape of a matrix: sqrt(max(1, rows / columns)), or 0.2 sqrt(max(rows, columns)), with which
+// settings of AdamW can be taken over (Liu et al., 2025, arXiv:2502.16982).
+enum class MuonAdjustment : uint8_t { kOriginal, kMatchRmsAdamw };
+
+// Muon for the matrices inside a model (muon.h), AdamW with a rate of its own for everything else: embeddings, the head
+// that is part of the loss, vectors. Groups with optimizer=adamw or optimizer=muon choose otherwise.
+struct Muon {
+  static constexpr std::string_view kName = "muon";
+  double lr = 1e-3, momentum = 0.95, weight_decay = 0.1;  // the decay shrinks the weight
+  bool nesterov = true;
+  int64_t ns_steps = 5;  // of the Newton-Schulz iteration
+  double eps = 1e-7;
+  MuonAdjustment adjust_lr = MuonAdjustment::kOriginal;
+  double adamw_lr = 3e-4, adamw_beta1 = 0.9, adamw_beta2 = 0.95, adamw_eps = 1e-8;
+  static void fields(auto& self, auto&& visit) {
+    visit("lr", self.lr);
+    visit("momentum", self.momentum);
+    visit("weight_decay", self.weight_decay);
+    visit("nesterov", self.nesterov);
+    visit("ns_steps", self.ns_steps);
+    visit("eps", self.eps);
+    visit("adjust_lr", self.adjust_lr);
+    visit("adamw_lr", self.adamw_lr);
+    visit("adamw_beta1", self.adamw_beta1);
+    visit("adamw_beta2", self.adamw_beta2);
+    visit("adamw_eps", self.adamw_eps);
+  }
+};
+
+using Optimizer = std::variant<SGD, Adam, AdamW, Lion, Muon>;
 
 }  // namespace genesis::optim
+
+template <>
+struct genesis::EnumNames<genesis::optim::MuonAdjustment> {
+  static constexpr std::string_view names[] = {"original", "match_rms_adamw"};
+};

@@ -31,6 +31,12 @@ double factor_of(const std::string& text) {
   return number_of("lr", text.substr(0, text.size() - 1));
 }
 
+GroupOptimizer optimizer_of(const std::string& text) {
+  if (text == "muon") return GroupOptimizer::kMuon;
+  if (text == "adamw") return GroupOptimizer::kAdamW;
+  fail("'optimizer' of a parameter group is '{}', expected muon or adamw", text);
+}
+
 void read_setting(ParameterGroup& group, const std::string& item) {
   const size_t equals = item.find('=');
   const std::string key(trimmed(std::string_view(item).substr(0, equals)));
@@ -38,12 +44,17 @@ void read_setting(ParameterGroup& group, const std::string& item) {
                                                       : trimmed(std::string_view(item).substr(equals + 1)));
   if (key == "freeze" && equals == std::string::npos)
     group.freeze = true;
+  else if (key == "optimizer")
+    group.optimizer = optimizer_of(value);
   else if (key == "lr")
     group.lr_factor = factor_of(value);
   else if (key == "weight_decay")
     group.weight_decay = number_of(key, value);
   else
-    fail("a parameter group has no setting '{}': expected lr=FACTORx, weight_decay=NUMBER or freeze", item);
+    fail(
+        "a parameter group has no setting '{}': expected lr=FACTORx, weight_decay=NUMBER, optimizer=NAME or "
+        "freeze",
+        item);
 }
 
 // What a pattern may have been meant to name: whole names, and their ends behind any dot.
@@ -96,6 +107,8 @@ std::string to_string(const ParameterGroup& group) {
   if (group.freeze) settings.push_back("freeze");
   if (group.lr_factor != 1) settings.push_back(fmt::format("lr={}x", group.lr_factor));
   if (group.weight_decay) settings.push_back(fmt::format("weight_decay={}", *group.weight_decay));
+  if (group.optimizer != GroupOptimizer::kDefault)
+    settings.push_back(group.optimizer == GroupOptimizer::kMuon ? "optimizer=muon" : "optimizer=adamw");
   return fmt::format("{}:{}", fmt::join(group.parameters, ","), fmt::join(settings, ","));
 }
 
@@ -108,8 +121,11 @@ void check_group(const ParameterGroup& group) {
     fail("the lr of a parameter group is {}x, expected 0 or more", group.lr_factor);
   if (group.weight_decay && !(*group.weight_decay >= 0))
     fail("the weight_decay of a parameter group is {}, expected 0 or more", *group.weight_decay);
-  if (!group.freeze && group.lr_factor == 1 && !group.weight_decay)
-    fail("a parameter group without a setting does nothing: give lr=FACTORx, weight_decay=NUMBER or freeze");
+  if (!group.freeze && group.lr_factor == 1 && !group.weight_decay &&
+      group.optimizer == GroupOptimizer::kDefault)
+    fail(
+        "a parameter group without a setting does nothing: give lr=FACTORx, weight_decay=NUMBER, "
+        "optimizer=NAME or freeze");
 }
 
 void check_groups_match(const std::vector<ParameterGroup>& groups,

@@ -5,7 +5,7 @@
 //   group={*.bias,*norm*:lr=0.5x,weight_decay=0}   among the options of --train
 //
 // with * for any text and ? for any character in the patterns. Settings: lr=FACTORx of the optimizer's, weight_decay=NUMBER,
-// freeze. A parameter belongs to the first group that names it.
+// freeze, and with Muon optimizer=muon or optimizer=adamw. A parameter belongs to the first group that names it.
 #pragma once
 
 #include <optional>
@@ -15,11 +15,15 @@
 
 namespace genesis::passes {
 
+// Who updates a parameter where the optimizer is Muon.
+enum class GroupOptimizer : uint8_t { kDefault, kMuon, kAdamW };
+
 struct ParameterGroup {
   std::vector<std::string> parameters;      // patterns
   double lr_factor = 1;                     // of the scheduled rate
   std::optional<double> weight_decay = {};  // in place of the optimizer's; also stands above no_decay
   bool freeze = false;                      // not trained at all
+  GroupOptimizer optimizer = GroupOptimizer::kDefault;
 };
 
 // Throws Error that quotes the text and says what is expected.

@@ -1,10 +1,19 @@
 #include "passes/training/parameter_updates.h"
 
 #include "passes/core/name_patterns.h"
+#include "passes/training/muon.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"
 
 namespace genesis::passes {
+
+ParameterUpdates::ParameterUpdates(Model& model, Graph& graph, const Graph& loss, const TrainOptions& options,
+                                   const UpdateScalars& scalars)
+    : model_(model),
+      graph_(graph),
+      options_(options),
+      scalars_(scalars),
+      tables_and_heads_(passes::tables_and_heads(loss)) {}
 
 void ParameterUpdates::add(const TrainedParameter& p) {
   const NameScope scope(graph_, model_.state(p.state).name);
@@ -12,7 +21,7 @@ void ParameterUpdates::add(const TrainedParameter& p) {
 }
 
 void ParameterUpdates::update_by(const optim::SGD& o, const TrainedParameter& p) {
-  const SgdOptions sgd{o.momentum, o.dampening, decay_of(p), o.nesterov, scalars_.skips};
+  const SgdOptions sgd{o.momentum, o.dampening, decay_of(p), o.nesterov, bool(scalars_.counts)};
   const Value buffer = o.momentum != 0 ? moment(p, "momentum") : Value();
   const ParameterAndMomentum next =
       sgd_update(p.value, p.gradient, buffer, lr_of(p), scalars_.step, sgd, scalars_.scale);
@@ -26,27 +35,51 @@ void ParameterUpdates::update_by(const optim::Adam& o, const TrainedParameter& p
 void ParameterUpdates::update_by(const optim::AdamW& o, const TrainedParameter& p) {
   update_adam({o.lr, o.beta1, o.beta2, o.eps, o.weight_decay}, true, p);
 }
-void ParameterUpdates::update_adam(const optim::Adam& o, bool decoupled, const TrainedParameter& p) {
-  const AdamOptions adam{o.beta1, o.beta2, o.eps, decay_of(p), decoupled, scalars_.skips};
+void ParameterUpdates::update_adam(const optim::Adam& o, bool decoupled, const TrainedParameter& p,
+                                   double lr_factor) {
+  const AdamOptions adam{o.beta1, o.beta2, o.eps, decay_of(p), decoupled, bool(scalars_.counts)};
   const Value m = moment(p, "m"), v = moment(p, "v");
   const AdamResult next =
-      adam_update(p.value, p.gradient, m, v, lr_of(p), scalars_.step, adam, scalars_.scale);
+      adam_update(p.value, p.gradient, m, v, lr_of(p, lr_factor), scalars_.step, adam, scalars_.scale);
   set(p.value, next.parameter);
   set(m, next.m);
   set(v, next.v);
 }
 
 void ParameterUpdates::update_by(const optim::Lion& o, const TrainedParameter& p) {
-  const LionOptions lion{o.beta1, o.beta2, decay_of(p), scalars_.skips};
+  const LionOptions lion{o.beta1, o.beta2, decay_of(p), bool(scalars_.counts)};
   const Value m = moment(p, "m");
   const ParameterAndMomentum next = lion_update(p.value, p.gradient, m, lr_of(p), lion, scalars_.scale);
   set(p.value, next.parameter);
   set(m, next.momentum);
 }
 
-Value ParameterUpdates::lr_of(const TrainedParameter& p) {
+void ParameterUpdates::update_by(const optim::Muon& o, const TrainedParameter& p) {
+  if (!takes_muon(p))
+    return update_adam({o.lr, o.adamw_beta1, o.adamw_beta2, o.adamw_eps, o.weight_decay}, true, p,
+                       o.lr > 0 ? o.adamw_lr / o.lr : 0);
+  const DType products = options_.precision == TrainPrecision::kF32 ? DType::f32 : DType::bf16;
+  const Value old = moment(p, "momentum");
+  const MuonResult next =
+      muon_update(p.value, p.gradient, old, lr_of(p), o, decay_of(p), products, scalars_.scale);
+  const auto unless_skipped = [&](Value value, Value before) {
+    return scalars_.counts ? where(scalars_.counts, value, before) : value;
+  };
+  set(p.value, unless_skipped(next.parameter, p.value));
+  set(old, unless_skipped(next.momentum, old));
+}
+
+bool ParameterUpdates::takes_muon(const TrainedParameter& p) const {
+  const State& state = model_.state(p.state);
+  const ParameterGroup* group = group_of(options_.groups, state.name);
+  if (group && group->optimizer != GroupOptimizer::kDefault) return group->optimizer == GroupOptimizer::kMuon;
+  return state.type.shape.rank() == 2 && !tables_and_heads_.contains(p.state) &&
+         !matches_any({"*lm_head*"}, state.name);
+}
+
+Value ParameterUpdates::lr_of(const TrainedParameter& p, double factor) {
   const ParameterGroup* group = group_of(options_.groups, model_.state(p.state).name);
-  const double factor = group ? group->lr_factor : 1;
+  if (group) factor *= group->lr_factor;
   if (factor == 1) return scalars_.lr;
   Value& rate = rates_[factor];
   if (!rate) rate = scalars_.lr * factor;

@@ -176,12 +176,13 @@ void check_number(std::string_view key, double value) {
   const auto expect = [&](bool good, std::string_view expected) {
     if (!good) fail("training option '{}' is {}, expected {}", key, value, expected);
   };
-  for (const char* name : {"lr", "weight_decay", "eps", "clip", "clip_value"})
+  for (const char* name : {"lr", "weight_decay", "eps", "clip", "clip_value", "adamw_lr", "adamw_eps"})
     if (key == name) expect(value >= 0, "0 or more");
   if (key == "ema_warmup") expect(value >= 0, "0 or more");
-  if (key == "beta1" || key == "beta2" || key == "ema")
+  if (key == "beta1" || key == "beta2" || key == "ema" || key == "adamw_beta1" || key == "adamw_beta2")
     expect(value >= 0 && value < 1, "at least 0 and less than 1");
   if (key == "accumulate" || key == "scale_interval") expect(value >= 1, "1 or more");
+  if (key == "ns_steps") expect(value >= 1 && value <= 100, "between 1 and 100");
   if (key == "loss_scale") expect(value > 0 && value <= 0x1p100, "more than 0, at most 2^100");
 }
 
@@ -220,7 +221,13 @@ void check_train_options(const TrainOptions& options) {
   if (sgd && sgd->nesterov && (sgd->momentum <= 0 || sgd->dampening != 0))
     fail("training option 'nesterov' needs a momentum above 0 and no dampening");
   optim::check_schedule(options.schedule);
-  for (const ParameterGroup& group : options.groups) check_group(group);
+  for (const ParameterGroup& group : options.groups) {
+    check_group(group);
+    if (group.optimizer != GroupOptimizer::kDefault &&
+        !std::holds_alternative<optim::Muon>(options.optimizer))
+      fail("the parameter group '{}' chooses its optimizer: only the optimizer muon lets groups do so",
+           to_string(group));
+  }
 }
 
 TrainOptions parse_train_options(const std::string& text) {

@@ -174,7 +174,7 @@ class TrainStep {
     const Value done = graph_.state(add_state("optimizer.step", {DType::i64, {}}, StateRole::kStep));
     const Value step = loss_scale_ ? done + cast(loss_scale_->finite(), DType::i64) : done + 1;
     const Value lr = learning_rate(done);
-    add_parameter_updates({lr, step, factor, bool(loss_scale_)});
+    add_parameter_updates({lr, step, factor, loss_scale_ ? loss_scale_->finite() : Value()});
     if (options_.ema > 0) average_weights(done);
     current_[model_.find_state("optimizer.step")] = step;
     graph_.add_output("loss", loss_);
@@ -237,7 +237,7 @@ class TrainStep {
   }
 
   void add_parameter_updates(const UpdateScalars& scalars) {
-    ParameterUpdates updates(model_, graph_, options_, scalars);
+    ParameterUpdates updates(model_, graph_, loss_graph_, options_, scalars);
     for (const TrainedParameter& p : parameters_)
       with_context([&] { updates.add(p); },
                    [&] { return "in the update of parameter '" + model_.state(p.state).name + "'"; });

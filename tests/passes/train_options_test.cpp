@@ -50,7 +50,7 @@ TEST(TrainOptions, StructsAndTextsAreOne) {
 
 // Whatever a choice reads is a key, and every key of the text finds its field.
 TEST(TrainOptions, EveryOptimizerAndScheduleIsReadFromItsName) {
-  for (const char* name : {"sgd", "adam", "adamw", "lion"})
+  for (const char* name : {"sgd", "adam", "adamw", "lion", "muon"})
     EXPECT_EQ(to_string(parse_train_options(std::string(name) + ",lr=0.25,weight_decay=0.5")),
               std::string(name) + ",lr=0.25,weight_decay=0.5");
   for (const char* schedule : {"schedule=linear,total=7,start_factor=0.5,end_factor=0.25",
@@ -88,7 +88,7 @@ TEST(TrainOptions, ErrorsNameTheKey) {
   expect_error("adamw,accumulate=0", "training option 'accumulate' is 0, expected 1 or more");
   expect_error("adamw,ema=1", "training option 'ema' is 1, expected at least 0 and less than 1");
   expect_error("adamw,beta1=1", "training option 'beta1' is 1");
-  expect_error("adagrad", "'adagrad', expected one of: sgd, adam, adamw, lion");
+  expect_error("adagrad", "'adagrad', expected one of: sgd, adam, adamw, lion, muon");
   expect_error("adamw,nesterov", "training option 'nesterov' has no value");
   expect_error("sgd,nesterov=yes", "expected true or false");
   expect_error("sgd,nesterov=true", "needs a momentum");
@@ -96,9 +96,9 @@ TEST(TrainOptions, ErrorsNameTheKey) {
   expect_error("adamw,schedule=step", "the schedule 'step' needs step_size=STEPS");
   expect_error("adamw,schedule=warmup_cosine,total=10,warmup=11", "warmup between 0 and total");
   expect_error("adamw,schedule=one_cycle,total=3", "pct_start between");
-  expect_error("adamw,momentum=0.9", "'momentum' would do nothing: it goes with sgd");
+  expect_error("adamw,momentum=0.9", "'momentum' would do nothing: it goes with sgd or muon");
   expect_error("sgd,beta1=0.5", "'beta1' would do nothing: it goes with adam, adamw or lion");
-  expect_error("lion,eps=1", "'eps' would do nothing: it goes with adam or adamw");
+  expect_error("lion,eps=1", "'eps' would do nothing: it goes with adam, adamw or muon");
   expect_error("adamw,schedule=one_cycle,total=9,warmup=10",
                "'warmup' would do nothing: it goes with schedule=constant, linear,");
   expect_error("adamw,warmup=-1", "the schedule 'constant' needs a warmup of 0 or more steps");
