@@ -67,6 +67,7 @@ Positions packed_positions(GraphBuilder& g, const Shape& shape) {
 }  // namespace
 
 Value Positions::length(Graph& graph) const {
+  if (mask) return max(cast(ids, DType::f64), {1}) + 1;
   const Value seq = count ? count : dim_value(graph, ids.dim(-1));
   return start ? start + seq : seq;
 }

@@ -31,7 +31,8 @@ struct Positions {
   Value count;  // i64[rows]: how many tokens of a row are no padding; empty: all
   Value mask;   // bool [rows, 1, seq, seq]: which tokens see which, beside causality; empty: all before them
 
-  // Tokens of the text so far, those at hand among them: i64[] or [rows].
+  // Tokens of the text so far, those at hand among them: numbers [] or [rows]. Of rows that hold several texts those of
+  // each row's longest.
   Value length(Graph& graph) const;
 };
 

@@ -171,7 +171,7 @@ json config_from(const Family& family, const Settings& settings) {
   for (const auto& [name, text] : settings)
     if (is_plain(name)) config[name] = value_of(text);
   put_rotations(config, settings);
-  put_windows(config, settings);
+  if (family.others.contains("use_sliding_window")) put_windows(config, settings);
   if (settings.contains("dropout"))
     for (const char* name : {"attn_pdrop", "embd_pdrop", "resid_pdrop"})
       config[name] = value_of(settings.at("dropout"));
