@@ -5,7 +5,7 @@
 
 namespace genesis::text {
 
-// logits [..., vocab] -> f32 [..., vocab]. `in_prompt` and `chosen`, i32[vocab], say how often a token stands in the
+// logits [..., vocab] -> f32 [..., vocab]. `in_prompt` and `chosen`, i32[vocab] or [1, vocab], say how often a token stands in the
 // prompt, and how often it was chosen since. `penalties` f32[3]:
 //
 //   repetition r   of every token in either: x / r where x > 0, else x r (Keskar and others, "CTRL", 2019; transformers'

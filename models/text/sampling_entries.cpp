@@ -124,8 +124,10 @@ class SamplingEntries {
     const NameScope scope(g.graph(), "sampling");
     const Value rng = g.value(rng_);
     Value to_sample = without_widening(logits);
+    // Counts as a row, like the logits, so that all of it is one fused region.
+    const auto row = [&](const Parameter& counts) { return reshape(g.value(counts), {1, vocabulary_}); };
     if (features.penalties)
-      to_sample = penalized(to_sample, g.value(in_prompt_), g.value(chosen_), g.value(penalties_));
+      to_sample = penalized(to_sample, row(in_prompt_), row(chosen_), g.value(penalties_));
     const Value token = random_sample(rng, to_sample, g.value(temperature_), g.value(top_k_), g.value(top_p_),
                                       g.value(min_p_));
     g.output("token", token);
