@@ -15,8 +15,8 @@
 #include "tools/run/line_input.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/sampling_flags.h"
-#include "tools/run/text_codec.h"
-#include "tools/run/text_writer.h"
+#include "tools/text/text_codec.h"
+#include "tools/text/text_writer.h"
 
 namespace genesis::tools {
 namespace {

@@ -6,11 +6,11 @@
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
-#include "tools/run/prompts.h"
+#include "tools/text/prompts.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/sampling_flags.h"
-#include "tools/run/text_codec.h"
-#include "tools/run/text_writer.h"
+#include "tools/text/text_codec.h"
+#include "tools/text/text_writer.h"
 
 namespace genesis::tools {
 namespace {

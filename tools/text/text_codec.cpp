@@ -1,4 +1,4 @@
-#include "tools/run/text_codec.h"
+#include "tools/text/text_codec.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

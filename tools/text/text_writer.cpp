@@ -1,4 +1,4 @@
-#include "tools/run/text_writer.h"
+#include "tools/text/text_writer.h"
 
 #include <unistd.h>
 

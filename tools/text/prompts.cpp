@@ -1,4 +1,4 @@
-#include "tools/run/prompts.h"
+#include "tools/text/prompts.h"
 
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -35,8 +35,10 @@ void read_lines(const std::string& path, std::vector<std::string>& prompts) {
 }  // namespace
 
 void PromptFlags::add_to(CLI::App& app) {
-  app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")->allow_extra_args(false);
-  app.add_option("--prompt-file", files, "a file with such a text; may be given again")->allow_extra_args(false);
+  app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")
+      ->allow_extra_args(false);
+  app.add_option("--prompt-file", files, "a file with such a text; may be given again")
+      ->allow_extra_args(false);
   app.add_option("--prompts", lines,
                  "a JSONL file of many: a string, or an object with a string \"prompt\", a line");
 }
