@@ -13,6 +13,12 @@ namespace genesis::models {
 
 using Settings = std::map<std::string, std::string>;
 
+// What a configuration in another format means here.
+struct ZooSettings {
+  std::string model;  // "qwen2"
+  Settings settings;
+};
+
 struct ZooModel {
   std::string name, summary;
   std::vector<std::pair<std::string, std::string>> settings;  // name, default

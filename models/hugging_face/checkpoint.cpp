@@ -1,5 +1,7 @@
 #include "models/hugging_face/checkpoint.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -35,14 +37,30 @@ std::map<std::string, std::string> shards_of(const fs::path& index) {
   return shards;
 }
 
-std::map<std::string, Tensor> read_shards(const fs::path& folder) {
+void check_there(const fs::path& folder, const std::set<std::string>& files) {
+  std::vector<std::string> missing;
+  for (const std::string& file : files)
+    if (!fs::exists(folder / file)) missing.push_back(file);
+  if (!missing.empty())
+    fail("{}: {} of {} files that {} lists are missing: {}", folder.string(), missing.size(), files.size(),
+         kIndex, fmt::join(missing, ", "));
+}
+
+SafeTensors read_one(const fs::path& path, MappedFiles* read) {
+  SafeTensors contents = read_safetensors(path);
+  if (read) read->push_back(contents.file);
+  return contents;
+}
+
+std::map<std::string, Tensor> read_shards(const fs::path& folder, MappedFiles* read) {
   const auto shards = shards_of(folder / kIndex);
   std::set<std::string> files;
   for (const auto& [tensor, file] : shards) files.insert(file);
+  check_there(folder, files);
   std::map<std::string, Tensor> tensors;
   for (const std::string& file : files) {
-    if (!fs::exists(folder / file)) fail("{}: missing, and {} lists it", (folder / file).string(), kIndex);
-    for (auto& [name, tensor] : read_safetensors(folder / file).tensors) {
+    SafeTensors shard = read_one(folder / file, read);
+    for (auto& [name, tensor] : shard.tensors) {
       const auto listed = shards.find(name);
       if (listed == shards.end() || listed->second != file)
         fail("{}: tensor '{}' is not where {} says", (folder / file).string(), name, kIndex);
@@ -54,9 +72,10 @@ std::map<std::string, Tensor> read_shards(const fs::path& folder) {
   return tensors;
 }
 
-std::map<std::string, Tensor> read_tensors(const fs::path& folder) {
-  if (fs::exists(folder / kIndex)) return read_shards(folder);
-  if (fs::exists(folder / kSingle)) return std::move(read_safetensors(folder / kSingle).tensors);
+// Where a folder has both, transformers reads the single file.
+std::map<std::string, Tensor> read_tensors(const fs::path& folder, MappedFiles* read) {
+  if (fs::exists(folder / kSingle)) return read_one(folder / kSingle, read).tensors;
+  if (fs::exists(folder / kIndex)) return read_shards(folder, read);
   fail(
       "{}: there is neither {} nor {}; weights in other formats (pytorch_model.bin) are saved anew by "
       "model.save_pretrained(FOLDER) of transformers",
@@ -80,9 +99,11 @@ std::string name_in_zoo(const std::string& name, const std::string& model) {
 
 }  // namespace
 
-NamedTensors read_weights(const fs::path& folder, const std::string& model, bool tied_head) {
+NamedTensors read_weights(const fs::path& folder, const std::string& model, bool tied_head,
+                          MappedFiles* files) {
   NamedTensors weights;
-  for (auto& [name, tensor] : read_tensors(folder)) {
+  std::map<std::string, Tensor> tensors = read_tensors(folder, files);
+  for (auto& [name, tensor] : tensors) {
     if (is_no_weight(name) || (tied_head && name == "lm_head.weight")) continue;
     const bool turn = is_conv1d(model, name, tensor.type());
     weights.emplace(name_in_zoo(name, model), turn ? transposed(tensor) : std::move(tensor));

@@ -10,11 +10,6 @@
 
 namespace genesis::models::hugging_face {
 
-struct ZooSettings {
-  std::string model;  // "qwen2"
-  Settings settings;
-};
-
 // model_type gpt2, llama, qwen2 or qwen3. Throws one Error, naming `path`, that lists everything of the configuration that
 // changes what the model computes and is not supported, or is not what it should be.
 ZooSettings read_config(const nlohmann::json& config, const std::filesystem::path& path);

@@ -4,12 +4,26 @@
 #include "models/hugging_face/checkpoint.h"
 #include "models/hugging_face/config.h"
 #include "models/hugging_face/json_file.h"
+#include "schema/core/parse_number.h"
 
 namespace genesis::models::hugging_face {
 
+namespace {
+
+// Making a model of more layers than there are tensors would take forever.
+void check_layers(const Settings& settings, const NamedTensors& weights) {
+  for (const char* name : {"num_hidden_layers", "n_layer"})
+    if (const auto at = settings.find(name); at != settings.end())
+      if (const auto layers = parse_number<uint64_t>(at->second); layers && *layers > weights.size())
+        fail("config.json says {} {}, and the weights are {} tensors", name, *layers, weights.size());
+}
+
+}  // namespace
+
 bool is_model_folder(const std::filesystem::path& path) { return std::filesystem::is_directory(path); }
 
-std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes) {
+std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes,
+                                    MappedFiles* files) {
   const std::filesystem::path config_file = folder / "config.json";
   if (!std::filesystem::exists(config_file))
     fail("{}: there is no config.json: expected a folder as transformers saves a model", folder.string());
@@ -19,10 +33,16 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
     positions->second = std::to_string(std::min<int64_t>(std::stoll(positions->second), kDefaultPositions));
   for (const auto& [key, value] : changes) settings[key] = value;
   settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
-  std::unique_ptr<Model> model = make_model(name, settings);
   const bool tied = name == "gpt2" || settings.at("tie_word_embeddings") == "true";
-  with_context([&] { load_state_dict(*model, read_weights(folder, name, tied)); },
-               [&] { return folder.string(); });
+  const NamedTensors weights = read_weights(folder, name, tied, files);
+  std::unique_ptr<Model> model = with_context(
+      [&] {
+        check_layers(settings, weights);
+        auto made = make_model(name, settings);
+        load_state_dict(*made, weights);
+        return made;
+      },
+      [&] { return folder.string(); });
   model->metadata["config.json"] = config.dump();
   return model;
 }

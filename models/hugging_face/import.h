@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "models/zoo.h"
+#include "schema/file/io/mapped_file.h"
 
 namespace genesis::models::hugging_face {
 
@@ -17,6 +18,9 @@ constexpr int64_t kDefaultPositions = 4096;
 // `changes` are settings of the zoo that stand over those of the configuration, such as {"dtype", "f32"} or
 // {"max_position_embeddings", "32768"}. Weights stay in the mapped files until the model is saved. One Error lists all
 // that is not supported, another all tensors that are missing, unexpected or of another shape.
-std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes = {});
+//
+// `files` gets the files that weights are views into: with them as SaveOptions::links, they stay there for good.
+std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const Settings& changes = {},
+                                    MappedFiles* files = nullptr);
 
 }  // namespace genesis::models::hugging_face

@@ -26,10 +26,23 @@ void check_unique_names(const char* what, const Rows& rows) {
   }
 }
 
+// What lies in another file is a range of it.
+void check_link(const SegmentRecord& segment) {
+  check_name("a linked file", segment.link.path);
+  if (segment.bytes == 0 || segment.offset > segment.link.bytes ||
+      segment.bytes > segment.link.bytes - segment.offset)
+    fail("a segment of {} bytes at {} lies outside the linked file '{}' of {}", segment.bytes, segment.offset,
+         segment.link.path, segment.link.bytes);
+}
+
 // Segments follow one another at the next aligned place, and end with the data.
 void check_segments(const ModelRecord& record, uint64_t data_bytes) {
   uint64_t end = 0;
   for (const SegmentRecord& segment : record.segments) {
+    if (segment.is_linked()) {
+      check_link(segment);
+      continue;
+    }
     const uint64_t start = align_up(end, kSegmentAlignment);
     if (segment.offset != start || start > data_bytes || segment.bytes == 0 ||
         segment.bytes > data_bytes - start)
@@ -49,9 +62,12 @@ void check_tensor(const TensorRecord& tensor, const ModelRecord& record) {
   if (tensor.bytes == 0) return;
   if (tensor.segment >= record.segments.size())
     fail("it is in segment {}, the file has {}", tensor.segment, record.segments.size());
-  const uint64_t room = record.segments[tensor.segment].bytes;
-  if (tensor.offset % kTensorAlignment != 0)
+  const SegmentRecord& segment = record.segments[tensor.segment];
+  const uint64_t room = segment.bytes, element = size_of(tensor.type.dtype);
+  if (!segment.is_linked() && tensor.offset % kTensorAlignment != 0)
     fail("its offset {} is not a multiple of {}", tensor.offset, kTensorAlignment);
+  if (segment.is_linked() && (segment.offset + tensor.offset) % element != 0)
+    fail("its offset {} in the linked file is not a multiple of {}", segment.offset + tensor.offset, element);
   if (tensor.offset > room || tensor.bytes > room - tensor.offset)
     fail("{} bytes at {} lie outside its segment of {} bytes", tensor.bytes, tensor.offset, room);
 }

@@ -116,7 +116,9 @@ Offset<fbs::Entry> Encoder::entry(const EntryRecord& row) {
 
 std::vector<std::byte> Encoder::encode(const ModelRecord& record) {
   const auto segments = list(record.segments, [&](const SegmentRecord& s) {
-    return fbs::CreateSegment(b_, s.offset, s.bytes, s.hash.low, s.hash.high);
+    const auto link = s.is_linked() ? fbs::CreateLink(b_, text(s.link.path), s.link.bytes, s.link.written)
+                                    : Offset<fbs::Link>();
+    return fbs::CreateSegment(b_, s.offset, s.bytes, s.hash.low, s.hash.high, link);
   });
   const auto tensors = list(record.tensors, [&](const TensorRecord& t) { return tensor(t); });
   const auto constants = list(record.constants, [&](const ConstantRecord& c) {
@@ -183,6 +185,7 @@ class Decoder {
 
   AttrValue attribute(const fbs::Attribute& row);
   Attributes attributes(const Vector<Offset<fbs::Attribute>>* rows);
+  SegmentRecord segment(const fbs::Segment& row);
   TensorRecord tensor(const fbs::Tensor& row);
   StateRecord state(const fbs::State& row);
   ValueRecord value(const fbs::Value& row);
@@ -258,6 +261,15 @@ Attributes Decoder::attributes(const Vector<Offset<fbs::Attribute>>* rows) {
   return attributes;
 }
 
+SegmentRecord Decoder::segment(const fbs::Segment& row) {
+  SegmentRecord segment{row.offset(), row.bytes(), {row.hash_low(), row.hash_high()}, {}};
+  if (const fbs::Link* link = row.link()) {
+    segment.link = {text(link->path()), link->bytes(), link->written()};
+    if (segment.link.path.empty()) fail("the path of a linked file is empty");
+  }
+  return segment;
+}
+
 TensorRecord Decoder::tensor(const fbs::Tensor& row) {
   const std::string name = text(row.name());
   return with_context(
@@ -319,9 +331,7 @@ EntryRecord Decoder::entry(const fbs::Entry& row) {
 ModelRecord Decoder::decode(const fbs::Model& model) {
   ModelRecord record;
   record.producer = text(model.producer());
-  record.segments = list(model.segments(), [](const fbs::Segment& s) {
-    return SegmentRecord{s.offset(), s.bytes(), {s.hash_low(), s.hash_high()}};
-  });
+  record.segments = list(model.segments(), [&](const fbs::Segment& s) { return segment(s); });
   record.tensors = list(model.tensors(), [&](const fbs::Tensor& t) { return tensor(t); });
   record.constants = list(model.constants(), [&](const fbs::Constant& c) {
     return ConstantRecord{text(c.name()), c.tensor()};

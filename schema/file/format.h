@@ -18,8 +18,9 @@
 
 namespace genesis::file {
 
-inline constexpr uint16_t kMajor = 1;  // a reader refuses a larger one
-inline constexpr uint16_t kMinor = 0;  // grows with additions that older readers may ignore
+inline constexpr uint16_t kMajor = 1;           // a reader refuses a larger one
+inline constexpr uint16_t kMinor = 0;           // grows with additions that older readers may ignore
+inline constexpr uint16_t kMinorWithLinks = 2;  // of a file whose weights are in others
 inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kSegmentAlignment = 4096;
 inline constexpr uint64_t kTensorAlignment = 256;

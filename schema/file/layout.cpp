@@ -24,12 +24,15 @@ bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
 // Gives tensors their places, equal bytes the same one.
 class TensorTable {
  public:
-  TensorTable(Layout& layout, uint64_t segment_bytes) : layout_(layout), segment_bytes_(segment_bytes) {}
+  TensorTable(Layout& layout, const LinkTable& links, uint64_t segment_bytes)
+      : layout_(layout), links_(links), segment_bytes_(segment_bytes) {
+    layout_.record.segments = links.segments();
+  }
 
   // The row for this tensor, whose bytes have that hash: an old one where type and bytes are the same.
   uint32_t row_of(const std::string& name, const Tensor& tensor, const Hash128& hash) {
     if (tensor.empty_handle()) fail("constant '{}' has no data", name);
-    TensorRecord row = place(bytes_of(tensor), hash);
+    TensorRecord row = place(tensor, hash);
     row.name = name;
     row.type = tensor.type();
     const auto key = std::tuple(row.segment, row.offset, row.type.to_string());
@@ -41,7 +44,7 @@ class TensorTable {
   void finish() {
     close_segment();
     hash_segments();
-    if (!layout_.record.segments.empty()) {
+    if (!ends_.empty()) {
       const SegmentRecord& last = layout_.record.segments.back();
       layout_.data_bytes = last.offset + last.bytes;
     }
@@ -54,10 +57,16 @@ class TensorTable {
     std::span<const std::byte> bytes;
   };
 
-  TensorRecord place(std::span<const std::byte> bytes, const Hash128& hash) {
+  TensorRecord place(const Tensor& tensor, const Hash128& hash) {
+    const std::span<const std::byte> bytes = bytes_of(tensor);
     TensorRecord row;
     row.bytes = bytes.size();
     if (bytes.empty()) return row;
+    if (const LinkTable::Place* elsewhere = links_.find(tensor)) {
+      row.segment = elsewhere->segment;
+      row.offset = elsewhere->offset;
+      return row;
+    }
     std::vector<Placed>& alike = placed_[hash];
     const auto same =
         std::find_if(alike.begin(), alike.end(), [&](const Placed& p) { return same_bytes(p.bytes, bytes); });
@@ -84,7 +93,7 @@ class TensorTable {
 
   void close_segment() {
     if (used_ == 0) return;
-    layout_.record.segments.push_back({segment_start_, used_, {}});
+    layout_.record.segments.push_back({segment_start_, used_, {}, {}});
     ends_.push_back(layout_.pieces.size());
     segment_start_ = align_up(segment_start_ + used_, kSegmentAlignment);
     used_ = 0;
@@ -94,7 +103,8 @@ class TensorTable {
     const auto count = static_cast<int64_t>(ends_.size());
     in_parallel(count, 1, [&](int64_t first, int64_t) {
       const auto i = static_cast<size_t>(first);
-      layout_.record.segments[i].hash = hash_of_segment(i == 0 ? 0 : ends_[i - 1], ends_[i]);
+      layout_.record.segments[links_.segments().size() + i].hash =
+          hash_of_segment(i == 0 ? 0 : ends_[i - 1], ends_[i]);
     });
   }
 
@@ -115,6 +125,7 @@ class TensorTable {
   }
 
   Layout& layout_;
+  const LinkTable& links_;
   uint64_t segment_bytes_, segment_start_ = 0, used_ = 0;
   std::vector<Hash128> hashes_;  // of each piece
   std::vector<size_t> ends_;     // of each closed segment, among the pieces
@@ -173,11 +184,12 @@ class EntryWriter {
   EntryRecord entry_;
 };
 
-// Of every state and every constant, in the order of rows.
-std::vector<Hash128> tensor_hashes(const Model& model, const OnProgress& progress) {
+// Of every state and every constant, in the order of rows; of nothing for those that stay where they are.
+std::vector<Hash128> tensor_hashes(const Model& model, const LinkTable& links, const OnProgress& progress) {
   std::vector<std::span<const std::byte>> tensors;
   const auto add = [&](const Tensor& tensor) {
-    tensors.push_back(tensor.empty_handle() ? std::span<const std::byte>() : bytes_of(tensor));
+    const bool has_bytes = !tensor.empty_handle() && !links.find(tensor);
+    tensors.push_back(has_bytes ? bytes_of(tensor) : std::span<const std::byte>());
   };
   for (const State& state : model.states()) add(state.initial);
   for (const NamedTensor& constant : model.tensors()) add(constant.tensor);
@@ -188,13 +200,15 @@ std::vector<Hash128> tensor_hashes(const Model& model, const OnProgress& progres
 
 }  // namespace
 
-Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress) {
+Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress,
+               std::span<const LinkedFile> links) {
   Layout layout;
   ModelRecord& record = layout.record;
   record.producer = kProducer;
   record.metadata = model.metadata;
-  TensorTable tensors(layout, segment_bytes);
-  const std::vector<Hash128> hashes = tensor_hashes(model, progress);
+  const LinkTable table(model, links, segment_bytes);
+  TensorTable tensors(layout, table, segment_bytes);
+  const std::vector<Hash128> hashes = tensor_hashes(model, table, progress);
   auto hash = hashes.begin();
   for (const State& state : model.states()) {
     const Hash128& own = *hash++;

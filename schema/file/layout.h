@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/core/progress.h"
+#include "schema/file/links/link_table.h"
 #include "schema/file/records.h"
 
 namespace genesis::file {
@@ -21,7 +22,9 @@ struct Layout {
   uint64_t data_bytes = 0;
 };
 
-// Throws Error for a model that a file cannot hold. Pieces point into the model's tensors.
-Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress = {});
+// Tensors that lie in one of `links` are no pieces. Throws Error for a model that a file cannot hold. Pieces point into the
+// model's tensors.
+Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress = {},
+               std::span<const LinkedFile> links = {});
 
 }  // namespace genesis::file

@@ -10,6 +10,8 @@
 #include "schema/file/foreign_tensor.h"
 #include "schema/file/format.h"
 #include "schema/file/io/mapped_file.h"
+#include "schema/file/io/temporary_name.h"
+#include "schema/file/links/linked_files.h"
 #include "schema/file/upgrade.h"
 #include "schema/graph/verify.h"
 
@@ -22,31 +24,49 @@ using Bytes = std::span<const std::byte>;
 struct Opened {
   Header header;
   ModelRecord record;
-  Bytes data;  // behind the graph section
+  Bytes data;                     // behind the graph section
+  std::vector<OpenedLink> links;  // by segment
 
-  Bytes bytes_of(const SegmentRecord& segment) const { return data.subspan(segment.offset, segment.bytes); }
+  Bytes bytes_of(size_t segment) const {
+    const SegmentRecord& row = record.segments[segment];
+    return (links[segment].file ? links[segment].file->bytes() : data).subspan(row.offset, row.bytes);
+  }
 };
 
-void check_segment_hashes(const Opened& opened, const OnProgress& progress) {
-  std::vector<Bytes> segments;
-  for (const SegmentRecord& segment : opened.record.segments) segments.push_back(opened.bytes_of(segment));
+[[noreturn]] void fail_damaged(const SegmentRecord& segment, size_t number, const Hash128& real) {
+  if (segment.is_linked())
+    fail(
+        "its weights are in '{}', which has changed since: {} bytes from {} on are others; build the model "
+        "again (genesis-build FOLDER --link)",
+        segment.link.path, segment.bytes, segment.offset);
+  fail("segment {} is damaged: its hash is {}, the file says {}", number, real.to_string(),
+       segment.hash.to_string());
+}
+
+// Of the segments that shall be checked.
+void check_segment_hashes(const Opened& opened, Verify verify, const OnProgress& progress) {
+  std::vector<Bytes> segments(opened.links.size());
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < segments.size(); ++i)
+    if (verify == Verify::kFull || opened.links[i].is_rewritten) numbers.push_back(i);
+  segments.resize(numbers.size());
+  std::transform(numbers.begin(), numbers.end(), segments.begin(),
+                 [&](size_t i) { return opened.bytes_of(i); });
   const std::vector<Hash128> real = hashes_of(segments, [&](uint64_t done, uint64_t total) {
     if (progress) progress("verifying", done, total);
   });
-  for (size_t i = 0; i < real.size(); ++i) {
-    const Hash128& written = opened.record.segments[i].hash;
-    if (real[i] != written)
-      fail("segment {} is damaged: its hash is {}, the file says {}", i, real[i].to_string(),
-           written.to_string());
-  }
+  for (size_t i = 0; i < real.size(); ++i)
+    if (const SegmentRecord& segment = opened.record.segments[numbers[i]]; real[i] != segment.hash)
+      fail_damaged(segment, numbers[i], real[i]);
 }
 
 // Copies of `count` bytes from `offset` on.
 using Copy = std::function<std::vector<std::byte>(size_t offset, size_t count)>;
 
 // Header and graph are copied, then checked, then read: whoever writes to the file meanwhile cannot change
-// what has been checked.
-Opened open_bytes(Bytes bytes, const Copy& copy, const LoadOptions& options) {
+// what has been checked. `folder` is null for bytes in memory.
+Opened open_bytes(Bytes bytes, const Copy& copy, const std::filesystem::path* folder,
+                  const LoadOptions& options) {
   Opened opened;
   const auto start = copy(0, std::min<size_t>(bytes.size(), kHeaderBytes));
   opened.header = decode_header(start, bytes.size());
@@ -55,7 +75,8 @@ Opened open_bytes(Bytes bytes, const Copy& copy, const LoadOptions& options) {
   opened.record = decode_graph(graph);
   opened.data = bytes.subspan(opened.header.data_offset);
   check_records(opened.record, opened.data.size());
-  if (options.verify == Verify::kFull) check_segment_hashes(opened, options.progress);
+  opened.links = open_links(opened.record.segments, folder);
+  check_segment_hashes(opened, options.verify, options.progress);
   return opened;
 }
 
@@ -82,9 +103,10 @@ class ModelBuilder {
   Tensor view(const TensorRecord& row) const {
     // A tensor without elements still needs an address.
     if (row.bytes == 0) return Tensor::zeros(row.type);
-    const Bytes bytes = opened_.bytes_of(opened_.record.segments[row.segment]).subspan(row.offset, row.bytes);
+    const Bytes bytes = opened_.bytes_of(row.segment).subspan(row.offset, row.bytes);
+    const auto& link = opened_.links[row.segment].file;
     with_context([&] { check_bools(row.type.dtype, bytes); }, [&] { return "in tensor '" + row.name + "'"; });
-    return Tensor(row.type, owner_, bytes.data());
+    return Tensor(row.type, link ? std::shared_ptr<const void>(link) : owner_, bytes.data());
   }
 
   void add_entry(const EntryRecord& entry) {
@@ -151,7 +173,8 @@ std::vector<SegmentInfo> segments_of(const Opened& opened) {
     if (row.bytes > 0) places.insert({row.segment, row.offset});
   std::vector<SegmentInfo> segments;
   for (const SegmentRecord& row : opened.record.segments)
-    segments.push_back({opened.header.data_offset + row.offset, row.bytes, row.hash.to_string(), 0});
+    segments.push_back({row.offset + (row.is_linked() ? 0 : opened.header.data_offset), row.bytes,
+                        row.hash.to_string(), 0, row.link.path});
   for (const auto& place : places) ++segments[place.first].tensors;
   return segments;
 }
@@ -165,7 +188,8 @@ std::unique_ptr<Model> build_model(Opened opened, std::shared_ptr<const void> ow
 
 Opened open_file(const MappedFile& file, const LoadOptions& options) {
   const auto copy = [&](size_t offset, size_t count) { return file.copy(offset, count); };
-  return open_bytes(file.bytes(), copy, options);
+  const std::filesystem::path folder = folder_of(std::filesystem::weakly_canonical(file.path()));
+  return open_bytes(file.bytes(), copy, &folder, options);
 }
 
 }  // namespace
@@ -176,7 +200,7 @@ std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, Bytes 
     const Bytes part = bytes.subspan(offset, count);
     return std::vector<std::byte>(part.begin(), part.end());
   };
-  return build_model(open_bytes(bytes, copy, options), std::move(owner));
+  return build_model(open_bytes(bytes, copy, nullptr, options), std::move(owner));
 }
 
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {

@@ -22,14 +22,16 @@ struct LoadOptions {
   OnProgress progress = {};  // of kFull: "verifying"
 };
 
-// Tensors are views into the mapped file and keep it mapped. Throws Error naming the path and the reason; ops
-// that are missing or newer are all listed in one.
+// Tensors are views into the mapped file, or the files that it is linked to, and keep them mapped. A linked file that was
+// written to since is read once, to see that its bytes are the same. Throws Error naming the path and the reason; ops that
+// are missing or newer are all listed in one.
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options = {});
 
 struct SegmentInfo {
-  uint64_t offset, bytes;  // in the file
+  uint64_t offset, bytes;  // in the file, or the one that it is linked to
   std::string hash;
-  size_t tensors;  // distinct ones
+  size_t tensors;    // distinct ones
+  std::string link;  // the path of that one; empty: there is none
 };
 
 struct OpUse {
@@ -51,7 +53,7 @@ struct FileInfo {
 
 FileInfo inspect_file(const std::filesystem::path& path, const LoadOptions& options = {});
 
-// The same from bytes in memory (`owner` keeps them alive), aligned to 64: for tests and fuzzing.
+// The same from bytes in memory (`owner` keeps them alive), aligned to 64: for tests and fuzzing. Links are refused.
 std::unique_ptr<Model> load_model_from(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
                                        const LoadOptions& options = {});
 

@@ -13,10 +13,21 @@
 
 namespace genesis::file {
 
+// Another file that holds bytes of this one.
+struct LinkRecord {
+  std::string path;  // from the folder of the .genesis file; empty: there is none
+  uint64_t bytes = 0;
+  int64_t written = 0;  // nanoseconds since 1970
+  bool operator==(const LinkRecord&) const = default;
+};
+
 struct SegmentRecord {
-  uint64_t offset = 0;  // from the start of the data
+  uint64_t offset = 0;  // from the start of the data, or of the file that is linked
   uint64_t bytes = 0;
   Hash128 hash;
+  LinkRecord link;
+
+  bool is_linked() const { return !link.path.empty(); }
   bool operator==(const SegmentRecord&) const = default;
 };
 

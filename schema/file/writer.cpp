@@ -6,6 +6,7 @@
 #include "schema/file/flat.h"
 #include "schema/file/format.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/file/io/temporary_name.h"
 #include "schema/file/layout.h"
 
 namespace genesis {
@@ -18,6 +19,9 @@ constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // between two words ab
 void write_file(const std::filesystem::path& path, const Layout& layout, std::span<const std::byte> graph,
                 const OnProgress& progress) {
   Header header;
+  if (std::any_of(layout.record.segments.begin(), layout.record.segments.end(),
+                  [](const SegmentRecord& segment) { return segment.is_linked(); }))
+    header.minor = kMinorWithLinks;
   header.graph_bytes = graph.size();
   header.data_offset = data_offset_for(graph.size(), layout.data_bytes > 0);
   header.file_bytes = header.data_offset + layout.data_bytes;
@@ -38,12 +42,28 @@ void write_file(const std::filesystem::path& path, const Layout& layout, std::sp
   out.commit();
 }
 
+// The path of a file from the folder of the new one, where that really is. The file may itself be a symbolic link.
+std::string path_from(const std::filesystem::path& saved, const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  const fs::path from = folder_of(fs::weakly_canonical(saved)), to = fs::weakly_canonical(folder_of(file));
+  const fs::path relative = to.lexically_relative(from) / file.filename();
+  return relative.lexically_normal().string();
+}
+
+std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesystem::path& path) {
+  std::vector<LinkedFile> links;
+  for (const auto& file : options.links)
+    links.push_back({file, {path_from(path, file->path()), file->stamp().bytes, file->stamp().written}});
+  return links;
+}
+
 }  // namespace
 
 void save_model(const Model& model, const std::filesystem::path& path, const SaveOptions& options) {
   with_context(
       [&] {
-        const Layout layout = lay_out(model, options.segment_bytes, options.progress);
+        const Layout layout =
+            lay_out(model, options.segment_bytes, options.progress, links_of(options, path));
         check_records(layout.record, layout.data_bytes);
         const std::vector<std::byte> graph = encode_graph(layout.record);
         if (graph.size() > kMaxGraphBytes)

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "schema/core/progress.h"
+#include "schema/file/io/mapped_file.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
@@ -12,6 +13,9 @@ struct SaveOptions {
   // A segment is closed once it holds this much; each has a hash of its own.
   uint64_t segment_bytes = uint64_t{64} << 20;
   OnProgress progress = {};  // of large models: "hashing", "writing"
+  // Tensors that are views into one of these files stay there: the new file has their places, and the path of that file
+  // from its own folder, so that both move together.
+  MappedFiles links = {};
 };
 
 // Atomic: on any error the file that was there is untouched and nothing is left beside it. Throws Error

@@ -208,7 +208,9 @@ void Mutator::damage(file::ModelRecord& record) {
         record.constants[below(record.constants.size())].tensor = static_cast<uint32_t>(number());
       return;
     case 5:
-      if (!record.segments.empty())
+      if (!record.segments.empty() && chance(4))
+        record.segments[0].link = {text(), static_cast<uint64_t>(number()), number()};
+      else if (!record.segments.empty())
         (chance(2) ? record.segments[0].offset : record.segments[0].bytes) = static_cast<uint64_t>(number());
       return;
     case 6:

@@ -133,7 +133,7 @@ TEST_F(SpoiltFolder, WithoutItsFiles) {
   refused({"neither model.safetensors nor", "save_pretrained"});
   copy("qwen2_sharded");
   fs::remove(folder_ / "model-00002-of-00003.safetensors");
-  refused({"model-00002-of-00003.safetensors", "missing"});
+  refused({"model-00002-of-00003.safetensors", "1 of 3 files", "missing"});
 }
 
 TEST_F(SpoiltFolder, WithAConfigurationThatLies) {
@@ -204,6 +204,48 @@ TEST_F(SpoiltFolder, WithAnIndexThatLies) {
   refused({"lm_head.weight", "is not where"});
   write(index, "{}");
   refused({index, "weight_map"});
+}
+
+TEST_F(SpoiltFolder, WithATensorInTwoShards) {
+  copy("qwen2_sharded");
+  const fs::path first = folder_ / "model-00001-of-00003.safetensors",
+                 last = folder_ / "model-00003-of-00003.safetensors";
+  SafeTensors shard = read_safetensors(last);
+  const auto other = read_safetensors(first).tensors;
+  shard.tensors.insert(*other.begin());
+  write_safetensors(last, shard);
+  refused({"model-00003-of-00003.safetensors", other.begin()->first, "is not where"});
+  shard.tensors.clear();
+  write_safetensors(last, shard);
+  refused({"model-00003-of-00003.safetensors", "is missing"});
+}
+
+TEST_F(SpoiltFolder, WithMoreLayersThanAnyoneCouldMake) {
+  copy("qwen2_tied");
+  change("config.json", [](json& c) { c["num_hidden_layers"] = 1'000'000'000, c.erase("layer_types"); });
+  refused({"num_hidden_layers 1000000000", "tensors"});
+}
+
+// As the cache of the Hub has them.
+TEST_F(SpoiltFolder, WithShardsBehindSymbolicLinksIsRead) {
+  copy("qwen2_sharded");
+  const fs::path shard = folder_ / "model-00002-of-00003.safetensors";
+  fs::rename(shard, folder_ / "blob");
+  fs::create_symlink("blob", shard);
+  EXPECT_NO_THROW(hf::import_model(folder_));
+}
+
+TEST_F(SpoiltFolder, WithBothASingleFileAndShardsIsReadAsTransformersDoes) {
+  copy("qwen2_sharded");
+  SafeTensors all;
+  for (const char* shard : {"1", "2", "3"})
+    all.tensors.merge(
+        read_safetensors(folder_ / (std::string("model-0000") + shard + "-of-00003.safetensors")).tensors);
+  const std::string norm = "model.norm.weight";
+  all.tensors[norm] = Tensor::zeros(all.tensors.at(norm).type());
+  write_safetensors(folder_ / "model.safetensors", all);
+  const auto values = state_dict(*hf::import_model(folder_)).at(norm).to_doubles();
+  EXPECT_EQ(values, std::vector<double>(values.size(), 0));
 }
 
 TEST_F(SpoiltFolder, TakesChangesOfTheZoo) {

@@ -208,8 +208,10 @@ SafeTensors read_safetensors_from(const std::shared_ptr<const void>& owner,
 
 SafeTensors read_safetensors(const std::filesystem::path& path) {
   const auto mapping = MappedFile::open(path);
-  return with_context([&] { return read_safetensors_from(mapping, mapping->bytes()); },
-                      [&] { return "while reading '" + path.string() + "'"; });
+  SafeTensors contents = with_context([&] { return read_safetensors_from(mapping, mapping->bytes()); },
+                                      [&] { return "while reading '" + path.string() + "'"; });
+  contents.file = mapping;
+  return contents;
 }
 
 void write_safetensors(const std::filesystem::path& path, const TensorsToWrite& tensors,

@@ -8,12 +8,14 @@
 #include <string>
 
 #include "schema/core/tensor.h"
+#include "schema/file/io/mapped_file.h"
 
 namespace genesis {
 
 struct SafeTensors {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
+  std::shared_ptr<const MappedFile> file = {};  // that tensors are views into; null: it was not a file
 };
 
 // Tensors are views into the mapped file (copies where it does not align them). Throws Error naming the path.

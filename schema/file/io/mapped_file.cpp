@@ -21,12 +21,14 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (S_ISDIR(facts.st_mode)) fail("cannot read '{}': it is a folder", path.string());
   if (!S_ISREG(facts.st_mode)) fail("cannot read '{}': it is not a regular file", path.string());
   const auto size = static_cast<size_t>(facts.st_size);
-  if (size == 0) return std::shared_ptr<const MappedFile>(new MappedFile(std::move(file), nullptr, 0));
+  const FileStamp stamp{size, int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec};
+  if (size == 0)
+    return std::shared_ptr<const MappedFile>(new MappedFile(std::move(file), path, stamp, nullptr));
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED)
     fail("cannot map the {} bytes of '{}' into memory: {}", size, path.string(), std::strerror(errno));
   return std::shared_ptr<const MappedFile>(
-      new MappedFile(std::move(file), static_cast<const std::byte*>(data), size));
+      new MappedFile(std::move(file), path, stamp, static_cast<const std::byte*>(data)));
 }
 
 std::vector<std::byte> MappedFile::copy(size_t offset, size_t count) const {

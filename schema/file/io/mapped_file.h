@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -14,6 +15,13 @@
 #include "schema/file/io/descriptor.h"
 
 namespace genesis {
+
+// What tells that a file was written to, without reading it: its size, and when it was written last.
+struct FileStamp {
+  uint64_t bytes = 0;
+  int64_t written = 0;  // nanoseconds since 1970
+  bool operator==(const FileStamp&) const = default;
+};
 
 class MappedFile {
  public:
@@ -24,17 +32,23 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }  // as it was opened
+  const FileStamp& stamp() const { return stamp_; }            // of that moment
   // Bytes as they are in the file now, which later writes do not change. Throws Error where the file has
   // become too short for them.
   std::vector<std::byte> copy(size_t offset, size_t count) const;
 
  private:
-  MappedFile(Descriptor file, const std::byte* data, size_t size)
-      : file_(std::move(file)), data_(data), size_(size) {}
+  MappedFile(Descriptor file, std::filesystem::path path, const FileStamp& stamp, const std::byte* data)
+      : file_(std::move(file)), path_(std::move(path)), stamp_(stamp), data_(data), size_(stamp.bytes) {}
 
   Descriptor file_;
+  std::filesystem::path path_;
+  FileStamp stamp_;
   const std::byte* data_;
   size_t size_;
 };
+
+using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
 }  // namespace genesis
