@@ -1,7 +1,8 @@
-// genesis-build: a model of the zoo, or a folder that transformers saved, as a .genesis file.
+// genesis-build: a model of the zoo, a folder that transformers saved, or a GGUF file, as a .genesis file.
 #include <iostream>
 
 #include "builder/init_watcher.h"
+#include "models/gguf/import.h"
 #include "models/hugging_face/import.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
@@ -18,6 +19,8 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build --list
   genesis-build mlp -o mlp.genesis
   genesis-build ~/Qwen2.5-0.5B-Instruct -o qwen.genesis
+  genesis-build ~/Qwen2.5-0.5B-Instruct --link -o qwen.genesis
+  genesis-build qwen2.5-0.5b-q8_0.gguf --set dtype=bf16 -o qwen.genesis
   genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
@@ -25,7 +28,7 @@ struct Flags {
   std::string name, output;
   std::vector<std::string> settings;
   uint64_t seed = 0;
-  bool list = false, quiet = false;
+  bool list = false, quiet = false, link = false;
   Output out;
 };
 
@@ -60,10 +63,14 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   FileProgress progress(flags.quiet);
   const init::Watcher watcher([&](auto... about) { progress.update(about...); });
   const models::Settings settings = parse_settings(flags.settings);
+  MappedFiles files;
   auto model = models::hugging_face::is_model_folder(flags.name)
-                   ? models::hugging_face::import_model(flags.name, settings)
+                   ? models::hugging_face::import_model(flags.name, settings, &files)
+               : models::gguf::is_gguf_file(flags.name)
+                   ? models::gguf::import_model(flags.name, settings, &files)
                    : models::make_model(flags.name, settings, flags.seed);
-  save_model(*model, flags.output, {.progress = progress.hook()});
+  if (!flags.link) files.clear();
+  save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;
 }
 
@@ -75,8 +82,10 @@ void build(const Flags& flags, const CLI::App& app) {
   if (flags.name.empty())
     throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.genesis");
-  if (models::hugging_face::is_model_folder(flags.name))
-    check_not_given(app, "--seed", "with a folder, whose weights are there");
+  if (models::hugging_face::is_model_folder(flags.name) || models::gguf::is_gguf_file(flags.name))
+    check_not_given(app, "--seed", "with a folder or a GGUF file, whose weights are there");
+  else
+    check_not_given(app, "--link", "with a model of the zoo, which has no files of weights yet");
   const auto model = make_file(flags);
   const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;
@@ -96,13 +105,17 @@ int main(int argc, char** argv) {
   Flags flags;
   return run_tool(
       argc, argv, "genesis-build",
-      "Makes a .genesis file: of a model of the zoo, or of a folder that transformers saved.", kExamples,
-      [&](CLI::App& app) {
-        app.add_option("model", flags.name,
-                       "a model of the zoo (--list), or a folder with config.json and safetensors");
+      "Makes a .genesis file: of a model of the zoo, of a folder that transformers saved, or of a GGUF file.",
+      kExamples, [&](CLI::App& app) {
+        app.add_option(
+            "model", flags.name,
+            "a model of the zoo (--list), a folder with config.json and safetensors, or a .gguf file");
         app.add_option("-o,--output", flags.output, "file to write");
         app.add_option("--set", flags.settings, "key=value setting; may be given again")->take_all();
         add_number(app, "--seed", flags.seed, "decides every initial value");
+        app.add_flag("--link", flags.link,
+                     "leave the weights in their files, which then have to stay where they are, seen from "
+                     "the new file");
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);

@@ -1,4 +1,4 @@
-// libFuzzer target for the three readers; the first byte picks one. For models the header is made right
+// libFuzzer target for the readers; the first byte picks one. For models the header is made right
 // first, as no mutation would ever guess a hash.
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
     case 0:
       genesis::testing::fix_header(bytes);
       genesis::testing::try_load_model(bytes);
@@ -16,8 +16,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 1:
       genesis::testing::try_load_npy(bytes);
       break;
-    default:
+    case 2:
       genesis::testing::try_load_safetensors(bytes);
+      break;
+    default:
+      genesis::testing::try_load_gguf(bytes);
   }
   return 0;
 }

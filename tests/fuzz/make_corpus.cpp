@@ -7,6 +7,7 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/schema/file_models.h"
+#include "tests/schema/gguf_bytes.h"
 
 int main(int argc, char** argv) {
   using namespace genesis;
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
   write_safetensors(folder / "safetensors", {{{"a", tensor}}, {{"format", "pt"}}});
   write_bytes(folder / "npy", '\1' + read_bytes(folder / "npy"));
   write_bytes(folder / "safetensors", '\2' + read_bytes(folder / "safetensors"));
+  write_bytes(folder / "gguf", '\3' + gguf_seed());
   Mutator mutator(1);
   for (const Seed& seed : model_seeds()) {
     write_bytes(folder / seed.name, '\0' + seed.bytes);

@@ -13,6 +13,7 @@
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/try_load.h"
 #include "tests/schema/file_models.h"
+#include "tests/schema/gguf_bytes.h"
 
 namespace genesis {
 namespace {
@@ -132,6 +133,13 @@ TEST(Mutation, DamagedSafetensors) {
   EXPECT_LT(
       count_loaded(5000, [&](Mutator& mutator) { return try_load_safetensors(damaged(bytes, mutator)); }),
       4000);
+}
+
+TEST(Mutation, DamagedGguf) {
+  const std::string bytes = gguf_seed();
+  EXPECT_TRUE(try_load_gguf(bytes));
+  EXPECT_LT(count_loaded(10'000, [&](Mutator& mutator) { return try_load_gguf(damaged(bytes, mutator)); }),
+            8000);
 }
 
 }  // namespace

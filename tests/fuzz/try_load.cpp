@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "schema/file/foreign/gguf.h"
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/layout.h"
@@ -57,6 +58,16 @@ bool try_load_safetensors(const std::string& bytes) {
   return loads([&] {
     const auto [owner, data] = shared(bytes);
     for (const auto& [name, tensor] : read_safetensors_from(owner, data).tensors) read_all(tensor);
+  });
+}
+
+bool try_load_gguf(const std::string& bytes) {
+  return loads([&] {
+    const auto [owner, data] = shared(bytes);
+    const Gguf file = read_gguf_from(owner, data);
+    for (const auto& [name, tensor] : file.tensors)
+      if (tensor.type->is_readable())
+        read_all(gguf_tensor(*tensor.type, tensor.shape, file.owner, tensor.bytes, DType::f32));
   });
 }
 

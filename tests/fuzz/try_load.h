@@ -11,5 +11,6 @@ namespace genesis::testing {
 bool try_load_model(const std::string& bytes);
 bool try_load_npy(const std::string& bytes);
 bool try_load_safetensors(const std::string& bytes);
+bool try_load_gguf(const std::string& bytes);
 
 }  // namespace genesis::testing

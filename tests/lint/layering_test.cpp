@@ -88,6 +88,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"models/chat/jinja", {}},
     {"models/corpus", {}},
     {"models/data", {"models/chat", "models/chat/jinja"}},
+    {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
     {"models/hugging_face", {"models"}},
     {"models/text", {}},
     {"models/tokenizer", {}},

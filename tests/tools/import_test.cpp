@@ -28,6 +28,37 @@ TEST_F(Import, TakesSettingsButNoSeed) {
       {"--seed", "folder"});
 }
 
+TEST_F(Import, WithLinksIsTheSameModel) {
+  fs::copy(folder("qwen2_sharded"), path("hub"), fs::copy_options::recursive);
+  expect_ok(run_tool("genesis-build", {path("hub"), "--link", "-o", path("linked.genesis")}));
+  expect_ok(run_tool("genesis-build", {path("hub"), "-o", path("copied.genesis")}));
+  EXPECT_LT(fs::file_size(path("linked.genesis")) + 20'000, fs::file_size(path("copied.genesis")));
+  const auto tokens = [&](const char* file) {
+    return expect_json(
+        run_tool("genesis-run", {"infer", path(file), "--size", "seq=3", "--json"}))["outputs"];
+  };
+  EXPECT_EQ(tokens("linked.genesis"), tokens("copied.genesis"));
+  fs::remove(path("hub/model-00002-of-00003.safetensors"));
+  expect_error(run_tool("genesis-run", {"info", path("linked.genesis")}),
+               {"model-00002-of-00003.safetensors", "is not there", "--link"});
+  expect_usage_error(run_tool("genesis-build", {"mlp", "--link", "-o", path("m.genesis")}),
+                     {"--link", "zoo"});
+}
+
+TEST_F(Import, WithLinksCopiesWhatHasAnotherFormThere) {
+  expect_ok(run_tool("genesis-build", {folder("gpt2"), "--link", "-o", path("linked.genesis")}));
+  expect_ok(run_tool("genesis-run", {"info", path("linked.genesis"), "--verify"}));
+}
+
+TEST_F(Import, TakesAGgufFile) {
+  const std::string file = std::string(GENESIS_SOURCE_ROOT) + "/tests/models/gguf/llama.gguf";
+  const auto made = expect_json(run_tool("genesis-build", {file, "-o", path("m.genesis"), "--json"}));
+  EXPECT_EQ(made["model"], "llama");
+  expect_usage_error(run_tool("genesis-build", {file, "--seed", "3", "-o", path("n.genesis")}),
+                     {"--seed", "GGUF"});
+  expect_error(run_tool("genesis-build", {path("none.gguf"), "-o", path("n.genesis")}), {"none.gguf"});
+}
+
 TEST_F(Import, OfAFolderWithoutAModelSaysSo) {
   expect_error(run_tool("genesis-build", {path("."), "-o", path("m.genesis")}), {"there is no config.json"});
 }

@@ -1,0 +1,186 @@
+#include "models/gguf/tokenizer.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/tokenizer/patterns.h"
+#include "schema/core/error.h"
+#include "schema/file/utf8.h"
+
+namespace genesis::models::gguf {
+namespace {
+
+using nlohmann::json;
+using Texts = std::vector<std::string>;
+
+// What a token is, by the numbers of llama.cpp.
+constexpr int64_t kControl = 3, kUserDefined = 4, kUnused = 5;
+
+template <class T>
+const T* find(const Gguf& gguf, const char* name) {
+  const auto at = gguf.metadata.find(name);
+  if (at == gguf.metadata.end()) return nullptr;
+  const T* value = std::get_if<T>(&at->second);
+  if (!value) fail("its metadata '{}' are of another kind than expected", name);
+  return value;
+}
+
+template <class T>
+const T& get(const Gguf& gguf, const char* name) {
+  const T* value = find<T>(gguf, name);
+  if (!value) fail("its tokenizer has no '{}'", name);
+  return *value;
+}
+
+// How it cuts words, as text::pattern_named() calls it.
+std::string pattern_of(const Gguf& gguf) {
+  static const std::map<std::string, std::string> kNames = {
+      {"gpt-2", "gpt2"}, {"llama-bpe", "llama3"}, {"llama3", "llama3"}, {"qwen2", "qwen2"}};
+  const auto* pre = find<std::string>(gguf, "tokenizer.ggml.pre");
+  const auto known = kNames.find(pre ? *pre : "gpt-2");
+  if (known == kNames.end())
+    fail("its tokenizer cuts words as '{}' does; known are gpt-2, llama-bpe and qwen2", pre->substr(0, 60));
+  return known->second;
+}
+
+// Its tokens in the order of their ids, checked: they become keys of an object.
+class Tokens {
+ public:
+  explicit Tokens(const Gguf& gguf) : texts_(get<Texts>(gguf, "tokenizer.ggml.tokens")) {
+    if (const auto* types = find<std::vector<int64_t>>(gguf, "tokenizer.ggml.token_type")) types_ = *types;
+    if (!types_.empty() && types_.size() != texts_.size())
+      fail("its tokenizer has {} tokens and types of {}", texts_.size(), types_.size());
+    for (const std::string& text : texts_)
+      if (!utf8::is_valid(text)) fail("a token of its tokenizer is not valid UTF-8");
+  }
+  size_t count() const { return texts_.size(); }
+  const std::string& text(size_t id) const { return texts_[id]; }
+  int64_t type(size_t id) const { return types_.empty() ? 1 : types_[id]; }
+  bool is_added(size_t id) const { return type(id) == kControl || type(id) == kUserDefined; }
+
+ private:
+  const Texts& texts_;
+  std::vector<int64_t> types_;
+};
+
+json added_tokens(const Tokens& tokens) {
+  json added = json::array();
+  for (size_t id = 0; id < tokens.count(); ++id)
+    if (tokens.is_added(id))
+      added.push_back({{"id", id},
+                       {"content", tokens.text(id)},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", tokens.type(id) == kControl}});
+  return added;
+}
+
+json vocabulary(const Tokens& tokens) {
+  json vocabulary = json::object();
+  for (size_t id = 0; id < tokens.count(); ++id)
+    if (!tokens.is_added(id) && tokens.type(id) != kUnused)
+      if (!vocabulary.emplace(tokens.text(id), id).second)
+        fail("its tokenizer has the token '{}' twice", tokens.text(id).substr(0, 60));
+  return vocabulary;
+}
+
+json merges(const Gguf& gguf) {
+  json merges = json::array();
+  for (const std::string& merge : get<Texts>(gguf, "tokenizer.ggml.merges")) {
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string::npos || !utf8::is_valid(merge))
+      fail("a merge of its tokenizer is not two tokens with a space between them");
+    merges.push_back({merge.substr(0, space), merge.substr(space + 1)});
+  }
+  return merges;
+}
+
+json byte_level(bool use_regex) {
+  return {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+}
+
+json pre_tokenizer(const text::Pattern& pattern) {
+  if (pattern.byte_level) return byte_level(true);
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", pattern.expression}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", json::array({split, byte_level(false)})}};
+}
+
+// The token with the id of this name; nothing where the file names none.
+const std::string* token_named(const Gguf& gguf, const Tokens& tokens, const char* name) {
+  const int64_t* id = find<int64_t>(gguf, name);
+  if (!id) return nullptr;
+  if (*id < 0 || static_cast<uint64_t>(*id) >= tokens.count())
+    fail("its '{}' is {}, and it has {} tokens", name, *id, tokens.count());
+  return &tokens.text(static_cast<size_t>(*id));
+}
+
+// What stands ahead of every text.
+json post_processor(const Gguf& gguf, const Tokens& tokens) {
+  const bool* adds = find<bool>(gguf, "tokenizer.ggml.add_bos_token");
+  const std::string* begin = token_named(gguf, tokens, "tokenizer.ggml.bos_token_id");
+  if (!adds || !*adds || !begin) return byte_level(false);
+  const json piece = {{"SpecialToken", {{"id", *begin}, {"type_id", 0}}}};
+  const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const json token = {{"id", *begin},
+                      {"ids", json::array({get<int64_t>(gguf, "tokenizer.ggml.bos_token_id")})},
+                      {"tokens", json::array({*begin})}};
+  return {{"type", "TemplateProcessing"},
+          {"single", json::array({piece, text})},
+          {"pair", json::array({piece, text})},
+          {"special_tokens", {{*begin, token}}}};
+}
+
+}  // namespace
+
+std::string tokenizer_json(const Gguf& gguf) {
+  const auto* kind = find<std::string>(gguf, "tokenizer.ggml.model");
+  if (!kind) return "";
+  if (*kind != "gpt2") fail("its tokenizer is a '{}', expected byte-level BPE ('gpt2')", kind->substr(0, 60));
+  const std::string name = pattern_of(gguf);
+  const text::Pattern pattern = text::pattern_named(name);
+  const Tokens tokens(gguf);
+  const json model = {{"type", "BPE"},
+                      {"dropout", nullptr},
+                      {"unk_token", nullptr},
+                      {"continuing_subword_prefix", nullptr},
+                      {"end_of_word_suffix", nullptr},
+                      {"fuse_unk", false},
+                      {"byte_fallback", false},
+                      {"ignore_merges", name == "llama3"},
+                      {"vocab", vocabulary(tokens)},
+                      {"merges", merges(gguf)}};
+  const json root = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", added_tokens(tokens)},
+                     {"normalizer", pattern.normalizes ? json::object({{"type", "NFC"}}) : json()},
+                     {"pre_tokenizer", pre_tokenizer(pattern)},
+                     {"post_processor", post_processor(gguf, tokens)},
+                     {"decoder", byte_level(true)},
+                     {"model", model}};
+  return root.dump() + "\n";
+}
+
+std::string tokenizer_config_json(const Gguf& gguf) {
+  json config = json::object();
+  if (const auto* chat = find<std::string>(gguf, "tokenizer.chat_template")) {
+    if (!utf8::is_valid(*chat)) fail("its tokenizer.chat_template is not valid UTF-8");
+    config["chat_template"] = *chat;
+  }
+  if (find<Texts>(gguf, "tokenizer.ggml.tokens")) {
+    const Tokens tokens(gguf);
+    for (const char* which : {"bos", "eos"})
+      if (const auto* token =
+              token_named(gguf, tokens, fmt::format("tokenizer.ggml.{}_token_id", which).c_str()))
+        config[fmt::format("{}_token", which)] = *token;
+  }
+  return config.empty() ? "" : config.dump(2) + "\n";
+}
+
+}  // namespace genesis::models::gguf

@@ -1,0 +1,206 @@
+// GGUF files that the package gguf wrote of the checkpoints in hugging_face/ (gguf/make_gguf.py) are the models that those
+// checkpoints are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "executor/state_dict.h"
+#include "models/gguf/import.h"
+#include "models/hugging_face/export.h"
+#include "models/hugging_face/import.h"
+#include "tests/op_harness.h"
+#include "tests/schema/file_models.h"
+#include "tests/schema/gguf_bytes.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+using models::gguf::import_model;
+using nlohmann::json;
+using testing::expect_error;
+using testing::GgufBytes;
+
+fs::path tests() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models"; }
+
+void expect_same(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    ASSERT_TRUE(b.contains(name)) << name;
+    ASSERT_EQ(tensor.type(), b.at(name).type()) << name;
+    EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(), static_cast<size_t>(tensor.bytes())), 0) << name;
+  }
+}
+
+// File and checkpoint.
+class GgufModel : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
+ protected:
+  fs::path file() const { return tests() / "gguf" / (std::string(GetParam().first) + ".gguf"); }
+  fs::path checkpoint() const { return tests() / "hugging_face" / GetParam().second; }
+};
+
+TEST_P(GgufModel, IsTheCheckpointItWasMadeOf) {
+  const auto model = import_model(file()), same = models::hugging_face::import_model(checkpoint());
+  EXPECT_EQ(model->metadata.at("architecture"), same->metadata.at("architecture"));
+  EXPECT_EQ(json::parse(model->metadata.at("config")), [&] {
+    json config = json::parse(same->metadata.at("config"));
+    const bool implied = config.contains("head_dim") && config["head_dim"] == 0;
+    if (implied)
+      config["head_dim"] = config["hidden_size"].get<int>() / config["num_attention_heads"].get<int>();
+    return config;
+  }());
+  expect_same(state_dict(*model), state_dict(*same));
+}
+
+TEST_P(GgufModel, GoesOutAsACheckpoint) {
+  const testing::TemporaryFolder folder;
+  const auto model = import_model(file());
+  models::hugging_face::export_model(*model, folder / "out");
+  expect_same(state_dict(*models::hugging_face::import_model(folder / "out")), state_dict(*model));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GgufModel,
+                         ::testing::Values(std::pair("gpt2", "gpt2"), std::pair("llama", "llama_bf16"),
+                                           std::pair("qwen2", "qwen2_tied"), std::pair("qwen3", "qwen3")),
+                         [](const auto& info) { return std::string(info.param.first); });
+
+class GgufImport : public ::testing::Test {
+ protected:
+  static constexpr int kFacts = 8;
+  GgufBytes start(uint64_t tensors, uint64_t more_facts = 0, uint32_t blocks = 1) const {
+    GgufBytes g;
+    g.start(tensors, kFacts + more_facts).fact("general.architecture", "llama");
+    g.fact<uint32_t>("llama.context_length", 4, 100'000).fact<uint32_t>("llama.embedding_length", 4, 32);
+    g.fact<uint32_t>("llama.block_count", 4, blocks).fact<uint32_t>("llama.feed_forward_length", 4, 64);
+    g.fact<uint32_t>("llama.attention.head_count", 4, 4)
+        .fact<uint32_t>("llama.attention.head_count_kv", 4, 2);
+    return g.fact<float>("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f), g;
+  }
+  fs::path write(const std::string& bytes) const {
+    testing::write_bytes(folder_ / "m.gguf", bytes);
+    return folder_ / "m.gguf";
+  }
+  void refused(const std::string& bytes, const std::vector<std::string>& parts) const {
+    const fs::path path = write(bytes);
+    expect_error([&] { import_model(path); }, parts);
+  }
+
+  const testing::TemporaryFolder folder_;
+};
+
+// One block of a Llama whose matrices are all Q8_0 with the scale 0.5 and norms of ones.
+std::string quantised(GgufBytes g, const std::string& first = "") {
+  const std::pair<const char*, std::vector<uint64_t>> matrices[] = {
+      {"token_embd.weight", {32, 61}},        {"blk.0.attn_q.weight", {32, 32}},
+      {"blk.0.attn_k.weight", {32, 16}},      {"blk.0.attn_v.weight", {32, 16}},
+      {"blk.0.attn_output.weight", {32, 32}}, {"blk.0.ffn_gate.weight", {32, 64}},
+      {"blk.0.ffn_up.weight", {32, 64}},      {"blk.0.ffn_down.weight", {64, 32}}};
+  std::string data = first, block = std::string("\x00\x38", 2);
+  for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
+  const auto align = [&] { data.resize((data.size() + 31) / 32 * 32); };
+  for (const auto& [name, sizes] : matrices) {
+    align();
+    g.tensor(name, sizes, 8, data.size());
+    for (uint64_t i = 0; i < sizes[0] / 32 * sizes[1]; ++i) data += block;
+  }
+  for (const char* name : {"output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"}) {
+    align();
+    g.tensor(name, {32}, 0, data.size());
+    for (int i = 0; i < 32; ++i) data += std::string("\x00\x00\x80\x3f", 4);
+  }
+  return g.with_data(data);
+}
+
+TEST_F(GgufImport, MakesQuantisedWeightsRealNumbers) {
+  const fs::path path = write(quantised(start(11)));
+  const auto model = import_model(path);
+  const Tensor embedding = state_dict(*model).at("model.embed_tokens.weight");
+  EXPECT_EQ(embedding.type(), (TensorType{DType::bf16, {61, 32}}));
+  EXPECT_EQ(embedding.to_doubles()[33], -7.5);
+  EXPECT_EQ(state_dict(*import_model(path, {{"dtype", "f32"}})).at("model.embed_tokens.weight").type().dtype,
+            DType::f32);
+  const json config = json::parse(model->metadata.at("config"));
+  EXPECT_EQ(config["max_position_embeddings"], 4096);
+  EXPECT_EQ(config["tie_word_embeddings"], true);
+  EXPECT_EQ(json::parse(model->metadata.at("config.json"))["max_position_embeddings"], 100'000);
+}
+
+TEST_F(GgufImport, KeepsTheTokensThatEndAText) {
+  GgufBytes g = start(11, 2);
+  g.fact<uint32_t>("tokenizer.ggml.eos_token_id", 4, 7).fact<uint32_t>("tokenizer.ggml.eot_token_id", 4, 9);
+  const auto model = import_model(write(quantised(g)));
+  EXPECT_EQ(json::parse(model->metadata.at("config.json"))["eos_token_id"], (json{7, 9}));
+}
+
+json config_of(const Model& model) { return json::parse(model.metadata.at("config")); }
+
+TEST_F(GgufImport, ReadsScaledRotations) {
+  GgufBytes g = start(11, 3);
+  g.fact("llama.rope.scaling.type", "yarn").fact<float>("llama.rope.scaling.factor", 6, 4);
+  g.fact<uint32_t>("llama.rope.scaling.original_context_length", 4, 500);
+  json config = config_of(*import_model(write(quantised(g))));
+  EXPECT_EQ(config["rope_scaling"], "yarn");
+  EXPECT_EQ(config["rope_factor"], 4);
+  EXPECT_EQ(config["rope_original_positions"], 500);
+  EXPECT_NEAR(config["rope_attention_factor"].get<double>(), 0.1 * std::log(4) + 1, 1e-12);
+  GgufBytes linear = start(11, 2);
+  linear.fact("llama.rope.scaling.type", "linear").fact<float>("llama.rope.scaling.factor", 6, 2.5);
+  config = config_of(*import_model(write(quantised(linear))));
+  EXPECT_EQ(config["rope_scaling"], "linear");
+  EXPECT_EQ(config["rope_factor"], 2.5);
+}
+
+// Divisors as Llama 3.1's rule gives them for a theta of 500,000 and heads of 8, worked out by hand from the paper's formula:
+// wavelengths of 6.3, 167, 4443 and 118,143 positions of 8192 with the factor 8.
+TEST_F(GgufImport, ReadsTheDivisorsOfLlama3) {
+  const double wave = 2 * M_PI * std::pow(5e5, 0.5), smooth = (8192 / wave - 1) / 3;
+  const float middle = static_cast<float>(1 / ((1 - smooth) / 8 + smooth));
+  const auto with = [&](float third) {
+    GgufBytes g = start(12, 1);
+    g.fact<float>("llama.rope.freq_base", 6, 5e5F).tensor("rope_freqs.weight", {4}, 0, 0);
+    std::string first;
+    for (const float divisor : {1.0F, 1.0F, third, 8.0F})
+      first.append(reinterpret_cast<const char*>(&divisor), 4);
+    return quantised(g, first);
+  };
+  const json config = config_of(*import_model(write(with(middle))));
+  EXPECT_EQ(config["rope_scaling"], "llama3");
+  EXPECT_EQ(config["rope_factor"], 8);
+  EXPECT_EQ(config["rope_original_positions"], 8192);
+  refused(with(middle * 1.01F), {"rope_freqs.weight"});
+}
+
+TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
+  GgufBytes g = start(1, 2);
+  g.fact("llama.rope.scaling.type", "longrope").fact<uint32_t>("llama.attention.sliding_window", 4, 5);
+  refused(g.tensor("token_embd.weight", {32, 1}, 0, 0).with_data(std::string(128, '\0')),
+          {"m.gguf", "rope.scaling.type is something else", "sliding_window"});
+  refused(GgufBytes().start(0, 1).fact("general.architecture", "mamba").with_data(""),
+          {"'mamba'", "token_embd.weight"});
+  refused(GgufBytes().start(0, 1).fact("general.architecture", "qwen2").with_data(""),
+          {"qwen2.context_length is not there", "qwen2.block_count is not there"});
+  refused(
+      start(1, 0, 1'000'000'000).tensor("token_embd.weight", {32, 1}, 0, 0).with_data(std::string(128, '\0')),
+      {"block_count"});
+  refused(start(2)
+              .tensor("token_embd.weight", {32, 1}, 0, 0)
+              .tensor("x", {32}, 6, 128)
+              .with_data(std::string(150, '\0')),
+          {"Q5_0 (1 tensors)"});
+}
+
+TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
+  refused(start(2)
+              .tensor("token_embd.weight", {32, 1}, 0, 0)
+              .tensor("blk.0.extra.weight", {1}, 0, 128)
+              .with_data(std::string(132, '\0')),
+          {"model.norm.weight", "missing", "blk.0.extra.weight"});
+  GgufBytes g = start(12);
+  refused(quantised(g.tensor("blk.1.attn_norm.weight", {1}, 0, 1 << 20)), {"behind the end"});
+}
+
+}  // namespace
+}  // namespace genesis

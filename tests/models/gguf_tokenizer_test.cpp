@@ -1,0 +1,94 @@
+// The tokenizer in a GGUF file's metadata gives the ids of the tokenizer.json that it was made of. The metadata are made
+// here as llama.cpp's converter makes them: tokens by id, merges with a space, a type for each token.
+#include "models/gguf/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "models/tokenizer/tokenizer.h"
+#include "tests/op_harness.h"
+
+namespace genesis {
+namespace {
+
+using models::gguf::tokenizer_config_json;
+using models::gguf::tokenizer_json;
+using nlohmann::json;
+using testing::expect_error;
+
+json fixture(const std::string& name) {
+  std::ifstream in(std::string(GENESIS_SOURCE_ROOT) + "/tests/models/tokenizer/" + name);
+  return json::parse(in);
+}
+
+Gguf metadata_of(const json& tokenizer, const std::string& pre) {
+  std::map<int64_t, std::pair<std::string, int64_t>> rows;  // token and type by id
+  for (const auto& [token, id] : tokenizer["model"]["vocab"].items()) rows[id] = {token, 1};
+  for (const json& added : tokenizer["added_tokens"])
+    rows[added["id"]] = {added["content"], added["special"].get<bool>() ? 3 : 4};
+  std::vector<std::string> tokens(static_cast<size_t>(rows.rbegin()->first + 1), "");
+  std::vector<int64_t> types(tokens.size(), 5);
+  for (size_t id = 0; id < tokens.size(); ++id) tokens[id] = "[PAD" + std::to_string(id) + "]";
+  for (const auto& [id, row] : rows)
+    std::tie(tokens[static_cast<size_t>(id)], types[static_cast<size_t>(id)]) = row;
+  std::vector<std::string> merges;
+  for (const json& merge : tokenizer["model"]["merges"])
+    merges.push_back(merge.is_string() ? merge.get<std::string>()
+                                       : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  Gguf gguf;
+  gguf.metadata = {{"tokenizer.ggml.model", std::string("gpt2")},
+                   {"tokenizer.ggml.pre", pre},
+                   {"tokenizer.ggml.tokens", tokens},
+                   {"tokenizer.ggml.token_type", types},
+                   {"tokenizer.ggml.merges", merges}};
+  return gguf;
+}
+
+TEST(GgufTokenizer, GivesTheIdsOfTheFileItCameFrom) {
+  for (const auto& [name, pre] : {std::pair("gpt2.json", "gpt-2"), std::pair("llama.json", "llama-bpe"),
+                                  std::pair("qwen.json", "qwen2")}) {
+    const json original = fixture(name);
+    const auto expected = text::Tokenizer::parse(original.dump());
+    const auto ours = text::Tokenizer::parse(tokenizer_json(metadata_of(original, pre)));
+    EXPECT_EQ(ours.vocab_size(), expected.vocab_size()) << name;
+    for (const char* text :
+         {"In the beginning", "don't  STOP 12345, e\xcc\x81 \xe4\xbd\xa0\xe5\xa5\xbd\n\n x",
+          "<|im_start|>user<|endoftext|>", "\xff\xfe", ""})
+      EXPECT_EQ(ours.encode(text, false), expected.encode(text, false)) << name << ": " << text;
+  }
+}
+
+TEST(GgufTokenizer, PutsTheFirstTokenAheadWhereTheFileSaysSo) {
+  Gguf gguf = metadata_of(fixture("llama.json"), "llama-bpe");
+  const auto& tokens = std::get<std::vector<std::string>>(gguf.metadata.at("tokenizer.ggml.tokens"));
+  const auto last = static_cast<int64_t>(tokens.size()) - 1;
+  gguf.metadata["tokenizer.ggml.bos_token_id"] = last;
+  gguf.metadata["tokenizer.ggml.add_bos_token"] = true;
+  EXPECT_EQ(text::Tokenizer::parse(tokenizer_json(gguf)).encode("a").front(), last);
+  gguf.metadata["tokenizer.chat_template"] = std::string("{{ messages }}");
+  EXPECT_EQ(json::parse(tokenizer_config_json(gguf)),
+            (json{{"chat_template", "{{ messages }}"}, {"bos_token", tokens.back()}}));
+}
+
+TEST(GgufTokenizer, OfOtherKindsIsRefused) {
+  EXPECT_EQ(tokenizer_json({}), "");
+  EXPECT_EQ(tokenizer_config_json({}), "");
+  const auto refused = [](const char* name, const GgufValue& value, const std::vector<std::string>& parts) {
+    Gguf gguf = metadata_of(fixture("gpt2.json"), "gpt-2");
+    gguf.metadata["tokenizer.ggml.bos_token_id"] = int64_t{0};
+    gguf.metadata["tokenizer.ggml.add_bos_token"] = true;
+    gguf.metadata[name] = value;
+    expect_error([&] { tokenizer_json(gguf); }, parts);
+  };
+  refused("tokenizer.ggml.model", std::string("llama"), {"'llama'", "byte-level BPE"});
+  refused("tokenizer.ggml.pre", std::string("tekken"), {"'tekken'", "gpt-2, llama-bpe and qwen2"});
+  refused("tokenizer.ggml.tokens", std::vector<std::string>{"a"}, {"1 tokens and types of"});
+  refused("tokenizer.ggml.tokens", int64_t{3}, {"tokenizer.ggml.tokens", "another kind"});
+  refused("tokenizer.ggml.merges", std::vector<std::string>{"ab"}, {"two tokens with a space"});
+  refused("tokenizer.ggml.bos_token_id", int64_t{1} << 40, {"bos_token_id"});
+}
+
+}  // namespace
+}  // namespace genesis
