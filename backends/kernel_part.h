@@ -53,7 +53,7 @@ class KernelPart {
   }
 
  private:
-  static constexpr size_t kMax = 18;  // inputs, and outputs
+  static constexpr size_t kMax = 26;  // inputs, and outputs
   std::vector<TensorType> inputs_, outputs_;
   const KernelImpl* kernel_ = nullptr;
   std::shared_ptr<const void> attributes_, prepared_;

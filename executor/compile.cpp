@@ -7,6 +7,7 @@
 #include "passes/core/bind.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
+#include "passes/precision/read_quantized.h"
 #include "passes/precision/weights_as_halves.h"
 
 namespace genesis {
@@ -37,13 +38,17 @@ Graph optimise(Graph bound, const Target& target, const Switches& switches, std:
   return passes::run_passes(bound, passes::pipeline_for(bound), context, pipeline);
 }
 
+// What the model has encoded, then what pays as halves.
 StateStorage storage_for(const Model& model, const std::string& entry, const Target& target,
                          const SessionOptions& options, const Switches& switches, bool are_halves) {
+  StateStorage storage = encoded_states(model);
   const bool pays = options.optimise && options.split_weights.value_or(target.splits_weights);
-  if (!pays || switches.passes.contains("split_weights")) return {};
-  StateStorage storage = passes::find_halves(model);
-  if (are_halves || passes::updates_stored(model.entry(entry), storage)) return storage;
-  return {};
+  if (!pays || switches.passes.contains("split_weights")) return storage;
+  const StateStorage halves = passes::find_halves(model);
+  if (!are_halves && !passes::updates_stored(model.entry(entry), halves)) return storage;
+  storage.groups.insert(storage.groups.end(), halves.groups.begin(), halves.groups.end());
+  number_parts(storage, model.states().size());
+  return storage;
 }
 
 }  // namespace
@@ -51,7 +56,6 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
                             const Target& given, const SessionOptions& options, bool are_halves) {
   CompiledEntry compiled{.work = Model::with_tables_of(model), .plan = {}, .runner = {}, .storage = {}};
-  const Graph authored = copy_graph(model.entry(entry), *compiled.work);
   std::set<std::string> disabled = environment().disabled;
   disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   const Switches switches = parse_switches(disabled, given);
@@ -60,7 +64,8 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   target.disabled_kernels = switches.runner.disabled_kernels;
   compiled.storage = storage_for(model, entry, target, options, switches, are_halves);
   add_parts(*compiled.work, compiled.storage);
-  Graph graph = passes::bind(authored, bindings);
+  const Graph authored = copy_graph(model.entry(entry), *compiled.work);
+  Graph graph = passes::bind(passes::decode_quantized(authored, compiled.storage), bindings);
   if (options.optimise)
     graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage);
   compiled.plan = passes::make_plan(graph, target, switches.plan);

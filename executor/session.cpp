@@ -40,6 +40,7 @@ class Session::Impl {
         compiled_(static_cast<size_t>(options_.max_plans)),
         started_(*device_) {
     parse_switches(options_.disabled_passes, device_->target());  // throws for names that are none
+    if (const StateStorage encoded = encoded_states(*model_); !encoded.empty()) keep_states_as(encoded);
   }
 
   // For the time of one call of the session's.
@@ -141,6 +142,10 @@ class Session::Impl {
     });
   }
 
+  void set_encoded(const std::map<int32_t, EncodedValues>& values) {
+    device_->enter([&] { generation_ += states_.set_encoded(values); });
+  }
+
   MemoryStatistics memory() const {
     const DeviceUse use = device_->use();
     return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes(),
@@ -184,9 +189,11 @@ class Session::Impl {
   CompiledPtr make(const std::string& entry, const Bindings& bindings) {
     auto compiled = std::make_shared<Compiled>();
     const Clock::time_point start = Clock::now();
-    CompiledEntry made =
-        compile_entry(*model_, entry, bindings, device_->target(), options_, with_parts_ != nullptr);
-    if (!made.storage.empty() && !with_parts_) keep_states_as(made.storage);
+    CompiledEntry made = compile_entry(*model_, entry, bindings, device_->target(), options_, are_halves_);
+    if (made.storage.groups.size() > kept_groups_) {
+      keep_states_as(made.storage);
+      are_halves_ = true;
+    }
     compiled->work = std::move(made.work);
     compiled->plan = std::move(made.plan);
     compiled->runner_options = made.runner;
@@ -201,9 +208,11 @@ class Session::Impl {
 
   // All entry points share the states, so those compiled before are compiled again when they run next.
   void keep_states_as(const StateStorage& storage) {
-    with_parts_ = Model::with_tables_of(*model_);
-    add_parts(*with_parts_, storage);
-    device_->enter([&] { states_.keep_as(*with_parts_, storage, started_.empty() ? nullptr : &outlived_); });
+    auto with_parts = Model::with_tables_of(*model_);
+    add_parts(*with_parts, storage);
+    device_->enter([&] { states_.keep_as(*with_parts, storage, !started_.empty() ? &outlived_ : nullptr); });
+    with_parts_ = std::move(with_parts);
+    kept_groups_ = storage.groups.size();
     ++generation_;
     compiled_.clear();
     staged_.reset();
@@ -293,7 +302,9 @@ class Session::Impl {
   int64_t arena_bytes_ = 0;
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
-  std::unique_ptr<Model> with_parts_;   // the model's tables, once states are kept in parts
+  std::unique_ptr<Model> with_parts_;  // the model's tables, once states are kept in parts
+  size_t kept_groups_ = 0;             // of parts: those that the model has encoded, then halves
+  bool are_halves_ = false;
   std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
   StartedRuns started_;
   CompiledPtr staged_;  // of the run that comes next, if it was staged
@@ -399,6 +410,16 @@ NamedTensors Session::states_that(bool (*is_wanted)(const State&)) const {
 void Session::put_states(const NamedTensors& values) {
   const OneCall call = impl_->one_call();
   impl_->set_states(values);
+}
+
+std::map<int32_t, EncodedValues> Session::encoded_values() const {
+  const OneCall call = impl_->one_call();
+  return impl_->states().encoded();
+}
+
+void Session::put_encoded(const std::map<int32_t, EncodedValues>& values) {
+  const OneCall call = impl_->one_call();
+  impl_->set_encoded(values);
 }
 
 void Session::reset_states(StateRole role) {

@@ -16,6 +16,7 @@
 #include <concepts>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -113,6 +114,7 @@ class Session {
 
  private:
   friend NamedTensors state_dict(const Session& session);
+  friend std::unique_ptr<Model> with_values(const Session& session);
   friend StateDictReport load_state_dict(Session& session, const NamedTensors& tensors, bool strict);
 
   class Impl;
@@ -120,6 +122,10 @@ class Session {
   // Of one moment, and all at once; names and types fit.
   NamedTensors states_that(bool (*is_wanted)(const State&)) const;
   void put_states(const NamedTensors& values);
+  // Those that the model has encoded, with their parts as they are now; and back.
+  std::map<int32_t, EncodedValues> encoded_values() const;
+  void take_states(const Model& file);
+  void put_encoded(const std::map<int32_t, EncodedValues>& values);
 
   std::unique_ptr<Impl> impl_;
 };

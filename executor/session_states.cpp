@@ -4,9 +4,13 @@
 #include "executor/state_dict.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis {
 namespace {
+
+// Whose type alone is looked at.
+Tensor stand_in(const State& state) { return Tensor(state.type, nullptr, state.encoded.parts[0].data()); }
 
 bool is_random(const State& state) { return state.role == StateRole::kRandom; }
 
@@ -23,8 +27,26 @@ void Session::save(const std::filesystem::path& path) const { save_model(*snapsh
 
 void Session::load(const std::filesystem::path& path) {
   const std::unique_ptr<Model> file = load_model(path, {.verify = Verify::kFull});
-  with_context([&] { set_states(initial_values(*file)); },
+  with_context([&] { take_states(*file); },
                [&] { return "while loading the states of '" + path.string() + "'"; });
+}
+
+// What both models have encoded alike goes over as it is.
+void Session::take_states(const Model& file) {
+  NamedTensors values;
+  std::map<int32_t, EncodedValues> encoded;
+  for (const State& state : file.states()) {
+    if (!is_kept(state)) continue;
+    const int32_t index = model().find_state(state.name);
+    const bool is_alike =
+        state.encoded && index >= 0 && model().state(index).encoded.format == state.encoded.format;
+    if (is_alike) encoded[index] = state.encoded;
+    values.emplace(state.name, is_alike ? stand_in(state) : initial_value(state));
+  }
+  check_fit(model(), values);
+  for (const auto& [index, value] : encoded) values.erase(model().state(index).name);
+  put_states(values);
+  put_encoded(encoded);
 }
 
 // A state of random numbers is i64[2]: the seed, and the step that runs have come to.

@@ -1,10 +1,15 @@
 #include "executor/snapshot.h"
 
+#include "executor/state_dict.h"
+
 namespace genesis {
 
 std::unique_ptr<Model> with_values(const Session& session) {
   auto model = std::make_unique<Model>(session.model());
-  for (const auto& [name, value] : session.states()) model->set_initial(model->find_state(name), value);
+  const auto is_plain = [](const State& state) { return is_kept(state) && !state.encoded; };
+  for (const auto& [name, value] : session.states_that(is_plain))
+    model->set_initial(model->find_state(name), value);
+  for (auto& [state, values] : session.encoded_values()) model->set_encoded(state, std::move(values));
   return model;
 }
 

@@ -1,4 +1,5 @@
 #include "executor/state_dict.h"
+#include "schema/graph/state_storage.h"
 
 #include <fmt/ranges.h>
 
@@ -56,8 +57,7 @@ StateDictReport compare(const Model& model, const NamedTensors& tensors, bool (*
 NamedTensors initial_values(const Model& model) {
   NamedTensors values;
   for (const State& state : model.states())
-    if (is_kept(state))
-      values.emplace(state.name, state.initial.empty_handle() ? Tensor::zeros(state.type) : state.initial);
+    if (is_kept(state)) values.emplace(state.name, initial_value(state));
   return values;
 }
 

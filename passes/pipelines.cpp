@@ -26,6 +26,7 @@
 #include "passes/memory/make_plan.h"
 #include "passes/memory/recompute_outputs.h"
 #include "passes/memory/remat.h"
+#include "passes/precision/read_quantized.h"
 #include "passes/precision/split_weights.h"
 #include "passes/simplify/cse.h"
 #include "passes/simplify/dce.h"
@@ -85,6 +86,9 @@ constexpr Pass kInference[] = {
      fuse_addend},
     {"fuse_norm_linear", "after merge_linear: layers that are one step read their norm once",
      fuse_norm_linear},
+    {"read_quantized",
+     "after the passes that make one layer of several, which know layers as they were written",
+     read_quantized},
     {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
     {"dce", "last: nothing unread is run", eliminate_dead_code},
 };
@@ -108,6 +112,7 @@ constexpr Pass kTraining[] = {
     {"fuse_bias_gradient", "after fuse_addend: a product that adds to a gradient gains more from that",
      fuse_bias_gradient},
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
+    {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
     {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},
     {"fuse_swiglu_products", "behind remat, which makes a product again without what reads it",

@@ -11,6 +11,7 @@
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
+#include "passes/precision/quantize.h"
 #include "passes/precision/weights_as_halves.h"
 #include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
@@ -32,6 +33,8 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt qwen2.genesis --train adamw,clip=1.0 --cast bf16 --keep-f32 'lm_head*' -o train.genesis
   genesis-opt trained.genesis --inference -o model.genesis
   genesis-opt trained.genesis --inference --cast bf16 -o model.genesis
+  genesis-opt model.genesis --quantize q8 -o model.q8.genesis
+  genesis-opt model.genesis --quantize q4 --quantize-embedding --quantize-head -o model.q4.genesis
   genesis-opt model.genesis --print-after all --entry decode
   genesis-opt train.genesis --check cpu --entry train_step --size batch=8 --size seq=256
   genesis-opt train.genesis --check cuda --entry train_step --size batch=8 --size seq=256 --memory-budget 4GiB
@@ -39,8 +42,9 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu";
+  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", quantize;
   std::vector<std::string> passes, disable, entries, sizes, keep_f32, groups;
+  bool quantize_embedding = false, quantize_head = false;
   bool list_passes = false, list_ops = false, inference = false, averages = false, text = false,
        quiet = false;
   BudgetFlags memory;
@@ -48,7 +52,9 @@ struct Flags {
 
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
   // Edits a file is made for; without one of them, or with a flag that is about passes, the passes run too.
-  bool edits() const { return !train.empty() || !cast.empty() || averages || memory.is_given(); }
+  bool edits() const {
+    return !train.empty() || !cast.empty() || !quantize.empty() || averages || memory.is_given();
+  }
   bool runs_passes() const { return !edits() || !passes.empty() || !print_after.empty() || !dump.empty(); }
   // Whether anything comes of a run: a file, or something to look at.
   bool gives_something() const {
@@ -171,6 +177,27 @@ void add_training(Model& model, const Flags& flags, std::vector<passes::PassRepo
   passes::add_training(model, train, options);
 }
 
+void quantize(Model& model, const Flags& flags) {
+  passes::QuantizeOptions options{.embedding = flags.quantize_embedding, .head = flags.quantize_head};
+  if (flags.quantize == "q4")
+    options.format = WeightFormat::kQ4;
+  else if (flags.quantize != "q8")
+    fail_usage("--quantize {}: expected q8 or q4", flags.quantize);
+  const passes::QuantizeReport report = passes::quantize(model, options);
+  std::cerr << fmt::format("{}: {} weights, {} instead of {}\n", flags.quantize, report.quantized.size(),
+                           human_bytes(static_cast<double>(report.bytes_after)),
+                           human_bytes(static_cast<double>(report.bytes_before)));
+  for (const auto& kept : report.kept)
+    std::cerr << fmt::format("stays as it is: {}: {}\n", printable(kept.name), kept.reason);
+}
+
+void add_quantize_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--quantize", flags.quantize,
+                 "keep the weights of products as q8 or q4: a half or a quarter of 16 bits");
+  app.add_flag("--quantize-embedding", flags.quantize_embedding, "with --quantize: embedding tables, too");
+  app.add_flag("--quantize-head", flags.quantize_head, "with --quantize: what the logits come from, too");
+}
+
 // What serves: the entry points that do not train, and the states they read.
 std::unique_ptr<Model> for_inference(const Model& model) {
   std::set<std::string> names;
@@ -266,9 +293,14 @@ void check_rewrite(const Flags& flags, const CLI::App& app) {
     fail_usage("--print-after does nothing with --json: write the graphs to a folder with --dump DIR");
   if (!flags.runs_passes())
     for (const char* option : {"--entry", "--target"})
-      check_not_given(app, option, "with --train, --cast or --memory-budget, which take the whole file");
+      check_not_given(app, option,
+                      "with --train, --cast, --quantize or --memory-budget, which take the whole file");
   if (!flags.runs_passes() && flags.train.empty())
-    check_not_given(app, "--disable", "with --cast or --memory-budget alone, which run no passes");
+    check_not_given(app, "--disable",
+                    "with --cast, --quantize or --memory-budget alone, which run no passes");
+  if (flags.quantize.empty())
+    for (const char* option : {"--quantize-embedding", "--quantize-head"})
+      check_not_given(app, option, "without --quantize q8 or q4");
   if (!flags.gives_something())
     fail_usage(
         "nothing would come of this: save the result with -o FILE, look at it with --text, --json, "
@@ -314,6 +346,7 @@ void run(const Flags& flags, const CLI::App& app) {
     progress->update("casting to " + flags.cast, 0, 0);
     model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
   }
+  if (!flags.quantize.empty()) quantize(*model, flags);
   if (flags.runs_passes()) optimise(*model, flags, reports);
   if (const auto budget = flags.memory.bytes()) model->metadata["memory_budget"] = std::to_string(*budget);
   if (!flags.output.empty()) save_model(*model, flags.output, {.progress = progress->hook()});
@@ -340,6 +373,7 @@ void add_model_flags(CLI::App& app, Flags& flags) {
       ->take_all();
   app.add_flag("--averages", flags.averages,
                "give the weights the values of their averages (training with ema=0.999)");
+  add_quantize_flags(app, flags);
   app.add_flag("--inference", flags.inference,
                "keep only what serves: no training entry points, no optimizer states");
 }

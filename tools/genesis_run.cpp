@@ -23,11 +23,12 @@ int main(int argc, char** argv) {
                     app.callback([&app] {
                       if (app.get_subcommands().empty())
                         throw CLI::RequiredError(
-                            "a command (info, infer, train, generate, chat, bench, profile, compare, "
+                            "a command (info, infer, train, generate, chat, eval, bench, profile, compare, "
                             "baseline, tokenize or export)");
                     });
-                    for (auto add : {add_info, add_infer, add_train, add_generate, add_chat, add_bench,
-                                     add_profile, add_compare, add_baseline, add_tokenize, add_export})
+                    for (auto add :
+                         {add_info, add_infer, add_train, add_generate, add_chat, add_eval, add_bench, add_profile,
+                          add_compare, add_baseline, add_tokenize, add_export})
                       add(app);
                   });
 }

@@ -37,12 +37,14 @@ std::vector<BatchOffsets> describe_matmul(const KernelQuery& query, Problem& pro
   return all_offsets(axes, static_cast<int64_t>(size_of(query.inputs[0].dtype)));
 }
 
-// x [rows, k] times the transpose of weight `index` of a linear, without an addend.
+// x [rows, k] times the transpose of weight `index` of a linear, without an addend. Of a quantized weight, ldb counts
+// elements as they are stored.
 template <class Problem>
 void describe_weight(const KernelQuery& query, const ops::Linear& op, size_t index, Problem& problem) {
   const Shape &x = query.inputs[0].shape, &weight = query.inputs[op.first_weight() + index].shape;
   problem.n = problem.ldc = weight[0].value();
-  problem.k = problem.lda = problem.ldb = weight[1].value();
+  problem.k = problem.lda = x[x.rank() - 1].value();
+  problem.ldb = weight[1].value();
   problem.m = 1;
   for (int i = 0; i + 1 < x.rank(); ++i) problem.m *= x[i].value();
   problem.transpose_b = true;
@@ -62,13 +64,21 @@ std::vector<BatchOffsets> describe_linear(const KernelQuery& query, Problem& pro
 // Matmul or Linear: a node that is one product, which a GEMM takes; and one that is more.
 template <class Op>
 std::optional<std::string> decline_all_but_plain(const KernelQuery& query) {
-  if (from_attributes<Op>(query.attributes).is_plain()) return std::nullopt;
-  return "more than one product";
+  const auto op = from_attributes<Op>(query.attributes);
+  if (op.is_plain()) return std::nullopt;
+  return op.is_one_product() ? "quantized weights" : "more than one product";
 }
 template <class Op>
-std::optional<std::string> decline_plain(const KernelQuery& query) {
-  if (!from_attributes<Op>(query.attributes).is_plain()) return std::nullopt;
+std::optional<std::string> decline_one_product(const KernelQuery& query) {
+  if (!from_attributes<Op>(query.attributes).is_one_product()) return std::nullopt;
   return "one product";
+}
+// Linear: a node that is one product of a quantized weight.
+inline std::optional<std::string> decline_all_but_quantized(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  if (!op.is_quantized()) return "weights as they are";
+  if (!op.is_one_product()) return "more than one product";
+  return std::nullopt;
 }
 
 }  // namespace genesis

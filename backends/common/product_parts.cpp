@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/reduce.h"
@@ -28,8 +29,10 @@ LinearParts::LinearParts(KernelsOf kernels, bool ready, const KernelQuery& query
   const bool gated = op_.epilogue == ops::LinearEpilogue::kSwiglu;
   for (size_t i = 0; i < static_cast<size_t>(op_.weights); ++i) {
     std::vector<TensorType> inputs = {x, query.inputs[op_.first_weight() + i]};
+    if (op_.is_quantized()) inputs.push_back(query.inputs[op_.first_scale() + i]);
     if (has_bias_) inputs.push_back(query.inputs[op_.first_bias() + i]);
-    products_.push_back(part(ops::Linear{op_.activation}, inputs, {outputs[gated ? 0 : i]}));
+    const ops::Linear one{.activation = op_.activation, .weight_format = op_.weight_format};
+    products_.push_back(part(one, inputs, {outputs[gated ? 0 : i]}));
   }
   if (gated) swiglu_ = part(ops::Swiglu{}, {y, y}, {y});
   if (gated) own_bytes_ = CheckedSize(y.bytes()).rounded_up(256).value();
@@ -47,10 +50,12 @@ void LinearParts::run(const KernelContext& c) const {
   if (norm_) return run_norm(c, scratch);
   const bool gated = op_.epilogue == ops::LinearEpilogue::kSwiglu;
   for (size_t i = 0; i < products_.size(); ++i) {
-    const void* inputs[] = {c.input(0).data, c.inputs[op_.first_weight() + i].data,
-                            has_bias_ ? c.inputs[op_.first_bias() + i].data : nullptr};
+    const void* inputs[4] = {c.input(0).data, c.inputs[op_.first_weight() + i].data};
+    size_t count = 2;
+    if (op_.is_quantized()) inputs[count++] = c.inputs[op_.first_scale() + i].data;
+    if (has_bias_) inputs[count++] = c.inputs[op_.first_bias() + i].data;
     void* result = !gated ? c.outputs[i].data : i == 0 ? c.output().data : c.scratch;
-    products_[i].run(c, std::span(inputs).first(has_bias_ ? 3 : 2), {&result, 1}, scratch);
+    products_[i].run(c, std::span(inputs).first(count), {&result, 1}, scratch);
   }
   if (gated)
     swiglu_->run(c, {c.output().data, c.scratch}, c.output().data, scratch);
@@ -60,12 +65,39 @@ void LinearParts::run(const KernelContext& c) const {
 
 void LinearParts::run_norm(const KernelContext& c, std::byte* scratch) const {
   norm_->run(c, {c.input(0).data, c.input(1).data}, c.scratch, scratch);
-  std::array<const void*, 1 + 2 * ops::Linear::kMaxNormedWeights> inputs = {c.scratch};
+  std::array<const void*, 1 + 3 * ops::Linear::kMaxNormedWeights> inputs = {c.scratch};
   std::array<void*, ops::Linear::kMaxNormedWeights> outputs;
   for (size_t i = 2; i < c.inputs.size(); ++i) inputs[i - 1] = c.inputs[i].data;
   for (size_t i = 0; i < c.outputs.size(); ++i) outputs[i] = c.outputs[i].data;
   products_[0].run(c, std::span(inputs).first(c.inputs.size() - 1),
                    std::span(outputs).first(c.outputs.size()), scratch);
+}
+
+DequantizedLinear::DequantizedLinear(KernelsOf kernels, bool ready, const KernelQuery& query) {
+  auto op = from_attributes<ops::Linear>(query.attributes);
+  const TensorType &x = query.inputs[0], &quants = query.inputs[1], &scales = query.inputs[2];
+  const ops::Dequantize decode{op.weight_format, x.dtype};
+  const TensorType weight = decode.infer(query.inputs.subspan(1, 2))[0];
+  dequantize_ = KernelPart::of(kernels, ready, query.disabled, decode, {quants, scales}, {weight});
+  op.weight_format = WeightFormat::kPlain;
+  std::vector<TensorType> inputs = {x, weight};
+  inputs.insert(inputs.end(), query.inputs.begin() + 3, query.inputs.end());
+  product_ = KernelPart::of(kernels, ready, query.disabled, op, inputs, {query.outputs[0]});
+  weight_bytes_ = CheckedSize(weight.bytes()).rounded_up(256).value();
+}
+
+int64_t DequantizedLinear::scratch_bytes() const {
+  return (CheckedSize(weight_bytes_) + std::max(dequantize_.scratch_bytes(), product_.scratch_bytes()))
+      .value();
+}
+
+void DequantizedLinear::run(const KernelContext& c) const {
+  std::byte* scratch = c.scratch + weight_bytes_;
+  dequantize_.run(c, {c.input(1).data, c.input(2).data}, c.scratch, scratch);
+  std::array<const void*, 4> inputs = {c.input(0).data, c.scratch};  // a bias, an addend
+  for (size_t i = 3; i < c.inputs.size(); ++i) inputs[i - 1] = c.inputs[i].data;
+  void* result = c.output().data;
+  product_.run(c, std::span(inputs).first(c.inputs.size() - 1), {&result, 1}, scratch);
 }
 
 MatmulParts::MatmulParts(KernelsOf kernels, bool ready, const KernelQuery& query) {

@@ -30,6 +30,19 @@ class LinearParts {
   int64_t own_bytes_ = 0;
 };
 
+// One product of a quantized weight: the weight is dequantized into scratch, in x's dtype, and x multiplied with that. The
+// reference of the ways that read it as it is.
+class DequantizedLinear {
+ public:
+  DequantizedLinear(KernelsOf kernels, bool ready, const KernelQuery& query);
+  int64_t scratch_bytes() const;
+  void run(const KernelContext& c) const;
+
+ private:
+  KernelPart dequantize_, product_;
+  int64_t weight_bytes_ = 0;
+};
+
 // The product, and what its epilogue makes of it or beside it. swiglu_grad: dy is written where the output goes, over
 // which swiglu_grad may write that, or without one into scratch, ahead of the kernels' own.
 class MatmulParts {
@@ -49,10 +62,23 @@ template <class Op, class Parts, auto kKernelsOf>
 constexpr KernelImpl kInParts = {
     .name = "in_parts",
     .run = [](const KernelContext& c) { c.prepared<Parts>().run(c); },
-    .can_run = decline_plain<Op>,
+    .can_run = decline_one_product<Op>,
     .scratch_bytes = [](const KernelQuery& query) { return Parts(kKernelsOf, false, query).scratch_bytes(); },
     .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
       return std::make_shared<const Parts>(kKernelsOf, true, query);
+    },
+    .in_parts = true};
+
+// The row for quantized weights that no better row takes.
+template <auto kKernelsOf>
+constexpr KernelImpl kDequantized = {
+    .name = "dequantized",
+    .run = [](const KernelContext& c) { c.prepared<DequantizedLinear>().run(c); },
+    .can_run = decline_all_but_quantized,
+    .scratch_bytes =
+        [](const KernelQuery& query) { return DequantizedLinear(kKernelsOf, false, query).scratch_bytes(); },
+    .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
+      return std::make_shared<const DequantizedLinear>(kKernelsOf, true, query);
     },
     .in_parts = true};
 

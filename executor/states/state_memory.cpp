@@ -82,8 +82,10 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
   std::set<int32_t> members;  // each is encoded once for all its parts
   for (const auto& [state, offset] : offsets) {
     const auto& of_part = members_[static_cast<size_t>(state)];
-    if (of_part.empty()) fill_initial(state);
-    members.insert(of_part.begin(), of_part.end());
+    // A part of values that the model has encoded starts as what the model has.
+    const bool is_there = of_part.empty() || initial(state) != nullptr;
+    if (is_there) fill_initial(state);
+    if (!is_there) members.insert(of_part.begin(), of_part.end());
   }
   for (int32_t member : members) encode_initial(member, offsets);
   return static_cast<int64_t>(offsets.size());
@@ -133,10 +135,16 @@ void StateMemory::set(int32_t state, const Tensor& value) {
   if (value.empty_handle()) fail("the tensor given for state '{}' holds no data", row.name);
   make_writable(state);
   if (!is_encoded(state)) return device_.upload(owned(state).get(), value.data(), value.bytes());
-  upload_values(device_, *place(state).group->format, parts(state), value.data(), value.type().numel());
+  with_context(
+      [&] { upload_values(device_, *place(state).group->format, parts(state), value.data(), value.numel()); },
+      [&] { return "in the tensor given for state '" + row.name + "'"; });
 }
 
 void StateMemory::reset(int32_t state) {
+  if (is_encoded(state) && model_->state(state).encoded) {
+    for (const int32_t part : place(state).group->parts) reset(part);
+    return;
+  }
   if (is_encoded(state))
     return upload_values(device_, *place(state).group->format, parts(state), initial(state),
                          model_->state(state).type.numel());
@@ -149,10 +157,32 @@ Tensor StateMemory::copy(int32_t state) const {
   if (is_encoded(state)) {
     const StoredGroup& group = *place(state).group;
     if (owns_all(group)) return read_values(device_, *group.format, row.type, parts(state));
+    return initial_value(row);
   } else if (owned(state)) {
     return read_tensor(device_, row.type, owned(state).get());
   }
-  return row.initial.empty_handle() ? Tensor::zeros(row.type) : row.initial;
+  return initial_value(row);
+}
+
+std::map<int32_t, EncodedValues> StateMemory::encoded() const {
+  std::map<int32_t, EncodedValues> all;
+  for (const StoredGroup& group : storage_.groups) {
+    const EncodedValues& initial = model_->state(group.members[0]).encoded;
+    if (!initial) continue;
+    EncodedValues& values = all[group.members[0]] = initial;
+    if (owns_all(group))
+      for (size_t i = 0; i < group.parts.size(); ++i) values.parts[i] = copy(group.parts[i]);
+  }
+  return all;
+}
+
+int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
+  std::vector<int32_t> states;
+  for (const auto& [state, values] : all) states.push_back(state);
+  const int64_t moved = make_writable(states);
+  for (const auto& [state, values] : all)
+    for (size_t i = 0; i < values.parts.size(); ++i) set(place(state).group->parts[i], values.parts[i]);
+  return moved;
 }
 
 StateCopies StateMemory::copies() const {

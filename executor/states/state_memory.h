@@ -43,6 +43,9 @@ class StateMemory {
   void set(int32_t state, const Tensor& value);
   void reset(int32_t state);  // back to its initial value
   Tensor copy(int32_t state) const;
+  // The states that the model has encoded, with their parts as they are now; and back: how many addresses changed.
+  std::map<int32_t, EncodedValues> encoded() const;
+  int64_t set_encoded(const std::map<int32_t, EncodedValues>& values);
   StateCopies copies() const;
   int64_t owned_bytes() const;
   int64_t mapped_bytes() const;
@@ -73,7 +76,7 @@ class StateMemory {
 
   const Model* model_;
   Device& device_;
-  std::vector<DeviceMemory> owned_;            // by state; null: read from the model
+  std::vector<DeviceMemory> owned_;  // by state; null: read from the model
   StateStorage storage_;
   std::vector<Place> places_;                  // by state
   std::vector<std::vector<int32_t>> members_;  // by state that is a part

@@ -24,6 +24,17 @@ bool StateSnapshot::take() {
   return true;
 }
 
+namespace {
+
+EncodedValues encoded_at(const std::byte* copies, const StateCopies::Value& value, const TensorType& type) {
+  EncodedValues values{value.format, {}};
+  for (size_t i = 0; i < value.format->parts.size(); ++i)
+    values.parts.emplace_back(value.format->part_type(i, type), nullptr, copies + value.at[i]);
+  return values;
+}
+
+}  // namespace
+
 std::unique_ptr<Model> StateSnapshot::model() {
   auto model = std::make_unique<Model>(model_);
   const std::byte* copies = downloads_->wait();
@@ -31,6 +42,10 @@ std::unique_ptr<Model> StateSnapshot::model() {
   for (const StateCopies::Value& value : taken_.values) {
     const TensorType& type = model->state(value.state).type;
     const std::byte* data = copies + value.at[0];
+    if (value.format && model->state(value.state).encoded.format == value.format) {
+      model->set_encoded(value.state, encoded_at(copies, value, type));
+      continue;
+    }
     if (value.format) {
       StateFormat::ConstParts parts{};
       for (size_t i = 0; i < value.format->parts.size(); ++i) parts[i] = copies + value.at[i];
@@ -43,7 +58,7 @@ std::unique_ptr<Model> StateSnapshot::model() {
   }
   for (size_t i = 0; i < model->states().size(); ++i) {  // nobody has written these yet
     const State& state = model->states()[i];
-    if (state.role != StateRole::kCache && state.initial.empty_handle())
+    if (state.role != StateRole::kCache && !state.encoded && state.initial.empty_handle())
       model->set_initial(static_cast<int32_t>(i), Tensor::zeros(state.type));
   }
   return model;

@@ -19,6 +19,13 @@ Parts advanced(const StateFormat& format, Parts parts, int64_t values) {
   return parts;
 }
 
+// `first`: where they stand among all.
+void check_values(const StateFormat& format, const std::byte* values, int64_t count, int64_t first) {
+  const int64_t refused = format.first_refused ? format.first_refused(values, count) : -1;
+  if (refused >= 0)
+    fail("element {} is NaN, infinite or too large: {} cannot hold it", first + refused, format.name);
+}
+
 // Blocks of values, by all cores.
 template <class Body>
 void for_ranges(const StateFormat& format, int64_t count, const Body& body) {
@@ -65,6 +72,7 @@ void upload_values(Device& device, const StateFormat& format, const StateFormat:
     const int64_t n = std::min(kPiece, count - at);
     const std::byte* from = values ? values + at * value_bytes : zeros.get();
     for_ranges(format, n, [&](int64_t first, int64_t length) {
+      check_values(format, from + first * value_bytes, length, at + first);
       format.encode(from + first * value_bytes, length, advanced(format, encoded.parts(), first));
     });
     const StateFormat::Parts there = advanced(format, to, at);

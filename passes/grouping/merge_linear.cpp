@@ -6,6 +6,7 @@
 #include "passes/core/match.h"
 #include "passes/core/native.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
 
@@ -23,6 +24,11 @@ bool may_merge(const Node& node) {
 
 Activation activation_of(const Node& node) {
   return from_attributes<ops::Linear>(node.attributes).activation;
+}
+
+WeightFormat format_of(const Graph& graph, const Node& node) {
+  const auto weight = match<ops::Dequantize>(graph, node.inputs[1]);
+  return weight ? weight->format : WeightFormat::kPlain;
 }
 
 using Group = std::vector<const Node*>;
@@ -53,6 +59,7 @@ Replacement into_swiglu(Rewriter& rewriter, const Uses& uses, const Node& node, 
     return std::nullopt;
   if (!may_merge(*gate.node) || !may_merge(*up.node)) return std::nullopt;
   if (gate->activation != Activation::kNone || up->activation != Activation::kNone) return std::nullopt;
+  if (format_of(graph, *gate.node) != format_of(graph, *up.node)) return std::nullopt;
   const ops::Linear op{.weights = 2, .epilogue = ops::LinearEpilogue::kSwiglu};
   if (!runs_as_one(graph, op, {gate.node, up.node}, context)) return std::nullopt;
   rewriter.from_nodes({gate.node, up.node, &node});
@@ -64,6 +71,7 @@ struct Kind {
   ValueId x;
   bool has_bias;
   Activation activation;
+  WeightFormat format;  // of quantised weights, which a kernel does not read beside others
   auto operator<=>(const Kind&) const = default;
 };
 
@@ -87,7 +95,7 @@ std::vector<Group> groups_of(const Graph& graph, const PassContext& context) {
   for (size_t i = 0; i < live.size(); ++i) {
     const Node& node = graph.nodes()[i];
     if (!live[i] || !may_merge(node)) continue;
-    const Kind kind{node.inputs[0], node.inputs.size() > 2, activation_of(node)};
+    const Kind kind{node.inputs[0], node.inputs.size() > 2, activation_of(node), format_of(graph, node)};
     const auto at = open.find(kind);
     if (at != open.end()) {
       Group& group = groups[at->second];

@@ -5,6 +5,7 @@
 
 #include "passes/precision/precision_caster.h"
 #include "schema/core/parallel.h"
+#include "schema/graph/quantized_formats.h"
 
 namespace genesis::passes {
 namespace {
@@ -58,6 +59,9 @@ void add_tables(const Model& model, Model& result, DType low, const KeptRows& ke
     if (!kept.states.contains(index++)) {
       state.type = low_type(state.type, low);
       state.initial = low_tensor(state.initial, low);
+      // The same parts mean numbers of the other dtype.
+      if (auto& format = state.encoded.format)
+        format = &quantized_format(weight_format_of(*format), state.type.dtype);
     }
     result.add_state(std::move(state));
   }

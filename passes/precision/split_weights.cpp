@@ -15,11 +15,14 @@ namespace {
 
 constexpr size_t kUpper = 0, kLower = 1;  // parts of bf16_halves_format
 
+bool is_halves(const StoredGroup& group) { return group.format == &bf16_halves_format(); }
+
 class Splitter {
  public:
   Splitter(const Graph& graph, const PassContext& context)
       : graph_(graph), storage_(*context.storage), rewriter_(graph) {
     for (size_t i = 0; i < storage_.groups.size(); ++i) {
+      if (!is_halves(storage_.groups[i])) continue;
       Dim row(0);
       for (int32_t member : storage_.groups[i].members) {
         places_[member] = {i, row};
@@ -70,6 +73,7 @@ class Splitter {
   void find_jobs(bool together) {
     const std::map<int32_t, const Node*> updates = adam_updates(graph_);
     for (size_t i = 0; i < storage_.groups.size(); ++i) {
+      if (!is_halves(storage_.groups[i])) continue;
       const std::vector<int32_t>& members = storage_.groups[i].members;
       const auto first = updates.find(members[0]);
       if (first == updates.end()) continue;

@@ -6,6 +6,7 @@
 #include "schema/core/type_limits.h"
 #include "schema/file/format.h"
 #include "schema/file/names.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis::file {
 namespace {
@@ -97,9 +98,33 @@ void check_tensors(const ModelRecord& record) {
            record.tensors.size());
 }
 
+void check_encoded_state(const StateRecord& state, const ModelRecord& record) {
+  check_name("a format of states", state.format);
+  if (state.initial != -1)
+    fail("it is encoded as '{}' and starts as tensor {} too", state.format, state.initial);
+  const StateFormat* format = find_file_format(state.format, state.type.dtype);
+  if (!format)
+    fail("it is a {} encoded as '{}', which this version of Genesis does not know: use a newer one",
+         name_of(state.type.dtype), state.format);
+  if (const auto why = format->why_not(state.type))
+    fail("a {} cannot be encoded as '{}': {}", state.type.to_string(), state.format, *why);
+  if (state.parts.size() != format->parts.size())
+    fail("it has {} parts, '{}' has {}", state.parts.size(), state.format, format->parts.size());
+  for (size_t i = 0; i < state.parts.size(); ++i) {
+    if (state.parts[i] >= record.tensors.size())
+      fail("its part {} is tensor {}, the file has {}", i, state.parts[i], record.tensors.size());
+    const TensorType &given = record.tensors[state.parts[i]].type,
+                     expected = format->part_type(i, state.type);
+    if (!(given == expected))
+      fail("its part {} is {}, expected {}", i, given.to_string(), expected.to_string());
+  }
+}
+
 void check_state(const StateRecord& state, const ModelRecord& record) {
   check_type(state.type);
   if (!state.type.shape.is_constant()) fail("its shape {} is symbolic", state.type.shape.to_string());
+  if (!state.format.empty()) return check_encoded_state(state, record);
+  if (!state.parts.empty()) fail("it has {} parts and no format", state.parts.size());
   if (state.initial == -1) return;
   if (state.initial < 0 || static_cast<size_t>(state.initial) >= record.tensors.size())
     fail("it starts as tensor {}, the file has {}", state.initial, record.tensors.size());

@@ -85,8 +85,10 @@ Offset<fbs::Tensor> Encoder::tensor(const TensorRecord& row) {
 
 Offset<fbs::State> Encoder::state(const StateRecord& row) {
   const auto shape = sizes(row.type);
+  const auto format = row.format.empty() ? Offset<flatbuffers::String>() : text(row.format);
+  const auto parts = row.parts.empty() ? Offset<flatbuffers::Vector<uint32_t>>() : b_.CreateVector(row.parts);
   return fbs::CreateState(b_, text(row.name), to_fbs(row.type.dtype), shape,
-                          static_cast<fbs::StateRole>(row.role), row.trainable, row.initial);
+                          static_cast<fbs::StateRole>(row.role), row.trainable, row.initial, format, parts);
 }
 
 Offset<fbs::Value> Encoder::value(const ValueRecord& row) {
@@ -283,8 +285,13 @@ StateRecord Decoder::state(const fbs::State& row) {
   const std::string name = text(row.name());
   return with_context(
       [&]() -> StateRecord {
-        return {name, known_type(row.dtype(), row.sizes()),
-                checked_enum<StateRole>(row.role(), "role of a state"), row.trainable(), row.initial()};
+        return {name,
+                known_type(row.dtype(), row.sizes()),
+                checked_enum<StateRole>(row.role(), "role of a state"),
+                row.trainable(),
+                row.initial(),
+                row.format() ? text(row.format()) : "",
+                numbers(row.parts())};
       },
       [&] { return "in state '" + name + "'"; });
 }

@@ -18,7 +18,7 @@
 
 namespace genesis::file {
 
-inline constexpr uint16_t kMajor = 1;           // a reader refuses a larger one
+inline constexpr uint16_t kMajor = 2;           // a reader refuses a larger one; 2: states may be encoded
 inline constexpr uint16_t kMinor = 0;           // grows with additions that older readers may ignore
 inline constexpr uint16_t kMinorWithLinks = 2;  // of a file whose weights are in others
 inline constexpr uint64_t kHeaderBytes = 64;

@@ -8,6 +8,7 @@
 #include "schema/core/parallel.h"
 #include "schema/file/format.h"
 #include "schema/file/hash.h"
+#include "schema/graph/state_storage.h"
 #include "schema/version.h"
 
 namespace genesis::file {
@@ -191,7 +192,10 @@ std::vector<Hash128> tensor_hashes(const Model& model, const LinkTable& links, c
     const bool has_bytes = !tensor.empty_handle() && !links.find(tensor);
     tensors.push_back(has_bytes ? bytes_of(tensor) : std::span<const std::byte>());
   };
-  for (const State& state : model.states()) add(state.initial);
+  for (const State& state : model.states()) {
+    if (!state.encoded) add(state.initial);
+    for (const Tensor& part : state.encoded.parts) add(part);
+  }
   for (const NamedTensor& constant : model.tensors()) add(constant.tensor);
   return hashes_of(tensors, [&](uint64_t done, uint64_t total) {
     if (progress) progress("hashing", done, total);
@@ -211,11 +215,16 @@ Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& pro
   const std::vector<Hash128> hashes = tensor_hashes(model, table, progress);
   auto hash = hashes.begin();
   for (const State& state : model.states()) {
-    const Hash128& own = *hash++;
-    const int32_t initial = state.initial.empty_handle()
-                                ? -1
-                                : static_cast<int32_t>(tensors.row_of(state.name, state.initial, own));
-    record.states.push_back({state.name, state.type, state.role, state.trainable, initial});
+    StateRecord& row =
+        record.states.emplace_back(StateRecord{state.name, state.type, state.role, state.trainable});
+    if (state.encoded) {
+      row.format = state.encoded.format->name;
+      for (size_t i = 0; i < state.encoded.parts.size(); ++i)
+        row.parts.push_back(tensors.row_of(state.name + std::string(state.encoded.format->parts[i].suffix),
+                                           state.encoded.parts[i], *hash++));
+    } else if (const Hash128& own = *hash++; !state.initial.empty_handle()) {
+      row.initial = static_cast<int32_t>(tensors.row_of(state.name, state.initial, own));
+    }
   }
   for (const NamedTensor& constant : model.tensors())
     record.constants.push_back({constant.name, tensors.row_of(constant.name, constant.tensor, *hash++)});

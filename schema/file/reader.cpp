@@ -13,6 +13,7 @@
 #include "schema/file/io/temporary_name.h"
 #include "schema/file/links/linked_files.h"
 #include "schema/file/upgrade.h"
+#include "schema/graph/state_storage.h"
 #include "schema/graph/verify.h"
 
 namespace genesis {
@@ -91,7 +92,7 @@ class ModelBuilder {
     for (const ConstantRecord& row : record.constants) model_->add_tensor(row.name, tensors_[row.tensor]);
     for (const StateRecord& row : record.states) {
       const Tensor initial = row.initial < 0 ? Tensor() : tensors_[static_cast<size_t>(row.initial)];
-      model_->add_state({row.name, row.type, row.role, row.trainable, initial});
+      model_->add_state({row.name, row.type, row.role, row.trainable, initial, encoded(row)});
     }
     for (const EntryRecord& entry : record.entries)
       with_context([&] { add_entry(entry); }, [&] { return "in entry point '" + entry.name + "'"; });
@@ -100,6 +101,13 @@ class ModelBuilder {
   }
 
  private:
+  EncodedValues encoded(const StateRecord& row) const {
+    if (row.format.empty()) return {};
+    EncodedValues values{find_file_format(row.format, row.type.dtype), {}};
+    for (const uint32_t part : row.parts) values.parts.push_back(tensors_[part]);
+    return values;
+  }
+
   Tensor view(const TensorRecord& row) const {
     // A tensor without elements still needs an address.
     if (row.bytes == 0) return Tensor::zeros(row.type);

@@ -3,6 +3,7 @@
 // were read are not to be trusted until check_records() has passed.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <map>
 #include <string>
@@ -51,7 +52,9 @@ struct StateRecord {
   TensorType type;
   StateRole role = StateRole::kParameter;
   bool trainable = false;
-  int32_t initial = -1;  // tensor, or -1 for zeros
+  int32_t initial = -1;              // tensor, or -1 for zeros
+  std::string format = {};           // of values that are encoded; empty: they are not
+  std::vector<uint32_t> parts = {};  // tensors
   bool operator==(const StateRecord&) const = default;
 };
 
@@ -102,6 +105,12 @@ struct ModelRecord {
   std::vector<EntryRecord> entries;
   std::map<std::string, std::string> metadata;
   bool operator==(const ModelRecord&) const = default;
+
+  // The version that a reader must know: where nothing is encoded, the first reads the file as well.
+  uint16_t major() const {
+    const auto is_encoded = [](const StateRecord& state) { return !state.format.empty(); };
+    return std::any_of(states.begin(), states.end(), is_encoded) ? 2 : 1;
+  }
 };
 
 }  // namespace genesis::file

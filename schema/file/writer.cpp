@@ -22,6 +22,7 @@ void write_file(const std::filesystem::path& path, const Layout& layout, std::sp
   if (std::any_of(layout.record.segments.begin(), layout.record.segments.end(),
                   [](const SegmentRecord& segment) { return segment.is_linked(); }))
     header.minor = kMinorWithLinks;
+  header.major = layout.record.major();
   header.graph_bytes = graph.size();
   header.data_offset = data_offset_for(graph.size(), layout.data_bytes > 0);
   header.file_bytes = header.data_offset + layout.data_bytes;

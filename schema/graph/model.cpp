@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "schema/graph/near_names.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis {
 
@@ -86,6 +87,14 @@ void Model::set_initial(int32_t index, Tensor tensor) {
     fail("state '{}' is {}, the tensor given for it is {}", state.name, state.type.to_string(),
          tensor.type().to_string());
   state.initial = std::move(tensor);
+  state.encoded = {};
+}
+
+void Model::set_encoded(int32_t index, EncodedValues values) {
+  State& state = states_[static_cast<size_t>(index)];
+  with_context([&] { check_encoded(values, state.type); }, [&] { return "in state '" + state.name + "'"; });
+  state.initial = {};
+  state.encoded = std::move(values);
 }
 
 void Model::set_trainable(int32_t index, bool trainable) {

@@ -29,13 +29,24 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Memory that outlives a run. A parameter has a tensor to start from; without one a state starts as zeros.
+struct StateFormat;  // schema/graph/state_storage.h, which also encodes and decodes
+
+// Values in a format of states: one tensor for each part of it, in the part's dtype.
+struct EncodedValues {
+  const StateFormat* format = nullptr;  // null: there are none
+  std::vector<Tensor> parts;
+  explicit operator bool() const { return format != nullptr; }
+};
+
+// Memory that outlives a run. A parameter has values to start from; without them a state starts as zeros.
+// initial_value() (schema/graph/state_storage.h) gives the tensor, however it is kept.
 struct State {
   std::string name;  // state_dict style: "layers.0.self_attn.q_proj.weight"
   TensorType type;   // known sizes
   StateRole role = StateRole::kParameter;
   bool trainable = false;
-  Tensor initial;  // empty_handle(): zeros
+  Tensor initial;              // empty_handle(): zeros, unless it is encoded
+  EncodedValues encoded = {};  // instead of `initial`
 };
 
 class Model {
@@ -50,6 +61,8 @@ class Model {
   int32_t add_tensor(const std::string& name, Tensor tensor);  // name made unique
   int32_t add_state(State state);                              // throws Error when the name is taken
   void set_initial(int32_t state, Tensor tensor);              // throws Error when the type differs
+  // The state starts from these, which it is kept as from now on. Throws Error when they are no such type's.
+  void set_encoded(int32_t state, EncodedValues values);
   void set_trainable(int32_t state, bool trainable);
   Graph& add_entry(const std::string& name);  // throws Error when the name is taken
   void replace_entry(Graph graph);            // by the graph's name; adds it when new

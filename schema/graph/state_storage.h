@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -35,13 +36,31 @@ struct StateFormat {
   int64_t block = 1;              // values that are encoded together: `count` below is a multiple
   void (*encode)(const std::byte* values, int64_t count, const Parts& parts);
   void (*decode)(const ConstParts& parts, int64_t count, std::byte* values);
+  // The first of the values that the format cannot hold, -1: none; null: it holds all.
+  int64_t (*first_refused)(const std::byte* values, int64_t count) = nullptr;
 
   // Bytes that `values` values take in a part.
   int64_t part_bytes(size_t part, int64_t values) const;
+  // Of a part of values of this type, which why_not() has nothing against.
+  TensorType part_type(size_t part, const TensorType& type) const;
+  // Empty, or why values of this type cannot be kept so.
+  std::optional<std::string> why_not(const TensorType& type) const;
 };
 
 // f32 as bf16 and the bits that bf16 drops, bit for bit (schema/core/halves.h). Parts: upper, lower.
 const StateFormat& bf16_halves_format();
+
+// A format that a file may name; null: there is none of this name for this dtype.
+const StateFormat* find_file_format(std::string_view name, DType meant);
+
+// Whole tensors into a format and back, by all cores. encode_tensor() throws Error for types and values that the format
+// cannot hold.
+EncodedValues encode_tensor(const StateFormat& format, const Tensor& values);
+Tensor decode_tensor(const EncodedValues& values, const TensorType& type);
+// Throws Error where these cannot be values of this type: another dtype, parts that are missing or of another size.
+void check_encoded(const EncodedValues& values, const TensorType& type);
+// What a state starts from, decoded where it is encoded; zeros where it has nothing to start from.
+Tensor initial_value(const State& state);
 
 // States that are kept in the same parts, one behind the other along their first axis.
 struct StoredGroup {
@@ -58,9 +77,13 @@ struct StateStorage {
   std::vector<int32_t> members() const;  // of all groups, sorted
 };
 
+// The states that the model itself has encoded, each as it is.
+StateStorage encoded_states(const Model& model);
+
 // Numbers the parts of all groups as the states that add_parts() will add behind `states` others.
 void number_parts(StateStorage& storage, size_t states);
-// Adds the parts to the states of `model`: named as the first member with the part's suffix, zeros to start.
+// Adds the parts to the states of `model`: named as the first member with the part's suffix. They start from what the
+// member is encoded as, where it is in this format, and else as zeros.
 void add_parts(Model& model, const StateStorage& storage);
 
 }  // namespace genesis

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "schema/graph/state_storage.h"
+
 namespace genesis {
 namespace {
 
@@ -73,6 +75,8 @@ std::string state_text(const State& state, const TextOptions& options) {
   std::string text = fmt::format("state @{}: {} {}", quoted_if_needed(state.name), state.type.to_string(),
                                  name_of(state.role));
   if (state.trainable) text += " trainable";
+  if (state.encoded) text += fmt::format(" as {}", state.encoded.format->name);
+  for (const Tensor& part : state.encoded.parts) text += " = " + tensor_text(part, options);
   if (!state.initial.empty_handle()) text += " = " + tensor_text(state.initial, options);
   return text + "\n";
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 
+#include "schema/graph/state_storage.h"
 #include "schema/graph/text.h"
 
 namespace genesis {
@@ -269,8 +270,23 @@ class Parser {
     state.type = parse_type(in_);
     state.role = parse_role();
     state.trainable = in_.accept("trainable");
-    if (in_.accept("=")) state.initial = parse_tensor(in_, state.type, state.name);
+    if (in_.accept("as")) {
+      state.encoded = parse_encoded(state);
+    } else if (in_.accept("="))
+      state.initial = parse_tensor(in_, state.type, state.name);
     model_.add_state(std::move(state));
+  }
+
+  EncodedValues parse_encoded(const State& state) {
+    const std::string name = in_.name("the name of a format");
+    EncodedValues values{find_file_format(name, state.type.dtype), {}};
+    if (!values.format) fail("'{}' is no format of {}: expected q8 or q4", name, name_of(state.type.dtype));
+    if (const auto why = values.format->why_not(state.type)) fail("state '{}': {}", state.name, *why);
+    for (size_t i = 0; i < values.format->parts.size(); ++i) {
+      in_.expect("=");
+      values.parts.push_back(parse_tensor(in_, values.format->part_type(i, state.type), state.name));
+    }
+    return values;
   }
 
   void parse_table_tensor() {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "schema/core/type_limits.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis {
 namespace {
@@ -38,6 +39,14 @@ class Names {
   std::string_view what_;
   std::unordered_set<std::string_view> seen_;
 };
+
+[[noreturn]] void fail_encoded_update(const State& state) {
+  fail(
+      "state '{}' is kept as {}, and an update would write it: train the model before it is quantised, or "
+      "train "
+      "other states beside this one",
+      state.name, state.encoded.format->name);
+}
 
 class GraphChecker {
  public:
@@ -152,6 +161,7 @@ class GraphChecker {
       names.add(state.name);
       if (!in_range(update.value.index, graph_.values()))
         fail("the update of state '{}' is value {}, which does not exist", state.name, update.value.index);
+      if (state.encoded) fail_encoded_update(state);
       with_context([&] { check_same_type(graph_.type(update.value), state.type, "the state"); },
                    [&] { return "in the update of state '" + state.name + "'"; });
     }
@@ -168,6 +178,12 @@ void check_state(const State& state) {
     fail("its role {} is unknown", static_cast<int>(state.role));
   if (!state.type.shape.is_constant())
     fail("it has the symbolic shape {}: states need known sizes", state.type.shape.to_string());
+  if (state.encoded) {
+    check_encoded(state.encoded, state.type);
+    if (state.trainable)
+      fail("it is kept as {}, which no training can change: it must not be trainable",
+           state.encoded.format->name);
+  }
   if (state.initial.empty_handle()) return;
   check_data(state.initial);
   check_same_type(state.initial.type(), state.type, "the state");

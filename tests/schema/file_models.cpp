@@ -117,6 +117,7 @@ size_t TemporaryFolder::count_files() const {
 std::string file_of(const file::ModelRecord& record, const std::string& data) {
   const std::vector<std::byte> graph = file::encode_graph(record);
   file::Header header;
+  header.major = record.major();
   header.graph_bytes = graph.size();
   header.data_offset = file::data_offset_for(graph.size(), !data.empty());
   header.file_bytes = header.data_offset + data.size();

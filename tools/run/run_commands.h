@@ -10,6 +10,7 @@ void add_infer(CLI::App& app);
 void add_train(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_chat(CLI::App& app);
+void add_eval(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_compare(CLI::App& app);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "schema/graph/weight_format.h"
 #include "schema/graph/target.h"
 #include "schema/ops/nn/matmul.h"
 
@@ -29,6 +30,8 @@ struct GemmProblem {
   Activation activation = Activation::kNone;
   bool accumulate = false;
   double alpha = 1;
+  // Of Dots alone (gemm_dots.h): B is the quants of such weights, [n, k] as stored, and `b` their dtype.
+  WeightFormat b_format = WeightFormat::kPlain;
 };
 
 class Gemm {

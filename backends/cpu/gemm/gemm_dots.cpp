@@ -10,6 +10,7 @@
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/cpu/parallel/parallel_runs.h"
+#include "schema/core/float16.h"
 
 namespace genesis::cpu {
 namespace {
@@ -27,6 +28,8 @@ int64_t max_rows(const GemmProblem& p) {
 }
 
 int64_t row_bytes(const GemmProblem& p) {
+  if (p.b_format != WeightFormat::kPlain)
+    return p.k / kQuantBlock * (quant_block_bytes(p.b_format) + static_cast<int64_t>(sizeof(f16)));
   return std::max<int64_t>(1, p.k * static_cast<int64_t>(size_of(p.b)));
 }
 
@@ -47,10 +50,10 @@ class DotGemm final : public Gemm {
 }  // namespace
 
 Dots::Dots(std::span<const GemmProblem> problems, Combine combine)
-    : x_(problems[0]),
-      combine_(combine),
-      kernel_(dot_rows_kernel(x_.a, x_.b)),
-      row_x_(kernel_.packed_row(x_.k)) {
+    : Dots(problems, combine, dot_rows_kernel(problems[0].a, problems[0].b)) {}
+
+Dots::Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKernel& kernel)
+    : x_(problems[0]), combine_(combine), kernel_(kernel), row_x_(kernel_.packed_row(x_.k)) {
   for (const GemmProblem& problem : problems) {
     members_.push_back(member_of(problem, pieces_));
     pieces_ += problem.batch * members_.back().pieces;
@@ -104,7 +107,8 @@ void Dots::compute(const float* x, std::span<const Operands> operands, int64_t p
   for (size_t i = 0; i < (combine_ ? 2 : 1); ++i)
     matrix[i] = {advance(operands[at + i].weights, batch * p.stride_b, p.b), operands[at + i].bias,
                  const_cast<std::byte*>(advance(operands[at + i].c, batch * p.stride_c, p.c)),
-                 advance(addend_of(p, operands[at + i].c, operands[at + i].addend), batch * p.stride_c, p.c)};
+                 advance(addend_of(p, operands[at + i].c, operands[at + i].addend), batch * p.stride_c, p.c),
+                 operands[at + i].scales};
   const int64_t first = of_batch * member.piece_rows,
                 rows = std::min(member.piece_rows, member.stream_rows - first);
   if (rows > 0) compute_columns(at, x, matrix, {first, rows, kStreams, member.stream_rows});
@@ -113,13 +117,14 @@ void Dots::compute(const float* x, std::span<const Operands> operands, int64_t p
     compute_columns(at, x, matrix, {in_streams, p.n - in_streams, 1, 0});
 }
 
-void Dots::sum_up(const Member& member, const float* x, const void* weights, const Columns& columns,
+void Dots::sum_up(const Member& member, const float* x, const Operands& operands, const Columns& columns,
                   float* sums) const {
   const GemmProblem& p = member.problem;
   kernel_.run({.x = x,
                .stride_x = row_x_,
                .m = p.m,
-               .weights = advance(weights, columns.first * p.ldb, p.b),
+               .weights = advance(operands.weights, columns.first * p.ldb, p.b),
+               .scales = advance(operands.scales, columns.first * (p.k / kQuantBlock), DType::f16),
                .stride_w = p.ldb,
                .n = columns.count,
                .k = p.k,
@@ -146,7 +151,7 @@ void Dots::compute_columns(size_t at, const float* x, const Operands* operands,
   const size_t products = combine_ ? 2 : 1;
   for (size_t i = 0; i < products; ++i) {
     const Member& member = members_[at + i];
-    sum_up(member, x, operands[i].weights, columns, sums[i]);
+    sum_up(member, x, operands[i], columns, sums[i]);
     if (member.problem.has_bias)
       each_stream(columns, [&](int64_t column, int64_t place) {
         convert_bias(operands[i].bias, member.problem.bias, column, columns.count, DType::f32,

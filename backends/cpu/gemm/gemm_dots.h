@@ -23,12 +23,15 @@ class Dots {
     const void *weights, *bias;
     void* c;
     const void* addend = nullptr;  // what a problem that accumulates adds, laid out as c; null: c
+    const void* scales = nullptr;  // of quantized weights
   };
 
   // Problems with transpose_b that decline_small takes; x, its types and sizes are those of the first, and
   // only a problem on its own may have a batch. With `combine` they are two of one size, and C of the first
   // becomes combine(C of the first, C of the second).
   explicit Dots(std::span<const GemmProblem> problems, Combine combine = nullptr);
+  // With the inner loops that quantized weights want (backends/cpu/quantized/quantized_rows.h).
+  Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKernel& kernel);
 
   int64_t scratch_bytes() const;
   void run(const void* x, std::span<const Operands> operands, std::byte* scratch) const;  // one per problem
@@ -51,7 +54,7 @@ class Dots {
   void compute(const float* x, std::span<const Operands> operands, int64_t piece) const;
   // Of one matrix of the batch of member `at`, from x to C.
   void compute_columns(size_t at, const float* x, const Operands* operands, const Columns& columns) const;
-  void sum_up(const Member& member, const float* x, const void* weights, const Columns& columns,
+  void sum_up(const Member& member, const float* x, const Operands& operands, const Columns& columns,
               float* sums) const;
   int64_t batches_of_x() const { return x_.stride_a == 0 ? 1 : x_.batch; }
   int64_t x_floats() const { return padded_rows(x_.m) * row_x_; }  // of one matrix of the batch

@@ -21,6 +21,7 @@ struct GemvCall {
   int64_t first_k = 0;  // only for add_rows
   int64_t m;
   const void* weights;  // of the first step and column: [n, k] for dot_rows, [k, n] for add_rows
+  const void* scales = nullptr;  // of the same rows, where weights are quantized: f16 [n, k / 32]
   int64_t stride_w;
   int64_t n, k;
   // Only for dot_rows, which reads memory as a few long streams: n rows of the weights from each of `streams`

@@ -32,7 +32,8 @@ bool fits(const KernelQuery& query, InstructionShape& shape, int first, int coun
 std::optional<InstructionShape> linear(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   InstructionShape shape;
-  if (op.activation != Activation::kNone || op.epilogue == ops::LinearEpilogue::kWithSwiglu)
+  if (op.is_quantized() || op.activation != Activation::kNone ||
+      op.epilogue == ops::LinearEpilogue::kWithSwiglu)
     return std::nullopt;
   shape.swiglu = op.epilogue == ops::LinearEpilogue::kSwiglu;
   if (op.weights > InstructionShape::kMaxLayers) return std::nullopt;

@@ -6,6 +6,7 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
+#include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/swiglu.h"
 #include "schema/ops/tensor/reduce.h"
@@ -128,14 +129,22 @@ void Linear::check_counts(Types in) const {
   if (in.size() != least && in.size() != least + biases)
     fail("linear with these attributes takes {} inputs, or {} with biases, got {}", least, least + biases,
          in.size());
-  if (has_addend && !(is_plain() && activation == Activation::kNone))
+  if (has_addend && !(is_one_product() && activation == Activation::kNone))
     fail("linear: an addend goes with one weight and no activation, got {} weights, activation {}", weights,
          EnumNames<Activation>::names[static_cast<size_t>(activation)]);
 }
 
+// What the weight means, of x's dtype where it is quantised.
+TensorType Linear::weight_type(Types in, size_t index) const {
+  const TensorType& weight = in[first_weight() + index];
+  if (!is_quantized()) return weight;
+  const std::vector<TensorType> parts = {weight, in[first_scale() + index]};
+  return Dequantize{weight_format, in[0].dtype}.infer(parts)[0];
+}
+
 // Of one weight.
 TensorType Linear::result(Types in, size_t index) const {
-  const TensorType &x = in[0], &weight = in[first_weight() + index];
+  const TensorType &x = in[0], weight = weight_type(in, index);
   check_dtypes("linear", x.dtype, weight.dtype);
   if (weight.shape.rank() != 2) fail("linear: weight must be [out, in], got {}", weight.to_string());
   if (x.shape.rank() < 1 || !(x.shape[x.shape.rank() - 1] == weight.shape[1]))
@@ -158,13 +167,13 @@ void Linear::check_epilogue(Types in) const {
   if (activation != Activation::kNone)
     fail("linear: an epilogue with swiglu goes with no activation of its own");
   if (epilogue == LinearEpilogue::kWithSwiglu) {
-    if (weights != 1 || has_norm() || has_bias(in.size()))
+    if (weights != 1 || has_norm() || has_bias(in.size()) || is_quantized())
       fail("linear with_swiglu takes x and one weight, gate and up side by side");
     return;
   }
   if (weights != 2)
     fail("linear with the epilogue swiglu takes the weights of gate and up, got {} weights", weights);
-  const TensorType &gate = in[first_weight()], &up = in[first_weight() + 1];
+  const TensorType gate = weight_type(in, 0), up = weight_type(in, 1);
   if (!(gate == up)) fail("linear: gate {} and up {} must be of one type", gate.to_string(), up.to_string());
 }
 
@@ -244,7 +253,8 @@ void add_to(Value& total, Value more) { total = total && more ? total + more : t
 }  // namespace
 
 void Linear::grad(GradientContext& g) const {
-  if (has_norm() || epilogue == LinearEpilogue::kWithSwiglu) fail_without_gradient("linear");
+  if (has_norm() || is_quantized() || epilogue == LinearEpilogue::kWithSwiglu)
+    fail_without_gradient("linear");
   const auto count = static_cast<size_t>(g.num_inputs());
   const auto layer = [&](int i) {
     const int weight = static_cast<int>(first_weight()) + i, bias = static_cast<int>(first_bias()) + i;
@@ -318,11 +328,13 @@ std::vector<Value> linear(ops::Linear op, const LinearOperands& operands) {
     fail("linear of {} weights and {} biases: give no bias, or one for each weight", operands.weights.size(),
          operands.biases.size());
   DType dtype = operands.x.dtype();
-  for (Value weight : operands.weights) dtype = promote(dtype, weight.dtype());
+  if (!op.is_quantized())
+    for (Value weight : operands.weights) dtype = promote(dtype, weight.dtype());
   if (operands.addend) dtype = promote(dtype, operands.addend.dtype());
   std::vector<Value> inputs = {cast(operands.x, dtype)};
   if (operands.norm) inputs.push_back(operands.norm);
-  for (Value weight : operands.weights) inputs.push_back(cast(weight, dtype));
+  for (Value weight : operands.weights) inputs.push_back(op.is_quantized() ? weight : cast(weight, dtype));
+  inputs.insert(inputs.end(), operands.scales.begin(), operands.scales.end());
   for (Value bias : operands.biases) inputs.push_back(cast(bias, dtype));
   if (operands.addend) inputs.push_back(cast(operands.addend, dtype));
   return emit_node(kLinear, to_attributes(op), inputs);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schema/graph/graph.h"
+#include "schema/graph/weight_format.h"
 
 namespace genesis {
 
@@ -66,6 +67,7 @@ struct Matmul {
     visit("with_output", self.with_output);
   }
   bool is_plain() const { return epilogue == MatmulEpilogue::kNone; }
+  bool is_one_product() const { return is_plain(); }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
   double sum_length(Types in, Types out) const;
@@ -77,6 +79,8 @@ struct Matmul {
 //   prologue rms_norm     x is rms_norm(x, norm) with `eps`; at most 8 weights. No gradient.
 //   epilogue swiglu       of two weights, gate and up: one result, silu(x gate^T + b) * (x up^T + b).
 //   epilogue with_swiglu  of one weight, gate and up side by side: its product, and swiglu of that. No gradient.
+//   weight_format         q8 or q4: behind the weights' quants, i8 [out_i, in] or u8 [out_i, in/2], come as many scales,
+//                         f16 [out_i, in/32] (schema/graph/weight_format.h). x is f32, bf16 or f16. No gradient.
 struct Linear {
   static constexpr OpInfo info{
       .name = "linear",
@@ -87,7 +91,10 @@ struct Linear {
           "with one "
           "weight and no activation, what is added [..., out]. `epilogue`: swiglu gives silu(gate) * up of "
           "two "
-          "weights; with_swiglu adds swiglu of a result that holds gate and up side by side.",
+          "weights; with_swiglu adds swiglu of a result that holds gate and up side by side. `weight_format` "
+          "q8 "
+          "or q4: "
+          "the weights' quants, then as many scales, instead of the weights (see dequantize).",
       .inputs = {2, kVariadic},
       .precision = Precision::kMatmul};
   static constexpr int64_t kMaxNormedWeights = 8;
@@ -97,6 +104,7 @@ struct Linear {
   LinearPrologue prologue = LinearPrologue::kNone;
   double eps = 1e-6;
   LinearEpilogue epilogue = LinearEpilogue::kNone;
+  WeightFormat weight_format = WeightFormat::kPlain;
   static void fields(auto& self, auto&& visit) {
     visit("activation", self.activation);
     visit("has_addend", self.has_addend);
@@ -104,15 +112,22 @@ struct Linear {
     visit("prologue", self.prologue);
     visit("eps", self.eps);
     visit("epilogue", self.epilogue);
+    visit("weight_format", self.weight_format);
   }
   // One weight, without prologue and epilogue.
-  bool is_plain() const {
+  bool is_one_product() const {
     return weights == 1 && prologue == LinearPrologue::kNone && epilogue == LinearEpilogue::kNone;
   }
+  // That of a weight as it is.
+  bool is_plain() const { return is_one_product() && !is_quantized(); }
+  bool is_quantized() const { return weight_format != WeightFormat::kPlain; }
   bool has_norm() const { return prologue != LinearPrologue::kNone; }
-  // Where inputs stand: weight i and bias i are i behind the first, the norm is input 1, an addend the last.
+  // Where inputs stand: weight, scale and bias i are i behind the first, the norm is input 1, an addend the last.
   size_t first_weight() const { return has_norm() ? 2 : 1; }
-  size_t first_bias() const { return first_weight() + static_cast<size_t>(weights); }
+  size_t first_scale() const {
+    return first_weight() + static_cast<size_t>(weights);
+  }  // of quantised weights
+  size_t first_bias() const { return first_scale() + (is_quantized() ? static_cast<size_t>(weights) : 0); }
   bool has_bias(size_t num_inputs) const { return num_inputs > first_bias() + has_addend; }
   std::vector<InPlace> in_place(Types in, Types out) const;
   std::vector<TensorType> infer(Types in) const;
@@ -123,6 +138,7 @@ struct Linear {
  private:
   void check_counts(Types in) const;
   void check_epilogue(Types in) const;
+  TensorType weight_type(Types in, size_t weight) const;
   TensorType result(Types in, size_t weight) const;
 };
 
@@ -147,6 +163,7 @@ struct LinearOperands {
   Value x;
   std::vector<Value> weights, biases = {};
   Value norm = {}, addend = {};
+  std::vector<Value> scales = {};  // of quantised weights, as many
 };
 std::vector<Value> linear(ops::Linear op, const LinearOperands& operands);
 

@@ -15,6 +15,7 @@
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/kernels/nn/swiglu.h"
+#include "backends/cpu/quantized/quantized_rows.h"
 
 namespace genesis::cpu {
 namespace {
@@ -84,7 +85,7 @@ constexpr KernelImpl kGemm = {.name = "gemm",
                               .prepare = prepare<Op>,
                               .choose_inner = choose<Op>};
 
-// --- few rows of x and several weights
+// --- few rows of x and several weights, or quantized ones
 
 struct SeveralWeights {
   Dots dots;
@@ -101,6 +102,9 @@ std::vector<GemmProblem> problems_of(const KernelQuery& query, const ops::Linear
   for (size_t i = 0; i < problems.size(); ++i) {
     problems[i].a = problems[i].b = problems[i].c = problems[i].bias = query.inputs[0].dtype;
     describe_weight(query, op, i, problems[i]);
+    problems[i].b_format = op.weight_format;
+    problems[i].accumulate = op.has_addend;
+    if (op.is_quantized()) problems[i].b = query.inputs[op.first_weight() + i].dtype;
   }
   return problems;
 }
@@ -111,6 +115,7 @@ constexpr int64_t kMaxSharedRows = 16;
 std::optional<std::string> gemv_decline(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (op.weights < 2 || op.has_norm()) return "not several weights, or a norm ahead of them";
+  if (op.is_quantized()) return "quantized weights";
   for (const GemmProblem& problem : problems_of(query, op)) {
     if (problem.m > kMaxSharedRows) return fmt::format("more than {} rows", kMaxSharedRows);
     if (std::string why = decline_small(problem); !why.empty()) return why;
@@ -118,12 +123,29 @@ std::optional<std::string> gemv_decline(const KernelQuery& query) {
   return std::nullopt;
 }
 
+// Above so many rows of x, dequantizing the weights costs little beside the products.
+constexpr int64_t kMostQuantizedRows = 64;
+
+std::optional<std::string> quantized_gemv_decline(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  if (!op.is_quantized()) return "weights as they are";
+  if (op.has_norm()) return "a norm ahead of the weights";
+  if (query.inputs[0].dtype == DType::f64) return "x is f64";
+  const GemmProblem x = problems_of(query, op)[0];
+  if (x.m > kMostQuantizedRows) return fmt::format("more than {} rows", kMostQuantizedRows);
+  if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
+  return std::nullopt;
+}
+
 std::shared_ptr<const SeveralWeights> gemv_of(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   const bool gated = op.epilogue == ops::LinearEpilogue::kSwiglu;
+  const DType x = query.inputs[0].dtype;
+  const GemvKernel kernel =
+      op.is_quantized() ? quantized_rows_kernel(x, op.weight_format) : dot_rows_kernel(x, x);
   return std::make_shared<SeveralWeights>(
-      SeveralWeights{Dots(problems_of(query, op), gated ? swiglu_function(query.inputs[0].dtype) : nullptr),
-                     op, op.has_bias(query.inputs.size())});
+      SeveralWeights{Dots(problems_of(query, op), gated ? swiglu_function(x) : nullptr, kernel), op,
+                     op.has_bias(query.inputs.size())});
 }
 
 // The operands of Dots, then what it wants.
@@ -137,9 +159,10 @@ void run_gemv(const KernelContext& c) {
   const auto weights = static_cast<size_t>(p.op.weights);
   auto* operands = reinterpret_cast<Dots::Operands*>(c.scratch);
   for (size_t i = 0; i < weights; ++i)
-    operands[i] = {c.inputs[p.op.first_weight() + i].data,
-                   p.has_bias ? c.inputs[p.op.first_bias() + i].data : nullptr,
-                   c.outputs[c.outputs.size() == weights ? i : 0].data};
+    operands[i] = {
+        c.inputs[p.op.first_weight() + i].data, p.has_bias ? c.inputs[p.op.first_bias() + i].data : nullptr,
+        c.outputs[c.outputs.size() == weights ? i : 0].data, p.op.has_addend ? c.inputs.back().data : nullptr,
+        p.op.is_quantized() ? c.inputs[p.op.first_scale() + i].data : nullptr};
   p.dots.run(c.input(0).data, {operands, weights}, c.scratch + p.operand_bytes());
 }
 
@@ -150,9 +173,16 @@ constexpr KernelImpl kGemv = {
     .scratch_bytes = gemv_scratch,
     .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return gemv_of(query); }};
 
+constexpr KernelImpl kQuantizedGemv = {.name = "quantized_gemv",
+                                       .run = run_gemv,
+                                       .can_run = quantized_gemv_decline,
+                                       .scratch_bytes = gemv_scratch,
+                                       .prepare = kGemv.prepare};
+
 // The last is the reference, for nodes that are one product.
 constexpr KernelImpl kMatmul[] = {kInParts<ops::Matmul, MatmulParts, kernels_for>, kGemm<ops::Matmul>};
-constexpr KernelImpl kLinear[] = {kGemv, kInParts<ops::Linear, LinearParts, kernels_for>, kGemm<ops::Linear>};
+constexpr KernelImpl kLinear[] = {kGemv, kQuantizedGemv, kInParts<ops::Linear, LinearParts, kernels_for>,
+                                  kGemm<ops::Linear>, kDequantized<kernels_for>};
 constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
 
 }  // namespace

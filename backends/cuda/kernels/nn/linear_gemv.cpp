@@ -27,6 +27,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (op.epilogue == ops::LinearEpilogue::kWithSwiglu) return "gate and up are one weight";
   if (op.weights < 2 && !op.has_norm()) return "one product";
+  if (op.is_quantized()) return "quantized weights";
   for (size_t i = 0; i < static_cast<size_t>(op.weights); ++i)
     if (!gemv_takes(problem_of(query, op, i)))
       return "too many rows, or rows that are no multiple of 16 bytes";

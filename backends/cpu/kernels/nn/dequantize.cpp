@@ -1,0 +1,31 @@
+// dequantize: numbers from quantised weights, for who does not read these as they are; the rows that were looked up in
+// an embedding, for one. The state format has the loop.
+#include "schema/ops/nn/dequantize.h"
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/parallel/parallel.h"
+#include "backends/kernel.h"
+#include "schema/graph/quantized_formats.h"
+
+namespace genesis::cpu {
+namespace {
+
+void run(const KernelContext& c) {
+  const StateFormat& format = quantized_format(c.attributes<ops::Dequantize>().format, c.output().dtype);
+  const auto *quants = c.input(0).as<std::byte>(), *scales = c.input(1).as<std::byte>();
+  auto* y = c.output().as<std::byte>();
+  const auto width = static_cast<int64_t>(size_of(c.output().dtype));
+  parallel_rows(c.input(1).numel(), kQuantBlock * width, [&](int64_t first, int64_t last) {
+    const int64_t at = first * kQuantBlock;
+    format.decode({quants + format.part_bytes(0, at), scales + format.part_bytes(1, at)},
+                  (last - first) * kQuantBlock, y + at * width);
+  });
+}
+
+constexpr KernelImpl kDequantize[] = {{.name = "blocks", .run = run}};
+constexpr OpKernels kKernels[] = {{"dequantize", kDequantize}};
+
+}  // namespace
+
+std::span<const OpKernels> dequantize_kernels() { return kKernels; }
+
+}  // namespace genesis::cpu

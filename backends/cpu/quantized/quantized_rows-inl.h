@@ -1,0 +1,252 @@
+// The loops of quantized_rows.cpp, once for each instruction set: included inside a namespace of its own, where all
+// functions are compiled for it. GENESIS_DOT says how four products of bytes become a lane: 0 maddubs (AVX2), 1 AVX-VNNI,
+// 2 AVX512-VNNI in vectors of 256 bits. A vector is one block, so that a scale is a number and not a pattern of lanes, and
+// memory is the limit anyway.
+
+// Sums that stay in registers, of 16 or of 32.
+constexpr int kSums = GENESIS_DOT == 2 ? 16 : 8;
+template <int m>
+constexpr int kWeightRows = std::clamp(kSums / m, 1, 6);
+
+inline __m256i dot_bytes(__m256i sum, __m256i u8, __m256i i8) {
+#if GENESIS_DOT == 2
+  return _mm256_dpbusd_epi32(sum, u8, i8);
+#elif GENESIS_DOT == 1
+  return _mm256_dpbusd_avx_epi32(sum, u8, i8);
+#else
+  const __m256i pairs = _mm256_maddubs_epi16(u8, i8);
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
+}
+
+// One side of a product of bytes is unsigned: q8 with VNNI as quant + 128, q4 as its four bits, quant + 8. So x times that
+// zero is what a sum begins with. Pairs of maddubs would overflow for quant + 128, so there signs move to x instead.
+template <WeightFormat format>
+constexpr bool kMovesSigns = format == WeightFormat::kQ8&& GENESIS_DOT == 0;
+
+// What is taken at a time: a vector of q8 is one block; a vector of q4 is two, the lower four bits of its bytes being the
+// first halves of both, so that x lies in this order too.
+template <WeightFormat format>
+constexpr int kTaken = format == WeightFormat::kQ8 ? 1 : 2;
+
+inline __m256i load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+
+template <WeightFormat format>
+struct Activations {
+  __m256i bytes[kTaken<format>], begin;
+
+  Activations() = default;
+  explicit Activations(const int8_t* x) {
+    __m256i sum = _mm256_setzero_si256();
+    const __m256i zero = _mm256_set1_epi8(static_cast<char>(format == WeightFormat::kQ8 ? 128 : kQ4Zero));
+#pragma GCC unroll 2
+    for (int i = 0; i < kTaken<format>; ++i) {
+      bytes[i] = load_bytes(x + 32 * i);
+      if constexpr (!kMovesSigns<format>) sum = dot_bytes(sum, zero, bytes[i]);
+    }
+    begin = _mm256_sub_epi32(_mm256_setzero_si256(), sum);
+  }
+};
+
+template <WeightFormat format>
+struct Weights {
+  __m256i bytes[kTaken<format>];
+
+  // `alone`: the last block of q4, with no other beside it.
+  explicit Weights(const uint8_t* quants, bool alone) {
+    if constexpr (format == WeightFormat::kQ8) {
+      bytes[0] = load_bytes(quants);
+      if constexpr (!kMovesSigns<format>)
+        bytes[0] = _mm256_xor_si256(bytes[0], _mm256_set1_epi8(static_cast<char>(128)));
+    } else {
+      const __m256i both =
+          alone ? _mm256_zextsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(quants)))
+                : load_bytes(quants);
+      const __m256i lower = _mm256_set1_epi8(15);
+      bytes[0] = _mm256_and_si256(both, lower);
+      bytes[1] = _mm256_and_si256(_mm256_srli_epi16(both, 4), lower);
+    }
+  }
+};
+
+// Of a block each lane of four products; of two, four lanes each.
+template <WeightFormat format>
+inline __m256 dot_taken(const Weights<format>& w, const Activations<format>& x) {
+#if GENESIS_DOT == 0
+  if constexpr (kMovesSigns<format>)
+    return _mm256_cvtepi32_ps(dot_bytes(x.begin, _mm256_sign_epi8(w.bytes[0], w.bytes[0]),
+                                        _mm256_sign_epi8(x.bytes[0], w.bytes[0])));
+  // Four products of four bits and a byte are far from what 16 bits hold.
+  const __m256i pairs =
+      _mm256_add_epi16(_mm256_maddubs_epi16(w.bytes[0], x.bytes[0]),
+                       _mm256_maddubs_epi16(w.bytes[kTaken<format> - 1], x.bytes[kTaken<format> - 1]));
+  return _mm256_cvtepi32_ps(_mm256_add_epi32(x.begin, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
+#else
+  __m256i sum = x.begin;
+#pragma GCC unroll 2
+  for (int i = 0; i < kTaken<format>; ++i) sum = dot_bytes(sum, w.bytes[i], x.bytes[i]);
+  return _mm256_cvtepi32_ps(sum);
+#endif
+}
+
+template <WeightFormat format>
+inline __m256 load_factors(const float* at) {
+  if constexpr (format == WeightFormat::kQ8) return _mm256_broadcast_ss(at);
+  const __m256 both = _mm256_castpd_ps(_mm256_broadcast_sd(reinterpret_cast<const double*>(at)));
+  return _mm256_permutevar_ps(both, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1));
+}
+
+inline float sum_of_lanes(__m256 v) {
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+inline __m256 load_scales(const f16* scales, int64_t count) {
+  if (count >= kScalesAtOnce)
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(scales)));
+  if (count == 4) return _mm256_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(scales)));
+  f16 some[kScalesAtOnce] = {};
+  std::copy_n(scales, count, some);
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(some)));
+}
+
+// m rows of x against one row of the weights from each of `rows` streams.
+template <WeightFormat format, int m, int rows>
+void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const f16* scales, float* sums) {
+  const int64_t blocks = r.k / kQuantBlock, bytes = blocks * quant_block_bytes(format);
+  const QuantizedRow row(x, r.k);
+  __m256 sum[m][rows];
+#pragma GCC unroll 8
+  for (int i = 0; i < m; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < rows; ++j) sum[i][j] = _mm256_setzero_ps();
+  }
+  for (int64_t first = 0; first < blocks; first += kScalesAtOnce) {
+    const int64_t count = std::min(kScalesAtOnce, blocks - first);
+    alignas(32) float factors[m][rows][kScalesAtOnce];
+#pragma GCC unroll 6
+    for (int j = 0; j < rows; ++j) {
+      const __m256 of_w = load_scales(scales + j * r.apart * blocks + first, count);
+#pragma GCC unroll 8
+      for (int i = 0; i < m; ++i)
+        _mm256_store_ps(factors[i][j],
+                        _mm256_mul_ps(of_w, _mm256_loadu_ps(row.scales + i * r.stride_x + first)));
+    }
+    for (int64_t b = 0; b < count; b += kTaken<format>) {
+      const int64_t at = first + b;
+      Activations<format> x_taken[m];
+#pragma GCC unroll 8
+      for (int i = 0; i < m; ++i)
+        x_taken[i] = Activations<format>(row.quants + at * kQuantBlock + i * r.stride_x * 4);
+#pragma GCC unroll 6
+      for (int j = 0; j < rows; ++j) {
+        const Weights<format> taken(w + j * r.apart * bytes + at * quant_block_bytes(format),
+                                    at + 1 == blocks);
+#pragma GCC unroll 8
+        for (int i = 0; i < m; ++i)
+          sum[i][j] = _mm256_fmadd_ps(dot_taken(taken, x_taken[i]), load_factors<format>(&factors[i][j][b]),
+                                      sum[i][j]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < m; ++i) {
+#pragma GCC unroll 6
+    for (int j = 0; j < rows; ++j) sums[i * r.stride_sums + j * r.n] = sum_of_lanes(sum[i][j]);
+  }
+}
+
+template <WeightFormat format, int m>
+void dot_rows_of(const GemvCall& r, const float* x, float* sums) {
+  constexpr int rows = kWeightRows<m>;
+  const int64_t blocks = r.k / kQuantBlock;
+  const auto at = [&](int64_t row) {
+    return static_cast<const uint8_t*>(r.weights) + row * blocks * quant_block_bytes(format);
+  };
+  const auto scales_at = [&](int64_t row) { return static_cast<const f16*>(r.scales) + row * blocks; };
+  int64_t s = 0;
+  for (; s + rows <= r.streams; s += rows)
+    for (int64_t j = 0, row = s * r.apart; j < r.n; ++j, ++row)
+      dot_group<format, m, rows>(r, x, at(row), scales_at(row), sums + s * r.n + j);
+  for (; s < r.streams; ++s)
+    for (int64_t j = 0, row = s * r.apart; j < r.n; ++j, ++row)
+      dot_group<format, m, 1>(r, x, at(row), scales_at(row), sums + s * r.n + j);
+}
+
+template <WeightFormat format>
+void dot_rows(const GemvCall& r) {
+  int64_t i = 0;
+  const auto group = [&]<int m>() {
+    dot_rows_of<format, m>(r, r.x + i * r.stride_x, r.sums + i * r.stride_sums);
+    i += m;
+  };
+  while (i + 4 <= padded_rows(r.m)) group.template operator()<4>();
+  if (i + 2 <= padded_rows(r.m)) group.template operator()<2>();
+  if (i < padded_rows(r.m)) group.template operator()<1>();
+}
+
+// Eight values of a row as f32.
+inline __m256 load_values(const float* x) { return _mm256_loadu_ps(x); }
+inline __m256 load_values(const f16* x) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+}
+inline __m256 load_values(const bf16* x) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+// Magnitudes compare as the integers that their bits are, NaN above all.
+inline float greatest_magnitude(const __m256 (&values)[4]) {
+  const __m256i no_sign = _mm256_set1_epi32(0x7fffffff);
+  __m256i most = _mm256_setzero_si256();
+  for (const __m256& value : values)
+    most = _mm256_max_epi32(most, _mm256_and_si256(_mm256_castps_si256(value), no_sign));
+  const __m128i four = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+  const __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return std::bit_cast<float>(_mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1))));
+}
+
+template <class T>
+inline float quantize_block(const T* x, int8_t* quants) {
+  const __m256 values[4] = {load_values(x), load_values(x + 8), load_values(x + 16), load_values(x + 24)};
+  const float scale = activation_scale(greatest_magnitude(values));
+  const __m256 by = _mm256_set1_ps(scale > 0 ? 1 / scale : 0);
+  __m256i rounded[4];
+  for (int i = 0; i < 4; ++i) rounded[i] = _mm256_cvtps_epi32(_mm256_mul_ps(values[i], by));
+  // Packing works on halves of vectors: the permutation brings the groups of four bytes back in order.
+  const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]),
+                                           _mm256_packs_epi32(rounded[2], rounded[3]));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(quants), _mm256_permutevar8x32_epi32(bytes, order));
+  return scale;
+}
+
+// Of two neighbouring blocks the first halves, then the second ones.
+inline void lay_beside_each_other(int8_t* quants) {
+  const __m256i a = load_bytes(quants), b = load_bytes(quants + 32);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(quants), _mm256_permute2x128_si256(a, b, 0x20));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(quants + 32), _mm256_permute2x128_si256(a, b, 0x31));
+}
+
+template <WeightFormat format, class T>
+void pack(const RowsOfA& a, float* x) {
+  pack_rows<T>(a, x, quantize_block<T>);
+  if constexpr (kTaken<format> == 2)
+    for (int64_t row = 0; row < a.m; ++row)
+      for (int64_t k = 0; k < a.k; k += 2 * kQuantBlock)
+        lay_beside_each_other(reinterpret_cast<int8_t*>(x + row * packed_row(a.k)) + k);
+}
+
+template <WeightFormat format>
+GemvKernel kernel_of(DType a) {
+  return {dot_rows<format>,
+          a == DType::f32    ? pack<format, float>
+          : a == DType::bf16 ? pack<format, bf16>
+                             : pack<format, f16>,
+          packed_row};
+}
+
+inline GemvKernel kernel(DType a, WeightFormat format) {
+  return format == WeightFormat::kQ8 ? kernel_of<WeightFormat::kQ8>(a) : kernel_of<WeightFormat::kQ4>(a);
+}

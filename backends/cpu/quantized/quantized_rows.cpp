@@ -1,0 +1,187 @@
+#include "backends/cpu/quantized/quantized_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "backends/cpu/gemm/gemm_util.h"
+#include "schema/core/float16.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kScalesAtOnce = 8;
+
+// A packed row of x: the quants of an even number of blocks, then scales, both filled up with zeros.
+int64_t quants_of_row(int64_t k) { return round_up(k, 2 * kQuantBlock); }
+int64_t scales_of_row(int64_t k) { return round_up(k / kQuantBlock, kScalesAtOnce); }
+int64_t packed_row(int64_t k) { return round_up(quants_of_row(k) / 4 + scales_of_row(k), 16); }
+
+struct QuantizedRow {
+  const int8_t* quants;
+  const float* scales;
+  QuantizedRow(const float* packed, int64_t k)
+      : quants(reinterpret_cast<const int8_t*>(packed)), scales(packed + quants_of_row(k) / 4) {}
+};
+
+// NaN for what has no greatest magnitude, so that sums with it are NaN.
+inline float activation_scale(float greatest) {
+  return greatest <= std::numeric_limits<float>::max() ? greatest / 127
+                                                       : std::numeric_limits<float>::quiet_NaN();
+}
+
+template <class T>
+void copy_block(const RowsOfA& a, int64_t row, int64_t first, T* block) {
+  const T* from = static_cast<const T*>(a.data) + row * a.row + first * a.step;
+  for (int64_t i = 0; i < kQuantBlock; ++i) block[i] = from[i * a.step];
+}
+
+// quantize_block(x, quants) gives the scale.
+template <class T, class QuantizeBlock>
+void pack_rows(const RowsOfA& a, float* x, const QuantizeBlock& quantize_block) {
+  for (int64_t row = 0; row < padded_rows(a.m); ++row, x += packed_row(a.k)) {
+    std::fill_n(x + (row < a.m ? a.k / 4 : 0), packed_row(a.k) - (row < a.m ? a.k / 4 : 0), 0.0f);
+    if (row >= a.m) continue;
+    auto* quants = reinterpret_cast<int8_t*>(x);
+    float* scales = x + quants_of_row(a.k) / 4;
+    for (int64_t block = 0; block < a.k / kQuantBlock; ++block) {
+      std::array<T, kQuantBlock> apart;
+      const T* values = static_cast<const T*>(a.data) + row * a.row + block * kQuantBlock;
+      if (a.step != 1) {
+        copy_block(a, row, block * kQuantBlock, apart.data());
+        values = apart.data();
+      }
+      scales[block] = quantize_block(values, quants + block * kQuantBlock);
+    }
+  }
+}
+
+// In plain C++: the reference of the others, and what runs where none of them does.
+namespace plain {
+
+template <class T>
+float quantize_block(const T* x, int8_t* quants) {
+  float greatest = 0;
+  for (int i = 0; i < kQuantBlock; ++i) {
+    const float magnitude = std::abs(static_cast<float>(x[i]));
+    if (!(magnitude <= greatest)) greatest = magnitude;
+    if (std::isnan(greatest)) break;
+  }
+  const float scale = activation_scale(greatest), by = scale > 0 ? 1 / scale : 0;
+  for (int i = 0; i < kQuantBlock; ++i)
+    quants[i] =
+        std::isnan(scale) ? int8_t{0} : static_cast<int8_t>(std::lrint(static_cast<float>(x[i]) * by));
+  return scale;
+}
+
+template <WeightFormat format>
+int dot_block(const uint8_t* w, const int8_t* x) {
+  int sum = 0;
+  for (int i = 0; i < kQuantBlock; ++i)
+    sum += x[i] * (format == WeightFormat::kQ8 ? static_cast<int8_t>(w[i]) : q4_quant(w, i));
+  return sum;
+}
+
+template <WeightFormat format>
+void dot_rows(const GemvCall& r) {
+  const int64_t blocks = r.k / kQuantBlock;
+  for (int64_t i = 0; i < padded_rows(r.m); ++i) {
+    const QuantizedRow x(r.x + i * r.stride_x, r.k);
+    for (int64_t at = 0; at < r.streams * r.n; ++at) {
+      const int64_t first = (at / r.n * r.apart + at % r.n) * blocks;
+      const auto* w = static_cast<const uint8_t*>(r.weights) + first * quant_block_bytes(format);
+      const f16* scales = static_cast<const f16*>(r.scales) + first;
+      float sum = 0;
+      for (int64_t b = 0; b < blocks; ++b)
+        sum += static_cast<float>(
+                   dot_block<format>(w + b * quant_block_bytes(format), x.quants + b * kQuantBlock)) *
+               (static_cast<float>(scales[b]) * x.scales[b]);
+      r.sums[i * r.stride_sums + at] = sum;
+    }
+  }
+}
+
+template <class T>
+void pack(const RowsOfA& a, float* x) {
+  pack_rows<T>(a, x, quantize_block<T>);
+}
+
+GemvKernel kernel(DType a, WeightFormat format) {
+  return {format == WeightFormat::kQ8 ? dot_rows<WeightFormat::kQ8> : dot_rows<WeightFormat::kQ4>,
+          a == DType::f32    ? pack<float>
+          : a == DType::bf16 ? pack<bf16>
+                             : pack<f16>,
+          packed_row};
+}
+
+}  // namespace plain
+
+#if defined(__x86_64__)
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+namespace avx2 {
+#define GENESIS_DOT 0
+#include "backends/cpu/quantized/quantized_rows-inl.h"
+#undef GENESIS_DOT
+}  // namespace avx2
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avxvnni")
+namespace avx_vnni {
+#define GENESIS_DOT 1
+#include "backends/cpu/quantized/quantized_rows-inl.h"
+#undef GENESIS_DOT
+}  // namespace avx_vnni
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")
+namespace avx512_vnni {
+#define GENESIS_DOT 2
+#include "backends/cpu/quantized/quantized_rows-inl.h"
+#undef GENESIS_DOT
+}  // namespace avx512_vnni
+#pragma GCC pop_options
+
+#endif
+
+struct Kernels {
+  bool (*is_there)();
+  GemvKernel (*kernel)(DType a, WeightFormat format);
+};
+
+constexpr Kernels kAll[] = {
+#if defined(__x86_64__)
+    {[] { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"); },
+     avx512_vnni::kernel},
+    {[] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("avxvnni"); }, avx_vnni::kernel},
+    {[] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::kernel},
+#endif
+    {[] { return true; }, plain::kernel}};
+
+std::vector<const Kernels*> kernels_here() {
+  std::vector<const Kernels*> here;
+  for (const Kernels& kernels : kAll)
+    if (kernels.is_there()) here.push_back(&kernels);
+  return here;
+}
+
+}  // namespace
+
+int count_quantized_rows_kernels() { return static_cast<int>(kernels_here().size()); }
+GemvKernel quantized_rows_kernel(DType a, WeightFormat format, int which) {
+  return kernels_here()[static_cast<size_t>(which)]->kernel(a, format);
+}
+GemvKernel quantized_rows_kernel(DType a, WeightFormat format) { return quantized_rows_kernel(a, format, 0); }
+
+}  // namespace genesis::cpu

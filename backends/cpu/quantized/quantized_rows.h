@@ -1,0 +1,20 @@
+// The inner loops of products of few rows with quantized weights (schema/graph/weight_format.h), chosen once per problem
+// for the CPU at hand: AVX2, AVX-VNNI, AVX512-VNNI, or plain C++. Rows of x are quantized to bytes, a block of 32 at a
+// time, and products of bytes are summed up exactly within a block; what scales make of it is f32. So a sum is as near to
+// that of the numbers as x is to its quants: half of 1/127 of each block's greatest magnitude. Used by Dots
+// (backends/cpu/gemm/gemm_dots.h).
+#pragma once
+
+#include "backends/cpu/gemm/gemm_rows.h"
+#include "schema/graph/weight_format.h"
+
+namespace genesis::cpu {
+
+// x of f32, bf16 or f16. A packed row of x is k bytes of quants, then its scales in f32, filled up with zeros.
+GemvKernel quantized_rows_kernel(DType a, WeightFormat format);
+
+// The instruction sets that this CPU has, best first, for tests: each is a kernel of its own.
+int count_quantized_rows_kernels();
+GemvKernel quantized_rows_kernel(DType a, WeightFormat format, int which);
+
+}  // namespace genesis::cpu

@@ -1,0 +1,125 @@
+#include "models/text/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace genesis::text {
+namespace {
+
+constexpr int64_t kNotCounted = -100;  // a target that cross_entropy leaves out
+
+// Whether the entry point `loss` can be asked: a mean in 16 bits is no measure, and dropout is for training.
+bool has_exact_loss(const Model& model) {
+  const Graph* loss = model.find_entry("loss");
+  if (!loss || loss->outputs().empty() || loss->outputs()[0].name != "loss") return false;
+  const auto has_input = [&](const char* name) {
+    return std::any_of(loss->inputs().begin(), loss->inputs().end(),
+                       [&](ValueId id) { return loss->value(id).name == name; });
+  };
+  const auto is_random = [](const Node& node) { return node.op->info.random; };
+  return has_input("tokens") && has_input("targets") && loss->inputs().size() == 2 &&
+         loss->type(loss->outputs()[0].value).dtype == DType::f32 &&
+         std::none_of(loss->nodes().begin(), loss->nodes().end(), is_random);
+}
+
+// -log softmax(logits)[target]
+template <class T>
+double nats_of(std::span<const T> logits, int64_t target) {
+  double greatest = -INFINITY, sum = 0;
+  for (const T x : logits) greatest = std::max(greatest, static_cast<double>(x));
+  for (const T x : logits) sum += std::exp(static_cast<double>(x) - greatest);
+  return greatest + std::log(sum) - static_cast<double>(logits[static_cast<size_t>(target)]);
+}
+
+class Windows {
+ public:
+  Windows(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options)
+      : session_(session),
+        tokens_(tokens),
+        by_loss_(has_exact_loss(session.model())),
+        length_(std::min(options.seq, static_cast<int64_t>(tokens.size()) - 1)),
+        stride_(options.stride == 0 ? std::max<int64_t>(1, options.seq / 2) : options.stride) {}
+
+  // The last window begins earlier than its turn, so that all have one length and one plan.
+  Evaluation run(const std::function<void(int64_t)>& on_window) {
+    Evaluation total;
+    const auto targets = static_cast<int64_t>(tokens_.size()) - 1;
+    for (int64_t done = 0; done < targets; ++total.windows) {
+      const int64_t end = done == 0 ? length_ : std::min(done + stride_, targets), first = end - length_;
+      total.nats += window(first, done - first);
+      done = total.tokens = end;
+      if (on_window) on_window(done);
+    }
+    return total;
+  }
+
+ private:
+  // Of the window's targets from `skipped` on.
+  double window(int64_t first, int64_t skipped) {
+    const auto from = tokens_.begin() + first;
+    const std::vector<int64_t> inputs(from, from + length_);
+    std::vector<int64_t> targets(from + 1, from + 1 + length_);
+    const Tensor x = Tensor::of<int64_t>({1, length_}, inputs);
+    if (!by_loss_)
+      return nats_of_logits(session_.run("forward", {{"tokens", x}}).at("logits"), targets, skipped);
+    std::fill_n(targets.begin(), skipped, kNotCounted);
+    const Tensor y = Tensor::of<int64_t>({1, length_}, targets);
+    const auto mean = session_.run("loss", {{"tokens", x}, {"targets", y}}).at("loss").item<double>();
+    return mean * static_cast<double>(length_ - skipped);
+  }
+
+  double nats_of_logits(const Tensor& logits, const std::vector<int64_t>& targets, int64_t skipped) const {
+    const auto classes = static_cast<size_t>(logits.type().shape[2].value());
+    double sum = 0;
+    dispatch(logits.type().dtype, [&](auto tag) {
+      const auto all = logits.as<typename decltype(tag)::type>();
+      for (auto i = static_cast<size_t>(skipped); i < targets.size(); ++i)
+        sum += nats_of(all.subspan(i * classes, classes), targets[i]);
+    });
+    return sum;
+  }
+
+  Session& session_;
+  std::span<const int64_t> tokens_;
+  const bool by_loss_;
+  const int64_t length_, stride_;
+};
+
+void check(const Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options) {
+  if (options.seq < 1) fail("a window of {} tokens: at least one is needed", options.seq);
+  if (options.stride < 0 || options.stride > options.seq)
+    fail("a stride of {} in windows of {} tokens: expected 1 to {}", options.stride, options.seq,
+         options.seq);
+  if (tokens.size() < 2) fail("the text has {} tokens, at least two are needed", tokens.size());
+  const int64_t vocabulary = vocabulary_of(session.model());
+  for (const int64_t token : tokens)
+    if (token < 0 || token >= vocabulary)
+      fail("the text has token {}, and the model knows those below {}: is this its tokenizer?", token,
+           vocabulary);
+}
+
+}  // namespace
+
+double Evaluation::perplexity() const { return std::exp(loss()); }
+
+void Evaluation::add(const Evaluation& other) {
+  nats += other.nats;
+  tokens += other.tokens;
+  windows += other.windows;
+}
+
+int64_t vocabulary_of(const Model& model) {
+  const Graph& forward = model.entry("forward");
+  for (const NamedValue& output : forward.outputs())
+    if (const Shape& shape = forward.type(output.value).shape; output.name == "logits" && shape.rank() == 3)
+      return shape[2].value();
+  fail("the entry point forward has no output logits [batch, seq, vocabulary]");
+}
+
+Evaluation evaluate(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options,
+                    const std::function<void(int64_t done)>& on_window) {
+  check(session, tokens, options);
+  return Windows(session, tokens, options).run(on_window);
+}
+
+}  // namespace genesis::text

@@ -1,0 +1,123 @@
+#include "passes/precision/quantize.h"
+
+#include <algorithm>
+#include <map>
+
+#include "passes/core/match.h"
+#include "passes/precision/weights_as_halves.h"
+#include "schema/graph/quantized_formats.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/index.h"
+
+namespace genesis::passes {
+namespace {
+
+// What entry points read a state as.
+struct ReadAs {
+  bool product = false, head = false, embedding = false;
+};
+
+// The state behind a value, which may be cast; -1: none.
+int32_t state_behind(const Graph& graph, ValueId id) {
+  const auto cast = match<ops::Cast>(graph, id);
+  return state_of(graph, cast ? cast.input(0) : id);
+}
+
+// The weights [out, in] that the node multiplies x with.
+std::vector<ValueId> weights_of(const Node& node) {
+  if (const auto layer = match<ops::Linear>(node); layer && !layer->is_quantized()) {
+    const auto first = node.inputs.begin() + static_cast<std::ptrdiff_t>(layer->first_weight());
+    return {first, first + static_cast<std::ptrdiff_t>(layer->weights)};
+  }
+  if (const auto product = match<ops::Matmul>(node); product && product->transpose_b) return {node.inputs[1]};
+  if (is<ops::LinearCrossEntropy>(node)) return {node.inputs[1]};
+  return {};
+}
+
+bool is_product(const Node& node) { return is<ops::Linear, ops::Matmul, ops::LinearCrossEntropy>(node); }
+
+// By node: whether what it makes goes into a product.
+std::vector<bool> before_products(const Graph& graph) {
+  const Uses uses(graph);
+  std::vector<bool> before(graph.nodes().size());
+  for (size_t i = before.size(); i-- > 0;)
+    for (const ValueId output : graph.nodes()[i].outputs)
+      for (const NodeId reader : uses.readers(output))
+        if (is_product(graph.node(reader)) || before[static_cast<size_t>(reader.index)]) before[i] = true;
+  return before;
+}
+
+void add_uses(const Graph& graph, std::map<int32_t, ReadAs>& states) {
+  const std::vector<bool> before = before_products(graph);
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    for (const ValueId weight : weights_of(node))
+      if (const int32_t state = state_behind(graph, weight); state >= 0) {
+        states[state].product = true;
+        states[state].head |= !before[i];
+      }
+    if (is<ops::Embedding>(node))
+      if (const int32_t state = state_behind(graph, node.inputs[1]); state >= 0)
+        states[state].embedding = true;
+  }
+}
+
+std::string why_kept(const State& state, const ReadAs& read, const QuantizeOptions& options) {
+  if (state.role != StateRole::kParameter)
+    return fmt::format("it is no parameter but a {}", name_of(state.role));
+  if (state.encoded) return fmt::format("it is kept as {} already", state.encoded.format->name);
+  if (state.type.shape.rank() != 2) return "it is no matrix";
+  if (read.embedding && !options.embedding)
+    return "rows are looked up in it, and --quantize-embedding is not given";
+  if (read.head && !options.head) return "the logits come from it, and --quantize-head is not given";
+  if (state.type.dtype != DType::f32 && !is_low_precision(state.type.dtype))
+    return fmt::format("it is {}", name_of(state.type.dtype));
+  return quantized_format(options.format, state.type.dtype).why_not(state.type).value_or("");
+}
+
+void check_not_trained(const Model& model, int32_t state) {
+  for (const auto& entry : model.entries())
+    for (const StateUpdate& update : entry->updates())
+      if (update.state == state)
+        fail(
+            "entry point '{}' trains '{}', and no training can change quantized weights: quantize what "
+            "`--inference` keeps of the model, or freeze its weights and train others beside them",
+            entry->name(), model.state(state).name);
+}
+
+}  // namespace
+
+QuantizeReport quantize(Model& model, const QuantizeOptions& options) {
+  std::map<int32_t, ReadAs> states;
+  for (const auto& entry : model.entries()) add_uses(*entry, states);
+  QuantizeReport report;
+  std::map<int32_t, EncodedValues> encoded;
+  for (const auto& [index, read] : states) {
+    const State& state = model.state(index);
+    if (!read.product && !(read.embedding && options.embedding)) continue;
+    if (std::string why = why_kept(state, read, options); !why.empty()) {
+      report.kept.push_back({state.name, std::move(why)});
+      continue;
+    }
+    check_not_trained(model, index);
+    const StateFormat& format = quantized_format(options.format, state.type.dtype);
+    encoded[index] = with_context([&] { return encode_tensor(format, initial_value(state)); },
+                                  [&] { return "in state '" + state.name + "'"; });
+    report.quantized.push_back(state.name);
+    report.bytes_before += state.type.bytes();
+    for (const Tensor& part : encoded[index].parts) report.bytes_after += part.bytes();
+  }
+  if (encoded.empty())
+    fail("there is nothing to quantize: {}",
+         report.kept.empty() ? "no entry point multiplies with the transpose of a parameter"
+                             : "'" + report.kept[0].name + "' stays, " + report.kept[0].reason);
+  for (auto& [index, values] : encoded) {
+    model.set_trainable(index, false);
+    model.set_encoded(index, std::move(values));
+  }
+  return report;
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,33 @@
+// Weights of a model as q8 or q4 (schema/graph/weight_format.h): the states keep their names and types and are encoded in
+// the model itself, so that its file takes half or a quarter of the room. Graphs stay as they are; read_quantized.h is what
+// happens to them when they run. Used by genesis-opt --quantize.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/graph/model.h"
+#include "schema/graph/weight_format.h"
+
+namespace genesis::passes {
+
+struct QuantizeOptions {
+  WeightFormat format = WeightFormat::kQ8;
+  bool embedding = false;  // tables that rows are looked up in, too
+  bool head = false;       // products that no other product follows, too: the logits
+};
+
+struct QuantizeReport {
+  struct Kept {
+    std::string name, reason;
+  };
+  std::vector<std::string> quantized;         // states
+  std::vector<Kept> kept;                     // other weights of products, and why they stay as they are
+  int64_t bytes_before = 0, bytes_after = 0;  // of those that are quantized
+};
+
+// Parameters that products x weight^T read are encoded, and frozen. Throws Error where an entry point trains one, where
+// a value cannot be encoded (NaN, infinity), and where there is nothing to quantize; then nothing has changed.
+QuantizeReport quantize(Model& model, const QuantizeOptions& options);
+
+}  // namespace genesis::passes

@@ -1,0 +1,186 @@
+#include "passes/precision/read_quantized.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/core/match.h"
+#include "passes/core/native.h"
+#include "passes/core/rewriter.h"
+#include "passes/precision/weights_as_halves.h"
+#include "schema/graph/quantized_formats.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/nn/dequantize.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/index.h"
+
+namespace genesis::passes {
+namespace {
+
+// --- decode_quantized
+
+constexpr size_t kTable = 1;  // input of embedding
+
+class Decoder {
+ public:
+  Decoder(const Graph& graph, const StateStorage& storage) : graph_(graph), rewriter_(graph) {
+    for (const StoredGroup& group : storage.groups)
+      if (weight_format_of(*group.format) != WeightFormat::kPlain) groups_[group.members[0]] = &group;
+  }
+
+  // All nodes that decode stand first: what merges layers wants their weights to be there ahead of the first one.
+  Graph run() {
+    for (size_t i = 0; i < graph_.values().size(); ++i) decode({static_cast<int32_t>(i)});
+    for (const Node& node : graph_.nodes()) {
+      rewriter_.begin_nodes_from({&node});
+      const Replacement values = visit(node);
+      rewriter_.end_nodes_from();
+      values ? rewriter_.replace(node, *values) : rewriter_.copy(node);
+    }
+    return without_dead_nodes(rewriter_.finish());
+  }
+
+ private:
+  const StoredGroup* group_of(ValueId id) const {
+    const auto at = groups_.find(state_of(graph_, id));
+    return at == groups_.end() ? nullptr : at->second;
+  }
+  Value part(const StoredGroup& group, size_t i) { return rewriter_.graph().state(group.parts[i]); }
+
+  void decode(ValueId id) {
+    if (const StoredGroup* group = group_of(id))
+      rewriter_.replace(id, dequantized(*group, graph_.type(id).dtype));
+  }
+  Value dequantized(const StoredGroup& group, DType dtype) {
+    return dequantize(weight_format_of(*group.format), part(group, 0), part(group, 1), dtype);
+  }
+
+  Replacement visit(const Node& node) {
+    const StoredGroup* group = nullptr;
+    if (is<ops::Embedding>(node) && (group = group_of(node.inputs[kTable])))
+      return rows_of(*group, rewriter_.map(node.inputs[1 - kTable]), graph_.type(node.outputs[0]).dtype);
+    const auto cast = match<ops::Cast>(node);
+    const bool is_known = cast && (cast->dtype == DType::f32 || is_low_precision(cast->dtype));
+    if (is_known && (group = group_of(node.inputs[0]))) return {{dequantized(*group, cast->dtype)}};
+    return std::nullopt;
+  }
+
+  std::vector<Value> rows_of(const StoredGroup& group, Value indices, DType dtype) {
+    const Value quants = embedding(indices, part(group, 0)), scales = embedding(indices, part(group, 1));
+    return {dequantize(weight_format_of(*group.format), quants, scales, dtype)};
+  }
+
+  const Graph& graph_;
+  Rewriter rewriter_;
+  std::map<int32_t, const StoredGroup*> groups_;  // by member
+};
+
+// --- read_quantized
+
+std::vector<ValueId> slice(const std::vector<ValueId>& ids, size_t first, size_t count) {
+  const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+// A node as the op linear, with its weights taken apart from the rest.
+struct Product {
+  ops::Linear op;
+  std::vector<ValueId> before, weights, after;
+};
+
+std::optional<Product> product_of(const Graph& graph, const Node& node) {
+  if (const auto layer = match<ops::Linear>(node)) {
+    if (layer->is_quantized() || layer->epilogue == ops::LinearEpilogue::kWithSwiglu) return std::nullopt;
+    const size_t first = layer->first_weight(), count = static_cast<size_t>(layer->weights);
+    return Product{layer.attributes, slice(node.inputs, 0, first), slice(node.inputs, first, count),
+                   slice(node.inputs, first + count, node.inputs.size() - first - count)};
+  }
+  const auto matmul = match<ops::Matmul>(node);
+  if (!matmul || !matmul->is_plain() || matmul->transpose_a || !matmul->transpose_b ||
+      graph.type(node.inputs[1]).shape.rank() != 2)
+    return std::nullopt;
+  return Product{{.has_addend = node.inputs.size() > 2},
+                 {node.inputs[0]},
+                 {node.inputs[1]},
+                 slice(node.inputs, 2, node.inputs.size() - 2)};
+}
+
+class Reader {
+ public:
+  Reader(const Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), rewriter_(graph) {}
+
+  Graph run() {
+    for (const Node& node : graph_.nodes()) {
+      if (is<ops::Dequantize>(node)) continue;  // copied where it is needed, if it is
+      const std::optional<Product> product = product_of(graph_, node);
+      if (product && reads_quantized(*product)) {
+        rewriter_.begin_nodes_from({&node});
+        const std::vector<Value> results = emit(*product);
+        rewriter_.end_nodes_from();
+        rewriter_.replace(node, results);
+      } else {
+        for (const ValueId input : node.inputs) need(input);
+        rewriter_.copy(node);
+      }
+    }
+    for (const NamedValue& output : graph_.outputs()) need(output.value);
+    for (const StateUpdate& update : graph_.updates()) need(update.value);
+    return without_dead_nodes(rewriter_.finish());
+  }
+
+ private:
+  void need(ValueId id) {
+    const auto decoded = match<ops::Dequantize>(graph_, id);
+    if (decoded && copied_.insert(id).second) rewriter_.copy(*decoded.node);
+  }
+
+  // Whether all weights are of one format, and a kernel reads each of them so.
+  bool reads_quantized(const Product& product) const {
+    const auto first = match<ops::Dequantize>(graph_, product.weights[0]);
+    return first && context_.target &&
+           std::all_of(product.weights.begin(), product.weights.end(), [&](ValueId id) {
+             const auto weight = match<ops::Dequantize>(graph_, id);
+             return weight && weight->format == first->format && has_kernel(product, weight);
+           });
+  }
+
+  // Of one weight alone: forms beyond that run in parts where no kernel does them at once.
+  bool has_kernel(const Product& product, const Matched<ops::Dequantize>& weight) const {
+    const ops::Linear op{.activation = product.op.activation, .weight_format = weight->format};
+    return runs_natively(
+        context_, op_def<ops::Linear>(), to_attributes(op),
+        {graph_.type(product.before[0]), graph_.type(weight.input(0)), graph_.type(weight.input(1))});
+  }
+
+  std::vector<Value> emit(const Product& product) {
+    ops::Linear op = product.op;
+    for (const ValueId id : product.before) need(id);
+    for (const ValueId id : product.after) need(id);
+    std::vector<Value> inputs = rewriter_.map(product.before), scales;
+    for (const ValueId id : product.weights) {
+      const auto weight = match<ops::Dequantize>(graph_, id);
+      op.weight_format = weight->format;
+      inputs.push_back(rewriter_.map(weight.input(0)));
+      scales.push_back(rewriter_.map(weight.input(1)));
+    }
+    inputs.insert(inputs.end(), scales.begin(), scales.end());
+    for (const ValueId id : product.after) inputs.push_back(rewriter_.map(id));
+    return emit_node(op_def<ops::Linear>(), to_attributes(op), inputs);
+  }
+
+  const Graph& graph_;
+  const PassContext& context_;
+  Rewriter rewriter_;
+  std::set<ValueId> copied_;
+};
+
+}  // namespace
+
+Graph decode_quantized(const Graph& graph, const StateStorage& storage) {
+  return Decoder(graph, storage).run();
+}
+
+Graph read_quantized(const Graph& graph, const PassContext& context) { return Reader(graph, context).run(); }
+
+}  // namespace genesis::passes

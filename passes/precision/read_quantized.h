@@ -1,0 +1,17 @@
+// How an entry point reads states that are kept as q8 or q4 (schema/graph/quantized_formats.h). First everything that reads one
+// gets numbers from dequantize nodes, so that every pattern sees the layers as they were written. At the end of a pipeline
+// products that a kernel of the target does with quantised weights read these, and the nodes between are gone.
+#pragma once
+
+#include "passes/core/pass.h"
+
+namespace genesis::passes {
+
+// Not a pass of a pipeline: without it nothing runs. A looked-up row is dequantised after it was looked up. Groups of other
+// formats are left alone.
+Graph decode_quantized(const Graph& graph, const StateStorage& storage);
+
+// The pass: linear, and matmul as linear, of dequantize nodes. Those that remain stand just before who reads them first.
+Graph read_quantized(const Graph& graph, const PassContext& context);
+
+}  // namespace genesis::passes

@@ -1,0 +1,177 @@
+// genesis-run eval: how well a language model foretells a text.
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <numbers>
+#include <sstream>
+
+#include "executor/training/checkpoint.h"
+#include "models/data/sources.h"
+#include "models/text/evaluate.h"
+#include "models/text/generate.h"
+#include "models/tokenizer/tokenizer.h"
+#include "schema/file/reader.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+#include "tools/run/run_commands.h"
+
+namespace genesis::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Flags {
+  std::string file, other, data, tokenizer;
+  text::EvaluateOptions options;
+  RunFlags run;
+  Output out;
+};
+
+// Texts, and what they are to a model.
+struct Texts {
+  std::vector<std::vector<int64_t>> tokens;
+  int64_t bytes = 0;  // that are foretold: those of the first tokens are not
+};
+
+struct Result {
+  text::Evaluation evaluation;
+  int64_t bytes = 0;
+  double seconds = 0;
+
+  double bits_per_byte() const {
+    return bytes > 0 ? evaluation.nats / std::numbers::ln2 / static_cast<double>(bytes) : 0;
+  }
+};
+
+// A file, or the newest checkpoint of a folder.
+std::shared_ptr<const Model> open(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return load_model(path);
+  const auto checkpoint = find_checkpoint(path);
+  if (!checkpoint)
+    fail("'{}' is a folder without a checkpoint: name a .genesis file or a folder of train --checkpoint",
+         path);
+  return load_checkpoint(*checkpoint);
+}
+
+std::string text_of_line(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (json.is_discarded()) fail("this line is not JSON (cut short, or not UTF-8)");
+  if (!json.is_object() || !json.contains("text") || !json["text"].is_string())
+    fail("expected an object with a string \"text\"");
+  return json["text"].get<std::string>();
+}
+
+// Each line of a .jsonl is a text of its own.
+std::vector<std::string> read_texts(const std::string& path) {
+  std::string all = data::read_file(path);
+  if (std::filesystem::path(path).extension() != ".jsonl") return {std::move(all)};
+  std::vector<std::string> texts;
+  std::istringstream lines(all);
+  size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    texts.push_back(with_context([&] { return text_of_line(line); },
+                                 [&] { return fmt::format("in line {} of '{}'", number, path); }));
+  }
+  return texts;
+}
+
+// Texts of one token have nothing to foretell and are left out.
+Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text::Tokenizer>& tokenizer) {
+  Texts result;
+  for (const std::string& text : texts) {
+    std::vector<int64_t> tokens = tokenizer ? tokenizer->encode(text) : text::encode_bytes(text);
+    if (tokens.size() < 2) continue;
+    const size_t first = tokenizer ? tokenizer->decode(std::span(tokens).first(1)).size() : 1;
+    result.bytes += static_cast<int64_t>(text.size() - std::min(first, text.size()));
+    result.tokens.push_back(std::move(tokens));
+  }
+  if (result.tokens.empty()) fail("the data has no text of two tokens or more");
+  return result;
+}
+
+void check_vocabulary(const Model& model, const std::string& file,
+                      const std::optional<text::Tokenizer>& tokenizer) {
+  const int64_t vocabulary = text::vocabulary_of(model);
+  if (!tokenizer && vocabulary != 256)
+    fail("{} has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
+         file, vocabulary);
+}
+
+Result evaluate(const std::string& file, const Texts& texts, const std::optional<text::Tokenizer>& tokenizer,
+                const Flags& flags) {
+  const std::shared_ptr<const Model> model = open(file);
+  check_vocabulary(*model, file, tokenizer);
+  Session session(model, flags.run.session_options());
+  Result result{.bytes = texts.bytes};
+  const auto start = Clock::now();
+  for (const auto& tokens : texts.tokens)
+    result.evaluation.add(text::evaluate(session, tokens, flags.options));
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return result;
+}
+
+nlohmann::ordered_json json_of(const std::string& file, const Result& result) {
+  return {{"model", file},
+          {"loss", result.evaluation.loss()},
+          {"perplexity", result.evaluation.perplexity()},
+          {"bits_per_byte", result.bits_per_byte()},
+          {"tokens", result.evaluation.tokens},
+          {"bytes", result.bytes},
+          {"windows", result.evaluation.windows},
+          {"seconds", result.seconds}};
+}
+
+std::string line_of(const std::string& file, const Result& result) {
+  const text::Evaluation& e = result.evaluation;
+  return fmt::format(
+      "{}: loss {:.5f} nats per token, perplexity {:.4f}, {:.5f} bits per byte; {} tokens, {:.0f} tok/s\n",
+      printable(file), e.loss(), e.perplexity(), result.bits_per_byte(), e.tokens,
+      static_cast<double>(e.tokens) / std::max(result.seconds, 1e-9));
+}
+
+void eval_command(const Flags& flags) {
+  std::optional<text::Tokenizer> tokenizer;
+  if (!flags.tokenizer.empty()) tokenizer = text::Tokenizer::load(flags.tokenizer);
+  const Texts texts = tokens_of(read_texts(flags.data), tokenizer);
+  const Result result = evaluate(flags.file, texts, tokenizer, flags);
+  nlohmann::ordered_json json = json_of(flags.file, result);
+  std::string lines = line_of(flags.file, result);
+  if (!flags.other.empty()) {
+    const Result other = evaluate(flags.other, texts, tokenizer, flags);
+    const double more = other.evaluation.loss() - result.evaluation.loss();
+    json["compare"] = json_of(flags.other, other);
+    json["loss_difference"] = more;
+    lines += line_of(flags.other, other);
+    lines += fmt::format("the second loss is {:+.5f} nats, its perplexity {:+.3f}%\n", more,
+                         100 * std::expm1(more));
+  }
+  flags.out.print(json, [&] { std::cout << lines; });
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
+  command->add_option("file", flags->file, "a .genesis file, or a folder of checkpoints: its newest")
+      ->required();
+  command->add_option("--data", flags->data, "a text, or a .jsonl of {\"text\": ...}, each a text of its own")
+      ->required();
+  command->add_option("--tokenizer", flags->tokenizer,
+                      "a tokenizer.json, or a folder with one; without, tokens are bytes");
+  command->add_option("--compare", flags->other,
+                      "another model on the same text, such as the first one quantized");
+  add_number(*command, "--seq", flags->options.seq, "tokens of a window", at_least<int64_t>(1));
+  add_number(*command, "--stride", flags->options.stride, "new tokens of each window; 0: half of it",
+             at_least<int64_t>(0));
+  flags->run.add_to(*command);
+  flags->out.add_to(*command);
+  command->footer(
+      "Example:\n  genesis-run eval model.genesis --data text.txt --seq 512 --compare model.q8.genesis");
+  command->callback([flags] { eval_command(*flags); });
+}
+
+}  // namespace genesis::tools
