@@ -12,6 +12,7 @@
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis::models::hugging_face {
 namespace {
@@ -90,7 +91,7 @@ void check_finite(const Tensor& from, const Tensor& to) {
 Tensor value_of(const State& state, DType dtype, bool turned) {
   return with_context(
       [&] {
-        const Tensor value = state.initial.empty_handle() ? Tensor::zeros(state.type) : state.initial;
+        const Tensor value = initial_value(state);
         const Tensor converted = value.to(dtype);
         check_finite(value, converted);
         return turned ? transposed(converted) : converted;

@@ -2,7 +2,7 @@
 //
 //   q8  a quant is an i8 in [-127, 127]; the scale is the block's greatest magnitude / 127, as near as f16 has it.
 //   q4  a quant is in [-8, 7] and kept as quant + 8 in four bits: byte i of a block's 16 holds value i in its lower
-//       bits and value i + 16 in the upper. Of a dozen scales the one with the least squared error is taken.
+//       bits and value i + 16 in the upper. Of ten scales the one with the least squared error is taken.
 //
 // The order of the four bits is that of GGUF's Q4_0. Read by the state formats (schema/graph/quantized_formats.h) and by
 // kernels of every device.

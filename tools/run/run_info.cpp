@@ -12,6 +12,7 @@
 #include "executor/runtime/device.h"
 #include "executor/runtime/step_call.h"
 #include "schema/file/reader.h"
+#include "schema/graph/state_storage.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
@@ -48,13 +49,20 @@ struct Totals {
   int64_t count = 0, elements = 0, bytes = 0;
 };
 
+// What the values of a state take in the file.
+int64_t kept_bytes(const State& state) {
+  int64_t bytes = state.encoded ? 0 : state.type.bytes();
+  for (const Tensor& part : state.encoded.parts) bytes += part.bytes();
+  return bytes;
+}
+
 std::map<std::string, Totals> totals_by_role(const Model& model) {
   std::map<std::string, Totals> totals;
   for (const State& state : model.states()) {
     Totals& row = totals[std::string(name_of(state.role))];
     ++row.count;
     row.elements += state.type.numel();
-    row.bytes += state.type.bytes();
+    row.bytes += kept_bytes(state);
   }
   return totals;
 }
@@ -71,6 +79,7 @@ nlohmann::ordered_json model_json(const Flags& flags, const Model& model) {
       json["state_table"].push_back(port(state.name, state.type));
       json["state_table"].back()["role"] = name_of(state.role);
       json["state_table"].back()["trainable"] = state.trainable;
+      if (state.encoded) json["state_table"].back()["format"] = state.encoded.format->name;
     }
   return json;
 }
@@ -102,7 +111,8 @@ void print_text(const Flags& flags, const Model& model) {
   if (!flags.states) return;
   for (const State& state : model.states())
     std::cout << "state " << printable(state.name) << ": " << state.type.to_string() << " "
-              << name_of(state.role) << (state.trainable ? ", trainable" : "") << "\n";
+              << name_of(state.role) << (state.trainable ? ", trainable" : "")
+              << (state.encoded ? fmt::format(", kept as {}", state.encoded.format->name) : "") << "\n";
 }
 
 // Steps that one kernel runs, with the same reasons why better ones do not.

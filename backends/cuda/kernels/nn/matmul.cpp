@@ -82,13 +82,23 @@ KernelImpl in_parts() {
   return way;
 }
 
+KernelImpl dequantized() {
+  KernelImpl way = kDequantized<kernels_for>;
+  way.run = [](const KernelContext& c) { run_parts(c.prepared<DequantizedLinear>(), c); };
+  return way;
+}
+
 }  // namespace
 
 std::span<const OpKernels> matmul_kernels() {
   static const KernelImpl matmul[] = {gemm_way<ops::Matmul>(), matmul_swiglu_epilogue_way(),
                                       matmul_bias_grad_way(), in_parts<ops::Matmul, MatmulParts>()};
-  static const KernelImpl linear[] = {gemm_way<ops::Linear>(), linear_gemv_way(),
-                                      linear_swiglu_epilogue_way(), in_parts<ops::Linear, LinearParts>()};
+  static const KernelImpl linear[] = {gemm_way<ops::Linear>(),
+                                      linear_gemv_way(),
+                                      linear_quantized_gemv_way(),
+                                      linear_swiglu_epilogue_way(),
+                                      in_parts<ops::Linear, LinearParts>(),
+                                      dequantized()};
   static const OpKernels ops[] = {{"matmul", matmul}, {"linear", linear}};
   return ops;
 }

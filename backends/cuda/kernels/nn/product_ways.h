@@ -7,6 +7,7 @@
 namespace genesis::cuda {
 
 KernelImpl linear_gemv_way();             // linear_gemv.cpp
+KernelImpl linear_quantized_gemv_way();   // quantized_linear.cpp
 KernelImpl linear_swiglu_epilogue_way();  // swiglu_epilogue.cu
 KernelImpl matmul_swiglu_epilogue_way();  // swiglu_epilogue.cu
 KernelImpl matmul_bias_grad_way();        // bias_grad.cpp

@@ -1,0 +1,57 @@
+// dequantize: numbers from q8 and q4 weights, for who does not read these as they are: products of many rows, rows that
+// were looked up in an embedding. A thread has eight values, a quarter of a block.
+#include "backends/cuda/device/packs.h"
+#include "schema/ops/nn/dequantize.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kEach = 8;
+
+template <WeightFormat kFormat, class T>
+__global__ void __launch_bounds__(kThreads)
+    dequantize_kernel(const uint8_t* quants, const __half* scales, T* y, int64_t eighths) {
+  begin_in_order();
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= eighths) return;
+  const int64_t block = i / 4;
+  const int part = static_cast<int>(i % 4);
+  constexpr bool kIsQ4 = kFormat == WeightFormat::kQ4;
+  // Values 8 to 15 and 24 to 31 of a block of q4 share bytes 8 to 15.
+  const uint8_t* from = quants + (kIsQ4 ? block * 16 + part % 2 * kEach : i * kEach);
+  const uint2 bits = *reinterpret_cast<const uint2*>(from);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&bits);
+  const float scale = __half2float(scales[block]);
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const int quant =
+        kIsQ4 ? (part < 2 ? bytes[j] & 15 : bytes[j] >> 4) - kQ4Zero : static_cast<int8_t>(bytes[j]);
+    y[i * kEach + j] = narrow<T>(static_cast<float>(quant) * scale);
+  }
+}
+
+template <class T>
+void run_type(const KernelContext& c) {
+  const int64_t eighths = c.output().numel() / kEach;
+  const auto kernel = c.attributes<ops::Dequantize>().format == WeightFormat::kQ8
+                          ? dequantize_kernel<WeightFormat::kQ8, T>
+                          : dequantize_kernel<WeightFormat::kQ4, T>;
+  if (eighths == 0) return;
+  start_with_pdl(c, kernel, blocks_for(eighths, kThreads), kThreads, 0, c.input(0).as<const uint8_t>(),
+                 c.input(1).as<const __half>(), c.output().as<T>(), eighths);
+}
+
+void run(const KernelContext& c) {
+  if (c.output().dtype == DType::bf16) return run_type<__nv_bfloat16>(c);
+  if (c.output().dtype == DType::f16) return run_type<__half>(c);
+  run_type<float>(c);
+}
+
+constexpr KernelImpl kDequantize[] = {{.name = "blocks", .run = run}};
+constexpr OpKernels kOps[] = {{"dequantize", kDequantize}};
+
+}  // namespace
+
+std::span<const OpKernels> dequantize_kernels() { return kOps; }
+
+}  // namespace genesis::cuda
