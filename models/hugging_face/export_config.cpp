@@ -114,7 +114,7 @@ void put(json& config, const std::string& name, const std::string& text) {
   (inside ? *rope : config)[name] = value_of(text);
 }
 
-// Of rope_parameters, by kind: what it is called there, and as a setting.
+// Of rope_scaling, by kind: what it is called there, and as a setting.
 using Parameters = std::vector<std::pair<const char*, const char*>>;
 const std::map<std::string, Parameters>& scaled_rotations() {
   static const std::pair<const char*, const char*> factor{"factor", "rope_factor"},
@@ -138,13 +138,14 @@ const std::map<std::string, Parameters>& scaled_rotations() {
   return kinds;
 }
 
+// Version 5 of transformers calls it rope_parameters, and reads rope_scaling as version 4 does.
 void put_rotations(json& config, const Settings& settings) {
   const auto kind = settings.find("rope_scaling");
   if (kind == settings.end() || !scaled_rotations().contains(kind->second)) return;
-  json parameters = {{"rope_type", kind->second}, {"rope_theta", value_of(settings.at("rope_theta"))}};
+  json parameters = json::object({{"rope_type", kind->second}});
   for (const auto& [name, setting] : scaled_rotations().at(kind->second))
     parameters[name] = value_of(settings.at(setting));
-  config["rope_parameters"] = parameters;
+  config["rope_scaling"] = parameters;
   if (kind->second == "dynamic")
     config["max_position_embeddings"] = value_of(settings.at("rope_original_positions"));
 }

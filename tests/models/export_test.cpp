@@ -167,7 +167,7 @@ TEST_F(Export, OfScaledRotationsAndWindows) {
   for (models::Settings settings : kinds) {
     SCOPED_TRACE(settings.begin()->first + " " + settings.begin()->second);
     settings.insert(kTiny.begin(), kTiny.end());
-    settings["head_dim"] = "8";
+    settings["head_dim"] = "8";  // a config.json says so, also where it is implied
     const auto model = models::make_model("qwen2", settings, 3);
     hf::export_model(*model, out());
     const auto again = hf::import_model(out());

@@ -24,6 +24,9 @@ SIZES = dict(vocab_size=61, hidden_size=16, intermediate_size=24, num_hidden_lay
              num_key_value_heads=2, max_position_embeddings=64)
 ZOO = {
     "qwen2": SIZES | dict(rope_theta=20000), "qwen3": SIZES | dict(head_dim=8, tie_word_embeddings="false"), "llama": SIZES | dict(rms_norm_eps=1e-5),
+    "llama yarn": SIZES | dict(rope_scaling="yarn", rope_factor=4, rope_original_positions=4, rope_attention_factor=1.2, rope_theta=100),
+    "qwen3 llama3": SIZES | dict(rope_scaling="llama3", rope_factor=8, rope_original_positions=8, rope_theta=100),
+    "llama linear": SIZES | dict(rope_scaling="linear", rope_factor=2.5), "qwen2 windows": SIZES | dict(sliding_window=3),
     "gpt2": dict(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2),
 }
 
@@ -72,7 +75,8 @@ def check_import(tools, source, folder):
 
 def check_zoo(tools, name, settings, folder):
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    run(tools, "genesis-build", name, *words, "--set", "initializer_range=0.3", "--seed", 3, "-o", folder / f"zoo-{name}.genesis")
+    name = name.replace(" ", "-")
+    run(tools, "genesis-build", name.split("-")[0], *words, "--set", "initializer_range=0.3", "--seed", 3, "-o", folder / f"zoo-{name}.genesis")
     run(tools, "genesis-run", "export", folder / f"zoo-{name}.genesis", "-o", folder / f"zoo-{name}")
     ours = genesis_logits(tools, folder / f"zoo-{name}.genesis", folder)
     compare(f"{name} of the zoo against genesis-run", torch_logits(folder / f"zoo-{name}"), ours, 1e-5)
