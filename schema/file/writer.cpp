@@ -46,9 +46,9 @@ void write_file(const std::filesystem::path& path, const Layout& layout, std::sp
 // The path of a file from the folder of the new one, where that really is. The file may itself be a symbolic link.
 std::string path_from(const std::filesystem::path& saved, const std::filesystem::path& file) {
   namespace fs = std::filesystem;
-  const fs::path from = folder_of(fs::weakly_canonical(saved)), to = fs::weakly_canonical(folder_of(file));
-  const fs::path relative = to.lexically_relative(from) / file.filename();
-  return relative.lexically_normal().string();
+  const fs::path from = folder_of(fs::weakly_canonical(fs::absolute(saved))),
+                 to = fs::weakly_canonical(fs::absolute(folder_of(file)));
+  return (to.lexically_relative(from) / file.filename()).lexically_normal().string();
 }
 
 std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesystem::path& path) {

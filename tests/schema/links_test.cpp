@@ -113,6 +113,21 @@ TEST_F(Links, NameAFileThatIsGone) {
   refused({"weights/w.safetensors", "is not there", "--link"});
 }
 
+TEST_F(Links, AreFoundWhereRelativePathsWereGiven) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  const SafeTensors read = read_safetensors("weights/w.safetensors");
+  Model model;
+  for (const auto& [name, tensor] : read.tensors)
+    model.add_state({name, tensor.type(), StateRole::kParameter, true, tensor});
+  save_model(model, "relative.genesis", {.links = {read.file}});
+  fs::create_directory("deep");
+  save_model(model, "deep/relative.genesis", {.links = {read.file}});
+  fs::current_path(before);
+  for (const char* name : {"relative.genesis", "deep/relative.genesis"})
+    EXPECT_EQ(load_model(folder_ / name)->state(1).initial.to_doubles(), (std::vector<double>{4, 5, 6}));
+}
+
 TEST_F(Links, AreNotFollowedFromBytesInMemory) { EXPECT_THROW(load_bytes(read_bytes(file())), Error); }
 
 TEST_F(Links, ThatAreMeantAndNotUsedLeaveThingsAsTheyAre) {
