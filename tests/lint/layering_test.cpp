@@ -55,7 +55,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"backends/cpu/gemm", {"backends/cpu/parallel", "backends/cpu/simd"}},
     {"backends/cpu/attention", {"backends", "backends/cpu/parallel", "backends/cpu/simd"}},
     {"backends/cpu/fused", {"backends", "backends/cpu/parallel", "backends/cpu/reduce", "backends/cpu/simd"}},
-    {"backends/cpu/quantized", {"backends/cpu/gemm"}},
+    {"backends/cpu/quantized", {"backends/cpu/gemm", "backends/cpu/parallel"}},
     {"backends/cpu", {"backends", "backends/cpu/gemm", "backends/cpu/parallel", "backends/cpu/simd"}},
     {"backends/cpu/kernels",
      {"backends", "backends/common", "backends/cpu", "backends/cpu/attention", "backends/cpu/fused",

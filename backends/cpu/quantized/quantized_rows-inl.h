@@ -222,6 +222,12 @@ inline float quantize_block(const T* x, int8_t* quants) {
   return scale;
 }
 
+template <class T>
+void quantize_row(const void* x, int64_t k, int8_t* quants, float* scales) {
+  for (int64_t at = 0; at < k; at += kQuantBlock)
+    scales[at / kQuantBlock] = quantize_block(static_cast<const T*>(x) + at, quants + at);
+}
+
 // Of two neighbouring blocks the first halves, then the second ones.
 inline void lay_beside_each_other(int8_t* quants) {
   const __m256i a = load_bytes(quants), b = load_bytes(quants + 32);

@@ -82,6 +82,12 @@ float quantize_block(const T* x, int8_t* quants) {
   return scale;
 }
 
+template <class T>
+void quantize_row(const void* x, int64_t k, int8_t* quants, float* scales) {
+  for (int64_t at = 0; at < k; at += kQuantBlock)
+    scales[at / kQuantBlock] = quantize_block(static_cast<const T*>(x) + at, quants + at);
+}
+
 template <WeightFormat format>
 int dot_block(const uint8_t* w, const int8_t* x) {
   int sum = 0;
@@ -177,6 +183,18 @@ std::vector<const Kernels*> kernels_here() {
 }
 
 }  // namespace
+
+ActivationQuantizer activation_quantizer(DType dtype) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return dtype == DType::f32    ? avx2::quantize_row<float>
+           : dtype == DType::bf16 ? avx2::quantize_row<bf16>
+                                  : avx2::quantize_row<f16>;
+#endif
+  return dtype == DType::f32    ? plain::quantize_row<float>
+         : dtype == DType::bf16 ? plain::quantize_row<bf16>
+                                : plain::quantize_row<f16>;
+}
 
 int count_quantized_rows_kernels() { return static_cast<int>(kernels_here().size()); }
 GemvKernel quantized_rows_kernel(DType a, WeightFormat format, int which) {

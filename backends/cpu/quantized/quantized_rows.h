@@ -17,4 +17,8 @@ GemvKernel quantized_rows_kernel(DType a, WeightFormat format);
 int count_quantized_rows_kernels();
 GemvKernel quantized_rows_kernel(DType a, WeightFormat format, int which);
 
+// Bytes of one row of x of k values of a dtype, in their order, and the scales of its blocks.
+using ActivationQuantizer = void (*)(const void* x, int64_t k, int8_t* quants, float* scales);
+ActivationQuantizer activation_quantizer(DType dtype);
+
 }  // namespace genesis::cpu

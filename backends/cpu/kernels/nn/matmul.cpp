@@ -14,6 +14,7 @@
 #include "backends/cpu/gemm/gemm_small.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/kernels/nn/quantized_linear.h"
 #include "backends/cpu/kernels/nn/swiglu.h"
 #include "backends/cpu/quantized/quantized_rows.h"
 
@@ -179,10 +180,20 @@ constexpr KernelImpl kQuantizedGemv = {.name = "quantized_gemv",
                                        .scratch_bytes = gemv_scratch,
                                        .prepare = kGemv.prepare};
 
+constexpr KernelImpl kQuantizedPanels = {.name = "quantized_panels",
+                                         .run = run_quantized_panels,
+                                         .can_run = quantized_panels_decline,
+                                         .scratch_bytes = quantized_panels_scratch,
+                                         .prepare = prepare_quantized_panels};
+
 // The last is the reference, for nodes that are one product.
 constexpr KernelImpl kMatmul[] = {kInParts<ops::Matmul, MatmulParts, kernels_for>, kGemm<ops::Matmul>};
-constexpr KernelImpl kLinear[] = {kGemv, kQuantizedGemv, kInParts<ops::Linear, LinearParts, kernels_for>,
-                                  kGemm<ops::Linear>, kDequantized<kernels_for>};
+constexpr KernelImpl kLinear[] = {kGemv,
+                                  kQuantizedPanels,
+                                  kQuantizedGemv,
+                                  kInParts<ops::Linear, LinearParts, kernels_for>,
+                                  kGemm<ops::Linear>,
+                                  kDequantized<kernels_for>};
 constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
 
 }  // namespace

@@ -1,0 +1,59 @@
+#include "backends/cpu/kernels/nn/quantized_linear.h"
+
+#include "backends/common/matmul_problem.h"
+#include "backends/cpu/quantized/quantized_panels.h"
+
+namespace genesis::cpu {
+namespace {
+
+constexpr int64_t kFewestRows = 24;  // below, making panels costs more than they gain
+
+int64_t rows_of(const TensorType& x) {
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.shape.rank(); ++i) rows *= x.shape[i].value();
+  return rows;
+}
+
+struct Prepared {
+  QuantizedPanels panels;
+  bool has_bias, has_addend;
+};
+
+std::shared_ptr<const Prepared> made(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  const TensorType& x = query.inputs[0];
+  const PanelProblem problem{.dtype = x.dtype,
+                             .format = op.weight_format,
+                             .m = rows_of(x),
+                             .n = query.inputs[1].shape[0].value(),
+                             .k = x.shape[x.shape.rank() - 1].value(),
+                             .activation = op.activation};
+  return std::make_shared<const Prepared>(
+      Prepared{QuantizedPanels(problem), op.has_bias(query.inputs.size()), op.has_addend});
+}
+
+}  // namespace
+
+std::optional<std::string> quantized_panels_decline(const KernelQuery& query) {
+  if (auto why = decline_all_but_quantized(query)) return why;
+  if (!has_quantized_panels()) return "a CPU without AVX512-VNNI";
+  if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
+  if (rows_of(query.inputs[0]) < kFewestRows) return fmt::format("fewer than {} rows", kFewestRows);
+  return std::nullopt;
+}
+
+int64_t quantized_panels_scratch(const KernelQuery& query) { return made(query)->panels.scratch_bytes(); }
+std::shared_ptr<const void> prepare_quantized_panels(const KernelQuery& query) { return made(query); }
+
+void run_quantized_panels(const KernelContext& c) {
+  const auto& p = c.prepared<Prepared>();
+  p.panels.run({.x = c.input(0).data,
+                .quants = c.input(1).data,
+                .scales = c.input(2).data,
+                .bias = p.has_bias ? c.input(3).data : nullptr,
+                .addend = p.has_addend ? c.inputs.back().data : nullptr,
+                .c = c.output().data},
+               c.scratch);
+}
+
+}  // namespace genesis::cpu

@@ -1,0 +1,52 @@
+// Products of many rows with quantized weights, on CPUs with AVX512-VNNI: 16 rows of the weights become a panel, four bytes
+// of each side by side, so that an instruction multiplies four bytes of a row of x with those of all 16, and a scale is a
+// lane. Panels stay in a core's second cache while all rows of x pass by. x is quantized as for few rows
+// (quantized_rows.h), and sums are as near. Used by kernels/nn/quantized_linear.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/gemm/gemm_kernels.h"
+#include "schema/graph/weight_format.h"
+
+namespace genesis::cpu {
+
+// C [m, n] = act(x [m, k] weights [n, k]^T + bias) + addend. C, bias, addend and x are of `dtype`: f32, bf16 or f16.
+struct PanelProblem {
+  DType dtype = DType::f32;
+  WeightFormat format = WeightFormat::kQ8;
+  int64_t m = 0, n = 0, k = 0;  // k is a multiple of 32
+  Activation activation = Activation::kNone;
+};
+
+struct PanelOperands {
+  const void *x, *quants, *scales;
+  const void *bias, *addend;  // null: none
+  void* c;
+};
+
+bool has_quantized_panels();  // this CPU
+
+class QuantizedPanels {
+ public:
+  explicit QuantizedPanels(const PanelProblem& problem);
+  int64_t scratch_bytes() const;
+  void run(const PanelOperands& operands, std::byte* scratch) const;
+
+ private:
+  struct Task {
+    int64_t first_row, rows, first_column, columns;
+  };
+  int64_t tasks() const { return row_chunks_ * column_chunks_; }
+  int64_t panel_bytes() const;
+  int64_t x_bytes() const;
+  Task task(int64_t index) const;
+  void compute(const PanelOperands& operands, const std::byte* x, const Task& task, std::byte* panels) const;
+
+  const PanelProblem p_;
+  const EpilogueFunction epilogue_;
+  int64_t row_chunks_ = 0, column_chunks_ = 0;
+};
+
+}  // namespace genesis::cpu
