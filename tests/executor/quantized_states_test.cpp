@@ -115,7 +115,7 @@ TEST_P(QuantizedStates, RunAsTheValuesThatTheyMean) {
     // Half a step of a byte in each value of x.
     const NamedTensors bytes = Session(model_).run("forward", {{"tokens", tokens(rows)}});
     expect_near(bytes.at("hidden"), expected.at("hidden"), 0.02);
-    expect_near(bytes.at("logits"), expected.at("logits"), 0.05);
+    expect_near(bytes.at("logits"), expected.at("logits"), 0.1);
   }
 }
 
