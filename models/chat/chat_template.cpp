@@ -62,7 +62,7 @@ ChatTemplate load_from(const fs::path& path) {
         [&] { return template_file.string(); });
   if (!is_folder && !fs::exists(path)) fail("there is no {}", path.string());
   return with_context([&] { return ChatTemplate::parse(source_in(config), special_tokens(config)); },
-                      [&] { return (is_folder ? folder : config_file).string(); });
+                      [&] { return (fs::exists(config_file) ? config_file : folder).string(); });
 }
 
 }  // namespace

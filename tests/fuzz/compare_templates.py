@@ -19,6 +19,8 @@ from pathlib import Path
 import transformers.utils.chat_template_utils as utils
 
 NOW = 1700000000
+# What transformers gives every template.
+ALWAYS = {"messages": None, "tools": None, "documents": None, "add_generation_prompt": False}
 # What random templates see.
 VARIABLES = {"s": "abc", "t": " a b\nab ", "u": "ÄÖ é世界🎉", "n": 3, "f": 2.5, "l": [1, "a", None, 2.0, [3]], "d": {"b": 1, "a": "x", "C": None},
              "b": True, "z": None, "m": [{"a": 1, "b": {"c": 2}}, {"a": 2}], "deep": {"b": {"c": [1, {"d": "e"}]}}}
@@ -49,7 +51,7 @@ class Ours:
 def theirs(template, variables):
     try:
         compiled = utils._compile_jinja_template(template)
-        text, marks = utils._render_with_assistant_indices(compiled, **copy.deepcopy(variables))
+        text, marks = utils._render_with_assistant_indices(compiled, **{**ALWAYS, **copy.deepcopy(variables)})
         text.encode()
         return {"text": text, "generations": [[len(text[:a].encode()), len(text[:b].encode())] for a, b in marks]}
     except Exception as error:  # whatever Python makes of a template that is wrong
@@ -87,7 +89,7 @@ def conversations():
 
 
 def compare(ours, template, variables, tally, name):
-    variables = {"messages": None, "tools": None, "documents": None, "add_generation_prompt": False, **variables}
+    variables = {**ALWAYS, **variables}
     expected, got = theirs(template, variables), ours.render(template, variables)
     if "error" in expected:
         tally["both refuse" if "error" in got else "only Jinja refuses"] += 1

@@ -10,11 +10,11 @@
 #include "models/chat/jinja/values/json_value.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
+#include "tools/common/line_input.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
-#include "tools/run/line_input.h"
+#include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
-#include "tools/run/sampling_flags.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
 

@@ -6,9 +6,9 @@
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
-#include "tools/text/prompts.h"
+#include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
-#include "tools/run/sampling_flags.h"
+#include "tools/text/prompts.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
 

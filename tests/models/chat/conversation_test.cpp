@@ -84,8 +84,8 @@ TEST(SampleMaker, FindsAnswersByPrefixes) {
             "one<|im_end|>\n|two<|im_end|>\n|");  // <|im_end|> is no special token of this tokenizer
   const Sample ended =
       maker(
-          "{% for m in messages %}{{ m.role + ': ' + m.content + '<|endoftext|>\n' }}{% endfor %}"
-          "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}")
+          "{% for m in messages %}{{ m.role + ':\n' + m.content + '<|endoftext|>\n' }}{% endfor %}"
+          "{% if add_generation_prompt %}{{ 'assistant:\n' }}{% endif %}")
           .of_messages(parse_messages(kTalk));
   EXPECT_EQ(learnt(ended), "one<|endoftext|>|two<|endoftext|>|");
 }
@@ -136,7 +136,7 @@ TEST(TokenSpans, CoverTheText) {
     const std::vector<int64_t> ids = by.encode(text, false);
     const auto spans = token_spans(by, text, ids);
     ASSERT_EQ(spans.size(), ids.size());
-    if (!spans.empty()) EXPECT_EQ(spans.back().end, text.size());
+    EXPECT_EQ(spans.empty() ? 0 : spans.back().end, text.size());
   }
   EXPECT_THROW(token_spans(by, "e\xcc\x81", by.encode("e\xcc\x81", false)),
                Error);  // NFC makes one character of it

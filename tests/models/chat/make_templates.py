@@ -190,7 +190,7 @@ SMALL = ["{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1
 
 
 def case(template, source, variables):
-    variables = {"tools": None, "add_generation_prompt": False, **variables}
+    variables = {**jinja.ALWAYS, **variables}
     result = jinja.theirs(source, variables)
     result = {"error": True} if "error" in result else result
     return {"template": template, "variables": variables, **result}
@@ -207,10 +207,10 @@ def main():
     while len(cases) < 480:
         source = expressions.block(1) if len(cases) % 3 == 0 else "{{ " + expressions.make(4) + " }}"
         one = case(source, source, jinja.VARIABLES)
-        if "error" not in one and "generator" not in one["text"] and "object at" not in one["text"] and "[:" not in source and "callable" not in source:
+        if "error" not in one and "generator" not in one["text"] and "object at" not in one["text"] and "[:" not in source and " % " not in source and "callable" not in source:
             one["variables"] = "VARIABLES"
             cases.append(one)
-    file = {"templates": TEMPLATES, "VARIABLES": {"tools": None, "add_generation_prompt": False, **jinja.VARIABLES}, "cases": cases}
+    file = {"templates": TEMPLATES, "VARIABLES": {**jinja.ALWAYS, **jinja.VARIABLES}, "cases": cases}
     (HERE / "templates.json").write_text(json.dumps(file, indent=0) + "\n")
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(HERE.parent / "tokenizer/qwen.json"))
     masks = []

@@ -87,8 +87,8 @@ TEST_F(Templates, ErrorsNameTheLine) {
 TEST_F(Templates, TakeNoMoreThanTheirLimits) {
   const Limits few = {.steps = 10'000, .text_bytes = 100'000, .made_bytes = 1'000'000};
   const std::vector<std::pair<std::string, std::string>> greedy = {
-      {"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "steps"},
-      {"{{ 'x' * 1000000000000 }}", "too large"},
+      {"{% for i in range(2000) %}{% for j in range(2000) %}{% endfor %}{% endfor %}", "steps"},
+      {"{{ 'x' * 1000000000000 }}", "bytes"},
       {"{{ 'x' * 1000000 }}", "bytes"},
       {"{{ [0] * 1000000000 }}", "bytes"},
       {"{% set ns = namespace(x='xxxxxxxx') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor "
@@ -155,7 +155,6 @@ TEST_F(Templates, TakeNoMoreThanTheirLimits) {
   for (const auto& [source, expected] : greedy) {
     SCOPED_TRACE(source.substr(0, 100));
     const std::string error = error_of(source, "{}", few);
-    if (source[0] == '{' || expected == "limit") EXPECT_NE(error, "");
     EXPECT_NE(error.find(expected), std::string::npos) << error;
   }
 }

@@ -3,49 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "models/chat/jinja/syntax/tree_depth.h"
+
 namespace genesis::jinja {
 namespace {
 
 // Trees are walked, and taken apart, level by level on the stack.
 constexpr int kMaxDepth = 200;
-
-int depth_below(const ExpressionPtr& expression) { return expression ? expression->depth : 0; }
-
-template <class First, class Second>
-int depth_below(const std::pair<First, Second>& pair);
-inline int depth_below(const std::string&) { return 0; }
-inline int depth_below(CompareOp) { return 0; }
-template <class T>
-int depth_below(const std::vector<T>& items) {
-  int depth = 0;
-  for (const T& item : items) depth = std::max(depth, depth_below(item));
-  return depth;
-}
-template <class First, class Second>
-int depth_below(const std::pair<First, Second>& pair) {
-  return std::max(depth_below(pair.first), depth_below(pair.second));
-}
-template <class... Parts>
-int deepest(const Parts&... parts) {
-  return std::max({0, depth_below(parts)...});
-}
-
-int depth_of(const Literal&) { return 0; }
-int depth_of(const Name&) { return 0; }
-int depth_of(const ListDisplay& n) { return deepest(n.items); }
-int depth_of(const DictDisplay& n) { return deepest(n.entries); }
-int depth_of(const AttributeOf& n) { return deepest(n.object); }
-int depth_of(const ItemOf& n) { return deepest(n.object, n.key); }
-int depth_of(const SliceOf& n) { return deepest(n.object, n.start, n.stop, n.step); }
-int depth_of(const CallOf& n) { return deepest(n.callee, n.arguments.positional, n.arguments.named); }
-int depth_of(const FilterOf& n) { return deepest(n.input, n.arguments.positional, n.arguments.named); }
-int depth_of(const TestOf& n) { return deepest(n.input, n.arguments.positional, n.arguments.named); }
-int depth_of(const Unary& n) { return deepest(n.operand); }
-int depth_of(const Binary& n) { return deepest(n.left, n.right); }
-int depth_of(const Concat& n) { return deepest(n.parts); }
-int depth_of(const Comparison& n) { return deepest(n.first, n.rest); }
-int depth_of(const Logic& n) { return deepest(n.left, n.right); }
-int depth_of(const Conditional& n) { return deepest(n.condition, n.then, n.otherwise); }
 
 class Level {
  public:
@@ -62,9 +26,10 @@ class Level {
 
 template <class Node>
 ExpressionPtr ExpressionParser::make(int line, Node node) {
-  const int depth = depth_of(node) + 1;
+  Expression::Node any = std::move(node);
+  const int depth = depth_below(any) + 1;
   if (depth > kMaxDepth) fail("line {}: expressions are nested more than {} deep", line, kMaxDepth);
-  return std::make_unique<Expression>(Expression{line, depth, std::move(node)});
+  return std::make_unique<Expression>(Expression{line, depth, std::move(any)});
 }
 
 ExpressionPtr ExpressionParser::expression() {

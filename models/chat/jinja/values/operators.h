@@ -31,5 +31,8 @@ std::optional<Value> find_item(const Value& container, const Value& key);
 Value slice(Budget& budget, const Value& container, const Value& start, const Value& stop, const Value& step);
 
 double number_in(const Value& value, std::string_view what);
+std::optional<int64_t> whole_number(const Value& value);  // of an int or a bool
+bool are_alike(const Value& a, const Value& b);           // both lists, or both tuples
+[[noreturn]] void fail_operands(const char* sign, const Value& a, const Value& b);
 
 }  // namespace genesis::jinja

@@ -1,4 +1,4 @@
-#include "tools/run/line_input.h"
+#include "tools/common/line_input.h"
 
 #include <poll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "tools/run/sampling_flags.h"
+#include "tools/common/sampling_flags.h"
 
 #include "tools/common/numbers.h"
 
