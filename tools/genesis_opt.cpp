@@ -308,26 +308,32 @@ void check_rewrite(const Flags& flags, const CLI::App& app) {
         "PASS or --dump DIR, or see what a run would take with --check DEVICE");
 }
 
-void run(const Flags& flags, const CLI::App& app) {
+// What needs no new model. False: nothing of it was asked for.
+bool answers_question(const Flags& flags, const CLI::App& app) {
   if (flags.list_passes) {
     check_only(app, {"--list-passes", "--json"}, "with --list-passes");
-    return list_passes(flags.out);
-  }
-  if (flags.list_ops) {
+    list_passes(flags.out);
+  } else if (flags.list_ops) {
     check_only(app, {"--list-ops", "--json"}, "with --list-ops");
-    return list_ops(flags.out);
-  }
-  if (!flags.plan_csv.empty()) {
+    list_ops(flags.out);
+  } else if (!flags.plan_csv.empty()) {
     check_only(app, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file");
-    return plan_csv(flags);
-  }
-  if (flags.input.empty()) throw CLI::RequiredError("a model file");
-  if (!flags.check.empty()) {
+    plan_csv(flags);
+  } else if (flags.input.empty()) {
+    throw CLI::RequiredError("a model file");
+  } else if (!flags.check.empty()) {
     check_only(app,
                {"input", "--check", "--entry", "--size", "--memory-budget", "--remat", "--disable", "--json"},
                "with --check, which changes nothing");
-    return check(flags);
+    check(flags);
+  } else {
+    return false;
   }
+  return true;
+}
+
+void run(const Flags& flags, const CLI::App& app) {
+  if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
   if (!flags.print_after.empty() && flags.print_after != "all") passes::check_pass_names({flags.print_after});
