@@ -7,7 +7,9 @@
 #include "executor/compile.h"
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
+#include "models/hugging_face/adapter.h"
 #include "passes/core/extract.h"
+#include "passes/lora/lora.h"
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
 #include "passes/precision/cast_precision.h"
@@ -42,23 +44,26 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", quantize;
+  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", quantize, adapter,
+                                                                              save_adapter;
   std::vector<std::string> passes, disable, entries, sizes, keep_f32, groups;
   bool quantize_embedding = false, quantize_head = false;
-  bool list_passes = false, list_ops = false, inference = false, averages = false, text = false,
-       quiet = false;
+  bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
+       text = false, quiet = false;
   BudgetFlags memory;
   Output out;
 
   bool prints(std::string_view pass) const { return print_after == "all" || print_after == pass; }
   // Edits a file is made for; without one of them, or with a flag that is about passes, the passes run too.
   bool edits() const {
-    return !train.empty() || !cast.empty() || !quantize.empty() || averages || memory.is_given();
+    return !train.empty() || !cast.empty() || !quantize.empty() || averages || merge_lora ||
+           !adapter.empty() || !save_adapter.empty() || memory.is_given();
   }
   bool runs_passes() const { return !edits() || !passes.empty() || !print_after.empty() || !dump.empty(); }
   // Whether anything comes of a run: a file, or something to look at.
   bool gives_something() const {
-    return !output.empty() || !print_after.empty() || !dump.empty() || text || out.json;
+    return !output.empty() || !save_adapter.empty() || !print_after.empty() || !dump.empty() || text ||
+           out.json;
   }
 };
 
@@ -308,6 +313,16 @@ void check_rewrite(const Flags& flags, const CLI::App& app) {
         "PASS or --dump DIR, or see what a run would take with --check DEVICE");
 }
 
+// What the weights and entry points become before anything is cast or optimised.
+void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
+  if (!flags.adapter.empty()) models::hugging_face::load_adapter(*model, flags.adapter);
+  if (!flags.train.empty()) add_training(*model, flags, reports);
+  if (flags.averages) take_averages(*model, flags);
+  if (flags.merge_lora) model = passes::merge_lora(*model);
+  if (!flags.save_adapter.empty()) models::hugging_face::save_adapter(*model, flags.save_adapter);
+  if (flags.inference) model = for_inference(*model);
+}
+
 // What needs no new model. False: nothing of it was asked for.
 bool answers_question(const Flags& flags, const CLI::App& app) {
   if (flags.list_passes) {
@@ -345,9 +360,7 @@ void run(const Flags& flags, const CLI::App& app) {
   std::unique_ptr<Model> model =
       load_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
   std::vector<passes::PassReport> reports;
-  if (!flags.train.empty()) add_training(*model, flags, reports);
-  if (flags.averages) take_averages(*model, flags);
-  if (flags.inference) model = for_inference(*model);
+  edit(model, flags, reports);
   if (!flags.cast.empty() && flags.train.empty()) {
     progress->update("casting to " + flags.cast, 0, 0);
     model = passes::cast_precision(*model, parse_cast(flags), flags.keep_f32);
@@ -377,6 +390,10 @@ void add_model_flags(CLI::App& app, Flags& flags) {
   app.add_option("--keep-f32", flags.keep_f32,
                  "with --cast: nodes of these names stay f32 (* any text, ? any character)")
       ->take_all();
+  app.add_option("--adapter", flags.adapter, "add the LoRA adapter in this folder, as PEFT saves one");
+  app.add_option("--save-adapter", flags.save_adapter,
+                 "write the model's LoRA adapter to this folder, as PEFT saves one");
+  app.add_flag("--merge-lora", flags.merge_lora, "add the LoRA adapter to the weights, and take it away");
   app.add_flag("--averages", flags.averages,
                "give the weights the values of their averages (training with ema=0.999)");
   add_quantize_flags(app, flags);

@@ -45,6 +45,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
      {"passes/core", "passes/fusion", "passes/grouping", "passes/memory", "passes/precision",
       "passes/simplify"}},
     {"passes/training", {"passes", "passes/core", "passes/precision"}},
+    {"passes/lora", {"passes/core"}},
 
     {"backends", {}},
     {"backends/common", {"backends"}},

@@ -9,8 +9,10 @@
 #include "executor/training/checkpoint.h"
 #include "executor/training/trainer.h"
 #include "models/data/sources.h"
+#include "passes/lora/lora.h"
 #include "passes/training/evaluation.h"
 #include "passes/training/plateau.h"
+#include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/graph/text.h"
 #include "tools/common/numbers.h"
@@ -22,7 +24,8 @@ namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file, output, checkpoint, metrics, tensorboard;
+  std::string file, output, checkpoint, metrics, tensorboard, optimizer;
+  passes::LoraOptions lora{.rank = 0};  // rank 0: none
   std::vector<std::string> data, evaluation_data;
   int64_t steps = 100, checkpoint_every = TrainerOptions{}.checkpoint_every,
           keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
@@ -44,6 +47,16 @@ std::string data_order(const data::SourceOptions& options) {
                      options.seed, options.shuffle ? "" : " --no-shuffle");
 }
 
+// The file, made ready for training where the flags say how.
+std::shared_ptr<Model> load_prepared(const Flags& flags) {
+  std::shared_ptr<Model> model =
+      load_model(flags.file, {.verify = Verify::kFull});  // every weight is read anyway
+  if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
+  if (flags.lora.rank > 0 || !flags.optimizer.empty())
+    passes::add_training(*model, passes::parse_train_options(flags.optimizer));
+  return model;
+}
+
 // A checkpoint brings its own graph.
 std::shared_ptr<Model> resume(const Flags& flags, const Checkpoint& checkpoint) {
   std::shared_ptr<Model> model = load_checkpoint(checkpoint);
@@ -52,7 +65,7 @@ std::shared_ptr<Model> resume(const Flags& flags, const Checkpoint& checkpoint) 
     spdlog::warn(
         "the checkpoint {} took its data with {}, this run does with {}: it will not be the run that goes on",
         checkpoint.path.string(), order->second, data_order(flags.source));
-  if (train_step_text(*model) != train_step_text(*load_model(flags.file)))
+  if (train_step_text(*model) != train_step_text(*load_prepared(flags)))
     spdlog::warn(
         "the checkpoint {} was made with another model or other training options than {}: going on with "
         "those of the checkpoint",
@@ -67,13 +80,16 @@ std::shared_ptr<Model> load(const Flags& flags) {
     fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
          flags.checkpoint);
   }
-  return load_model(flags.file, {.verify = Verify::kFull});  // every weight is read anyway
+  return load_prepared(flags);
 }
 
 void check_trainable(const Model& model, const std::string& file) {
   if (!model.find_entry("train_step"))
-    fail("{} has no entry point 'train_step': add training with `genesis-opt {} --train adamw -o FILE`", file,
-         file);
+    fail(
+        "{} has no entry point 'train_step': add training with --optimizer adamw, or with `genesis-opt {} "
+        "--train adamw -o "
+        "FILE`",
+        file, file);
 }
 
 // Fewer steps than are done cannot be asked for: what came out would be the model of more.
@@ -339,6 +355,46 @@ void train_command(const Flags& flags, const CLI::App& command) {
   if (end.signal != 0) leave_interrupted(flags, end);
 }
 
+// What of the run is kept, and shown.
+void add_keeping_flags(CLI::App& command, Flags& flags) {
+  command.add_option("-o,--output", flags.output, "write the trained model here");
+  command.add_option("--checkpoint", flags.checkpoint, "folder for checkpoints");
+  add_number(command, "--checkpoint-every", flags.checkpoint_every,
+             "steps between checkpoints; 0: one at the end", at_least<int64_t>(0));
+  add_number(command, "--keep", flags.keep, "checkpoints to keep", Range<int64_t>{1, 1000000})
+      ->needs("--checkpoint");
+  add_number(command, "--max-skipped", flags.max_skipped,
+             "f16: stop with the node to blame after so many steps in a row whose gradients overflowed",
+             at_least<int64_t>(1));
+  command.add_flag("--resume", flags.resume, "go on from the newest checkpoint, or start if there is none");
+  command.add_option("--metrics", flags.metrics,
+                     "write a JSON object a step to this file; a resumed run goes on with it");
+  command.add_option("--tensorboard", flags.tensorboard, "write TensorBoard's event files to this folder");
+  command.add_flag("--quiet", flags.quiet, "no progress bar");
+}
+
+void add_training_flags(CLI::App& command, Flags& flags) {
+  command.add_option("--optimizer", flags.optimizer,
+                     "make a file without a training step ready as genesis-opt --train does: "
+                     "OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
+  CLI::Option* lora =
+      add_number(command, "--lora", flags.lora.rank,
+                 "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
+                 Range<int64_t>{0, 65536});
+  add_number(command, "--lora-alpha", flags.lora.alpha, "adapters count alpha / rank times",
+             at_least<double>(0))
+      ->needs(lora);
+  add_number(command, "--lora-dropout", flags.lora.dropout, "of what adapters read while training",
+             Range<double>{0, 1})
+      ->needs(lora);
+  command
+      .add_option(
+          "--lora-targets", flags.lora.targets,
+          "layers by name, its end or a pattern: q_proj v_proj '*.mlp.*'; all linear layers but the head")
+      ->take_all()
+      ->needs(lora);
+}
+
 void add_evaluation_flags(CLI::App& command, Flags& flags) {
   command
       .add_option(
@@ -359,7 +415,10 @@ void add_evaluation_flags(CLI::App& command, Flags& flags) {
 void add_train(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("train", "train a model that has an entry point train_step");
-  command->add_option("file", flags->file, "a .genesis file (made by genesis-opt --train)")->required();
+  command
+      ->add_option("file", flags->file,
+                   "a .genesis file (made by genesis-opt --train, or with --optimizer or --lora)")
+      ->required();
   command
       ->add_option("--data", flags->data,
                    "FILE.txt, FILE.jsonl, FILE.safetensors or NAME=FILE.npy; may be given again")
@@ -374,20 +433,8 @@ void add_train(CLI::App& app) {
              at_least<int64_t>(1));
   add_number(*command, "--seed", flags->source.seed, "of the order of the data");
   command->add_flag("!--no-shuffle", flags->source.shuffle, "take the data in its own order");
-  command->add_option("-o,--output", flags->output, "write the trained model here");
-  command->add_option("--checkpoint", flags->checkpoint, "folder for checkpoints");
-  add_number(*command, "--checkpoint-every", flags->checkpoint_every,
-             "steps between checkpoints; 0: one at the end", at_least<int64_t>(0));
-  add_number(*command, "--keep", flags->keep, "checkpoints to keep", Range<int64_t>{1, 1000000})
-      ->needs("--checkpoint");
-  add_number(*command, "--max-skipped", flags->max_skipped,
-             "f16: stop with the node to blame after so many steps in a row whose gradients overflowed",
-             at_least<int64_t>(1));
-  command->add_flag("--resume", flags->resume, "go on from the newest checkpoint, or start if there is none");
-  command->add_option("--metrics", flags->metrics,
-                      "write a JSON object a step to this file; a resumed run goes on with it");
-  command->add_option("--tensorboard", flags->tensorboard, "write TensorBoard's event files to this folder");
-  command->add_flag("--quiet", flags->quiet, "no progress bar");
+  add_keeping_flags(*command, *flags);
+  add_training_flags(*command, *flags);
   add_evaluation_flags(*command, *flags);
   flags->run.add_to(*command);
   flags->out.add_to(*command);

@@ -1,0 +1,253 @@
+#include "passes/lora/lora.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "passes/core/match.h"
+#include "passes/core/name_patterns.h"
+#include "passes/core/rewriter.h"
+#include "schema/core/philox.h"
+#include "schema/graph/near_names.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/index.h"
+#include "schema/ops/tensor/random.h"
+
+namespace genesis::passes {
+namespace {
+
+constexpr const char* kMetadata = "lora";
+constexpr std::string_view kWeight = ".weight";
+// Beyond the streams that a model's own dropouts have.
+constexpr int64_t kFirstStream = 1 << 20;
+
+// The layer of a weight; empty: the state is no layer's weight.
+std::string layer_of(const std::string& state) {
+  return state.ends_with(kWeight) ? state.substr(0, state.size() - kWeight.size()) : "";
+}
+
+int32_t weight_of(const Graph& graph, const Node& node) {
+  const auto layer = match<ops::Linear>(node);
+  if (!layer) return -1;
+  const ValueInfo& weight = graph.value(node.inputs[layer->first_weight()]);
+  return weight.kind == ValueKind::kState ? weight.index : -1;
+}
+
+// Weights of linear layers by the layer's name, and states that embeddings look up.
+struct Layers {
+  std::map<std::string, int32_t> weights;
+  std::set<int32_t> tables;
+
+  explicit Layers(const Model& model) {
+    for (const auto& entry : model.entries())
+      for (const Node& node : entry->nodes()) {
+        add(model, weight_of(*entry, node));
+        if (!is<ops::Embedding>(node)) continue;
+        for (const ValueId input : node.inputs)
+          if (const ValueInfo& value = entry->value(input); value.kind == ValueKind::kState)
+            tables.insert(value.index);
+      }
+  }
+  void add(const Model& model, int32_t weight) {
+    if (weight < 0 || model.state(weight).role != StateRole::kParameter) return;
+    if (const std::string layer = layer_of(model.state(weight).name); !layer.empty()) weights[layer] = weight;
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& [name, weight] : weights) found.push_back(name);
+    return found;
+  }
+};
+
+std::string last_part(const std::string& layer) { return layer.substr(layer.rfind('.') + 1); }
+
+bool is_target(const std::string& target, const std::string& layer) {
+  return layer == target || layer.ends_with("." + target) || matches_any({target}, layer);
+}
+
+[[noreturn]] void fail_no_layer(const std::string& target, const Layers& layers) {
+  std::set<std::string> names;
+  for (const std::string& layer : layers.names()) names.insert({layer, last_part(layer)});
+  const std::string near = near_names(target, {names.begin(), names.end()});
+  fail("the LoRA target '{}' names no linear layer of the model{}", target,
+       near.empty() ? "" : "; near it are: " + near);
+}
+
+std::set<int32_t> chosen_weights(const LoraOptions& options, const Layers& layers) {
+  std::set<int32_t> chosen;
+  for (const std::string& target : options.targets) {
+    const size_t before = chosen.size();
+    bool found = false;
+    for (const auto& [layer, weight] : layers.weights)
+      if (is_target(target, layer)) found = true, chosen.insert(weight);
+    if (!found && chosen.size() == before) fail_no_layer(target, layers);
+  }
+  if (options.targets.empty())
+    for (const auto& [layer, weight] : layers.weights)
+      if (!layers.tables.contains(weight) && last_part(layer) != "lm_head") chosen.insert(weight);
+  if (chosen.empty()) fail("the model has no linear layer that LoRA could be added to");
+  return chosen;
+}
+
+Tensor initial_a(const TensorType& type, uint64_t seed, const std::string& name) {
+  std::byte* data;
+  Tensor a = Tensor::uninitialized(type, &data);
+  const double bound = 1 / std::sqrt(static_cast<double>(type.shape[1].value()));
+  uint64_t stream = 14695981039346656037ull;  // FNV-1a of the name, as other parameters have it
+  for (const unsigned char c : name) stream = (stream ^ c) * 1099511628211ull;
+  fill_uniform({reinterpret_cast<float*>(data), static_cast<size_t>(type.numel())}, seed, stream, -bound,
+               bound);
+  return a;
+}
+
+struct Adapter {
+  int32_t a, b;
+};
+
+Adapter add_states(Model& model, int32_t weight, const LoraOptions& options) {
+  const State state = model.state(weight);  // by copy: the table grows
+  const Shape& shape = state.type.shape;
+  const std::string layer = layer_of(state.name);
+  if (options.rank > std::min(shape[0].value(), shape[1].value()))
+    fail("LoRA's rank {} is more than '{}' of {} has", options.rank, state.name, state.type.to_string());
+  const auto add = [&](const std::string& name, Dim rows, Dim columns, bool is_a) {
+    const TensorType type{DType::f32, {rows, columns}};
+    return model.add_state({.name = name,
+                            .type = type,
+                            .role = StateRole::kParameter,
+                            .trainable = true,
+                            .initial = is_a ? initial_a(type, options.seed, name) : Tensor()});
+  };
+  const int32_t a = add(layer + ".lora_A.weight", Dim(options.rank), shape[1], true);
+  return {a, add(layer + ".lora_B.weight", shape[0], Dim(options.rank), false)};
+}
+
+int32_t random_state(Model& model, uint64_t seed) {
+  for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i)
+    if (model.state(i).role == StateRole::kRandom) return i;
+  const Tensor start = Tensor::of<int64_t>({2}, {static_cast<int64_t>(seed), 0});
+  return model.add_state({.name = "rng",
+                          .type = start.type(),
+                          .role = StateRole::kRandom,
+                          .trainable = false,
+                          .initial = start});
+}
+
+// Adds the adapters of one entry point's layers.
+class Adder {
+ public:
+  Adder(const std::map<int32_t, Adapter>& adapters, const LoraOptions& options, int32_t rng)
+      : adapters_(adapters), options_(options), rng_(rng) {}
+
+  Graph run(const Graph& graph) {
+    return rewrite(graph, [&](Rewriter& rewriter, const Node& node) { return visit(rewriter, node); });
+  }
+
+ private:
+  Replacement visit(Rewriter& rewriter, const Node& node) {
+    const auto at = adapters_.find(weight_of(rewriter.old(), node));
+    if (at == adapters_.end()) return std::nullopt;
+    auto layer = match<ops::Linear>(node);
+    if (!layer->is_plain())
+      fail("layer '{}' was merged with others by passes: add LoRA to the model as it was built",
+           node.authored_name());
+    std::vector<Value> inputs = rewriter.map(node.inputs);
+    const Activation activation = std::exchange(layer.attributes.activation, Activation::kNone);
+    const Value base = emit_node(*node.op, to_attributes(layer.attributes), inputs)[0];
+    const Value sum = with_adapter(inputs[0], base, at->second);
+    return std::vector<Value>{activation == Activation::kNone ? sum : activate(sum, activation)};
+  }
+
+  // The sum is the second product's addend, so it costs no pass of its own; merging finds it there again.
+  Value with_adapter(Value x, Value base, const Adapter& adapter) {
+    Graph& graph = *x.graph;
+    const NameScope scope(graph, "lora");
+    Value read = cast(x, DType::f32);
+    if (rng_ >= 0) read = dropped(graph.state(rng_), read);
+    const Value down =
+        linear(read, graph.state(adapter.a)) * (options_.alpha / static_cast<double>(options_.rank));
+    const Value sum = linear(down, graph.state(adapter.b), {}, Activation::kNone, cast(base, DType::f32));
+    return cast(sum, base.dtype());
+  }
+
+  Value dropped(Value rng, Value x) {
+    const ops::Dropout op{.p = options_.dropout, .stream = kFirstStream + streams_++};
+    return emit_node(op_def<ops::Dropout>(), to_attributes(op), {rng, x})[0];
+  }
+
+  static Value activate(Value x, Activation activation) {
+    if (activation == Activation::kRelu) return relu(x);
+    if (activation == Activation::kSilu) return silu(x);
+    return gelu(x, activation == Activation::kGeluTanh ? GeluKind::kTanh : GeluKind::kErf);
+  }
+
+  const std::map<int32_t, Adapter>& adapters_;
+  const LoraOptions& options_;
+  int32_t rng_;  // -1: no dropout
+  int64_t streams_ = 0;
+};
+
+void check_can_add(const Model& model, const LoraOptions& options) {
+  if (lora_of(model)) fail("the model has LoRA adapters already: merge them first, or train those");
+  for (const State& state : model.states())
+    if (state.role == StateRole::kOptimizer || state.role == StateRole::kStep)
+      fail("the model has a training step already ('{}'): add LoRA before training", state.name);
+  if (options.rank < 1) fail("LoRA's rank is {}, expected 1 or more", options.rank);
+  if (!(options.alpha > 0)) fail("LoRA's alpha is {}, expected more than 0", options.alpha);
+  if (!(options.dropout >= 0 && options.dropout < 1))
+    fail("LoRA's dropout is {}, expected at least 0 and less than 1", options.dropout);
+}
+
+}  // namespace
+
+void add_lora(Model& model, const LoraOptions& options) {
+  check_can_add(model, options);
+  const std::set<int32_t> weights = chosen_weights(options, Layers(model));
+  for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i) model.set_trainable(i, false);
+  std::map<int32_t, Adapter> adapters;
+  for (const int32_t weight : weights) adapters[weight] = add_states(model, weight, options);
+  const int32_t rng = options.dropout > 0 ? random_state(model, options.seed) : -1;
+  std::vector<std::string> entries;
+  for (const auto& entry : model.entries()) entries.push_back(entry->name());
+  for (const std::string& name : entries)
+    model.replace_entry(
+        Adder(adapters, options, name == "loss" ? rng : -1).run(std::as_const(model).entry(name)));
+  nlohmann::ordered_json json;
+  LoraOptions::fields(options,
+                      [&](std::string_view name, const auto& field) { json[std::string(name)] = field; });
+  model.metadata[kMetadata] = json.dump();
+}
+
+std::optional<LoraOptions> lora_of(const Model& model) {
+  const auto at = model.metadata.find(kMetadata);
+  if (at == model.metadata.end()) return std::nullopt;
+  LoraOptions options;
+  try {
+    const auto json = nlohmann::json::parse(at->second);
+    LoraOptions::fields(
+        options, [&](std::string_view name, auto& field) { json.at(std::string(name)).get_to(field); });
+  } catch (const nlohmann::json::exception& error) {
+    fail("the model's metadata '{}' is '{}', expected the settings of LoRA: {}", kMetadata, at->second,
+         error.what());
+  }
+  return options;
+}
+
+std::vector<std::string> lora_layers(const Model& model) {
+  constexpr std::string_view kEnd = ".lora_A.weight";
+  std::vector<std::string> layers;
+  for (const State& state : model.states())
+    if (state.name.ends_with(kEnd) && state.role == StateRole::kParameter)
+      layers.push_back(state.name.substr(0, state.name.size() - kEnd.size()));
+  return layers;
+}
+
+}  // namespace genesis::passes

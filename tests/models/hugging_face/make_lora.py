@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Makes qwen2_lora/, an adapter for qwen2_tied as PEFT saves it, and lora.json with what PEFT computes from the two.
+
+    python3 tests/models/hugging_face/make_lora.py                  needs torch, transformers and peft
+    python3 tests/models/hugging_face/make_lora.py ADAPTER          prints how far the logits of an adapter that genesis-opt
+                                                                    wrote are from qwen2_lora's
+
+`logits` are those of the last position of a prompt, in f32; `curve` the losses of 20 steps of AdamW on the adapter.
+"""
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM
+
+HERE = Path(__file__).parent
+PROMPT = [5, 1, 36, 0, 7, 60, 22, 9]
+STEPS = 20
+
+
+def tokens(step):
+    i = torch.arange(2 * 17).reshape(2, 17)
+    ids = (i * 7 + (i // 3) * 5 + step * 11) % 61
+    return ids[:, :-1], ids[:, 1:]
+
+
+def base():
+    return AutoModelForCausalLM.from_pretrained(HERE / "qwen2_tied", dtype=torch.float32)
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(torch.tensor([PROMPT])).logits[0, -1]
+
+
+def main():
+    torch.manual_seed(3)
+    torch.set_num_threads(1)
+    config = LoraConfig(r=4, lora_alpha=6, lora_dropout=0.0, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM")
+    model = get_peft_model(base(), config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.copy_(torch.randn_like(weight) * 0.2)
+    folder = HERE / "qwen2_lora"
+    shutil.rmtree(folder, ignore_errors=True)
+    model.peft_config["default"].base_model_name_or_path = "qwen2_tied"
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    expected = {"prompt": PROMPT, "logits": logits(model).tolist(), "curve": []}
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2, eps=1e-5, weight_decay=0.01)
+    for step in range(STEPS):
+        ids, targets = tokens(step)
+        loss = torch.nn.functional.cross_entropy(model(ids).logits.flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        expected["curve"].append(loss.item())
+    (HERE / "lora.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+def compare(folder):
+    ours = logits(PeftModel.from_pretrained(base(), folder).eval())
+    theirs = torch.tensor(json.loads((HERE / "lora.json").read_text())["logits"])
+    print(f"largest difference of a logit: {(ours - theirs).abs().max().item():.3g}")
+
+
+if __name__ == "__main__":
+    compare(sys.argv[1]) if len(sys.argv) > 1 else main()

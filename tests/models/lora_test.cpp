@@ -1,0 +1,247 @@
+// LoRA against PEFT (hugging_face/lora.json, made by make_lora.py), merging, and adapters that do not fit.
+#include "passes/lora/lora.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "executor/session.h"
+#include "executor/snapshot.h"
+#include "models/hugging_face/adapter.h"
+#include "models/hugging_face/import.h"
+#include "passes/core/bind.h"
+#include "passes/training/train_step.h"
+#include "schema/file/foreign/safetensors.h"
+#include "tests/op_harness.h"
+#include "tests/schema/file_models.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+namespace hf = models::hugging_face;
+using nlohmann::json;
+using testing::expect_error;
+using testing::TemporaryFolder;
+
+fs::path checkpoints() { return fs::path(GENESIS_SOURCE_ROOT) / "tests/models/hugging_face"; }
+
+json golden() {
+  std::ifstream in(checkpoints() / "lora.json");
+  return json::parse(in);
+}
+
+std::shared_ptr<Model> base(const char* dtype = "f32") {
+  return hf::import_model(checkpoints() / "qwen2_tied", {{"dtype", dtype}});
+}
+
+std::shared_ptr<Model> adapted() {
+  std::shared_ptr<Model> model = base();
+  hf::load_adapter(*model, checkpoints() / "qwen2_lora");
+  return model;
+}
+
+std::vector<double> last_logits(std::shared_ptr<const Model> model) {
+  Session session(std::move(model), {.threads = 2});
+  const auto tokens = golden()["prompt"].get<std::vector<int64_t>>();
+  const auto count = static_cast<int64_t>(tokens.size());
+  const auto all =
+      session.run("forward", {{"tokens", Tensor::of<int64_t>({1, count}, tokens)}}).at("logits").to_doubles();
+  return {all.end() - 61, all.end()};
+}
+
+void expect_logits(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(expected[i])));
+}
+
+NamedTensors batch(int64_t step) {
+  std::vector<int64_t> tokens, targets;
+  for (int64_t row = 0; row < 2; ++row)
+    for (int64_t k = 0; k < 17; ++k) {
+      const int64_t i = row * 17 + k, id = (i * 7 + i / 3 * 5 + step * 11) % 61;
+      if (k < 16) tokens.push_back(id);
+      if (k > 0) targets.push_back(id);
+    }
+  return {{"tokens", Tensor::of<int64_t>({2, 16}, tokens)},
+          {"targets", Tensor::of<int64_t>({2, 16}, targets)}};
+}
+
+TEST(Lora, ComputesWhatPeftDoes) {
+  expect_logits(last_logits(adapted()), golden()["logits"].get<std::vector<double>>(), 1e-5);
+}
+
+TEST(Lora, TrainsAsPeftDoes) {
+  const auto model = adapted();
+  passes::add_training(*model, passes::parse_train_options("adamw,lr=1e-2,eps=1e-5,weight_decay=0.01"));
+  Session session(model, {.threads = 2});
+  const auto curve = golden()["curve"].get<std::vector<double>>();
+  ASSERT_EQ(curve.size(), 20u);
+  for (size_t step = 0; step < curve.size(); ++step)
+    EXPECT_NEAR(session.run("train_step", batch(static_cast<int64_t>(step))).at("loss").to_doubles()[0],
+                curve[step], 1e-4 * curve[step])
+        << "step " << step;
+  const auto before = adapted();
+  for (const State& state : before->states()) {
+    if (state.role != StateRole::kParameter || state.name.find(".lora_") != std::string::npos) continue;
+    EXPECT_EQ(session.state(state.name).to_doubles(), state.initial.to_doubles()) << state.name;
+  }
+}
+
+// Of the products of a step.
+double training_flops(const Model& model) {
+  const Graph step = passes::bind(model.entry("train_step"), {{"batch", 8}, {"seq", 32}});
+  double flops = 0;
+  for (const Node& node : step.nodes())
+    flops += cost_of(*node.op, node.attributes, step.input_types(node), step.output_types(node)).flops;
+  return flops;
+}
+
+// Only adapters have moments, and nothing computes the gradient of a frozen weight.
+TEST(Lora, CostsNoGradientsOfFrozenWeights) {
+  const auto with = base(), without = base();
+  passes::add_lora(*with, {.rank = 1});
+  for (Model* model : {with.get(), without.get()})
+    passes::add_training(*model, {.optimizer = optim::AdamW{}});
+  int64_t moments = 0, adapters = 0;
+  for (const State& state : with->states()) {
+    if (state.name.starts_with("optimizer.") && state.role == StateRole::kOptimizer)
+      moments += state.type.numel();
+    if (state.name.find(".lora_") != std::string::npos && state.role == StateRole::kParameter)
+      adapters += state.type.numel();
+  }
+  EXPECT_EQ(moments, 2 * adapters);
+  for (const StateUpdate& update : with->entry("train_step").updates())
+    EXPECT_EQ(with->state(update.state).name.find("_proj.weight"), std::string::npos);
+  EXPECT_LT(training_flops(*with), 0.9 * training_flops(*without));
+}
+
+TEST(Lora, BeginsAsTheBaseAndInEveryEntryPoint) {
+  const auto model = base();
+  passes::add_lora(*model, {.rank = 3, .dropout = 0.5});
+  EXPECT_EQ(last_logits(model), last_logits(base()));
+  EXPECT_EQ(passes::lora_layers(*model).size(), 14u)
+      << "seven layers in each of two blocks, not the tied head";
+  for (const char* entry : {"loss", "forward", "prefill", "decode"}) {
+    int readers = 0;
+    for (const ValueInfo& value : model->entry(entry).values())
+      readers += value.kind == ValueKind::kState && model->state(value.index).name.ends_with("lora_B.weight");
+    EXPECT_EQ(readers, 14) << entry;
+  }
+  const State& a = model->state(model->find_state("model.layers.0.mlp.down_proj.lora_A.weight"));
+  const auto values = a.initial.to_doubles();
+  const double bound = 1 / std::sqrt(24.0);
+  for (const double x : values) EXPECT_LE(std::abs(x), bound);
+  EXPECT_GT(*std::max_element(values.begin(), values.end()), 0.8 * bound);
+}
+
+TEST(Lora, DropoutIsOnlyInTheLoss) {
+  const auto dropouts = [](const Graph& graph) {
+    return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                         [](const Node& node) { return node.op->name() == "dropout"; });
+  };
+  const auto model = base();
+  passes::add_lora(*model, {.rank = 3, .dropout = 0.5, .targets = {"q_proj"}});
+  EXPECT_EQ(dropouts(model->entry("loss")), 2);
+  EXPECT_EQ(dropouts(model->entry("forward")), 0);
+}
+
+TEST(Lora, MergesIntoTheWeights) {
+  const auto model = adapted();
+  const std::shared_ptr<Model> merged = passes::merge_lora(*model);
+  EXPECT_EQ(merged->states().size(), base()->states().size());
+  EXPECT_FALSE(passes::lora_of(*merged));
+  expect_logits(last_logits(merged), golden()["logits"].get<std::vector<double>>(), 1e-5);
+  const auto original = base();
+  for (const auto& entry : original->entries())
+    EXPECT_EQ(merged->entry(entry->name()).nodes().size(), entry->nodes().size()) << entry->name();
+  passes::add_training(*merged, {});
+  expect_error([&] { passes::merge_lora(*base()); }, {"no LoRA adapters"});
+}
+
+TEST(Lora, AdaptersOfBf16WeightsAreF32) {
+  const auto model = base("bf16");
+  hf::load_adapter(*model, checkpoints() / "qwen2_lora");
+  EXPECT_EQ(model->state(model->find_state("model.layers.1.self_attn.q_proj.lora_A.weight")).type.dtype,
+            DType::f32);
+  expect_logits(last_logits(model), golden()["logits"].get<std::vector<double>>(), 0.1);
+  expect_logits(last_logits(passes::merge_lora(*model)), golden()["logits"].get<std::vector<double>>(), 0.1);
+}
+
+TEST(Lora, AdaptersTravelInPeftsFormat) {
+  const TemporaryFolder folder;
+  hf::save_adapter(*adapted(), folder / "adapter", "base");
+  EXPECT_TRUE(hf::is_adapter_folder(folder / "adapter"));
+  const auto model = base();
+  hf::load_adapter(*model, folder / "adapter");
+  EXPECT_EQ(last_logits(model), last_logits(adapted()));
+  const auto theirs = read_safetensors(checkpoints() / "qwen2_lora/adapter_model.safetensors"),
+             ours = read_safetensors(folder / "adapter/adapter_model.safetensors");
+  ASSERT_EQ(ours.tensors.size(), theirs.tensors.size());
+  for (const auto& [name, tensor] : theirs.tensors)
+    EXPECT_EQ(ours.tensors.at(name).to_doubles(), tensor.to_doubles()) << name;
+  expect_error([&] { hf::save_adapter(*base(), folder / "none"); }, {"no LoRA adapters"});
+}
+
+void write_config(const fs::path& folder, const json& config) {
+  fs::create_directories(folder);
+  std::ofstream(folder / "adapter_config.json") << config.dump();
+}
+
+TEST(Lora, AdaptersThatDoNotFitAreRefusedInWords) {
+  const TemporaryFolder folder;
+  const fs::path adapter = folder / "a", tensors = adapter / "adapter_model.safetensors";
+  SafeTensors file = read_safetensors(checkpoints() / "qwen2_lora/adapter_model.safetensors");
+  const auto load = [&] {
+    const auto model = base();
+    hf::load_adapter(*model, adapter);
+  };
+  write_config(
+      adapter,
+      {{"peft_type", "LORA"}, {"use_dora", true}, {"bias", "all"}, {"rank_pattern", {{"q_proj", 2}}}});
+  expect_error(load, {"adapter_config.json", "use_dora = true", "bias = \"all\"", "rank_pattern"});
+  write_config(adapter, {{"r", 0}});
+  expect_error(load, {"'r' is 0"});
+  write_config(adapter, {{"r", 5}, {"lora_alpha", 6}});
+  write_safetensors(tensors, file);
+  expect_error(load, {"does not fit", "is f32[4,16], expected f32[5,16]"});
+  write_config(adapter, {{"r", 4}, {"lora_alpha", 6}});
+  const std::string name = "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight";
+  const Tensor kept = file.tensors.at(name);
+  file.tensors.erase(name);
+  write_safetensors(tensors, file);
+  expect_error(load, {"model.layers.0.mlp.down_proj.lora_A.weight is missing"});
+  file.tensors[name] = kept;
+  file.tensors["base_model.model.model.layers.9.mlp.down_proj.lora_A.weight"] = kept;
+  write_safetensors(tensors, file);
+  expect_error(load, {"'model.layers.9.mlp.down_proj'", "no linear layer", "near it are"});
+  file.tensors["something.else"] = kept;
+  write_safetensors(tensors, file);
+  expect_error(load, {"no tensors of LoRA: something.else"});
+  write_safetensors(tensors, {});
+  expect_error(load, {"no tensor in it"});
+}
+
+TEST(Lora, SettingsThatCannotBeAreRefusedInWords) {
+  const auto refused = [](const passes::LoraOptions& options, const std::vector<std::string>& parts) {
+    const auto model = base();
+    expect_error([&] { passes::add_lora(*model, options); }, parts);
+  };
+  refused({.rank = 0}, {"rank is 0"});
+  refused({.rank = 17}, {"rank 17 is more than", "f32["});
+  refused({.alpha = 0}, {"alpha is 0"});
+  refused({.dropout = 1}, {"dropout is 1"});
+  refused({.targets = {"q_porj"}}, {"'q_porj' names no linear layer", "q_proj"});
+  const auto twice = adapted();
+  expect_error([&] { passes::add_lora(*twice, {.rank = 2}); }, {"adapters already"});
+  const auto trained = base();
+  passes::add_training(*trained, {});
+  expect_error([&] { passes::add_lora(*trained, {.rank = 2}); }, {"training step already"});
+}
+
+}  // namespace
+}  // namespace genesis
