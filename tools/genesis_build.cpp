@@ -7,6 +7,7 @@
 #include "models/zoo.h"
 #include "schema/file/writer.h"
 #include "tools/build/build_commands.h"
+#include "tools/build/with_tokenizer.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
@@ -25,7 +26,7 @@ constexpr const char* kExamples = R"(Examples:
   genesis-build qwen2 --set hidden_size=256 --set num_hidden_layers=6 --seed 1 -o qwen2.genesis)";
 
 struct Flags {
-  std::string name, output;
+  std::string name, output, tokenizer;
   std::vector<std::string> settings;
   uint64_t seed = 0;
   bool list = false, quiet = false, link = false;
@@ -68,7 +69,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
                    ? models::hugging_face::import_model(flags.name, settings, &files)
                : models::gguf::is_gguf_file(flags.name)
                    ? models::gguf::import_model(flags.name, settings, &files)
-                   : models::make_model(flags.name, settings, flags.seed);
+                   : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;
@@ -82,10 +83,12 @@ void build(const Flags& flags, const CLI::App& app) {
   if (flags.name.empty())
     throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.genesis");
-  if (models::hugging_face::is_model_folder(flags.name) || models::gguf::is_gguf_file(flags.name))
-    check_not_given(app, "--seed", "with a folder or a GGUF file, whose weights are there");
-  else
+  if (models::hugging_face::is_model_folder(flags.name) || models::gguf::is_gguf_file(flags.name)) {
+    for (const char* option : {"--seed", "--tokenizer"})
+      check_not_given(app, option, "with a folder or a GGUF file, whose weights and tokenizer are there");
+  } else {
     check_not_given(app, "--link", "with a model of the zoo, which has no files of weights yet");
+  }
   const auto model = make_file(flags);
   const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;
@@ -116,6 +119,8 @@ int main(int argc, char** argv) {
         app.add_flag("--link", flags.link,
                      "leave the weights in their files, which then have to stay where they are, seen from "
                      "the new file");
+        app.add_option("--tokenizer", flags.tokenizer,
+                       "a tokenizer.json, or a folder with one, that the file brings; decides vocab_size");
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);

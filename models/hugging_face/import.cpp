@@ -4,6 +4,7 @@
 #include "models/hugging_face/checkpoint.h"
 #include "models/hugging_face/config.h"
 #include "models/hugging_face/json_file.h"
+#include "models/tokenizer/model_files.h"
 #include "schema/core/parse_number.h"
 
 namespace genesis::models::hugging_face {
@@ -44,6 +45,7 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
       },
       [&] { return folder.string(); });
   model->metadata["config.json"] = config.dump();
+  text::attach_tokenizer_files(*model, folder);
   return model;
 }
 

@@ -16,7 +16,8 @@ bool is_model_folder(const std::filesystem::path& path);
 constexpr int64_t kDefaultPositions = 4096;
 
 // `changes` are settings of the zoo that stand over those of the configuration, such as {"dtype", "f32"} or
-// {"max_position_embeddings", "32768"}. Weights stay in the mapped files until the model is saved. One Error lists all
+// {"max_position_embeddings", "32768"}. Weights stay in the mapped files until the model is saved; the tokenizer's files
+// are attached to the model (models/tokenizer/model_files.h). One Error lists all
 // that is not supported, another all tensors that are missing, unexpected or of another shape.
 //
 // `files` gets the files that weights are views into: with them as SaveOptions::links, they stay there for good.

@@ -8,7 +8,7 @@ namespace {
 class Extractor {
  public:
   explicit Extractor(const Model& from) : from_(from), to_(std::make_unique<Model>()) {
-    to_->metadata = from.metadata;
+    to_->describe_as(from);
   }
 
   void add(const Graph& graph) {

@@ -100,7 +100,7 @@ std::unique_ptr<Model> cast_precision(const Model& model, DType low,
   check_no_training(model);
   check_keep_f32(model, keep_f32);
   auto result = std::make_unique<Model>();
-  result->metadata = model.metadata;
+  result->describe_as(model);
   result->metadata["precision"] = name_of(low);
   add_tables(model, *result, low, kept_rows(model, keep_f32));
   for (const auto& entry : model.entries())

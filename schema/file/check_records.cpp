@@ -12,7 +12,7 @@ namespace genesis::file {
 namespace {
 
 // Far above any real model; they keep quadratic steps behind them short.
-constexpr size_t kMaxEntries = 1024, kMaxOutputs = 1 << 16, kMaxUpdates = 1 << 16;
+constexpr size_t kMaxEntries = 1024, kMaxOutputs = 1 << 16, kMaxUpdates = 1 << 16, kMaxFiles = 1024;
 
 void check_limit(const char* what, size_t count, size_t limit) {
   if (count > limit) fail("{} {}, the limit is {}", count, what, limit);
@@ -222,6 +222,23 @@ void check_metadata(const ModelRecord& record) {
   for (const auto& [key, value] : record.metadata) check_name("a fact of the metadata", key);
 }
 
+// Whoever writes them to a folder again must be able to take their names as they are.
+void check_file(const FileRecord& file, const ModelRecord& record) {
+  check_file_name(file.name);
+  if (file.tensor >= record.tensors.size())
+    fail("it is tensor {}, the file has {}", file.tensor, record.tensors.size());
+  const TensorType& type = record.tensors[file.tensor].type;
+  if (type.dtype != DType::u8 || type.shape.rank() != 1)
+    fail("it is {}, expected u8[bytes]", type.to_string());
+}
+
+void check_files(const ModelRecord& record) {
+  check_limit("files", record.files.size(), kMaxFiles);
+  check_unique_names("file", record.files);
+  for (const FileRecord& file : record.files)
+    with_context([&] { check_file(file, record); }, [&] { return "in attached file '" + file.name + "'"; });
+}
+
 }  // namespace
 
 void check_records(const ModelRecord& record, uint64_t data_bytes) {
@@ -229,6 +246,7 @@ void check_records(const ModelRecord& record, uint64_t data_bytes) {
   check_tensors(record);
   check_states(record);
   check_metadata(record);
+  check_files(record);
   check_limit("entry points", record.entries.size(), kMaxEntries);
   check_unique_names("entry point", record.entries);
   for (const EntryRecord& entry : record.entries)

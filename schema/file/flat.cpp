@@ -132,9 +132,11 @@ std::vector<std::byte> Encoder::encode(const ModelRecord& record) {
     const auto key = text(fact.first), value = b_.CreateString(fact.second);
     return fbs::CreateFact(b_, key, value);
   });
+  const auto files =
+      list(record.files, [&](const FileRecord& f) { return fbs::CreateFile(b_, text(f.name), f.tensor); });
   const auto producer = text(record.producer);
   fbs::FinishModelBuffer(
-      b_, fbs::CreateModel(b_, producer, segments, tensors, constants, states, entries, metadata));
+      b_, fbs::CreateModel(b_, producer, segments, tensors, constants, states, entries, metadata, files));
   const auto* bytes = reinterpret_cast<const std::byte*>(b_.GetBufferPointer());
   return {bytes, bytes + b_.GetSize()};
 }
@@ -349,6 +351,9 @@ ModelRecord Decoder::decode(const fbs::Model& model) {
     const std::string key = text(fact.key());
     if (!record.metadata.emplace(key, text(fact.value())).second) fail("metadata '{}' stands twice", key);
     return true;
+  });
+  record.files = list(model.files(), [&](const fbs::File& f) {
+    return FileRecord{text(f.name()), f.tensor()};
   });
   return record;
 }

@@ -18,9 +18,11 @@
 
 namespace genesis::file {
 
-inline constexpr uint16_t kMajor = 2;           // a reader refuses a larger one; 2: states may be encoded
-inline constexpr uint16_t kMinor = 0;           // grows with additions that older readers may ignore
-inline constexpr uint16_t kMinorWithLinks = 2;  // of a file whose weights are in others
+inline constexpr uint16_t kMajor = 2;  // a reader refuses a larger one; 2: states may be encoded
+// Grows with additions that older readers may ignore. A file has the number of the last that it uses.
+inline constexpr uint16_t kMinor = 0;
+inline constexpr uint16_t kMinorWithFiles = 1;  // files travel in it
+inline constexpr uint16_t kMinorWithLinks = 2;  // its weights are in others
 inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kSegmentAlignment = 4096;
 inline constexpr uint64_t kTensorAlignment = 256;
@@ -29,7 +31,7 @@ inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 62;
 
 struct Header {
   uint16_t major = kMajor;
-  uint16_t minor = kMinor;
+  uint16_t minor = 0;
   uint64_t graph_bytes = 0;
   uint64_t data_offset = 0;  // where segments begin; the end of the file when there are none
   uint64_t file_bytes = 0;

@@ -32,7 +32,7 @@ class TensorTable {
 
   // The row for this tensor, whose bytes have that hash: an old one where type and bytes are the same.
   uint32_t row_of(const std::string& name, const Tensor& tensor, const Hash128& hash) {
-    if (tensor.empty_handle()) fail("constant '{}' has no data", name);
+    if (tensor.empty_handle()) fail("constant or file '{}' has no data", name);
     TensorRecord row = place(tensor, hash);
     row.name = name;
     row.type = tensor.type();
@@ -185,7 +185,7 @@ class EntryWriter {
   EntryRecord entry_;
 };
 
-// Of every state and every constant, in the order of rows; of nothing for those that stay where they are.
+// Of every state, every constant and every file, in the order of rows; of nothing for those that stay where they are.
 std::vector<Hash128> tensor_hashes(const Model& model, const LinkTable& links, const OnProgress& progress) {
   std::vector<std::span<const std::byte>> tensors;
   const auto add = [&](const Tensor& tensor) {
@@ -197,6 +197,7 @@ std::vector<Hash128> tensor_hashes(const Model& model, const LinkTable& links, c
     for (const Tensor& part : state.encoded.parts) add(part);
   }
   for (const NamedTensor& constant : model.tensors()) add(constant.tensor);
+  for (const auto& [name, bytes] : model.files) add(bytes);
   return hashes_of(tensors, [&](uint64_t done, uint64_t total) {
     if (progress) progress("hashing", done, total);
   });
@@ -228,6 +229,8 @@ Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& pro
   }
   for (const NamedTensor& constant : model.tensors())
     record.constants.push_back({constant.name, tensors.row_of(constant.name, constant.tensor, *hash++)});
+  for (const auto& [name, bytes] : model.files)
+    record.files.push_back({name, tensors.row_of(name, bytes, *hash++)});
   tensors.finish();
   for (const auto& entry : model.entries()) record.entries.push_back(EntryWriter(*entry).write());
   return layout;

@@ -33,6 +33,14 @@ void check_name(std::string_view what, std::string_view name) {
     fail("the name of {} holds control characters", what);
 }
 
+void check_file_name(std::string_view name) {
+  constexpr size_t kLongest = 255;  // of the file systems in use
+  check_name("a file", name);
+  if (name.size() > kLongest) fail("the name of a file has {} bytes, the limit is {}", name.size(), kLongest);
+  if (name.find('/') != std::string_view::npos || name == "." || name == "..")
+    fail("'{}' is not the name of a file: it may hold no '/' and be neither '.' nor '..'", name);
+}
+
 void check_text(std::string_view what, std::string_view text) {
   if (!utf8::is_valid(text)) fail("{} is not valid UTF-8", what);
   if (text.find('\0') != std::string_view::npos) fail("{} holds a NUL character", what);

@@ -13,6 +13,9 @@ inline constexpr size_t kMaxName = 4096;  // bytes
 // (U+0000 to U+001F, U+007F to U+009F).
 void check_name(std::string_view what, std::string_view name);
 
+// The name of a file in a folder: a name of at most 255 bytes without a slash, and neither "." nor "..".
+void check_file_name(std::string_view name);
+
 // A line of free text, such as the producer: UTF-8 without NUL. (Values of the metadata may be any bytes.)
 void check_text(std::string_view what, std::string_view text);
 

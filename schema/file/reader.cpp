@@ -97,6 +97,7 @@ class ModelBuilder {
     for (const EntryRecord& entry : record.entries)
       with_context([&] { add_entry(entry); }, [&] { return "in entry point '" + entry.name + "'"; });
     model_->metadata = record.metadata;
+    for (const FileRecord& row : record.files) model_->files.emplace(row.name, tensors_[row.tensor]);
     return std::move(model_);
   }
 

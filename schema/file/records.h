@@ -47,6 +47,12 @@ struct ConstantRecord {
   bool operator==(const ConstantRecord&) const = default;
 };
 
+struct FileRecord {
+  std::string name;
+  uint32_t tensor = 0;
+  bool operator==(const FileRecord&) const = default;
+};
+
 struct StateRecord {
   std::string name;
   TensorType type;
@@ -104,6 +110,7 @@ struct ModelRecord {
   std::vector<StateRecord> states;
   std::vector<EntryRecord> entries;
   std::map<std::string, std::string> metadata;
+  std::vector<FileRecord> files;
   bool operator==(const ModelRecord&) const = default;
 
   // The version that a reader must know: where nothing is encoded, the first reads the file as well.

@@ -16,13 +16,17 @@ using namespace file;
 
 constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // between two words about progress
 
+uint16_t minor_of(const ModelRecord& record) {
+  const auto is_linked = [](const SegmentRecord& segment) { return segment.is_linked(); };
+  if (std::any_of(record.segments.begin(), record.segments.end(), is_linked)) return kMinorWithLinks;
+  return record.files.empty() ? kMinor : kMinorWithFiles;
+}
+
 void write_file(const std::filesystem::path& path, const Layout& layout, std::span<const std::byte> graph,
                 const OnProgress& progress) {
   Header header;
-  if (std::any_of(layout.record.segments.begin(), layout.record.segments.end(),
-                  [](const SegmentRecord& segment) { return segment.is_linked(); }))
-    header.minor = kMinorWithLinks;
   header.major = layout.record.major();
+  header.minor = minor_of(layout.record);
   header.graph_bytes = graph.size();
   header.data_offset = data_offset_for(graph.size(), layout.data_bytes > 0);
   header.file_bytes = header.data_offset + layout.data_bytes;

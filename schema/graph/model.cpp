@@ -54,8 +54,13 @@ std::unique_ptr<Model> Model::with_tables_of(const Model& other) {
   return model;
 }
 
-void Model::copy_tables(const Model& other) {
+void Model::describe_as(const Model& other) {
   metadata = other.metadata;
+  files = other.files;
+}
+
+void Model::copy_tables(const Model& other) {
+  describe_as(other);
   tensors_ = other.tensors_;
   tensor_names_ = other.tensor_names_;
   states_ = other.states_;

@@ -77,8 +77,13 @@ class Model {
   const Graph& entry(std::string_view name) const;       // throws Error naming the entry points there are
   Graph& entry(std::string_view name);
 
-  // Free-form facts: "architecture", "config" (JSON), "tokenizer", ...
+  // Takes what `other` says about itself: metadata and files.
+  void describe_as(const Model& other);
+
+  // Free-form facts: "architecture", "config" (JSON), ...
   std::map<std::string, std::string> metadata;
+  // Files that travel with the model unread, by their name, each u8[bytes]: its tokenizer, say (schema/graph/files.h).
+  std::map<std::string, Tensor, std::less<>> files;
 
  private:
   void copy_tables(const Model& other);

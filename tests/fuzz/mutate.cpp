@@ -192,7 +192,11 @@ void Mutator::damage(file::TensorRecord& tensor) {
 }
 
 void Mutator::damage(file::ModelRecord& record) {
-  switch (below(12)) {
+  switch (below(13)) {
+    case 12:
+      if (!record.files.empty())
+        record.files[below(record.files.size())].tensor = static_cast<uint32_t>(number());
+      return;
     case 0:
       return shuffle_list(record.tensors);
     case 1:

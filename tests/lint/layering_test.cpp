@@ -91,7 +91,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"models/corpus", {}},
     {"models/data", {"models/chat", "models/chat/jinja"}},
     {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
-    {"models/hugging_face", {"models"}},
+    {"models/hugging_face", {"models", "models/tokenizer"}},
     {"models/text", {}},
     {"models/tokenizer", {}},
     {"models/tokenizer/training", {"models/corpus", "models/tokenizer"}},

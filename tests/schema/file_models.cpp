@@ -10,6 +10,7 @@
 #include "schema/file/flat.h"
 #include "schema/file/format.h"
 #include "schema/file/layout.h"
+#include "schema/graph/files.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
@@ -39,6 +40,8 @@ void add_tables(Model& model) {
   model.add_tensor("one", Tensor::scalar<int64_t>(1));
   model.metadata = {
       {"architecture", "test"}, {"config", "{\"hidden\": 3}"}, {"text", std::string("a\0\n\xff", 4)}};
+  attach_file(model, "tokenizer.json", "{\"model\": {}}");
+  attach_file(model, "empty.txt", "");
 }
 
 void add_forward(Model& model) {

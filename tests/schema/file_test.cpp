@@ -7,6 +7,7 @@
 #include "schema/file/layout.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
+#include "schema/graph/files.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {
@@ -24,6 +25,9 @@ TEST(File, EverythingComesBack) {
   const auto loaded = load_model(folder / "m.genesis", {.verify = Verify::kFull});
   EXPECT_EQ(facts(*loaded), facts(*model));
   EXPECT_EQ(loaded->metadata, model->metadata);
+  EXPECT_EQ(attached_file(*loaded, "tokenizer.json"), "{\"model\": {}}");
+  EXPECT_EQ(attached_file(*loaded, "empty.txt"), "");
+  EXPECT_EQ(attached_file(*loaded, "nothing.txt"), std::nullopt);
   const Graph &a = model->entry("forward"), &b = loaded->entry("forward");
   ASSERT_EQ(a.values().size(), b.values().size());
   for (size_t i = 0; i < a.values().size(); ++i) {
@@ -68,6 +72,29 @@ TEST(File, TensorsOutliveTheModelAndAReplacementOfTheFile) {
   loaded.reset();
   EXPECT_EQ(weight.as<float>()[5], 6.0F);
   EXPECT_EQ(load_model(folder / "m.genesis")->state(0).initial.as<float>()[5], 0.0F);
+}
+
+TEST(File, FilesAreOfAMinorVersionThatReadersMayIgnore) {
+  const TemporaryFolder folder;
+  auto model = rich_model();
+  save_model(*model, folder / "with.genesis");
+  EXPECT_EQ(inspect_file(folder / "with.genesis").minor, 1);
+  model->files.clear();
+  save_model(*model, folder / "without.genesis");
+  EXPECT_EQ(inspect_file(folder / "without.genesis").minor, 0);
+}
+
+TEST(File, FilesAreHashedWithTheRest) {
+  const TemporaryFolder folder;
+  auto model = rich_model();
+  save_model(*model, folder / "m.genesis");
+  std::string bytes = read_bytes(folder / "m.genesis");
+  const size_t at = bytes.find("{\"model\": {}}");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] ^= 1;
+  write_bytes(folder / "m.genesis", bytes);
+  load_model(folder / "m.genesis");  // reads no segments
+  EXPECT_THROW(load_model(folder / "m.genesis", {.verify = Verify::kFull}), Error);
 }
 
 TEST(File, ManySegmentsEachWithItsHash) {

@@ -73,6 +73,8 @@ nlohmann::ordered_json model_json(const Flags& flags, const Model& model) {
   for (const auto& entry : model.entries()) json["entries"].push_back(entry_json(*entry));
   for (const auto& [role, t] : totals_by_role(model))
     json["states"][role] = {{"count", t.count}, {"elements", t.elements}, {"bytes", t.bytes}};
+  json["files"] = nlohmann::ordered_json::object();
+  for (const auto& [name, bytes] : model.files) json["files"][name] = bytes.bytes();
   json["missing"] = missing_parts();
   if (flags.states)
     for (const State& state : model.states()) {
@@ -106,6 +108,9 @@ void print_text(const Flags& flags, const Model& model) {
   for (const auto& [role, t] : totals_by_role(model))
     std::cout << role << " states: " << t.count << ", " << human_count(static_cast<double>(t.elements))
               << " elements, " << human_bytes(static_cast<double>(t.bytes)) << "\n";
+  for (const auto& [name, bytes] : model.files)
+    std::cout << "file " << printable(name) << ": " << human_bytes(static_cast<double>(bytes.bytes()))
+              << "\n";
   for (const auto& entry : model.entries()) print_entry(*entry);
   for (const std::string& part : missing_parts()) std::cout << "missing: " << part << "\n";
   if (!flags.states) return;

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "models/chat/chat_template.h"
-#include "models/tokenizer/tokenizer.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/io/read_file.h"
+#include "tools/common/load_tokenizer.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
@@ -84,7 +84,7 @@ void tokenize(const Flags& flags, const CLI::App& app) {
   check_not_given(app, "--generation-prompt", "without --chat FILE");
   if (is_given(app, "--file") == is_given(app, "--text"))
     fail_usage("expected one of --file TEXT and --text STRING");
-  const auto tokenizer = text::Tokenizer::load(flags.tokenizer);
+  const text::Tokenizer tokenizer = load_tokenizer(flags.tokenizer);
   const std::string input = flags.file.empty() ? flags.text : read_whole_file(flags.file);
   if (flags.decode) return decode(tokenizer, input, flags);
   const std::vector<int64_t> ids = tokenizer.encode(input, !flags.no_special);
@@ -96,7 +96,10 @@ void tokenize(const Flags& flags, const CLI::App& app) {
 void add_tokenize(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("tokenize", "text as token ids, and ids as text");
-  command->add_option("tokenizer", flags->tokenizer, "a tokenizer.json, or a folder with one")->required();
+  command
+      ->add_option("tokenizer", flags->tokenizer,
+                   "a tokenizer.json, a folder with one, or a .genesis file that brings one")
+      ->required();
   command->add_option("--file", flags->file, "the text, or with --decode the ids");
   command->add_option("--text", flags->text, "the same, on the command line");
   command->add_flag("--decode", flags->decode, "from ids: a JSON array, or numbers between spaces");

@@ -1,0 +1,21 @@
+#include "tools/common/load_tokenizer.h"
+
+#include <filesystem>
+
+#include "models/tokenizer/model_files.h"
+#include "schema/file/reader.h"
+
+namespace genesis::tools {
+
+text::Tokenizer load_tokenizer(const std::string& path) {
+  if (std::filesystem::path(path).extension() != ".genesis") return text::Tokenizer::load(path);
+  if (auto tokenizer = text::tokenizer_of(*load_model(path))) return *std::move(tokenizer);
+  fail("{} brings no tokenizer: build it from a folder with a tokenizer.json, or with --tokenizer", path);
+}
+
+std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model) {
+  if (path.empty()) return text::tokenizer_of(model);
+  return load_tokenizer(path);
+}
+
+}  // namespace genesis::tools

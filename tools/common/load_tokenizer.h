@@ -1,0 +1,17 @@
+// The tokenizer that a command line names: a tokenizer.json, a folder with one, or a .genesis file that brings one.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "models/tokenizer/tokenizer.h"
+#include "schema/graph/model.h"
+
+namespace genesis::tools {
+
+text::Tokenizer load_tokenizer(const std::string& path);
+
+// The one that `path` names; where that is empty, the one that the model brings, if it does.
+std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model);
+
+}  // namespace genesis::tools
