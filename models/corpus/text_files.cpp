@@ -60,37 +60,37 @@ std::vector<fs::path> text_files(const std::vector<std::string>& names) {
   return files;
 }
 
-std::vector<std::string_view> pieces_of_lines(std::string_view text, size_t bytes) {
-  std::vector<std::string_view> pieces;
-  while (!text.empty()) {
-    const size_t end = bytes < text.size() ? text.find('\n', bytes - 1) : std::string_view::npos;
-    pieces.push_back(text.substr(0, end == std::string_view::npos ? end : end + 1));
-    text.remove_prefix(pieces.back().size());
+std::vector<Chunk> chunks_of_lines(const fs::path& path, std::string_view file, size_t bytes) {
+  std::vector<Chunk> chunks;
+  for (size_t at = 0; at < file.size(); at = chunks.back().end) {
+    const size_t last = at + bytes < file.size() ? file.find('\n', at + bytes - 1) : std::string_view::npos;
+    chunks.push_back({path, file, at, last == std::string_view::npos ? file.size() : last + 1});
   }
-  return pieces;
+  return chunks;
 }
 
-void for_each_piece(const std::vector<fs::path>& files, size_t bytes,
-                    const std::function<void(std::string_view)>& visit,
+void for_each_chunk(const std::vector<fs::path>& files, size_t bytes,
+                    const std::function<void(const Chunk&)>& visit,
                     const std::function<void(uint64_t, uint64_t)>& on_bytes) {
   const uint64_t total = bytes_of(files);
   const std::thread::id caller = std::this_thread::get_id();
   std::atomic<uint64_t> done = 0;
   for (auto file = files.begin(); file != files.end();) {
     std::vector<std::shared_ptr<const MappedFile>> mapped;
-    std::vector<std::string_view> pieces;
+    std::vector<Chunk> chunks;
     for (size_t size = 0; file != files.end() && mapped.size() < kMappedFiles && size < kMappedBytes;
          ++file) {
       mapped.push_back(MappedFile::open(*file));
       const auto text = mapped.back()->bytes();
       size += text.size();
-      const auto more = pieces_of_lines({reinterpret_cast<const char*>(text.data()), text.size()}, bytes);
-      pieces.insert(pieces.end(), more.begin(), more.end());
+      const auto more =
+          chunks_of_lines(*file, {reinterpret_cast<const char*>(text.data()), text.size()}, bytes);
+      chunks.insert(chunks.end(), more.begin(), more.end());
     }
-    in_parallel(static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t) {
-      const std::string_view piece = pieces[static_cast<size_t>(first)];
-      visit(piece);
-      done += piece.size();
+    in_parallel(static_cast<int64_t>(chunks.size()), 1, [&](int64_t first, int64_t) {
+      const Chunk& chunk = chunks[static_cast<size_t>(first)];
+      visit(chunk);
+      done += chunk.text().size();
       if (std::this_thread::get_id() == caller) on_bytes(done, total);
     });
   }

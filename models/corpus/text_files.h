@@ -15,13 +15,23 @@ namespace genesis::corpus {
 // and for a folder without any such file.
 std::vector<std::filesystem::path> text_files(const std::vector<std::string>& names);
 
-// `text` in pieces that end behind a line feed, each of at least `bytes` but for the last.
-std::vector<std::string_view> pieces_of_lines(std::string_view text, size_t bytes);
+// Some of a mapped file, which one thread takes at a time.
+struct Chunk {
+  std::filesystem::path path;
+  std::string_view file;  // all of it
+  size_t begin = 0, end = 0;
 
-// Calls `visit` with every piece of every file, by all cores, in any order and at the same time. Files are mapped, a few
-// hundred at once at most. `on_bytes(done, total)` is called on this thread now and then.
-void for_each_piece(const std::vector<std::filesystem::path>& files, size_t bytes,
-                    const std::function<void(std::string_view)>& visit,
+  std::string_view text() const { return file.substr(begin, end - begin); }
+  bool is_jsonl() const { return path.extension() == ".jsonl"; }
+};
+
+// A file in chunks that end behind a line feed, each of at least `bytes` but for the last.
+std::vector<Chunk> chunks_of_lines(const std::filesystem::path& path, std::string_view file, size_t bytes);
+
+// Calls `visit` with every chunk of whole lines of every file, by all cores, in any order and at the same time. Files are
+// mapped, a few hundred at once at most. `on_bytes(done, total)` is called on this thread now and then.
+void for_each_chunk(const std::vector<std::filesystem::path>& files, size_t bytes,
+                    const std::function<void(const Chunk&)>& visit,
                     const std::function<void(uint64_t, uint64_t)>& on_bytes);
 
 // Calls `on_line` with each line, its line feed included.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/training/batch_source.h"
+#include "models/data/token_shards.h"
 
 namespace genesis::data {
 
@@ -25,6 +26,10 @@ struct SourceOptions {
 // Bytes as tokens: inputs `tokens` and `targets` (the next byte), i64[batch, sequence_length], from windows
 // that do not overlap. Throws Error when the text is shorter than one batch.
 std::unique_ptr<BatchSource> text_source(std::string text, const SourceOptions& options);
+
+// Tokens of a corpus: the same inputs, from rows of mapped shards that do not overlap. Nothing is loaded but the rows of a
+// batch. Throws Error when there are fewer tokens than one batch takes.
+std::unique_ptr<BatchSource> token_source(TokenStream tokens, const SourceOptions& options);
 
 // Rows of arrays with one leading size: input name -> tensor.
 std::unique_ptr<BatchSource> array_source(NamedTensors arrays, const SourceOptions& options);

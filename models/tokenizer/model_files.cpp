@@ -1,5 +1,6 @@
 #include "models/tokenizer/model_files.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "schema/core/error.h"
@@ -71,15 +72,13 @@ std::optional<int64_t> end_of_text_token(const Model& model, const Tokenizer& to
 }
 
 std::vector<int64_t> end_tokens(const Model& model, const Tokenizer& tokenizer) {
-  const auto generation = ids_in(member(parsed(model, "generation_config.json"), "eos_token_id"));
-  if (!generation.empty()) return generation;
-  const auto config = model.metadata.find("config.json");
-  if (config != model.metadata.end())
-    if (const auto ids = ids_in(member(json::parse(config->second, nullptr, false), "eos_token_id"));
-        !ids.empty())
-      return ids;
+  std::vector<int64_t> ends = ids_in(member(parsed(model, "generation_config.json"), "eos_token_id"));
+  if (const auto config = model.metadata.find("config.json"); config != model.metadata.end())
+    for (const int64_t id : ids_in(member(json::parse(config->second, nullptr, false), "eos_token_id")))
+      if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   const auto named = token_named(member(parsed(model, kConfig), "eos_token"), tokenizer);
-  return named ? std::vector<int64_t>{*named} : std::vector<int64_t>();
+  if (ends.empty() && named) ends.push_back(*named);
+  return ends;
 }
 
 }  // namespace genesis::text

@@ -89,7 +89,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"models/chat", {"models/chat/jinja", "models/text", "models/tokenizer"}},
     {"models/chat/jinja", {}},
     {"models/corpus", {}},
-    {"models/data", {"models/chat", "models/chat/jinja"}},
+    {"models/data", {"models/chat", "models/chat/jinja", "models/corpus", "models/tokenizer"}},
     {"models/gguf", {"models", "models/hugging_face", "models/tokenizer"}},
     {"models/hugging_face", {"models", "models/tokenizer"}},
     {"models/text", {}},

@@ -124,8 +124,10 @@ void add_generate(CLI::App& app) {
   command->add_option("file", flags->file, "a .genesis file with entry points prefill and decode")
       ->required();
   flags->prompts.add_to(*command);
-  command->add_option("--tokenizer", flags->tokenizer,
-                      "a tokenizer.json, or a folder with one; without, tokens are bytes");
+  command->add_option(
+      "--tokenizer", flags->tokenizer,
+      "a tokenizer.json, a folder with one, or a .genesis file that brings one; when not given, the one that "
+      "the model brings, or else bytes");
   add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens to write at most",
              at_least<int64_t>(0));
   add_sampling(*command, flags->options);

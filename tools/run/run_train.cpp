@@ -2,13 +2,13 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <iostream>
 
 #include "executor/training/checkpoint.h"
 #include "executor/training/trainer.h"
-#include "models/data/sources.h"
 #include "passes/lora/lora.h"
 #include "passes/training/evaluation.h"
 #include "passes/training/plateau.h"
@@ -19,6 +19,8 @@
 #include "tools/common/progress.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/stop_signals.h"
+#include "tools/run/train_data.h"
+#include "tools/run/utilisation.h"
 
 namespace genesis::tools {
 namespace {
@@ -31,8 +33,9 @@ struct Flags {
           keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
   int64_t evaluate_every = 0, evaluation_batches = 0, patience = 0;
   double minutes = 0;
-  bool resume = false, quiet = false;
+  bool resume = false, quiet = false, mfu = false;
   data::SourceOptions source;
+  TextFlags text;
   RunFlags run;
   Output out;
 };
@@ -42,9 +45,12 @@ std::string train_step_text(const Model& model) {
   return entry ? to_text(*entry) : "";
 }
 
-std::string data_order(const data::SourceOptions& options) {
-  return fmt::format("--batch {} --seq {} --seed {}{}", options.batch_size, options.sequence_length,
-                     options.seed, options.shuffle ? "" : " --no-shuffle");
+bool evaluates(const Flags& flags) { return !flags.evaluation_data.empty() || flags.text.held_out > 0; }
+
+std::string data_order(const Flags& flags) {
+  const data::SourceOptions& options = flags.source;
+  return fmt::format("--batch {} --seq {} --seed {}{}{}", options.batch_size, options.sequence_length,
+                     options.seed, options.shuffle ? "" : " --no-shuffle", flags.text.data_order());
 }
 
 // The file, made ready for training where the flags say how.
@@ -61,10 +67,10 @@ std::shared_ptr<Model> load_prepared(const Flags& flags) {
 std::shared_ptr<Model> resume(const Flags& flags, const Checkpoint& checkpoint) {
   std::shared_ptr<Model> model = load_checkpoint(checkpoint);
   const auto order = model->metadata.find(kDataOrderKey);
-  if (order != model->metadata.end() && order->second != data_order(flags.source))
+  if (order != model->metadata.end() && order->second != data_order(flags))
     spdlog::warn(
         "the checkpoint {} took its data with {}, this run does with {}: it will not be the run that goes on",
-        checkpoint.path.string(), order->second, data_order(flags.source));
+        checkpoint.path.string(), order->second, data_order(flags));
   if (train_step_text(*model) != train_step_text(*load_prepared(flags)))
     spdlog::warn(
         "the checkpoint {} was made with another model or other training options than {}: going on with "
@@ -161,16 +167,25 @@ bool has_input(const Graph& graph, std::string_view name) {
   return false;
 }
 
-std::string progress_text(const TrainMetrics& m, double evaluation_loss, const char* unit) {
+// Where somebody sees it, or asked for it: measuring the device takes a second or two.
+std::optional<Utilisation> utilisation_of(const Flags& flags, Session& session, BatchSource& source) {
+  if (!flags.mfu && (flags.quiet || !isatty(STDERR_FILENO))) return std::nullopt;
+  return Utilisation(session, "train_step", source.batch(0));
+}
+
+std::string progress_text(const TrainMetrics& m, double evaluation_loss, const char* unit, double mfu) {
   const std::string evaluation =
       std::isnan(evaluation_loss) ? "" : fmt::format("evaluation {:.4f}  ", evaluation_loss);
-  return fmt::format("loss {:.4f}  {}{} {}", m.loss, evaluation, human_count(m.items_per_second), unit);
+  return fmt::format("loss {:.4f}  {}{} {}{}", m.loss, evaluation, human_count(m.items_per_second), unit,
+                     std::isnan(mfu) ? "" : fmt::format("  MFU {:.0f}%", 100 * mfu));
 }
 
 TrainMetrics run(const Flags& flags, Session& session, Sources& sources, const StopSignals& signals,
                  std::shared_ptr<const CheckpointLock> lock, Seen& seen) {
   Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
   const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
+  const auto utilisation = utilisation_of(flags, session, *sources.training);
+  const auto items = static_cast<double>(sources.training->items_per_batch());
   TrainerOptions options;
   options.steps = flags.steps;
   options.checkpoint = flags.checkpoint;
@@ -189,7 +204,9 @@ TrainMetrics run(const Flags& flags, Session& session, Sources& sources, const S
     seen.longest_stall = std::max(seen.longest_stall, m.checkpoint_stall_seconds);
     if (!std::isnan(m.evaluation_loss)) seen.evaluation_loss = m.evaluation_loss;
     if (m.is_best) seen.best_step = m.step, seen.best_loss = m.evaluation_loss;
-    progress.update(m.step, progress_text(m, seen.evaluation_loss, unit));
+    progress.update(
+        m.step, progress_text(m, seen.evaluation_loss, unit,
+                              utilisation ? utilisation->share(items / m.items_per_second) : std::nan("")));
   };
   return train(session, *sources.training, options);
 }
@@ -258,9 +275,11 @@ void check_useful(const Flags& flags, const CLI::App& command, const Model& mode
   if (std::all_of(flags.data.begin(), flags.data.end(), is_array))
     check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");
   if (!flags.source.shuffle) check_not_given(command, "--seed", "with --no-shuffle");
-  if (flags.evaluation_data.empty())
+  if (!evaluates(flags))
     for (const char* option : {"--eval-every", "--eval-batches", "--patience"})
-      check_not_given(command, option, "without --eval-data, which says what to evaluate");
+      check_not_given(command, option, "without --eval-data or --holdout, which say what to evaluate");
+  if (!flags.evaluation_data.empty())
+    check_not_given(command, "--holdout", "with --eval-data, which is what is evaluated");
   if (model.find_state("optimizer.loss_scale") < 0)
     check_not_given(command, "--max-skipped", "without a loss scale, which only training in f16 has");
 }
@@ -277,16 +296,20 @@ void check_numbers(const Flags& flags) {
 }
 
 // What is evaluated is taken in its own order, so that every evaluation takes the same.
-Sources open_sources(const Flags& flags, const Graph& train_step) {
-  data::SourceOptions options = source_options(flags, train_step);
-  Sources sources{data::open_source(flags.data, options), nullptr};
+Sources open_sources(const Flags& flags, const Model& model) {
+  data::SourceOptions options = source_options(flags, model.entry("train_step"));
+  TrainData data = open_train_data(flags.data, model, options, flags.text, flags.quiet);
+  Sources sources{std::move(data.training), std::move(data.held_out)};
+  if (flags.evaluation_data.empty()) return sources;
   options.shuffle = false;
-  if (!flags.evaluation_data.empty()) sources.evaluation = data::open_source(flags.evaluation_data, options);
+  TextFlags text = flags.text;
+  text.held_out = 0;
+  sources.evaluation = open_train_data(flags.evaluation_data, model, options, text, flags.quiet).training;
   return sources;
 }
 
 void prepare_evaluation(const Flags& flags, Model& model) {
-  if (!flags.evaluation_data.empty()) return passes::add_evaluation(model);
+  if (evaluates(flags)) return passes::add_evaluation(model);
   if (model.find_entry(optim::kPlateauEntry))
     fail(
         "the schedule '{}' of {} follows the loss of an evaluation: give --eval-data FILE and --eval-every "
@@ -340,9 +363,9 @@ void train_command(const Flags& flags, const CLI::App& command) {
   check_useful(flags, command, *model);
   check_steps(*model, flags);
   prepare_evaluation(flags, *model);
-  model->metadata[kDataOrderKey] = data_order(flags.source);
+  model->metadata[kDataOrderKey] = data_order(flags);
   Session session(model, flags.run.session_options());
-  Sources sources = open_sources(flags, model->entry("train_step"));
+  Sources sources = open_sources(flags, *model);
   warn_of_what_will_be_lost(flags, *model);
   const StopSignals signals;
   Seen seen;
@@ -371,6 +394,9 @@ void add_keeping_flags(CLI::App& command, Flags& flags) {
                      "write a JSON object a step to this file; a resumed run goes on with it");
   command.add_option("--tensorboard", flags.tensorboard, "write TensorBoard's event files to this folder");
   command.add_flag("--quiet", flags.quiet, "no progress bar");
+  command.add_flag(
+      "--mfu", flags.mfu,
+      "say how much of the device's products the step reaches, as on a terminal; measured at the start");
 }
 
 void add_training_flags(CLI::App& command, Flags& flags) {
@@ -420,8 +446,9 @@ void add_train(CLI::App& app) {
                    "a .genesis file (made by genesis-opt --train, or with --optimizer or --lora)")
       ->required();
   command
-      ->add_option("--data", flags->data,
-                   "FILE.txt, FILE.jsonl, FILE.safetensors or NAME=FILE.npy; may be given again")
+      ->add_option(
+          "--data", flags->data,
+          "FILE.txt, FILE.jsonl, a folder of them, FILE.safetensors or NAME=FILE.npy; may be given again")
       ->required()
       ->take_all();
   add_number(*command, "--steps", flags->steps, "steps in total, those before a resume included",
@@ -433,6 +460,7 @@ void add_train(CLI::App& app) {
              at_least<int64_t>(1));
   add_number(*command, "--seed", flags->source.seed, "of the order of the data");
   command->add_flag("!--no-shuffle", flags->source.shuffle, "take the data in its own order");
+  flags->text.add_to(*command);
   add_keeping_flags(*command, *flags);
   add_training_flags(*command, *flags);
   add_evaluation_flags(*command, *flags);

@@ -1,9 +1,8 @@
 #include "tools/text/text_codec.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "models/text/generate.h"
+#include "models/tokenizer/model_files.h"
+#include "tools/common/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {
@@ -16,36 +15,21 @@ int64_t vocabulary_of(const Model& model) {
   fail("the entry point decode has no output logits");
 }
 
-// Tokens that end a text, as the configurations name them that an imported model came with.
-std::vector<int64_t> end_tokens_of(const Model& model) {
-  std::vector<int64_t> tokens;
-  for (const char* file : {"config.json", "generation_config.json"}) {
-    const auto config = model.metadata.find(file);
-    if (config == model.metadata.end()) continue;
-    const auto json = nlohmann::json::parse(config->second, nullptr, false);
-    const auto ends = json.is_object() ? json.value("eos_token_id", nlohmann::json()) : nlohmann::json();
-    for (const auto& id : ends.is_array() ? ends : nlohmann::json::array({ends}))
-      if (id.is_number_integer() &&
-          std::find(tokens.begin(), tokens.end(), id.get<int64_t>()) == tokens.end())
-        tokens.push_back(id.get<int64_t>());
-  }
-  return tokens;
-}
-
 }  // namespace
 
 TextCodec::TextCodec(const Model& model, const std::string& file, const std::string& tokenizer) {
   const int64_t vocabulary = vocabulary_of(model);
-  if (tokenizer.empty()) {
+  tokenizer_ = load_tokenizer(tokenizer, model);
+  if (!tokenizer_) {
     if (vocabulary != 256)
       fail("{} has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
            file, vocabulary);
     return;
   }
-  tokenizer_ = text::Tokenizer::load(tokenizer);
   if (tokenizer_->vocab_size() > vocabulary)
-    fail("{} has {} tokens, more than {} has: {}", tokenizer, tokenizer_->vocab_size(), file, vocabulary);
-  end_tokens_ = end_tokens_of(model);
+    fail("{} has {} tokens, more than {} has: {}", tokenizer.empty() ? "its tokenizer" : tokenizer,
+         tokenizer_->vocab_size(), file, vocabulary);
+  end_tokens_ = text::end_tokens(model, *tokenizer_);
 }
 
 std::vector<int64_t> TextCodec::encode(const std::string& text) const {

@@ -14,7 +14,8 @@ namespace genesis::tools {
 
 class TextCodec {
  public:
-  // `tokenizer`: a tokenizer.json, or a folder with one; empty: tokens are bytes. Throws Error where the model, which
+  // `tokenizer`: a tokenizer.json, a folder or a .genesis file with one; empty: the one that the model brings, and where it
+  // brings none, tokens are bytes. Throws Error where the model, which
   // was read from `file`, has another vocabulary.
   TextCodec(const Model& model, const std::string& file, const std::string& tokenizer);
 

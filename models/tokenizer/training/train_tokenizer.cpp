@@ -4,7 +4,7 @@
 #include <mutex>
 #include <set>
 
-#include "models/corpus/text_files.h"
+#include "models/corpus/documents.h"
 #include "models/tokenizer/patterns.h"
 #include "models/tokenizer/split_expression.h"
 #include "models/tokenizer/training/write_tokenizer.h"
@@ -15,7 +15,7 @@
 namespace genesis::text {
 namespace {
 
-constexpr size_t kPiece = 1 << 20;  // bytes of text that a thread takes at a time
+constexpr size_t kChunk = 1 << 20;  // bytes of text that a thread takes at a time
 
 void check_special_tokens(const std::vector<std::string>& tokens) {
   std::set<std::string> seen;
@@ -32,12 +32,14 @@ class WordCounter {
   explicit WordCounter(const Pattern& pattern) : pattern_(pattern), split_(pattern.expression) {}
 
   // Threads may call it at the same time.
-  void add(std::string_view lines) {
+  void add(const corpus::Chunk& chunk) {
     auto table = take();
-    if (utf8::is_valid(lines))
-      add_lines(lines, *table);
+    if (chunk.is_jsonl())
+      add_documents(chunk, *table);
+    else if (utf8::is_valid(chunk.text()))
+      add_lines(chunk.text(), *table);
     else
-      add_lines(utf8::repaired(lines), *table);
+      add_lines(utf8::repaired(chunk.text()), *table);
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(table));
   }
@@ -52,6 +54,7 @@ class WordCounter {
   struct Table {
     PartedWordCounts words;
     MatchState matches;
+    std::string storage;
   };
 
   std::unique_ptr<Table> take() {
@@ -63,11 +66,18 @@ class WordCounter {
   }
 
   void add_lines(std::string_view text, Table& table) const {
-    std::string storage;
-    corpus::for_each_line(text, [&](std::string_view line) {
-      split_.split(pattern_.normalizes ? nfc(line, storage) : line, table.matches,
-                   [&](std::string_view word) { table.words.add(word); });
-    });
+    corpus::for_each_line(text, [&](std::string_view line) { add_text(line, table); });
+  }
+
+  void add_documents(const corpus::Chunk& chunk, Table& table) const {
+    const auto bad = corpus::for_each_part(
+        chunk, "", [&](const corpus::DocumentPart& part) { add_text(part.text, table); });
+    if (!bad.empty()) fail("{}", corpus::describe(chunk, bad.front()));
+  }
+
+  void add_text(std::string_view text, Table& table) const {
+    const std::string_view normal = pattern_.normalizes ? nfc(text, table.storage) : text;
+    split_.split(normal, table.matches, [&](std::string_view word) { table.words.add(word); });
   }
 
   const Pattern& pattern_;
@@ -80,11 +90,11 @@ PartedWordCounts count_words(const std::vector<std::filesystem::path>& files, co
                              const OnProgress& progress, int64_t& bytes) {
   WordCounter counter(pattern);
   std::atomic<int64_t> counted = 0;
-  const auto add = [&](std::string_view piece) {
-    counter.add(piece);
-    counted += static_cast<int64_t>(piece.size());
+  const auto add = [&](const corpus::Chunk& chunk) {
+    counter.add(chunk);
+    counted += static_cast<int64_t>(chunk.text().size());
   };
-  corpus::for_each_piece(files, kPiece, add, [&](uint64_t done, uint64_t total) {
+  corpus::for_each_chunk(files, kChunk, add, [&](uint64_t done, uint64_t total) {
     if (progress) progress("counting words", done, total);
   });
   bytes = counted;

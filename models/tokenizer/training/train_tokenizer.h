@@ -28,9 +28,10 @@ struct TokenizerProgress {
   std::function<void(int64_t, int64_t)> merging;  // tokens
 };
 
-// Texts are counted line by line, their line feeds included, so that no token reaches beyond the first line feed. What is
-// not UTF-8 becomes U+FFFD first. Files are mapped; what is kept in memory is each word once. Throws Error for a pattern
-// that cannot be used, a special token that is empty or given twice, and a vocabulary too small.
+// Texts are counted line by line, their line feeds included, so that no token reaches beyond the first line feed; of .jsonl
+// files, whose lines are objects with a text "text", these texts are counted as they are. What is not UTF-8 becomes U+FFFD first. Files are mapped; what is kept in memory is each word once. Throws Error for a pattern
+// that cannot be used, a special token that is empty or given twice, a vocabulary too small, and a line that is no
+// such object (FILE:LINE).
 TrainedTokenizer train_tokenizer(const std::vector<std::filesystem::path>& files,
                                  const TokenizerOptions& options, const TokenizerProgress& progress = {});
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/corpus/text_files.h"
-#include "models/tokenizer/training/tokenizer_config.h"
 #include "models/tokenizer/tokenizer.h"
+#include "models/tokenizer/training/tokenizer_config.h"
 #include "models/tokenizer/training/train_tokenizer.h"
 #include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
@@ -131,12 +131,33 @@ TEST(ChatTemplate, StandsBesideATokenizerThatHasItsTokens) {
   EXPECT_FALSE(plain.contains("chat_template"));
 }
 
+std::vector<std::string_view> cut(std::string_view text, size_t bytes) {
+  std::vector<std::string_view> parts;
+  for (const corpus::Chunk& chunk : corpus::chunks_of_lines("x.txt", text, bytes))
+    parts.push_back(chunk.text());
+  return parts;
+}
+
 TEST_F(TokenizerTraining, TextIsCutBehindLineFeeds) {
   const std::string text = "one\ntwo\n\nthree";
-  const auto pieces = corpus::pieces_of_lines(text, 5);
-  EXPECT_EQ(pieces, (std::vector<std::string_view>{"one\ntwo\n", "\nthree"}));
-  EXPECT_EQ(corpus::pieces_of_lines(text, 4), (std::vector<std::string_view>{"one\n", "two\n", "\nthree"}));
-  EXPECT_TRUE(corpus::pieces_of_lines("", 4).empty());
+  EXPECT_EQ(cut(text, 5), (std::vector<std::string_view>{"one\ntwo\n", "\nthree"}));
+  EXPECT_EQ(cut(text, 4), (std::vector<std::string_view>{"one\n", "two\n", "\nthree"}));
+  EXPECT_TRUE(cut("", 4).empty());
+}
+
+TEST_F(TokenizerTraining, LearnsFromTheTextsOfJsonLines) {
+  const TokenizerOptions options = {.bpe = {.vocab_size = 262}};
+  EXPECT_EQ(train_tokenizer(
+                {write("a.jsonl", "{\"text\": \"the thesis\", \"id\": 1}\n\n{\"text\":\"the\\n\"}")}, options)
+                .json,
+            train_tokenizer({write("a.txt", "the thesis"), write("b.txt", "the\n")}, options).json);
+  const auto bad = write("bad.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"a\"}\n");
+  try {
+    train_tokenizer({bad}, options);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("bad.jsonl:2: "), std::string::npos) << error.message();
+  }
 }
 
 TEST_F(TokenizerTraining, FoldersStandForTheirTextFiles) {

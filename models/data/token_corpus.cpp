@@ -1,0 +1,106 @@
+#include "models/data/token_corpus.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "models/data/tokenize_corpus.h"
+#include "schema/core/error.h"
+#include "schema/file/hash.h"
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/io/read_file.h"
+
+namespace genesis::data {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kManifest = "corpus.json";
+constexpr int kVersion = 1;  // of how text becomes tokens on the disk
+
+fs::path default_cache() {
+  const char *base = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (base && *base) return fs::path(base) / "genesis" / "tokens";
+  if (home && *home) return fs::path(home) / ".cache" / "genesis" / "tokens";
+  fail(
+      "there is no folder to keep tokens in: neither HOME nor XDG_CACHE_HOME is set; name one with "
+      "--token-cache");
+}
+
+// All that the tokens follow from.
+json identity_of(const std::vector<fs::path>& files, const TextTokens& tokens, const CorpusOptions& options) {
+  const auto bytes = std::as_bytes(std::span(tokens.identity));
+  json identity = {{"version", kVersion},
+                   {"tokenizer", file::hash_of(bytes).to_string()},
+                   {"end_of_text", tokens.end_of_text},
+                   {"held_out", options.held_out},
+                   {"skip_bad", options.skip_bad},
+                   {"files", json::array()}};
+  for (const fs::path& path : files)
+    identity["files"].push_back({{"path", fs::absolute(path).lexically_normal().string()},
+                                 {"bytes", fs::file_size(path)},
+                                 {"changed", fs::last_write_time(path).time_since_epoch().count()}});
+  return identity;
+}
+
+std::string key_of(const json& identity) {
+  const std::string text = identity.dump(-1, ' ', false, json::error_handler_t::replace);
+  return file::hash_of(std::as_bytes(std::span(text))).to_string();
+}
+
+TokenCorpus opened(const fs::path& folder, const json& manifest, const TextTokens& tokens) {
+  const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
+  return {.training = {folder, "training", wide, manifest.at("training").get<std::vector<int64_t>>()},
+          .held_out = {folder, "held-out", wide, manifest.at("held_out").get<std::vector<int64_t>>()},
+          .folder = folder,
+          .bytes = manifest.at("bytes"),
+          .bad_lines = manifest.at("bad_lines")};
+}
+
+TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
+  try {
+    TokenCorpus corpus = opened(folder, json::parse(read_whole_file(folder / kManifest)), tokens);
+    corpus.was_there = true;
+    return corpus;
+  } catch (const json::exception& problem) {
+    fail("'{}' is damaged: {}: remove the folder, and the text is tokenized anew",
+         (folder / kManifest).string(), problem.what());
+  }
+}
+
+TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, const TextTokens& tokens,
+                 const CorpusOptions& options, const json& identity) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("cannot make the folder '{}': {}", folder.string(), error.message());
+  const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
+  ShardWriter training(folder, "training", wide), held_out(folder, "held-out", wide);
+  const TokenizedText text = tokenize_files(files, tokens, options, training, held_out);
+  const json manifest = {{"made_of", identity},
+                         {"training", training.finish()},
+                         {"held_out", held_out.finish()},
+                         {"bytes", text.bytes},
+                         {"bad_lines", text.bad_lines}};
+  // Last: a folder with it is whole.
+  write_file_atomically(folder / kManifest,
+                        manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  return opened(folder, manifest, tokens);
+}
+
+}  // namespace
+
+TokenCorpus open_token_corpus(const std::vector<fs::path>& files, const TextTokens& tokens,
+                              const CorpusOptions& options) {
+  if (!(options.held_out >= 0 && options.held_out < 1))
+    fail("{} of the documents held out: expected 0 or more, less than 1", options.held_out);
+  for (const fs::path& path : files)
+    if (!fs::is_regular_file(path)) fail("cannot read '{}': it is not a file", path.string());
+  const json identity = identity_of(files, tokens, options);
+  const fs::path folder = (options.cache.empty() ? default_cache() : options.cache) / key_of(identity);
+  return fs::exists(folder / kManifest) ? reopened(folder, tokens)
+                                        : made(folder, files, tokens, options, identity);
+}
+
+}  // namespace genesis::data

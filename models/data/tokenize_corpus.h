@@ -1,0 +1,18 @@
+// Text files into rows of tokens, by all cores and in the order of the files. Used by token_corpus.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "models/data/token_corpus.h"
+
+namespace genesis::data {
+
+struct TokenizedText {
+  int64_t bytes = 0, bad_lines = 0;
+};
+
+TokenizedText tokenize_files(const std::vector<std::filesystem::path>& files, const TextTokens& tokens,
+                             const CorpusOptions& options, ShardWriter& training, ShardWriter& held_out);
+
+}  // namespace genesis::data

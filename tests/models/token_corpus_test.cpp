@@ -1,0 +1,241 @@
+// Text as tokens on the disk: what stands there is what the tokenizer gives for every document, whatever the threads; it is
+// made once; what is wrong with a corpus is said with its file and line.
+#include <gtest/gtest.h>
+#include <tbb/task_arena.h>
+
+#include <fstream>
+
+#include "models/corpus/documents.h"
+#include "models/data/sources.h"
+#include "models/data/token_corpus.h"
+#include "schema/core/error.h"
+#include "schema/file/io/read_file.h"
+
+namespace genesis::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Ids = std::vector<int64_t>;
+
+const std::string kTokenizer = GENESIS_SOURCE_ROOT "/tests/models/tokenizer/qwen.json";
+
+class TokenCorpusTest : public ::testing::Test {
+ protected:
+  TokenCorpusTest() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    options_.cache = folder_ / "cache";
+  }
+  ~TokenCorpusTest() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return folder_ / name;
+  }
+  TokenCorpus open(const std::vector<fs::path>& files) const {
+    return open_token_corpus(files, tokens_, options_);
+  }
+  // Of documents one after the other, each with its end.
+  Ids expected(const std::vector<std::string>& documents) const {
+    Ids ids;
+    for (const std::string& document : documents) {
+      const Ids own = tokens_.tokenizer.encode(document);
+      ids.insert(ids.end(), own.begin(), own.end());
+      ids.push_back(tokens_.end_of_text);
+    }
+    return ids;
+  }
+  template <class Body>
+  static std::string refusal(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  }
+
+  const fs::path folder_ = fs::path(::testing::TempDir()) / ("corpus" + std::to_string(::getpid()));
+  const text::Tokenizer tokenizer_ = text::Tokenizer::load(kTokenizer);
+  const TextTokens tokens_ = {tokenizer_, read_whole_file(kTokenizer),
+                              tokenizer_.token_to_id("<|endoftext|>").value()};
+  CorpusOptions options_;
+};
+
+Ids all(const TokenStream& stream) {
+  Ids ids(static_cast<size_t>(stream.size()));
+  stream.read(0, stream.size(), ids.data());
+  return ids;
+}
+
+// Some lines, so long that the text is more than one chunk.
+std::string long_text(size_t bytes) {
+  std::string text;
+  for (uint32_t state = 7; text.size() < bytes;) {
+    state = state * 1664525u + 1013904223u;
+    text += "verse " + std::to_string(state >> 22) + (state % 5 == 0 ? ",\n\n  and \u4f60" : " begat\n");
+  }
+  return text;
+}
+
+TEST_F(TokenCorpusTest, HoldsEveryDocumentWithItsEnd) {
+  const auto text = write("a.txt", "In the beginning<|endoftext|>\u4f60\u597d\n<|endoftext|>"),
+             lines =
+                 write("b.jsonl",
+                       "{\"text\": \"and the earth\"}\n\n{\"text\": \"\", \"id\": 3}\n{\"text\":\"was\\n\"}"),
+             empty = write("c.txt", "");
+  const TokenCorpus corpus = open({text, lines, empty});
+  EXPECT_EQ(all(corpus.training), expected({"In the beginning", "\u4f60\u597d\n", "and the earth", "was\n"}));
+  EXPECT_EQ(corpus.held_out.size(), 0);
+  EXPECT_EQ(corpus.bytes, static_cast<int64_t>(fs::file_size(text) + fs::file_size(lines)));
+}
+
+TEST_F(TokenCorpusTest, CutsLongTextsWhereWordsBegin) {
+  const std::string text = long_text(3 << 20);
+  EXPECT_EQ(all(open({write("long.txt", text)}).training), expected({text}));
+}
+
+TEST_F(TokenCorpusTest, AMarkMayStandAtTheEndOfAChunk) {
+  const std::string text = long_text(1 << 20) + "end\n", both = text + "<|endoftext|>" + text;
+  const auto chunks = corpus::chunks_of("x.txt", both, text.size() - 2, "<|endoftext|>");
+  ASSERT_GE(chunks.size(), 2u);
+  EXPECT_EQ(chunks[0].end, text.size() + 13);
+  EXPECT_EQ(all(open({write("marks.txt", both)}).training), expected({text, text}));
+}
+
+TEST_F(TokenCorpusTest, IsTheSameByAnyNumberOfThreads) {
+  const auto file = write("long.txt", long_text(5 << 20));
+  options_.held_out = 0.2;
+  const TokenCorpus many = open({file});
+  options_.cache = folder_ / "one";
+  tbb::task_arena(1).execute([&] {
+    const TokenCorpus one = open({file});
+    EXPECT_EQ(all(one.training), all(many.training));
+    EXPECT_EQ(all(one.held_out), all(many.held_out));
+  });
+}
+
+TEST_F(TokenCorpusTest, IsMadeOnceUntilTheTextChanges) {
+  const auto file = write("a.txt", "In the beginning");
+  const TokenCorpus first = open({file}), again = open({file});
+  EXPECT_FALSE(first.was_there);
+  EXPECT_TRUE(again.was_there);
+  EXPECT_EQ(all(first.training), all(again.training));
+  write("a.txt", "In the end it was so");
+  const TokenCorpus changed = open({file});
+  EXPECT_FALSE(changed.was_there);
+  EXPECT_EQ(all(changed.training), expected({"In the end it was so"}));
+}
+
+TEST_F(TokenCorpusTest, HoldsOutWholeDocuments) {
+  std::string lines;
+  std::vector<std::string> documents;
+  for (int i = 0; i < 2000; ++i) {
+    documents.push_back("document " + std::to_string(i));
+    lines += "{\"text\": \"" + documents.back() + "\"}\n";
+  }
+  options_.held_out = 0.1;
+  const TokenCorpus corpus = open({write("a.jsonl", lines)});
+  const int64_t end = tokens_.end_of_text;
+  const Ids training = all(corpus.training), held = all(corpus.held_out);
+  const auto ends = std::count(held.begin(), held.end(), end);
+  EXPECT_NEAR(static_cast<double>(ends), 200, 50);
+  EXPECT_EQ(ends + std::count(training.begin(), training.end(), end), 2000);
+  EXPECT_EQ(training.size() + held.size(), expected(documents).size());
+  EXPECT_EQ(tokenizer_.decode({held.data(), 2}, true), "document");
+}
+
+TEST_F(TokenCorpusTest, HoldsOutTheLastPartWhereTheShareIsLessThanOne) {
+  options_.held_out = 1e-5;
+  const TokenCorpus corpus = open({write("a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n")});
+  EXPECT_EQ(all(corpus.training), expected({"one"}));
+  EXPECT_EQ(all(corpus.held_out), expected({"two"}));
+}
+
+TEST_F(TokenCorpusTest, NamesTheFileAndLineOfWhatIsNoDocument) {
+  const std::string good = "{\"text\": \"a\"}\n";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{\"text\": \"a\"\n", "not JSON"},      {"[1]\n", "got array"},
+      {"{\"t\": \"a\"}\n", "no field 'text'"}, {"{\"text\": 3}\n", "is not a text but number"},
+      {"{\"text\": \"\xff\"}\n", "not JSON"},  {std::string(500, '[') + "\n", "more than 64 deep"}};
+  for (const auto& [line, reason] : cases) {
+    const auto file = write("bad.jsonl", good + "\n" + line + good);
+    const std::string message = refusal([&] { open({file}); });
+    EXPECT_NE(message.find("bad.jsonl:3: "), std::string::npos) << message;
+    EXPECT_NE(message.find(reason), std::string::npos) << message;
+    options_.skip_bad = true;
+    const TokenCorpus corpus = open({file});
+    EXPECT_EQ(corpus.bad_lines, 1);
+    EXPECT_EQ(all(corpus.training), expected({"a", "a"}));
+    options_.skip_bad = false;
+  }
+}
+
+TEST_F(TokenCorpusTest, SaysWhatIsDamagedAndMakesAnewWhatIsNotWhole) {
+  const auto file = write("a.txt", "In the beginning");
+  const fs::path folder = open({file}).folder;
+  fs::resize_file(folder / "training-00000.tokens", 4);
+  EXPECT_NE(refusal([&] { open({file}); }).find("has 4 bytes, expected"), std::string::npos);
+  std::ofstream(folder / "corpus.json") << "{";
+  EXPECT_NE(refusal([&] { open({file}); }).find("is damaged"), std::string::npos);
+  fs::remove(folder / "corpus.json");  // as a run that was killed leaves it
+  EXPECT_EQ(all(open({file}).training), expected({"In the beginning"}));
+}
+
+TEST_F(TokenCorpusTest, RefusesWhatIsNotThere) {
+  EXPECT_NE(refusal([&] { open({folder_ / "nothing.txt"}); }).find("nothing.txt"), std::string::npos);
+  EXPECT_NE(refusal([&] { open({folder_}); }).find("is not a file"), std::string::npos);
+  options_.held_out = 1;
+  EXPECT_NE(refusal([&] { open({write("a.txt", "a")}); }).find("less than 1"), std::string::npos);
+}
+
+TEST_F(TokenCorpusTest, ShardsAreOneRow) {
+  for (const bool wide : {false, true}) {
+    ShardWriter writer(folder_, wide ? "wide" : "narrow", wide, 28);
+    std::vector<uint32_t> tokens;
+    for (uint32_t i = 0; i < 40; ++i) tokens.push_back(wide ? i * 100'000'000u : i * 1600u);
+    writer.append({tokens.data(), 13});
+    writer.append({tokens.data() + 13, 27});
+    const std::vector<int64_t> counts = writer.finish();
+    EXPECT_EQ(counts.size(), wide ? 6u : 3u);
+    const TokenStream stream(folder_, wide ? "wide" : "narrow", wide, counts);
+    ASSERT_EQ(stream.size(), 40);
+    for (int64_t first = 0; first <= 40; ++first) {
+      Ids read(static_cast<size_t>(40 - first));
+      stream.read(first, 40 - first, read.data());
+      EXPECT_TRUE(std::equal(read.begin(), read.end(), tokens.begin() + first));
+    }
+  }
+}
+
+TEST_F(TokenCorpusTest, RowsOfAnEpochAreAllWindowsOnce) {
+  const std::string text = long_text(20'000);
+  const Ids ids = expected({text});
+  const auto file = write("a.txt", text);
+  const SourceOptions options = {.batch_size = 3, .sequence_length = 16, .seed = 5};
+  const auto source = token_source(open({file}).training, options),
+             again = token_source(open({file}).training, options);
+  const int64_t rows = (static_cast<int64_t>(ids.size()) - 1) / 16, batches = rows / 3;
+  std::set<int64_t> seen;
+  for (int64_t position = 0; position < batches; ++position) {
+    const NamedTensors batch = source->batch(position);
+    const auto tokens = batch.at("tokens").as<int64_t>(), targets = batch.at("targets").as<int64_t>();
+    const NamedTensors same = again->batch(position);
+    EXPECT_TRUE(std::ranges::equal(tokens, same.at("tokens").as<int64_t>()));
+    for (size_t row = 0; row < 3; ++row) {
+      const auto window = tokens.subspan(row * 16, 16);
+      const auto at = std::search(ids.begin(), ids.end(), window.begin(), window.end());
+      ASSERT_NE(at, ids.end());
+      EXPECT_TRUE(std::equal(targets.begin() + static_cast<long>(row) * 16,
+                             targets.begin() + static_cast<long>(row) * 16 + 16, at + 1));
+      seen.insert(at - ids.begin());
+    }
+  }
+  EXPECT_EQ(static_cast<int64_t>(seen.size()), 3 * batches);
+  EXPECT_FALSE(std::ranges::equal(source->batch(0).at("tokens").as<int64_t>(),
+                                  source->batch(batches).at("tokens").as<int64_t>()));
+  EXPECT_THROW(token_source(open({file}).training, {.batch_size = 1000}), Error);
+}
+
+}  // namespace
+}  // namespace genesis::data

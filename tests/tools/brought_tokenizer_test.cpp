@@ -1,0 +1,156 @@
+// A tokenizer that a .genesis file brings: who writes files hands it on, who reads text finds it.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+const std::string kTokenizer = GENESIS_SOURCE_ROOT "/tests/models/tokenizer/gpt2.json";
+
+class BroughtTokenizer : public ToolTest {
+ protected:
+  BroughtTokenizer() {
+    fs::create_directory(path("tok"));
+    fs::copy(kTokenizer, path("tok/tokenizer.json"));
+    write_text(path("tok/tokenizer_config.json"),
+               "{\"eos_token\": \"<|endoftext|>\", \"chat_template\": \"{{ 1 }}\"}");
+    write_text(path("tok/README.md"), "not taken");
+  }
+
+  Words build(const std::string& file, const Words& more = {}) const {
+    return Words{"qwen2",
+                 "-o",
+                 path(file),
+                 "--tokenizer",
+                 path("tok"),
+                 "--set",
+                 "hidden_size=16",
+                 "--set",
+                 "intermediate_size=32",
+                 "--set",
+                 "num_hidden_layers=1",
+                 "--set",
+                 "num_attention_heads=2",
+                 "--set",
+                 "num_key_value_heads=1"} +
+           more;
+  }
+  void make_training() const {
+    expect_ok(run_tool("genesis-build", build("m.genesis")));
+    expect_ok(run_tool("genesis-opt", {path("m.genesis"), "--train", "adamw", "-o", path("train.genesis")}));
+  }
+  Words train(const Words& more) const {
+    return Words{"train", path("train.genesis"), "--batch",     "2",     "--seq",
+                 "16",    "--token-cache",       path("cache"), "--json"} +
+           more;
+  }
+  void expect_brings_it(const std::string& file) const {
+    const auto files = expect_json(run_tool("genesis-run", {"info", file, "--json"}))["files"];
+    EXPECT_EQ(files.size(), 2u) << file;
+    EXPECT_EQ(files.value("tokenizer.json", 0u), fs::file_size(kTokenizer)) << file;
+  }
+  // Some hundred documents.
+  std::string corpus() const {
+    std::string lines;
+    for (int i = 0; i < 400; ++i)
+      lines += "{\"text\": \"In the beginning was verse " + std::to_string(i) + "\"}\n";
+    write_text(path("corpus.jsonl"), lines);
+    return path("corpus.jsonl");
+  }
+};
+
+TEST_F(BroughtTokenizer, DecidesTheVocabularyAndIsFoundByOtherTools) {
+  expect_ok(run_tool("genesis-build", build("m.genesis")));
+  expect_brings_it(path("m.genesis"));
+  const std::string info = expect_ok(run_tool("genesis-run", {"info", path("m.genesis")}));
+  EXPECT_NE(info.find("file tokenizer.json: "), std::string::npos);
+  EXPECT_EQ(info.find("merges"), std::string::npos);
+  for (const Words& more : {Words{}, Words{"--no-special", "--json"}})
+    EXPECT_EQ(
+        expect_ok(run_tool("genesis-run", Words{"tokenize", path("m.genesis"), "--text", "In the"} + more)),
+        expect_ok(run_tool("genesis-run", Words{"tokenize", kTokenizer, "--text", "In the"} + more)));
+  const Words generate = {"generate", path("m.genesis"), "--prompt", "In the", "--max-tokens",
+                          "20",       "--seed",          "4"};
+  EXPECT_EQ(expect_ok(run_tool("genesis-run", generate)),
+            expect_ok(run_tool("genesis-run", generate + Words{"--tokenizer", path("m.genesis")})));
+}
+
+TEST_F(BroughtTokenizer, IsHandedOn) {
+  make_training();
+  expect_brings_it(path("train.genesis"));
+  expect_ok(run_tool("genesis-opt", {path("m.genesis"), "--cast", "bf16", "-o", path("bf16.genesis")}));
+  expect_brings_it(path("bf16.genesis"));
+  expect_ok(run_tool("genesis-run", train({"--data", corpus(), "--steps", "4", "--checkpoint", path("run"),
+                                           "--checkpoint-every", "2", "-o", path("trained.genesis")})));
+  expect_brings_it(path("trained.genesis"));
+  int checkpoints = 0;
+  for (const std::string& file : files_in(path("run")))
+    if (file.ends_with(".genesis")) expect_brings_it(path("run/" + file)), ++checkpoints;
+  EXPECT_EQ(checkpoints, 2);
+}
+
+TEST_F(BroughtTokenizer, NeedsAModelWithRoomForIt) {
+  expect_error(run_tool("genesis-build", build("m.genesis", {"--set", "vocab_size=300"})),
+               {"vocab_size=300", "tokens"});
+  expect_ok(run_tool("genesis-build", build("m.genesis", {"--set", "vocab_size=1024"})));
+  expect_error(run_tool("genesis-build", {"mlp", "-o", path("mlp.genesis"), "--tokenizer", path("tok")}),
+               {"vocab_size"});
+  expect_error(run_tool("genesis-build", {"qwen2", "-o", path("m.genesis"), "--tokenizer", path("nowhere")}),
+               {"nowhere"});
+  expect_ok(run_tool("genesis-build", {"qwen2", "-o", path("none.genesis"), "--set", "hidden_size=16",
+                                       "--set", "num_attention_heads=2", "--set", "num_key_value_heads=1"}));
+  expect_error(run_tool("genesis-run", {"tokenize", path("none.genesis"), "--text", "a"}),
+               {"brings no tokenizer"});
+}
+
+TEST_F(BroughtTokenizer, AnImportedFolderBringsItsOwn) {
+  fs::copy(GENESIS_SOURCE_ROOT "/tests/models/hugging_face/qwen2_tied", path("model"));
+  fs::copy(kTokenizer, path("model/tokenizer.json"));
+  write_text(path("model/generation_config.json"), "{\"eos_token_id\": [3, 4]}");
+  expect_ok(run_tool("genesis-build", {path("model"), "-o", path("m.genesis")}));
+  expect_brings_it(path("m.genesis"));
+  expect_usage_error(
+      run_tool("genesis-build", {path("model"), "-o", path("m.genesis"), "--tokenizer", path("tok")}),
+      {"--tokenizer", "folder"});
+}
+
+TEST_F(BroughtTokenizer, TrainingReadsTextThroughItAndKeepsTheTokens) {
+  make_training();
+  const Words data = {"--data", corpus(), "--holdout", "10%", "--metrics"};
+  const Process first = run_tool("genesis-run", train(data + Words{path("a.jsonl"), "--steps", "5"}));
+  expect_ok(first);
+  EXPECT_NE(first.err.find("made and kept in"), std::string::npos) << first.err;
+  const Process again = run_tool("genesis-run", train(data + Words{path("b.jsonl"), "--steps", "5"}));
+  EXPECT_NE(again.err.find("held out, kept in"), std::string::npos) << again.err;
+  EXPECT_EQ(expect_json(first)["loss"], expect_json(again)["loss"]);
+}
+
+TEST_F(BroughtTokenizer, TrainingResumesWithTheSameBatches) {
+  make_training();
+  const Words data = {"--data", corpus(), "-o"};
+  const auto whole =
+      expect_json(run_tool("genesis-run", train(data + Words{path("a.genesis"), "--steps", "6"})));
+  const Words run = {"--checkpoint", path("run"), "--resume"};
+  expect_ok(run_tool("genesis-run", train(data + Words{path("b.genesis"), "--steps", "3"} + run)));
+  const auto resumed =
+      expect_json(run_tool("genesis-run", train(data + Words{path("b.genesis"), "--steps", "6"} + run)));
+  EXPECT_EQ(whole["loss"], resumed["loss"]);
+}
+
+TEST_F(BroughtTokenizer, TrainingSaysWhatIsWrongWithText) {
+  make_training();
+  write_text(path("bad.jsonl"), "{\"text\": \"" + std::string(3000, 'a') + "\"}\n{\"text\": 3}\n");
+  expect_error(run_tool("genesis-run", train({"--data", path("bad.jsonl"), "--steps", "1"})),
+               {"bad.jsonl:2: ", "--skip-bad"});
+  const Process skipped =
+      run_tool("genesis-run", train({"--data", path("bad.jsonl"), "--steps", "1", "--skip-bad"}));
+  expect_ok(skipped);
+  EXPECT_NE(skipped.err.find("1 lines without a document"), std::string::npos) << skipped.err;
+  expect_usage_error(
+      run_tool("genesis-run", train({"--data", corpus(), "--steps", "1", "--holdout", "100%"})),
+      {"--holdout 100%"});
+  expect_usage_error(run_tool("genesis-run", train_words("qwen2", 1, {"--holdout", "1%"})),
+                     {"--holdout does nothing", "brings no tokenizer"});
+}
+
+}  // namespace
+}  // namespace genesis::testing

@@ -1,0 +1,137 @@
+#include "tools/run/train_data.h"
+
+#include <spdlog/spdlog.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "models/corpus/text_files.h"
+#include "models/data/token_corpus.h"
+#include "models/tokenizer/model_files.h"
+#include "schema/core/parse_number.h"
+#include "schema/graph/files.h"
+#include "tools/common/file_progress.h"
+#include "tools/common/printable.h"
+#include "tools/common/tool.h"
+#include "tools/common/usage.h"
+
+namespace genesis::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// By the first line that says something: objects with a "text" are documents.
+bool has_text_lines(const fs::path& file) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const auto object = nlohmann::json::parse(line, nullptr, false);
+    return object.is_discarded() || (object.is_object() && object.contains("text"));
+  }
+  return true;
+}
+
+bool is_text(const std::string& name) {
+  const fs::path path = name;
+  if (fs::is_directory(path)) return true;
+  const std::string kind = path.extension().string();
+  if (kind == ".npy" || kind == ".safetensors") return false;
+  return kind != ".jsonl" || has_text_lines(path);
+}
+
+// Folders become the files in them.
+std::vector<std::string> without_folders(const std::vector<std::string>& names) {
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    if (!fs::is_directory(name)) {
+      files.push_back(name);
+      continue;
+    }
+    for (const fs::path& file : corpus::text_files({name})) files.push_back(file.string());
+  }
+  return files;
+}
+
+data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer) {
+  const auto end = text::end_of_text_token(model, tokenizer);
+  if (!end)
+    fail(
+        "the tokenizer that the model brings has no token that ends a text: expected <|endoftext|>, "
+        "<|end_of_text|>, </s>, or an eos_token in its tokenizer_config.json");
+  return {tokenizer, std::string(attached_file(model, "tokenizer.json").value()), *end};
+}
+
+void say_where(const data::TokenCorpus& corpus, bool quiet) {
+  if (corpus.bad_lines > 0) spdlog::warn("{} lines without a document were left out", corpus.bad_lines);
+  if (quiet) return;
+  spdlog::info("{} tokens to train on and {} held out, {} {}", corpus.training.size(), corpus.held_out.size(),
+               corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
+}
+
+TrainData token_data(const std::vector<std::string>& names, const data::TextTokens& tokens,
+                     data::SourceOptions options, const TextFlags& flags, bool quiet) {
+  FileProgress progress(quiet);
+  data::TokenCorpus corpus = data::open_token_corpus(corpus::text_files(names), tokens,
+                                                     {.held_out = flags.held_out,
+                                                      .skip_bad = flags.skip_bad,
+                                                      .cache = flags.token_cache,
+                                                      .progress = progress.hook()});
+  say_where(corpus, quiet);
+  TrainData data;
+  data.training = with_context([&] { return data::token_source(std::move(corpus.training), options); },
+                               [] { return "in the data to train on"; });
+  options.shuffle = false;
+  if (flags.held_out > 0)
+    data.held_out = with_context([&] { return data::token_source(std::move(corpus.held_out), options); },
+                                 [] { return "in the data that is held out"; });
+  return data;
+}
+
+void check_no_flags(const TextFlags& flags, const char* why) {
+  if (flags.held_out > 0) fail_usage("--holdout does nothing {}", why);
+  if (flags.skip_bad) fail_usage("--skip-bad does nothing {}", why);
+  if (!flags.token_cache.empty()) fail_usage("--token-cache does nothing {}", why);
+}
+
+// "1%" or "0.01".
+double share_in(const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const auto number = parse_number<double>(text.substr(0, text.size() - percent));
+  const double share = number ? (percent ? *number / 100 : *number) : -1;
+  if (!(share >= 0 && share < 1))
+    fail_usage("--holdout {}: expected a share such as 1% or 0.01, below 100%", text);
+  return share;
+}
+
+}  // namespace
+
+void TextFlags::add_to(CLI::App& command) {
+  const CLI::callback_t read = [this](const CLI::results_t& words) {
+    held_out = share_in(words.back());
+    return true;
+  };
+  command.add_option("--holdout", read, "share of the documents that is not trained on, such as 1%")
+      ->type_name("SHARE");
+  command.add_flag("--skip-bad", skip_bad,
+                   "leave out lines of .jsonl files that hold no text, and count them");
+  command.add_option("--token-cache", token_cache,
+                     "folder where text is kept as tokens; ~/.cache/genesis/tokens when not given");
+}
+
+std::string TextFlags::data_order() const {
+  return held_out > 0 ? fmt::format(" --holdout {}", held_out) : "";
+}
+
+TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
+                          const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
+  if (names.empty() || !std::all_of(names.begin(), names.end(), is_text)) {
+    check_no_flags(flags, "with arrays");
+    return {data::open_source(names, options), nullptr};
+  }
+  if (const auto tokenizer = text::tokenizer_of(model))
+    return token_data(names, tokens_of(model, *tokenizer), options, flags, quiet);
+  check_no_flags(flags, "with a model that brings no tokenizer (genesis-build --tokenizer)");
+  return {data::open_source(without_folders(names), options), nullptr};
+}
+
+}  // namespace genesis::tools

@@ -1,0 +1,35 @@
+// What `genesis-run train` reads its batches from: text as the tokens of the tokenizer that the model brings, or as bytes
+// where it brings none, and arrays.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/data/sources.h"
+#include "schema/graph/model.h"
+
+namespace genesis::tools {
+
+struct TextFlags {
+  double held_out = 0;  // share of the documents
+  bool skip_bad = false;
+  std::string token_cache;
+
+  void add_to(CLI::App& command);
+  // "" where nothing is held out; else what decides which documents are, as a flag.
+  std::string data_order() const;
+};
+
+struct TrainData {
+  std::unique_ptr<BatchSource> training;
+  std::unique_ptr<BatchSource> held_out;  // null where nothing is held out; in its own order
+};
+
+// `names` are files, NAME=FILE.npy, or folders of text. Throws UsageError for flags that do nothing with such data.
+TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
+                          const data::SourceOptions& options, const TextFlags& flags, bool quiet);
+
+}  // namespace genesis::tools
