@@ -41,6 +41,12 @@ else
 fi
 section "decoding"
 bench bench_decode --json "$out/decode.json"
+section "a tokenizer"
+bench bench_tokenizer --json "$out/tokenizer.json"
+if command -v "$python" >/dev/null; then
+  timeout 600 "$python" "$here/tokenizers_library.py" --json "$out/tokenizers_library.json" ||
+    echo "the comparison with tokenizers did not finish" >&2
+fi
 section "executor"
 bench bench_overhead --json "$out/overhead.json"
 section "a file of 2 GB"

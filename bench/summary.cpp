@@ -47,6 +47,7 @@ class Summary {
     add_train_step();
     add_at_least("decode of the same model, batch 1, f32, of read bandwidth", read("decode"), "share_of_read",
                  0.75, 100, "%");
+    add_tokenizer();
     add_at_most("executor, us per step of a chain of 1,000 tiny ops", read("overhead"), "us_per_step", 2,
                 "us");
     add_open_file();
@@ -152,6 +153,17 @@ class Summary {
         ratio = {{"ratio", torch[core].get<double>() / ours["one_core"]["seconds"].get<double>()}};
       add_at_least("  the same with one thread, in processor time", ratio, "ratio", 1.5, 1, "x");
     }
+  }
+
+  // The library runs on all cores, as ours does where there is more than one.
+  void add_tokenizer() {
+    const json own = read("tokenizer"), peer = read("tokenizers_library");
+    add_at_least("tokenizer, MB/s of text on one core", own, "encode_mb_per_second", 10, 1, "");
+    json ratio;
+    if (own.is_object() && peer.is_object())
+      ratio["times"] = peer["training_seconds"].get<double>() /
+                       own.value("all", own["one"])["training_seconds"].get<double>();
+    add_at_least("learning a tokenizer, times the library tokenizers", ratio, "times", 1, 1, "x");
   }
 
   void add_open_file() {
