@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/file/reader.h"
+#include "schema/graph/state_storage.h"
 #include "schema/graph/text.h"
 #include "tests/schema/file_models.h"
 
