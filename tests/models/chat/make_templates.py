@@ -9,6 +9,7 @@ masks.json:     ids and assistant masks of apply_chat_template, with the tokeniz
 """
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -189,6 +190,10 @@ SMALL = ["{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1
          "{% if x %}{{ 'a' | nosuchfilter }}{% endif %}ok"]
 
 
+# What Jinja evaluates late or not at all, or writes with an address, and what we refuse: SMALL has these where they mean something.
+SHY = re.compile(r"select|reject|map\(|unique|reverse|sort\(|splitlines|items| % |callable|\[[-\dn]*:")
+
+
 def case(template, source, variables):
     variables = {**jinja.ALWAYS, **variables}
     result = jinja.theirs(source, variables)
@@ -207,7 +212,7 @@ def main():
     while len(cases) < 480:
         source = expressions.block(1) if len(cases) % 3 == 0 else "{{ " + expressions.make(4) + " }}"
         one = case(source, source, jinja.VARIABLES)
-        if "error" not in one and "generator" not in one["text"] and "object at" not in one["text"] and "[:" not in source and " % " not in source and "callable" not in source:
+        if "error" not in one and not SHY.search(source):
             one["variables"] = "VARIABLES"
             cases.append(one)
     file = {"templates": TEMPLATES, "VARIABLES": {**jinja.ALWAYS, **jinja.VARIABLES}, "cases": cases}
