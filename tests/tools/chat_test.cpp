@@ -81,7 +81,7 @@ TEST_F(Chat, CommandsBeginWithASlash) {
 TEST_F(Chat, WrongLinesAreNamedAndTheRestIsAnswered) {
   const Process process = chat("/nosuch\na\n/save\n/save " + path("no/such/folder") + "\n");
   EXPECT_EQ(process.code, 1);
-  for (const char* part : {"no command /nosuch", "/save needs", "no/such/folder"})
+  for (const char* part : {"no command \"/nosuch\"", "/save needs", "no/such/folder"})
     EXPECT_NE(process.err.find(part), std::string::npos) << process.err;
   EXPECT_EQ(nlohmann::json::parse(process.out)["prompt_tokens"].is_number(), true);
 }
