@@ -11,6 +11,7 @@
 #include "schema/file/format.h"
 #include "schema/file/layout.h"
 #include "schema/graph/files.h"
+#include "schema/graph/quantized_formats.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
@@ -99,6 +100,19 @@ std::unique_ptr<Model> golden_model() {
     graph.add_output("y", cast(reshape(y, Shape{kBatch * kSeq * 2}), DType::bf16));
   }
   graph.add_update(2, add(graph.state(2), graph.constant(1)));
+  return model;
+}
+
+std::unique_ptr<Model> golden_model_of_version_2() {
+  auto model = golden_model();
+  std::vector<float> values;
+  for (int i = 0; i < 64; ++i) values.push_back(static_cast<float>(i * 37 % 64 - 31) / 16);
+  const Tensor weight = Tensor::of<float>({2, 32}, values);
+  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4}) {
+    const StateFormat& row = quantized_format(format, DType::f32);
+    const int32_t state = model->add_state({std::string(row.name) + ".weight", weight.type(), {}, false, {}});
+    model->set_encoded(state, encode_tensor(row, weight));
+  }
   return model;
 }
 

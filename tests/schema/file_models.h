@@ -15,8 +15,10 @@ namespace genesis::testing {
 // origins, several outputs per node, updates, two entry points.
 std::unique_ptr<Model> rich_model();
 
-// What the golden file of today's format holds: ops whose rules are settled, in a shape like a real model's.
+// What the golden files hold: ops whose rules are settled, in a shape like a real model's; and since version 2 states
+// that are encoded, beside them.
 std::unique_ptr<Model> golden_model();
+std::unique_ptr<Model> golden_model_of_version_2();
 
 // A folder of its own that is removed at the end.
 class TemporaryFolder {

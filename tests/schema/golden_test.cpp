@@ -19,5 +19,12 @@ TEST(Golden, VersionOneMeansWhatItMeant) {
   EXPECT_EQ(inspect_file(kFolder / "v1.genesis").major, 1);
 }
 
+TEST(Golden, VersionTwoMeansWhatItMeant) {
+  const auto loaded = load_model(kFolder / "v2.genesis", {.verify = Verify::kFull});
+  EXPECT_EQ(to_text(*loaded, {.max_values = 1000}), testing::read_bytes(kFolder / "v2.txt"));
+  EXPECT_EQ(loaded->state(loaded->find_state("q4.weight")).encoded.format->name, "q4");
+  EXPECT_EQ(inspect_file(kFolder / "v2.genesis").major, 2);
+}
+
 }  // namespace
 }  // namespace genesis
