@@ -8,6 +8,7 @@
 // freeze, and with Muon optimizer=muon or optimizer=adamw. A parameter belongs to the first group that names it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
