@@ -219,7 +219,7 @@ void add_lora(Model& model, const LoraOptions& options) {
   for (const auto& entry : model.entries()) entries.push_back(entry->name());
   for (const std::string& name : entries)
     model.replace_entry(
-        Adder(adapters, options, name == "loss" ? rng : -1).run(std::as_const(model).entry(name)));
+        Adder(adapters, options, name.starts_with("loss") ? rng : -1).run(std::as_const(model).entry(name)));
   nlohmann::ordered_json json;
   LoraOptions::fields(options,
                       [&](std::string_view name, const auto& field) { json[std::string(name)] = field; });

@@ -22,7 +22,7 @@ namespace genesis::passes {
 struct LoraOptions {
   int64_t rank = 16;
   double alpha = 32;
-  double dropout = 0;  // of what A reads, in the entry point `loss` alone
+  double dropout = 0;  // of what A reads, in entry points `loss...` alone
   // Layers by name: their whole name, its end behind a '.', or a pattern with * and ?. Empty: all linear layers but those
   // whose weight is an embedding's too and those named lm_head.
   std::vector<std::string> targets = {};
