@@ -142,7 +142,8 @@ TEST_F(TokenCorpusTest, HoldsOutWholeDocuments) {
   EXPECT_NEAR(static_cast<double>(ends), 200, 50);
   EXPECT_EQ(ends + std::count(training.begin(), training.end(), end), 2000);
   EXPECT_EQ(training.size() + held.size(), expected(documents).size());
-  EXPECT_EQ(tokenizer_.decode({held.data(), 2}, true), "document");
+  const auto first = static_cast<size_t>(std::find(held.begin(), held.end(), end) - held.begin());
+  EXPECT_TRUE(tokenizer_.decode({held.data(), first}, true).starts_with("document "));
 }
 
 TEST_F(TokenCorpusTest, HoldsOutTheLastPartWhereTheShareIsLessThanOne) {
@@ -223,11 +224,12 @@ TEST_F(TokenCorpusTest, RowsOfAnEpochAreAllWindowsOnce) {
     const NamedTensors same = again->batch(position);
     EXPECT_TRUE(std::ranges::equal(tokens, same.at("tokens").as<int64_t>()));
     for (size_t row = 0; row < 3; ++row) {
-      const auto window = tokens.subspan(row * 16, 16);
-      const auto at = std::search(ids.begin(), ids.end(), window.begin(), window.end());
+      const auto window = tokens.subspan(row * 16, 16), next = targets.subspan(row * 16, 16);
+      EXPECT_TRUE(std::equal(window.begin() + 1, window.end(), next.begin()));
+      Ids whole(window.begin(), window.end());
+      whole.push_back(next.back());
+      const auto at = std::search(ids.begin(), ids.end(), whole.begin(), whole.end());
       ASSERT_NE(at, ids.end());
-      EXPECT_TRUE(std::equal(targets.begin() + static_cast<long>(row) * 16,
-                             targets.begin() + static_cast<long>(row) * 16 + 16, at + 1));
       seen.insert(at - ids.begin());
     }
   }
