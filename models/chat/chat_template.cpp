@@ -10,9 +10,6 @@ namespace fs = std::filesystem;
 using jinja::Value;
 using nlohmann::json;
 
-// An object without members where there is no such file.
-json read_config(const fs::path& path) { return fs::exists(path) ? read_json_object(path) : json::object(); }
-
 // Written as a text, or as the object of an added token.
 std::map<std::string, std::string> special_tokens(const json& config) {
   std::map<std::string, std::string> tokens;
@@ -50,21 +47,6 @@ std::string source_in(const json& config) {
       "models that are not made for conversations have none");
 }
 
-ChatTemplate load_from(const fs::path& path) {
-  const bool is_folder = fs::is_directory(path);
-  const fs::path folder = is_folder ? path : path.parent_path(),
-                 config_file = folder / "tokenizer_config.json",
-                 template_file = is_folder ? folder / "chat_template.jinja" : path;
-  const json config = read_config(config_file);
-  if (fs::exists(template_file) && template_file.extension() == ".jinja")
-    return with_context(
-        [&] { return ChatTemplate::parse(read_limited(template_file), special_tokens(config)); },
-        [&] { return template_file.string(); });
-  if (!is_folder && !fs::exists(path)) fail("there is no {}", path.string());
-  return with_context([&] { return ChatTemplate::parse(source_in(config), special_tokens(config)); },
-                      [&] { return (fs::exists(config_file) ? config_file : folder).string(); });
-}
-
 }  // namespace
 
 Value parse_messages(std::string_view text) {
@@ -97,7 +79,24 @@ Value first_messages(const Value& messages, size_t count) {
   return Value::list({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)});
 }
 
-ChatTemplate ChatTemplate::load(const fs::path& path) { return load_from(path); }
+ChatTemplate ChatTemplate::load(const fs::path& path) {
+  if (fs::is_directory(path)) return from(ConfigFiles::in_folder(path));
+  if (!fs::exists(path)) fail("there is no {}", path.string());
+  const json config = ConfigFiles::in_folder(path.parent_path()).object("tokenizer_config.json");
+  return with_context(
+      [&] {
+        return parse(path.extension() == ".jinja" ? read_limited(path) : source_in(config),
+                     special_tokens(config));
+      },
+      [&] { return path.string(); });
+}
+
+ChatTemplate ChatTemplate::from(const ConfigFiles& files) {
+  const json config = files.object("tokenizer_config.json");
+  const auto source = files.find("chat_template.jinja");
+  return with_context([&] { return parse(source ? *source : source_in(config), special_tokens(config)); },
+                      [&] { return files.where(source ? "chat_template.jinja" : "tokenizer_config.json"); });
+}
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::map<std::string, std::string> special_tokens) {
   auto compiled =

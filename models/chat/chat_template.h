@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "models/chat/jinja/template.h"
+#include "models/chat/json_config.h"
 
 namespace genesis::chat {
 
@@ -36,6 +37,8 @@ class ChatTemplate {
   // is the one named "default"; or a file .jinja, beside which tokenizer_config.json may stand. Throws Error that names the
   // file, where there is no template, it is larger than 1 MiB, or it asks for what is not supported.
   static ChatTemplate load(const std::filesystem::path& path);
+  // The same of files that a folder or a model has.
+  static ChatTemplate from(const ConfigFiles& files);
   // The template's text; special tokens by name: {"eos_token", "<|im_end|>"}.
   static ChatTemplate parse(std::string_view source, std::map<std::string, std::string> special_tokens = {});
 

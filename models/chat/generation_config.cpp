@@ -46,19 +46,18 @@ void add_sampling(const json& config, text::GenerateOptions& options) {
 
 }  // namespace
 
-text::GenerateOptions read_generation_config(const std::filesystem::path& folder,
+text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file) {
   text::GenerateOptions options = without_file;
   for (const char* name : {"generation_config.json", "config.json"}) {
-    const std::filesystem::path path = folder / name;
-    if (!std::filesystem::exists(path)) continue;
-    const json config = read_json_object(path);
+    if (!files.find(name)) continue;
+    const json config = files.object(name);
     with_context(
         [&] {
           add_stop_tokens(config, options.stop_tokens);
           if (std::string_view(name) == "generation_config.json") add_sampling(config, options);
         },
-        [&] { return path.string(); });
+        [&] { return files.where(name); });
   }
   return options;
 }

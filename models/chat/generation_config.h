@@ -1,18 +1,16 @@
 // generation_config.json, which says how a model's makers sample from it, as transformers reads it.
 #pragma once
 
-#include <filesystem>
-#include <optional>
-
+#include "models/chat/json_config.h"
 #include "models/text/generate_options.h"
 
 namespace genesis::chat {
 
-// Options with what the folder's generation_config.json asks for: without "do_sample" the likeliest token, else temperature,
+// Options with what generation_config.json asks for: without "do_sample" the likeliest token, else temperature,
 // top_k (50 where it is not there), top_p and min_p; repetition_penalty. Stop tokens are "eos_token_id" of it and
 // of config.json, as far as these files are there. Throws Error naming a file that is no JSON
 // and a setting that is no number.
-text::GenerateOptions read_generation_config(const std::filesystem::path& folder,
+text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file);
 
 }  // namespace genesis::chat

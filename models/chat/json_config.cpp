@@ -1,5 +1,6 @@
 #include "models/chat/json_config.h"
 
+#include "schema/file/attached_files.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/json_nesting.h"
 
@@ -7,6 +8,14 @@ namespace genesis::chat {
 namespace {
 
 constexpr uintmax_t kMaxBytes = uintmax_t{16} << 20;  // tokenizer_config.json of Llama 3 has 50 KB
+
+nlohmann::json parse_object(const std::string& text, const std::string& where) {
+  JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
+  with_context([&] { nlohmann::json::sax_parse(text, &nesting); }, [&] { return where; });
+  nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
+  if (!config.is_object()) fail("{} is not a JSON object", where);
+  return config;
+}
 
 }  // namespace
 
@@ -18,12 +27,39 @@ std::string read_limited(const std::filesystem::path& path) {
 }
 
 nlohmann::json read_json_object(const std::filesystem::path& path) {
-  const std::string text = read_limited(path);
-  JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
-  with_context([&] { nlohmann::json::sax_parse(text, &nesting); }, [&] { return path.string(); });
-  nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
-  if (!config.is_object()) fail("{} is not a JSON object", path.string());
-  return config;
+  return parse_object(read_limited(path), path.string());
+}
+
+ConfigFiles ConfigFiles::in_folder(const std::filesystem::path& folder) {
+  ConfigFiles files;
+  files.place_ = folder.string();
+  files.read_ = [folder](const std::string& name) -> std::optional<std::string> {
+    if (!std::filesystem::exists(folder / name)) return std::nullopt;
+    return read_limited(folder / name);
+  };
+  return files;
+}
+
+ConfigFiles ConfigFiles::of_model(const Model& model, const std::string& file) {
+  ConfigFiles files;
+  files.place_ = file;
+  files.read_ = [&model](const std::string& name) -> std::optional<std::string> {
+    if (const auto bytes = attached_file(model, name)) return std::string(*bytes);
+    const auto found = model.metadata.find(name);
+    return found == model.metadata.end() ? std::nullopt : std::optional(found->second);
+  };
+  return files;
+}
+
+std::optional<std::string> ConfigFiles::find(const std::string& name) const { return read_(name); }
+
+nlohmann::json ConfigFiles::object(const std::string& name) const {
+  const auto text = find(name);
+  return text ? parse_object(*text, where(name)) : nlohmann::json::object();
+}
+
+std::string ConfigFiles::where(const std::string& name) const {
+  return (std::filesystem::path(place_) / name).string();
 }
 
 }  // namespace genesis::chat

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+
+#include "schema/graph/model.h"
 
 namespace genesis::chat {
 
@@ -11,5 +15,23 @@ namespace genesis::chat {
 std::string read_limited(const std::filesystem::path& path);
 // Throws Error naming the path where it is no JSON object, or nests deeper than 64.
 nlohmann::json read_json_object(const std::filesystem::path& path);
+
+// The files of settings that came with a model: in the folder that it came from, or in its own file.
+class ConfigFiles {
+ public:
+  static ConfigFiles in_folder(const std::filesystem::path& folder);
+  // `file`: the model's, for messages. The model outlives this.
+  static ConfigFiles of_model(const Model& model, const std::string& file);
+
+  std::optional<std::string> find(const std::string& name) const;
+  // An object without members where there is no such file. Throws Error as read_json_object() does.
+  nlohmann::json object(const std::string& name) const;
+  // Where a file of this name is, or would be.
+  std::string where(const std::string& name) const;
+
+ private:
+  std::string place_;
+  std::function<std::optional<std::string>(const std::string& name)> read_;
+};
 
 }  // namespace genesis::chat

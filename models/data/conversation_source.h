@@ -34,6 +34,7 @@ class ConversationSource : public BatchSource {
 
   NamedTensors batch(int64_t position) override;
   int64_t items_per_batch() const override;  // tokens of samples, on average
+  int64_t batches_per_epoch() const override { return batches_; }
 
   struct Statistics {
     int64_t samples = 0, rows = 0, tokens = 0;  // that are learnt from

@@ -5,7 +5,7 @@
 
 #include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
-#include "schema/graph/files.h"
+#include "schema/file/attached_files.h"
 
 namespace genesis::text {
 namespace {

@@ -10,7 +10,7 @@
 #include "schema/file/flat.h"
 #include "schema/file/format.h"
 #include "schema/file/layout.h"
-#include "schema/graph/files.h"
+#include "schema/file/attached_files.h"
 #include "schema/graph/quantized_formats.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"

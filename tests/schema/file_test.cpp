@@ -7,7 +7,7 @@
 #include "schema/file/layout.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
-#include "schema/graph/files.h"
+#include "schema/file/attached_files.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {

@@ -66,7 +66,7 @@ TEST_F(Opt, OptimisedFilesGiveTheSameResults) {
 TEST_F(Opt, ChecksADeviceAndItsMemory) {
   const auto json = expect_json(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu",
                                                          "--size", "batch=2", "--size", "seq=8", "--json"}));
-  EXPECT_EQ(json["entries"].size(), 5u);
+  EXPECT_EQ(json["entries"].size(), 6u);
   for (const auto& entry : json["entries"]) {
     EXPECT_GE(entry["ratio"], 1.0) << entry;
     EXPECT_LE(entry["ratio"], 1.001) << entry;
@@ -159,7 +159,7 @@ TEST_F(Opt, RefusesWhatItDoesNotKnow) {
   expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
   expect_error(run_tool("genesis-opt", {model, "--target", "tpu", "--text"}),
                {"no device 'tpu'", "cpu, cuda or cuda:N"});
-  expect_error(run_tool("genesis-opt", {model, "--entry", "nope", "--text"}), {"'nope'", "loss, forward"});
+  expect_error(run_tool("genesis-opt", {model, "--entry", "nope", "--text"}), {"'nope'", "loss, loss_packed, forward"});
   expect_error(run_tool("genesis-opt", {model, "--dump", "/dev/null/x"}), {"/dev/null/x"});
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }

@@ -60,4 +60,16 @@ CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, const
       ->default_str(fmt::format("{}", value));
 }
 
+// The same for an option that may be given again.
+template <class T>
+CLI::Option* add_numbers(CLI::App& app, const std::string& name, std::vector<T>& values,
+                         const std::string& what, const Range<T>& range = {}) {
+  const CLI::callback_t read = [&values, name, range](const CLI::results_t& words) {
+    values.clear();
+    for (const std::string& word : words) values.push_back(number_or_fail<T>(name + " " + word, word, range));
+    return true;
+  };
+  return app.add_option(name, read, what)->type_name("INT")->take_all()->allow_extra_args(false);
+}
+
 }  // namespace genesis::tools

@@ -62,7 +62,9 @@ std::string no_option(const CLI::App& app, const std::string& word) {
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   const Names left = app.remaining(true);
   const Names commands = command_names(app);
-  if (!commands.empty() && app.get_subcommands().empty())
+  const bool takes_words =
+      !app.get_options([](const CLI::Option* option) { return option->get_positional(); }).empty();
+  if (!commands.empty() && !takes_words && app.get_subcommands().empty())
     if (const auto word = std::find_if_not(left.begin(), left.end(), looks_like_option); word != left.end())
       return fmt::format("there is no command '{}'{}", *word, meant(*word, commands));
   if (const auto word = std::find_if(left.begin(), left.end(), looks_like_option); word != left.end())

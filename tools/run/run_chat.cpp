@@ -11,6 +11,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
 #include "tools/common/line_input.h"
+#include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/sampling_flags.h"
@@ -136,14 +137,28 @@ class ChatLoop {
   int failures_ = 0;
 };
 
-chat::ChatTemplate load_template(const Flags& flags) {
+// What came with the model: in the folder that --tokenizer names, else in the model's own file.
+chat::ConfigFiles files_of(const Flags& flags, const Model& model) {
+  return flags.tokenizer.empty() ? chat::ConfigFiles::of_model(model, flags.file)
+                                 : chat::ConfigFiles::in_folder(flags.tokenizer);
+}
+
+chat::ChatTemplate load_template(const Flags& flags, const chat::ConfigFiles& files) {
   if (!flags.chat_template.empty()) return chat::ChatTemplate::load(flags.chat_template);
-  return with_context([&] { return chat::ChatTemplate::load(flags.tokenizer); },
+  return with_context([&] { return chat::ChatTemplate::from(files); },
                       [] { return "--template names another"; });
 }
 
-text::GenerateOptions generate_options(const Flags& flags, const CLI::App& app, const TextCodec& codec) {
-  text::GenerateOptions options = chat::read_generation_config(flags.tokenizer, flags.options);
+text::Tokenizer tokenizer_for(const Flags& flags, const Model& model) {
+  const auto tokenizer = load_tokenizer(flags.tokenizer, model);
+  if (!tokenizer)
+    fail("{} brings no tokenizer: name the folder that it came from with --tokenizer", flags.file);
+  return *tokenizer;
+}
+
+text::GenerateOptions generate_options(const Flags& flags, const CLI::App& app, const TextCodec& codec,
+                                       const chat::ConfigFiles& files) {
+  text::GenerateOptions options = chat::read_generation_config(files, flags.options);
   take_given_sampling(app, flags.options, options);
   check_sampling(app, options);
   for (const int64_t end : codec.end_tokens())
@@ -172,11 +187,13 @@ jinja::Dict variables_of(const Flags& flags) {
 void chat_command(const Flags& flags, const CLI::App& app) {
   if (!std::has_single_bit(static_cast<uint64_t>(flags.prefill_chunk)))
     fail_usage("--prefill-chunk {}: expected a power of two", flags.prefill_chunk);
-  const chat::ChatTemplate chat = load_template(flags);
-  const text::Tokenizer tokenizer = text::Tokenizer::load(flags.tokenizer);
   const std::shared_ptr<const Model> model = load_model(flags.file);
+  const chat::ConfigFiles files = files_of(flags, *model);
+  const text::Tokenizer tokenizer = tokenizer_for(flags, *model);
+  const chat::ChatTemplate chat = load_template(flags, files);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
-  chat::DialogueOptions options = {flags.system, variables_of(flags), generate_options(flags, app, codec)};
+  chat::DialogueOptions options = {flags.system, variables_of(flags),
+                                   generate_options(flags, app, codec, files)};
   add_end_of_turn(chat, tokenizer, options.generate);
   Session session = text::open_for_generation(model, flags.run.session_options());
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
@@ -191,12 +208,10 @@ void add_chat(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "talk with a language model");
   command->add_option("file", flags->file, "a .genesis file with entry points prefill and decode")
       ->required();
-  command
-      ->add_option("--tokenizer", flags->tokenizer,
-                   "the folder that the model came from: tokenizer.json, tokenizer_config.json with the chat "
-                   "template, "
-                   "generation_config.json with the makers' settings")
-      ->required();
+  command->add_option(
+      "--tokenizer", flags->tokenizer,
+      "a folder with tokenizer.json, tokenizer_config.json with the chat template and "
+      "generation_config.json with the makers' settings; without, those that the file brings");
   command->add_option("--template", flags->chat_template, "another chat template: a file .jinja");
   command->add_option("--variables", flags->variables,
                       "a JSON object that the template sees: {\"enable_thinking\": false}");

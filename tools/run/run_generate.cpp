@@ -135,10 +135,8 @@ void add_generate(CLI::App& app) {
       ->add_option("--stop", flags->options.stop_strings,
                    "end the text before this string; may be given again")
       ->allow_extra_args(false);
-  command
-      ->add_option("--stop-token", flags->options.stop_tokens,
-                   "end the text at this token, beside the model's own; may be given again")
-      ->allow_extra_args(false);
+  add_numbers(*command, "--stop-token", flags->options.stop_tokens,
+              "end the text at this token, beside the model's own; may be given again", at_least<int64_t>(0));
   add_number(*command, "--logprobs", flags->logprobs,
              "with --json: the tokens' log-probabilities, and those of so many of the likeliest",
              Range<int64_t>{0, text::kMaxTopLogprobs});

@@ -8,6 +8,7 @@
 #include "models/chat/chat_template.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/io/read_file.h"
+#include "schema/file/reader.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
@@ -63,9 +64,16 @@ void decode(const text::Tokenizer& tokenizer, const std::string& input, const Fl
   });
 }
 
+// Of a folder, or of a .genesis file that brings one.
+chat::ChatTemplate template_of(const std::string& path) {
+  if (!path.ends_with(".genesis")) return chat::ChatTemplate::load(path);
+  const auto model = load_model(path);
+  return chat::ChatTemplate::from(chat::ConfigFiles::of_model(*model, path));
+}
+
 // Messages as the template renders them, and its tokens.
 void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
-  const auto chat = chat::ChatTemplate::load(flags.tokenizer);
+  const auto chat = template_of(flags.tokenizer);
   const jinja::Value messages = with_context(
       [&] { return chat::parse_messages(read_whole_file(flags.chat)); }, [&] { return flags.chat; });
   const std::string text = chat.render(messages, {.add_generation_prompt = flags.generation_prompt}).text;
@@ -79,7 +87,7 @@ void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
 void tokenize(const Flags& flags, const CLI::App& app) {
   if (is_given(app, "--chat")) {
     check_only(app, {"tokenizer", "--chat", "--generation-prompt", "--json"}, "with --chat");
-    return render_chat(text::Tokenizer::load(flags.tokenizer), flags);
+    return render_chat(load_tokenizer(flags.tokenizer), flags);
   }
   check_not_given(app, "--generation-prompt", "without --chat FILE");
   if (is_given(app, "--file") == is_given(app, "--text"))

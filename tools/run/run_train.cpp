@@ -58,8 +58,11 @@ std::shared_ptr<Model> load_prepared(const Flags& flags) {
   std::shared_ptr<Model> model =
       load_model(flags.file, {.verify = Verify::kFull});  // every weight is read anyway
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
-  if (flags.lora.rank > 0 || !flags.optimizer.empty())
-    passes::add_training(*model, passes::parse_train_options(flags.optimizer));
+  if (flags.lora.rank > 0 || !flags.optimizer.empty()) {
+    passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
+    if (are_conversations(flags.data) && model->find_entry("loss_packed")) options.entry = "loss_packed";
+    passes::add_training(*model, options);
+  }
   return model;
 }
 
@@ -107,22 +110,6 @@ void check_steps(const Model& model, const Flags& flags) {
         "more",
         flags.steps, done, done);
 }
-
-// Whether the wall clock is used up, or someone asked to stop (Ctrl-C, a shutdown).
-class StopWhen {
- public:
-  StopWhen(double minutes, const StopSignals& signals)
-      : minutes_(minutes), signals_(signals), start_(std::chrono::steady_clock::now()) {}
-  bool operator()() const {
-    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    return signals_.received() || (minutes_ > 0 && elapsed >= minutes_ * 60);
-  }
-
- private:
-  double minutes_;
-  const StopSignals& signals_;
-  std::chrono::steady_clock::time_point start_;
-};
 
 // Of a file of the model, about: states but caches.
 uint64_t file_bytes(const Model& model) {
@@ -298,13 +285,15 @@ void check_numbers(const Flags& flags) {
 // What is evaluated is taken in its own order, so that every evaluation takes the same.
 Sources open_sources(const Flags& flags, const Model& model) {
   data::SourceOptions options = source_options(flags, model.entry("train_step"));
-  TrainData data = open_train_data(flags.data, model, options, flags.text, flags.quiet);
+  TrainData data = open_train_data(flags.data, model, "train_step", options, flags.text, flags.quiet);
   Sources sources{std::move(data.training), std::move(data.held_out)};
   if (flags.evaluation_data.empty()) return sources;
   options.shuffle = false;
   TextFlags text = flags.text;
   text.held_out = 0;
-  sources.evaluation = open_train_data(flags.evaluation_data, model, options, text, flags.quiet).training;
+  sources.evaluation =
+      open_train_data(flags.evaluation_data, model, passes::kEvaluationEntry, options, text, flags.quiet)
+          .training;
   return sources;
 }
 

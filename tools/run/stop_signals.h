@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <string>
 
@@ -24,5 +25,21 @@ class StopSignals {
 };
 
 std::string signal_name(int number);  // "SIGINT"
+
+// Whether the wall clock is used up, or someone asked to stop (Ctrl-C, a shutdown).
+class StopWhen {
+ public:
+  StopWhen(double minutes, const StopSignals& signals)
+      : minutes_(minutes), signals_(signals), start_(std::chrono::steady_clock::now()) {}
+  bool operator()() const {
+    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    return signals_.received() || (minutes_ > 0 && elapsed >= minutes_ * 60);
+  }
+
+ private:
+  double minutes_;
+  const StopSignals& signals_;
+  std::chrono::steady_clock::time_point start_;
+};
 
 }  // namespace genesis::tools

@@ -5,11 +5,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "models/chat/json_config.h"
 #include "models/corpus/text_files.h"
+#include "models/data/conversation_source.h"
+#include "models/data/conversations.h"
 #include "models/data/token_corpus.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/core/parse_number.h"
-#include "schema/graph/files.h"
+#include "schema/file/attached_files.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
@@ -20,15 +23,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By the first line that says something: objects with a "text" are documents.
-bool has_text_lines(const fs::path& file) {
+// The first line that says something; discarded where it is no JSON, or there is none.
+nlohmann::json first_line(const fs::path& file) {
   std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto object = nlohmann::json::parse(line, nullptr, false);
-    return object.is_discarded() || (object.is_object() && object.contains("text"));
-  }
-  return true;
+  for (std::string line; std::getline(in, line);)
+    if (line.find_first_not_of(" \t\r") != std::string::npos)
+      return nlohmann::json::parse(line, nullptr, false);
+  return nlohmann::json(nlohmann::json::value_t::discarded);
+}
+
+// Objects with a "text" are documents.
+bool has_text_lines(const fs::path& file) {
+  const auto object = first_line(file);
+  return object.is_discarded() || (object.is_object() && object.contains("text"));
+}
+
+bool has_conversations(const std::string& name) {
+  const fs::path path = name;
+  if (fs::is_directory(path) || path.extension() != ".jsonl") return false;
+  const auto object = first_line(path);
+  return object.is_object() && object.contains("messages");
+}
+
+bool has_input(const Graph& graph, std::string_view name) {
+  return std::any_of(graph.inputs().begin(), graph.inputs().end(),
+                     [&](ValueId id) { return graph.value(id).name == name; });
 }
 
 bool is_text(const std::string& name) {
@@ -87,6 +106,39 @@ TrainData token_data(const std::vector<std::string>& names, const data::TextToke
   return data;
 }
 
+void say_rows(const data::ConversationSource& source, const data::Conversations& read, bool quiet) {
+  if (read.skipped > 0)
+    spdlog::warn("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
+  if (quiet) return;
+  const auto& seen = source.statistics();
+  spdlog::info("{} samples in {} rows, {} tokens to learn; {} samples were cut, {} have nothing to learn",
+               seen.samples, seen.rows, seen.tokens, seen.cut, seen.without_targets);
+}
+
+TrainData conversation_data(const std::vector<std::string>& names, const Model& model, const Graph& entry,
+                            const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
+  if (flags.held_out > 0)
+    fail_usage("--holdout does nothing with conversations: name a file with --eval-data");
+  if (!flags.token_cache.empty()) fail_usage("--token-cache does nothing with conversations");
+  const auto tokenizer = text::tokenizer_of(model);
+  if (!tokenizer)
+    fail(
+        "conversations need the model's tokenizer and chat template, and it brings none (genesis-build "
+        "--tokenizer)");
+  const chat::SampleMaker maker(chat::ChatTemplate::from(chat::ConfigFiles::of_model(model, "the model")),
+                                *tokenizer);
+  const data::Conversations read =
+      data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
+  auto source = std::make_unique<data::ConversationSource>(
+      read.samples, data::ConversationOptions{.batch_size = options.batch_size,
+                                              .sequence_length = options.sequence_length,
+                                              .seed = options.seed,
+                                              .shuffle = options.shuffle,
+                                              .pack = has_input(entry, "segments")});
+  say_rows(*source, read, quiet);
+  return {std::move(source), nullptr};
+}
+
 void check_no_flags(const TextFlags& flags, const char* why) {
   if (flags.held_out > 0) fail_usage("--holdout does nothing {}", why);
   if (flags.skip_bad) fail_usage("--skip-bad does nothing {}", why);
@@ -122,8 +174,14 @@ std::string TextFlags::data_order() const {
   return held_out > 0 ? fmt::format(" --holdout {}", held_out) : "";
 }
 
-TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
+bool are_conversations(const std::vector<std::string>& names) {
+  return !names.empty() && std::all_of(names.begin(), names.end(), has_conversations);
+}
+
+TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,
                           const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
+  if (are_conversations(names))
+    return conversation_data(names, model, model.entry(entry), options, flags, quiet);
   if (names.empty() || !std::all_of(names.begin(), names.end(), is_text)) {
     check_no_flags(flags, "with arrays");
     return {data::open_source(names, options), nullptr};

@@ -1,5 +1,5 @@
 // What `genesis-run train` reads its batches from: text as the tokens of the tokenizer that the model brings, or as bytes
-// where it brings none, and arrays.
+// where it brings none, conversations by its chat template, and arrays.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,8 +28,12 @@ struct TrainData {
   std::unique_ptr<BatchSource> held_out;  // null where nothing is held out; in its own order
 };
 
+// Whether all are JSON lines of conversations: {"messages": [...]}.
+bool are_conversations(const std::vector<std::string>& names);
+
 // `names` are files, NAME=FILE.npy, or folders of text. Throws UsageError for flags that do nothing with such data.
-TrainData open_train_data(const std::vector<std::string>& names, const Model& model,
+// Batches are what the entry point `entry` takes.
+TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,
                           const data::SourceOptions& options, const TextFlags& flags, bool quiet);
 
 }  // namespace genesis::tools

@@ -175,25 +175,25 @@ TEST(ChatTemplate, IsFoundInAFolder) {
 
 TEST(GenerationConfig, IsReadAsTransformersReadsIt) {
   const TemporaryFolder folder;
-  const text::GenerateOptions none = read_generation_config(folder.path(), {.temperature = 0.5});
+  const text::GenerateOptions none = read_generation_config(ConfigFiles::in_folder(folder.path()), {.temperature = 0.5});
   EXPECT_EQ(none.temperature, 0.5);
   write(folder / "config.json", R"({"eos_token_id": 7, "temperature": 9})");
   write(
       folder / "generation_config.json",
       R"({"do_sample": true, "temperature": 0.6, "top_p": 0.95, "eos_token_id": [5, 7], "repetition_penalty": 1.1})");
-  const text::GenerateOptions options = read_generation_config(folder.path(), {});
+  const text::GenerateOptions options = read_generation_config(ConfigFiles::in_folder(folder.path()), {});
   EXPECT_EQ(options.temperature, 0.6);
   EXPECT_EQ(options.top_k, 50);
   EXPECT_EQ(options.top_p, 0.95);
   EXPECT_EQ(options.repetition_penalty, 1.1);
   EXPECT_EQ(options.stop_tokens, (std::vector<int64_t>{5, 7}));
   write(folder / "generation_config.json", R"({"temperature": 0.6})");
-  EXPECT_EQ(read_generation_config(folder.path(), {}).temperature, 0);
+  EXPECT_EQ(read_generation_config(ConfigFiles::in_folder(folder.path()), {}).temperature, 0);
   write(folder / "generation_config.json", R"({"do_sample": true, "temperature": "hot"})");
-  EXPECT_NE(error_of([&] { read_generation_config(folder.path(), {}); }).find("generation_config.json"),
+  EXPECT_NE(error_of([&] { read_generation_config(ConfigFiles::in_folder(folder.path()), {}); }).find("generation_config.json"),
             std::string::npos);
   write(folder / "generation_config.json", R"({"eos_token_id": [-1]})");
-  EXPECT_THROW(read_generation_config(folder.path(), {}), Error);
+  EXPECT_THROW(read_generation_config(ConfigFiles::in_folder(folder.path()), {}), Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "schema/graph/files.h"
+#include "schema/file/attached_files.h"
 
 namespace genesis {
 
