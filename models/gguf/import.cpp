@@ -9,8 +9,10 @@
 #include "executor/state_dict.h"
 #include "models/gguf/config.h"
 #include "models/gguf/names.h"
+#include "models/gguf/tokenizer.h"
 #include "models/hugging_face/export_config.h"
 #include "models/hugging_face/import.h"
+#include "schema/file/attached_files.h"
 
 namespace genesis::models::gguf {
 namespace {
@@ -73,6 +75,12 @@ NamedTensors weights_of(const Gguf& file, const Model& model, const std::string&
   return weights;
 }
 
+void attach_tokenizer(Model& model, const Gguf& file) {
+  for (const auto& [name, text] : {std::pair{"tokenizer.json", tokenizer_json(file)},
+                                   std::pair{"tokenizer_config.json", tokenizer_config_json(file)}})
+    if (!text.empty()) attach_file(model, name, text);
+}
+
 const int64_t* integer(const Gguf& file, const char* name) {
   const auto at = file.metadata.find(name);
   return at == file.metadata.end() ? nullptr : std::get_if<int64_t>(&at->second);
@@ -106,6 +114,7 @@ std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
   std::unique_ptr<Model> model = make_model(zoo.model, zoo.settings);
   load_state_dict(*model, weights_of(file, *model, zoo.model, head_size));
   model->metadata["config.json"] = config_of(file, *model, longest);
+  attach_tokenizer(*model, file);
   return model;
 }
 

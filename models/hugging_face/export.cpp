@@ -9,6 +9,7 @@
 #include "executor/state_dict.h"
 #include "models/hugging_face/conv1d.h"
 #include "models/hugging_face/export_config.h"
+#include "schema/file/attached_files.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_folder.h"
 #include "schema/file/io/atomic_write.h"
@@ -138,6 +139,15 @@ class FolderWriter {
     files_.push_back(name);
   }
 
+  // Those that came with the model: its tokenizer, how its makers sample.
+  void write_files(const Model& model) {
+    for (const auto& [name, contents] : model.files) {
+      if (!may_go(name) || name == "config.json") continue;
+      write_file_atomically(folder_.files() / name, attached_file(model, name).value());
+      files_.push_back(name);
+    }
+  }
+
   void write_weights(const std::vector<Weight>& weights, uint64_t shard_bytes) {
     for (const Weight& weight : weights) total_ += weight.bytes();
     const auto shards = shards_of(weights, shard_bytes);
@@ -196,6 +206,7 @@ Exported export_model(const Model& model, const fs::path& folder, const ExportOp
   const std::vector<Weight> weights = weights_of(model, *expected, zoo, options.dtype);
   FolderWriter writer(folder, options);
   writer.write_json("config.json", config_for_export(model, zoo, dtype_of(weights)));
+  writer.write_files(model);
   writer.write_weights(weights, options.shard_bytes);
   Exported exported{zoo.model, writer.commit()};
   for (const Weight& weight : weights) {

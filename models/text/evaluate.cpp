@@ -33,9 +33,11 @@ double nats_of(std::span<const T> logits, int64_t target) {
 
 class Windows {
  public:
-  Windows(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options)
+  Windows(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options,
+          const std::vector<bool>& counts)
       : session_(session),
         tokens_(tokens),
+        counts_(counts),
         by_loss_(has_exact_loss(session.model())),
         length_(std::min(options.seq, static_cast<int64_t>(tokens.size()) - 1)),
         stride_(options.stride == 0 ? std::max<int64_t>(1, options.seq / 2) : options.stride) {}
@@ -46,41 +48,50 @@ class Windows {
     const auto targets = static_cast<int64_t>(tokens_.size()) - 1;
     for (int64_t done = 0; done < targets; ++total.windows) {
       const int64_t end = done == 0 ? length_ : std::min(done + stride_, targets), first = end - length_;
-      total.nats += window(first, done - first);
-      done = total.tokens = end;
+      std::vector<int64_t> wanted = targets_of(first, done - first);
+      const auto counted = length_ - std::count(wanted.begin(), wanted.end(), kNotCounted);
+      if (counted > 0) total.nats += window(first, wanted, counted);
+      total.tokens += counted;
+      done = end;
       if (on_window) on_window(done);
     }
     return total;
   }
 
  private:
-  // Of the window's targets from `skipped` on.
-  double window(int64_t first, int64_t skipped) {
-    const auto from = tokens_.begin() + first;
-    const std::vector<int64_t> inputs(from, from + length_);
-    std::vector<int64_t> targets(from + 1, from + 1 + length_);
-    const Tensor x = Tensor::of<int64_t>({1, length_}, inputs);
-    if (!by_loss_)
-      return nats_of_logits(session_.run("forward", {{"tokens", x}}).at("logits"), targets, skipped);
+  // The next tokens of the window that begins at `first`; the first `skipped` were counted before.
+  std::vector<int64_t> targets_of(int64_t first, int64_t skipped) const {
+    const auto from = tokens_.begin() + first + 1;
+    std::vector<int64_t> targets(from, from + length_);
     std::fill_n(targets.begin(), skipped, kNotCounted);
-    const Tensor y = Tensor::of<int64_t>({1, length_}, targets);
-    const auto mean = session_.run("loss", {{"tokens", x}, {"targets", y}}).at("loss").item<double>();
-    return mean * static_cast<double>(length_ - skipped);
+    for (size_t i = 0; i < targets.size() && !counts_.empty(); ++i)
+      if (!counts_[static_cast<size_t>(first) + 1 + i]) targets[i] = kNotCounted;
+    return targets;
   }
 
-  double nats_of_logits(const Tensor& logits, const std::vector<int64_t>& targets, int64_t skipped) const {
+  double window(int64_t first, const std::vector<int64_t>& targets, int64_t counted) {
+    const auto from = tokens_.begin() + first;
+    const Tensor x = Tensor::of<int64_t>({1, length_}, std::vector<int64_t>(from, from + length_));
+    if (!by_loss_) return nats_of_logits(session_.run("forward", {{"tokens", x}}).at("logits"), targets);
+    const Tensor y = Tensor::of<int64_t>({1, length_}, targets);
+    const auto mean = session_.run("loss", {{"tokens", x}, {"targets", y}}).at("loss").item<double>();
+    return mean * static_cast<double>(counted);
+  }
+
+  double nats_of_logits(const Tensor& logits, const std::vector<int64_t>& targets) const {
     const auto classes = static_cast<size_t>(logits.type().shape[2].value());
     double sum = 0;
     dispatch(logits.type().dtype, [&](auto tag) {
       const auto all = logits.as<typename decltype(tag)::type>();
-      for (auto i = static_cast<size_t>(skipped); i < targets.size(); ++i)
-        sum += nats_of(all.subspan(i * classes, classes), targets[i]);
+      for (size_t i = 0; i < targets.size(); ++i)
+        if (targets[i] != kNotCounted) sum += nats_of(all.subspan(i * classes, classes), targets[i]);
     });
     return sum;
   }
 
   Session& session_;
   std::span<const int64_t> tokens_;
+  const std::vector<bool>& counts_;
   const bool by_loss_;
   const int64_t length_, stride_;
 };
@@ -117,9 +128,11 @@ int64_t vocabulary_of(const Model& model) {
 }
 
 Evaluation evaluate(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options,
-                    const std::function<void(int64_t done)>& on_window) {
+                    const std::vector<bool>& counts, const std::function<void(int64_t done)>& on_window) {
   check(session, tokens, options);
-  return Windows(session, tokens, options).run(on_window);
+  if (!counts.empty() && counts.size() != tokens.size())
+    fail("which tokens count is said of {}, and there are {}", counts.size(), tokens.size());
+  return Windows(session, tokens, options, counts).run(on_window);
 }
 
 }  // namespace genesis::text

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "executor/session.h"
 
@@ -18,7 +19,7 @@ struct EvaluateOptions {
 
 struct Evaluation {
   double nats = 0;     // of all tokens that were foretold
-  int64_t tokens = 0;  // foretold: all but the first of each text
+  int64_t tokens = 0;  // foretold and counted: all but the first of each text, where nothing says which count
   int64_t windows = 0;
 
   double loss() const { return tokens > 0 ? nats / static_cast<double>(tokens) : 0; }
@@ -28,8 +29,9 @@ struct Evaluation {
 
 // Of one text, with the entry point `loss`, where the model has it in f32 and without dropout, else `forward`. Throws
 // Error for texts of less than two tokens, tokens that the model has not, and settings out of range. `on_window` is told
-// how many tokens are done.
+// how many tokens are done. `counts`: which tokens count, such as those of an assistant's answers; empty: all.
 Evaluation evaluate(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options,
+                    const std::vector<bool>& counts = {},
                     const std::function<void(int64_t done)>& on_window = {});
 
 // How many tokens the model knows: the last size of what `forward` gives.

@@ -7,14 +7,17 @@
 #include <sstream>
 
 #include "executor/training/checkpoint.h"
+#include "models/data/conversations.h"
 #include "models/data/sources.h"
 #include "models/text/evaluate.h"
 #include "models/text/generate.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/reader.h"
+#include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
+#include "tools/run/train_data.h"
 
 namespace genesis::tools {
 namespace {
@@ -31,7 +34,8 @@ struct Flags {
 // Texts, and what they are to a model.
 struct Texts {
   std::vector<std::vector<int64_t>> tokens;
-  int64_t bytes = 0;  // that are foretold: those of the first tokens are not
+  std::vector<std::vector<bool>> counts = {};  // by text: which tokens count; empty: all of all texts
+  int64_t bytes = 0;                           // that are foretold: those of the first tokens are not
 };
 
 struct Result {
@@ -92,6 +96,28 @@ Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text:
   return result;
 }
 
+// What assistants say is foretold.
+Texts conversations(const Flags& flags, const Model& model, const text::Tokenizer& tokenizer) {
+  const auto files = flags.tokenizer.empty() ? chat::ConfigFiles::of_model(model, flags.file)
+                                             : chat::ConfigFiles::in_folder(flags.tokenizer);
+  const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
+  Texts texts;
+  for (const chat::Sample& sample : data::read_conversations({flags.data}, maker).samples) {
+    std::vector<int64_t> said;
+    for (size_t i = 0; i < sample.tokens.size(); ++i)
+      if (sample.is_target[i]) said.push_back(sample.tokens[i]);
+    texts.tokens.emplace_back(sample.tokens.begin(), sample.tokens.end());
+    texts.counts.push_back(sample.is_target);
+    texts.bytes += static_cast<int64_t>(tokenizer.decode(said).size());
+  }
+  return texts;
+}
+
+Texts read_data(const Flags& flags, const Model& model, const std::optional<text::Tokenizer>& tokenizer) {
+  if (tokenizer && are_conversations({flags.data})) return conversations(flags, model, *tokenizer);
+  return tokens_of(read_texts(flags.data), tokenizer);
+}
+
 void check_vocabulary(const Model& model, const std::string& file,
                       const std::optional<text::Tokenizer>& tokenizer) {
   const int64_t vocabulary = text::vocabulary_of(model);
@@ -100,15 +126,15 @@ void check_vocabulary(const Model& model, const std::string& file,
          file, vocabulary);
 }
 
-Result evaluate(const std::string& file, const Texts& texts, const std::optional<text::Tokenizer>& tokenizer,
-                const Flags& flags) {
-  const std::shared_ptr<const Model> model = open(file);
+Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model, const Texts& texts,
+                const std::optional<text::Tokenizer>& tokenizer, const Flags& flags) {
   check_vocabulary(*model, file, tokenizer);
   Session session(model, flags.run.session_options());
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();
-  for (const auto& tokens : texts.tokens)
-    result.evaluation.add(text::evaluate(session, tokens, flags.options));
+  for (size_t i = 0; i < texts.tokens.size(); ++i)
+    result.evaluation.add(text::evaluate(session, texts.tokens[i], flags.options,
+                                         texts.counts.empty() ? std::vector<bool>() : texts.counts[i]));
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }
@@ -133,14 +159,14 @@ std::string line_of(const std::string& file, const Result& result) {
 }
 
 void eval_command(const Flags& flags) {
-  std::optional<text::Tokenizer> tokenizer;
-  if (!flags.tokenizer.empty()) tokenizer = text::Tokenizer::load(flags.tokenizer);
-  const Texts texts = tokens_of(read_texts(flags.data), tokenizer);
-  const Result result = evaluate(flags.file, texts, tokenizer, flags);
+  const std::shared_ptr<const Model> model = open(flags.file);
+  const std::optional<text::Tokenizer> tokenizer = load_tokenizer(flags.tokenizer, *model);
+  const Texts texts = read_data(flags, *model, tokenizer);
+  const Result result = evaluate(flags.file, model, texts, tokenizer, flags);
   nlohmann::ordered_json json = json_of(flags.file, result);
   std::string lines = line_of(flags.file, result);
   if (!flags.other.empty()) {
-    const Result other = evaluate(flags.other, texts, tokenizer, flags);
+    const Result other = evaluate(flags.other, open(flags.other), texts, tokenizer, flags);
     const double more = other.evaluation.loss() - result.evaluation.loss();
     json["compare"] = json_of(flags.other, other);
     json["loss_difference"] = more;
@@ -158,10 +184,14 @@ void add_eval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
   command->add_option("file", flags->file, "a .genesis file, or a folder of checkpoints: its newest")
       ->required();
-  command->add_option("--data", flags->data, "a text, or a .jsonl of {\"text\": ...}, each a text of its own")
+  command
+      ->add_option("--data", flags->data,
+                   "a text, or a .jsonl of {\"text\": ...} or of {\"messages\": [...]}, where the "
+                   "assistant's tokens count")
       ->required();
-  command->add_option("--tokenizer", flags->tokenizer,
-                      "a tokenizer.json, or a folder with one; without, tokens are bytes");
+  command->add_option(
+      "--tokenizer", flags->tokenizer,
+      "a tokenizer.json, or a folder with one; without, the one that the model brings, or else bytes");
   command->add_option("--compare", flags->other,
                       "another model on the same text, such as the first one quantized");
   add_number(*command, "--seq", flags->options.seq, "tokens of a window", at_least<int64_t>(1));
