@@ -1,0 +1,85 @@
+// The tutorials: every command runs as it stands there but for sizes and steps, in order, beginning in an empty folder, and
+// the Chinese pages have the same commands.
+#include <regex>
+#include <sstream>
+
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+const fs::path kTutorials = fs::path(GENESIS_SOURCE_ROOT) / "docs/tutorials";
+
+// The lines of all blocks of commands.
+Words commands(const std::string& page) {
+  Words found;
+  std::istringstream lines(read_text(kTutorials / page));
+  bool in_block = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```"))
+      in_block = !in_block;
+    else if (in_block)
+      found.push_back(line);
+  }
+  return found;
+}
+
+class Tutorial : public ToolTest {
+ protected:
+  Process shell(const std::string& line) const {
+    ProcessOptions options;
+    options.timeout_seconds = 300;
+    options.environment = {"PATH=" GENESIS_BUILD_ROOT "/tools:" + std::string(getenv("PATH")),
+                           "HOME=" + folder().string()};
+    return run_process({"sh", "-c", "cd " + folder().string() + "\n" + line}, options);
+  }
+  void do_it(const std::string& line) const {
+    const Process process = shell(line);
+    ASSERT_EQ(process.code, 0) << line << "\n" << process.err;
+  }
+  void run_page(const std::string& page) const {
+    const bool can_draw = run_process({"sh", "-c", "command -v dot"}).code == 0;
+    const Words lines = commands(page);
+    ASSERT_GT(lines.size(), 8u);
+    for (std::string line : lines) {
+      if (line.starts_with("genesis-viz") && !can_draw) continue;  // Graphviz is not installed
+      if (line.starts_with("bible"))
+        line = "for i in $(seq 3000); do echo \"" + verse() + "\"; done > text.txt";
+      for (const auto& [pattern, small] : kSmaller)
+        line = std::regex_replace(line, std::regex(pattern), small);
+      ASSERT_NO_FATAL_FAILURE(do_it(line));
+    }
+  }
+  static std::string verse() {
+    return "And in the day $i of the year they went up to the hills and counted $((i * 7919 % 1000)) sheep.";
+  }
+
+  static inline const std::vector<std::pair<std::string, std::string>> kSmaller = {
+      {"--steps [0-9]+", "--steps 6"},
+      {",total=[0-9]+", ",total=6"},
+      {"warmup=[0-9]+", "warmup=2"},
+      {"--eval-every [0-9]+", "--eval-every 3"},
+      {"hidden_size=256", "hidden_size=32"},
+      {"intermediate_size=704", "intermediate_size=64"},
+      {"--vocab-size 4000", "--vocab-size 400"}};
+};
+
+TEST_F(Tutorial, ALanguageModelFromNothing) { run_page("from-nothing.md"); }
+
+TEST_F(Tutorial, FineTuneQwen) {
+  do_it("yes 'Who carries the boxes? They are carried by Ada and by nobody else.' | head -n 200 > text.txt");
+  do_it("genesis-build tokenizer text.txt --vocab-size 300 --chat -o tokenizer");
+  do_it(
+      "genesis-build qwen2 --tokenizer tokenizer --set hidden_size=32 --set intermediate_size=64 --set "
+      "num_hidden_layers=2 -o tiny.genesis");
+  do_it("genesis-run export tiny.genesis -o Qwen2.5-0.5B-Instruct");
+  run_page("fine-tune-qwen.md");
+}
+
+TEST_F(Tutorial, TheChinesePagesHaveTheSameCommands) {
+  for (const std::string page : {"from-nothing", "fine-tune-qwen"})
+    EXPECT_EQ(commands(page + ".md"), commands(page + ".zh.md"));
+}
+
+}  // namespace
+}  // namespace genesis::testing
