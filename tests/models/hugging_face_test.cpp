@@ -297,7 +297,8 @@ nn::RopeScaling scaling_of(const models::Settings& settings) {
 }
 
 TEST(HuggingFaceConfig, FrequenciesAreThoseOfTransformers) {
-  for (const json& one : read(checkpoints() / "expected.json")["rope"]) {
+  const json all = read(checkpoints() / "expected.json");
+  for (const json& one : all.at("rope")) {
     SCOPED_TRACE(one["parameters"].dump());
     const auto settings = settings_with([&](json& c) { c["rope_parameters"] = one["parameters"]; });
     const nn::RopeScaling scaling = scaling_of(settings);

@@ -192,8 +192,8 @@ constexpr KernelImpl kLinear[] = {kGemv,
                                   kQuantizedPanels,
                                   kQuantizedGemv,
                                   kInParts<ops::Linear, LinearParts, kernels_for>,
-                                  kGemm<ops::Linear>,
-                                  kDequantized<kernels_for>};
+                                  kDequantized<kernels_for>,
+                                  kGemm<ops::Linear>};
 constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
 
 }  // namespace
