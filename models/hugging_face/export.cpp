@@ -142,7 +142,8 @@ class FolderWriter {
   // Those that came with the model: its tokenizer, how its makers sample.
   void write_files(const Model& model) {
     for (const auto& [name, contents] : model.files) {
-      if (!may_go(name) || name == "config.json") continue;
+      const bool is_written_here = name == "config.json" || name.find(".safetensors") != std::string::npos;
+      if (is_written_here || !may_go(name)) continue;
       write_file_atomically(folder_.files() / name, attached_file(model, name).value());
       files_.push_back(name);
     }

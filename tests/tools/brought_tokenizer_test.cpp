@@ -113,6 +113,32 @@ TEST_F(BroughtTokenizer, AnImportedFolderBringsItsOwn) {
       {"--tokenizer", "folder"});
 }
 
+TEST_F(BroughtTokenizer, GoesOutWithAnExport) {
+  expect_ok(run_tool("genesis-build", build("m.genesis")));
+  expect_ok(run_tool("genesis-run", {"export", path("m.genesis"), "-o", path("out")}));
+  EXPECT_EQ(read_text(path("out/tokenizer.json")), read_text(kTokenizer));
+  EXPECT_EQ(read_text(path("out/tokenizer_config.json")), read_text(path("tok/tokenizer_config.json")));
+  expect_ok(run_tool("genesis-build", {path("out"), "-o", path("again.genesis")}));
+  expect_brings_it(path("again.genesis"));
+}
+
+TEST_F(BroughtTokenizer, LetsAModelTalkByTheTemplateItBrings) {
+  write_text(path("tok/tokenizer_config.json"),
+             "{\"eos_token\": \"<|endoftext|>\", \"chat_template\": \"{% for m in messages %}{{ m['content'] "
+             "}}{% endfor %}\"}");
+  expect_ok(run_tool("genesis-build", build("m.genesis")));
+  write_text(path("messages.json"), "[{\"role\": \"user\", \"content\": \"In the\"}]");
+  const auto shown = expect_json(
+      run_tool("genesis-run", {"tokenize", path("m.genesis"), "--chat", path("messages.json"), "--json"}));
+  EXPECT_EQ(shown["text"], "In the");
+  const Process chat = run_process(
+      {"sh", "-c",
+       "echo hello | " + tool_path("genesis-run") + " chat " + path("m.genesis") + " --max-tokens 3 --json"});
+  EXPECT_TRUE(expect_json(chat).contains("text")) << chat.out;
+  write_text(path("text.txt"), "In the beginning God created the heaven and the earth.");
+  expect_ok(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("text.txt"), "--json"}));
+}
+
 TEST_F(BroughtTokenizer, TrainingReadsTextThroughItAndKeepsTheTokens) {
   make_training();
   const Words data = {"--data", corpus(), "--holdout", "10%", "--metrics"};
