@@ -44,8 +44,8 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", quantize, adapter,
-                                                                              save_adapter;
+  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", quantize,
+                                                                              adapter, save_adapter;
   std::vector<std::string> passes, disable, entries, sizes, keep_f32, groups;
   bool quantize_embedding = false, quantize_head = false;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
@@ -205,15 +205,8 @@ void add_quantize_flags(CLI::App& app, Flags& flags) {
 
 // What serves: the entry points that do not train, and the states they read.
 std::unique_ptr<Model> for_inference(const Model& model) {
-  std::set<std::string> names;
-  for (const auto& entry : model.entries()) {
-    bool trains = entry->name() == "loss" || entry->name() == "loss_packed" || entry->name() == passes::kEvaluationEntry;
-    for (const StateUpdate& update : entry->updates()) {
-      const State& state = model.state(update.state);
-      trains = trains || state.trainable || state.role == StateRole::kOptimizer;
-    }
-    if (!trains) names.insert(entry->name());
-  }
+  std::set<std::string> names = passes::lasting_entries(model);
+  for (const char* loss : {"loss", "loss_packed"}) names.erase(loss);
   if (names.empty()) fail("every entry point trains: there is nothing to keep for inference");
   return passes::extract_entries(model, names);
 }
@@ -382,7 +375,8 @@ void add_model_flags(CLI::App& app, Flags& flags) {
                  "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion, muon)");
   app.add_option("--group", flags.groups,
                  "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "
-                 "weight_decay=NUMBER or freeze; may be given again, the first that names one counts")
+                 "weight_decay=NUMBER, optimizer=muon or adamw (of Muon), or freeze; may be given again, the "
+                 "first that names one counts")
       ->take_all();
   app.add_option("--cast", flags.cast,
                  "compute in bf16 or f16: with --train the training step, whose weights stay f32; without "

@@ -8,6 +8,7 @@
 #include "models/hugging_face/json_file.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis::models::hugging_face {
 namespace {
@@ -147,9 +148,8 @@ void save_adapter(const Model& model, const fs::path& folder, const std::string&
   SafeTensors file{.tensors = {}, .metadata = {{"format", "pt"}}};
   for (const std::string& layer : passes::lora_layers(model))
     for (const char* part : kParts) {
-      const State& state = model.state(model.find_state(layer + part));
       file.tensors.emplace(std::string(kPrefix) + layer + part,
-                           state.initial.empty_handle() ? Tensor::zeros(state.type) : state.initial);
+                           initial_value(model.state(model.find_state(layer + part))));
     }
   std::error_code error;
   fs::create_directories(folder, error);

@@ -1,8 +1,5 @@
 #include "passes/lora/lora.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>

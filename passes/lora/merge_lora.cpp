@@ -6,7 +6,9 @@
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/lora/lora.h"
+#include "passes/training/evaluation.h"
 #include "schema/core/parallel.h"
+#include "schema/graph/state_storage.h"
 #include "schema/ops/nn/matmul.h"
 
 namespace genesis::passes {
@@ -28,8 +30,7 @@ Graph without_adapters(const Graph& graph) {
 }
 
 std::span<const float> f32_of(const Model& model, const std::string& name, Tensor& holder) {
-  const State& state = model.state(model.find_state(name));
-  holder = state.initial.empty_handle() ? Tensor::zeros(state.type) : state.initial.to(DType::f32);
+  holder = initial_value(model.state(model.find_state(name))).to(DType::f32);
   return holder.as<float>();
 }
 
@@ -59,20 +60,6 @@ Tensor merged(const Model& model, const std::string& layer, double scale) {
     }
   });
   return sum.to(type.dtype);
-}
-
-// Entry points that no training step made.
-std::set<std::string> lasting_entries(const Model& model) {
-  std::set<std::string> names;
-  for (const auto& entry : model.entries()) {
-    bool trains = entry->name() == "evaluate";
-    for (const StateUpdate& update : entry->updates()) {
-      const State& state = model.state(update.state);
-      trains = trains || state.trainable || state.role == StateRole::kOptimizer;
-    }
-    if (!trains) names.insert(entry->name());
-  }
-  return names;
 }
 
 }  // namespace

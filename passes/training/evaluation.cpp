@@ -31,28 +31,29 @@ std::map<int32_t, Value> averages(const Model& model, Graph& graph) {
   return values;
 }
 
-Value number(Graph& graph, const char* name, Tensor initial) {
+int32_t add_number(Model& model, const char* name, Tensor initial) {
   const TensorType type = initial.type();
-  return graph.state(graph.model().add_state({.name = name,
-                                              .type = type,
-                                              .role = StateRole::kOptimizer,
-                                              .trainable = false,
-                                              .initial = std::move(initial)}));
+  return model.add_state({.name = name,
+                          .type = type,
+                          .role = StateRole::kOptimizer,
+                          .trainable = false,
+                          .initial = std::move(initial)});
 }
 
 void add_memory(Model& model) {
   Graph& graph = model.add_entry(kEvaluatedEntry);
   const Value loss = cast(graph.add_input("loss", {DType::f32, {}}), DType::f64);
-  const Value best =
-      number(graph, "evaluation.best", Tensor::scalar(std::numeric_limits<double>::infinity()));
-  const Value since = number(graph, "evaluation.since_best", Tensor::scalar<int64_t>(0));
+  const int32_t best_state = add_number(model, "evaluation.best",
+                                        Tensor::scalar(std::numeric_limits<double>::infinity())),
+                since_state = add_number(model, "evaluation.since_best", Tensor::scalar<int64_t>(0));
+  const Value best = graph.state(best_state), since = graph.state(since_state);
   const Value better = lt(loss, best);
   const Value next_best = where(better, loss, best),
               next_since = where(better, scalar_like(since, 0), since + 1);
   graph.add_output("best", next_best);
   graph.add_output("since_best", next_since);
-  graph.add_update(model.find_state("evaluation.best"), next_best);
-  graph.add_update(model.find_state("evaluation.since_best"), next_since);
+  graph.add_update(best_state, next_best);
+  graph.add_update(since_state, next_since);
 }
 
 }  // namespace
@@ -72,6 +73,19 @@ void add_evaluation(Model& model) {
   graph.add_output("loss", part.outputs.at(options.output));
   model.replace_entry(without_dead_nodes(graph));
   add_memory(model);
+}
+
+std::set<std::string> lasting_entries(const Model& model) {
+  std::set<std::string> names;
+  for (const auto& entry : model.entries()) {
+    const bool trains =
+        std::any_of(entry->updates().begin(), entry->updates().end(), [&](const StateUpdate& update) {
+          const State& state = model.state(update.state);
+          return state.trainable || state.role == StateRole::kOptimizer;
+        });
+    if (!trains && entry->name() != kEvaluationEntry) names.insert(entry->name());
+  }
+  return names;
 }
 
 }  // namespace genesis::passes

@@ -3,6 +3,9 @@
 // averages of the weights (weight_average.h) where there are some.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "schema/graph/model.h"
 
 namespace genesis::passes {
@@ -17,5 +20,8 @@ inline constexpr const char* kEvaluatedEntry = "evaluated";
 // Adds both to a model that has a training step; nothing where they are there already. Throws Error when the model has
 // not been made ready for training.
 void add_evaluation(Model& model);
+
+// The names of the entry points that no training made: neither a training step nor an evaluation.
+std::set<std::string> lasting_entries(const Model& model);
 
 }  // namespace genesis::passes

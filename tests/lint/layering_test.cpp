@@ -45,7 +45,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
      {"passes/core", "passes/fusion", "passes/grouping", "passes/memory", "passes/precision",
       "passes/simplify"}},
     {"passes/training", {"passes", "passes/core", "passes/precision"}},
-    {"passes/lora", {"passes/core"}},
+    {"passes/lora", {"passes/core", "passes/training"}},
 
     {"backends", {}},
     {"backends/common", {"backends"}},

@@ -12,9 +12,12 @@
 #include "executor/snapshot.h"
 #include "models/hugging_face/adapter.h"
 #include "models/hugging_face/import.h"
+#include "models/zoo.h"
 #include "passes/core/bind.h"
+#include "passes/precision/quantize.h"
 #include "passes/training/train_step.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/graph/state_storage.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -161,6 +164,26 @@ TEST(Lora, MergesIntoTheWeights) {
     EXPECT_EQ(merged->entry(entry->name()).nodes().size(), entry->nodes().size()) << entry->name();
   passes::add_training(*merged, {});
   expect_error([&] { passes::merge_lora(*base()); }, {"no LoRA adapters"});
+}
+
+// What a quantized weight means is what the product of B, zeros at first, is added to.
+TEST(Lora, MergesIntoQuantizedWeights) {
+  const auto model = models::make_model("qwen2", {{"hidden_size", "64"},
+                                                  {"intermediate_size", "64"},
+                                                  {"num_hidden_layers", "1"},
+                                                  {"num_attention_heads", "2"},
+                                                  {"num_key_value_heads", "1"},
+                                                  {"vocab_size", "64"}});
+  passes::quantize(*model, {});
+  passes::add_lora(*model, {.rank = 4});
+  const auto merged = passes::merge_lora(*model);
+  const int32_t weight = model->find_state("model.layers.0.self_attn.q_proj.weight");
+  ASSERT_TRUE(model->state(weight).encoded);
+  const auto expected = initial_value(model->state(weight)).to_doubles();
+  EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 0);
+  const State& plain = merged->state(merged->find_state("model.layers.0.self_attn.q_proj.weight"));
+  EXPECT_FALSE(plain.encoded);
+  EXPECT_EQ(plain.initial.to_doubles(), expected);
 }
 
 TEST(Lora, AdaptersOfBf16WeightsAreF32) {
