@@ -50,12 +50,12 @@ text::GenerateOptions read_generation_config(const ConfigFiles& files,
                                              const text::GenerateOptions& without_file) {
   text::GenerateOptions options = without_file;
   for (const char* name : {"generation_config.json", "config.json"}) {
-    if (!files.find(name)) continue;
-    const json config = files.object(name);
+    const auto config = files.object(name);
+    if (!config) continue;
     with_context(
         [&] {
-          add_stop_tokens(config, options.stop_tokens);
-          if (std::string_view(name) == "generation_config.json") add_sampling(config, options);
+          add_stop_tokens(*config, options.stop_tokens);
+          if (std::string_view(name) == "generation_config.json") add_sampling(*config, options);
         },
         [&] { return files.where(name); });
   }

@@ -10,9 +10,7 @@ namespace {
 constexpr uintmax_t kMaxBytes = uintmax_t{16} << 20;  // tokenizer_config.json of Llama 3 has 50 KB
 
 nlohmann::json parse_object(const std::string& text, const std::string& where) {
-  JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
-  with_context([&] { nlohmann::json::sax_parse(text, &nesting); }, [&] { return where; });
-  nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json config = with_context([&] { return parse_shallow_json(text); }, [&] { return where; });
   if (!config.is_object()) fail("{} is not a JSON object", where);
   return config;
 }
@@ -24,10 +22,6 @@ std::string read_limited(const std::filesystem::path& path) {
   if (const uintmax_t bytes = std::filesystem::file_size(path, error); !error && bytes > kMaxBytes)
     fail("{} has {} bytes, the limit is {}", path.string(), bytes, kMaxBytes);
   return read_whole_file(path);
-}
-
-nlohmann::json read_json_object(const std::filesystem::path& path) {
-  return parse_object(read_limited(path), path.string());
 }
 
 ConfigFiles ConfigFiles::in_folder(const std::filesystem::path& folder) {
@@ -53,9 +47,9 @@ ConfigFiles ConfigFiles::of_model(const Model& model, const std::string& file) {
 
 std::optional<std::string> ConfigFiles::find(const std::string& name) const { return read_(name); }
 
-nlohmann::json ConfigFiles::object(const std::string& name) const {
+std::optional<nlohmann::json> ConfigFiles::object(const std::string& name) const {
   const auto text = find(name);
-  return text ? parse_object(*text, where(name)) : nlohmann::json::object();
+  return text ? std::optional(parse_object(*text, where(name))) : std::nullopt;
 }
 
 std::string ConfigFiles::where(const std::string& name) const {

@@ -13,8 +13,6 @@ namespace genesis::chat {
 
 // A file of at most 16 MiB. Throws Error naming the path.
 std::string read_limited(const std::filesystem::path& path);
-// Throws Error naming the path where it is no JSON object, or nests deeper than 64.
-nlohmann::json read_json_object(const std::filesystem::path& path);
 
 // The files of settings that came with a model: in the folder that it came from, or in its own file.
 class ConfigFiles {
@@ -24,8 +22,9 @@ class ConfigFiles {
   static ConfigFiles of_model(const Model& model, const std::string& file);
 
   std::optional<std::string> find(const std::string& name) const;
-  // An object without members where there is no such file. Throws Error as read_json_object() does.
-  nlohmann::json object(const std::string& name) const;
+  // Nothing where there is no such file. Throws Error naming it where it is no JSON object, or nests
+  // deeper than 64.
+  std::optional<nlohmann::json> object(const std::string& name) const;
   // Where a file of this name is, or would be.
   std::string where(const std::string& name) const;
 

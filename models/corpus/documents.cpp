@@ -79,10 +79,7 @@ void texts_of(const Chunk& chunk, std::string_view mark,
 
 std::string document_in(std::string_view line) {
   if (line.find_first_not_of(" \t\r\n") == std::string_view::npos) return "";
-  JsonNesting nesting(64, "lists and objects are nested more than 64 deep");
-  const bool sound = nlohmann::json::sax_parse(line, &nesting);
-  const auto object = sound ? nlohmann::json::parse(line, nullptr, false)
-                            : nlohmann::json(nlohmann::json::value_t::discarded);
+  const auto object = parse_shallow_json(line);
   if (object.is_discarded()) fail("expected a JSON object, this line is not JSON (cut short, or not UTF-8)");
   if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());
   const auto text = object.find("text");

@@ -1,5 +1,5 @@
 // Documents of a corpus: lines of .jsonl files, which are objects with a text "text", and what other files hold between the
-// texts of a mark such as <|endoftext|>. Used by what tokenizes a corpus; it never holds more of it than a thread works on.
+// texts of a mark such as <|endoftext|>. Used by what tokenizes a corpus or learns a tokenizer from one; it never holds more of it than a thread works on.
 #pragma once
 
 #include <cstdint>

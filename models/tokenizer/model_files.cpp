@@ -4,8 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/core/error.h"
-#include "schema/file/io/read_file.h"
 #include "schema/file/attached_files.h"
+#include "schema/file/io/read_file.h"
+#include "schema/file/json_nesting.h"
 
 namespace genesis::text {
 namespace {
@@ -26,15 +27,15 @@ void attach(Model& model, const fs::path& file, const std::string& name) {
   attach_file(model, name, read_whole_file(file));
 }
 
-// Null where the file is missing or no JSON.
-json parsed(const Model& model, const char* name) {
-  const auto text = attached_file(model, name);
-  const json file = text ? json::parse(*text, nullptr, false) : json();
-  return file.is_discarded() ? json() : file;
+// A member of an object that stands in a text of this name; null where there is none, or it is no JSON.
+json member_in(std::string_view text, const std::string& what, const char* name) {
+  const json object = with_context([&] { return parse_shallow_json(text); }, [&] { return "in " + what; });
+  return object.is_object() ? object.value(name, json()) : json();
 }
 
-json member(const json& object, const char* name) {
-  return object.is_object() && object.contains(name) ? object[name] : json();
+json member_of_file(const Model& model, const char* file, const char* name) {
+  const auto text = attached_file(model, file);
+  return text ? member_in(*text, std::string("the model's ") + file, name) : json();
 }
 
 std::vector<int64_t> ids_in(const json& value) {
@@ -46,7 +47,7 @@ std::vector<int64_t> ids_in(const json& value) {
 
 // A token is its text, or an object with that as "content".
 std::optional<int64_t> token_named(const json& value, const Tokenizer& tokenizer) {
-  const json text = value.is_object() ? member(value, "content") : value;
+  const json text = value.is_object() ? value.value("content", json()) : value;
   return text.is_string() ? tokenizer.token_to_id(text.get<std::string>()) : std::nullopt;
 }
 
@@ -68,16 +69,17 @@ std::optional<Tokenizer> tokenizer_of(const Model& model) {
 std::optional<int64_t> end_of_text_token(const Model& model, const Tokenizer& tokenizer) {
   for (const char* name : {"<|endoftext|>", "<|end_of_text|>", "</s>"})
     if (const auto id = tokenizer.token_to_id(name)) return id;
-  return token_named(member(parsed(model, kConfig), "eos_token"), tokenizer);
+  return token_named(member_of_file(model, kConfig, "eos_token"), tokenizer);
 }
 
 std::vector<int64_t> end_tokens(const Model& model, const Tokenizer& tokenizer) {
-  std::vector<int64_t> ends = ids_in(member(parsed(model, "generation_config.json"), "eos_token_id"));
+  std::vector<int64_t> ends = ids_in(member_of_file(model, "generation_config.json", "eos_token_id"));
   if (const auto config = model.metadata.find("config.json"); config != model.metadata.end())
-    for (const int64_t id : ids_in(member(json::parse(config->second, nullptr, false), "eos_token_id")))
+    for (const int64_t id : ids_in(member_in(config->second, "the metadata config.json", "eos_token_id")))
       if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
-  const auto named = token_named(member(parsed(model, kConfig), "eos_token"), tokenizer);
-  if (ends.empty() && named) ends.push_back(*named);
+  if (!ends.empty()) return ends;
+  if (const auto named = token_named(member_of_file(model, kConfig, "eos_token"), tokenizer))
+    ends.push_back(*named);
   return ends;
 }
 
