@@ -37,6 +37,13 @@ std::vector<BatchOffsets> describe_matmul(const KernelQuery& query, Problem& pro
   return all_offsets(axes, static_cast<int64_t>(size_of(query.inputs[0].dtype)));
 }
 
+// Of x [..., k] as [rows, k].
+inline int64_t rows_of_x(const Shape& x) {
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x[i].value();
+  return rows;
+}
+
 // x [rows, k] times the transpose of weight `index` of a linear, without an addend. Of a quantized weight, ldb counts
 // elements as they are stored.
 template <class Problem>
@@ -45,8 +52,7 @@ void describe_weight(const KernelQuery& query, const ops::Linear& op, size_t ind
   problem.n = problem.ldc = weight[0].value();
   problem.k = problem.lda = x[x.rank() - 1].value();
   problem.ldb = weight[1].value();
-  problem.m = 1;
-  for (int i = 0; i + 1 < x.rank(); ++i) problem.m *= x[i].value();
+  problem.m = rows_of_x(x);
   problem.transpose_b = true;
   problem.has_bias = op.has_bias(query.inputs.size());
   problem.activation = op.activation;

@@ -175,13 +175,6 @@ constexpr Kernels kAll[] = {
 #endif
     {[] { return true; }, plain::kernel}};
 
-std::vector<const Kernels*> kernels_here() {
-  std::vector<const Kernels*> here;
-  for (const Kernels& kernels : kAll)
-    if (kernels.is_there()) here.push_back(&kernels);
-  return here;
-}
-
 }  // namespace
 
 ActivationQuantizer activation_quantizer(DType dtype) {
@@ -196,10 +189,10 @@ ActivationQuantizer activation_quantizer(DType dtype) {
                                 : plain::quantize_row<f16>;
 }
 
-int count_quantized_rows_kernels() { return static_cast<int>(kernels_here().size()); }
-GemvKernel quantized_rows_kernel(DType a, WeightFormat format, int which) {
-  return kernels_here()[static_cast<size_t>(which)]->kernel(a, format);
+GemvKernel quantized_rows_kernel(DType a, WeightFormat format) {
+  const auto best =
+      std::find_if(std::begin(kAll), std::end(kAll), [](const Kernels& k) { return k.is_there(); });
+  return best->kernel(a, format);  // the last is there on every CPU
 }
-GemvKernel quantized_rows_kernel(DType a, WeightFormat format) { return quantized_rows_kernel(a, format, 0); }
 
 }  // namespace genesis::cpu

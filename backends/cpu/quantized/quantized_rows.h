@@ -13,10 +13,6 @@ namespace genesis::cpu {
 // x of f32, bf16 or f16. A packed row of x is k bytes of quants, then its scales in f32, filled up with zeros.
 GemvKernel quantized_rows_kernel(DType a, WeightFormat format);
 
-// The instruction sets that this CPU has, best first, for tests: each is a kernel of its own.
-int count_quantized_rows_kernels();
-GemvKernel quantized_rows_kernel(DType a, WeightFormat format, int which);
-
 // Bytes of one row of x of k values of a dtype, in their order, and the scales of its blocks.
 using ActivationQuantizer = void (*)(const void* x, int64_t k, int8_t* quants, float* scales);
 ActivationQuantizer activation_quantizer(DType dtype);

@@ -35,7 +35,7 @@ Cut cut_of(const AttentionShape& s) {
 }
 
 // How the keys there are go to the splits: a few keys are not worth many blocks and a long merge. Of the
-// number of keys alone.
+// number of keys that are seen alone.
 struct Shares {
   int first, end;  // keys that any query sees
   int each, used;  // keys of a split; splits that have any
@@ -60,19 +60,27 @@ __device__ __noinline__ float masked(float score, DType dtype, const void* mask,
 // What a block works on: some query rows of one key head, and one split of its keys.
 struct Block {
   int split, column, first_row, key_head, b, first_head, begin, end;
+  KeySight sight;
 
-  __device__ __forceinline__ Block(const AttentionShape& s, const AttentionData& data, const Cut& cut) {
+  __device__ __forceinline__ Block(const AttentionShape& s, const AttentionData& data, const Cut& cut)
+      : sight(s, data, row_of_batch(s, cut)) {
     const int splits = static_cast<int>(cut.splits), chunks = static_cast<int>(cut.chunks),
               key_heads = static_cast<int>(s.key_heads);
     split = static_cast<int>(blockIdx.x) % splits;
     column = static_cast<int>(blockIdx.x) / splits;
     first_row = column % chunks * static_cast<int>(cut.group_rows);
     key_head = column / chunks % key_heads;
-    b = column / chunks / key_heads;
+    b = row_of_batch(s, cut);
     first_head = key_head * (static_cast<int>(s.heads) / key_heads);
-    const Shares shares = Shares::of(s, KeySight(s, data, b), splits);
+    const Shares shares = Shares::of(s, sight, splits);
     begin = min(shares.end, shares.first + split * shares.each);
     end = min(shares.end, begin + shares.each);
+  }
+
+ private:
+  __device__ static int row_of_batch(const AttentionShape& s, const Cut& cut) {
+    return static_cast<int>(blockIdx.x) / static_cast<int>(cut.splits) / static_cast<int>(cut.chunks) /
+           static_cast<int>(s.key_heads);
   }
 };
 
@@ -87,7 +95,6 @@ struct QueryRows {
   __device__ __forceinline__ QueryRows(const AttentionShape& s, const AttentionData& data, const Cut& cut,
                                        const Block& block, int at)
       : queries(static_cast<int>(s.queries)), first(block.first_row), last(static_cast<int>(cut.rows) - 1) {
-    const KeySight sight(s, data, block.b);
 #pragma unroll
     for (int g = 0; g < G; ++g) {
       const int query = row(g) % queries, head = block.first_head + row(g) / queries;
@@ -95,8 +102,8 @@ struct QueryRows {
           static_cast<const T*>(data.q) + block.b * s.q.batch + head * s.q.head + query * s.q.row + at);
 #pragma unroll
       for (int i = 0; i < N; ++i) q[g][i] = widen(pack.at[i]);
-      begins[g] = static_cast<int>(sight.begin(s, query));
-      ends[g] = min(block.end, static_cast<int>(sight.end(s, query)));
+      begins[g] = static_cast<int>(block.sight.begin(s, query));
+      ends[g] = min(block.end, static_cast<int>(block.sight.end(s, query)));
     }
   }
   __device__ __forceinline__ int row(int g) const { return min(first + g, last); }

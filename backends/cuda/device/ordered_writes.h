@@ -15,15 +15,6 @@ inline SortShape writes_shape(int64_t writes, int64_t places) {
   return {.n = writes, .key_bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(places)))};
 }
 
-// body(Tag<Key>): places are numbers below 2^63.
-template <class Body>
-void with_place_key(const SortShape& shape, Body&& body) {
-  if (shape.key_bytes() == 4)
-    body(Tag<uint32_t>{});
-  else
-    body(Tag<uint64_t>{});
-}
-
 #ifdef __CUDACC__
 
 template <class Key>

@@ -33,17 +33,14 @@ SortBuffers sort_buffers(const SortShape& shape, std::byte* scratch);
 // Which of keys[] and places[] hold the result.
 int radix_sort(const KernelContext& c, const SortShape& shape, const SortBuffers& buffers);
 
-// body(Tag<Key>) with the type of the shape's keys.
-template <class Body>
+// body(Tag<Key>) with the type of the shape's keys, which is known to have from kLeast to kMost bytes.
+template <int kLeast = 4, int kMost = 16, class Body>
 void with_key(const SortShape& shape, Body&& body) {
-  switch (shape.key_bytes()) {
-    case 4:
-      return body(Tag<uint32_t>{});
-    case 8:
-      return body(Tag<uint64_t>{});
-    default:
-      return body(Tag<SortKey128>{});
-  }
+  if constexpr (kLeast <= 4)
+    if (shape.key_bytes() == 4) return body(Tag<uint32_t>{});
+  if constexpr (kMost > 8)
+    if (shape.key_bytes() == 16) return body(Tag<SortKey128>{});
+  body(Tag<uint64_t>{});
 }
 
 #ifdef __CUDACC__

@@ -34,7 +34,7 @@ struct QuantizedGemv {
   Layer layer[kMaxLayers];
 };
 
-// Empty, or why not: more rows or longer ones than shared memory holds.
+// Null, or why not: more rows or longer ones than shared memory holds.
 const char* why_no_quantized_gemv(int64_t m, int64_t k);
 
 // x [m, k] of `dtype`: f32, bf16 or f16, which results, biases, addends and the norm have, too. Quants and scales begin

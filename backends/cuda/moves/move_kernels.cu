@@ -133,6 +133,10 @@ void add_to_batch(const KernelContext& c, MoveBatch& batch, const DeviceMove& mo
 
 // --- one copy that starts where a number on the device says
 
+__device__ int64_t number_at(const void* numbers, bool is_i32, int64_t i) {
+  return is_i32 ? int64_t{static_cast<const int32_t*>(numbers)[i]} : static_cast<const int64_t*>(numbers)[i];
+}
+
 struct DynamicPlace {
   const void* start;
   bool is_i32;
@@ -143,8 +147,7 @@ struct DynamicPlace {
 __global__ void __launch_bounds__(kThreads)
     dynamic_kernel(const __grid_constant__ DeviceMove move, const __grid_constant__ DynamicPlace place) {
   begin_in_order();
-  int64_t at = place.is_i32 ? int64_t{*static_cast<const int32_t*>(place.start)}
-                            : *static_cast<const int64_t*>(place.start);
+  int64_t at = number_at(place.start, place.is_i32, 0);
   at = at < 0 ? 0 : at > place.last ? place.last : at;
   move_any(move, blockIdx.x, {at * place.to_step, at * place.from_step});
 }
@@ -159,10 +162,6 @@ struct RunCopies {
   RunUpdate runs;
   FaultReport fault;
 };
-
-__device__ int64_t number_at(const void* numbers, bool is_i32, int64_t i) {
-  return is_i32 ? int64_t{static_cast<const int32_t*>(numbers)[i]} : static_cast<const int64_t*>(numbers)[i];
-}
 
 // The first position of a row's update, or -1 where nothing is written; reported once for a row.
 __device__ int64_t place_of(const RunCopies& c, int64_t row, int64_t step, bool reports) {

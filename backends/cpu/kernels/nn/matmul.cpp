@@ -132,8 +132,8 @@ std::optional<std::string> quantized_gemv_decline(const KernelQuery& query) {
   if (!op.is_quantized()) return "weights as they are";
   if (op.has_norm()) return "a norm ahead of the weights";
   if (query.inputs[0].dtype == DType::f64) return "x is f64";
-  const GemmProblem x = problems_of(query, op)[0];
-  if (x.m > kMostQuantizedRows) return fmt::format("more than {} rows", kMostQuantizedRows);
+  if (rows_of_x(query.inputs[0].shape) > kMostQuantizedRows)
+    return fmt::format("more than {} rows", kMostQuantizedRows);
   if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
   return std::nullopt;
 }

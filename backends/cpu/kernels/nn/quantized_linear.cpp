@@ -8,12 +8,6 @@ namespace {
 
 constexpr int64_t kFewestRows = 24;  // below, making panels costs more than they gain
 
-int64_t rows_of(const TensorType& x) {
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < x.shape.rank(); ++i) rows *= x.shape[i].value();
-  return rows;
-}
-
 struct Prepared {
   QuantizedPanels panels;
   bool has_bias, has_addend;
@@ -24,7 +18,7 @@ std::shared_ptr<const Prepared> made(const KernelQuery& query) {
   const TensorType& x = query.inputs[0];
   const PanelProblem problem{.dtype = x.dtype,
                              .format = op.weight_format,
-                             .m = rows_of(x),
+                             .m = rows_of_x(x.shape),
                              .n = query.inputs[1].shape[0].value(),
                              .k = x.shape[x.shape.rank() - 1].value(),
                              .activation = op.activation};
@@ -38,7 +32,7 @@ std::optional<std::string> quantized_panels_decline(const KernelQuery& query) {
   if (auto why = decline_all_but_quantized(query)) return why;
   if (!has_quantized_panels()) return "a CPU without AVX512-VNNI";
   if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
-  if (rows_of(query.inputs[0]) < kFewestRows) return fmt::format("fewer than {} rows", kFewestRows);
+  if (rows_of_x(query.inputs[0].shape) < kFewestRows) return fmt::format("fewer than {} rows", kFewestRows);
   return std::nullopt;
 }
 

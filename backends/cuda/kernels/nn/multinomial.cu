@@ -135,10 +135,9 @@ void run_multinomial(const KernelContext& c) {
                    reinterpret_cast<Sum*>(c.scratch), chosen);
     const SortShape shape = times_shape(rows, n);
     const SortBuffers buffers = sort_buffers(shape, c.scratch);
-    with_key(shape, [&](auto key) {
+    with_key<8>(shape, [&](auto key) {
       using Key = typename decltype(key)::type;
-      if constexpr (sizeof(Key) >= 8)
-        start(c, draw_times<T, Key>, rows, kRowThreads, 0, d, weights, static_cast<Key*>(buffers.keys[0]));
+      start(c, draw_times<T, Key>, rows, kRowThreads, 0, d, weights, static_cast<Key*>(buffers.keys[0]));
     });
     const int at = radix_sort(c, shape, buffers);
     for_each(c, count, TakeFirst{n, make_divisor(samples), is_small(count), buffers.places[at], chosen});

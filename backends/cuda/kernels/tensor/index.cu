@@ -142,7 +142,7 @@ void write_in_order(const KernelContext& c) {
   copy_whole(c, c.output(), c.input(0));
   const SortShape shape = shape_of(walk);
   const SortBuffers buffers = sort_buffers(shape, c.scratch);
-  with_place_key(shape, [&](auto key) {
+  with_key<4, 8>(shape, [&](auto key) {
     using Key = typename decltype(key)::type;
     dispatch_index(c.input(1).dtype, [&](auto index) {
       using I = typename decltype(index)::type;

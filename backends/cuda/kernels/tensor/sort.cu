@@ -179,11 +179,10 @@ template <class T>
 void start_radix(const KernelContext& c, const Rows& rows, bool descending, const Outputs<T>& out) {
   const SortShape shape = sort_shape(rows, c.input(0).dtype);
   const SortBuffers buffers = sort_buffers(shape, c.scratch);
-  with_key(shape, [&](auto key) {
+  with_key<sizeof(T)>(shape, [&](auto key) {
     using SortKey = typename decltype(key)::type;
-    if constexpr (sizeof(SortKey) >= sizeof(T))
-      for_each(c, rows.count * rows.n,
-               MakeKeys<T, SortKey>{rows, descending, out.x, static_cast<SortKey*>(buffers.keys[0])});
+    for_each(c, rows.count * rows.n,
+             MakeKeys<T, SortKey>{rows, descending, out.x, static_cast<SortKey*>(buffers.keys[0])});
   });
   const int at = radix_sort(c, shape, buffers);
   for_each(c, rows.count * out.k,
