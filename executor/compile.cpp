@@ -64,8 +64,10 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   target.disabled_kernels = switches.runner.disabled_kernels;
   compiled.storage = storage_for(model, entry, target, options, switches, are_halves);
   add_parts(*compiled.work, compiled.storage);
-  const Graph authored = copy_graph(model.entry(entry), *compiled.work);
-  Graph graph = passes::bind(passes::decode_quantized(authored, compiled.storage), bindings);
+  Graph authored = copy_graph(model.entry(entry), *compiled.work);
+  if (passes::has_quantized(compiled.storage))
+    authored = passes::decode_quantized(authored, compiled.storage);
+  Graph graph = passes::bind(authored, bindings);
   if (options.optimise)
     graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage);
   compiled.plan = passes::make_plan(graph, target, switches.plan);

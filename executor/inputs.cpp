@@ -2,8 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
-#include <string_view>
 
 #include "passes/core/bind.h"
 #include "schema/graph/near_names.h"
@@ -90,6 +90,11 @@ Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs) {
     if (tensor.empty_handle())
       fail("the tensor given for input '{}' of entry point '{}' holds no data", name, graph.name());
   return bind_input_types(graph, types);
+}
+
+bool has_input(const Graph& graph, std::string_view name) {
+  return std::any_of(graph.inputs().begin(), graph.inputs().end(),
+                     [&](ValueId id) { return graph.value(id).name == name; });
 }
 
 }  // namespace genesis

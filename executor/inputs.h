@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "executor/named_tensors.h"
 #include "schema/graph/graph.h"
@@ -15,5 +16,7 @@ Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs);
 
 // The same from types alone (to plan before there is data).
 Bindings bind_input_types(const Graph& graph, const std::map<std::string, TensorType>& types);
+
+bool has_input(const Graph& graph, std::string_view name);
 
 }  // namespace genesis

@@ -157,7 +157,6 @@ Tensor StateMemory::copy(int32_t state) const {
   if (is_encoded(state)) {
     const StoredGroup& group = *place(state).group;
     if (owns_all(group)) return read_values(device_, *group.format, row.type, parts(state));
-    return initial_value(row);
   } else if (owned(state)) {
     return read_tensor(device_, row.type, owned(state).get());
   }

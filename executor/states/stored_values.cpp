@@ -11,14 +11,6 @@ namespace {
 constexpr int64_t kPiece = 1 << 20;   // values encoded before their upload starts, whole blocks of any format
 constexpr int64_t kGrain = 32 << 10;  // values that a core takes at a time
 
-// Of every part, the address `values` values further on.
-template <class Parts>
-Parts advanced(const StateFormat& format, Parts parts, int64_t values) {
-  for (size_t i = 0; i < format.parts.size(); ++i)
-    if (parts[i]) parts[i] += format.part_bytes(i, values);
-  return parts;
-}
-
 // `first`: where they stand among all.
 void check_values(const StateFormat& format, const std::byte* values, int64_t count, int64_t first) {
   const int64_t refused = format.first_refused ? format.first_refused(values, count) : -1;
@@ -73,9 +65,9 @@ void upload_values(Device& device, const StateFormat& format, const StateFormat:
     const std::byte* from = values ? values + at * value_bytes : zeros.get();
     for_ranges(format, n, [&](int64_t first, int64_t length) {
       check_values(format, from + first * value_bytes, length, at + first);
-      format.encode(from + first * value_bytes, length, advanced(format, encoded.parts(), first));
+      format.encode(from + first * value_bytes, length, format.advanced(encoded.parts(), first));
     });
-    const StateFormat::Parts there = advanced(format, to, at);
+    const StateFormat::Parts there = format.advanced(to, at);
     for (size_t i = 0; i < format.parts.size(); ++i)
       if (there[i]) device.upload(there[i], encoded.parts()[i], format.part_bytes(i, n));
   }
@@ -97,7 +89,7 @@ void decode_values(const StateFormat& format, const StateFormat::ConstParts& fro
                    std::byte* values) {
   const auto value_bytes = static_cast<int64_t>(size_of(format.meant));
   for_ranges(format, count, [&](int64_t first, int64_t length) {
-    format.decode(advanced(format, from, first), length, values + first * value_bytes);
+    format.decode(format.advanced(from, first), length, values + first * value_bytes);
   });
 }
 

@@ -44,7 +44,6 @@ TrainMetrics read_metrics(const NamedTensors& outputs, int64_t step) {
   TrainMetrics metrics{.step = step};
   if (!outputs.contains("loss")) fail("a training step needs an output 'loss', this one has none");
   metrics.loss = scalar_or_nan(outputs, "loss");
-  metrics.evaluation_loss = std::nan("");
   metrics.grad_norm = scalar_or_nan(outputs, "grad_norm");
   metrics.learning_rate = scalar_or_nan(outputs, "lr");
   metrics.loss_scale = scalar_or_nan(outputs, "loss_scale");
@@ -104,7 +103,7 @@ class TrainingRun {
         options_(options),
         first_(first),
         lock_(options.checkpoint_lock),
-        last_{.step = first, .loss = std::nan(""), .evaluation_loss = std::nan("")} {
+        last_{.step = first, .loss = std::nan("")} {
     if (options.evaluation) evaluator_.emplace(session, *options.evaluation, options.evaluation_batches);
     if (options.checkpoint.empty()) return;
     if (!lock_) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
@@ -205,7 +204,7 @@ class TrainingRun {
 TrainMetrics train(Session& session, BatchSource& source, const TrainerOptions& options) {
   const int64_t first = steps_done(session.model());
   check_options(options);
-  if (first >= options.steps) return {.step = first, .loss = std::nan(""), .evaluation_loss = std::nan("")};
+  if (first >= options.steps) return {.step = first, .loss = std::nan("")};
   return TrainingRun(session, source, options, first).run();
 }
 

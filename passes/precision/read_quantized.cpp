@@ -177,6 +177,12 @@ class Reader {
 
 }  // namespace
 
+bool has_quantized(const StateStorage& storage) {
+  return std::any_of(storage.groups.begin(), storage.groups.end(), [](const StoredGroup& group) {
+    return weight_format_of(*group.format) != WeightFormat::kPlain;
+  });
+}
+
 Graph decode_quantized(const Graph& graph, const StateStorage& storage) {
   return Decoder(graph, storage).run();
 }

@@ -7,8 +7,11 @@
 
 namespace genesis::passes {
 
-// Not a pass of a pipeline: without it nothing runs. A looked-up row is dequantised after it was looked up. Groups of other
-// formats are left alone.
+// Whether there are such states.
+bool has_quantized(const StateStorage& storage);
+
+// Not a pass of a pipeline: without it nothing with such states runs. A looked-up row is dequantised after it was looked up.
+// Groups of other formats are left alone.
 Graph decode_quantized(const Graph& graph, const StateStorage& storage);
 
 // The pass: linear, and matmul as linear, of dequantize nodes. Those that remain stand just before who reads them first.

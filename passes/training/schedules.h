@@ -190,7 +190,7 @@ using Schedule =
 void check_schedule(const Schedule& schedule);
 
 // The rate of the run for which `step` (i64 scalar) steps are already done, as an f32 scalar. With PlateauLR the model
-// has to hold the states of add_plateau_states().
+// has to hold the states of add_plateau().
 Value scheduled_lr(const Schedule& schedule, double lr, Value step);
 
 }  // namespace genesis::optim

@@ -82,7 +82,7 @@ class Model {
 
   // Free-form facts: "architecture", "config" (JSON), ...
   std::map<std::string, std::string> metadata;
-  // Files that travel with the model unread, by their name, each u8[bytes]: its tokenizer, say (schema/graph/files.h).
+  // Files that travel with the model unread, by their name, each u8[bytes]: its tokenizer, say (schema/file/attached_files.h).
   std::map<std::string, Tensor, std::less<>> files;
 
  private:

@@ -100,12 +100,6 @@ void for_blocks(const StateFormat& format, int64_t count, const Body& body) {
       [&](int64_t first, int64_t last) { body(first * format.block, (last - first) * format.block); });
 }
 
-template <class Parts>
-Parts advanced(const StateFormat& format, Parts parts, int64_t values) {
-  for (size_t i = 0; i < format.parts.size(); ++i) parts[i] += format.part_bytes(i, values);
-  return parts;
-}
-
 double element(const Tensor& tensor, int64_t index) {
   return dispatch(tensor.type().dtype, [&](auto tag) {
     return static_cast<double>(tensor.as<typename decltype(tag)::type>()[static_cast<size_t>(index)]);
@@ -127,7 +121,7 @@ EncodedValues encode_tensor(const StateFormat& format, const Tensor& values) {
     const std::byte* from = values.data() + first * width;
     if (const int64_t at = format.first_refused ? format.first_refused(from, count) : -1; at >= 0)
       fail("element {} is {}, which {} cannot hold", first + at, element(values, first + at), format.name);
-    format.encode(from, count, advanced(format, parts, first));
+    format.encode(from, count, format.advanced(parts, first));
   });
   return made;
 }
@@ -140,7 +134,7 @@ Tensor decode_tensor(const EncodedValues& values, const TensorType& type) {
   for (size_t i = 0; i < values.parts.size(); ++i) parts[i] = values.parts[i].data();
   const auto width = static_cast<int64_t>(size_of(type.dtype));
   for_blocks(*values.format, type.numel(), [&](int64_t first, int64_t count) {
-    values.format->decode(advanced(*values.format, parts, first), count, data + first * width);
+    values.format->decode(values.format->advanced(parts, first), count, data + first * width);
   });
   return tensor;
 }

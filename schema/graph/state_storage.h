@@ -41,6 +41,13 @@ struct StateFormat {
 
   // Bytes that `values` values take in a part.
   int64_t part_bytes(size_t part, int64_t values) const;
+  // Of every part that there is, the address `values` values further on.
+  template <class Addresses>
+  Addresses advanced(Addresses parts, int64_t values) const {
+    for (size_t i = 0; i < this->parts.size(); ++i)
+      if (parts[i]) parts[i] += part_bytes(i, values);
+    return parts;
+  }
   // Of a part of values of this type, which why_not() has nothing against.
   TensorType part_type(size_t part, const TensorType& type) const;
   // Empty, or why values of this type cannot be kept so.
