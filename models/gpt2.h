@@ -1,5 +1,5 @@
 // GPT-2 as a configurable graph. Parameter names as in transformers ("transformer.h.0.attn.c_attn.weight"),
-// weights as [out_features, in_features]. Entry points: loss, forward, prefill, decode (models/decoder.h).
+// weights as [out_features, in_features]. Entry points: models/decoder.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Qwen2, Qwen3 and Llama as configurable graphs, parameter names as in transformers
 // ("model.layers.0.self_attn.q_proj.weight").
-// Entry points: loss, forward, prefill, decode (models/decoder.h).
+// Entry points: models/decoder.h.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct QwenConfig {
   int64_t num_attention_heads = 4;
   int64_t num_key_value_heads = 2;
   int64_t head_dim = 0;                    // 0: hidden_size / num_attention_heads
-  int64_t max_position_embeddings = 1024;  // length of the KV cache
+  int64_t max_position_embeddings = 1024;  // longest text; also the length of the KV cache
   int64_t cache_positions = 0;             // where the KV cache has another length; 0: as it is
   int64_t batch = 1;                       // rows of the KV cache, each with a text of its own
   double rope_theta = 1e6;

@@ -82,7 +82,8 @@ Value first_messages(const Value& messages, size_t count) {
 ChatTemplate ChatTemplate::load(const fs::path& path) {
   if (fs::is_directory(path)) return from(ConfigFiles::in_folder(path));
   if (!fs::exists(path)) fail("there is no {}", path.string());
-  const json config = ConfigFiles::in_folder(path.parent_path()).object("tokenizer_config.json");
+  const json config =
+      ConfigFiles::in_folder(path.parent_path()).object("tokenizer_config.json").value_or(json::object());
   return with_context(
       [&] {
         return parse(path.extension() == ".jinja" ? read_limited(path) : source_in(config),
@@ -92,7 +93,7 @@ ChatTemplate ChatTemplate::load(const fs::path& path) {
 }
 
 ChatTemplate ChatTemplate::from(const ConfigFiles& files) {
-  const json config = files.object("tokenizer_config.json");
+  const json config = files.object("tokenizer_config.json").value_or(json::object());
   const auto source = files.find("chat_template.jinja");
   return with_context([&] { return parse(source ? *source : source_in(config), special_tokens(config)); },
                       [&] { return files.where(source ? "chat_template.jinja" : "tokenizer_config.json"); });

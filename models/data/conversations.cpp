@@ -1,8 +1,7 @@
 #include "models/data/conversations.h"
 
-#include <optional>
-
 #include "models/chat/jinja/values/json_value.h"
+#include "models/corpus/text_files.h"
 #include "schema/core/parallel.h"
 #include "schema/file/io/read_file.h"
 
@@ -21,12 +20,11 @@ struct Line {
 // Lines with something on them.
 std::vector<Line> lines_of(std::string_view text) {
   std::vector<Line> lines;
-  for (int64_t number = 1; !text.empty(); ++number) {
-    const size_t end = std::min(text.find('\n'), text.size() - 1);
-    const std::string_view line = text.substr(0, end + 1);
+  int64_t number = 0;
+  corpus::for_each_line(text, [&](std::string_view line) {
+    ++number;
     if (line.find_first_not_of(" \t\r\n") != std::string_view::npos) lines.push_back({number, line});
-    text.remove_prefix(end + 1);
-  }
+  });
   return lines;
 }
 

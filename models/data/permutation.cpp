@@ -7,14 +7,13 @@ namespace {
 
 constexpr int kRounds = 6;
 
-// Finaliser of SplitMix64 (Steele, Lea & Flood, 2014): every input bit reaches every output bit.
+}  // namespace
+
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
-
-}  // namespace
 
 Permutation::Permutation(int64_t size, uint64_t seed, uint64_t epoch)
     : size_(static_cast<uint64_t>(size)), key_(mix(seed + 0x9e3779b97f4a7c15ull * (epoch + 1))) {

@@ -7,6 +7,9 @@
 
 namespace genesis::data {
 
+// Finaliser of SplitMix64 (Steele, Lea & Flood, 2014): every input bit reaches every output bit.
+uint64_t mix(uint64_t x);
+
 class Permutation {
  public:
   Permutation(int64_t size, uint64_t seed, uint64_t epoch);

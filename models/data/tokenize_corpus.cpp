@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "models/corpus/documents.h"
+#include "models/data/permutation.h"
 #include "schema/core/error.h"
 #include "schema/core/parallel.h"
 
@@ -17,13 +18,6 @@ namespace fs = std::filesystem;
 constexpr size_t kChunk = 1 << 20;     // bytes of text that a thread takes at a time
 constexpr size_t kAtOnce = 128;        // chunks whose tokens are in memory together, and mapped files
 constexpr uint64_t kShares = 1 << 20;  // how finely documents are told apart when some are held out
-
-// Finaliser of SplitMix64 (Steele, Lea & Flood, 2014).
-uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 using Tokens = std::vector<uint32_t>;
 

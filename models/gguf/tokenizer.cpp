@@ -97,20 +97,6 @@ json merges(const Gguf& gguf) {
   return merges;
 }
 
-json byte_level(bool use_regex) {
-  return {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
-}
-
-json pre_tokenizer(const text::Pattern& pattern) {
-  if (pattern.byte_level) return byte_level(true);
-  const json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", pattern.expression}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", json::array({split, byte_level(false)})}};
-}
-
 // The token with the id of this name; nothing where the file names none.
 const std::string* token_named(const Gguf& gguf, const Tokens& tokens, const char* name) {
   const int64_t* id = find<int64_t>(gguf, name);
@@ -124,7 +110,7 @@ const std::string* token_named(const Gguf& gguf, const Tokens& tokens, const cha
 json post_processor(const Gguf& gguf, const Tokens& tokens) {
   const bool* adds = find<bool>(gguf, "tokenizer.ggml.add_bos_token");
   const std::string* begin = token_named(gguf, tokens, "tokenizer.ggml.bos_token_id");
-  if (!adds || !*adds || !begin) return byte_level(false);
+  if (!adds || !*adds || !begin) return text::byte_level_json(false);
   const json piece = {{"SpecialToken", {{"id", *begin}, {"type_id", 0}}}};
   const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
   const json token = {{"id", *begin},
@@ -160,9 +146,9 @@ std::string tokenizer_json(const Gguf& gguf) {
                      {"padding", nullptr},
                      {"added_tokens", added_tokens(tokens)},
                      {"normalizer", pattern.normalizes ? json::object({{"type", "NFC"}}) : json()},
-                     {"pre_tokenizer", pre_tokenizer(pattern)},
+                     {"pre_tokenizer", text::pre_tokenizer_json(pattern)},
                      {"post_processor", post_processor(gguf, tokens)},
-                     {"decoder", byte_level(true)},
+                     {"decoder", text::byte_level_json(true)},
                      {"model", model}};
   return root.dump() + "\n";
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/text/vocabulary.h"
+
 namespace genesis::text {
 namespace {
 
@@ -12,12 +14,8 @@ constexpr int64_t kNotCounted = -100;  // a target that cross_entropy leaves out
 bool has_exact_loss(const Model& model) {
   const Graph* loss = model.find_entry("loss");
   if (!loss || loss->outputs().empty() || loss->outputs()[0].name != "loss") return false;
-  const auto has_input = [&](const char* name) {
-    return std::any_of(loss->inputs().begin(), loss->inputs().end(),
-                       [&](ValueId id) { return loss->value(id).name == name; });
-  };
   const auto is_random = [](const Node& node) { return node.op->info.random; };
-  return has_input("tokens") && has_input("targets") && loss->inputs().size() == 2 &&
+  return has_input(*loss, "tokens") && has_input(*loss, "targets") && loss->inputs().size() == 2 &&
          loss->type(loss->outputs()[0].value).dtype == DType::f32 &&
          std::none_of(loss->nodes().begin(), loss->nodes().end(), is_random);
 }
@@ -102,7 +100,7 @@ void check(const Session& session, std::span<const int64_t> tokens, const Evalua
     fail("a stride of {} in windows of {} tokens: expected 1 to {}", options.stride, options.seq,
          options.seq);
   if (tokens.size() < 2) fail("the text has {} tokens, at least two are needed", tokens.size());
-  const int64_t vocabulary = vocabulary_of(session.model());
+  const int64_t vocabulary = vocabulary_of(session.model().entry("forward"), 3);
   for (const int64_t token : tokens)
     if (token < 0 || token >= vocabulary)
       fail("the text has token {}, and the model knows those below {}: is this its tokenizer?", token,
@@ -117,14 +115,6 @@ void Evaluation::add(const Evaluation& other) {
   nats += other.nats;
   tokens += other.tokens;
   windows += other.windows;
-}
-
-int64_t vocabulary_of(const Model& model) {
-  const Graph& forward = model.entry("forward");
-  for (const NamedValue& output : forward.outputs())
-    if (const Shape& shape = forward.type(output.value).shape; output.name == "logits" && shape.rank() == 3)
-      return shape[2].value();
-  fail("the entry point forward has no output logits [batch, seq, vocabulary]");
 }
 
 Evaluation evaluate(Session& session, std::span<const int64_t> tokens, const EvaluateOptions& options,

@@ -34,7 +34,4 @@ Evaluation evaluate(Session& session, std::span<const int64_t> tokens, const Eva
                     const std::vector<bool>& counts = {},
                     const std::function<void(int64_t done)>& on_window = {});
 
-// How many tokens the model knows: the last size of what `forward` gives.
-int64_t vocabulary_of(const Model& model);
-
 }  // namespace genesis::text

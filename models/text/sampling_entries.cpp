@@ -5,6 +5,7 @@
 #include "builder/genesis.h"
 #include "models/text/generate_options.h"
 #include "models/text/penalties.h"
+#include "models/text/vocabulary.h"
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 
@@ -35,7 +36,7 @@ class SamplingEntries {
       : model_(model),
         decode_(checked_entry(model, "decode", {DType::i64, {1, 1}})),
         prefill_(checked_entry(model, "prefill", {DType::i64, {1, symbol("seq")}})),
-        vocabulary_(find_vocabulary()),
+        vocabulary_(vocabulary_of(decode_, 2)),
         token_(state("token", {1}, DType::i64)),
         rng_(state("rng", {2}, DType::i64)),
         temperature_(state("temperature", {}, DType::f32)),
@@ -59,13 +60,6 @@ class SamplingEntries {
  private:
   Parameter state(const char* name, Shape shape, DType dtype) const {
     return (Scope(model_) / "sampling").cache(name, std::move(shape), dtype);
-  }
-
-  int64_t find_vocabulary() const {
-    for (const NamedValue& output : decode_.outputs())
-      if (output.name == "logits" && decode_.type(output.value).shape.rank() == 2)
-        return decode_.type(output.value).shape[1].value();
-    fail("the entry point 'decode' has no output 'logits' [1, vocabulary]");
   }
 
   Value inlined(Graph& graph, const Graph& from, Value tokens, Value position,

@@ -1,5 +1,5 @@
 // Ends a text before the first of some strings, wherever the pieces that it comes in are cut. Used by
-// models/text/generator.cpp.
+// models/text/answer.h.
 #pragma once
 
 #include <string>

@@ -18,4 +18,19 @@ Pattern pattern_named(const std::string& name) {
   return {.expression = name};
 }
 
+nlohmann::ordered_json byte_level_json(bool use_regex) {
+  return {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+}
+
+nlohmann::ordered_json pre_tokenizer_json(const Pattern& pattern) {
+  using nlohmann::ordered_json;
+  if (pattern.byte_level) return byte_level_json(true);
+  const ordered_json split = {{"type", "Split"},
+                              {"pattern", {{"Regex", pattern.expression}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level_json(false)})}};
+}
+
 }  // namespace genesis::text

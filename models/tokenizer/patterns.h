@@ -1,6 +1,7 @@
 // How known families of models cut text into words ahead of byte-pair merges.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -18,5 +19,9 @@ struct Pattern {
 
 // gpt2, llama3 or qwen2; anything else is an expression.
 Pattern pattern_named(const std::string& name);
+
+// As a tokenizer.json has them: bytes as characters, and the "pre_tokenizer" that cuts by a pattern and makes them so.
+nlohmann::ordered_json byte_level_json(bool use_regex);
+nlohmann::ordered_json pre_tokenizer_json(const Pattern& pattern);
 
 }  // namespace genesis::text

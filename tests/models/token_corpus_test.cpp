@@ -10,6 +10,7 @@
 #include "models/data/token_corpus.h"
 #include "schema/core/error.h"
 #include "schema/file/io/read_file.h"
+#include "tests/error_of.h"
 
 namespace genesis::data {
 namespace {
@@ -44,15 +45,6 @@ class TokenCorpusTest : public ::testing::Test {
       ids.push_back(tokens_.end_of_text);
     }
     return ids;
-  }
-  template <class Body>
-  static std::string refusal(const Body& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "";
   }
 
   const fs::path folder_ = fs::path(::testing::TempDir()) / ("corpus" + std::to_string(::getpid()));
@@ -161,7 +153,7 @@ TEST_F(TokenCorpusTest, NamesTheFileAndLineOfWhatIsNoDocument) {
       {"{\"text\": \"\xff\"}\n", "not JSON"},  {std::string(500, '[') + "\n", "more than 64 deep"}};
   for (const auto& [line, reason] : cases) {
     const auto file = write("bad.jsonl", good + "\n" + line + good);
-    const std::string message = refusal([&] { open({file}); });
+    const std::string message = testing::error_of([&] { open({file}); });
     EXPECT_NE(message.find("bad.jsonl:3: "), std::string::npos) << message;
     EXPECT_NE(message.find(reason), std::string::npos) << message;
     options_.skip_bad = true;
@@ -176,18 +168,19 @@ TEST_F(TokenCorpusTest, SaysWhatIsDamagedAndMakesAnewWhatIsNotWhole) {
   const auto file = write("a.txt", "In the beginning");
   const fs::path folder = open({file}).folder;
   fs::resize_file(folder / "training-00000.tokens", 4);
-  EXPECT_NE(refusal([&] { open({file}); }).find("has 4 bytes, expected"), std::string::npos);
+  EXPECT_NE(testing::error_of([&] { open({file}); }).find("has 4 bytes, expected"), std::string::npos);
   std::ofstream(folder / "corpus.json") << "{";
-  EXPECT_NE(refusal([&] { open({file}); }).find("is damaged"), std::string::npos);
+  EXPECT_NE(testing::error_of([&] { open({file}); }).find("is damaged"), std::string::npos);
   fs::remove(folder / "corpus.json");  // as a run that was killed leaves it
   EXPECT_EQ(all(open({file}).training), expected({"In the beginning"}));
 }
 
 TEST_F(TokenCorpusTest, RefusesWhatIsNotThere) {
-  EXPECT_NE(refusal([&] { open({folder_ / "nothing.txt"}); }).find("nothing.txt"), std::string::npos);
-  EXPECT_NE(refusal([&] { open({folder_}); }).find("is not a file"), std::string::npos);
+  EXPECT_NE(testing::error_of([&] { open({folder_ / "nothing.txt"}); }).find("nothing.txt"),
+            std::string::npos);
+  EXPECT_NE(testing::error_of([&] { open({folder_}); }).find("is not a file"), std::string::npos);
   options_.held_out = 1;
-  EXPECT_NE(refusal([&] { open({write("a.txt", "a")}); }).find("less than 1"), std::string::npos);
+  EXPECT_NE(testing::error_of([&] { open({write("a.txt", "a")}); }).find("less than 1"), std::string::npos);
 }
 
 TEST_F(TokenCorpusTest, ShardsAreOneRow) {

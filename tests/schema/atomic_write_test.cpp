@@ -16,6 +16,7 @@
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/writer.h"
+#include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {
@@ -37,15 +38,6 @@ std::unique_ptr<Model> uniform_model(float value, int64_t elements = kElements) 
 float first_weight(const std::filesystem::path& path) {
   const auto model = load_model(path, {.verify = Verify::kFull});
   return model->state(0).initial.as<float>()[0];
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-    return "";
-  } catch (const Error& error) {
-    return error.message();
-  }
 }
 
 void expect_says(const std::string& message, std::initializer_list<const char*> parts) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "schema/file/foreign/safetensors.h"
+#include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 #include "tests/schema/gguf_bytes.h"
 
@@ -18,12 +19,7 @@ Gguf read(const std::string& bytes) {
 }
 
 std::string error_of(const std::string& bytes) {
-  try {
-    read(bytes);
-    return "";
-  } catch (const Error& error) {
-    return error.message();
-  }
+  return testing::error_of([&] { read(bytes); });
 }
 
 TEST(Gguf, ReadsTheNumbersThatItsOwnPackageReads) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {
@@ -24,12 +25,7 @@ Tensor read(const std::string& bytes) {
 }
 
 std::string error_of(const std::string& bytes) {
-  try {
-    read(bytes);
-    return "";
-  } catch (const Error& error) {
-    return error.message();
-  }
+  return testing::error_of([&] { read(bytes); });
 }
 
 const std::string kTwoInts("\1\0\0\0\2\0\0\0", 8);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tests/error_of.h"
 #include "tests/sanitized.h"
 #include "tests/schema/file_models.h"
 
@@ -27,12 +28,7 @@ SafeTensors read(const std::string& bytes) {
 }
 
 std::string error_of(const std::string& bytes) {
-  try {
-    read(bytes);
-    return "";
-  } catch (const Error& error) {
-    return error.message();
-  }
+  return testing::error_of([&] { read(bytes); });
 }
 
 TEST(Safetensors, RoundTripsEveryDtype) {

@@ -18,4 +18,8 @@ std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Mod
   return load_tokenizer(path);
 }
 
+chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file) {
+  return path.empty() ? chat::ConfigFiles::of_model(model, file) : chat::ConfigFiles::in_folder(path);
+}
+
 }  // namespace genesis::tools

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "models/chat/json_config.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/graph/model.h"
 
@@ -13,5 +14,9 @@ text::Tokenizer load_tokenizer(const std::string& path);
 
 // The one that `path` names; where that is empty, the one that the model brings, if it does.
 std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model);
+
+// The settings beside it: those in the folder `path`; where that is empty, of the model, which was read from `file` and outlives
+// them.
+chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file);
 
 }  // namespace genesis::tools

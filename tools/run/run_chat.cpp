@@ -137,23 +137,15 @@ class ChatLoop {
   int failures_ = 0;
 };
 
-// What came with the model: in the folder that --tokenizer names, else in the model's own file.
-chat::ConfigFiles files_of(const Flags& flags, const Model& model) {
-  return flags.tokenizer.empty() ? chat::ConfigFiles::of_model(model, flags.file)
-                                 : chat::ConfigFiles::in_folder(flags.tokenizer);
-}
-
 chat::ChatTemplate load_template(const Flags& flags, const chat::ConfigFiles& files) {
   if (!flags.chat_template.empty()) return chat::ChatTemplate::load(flags.chat_template);
   return with_context([&] { return chat::ChatTemplate::from(files); },
                       [] { return "--template names another"; });
 }
 
-text::Tokenizer tokenizer_for(const Flags& flags, const Model& model) {
-  const auto tokenizer = load_tokenizer(flags.tokenizer, model);
-  if (!tokenizer)
-    fail("{} brings no tokenizer: name the folder that it came from with --tokenizer", flags.file);
-  return *tokenizer;
+void add_stop_token(text::GenerateOptions& options, int64_t token) {
+  auto& tokens = options.stop_tokens;
+  if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
 }
 
 text::GenerateOptions generate_options(const Flags& flags, const CLI::App& app, const TextCodec& codec,
@@ -161,19 +153,14 @@ text::GenerateOptions generate_options(const Flags& flags, const CLI::App& app, 
   text::GenerateOptions options = chat::read_generation_config(files, flags.options);
   take_given_sampling(app, flags.options, options);
   check_sampling(app, options);
-  for (const int64_t end : codec.end_tokens())
-    if (std::find(options.stop_tokens.begin(), options.stop_tokens.end(), end) == options.stop_tokens.end())
-      options.stop_tokens.push_back(end);
+  for (const int64_t end : codec.end_tokens()) add_stop_token(options, end);
   return options;
 }
 
 // An end of turn that only the template knows ends an answer too.
 void add_end_of_turn(const chat::ChatTemplate& chat, const text::Tokenizer& tokenizer,
                      text::GenerateOptions& options) {
-  const auto end = tokenizer.token_to_id(chat.special_token("eos_token"));
-  if (end &&
-      std::find(options.stop_tokens.begin(), options.stop_tokens.end(), *end) == options.stop_tokens.end())
-    options.stop_tokens.push_back(*end);
+  if (const auto end = tokenizer.token_to_id(chat.special_token("eos_token"))) add_stop_token(options, *end);
 }
 
 jinja::Dict variables_of(const Flags& flags) {
@@ -188,10 +175,12 @@ void chat_command(const Flags& flags, const CLI::App& app) {
   if (!std::has_single_bit(static_cast<uint64_t>(flags.prefill_chunk)))
     fail_usage("--prefill-chunk {}: expected a power of two", flags.prefill_chunk);
   const std::shared_ptr<const Model> model = load_model(flags.file);
-  const chat::ConfigFiles files = files_of(flags, *model);
-  const text::Tokenizer tokenizer = tokenizer_for(flags, *model);
-  const chat::ChatTemplate chat = load_template(flags, files);
+  const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
+  if (!codec.tokenizer())
+    fail("{} brings no tokenizer: name the folder that it came from with --tokenizer", flags.file);
+  const text::Tokenizer& tokenizer = *codec.tokenizer();
+  const chat::ChatTemplate chat = load_template(flags, files);
   chat::DialogueOptions options = {flags.system, variables_of(flags),
                                    generate_options(flags, app, codec, files)};
   add_end_of_turn(chat, tokenizer, options.generate);

@@ -7,10 +7,12 @@
 #include <sstream>
 
 #include "executor/training/checkpoint.h"
+#include "models/corpus/documents.h"
 #include "models/data/conversations.h"
 #include "models/data/sources.h"
 #include "models/text/evaluate.h"
 #include "models/text/generate.h"
+#include "models/text/vocabulary.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/reader.h"
 #include "tools/common/load_tokenizer.h"
@@ -58,14 +60,6 @@ std::shared_ptr<const Model> open(const std::string& path) {
   return load_checkpoint(*checkpoint);
 }
 
-std::string text_of_line(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (json.is_discarded()) fail("this line is not JSON (cut short, or not UTF-8)");
-  if (!json.is_object() || !json.contains("text") || !json["text"].is_string())
-    fail("expected an object with a string \"text\"");
-  return json["text"].get<std::string>();
-}
-
 // Each line of a .jsonl is a text of its own.
 std::vector<std::string> read_texts(const std::string& path) {
   std::string all = data::read_file(path);
@@ -76,7 +70,7 @@ std::vector<std::string> read_texts(const std::string& path) {
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    texts.push_back(with_context([&] { return text_of_line(line); },
+    texts.push_back(with_context([&] { return corpus::document_in(line); },
                                  [&] { return fmt::format("in line {} of '{}'", number, path); }));
   }
   return texts;
@@ -98,8 +92,7 @@ Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text:
 
 // What assistants say is foretold.
 Texts conversations(const Flags& flags, const Model& model, const text::Tokenizer& tokenizer) {
-  const auto files = flags.tokenizer.empty() ? chat::ConfigFiles::of_model(model, flags.file)
-                                             : chat::ConfigFiles::in_folder(flags.tokenizer);
+  const auto files = config_files(flags.tokenizer, model, flags.file);
   const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
   Texts texts;
   for (const chat::Sample& sample : data::read_conversations({flags.data}, maker).samples) {
@@ -120,7 +113,7 @@ Texts read_data(const Flags& flags, const Model& model, const std::optional<text
 
 void check_vocabulary(const Model& model, const std::string& file,
                       const std::optional<text::Tokenizer>& tokenizer) {
-  const int64_t vocabulary = text::vocabulary_of(model);
+  const int64_t vocabulary = text::vocabulary_of(model.entry("forward"), 3);
   if (!tokenizer && vocabulary != 256)
     fail("{} has a vocabulary of {}: name its tokenizer with --tokenizer (text without one is bytes, 256)",
          file, vocabulary);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "executor/inputs.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/trainer.h"
 #include "passes/lora/lora.h"
@@ -54,9 +55,8 @@ std::string data_order(const Flags& flags) {
 }
 
 // The file, made ready for training where the flags say how.
-std::shared_ptr<Model> load_prepared(const Flags& flags) {
-  std::shared_ptr<Model> model =
-      load_model(flags.file, {.verify = Verify::kFull});  // every weight is read anyway
+std::shared_ptr<Model> load_prepared(const Flags& flags, const LoadOptions& options = {}) {
+  std::shared_ptr<Model> model = load_model(flags.file, options);
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
   if (flags.lora.rank > 0 || !flags.optimizer.empty()) {
     passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
@@ -89,7 +89,7 @@ std::shared_ptr<Model> load(const Flags& flags) {
     fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
          flags.checkpoint);
   }
-  return load_prepared(flags);
+  return load_prepared(flags, {.verify = Verify::kFull});  // every weight is read anyway
 }
 
 void check_trainable(const Model& model, const std::string& file) {
@@ -147,12 +147,6 @@ struct Seen {
   double longest_stall = 0, evaluation_loss = std::nan(""), best_loss = std::nan("");
   int64_t best_step = 0;
 };
-
-bool has_input(const Graph& graph, std::string_view name) {
-  for (ValueId id : graph.inputs())
-    if (graph.value(id).name == name) return true;
-  return false;
-}
 
 // Where somebody sees it, or asked for it: measuring the device takes a second or two.
 std::optional<Utilisation> utilisation_of(const Flags& flags, Session& session, BatchSource& source) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "executor/inputs.h"
 #include "models/chat/json_config.h"
 #include "models/corpus/text_files.h"
 #include "models/data/conversation_source.h"
@@ -43,11 +44,6 @@ bool has_conversations(const std::string& name) {
   if (fs::is_directory(path) || path.extension() != ".jsonl") return false;
   const auto object = first_line(path);
   return object.is_object() && object.contains("messages");
-}
-
-bool has_input(const Graph& graph, std::string_view name) {
-  return std::any_of(graph.inputs().begin(), graph.inputs().end(),
-                     [&](ValueId id) { return graph.value(id).name == name; });
 }
 
 bool is_text(const std::string& name) {
@@ -127,14 +123,13 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
         "--tokenizer)");
   const chat::SampleMaker maker(chat::ChatTemplate::from(chat::ConfigFiles::of_model(model, "the model")),
                                 *tokenizer);
-  const data::Conversations read =
-      data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
+  data::Conversations read = data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
   auto source = std::make_unique<data::ConversationSource>(
-      read.samples, data::ConversationOptions{.batch_size = options.batch_size,
-                                              .sequence_length = options.sequence_length,
-                                              .seed = options.seed,
-                                              .shuffle = options.shuffle,
-                                              .pack = has_input(entry, "segments")});
+      std::move(read.samples), data::ConversationOptions{.batch_size = options.batch_size,
+                                                         .sequence_length = options.sequence_length,
+                                                         .seed = options.seed,
+                                                         .shuffle = options.shuffle,
+                                                         .pack = has_input(entry, "segments")});
   say_rows(*source, read, quiet);
   return {std::move(source), nullptr};
 }

@@ -14,9 +14,7 @@ struct Products {
 Products products_of(const Graph& graph) {
   Products products;
   for (const Node& node : graph.nodes()) {
-    std::vector<TensorType> inputs, outputs;
-    for (const ValueId id : node.inputs) inputs.push_back(graph.type(id));
-    for (const ValueId id : node.outputs) outputs.push_back(graph.type(id));
+    const auto inputs = graph.input_types(node), outputs = graph.output_types(node);
     const double flops = cost_of(*node.op, node.attributes, inputs, outputs).flops;
     const bool low = !inputs.empty() && is_low_precision(inputs[0].dtype);
     (low ? products.low : products.f32) += flops;

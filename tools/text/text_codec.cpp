@@ -1,24 +1,13 @@
 #include "tools/text/text_codec.h"
 
 #include "models/text/generate.h"
+#include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "tools/common/load_tokenizer.h"
 
 namespace genesis::tools {
-namespace {
-
-int64_t vocabulary_of(const Model& model) {
-  const Graph& decode = model.entry("decode");
-  for (const NamedValue& output : decode.outputs())
-    if (output.name == "logits" && decode.type(output.value).shape.rank() == 2)
-      return decode.type(output.value).shape[1].value();
-  fail("the entry point decode has no output logits");
-}
-
-}  // namespace
-
 TextCodec::TextCodec(const Model& model, const std::string& file, const std::string& tokenizer) {
-  const int64_t vocabulary = vocabulary_of(model);
+  const int64_t vocabulary = text::vocabulary_of(model.entry("decode"), 2);
   tokenizer_ = load_tokenizer(tokenizer, model);
   if (!tokenizer_) {
     if (vocabulary != 256)

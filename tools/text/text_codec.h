@@ -1,5 +1,5 @@
 // What a tool needs to talk with a language model in text: its tokenizer, or bytes where the vocabulary is theirs, and
-// the tokens that end a text. Used by `genesis-run generate`.
+// the tokens that end a text. Used by `genesis-run generate` and `chat`.
 #pragma once
 
 #include <optional>
@@ -19,6 +19,7 @@ class TextCodec {
   // was read from `file`, has another vocabulary.
   TextCodec(const Model& model, const std::string& file, const std::string& tokenizer);
 
+  const std::optional<text::Tokenizer>& tokenizer() const { return tokenizer_; }  // empty: bytes
   std::vector<int64_t> encode(const std::string& text) const;
   // For GeneratorOptions::text; outlives this.
   std::function<text::TokenText()> token_text() const;

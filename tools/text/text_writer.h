@@ -1,5 +1,5 @@
 // Text of a model on stdout, as it comes. What a model writes may be anything, a terminal's commands too; a file or a
-// pipe gets every byte as it is. Used by `genesis-run generate`.
+// pipe gets every byte as it is. Used by `genesis-run generate` and `chat`.
 #pragma once
 
 #include <string>

@@ -16,7 +16,6 @@ class WordCounts {
   void add(std::string_view word, uint64_t hash, int64_t count);
 
   size_t size() const { return entries_.size(); }
-  size_t bytes() const { return text_.size(); }  // of all words
 
   template <class Visit>
   void for_each(const Visit& visit) const {  // visit(word, hash, count)

@@ -8,20 +8,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json byte_level(bool use_regex) {
-  return {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
-}
-
-ordered_json pre_tokenizer(const Pattern& pattern) {
-  if (pattern.byte_level) return byte_level(true);
-  const ordered_json split = {{"type", "Split"},
-                              {"pattern", {{"Regex", pattern.expression}}},
-                              {"behavior", "Isolated"},
-                              {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level(false)})}};
-}
-
 ordered_json added_tokens(const LearnedBpe& learned, const std::vector<std::string>& special_tokens) {
   ordered_json added = ordered_json::array();
   for (const std::string& token : special_tokens) {
@@ -65,9 +51,9 @@ std::string tokenizer_json(const LearnedBpe& learned, const Pattern& pattern,
                               {"padding", nullptr},
                               {"added_tokens", added_tokens(learned, special_tokens)},
                               {"normalizer", normalizer},
-                              {"pre_tokenizer", pre_tokenizer(pattern)},
-                              {"post_processor", byte_level(false)},
-                              {"decoder", byte_level(true)}};
+                              {"pre_tokenizer", pre_tokenizer_json(pattern)},
+                              {"post_processor", byte_level_json(false)},
+                              {"decoder", byte_level_json(true)}};
   const ordered_json model = {{"type", "BPE"},
                               {"dropout", nullptr},
                               {"unk_token", nullptr},

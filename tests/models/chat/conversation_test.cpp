@@ -8,6 +8,7 @@
 
 #include "models/chat/generation_config.h"
 #include "models/chat/jinja/values/json_value.h"
+#include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis::chat {
@@ -47,15 +48,6 @@ std::string learnt(const Sample& sample) {
     }
   }
   return text;
-}
-
-std::string error_of(const std::function<void()>& body) {
-  try {
-    body();
-    return "";
-  } catch (const Error& error) {
-    return error.message();
-  }
 }
 
 const char* const kTalk = R"([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"},
@@ -175,7 +167,8 @@ TEST(ChatTemplate, IsFoundInAFolder) {
 
 TEST(GenerationConfig, IsReadAsTransformersReadsIt) {
   const TemporaryFolder folder;
-  const text::GenerateOptions none = read_generation_config(ConfigFiles::in_folder(folder.path()), {.temperature = 0.5});
+  const text::GenerateOptions none =
+      read_generation_config(ConfigFiles::in_folder(folder.path()), {.temperature = 0.5});
   EXPECT_EQ(none.temperature, 0.5);
   write(folder / "config.json", R"({"eos_token_id": 7, "temperature": 9})");
   write(
@@ -190,7 +183,9 @@ TEST(GenerationConfig, IsReadAsTransformersReadsIt) {
   write(folder / "generation_config.json", R"({"temperature": 0.6})");
   EXPECT_EQ(read_generation_config(ConfigFiles::in_folder(folder.path()), {}).temperature, 0);
   write(folder / "generation_config.json", R"({"do_sample": true, "temperature": "hot"})");
-  EXPECT_NE(error_of([&] { read_generation_config(ConfigFiles::in_folder(folder.path()), {}); }).find("generation_config.json"),
+  EXPECT_NE(error_of([&] {
+              read_generation_config(ConfigFiles::in_folder(folder.path()), {});
+            }).find("generation_config.json"),
             std::string::npos);
   write(folder / "generation_config.json", R"({"eos_token_id": [-1]})");
   EXPECT_THROW(read_generation_config(ConfigFiles::in_folder(folder.path()), {}), Error);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "models/chat/jinja/values/python_text.h"
+#include "schema/file/utf8.h"
 
 namespace genesis::jinja {
 namespace {
@@ -24,7 +25,7 @@ std::string quoted(const std::string& text) {
     else if (code == '\t')
       result += "\\t";
     else if (is_printable(code))
-      result += text_of({code});
+      utf8::append(result, code);
     else if (code < 0x100)
       result += fmt::format("\\x{:02x}", code);
     else if (code < 0x10000)
@@ -36,9 +37,27 @@ std::string quoted(const std::string& text) {
 }
 
 // Values may share parts, so that what is written can be far larger than they are: it is counted as it grows.
-class ReprWriter {
+class CountedText {
  public:
-  explicit ReprWriter(Budget& budget) : budget_(budget) {}
+  std::string take() { return std::move(text_); }
+
+ protected:
+  explicit CountedText(Budget& budget) : budget_(budget) {}
+  void append(std::string_view more) {
+    budget_.step(more.size());
+    budget_.check_text(text_.size() + more.size());
+    text_ += more;
+  }
+
+  Budget& budget_;
+
+ private:
+  std::string text_;
+};
+
+class ReprWriter : public CountedText {
+ public:
+  explicit ReprWriter(Budget& budget) : CountedText(budget) {}
 
   void write(const Value& value) {
     if (const std::string* text = value.text())
@@ -48,15 +67,8 @@ class ReprWriter {
     if (const Dict* dict = value.dict()) return write(*dict);
     append(value.is_undefined() ? "Undefined" : to_text(budget_, value));
   }
-  std::string take() { return std::move(text_); }
 
  private:
-  void append(std::string_view more) {
-    budget_.step(more.size());
-    budget_.check_text(text_.size() + more.size());
-    text_ += more;
-  }
-
   void write(const Sequence& sequence) {
     const bool is_tuple = sequence.kind == SequenceKind::kTuple;
     append(is_tuple ? "(" : "[");
@@ -78,9 +90,6 @@ class ReprWriter {
     }
     append("}");
   }
-
-  Budget& budget_;
-  std::string text_;
 };
 
 std::string json_text(const std::string& text, bool ensure_ascii) {
@@ -96,7 +105,7 @@ std::string json_text(const std::string& text, bool ensure_ascii) {
     else if (ensure_ascii && code >= 0x10000)
       escape(0xd800 + ((code - 0x10000) >> 10)), escape(0xdc00 + ((code - 0x10000) & 0x3ff));
     else
-      result += text_of({code});
+      utf8::append(result, code);
   }
   return result + '"';
 }
@@ -106,9 +115,9 @@ std::string json_number(double value) {
   return std::isinf(value) ? value < 0 ? "-Infinity" : "Infinity" : float_text(value);
 }
 
-class JsonWriter {
+class JsonWriter : public CountedText {
  public:
-  JsonWriter(Budget& budget, const JsonStyle& style) : budget_(budget), style_(style) {}
+  JsonWriter(Budget& budget, const JsonStyle& style) : CountedText(budget), style_(style) {}
 
   void write(const Value& value) {
     if (const Sequence* sequence = value.sequence(); sequence && sequence->has_numbers())
@@ -116,15 +125,8 @@ class JsonWriter {
     if (const Dict* dict = value.dict()) return write(*dict);
     append(scalar(value));
   }
-  std::string take() { return std::move(text_); }
 
  private:
-  void append(std::string_view more) {
-    budget_.step(more.size());
-    budget_.check_text(text_.size() + more.size());
-    text_ += more;
-  }
-
   std::string scalar(const Value& value) const {
     if (const std::string* text = value.text()) return json_text(*text, style_.ensure_ascii);
     if (value.is_none()) return "null";
@@ -178,9 +180,7 @@ class JsonWriter {
     });
   }
 
-  Budget& budget_;
   const JsonStyle& style_;
-  std::string text_;
   int level_ = 0;
 };
 

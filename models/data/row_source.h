@@ -1,0 +1,57 @@
+// Rows of tokens that do not overlap, from one long stream, as batches: what text and token shards have in common.
+#pragma once
+
+#include "models/data/permutation.h"
+#include "models/data/sources.h"
+
+namespace genesis::data {
+
+// `Stream` has size() and read(first, count, int64_t* tokens).
+template <class Stream>
+class RowSource final : public BatchSource {
+ public:
+  // The stream fills a batch at least: made by make_row_source().
+  RowSource(Stream stream, const SourceOptions& options)
+      : stream_(std::move(stream)),
+        options_(options),
+        rows_((stream_.size() - 1) / options.sequence_length),
+        batches_(rows_ / options.batch_size) {}
+
+  NamedTensors batch(int64_t position) override {
+    const int64_t first = position % batches_ * options_.batch_size, length = options_.sequence_length;
+    const Permutation order(rows_, options_.seed, static_cast<uint64_t>(position / batches_));
+    const TensorType type{DType::i64, {options_.batch_size, length}};
+    std::byte *tokens_data, *targets_data;
+    Tensor tokens = Tensor::uninitialized(type, &tokens_data),
+           targets = Tensor::uninitialized(type, &targets_data);
+    for (int64_t i = 0; i < options_.batch_size; ++i) {
+      const int64_t begin = (options_.shuffle ? order[first + i] : first + i) * length;
+      stream_.read(begin, length, reinterpret_cast<int64_t*>(tokens_data) + i * length);
+      stream_.read(begin + 1, length, reinterpret_cast<int64_t*>(targets_data) + i * length);
+    }
+    return {{"tokens", tokens}, {"targets", targets}};
+  }
+
+  int64_t items_per_batch() const override { return options_.batch_size * options_.sequence_length; }
+  int64_t batches_per_epoch() const override { return batches_; }
+
+ private:
+  Stream stream_;
+  SourceOptions options_;
+  int64_t rows_, batches_;
+};
+
+// Throws Error for sizes that are not positive, and where the stream does not fill one batch; `what` says how much there
+// is: "the text has 8 bytes".
+template <class Stream>
+std::unique_ptr<BatchSource> make_row_source(Stream stream, const SourceOptions& options,
+                                             const std::string& what) {
+  const int64_t batch = options.batch_size, length = options.sequence_length;
+  if (batch < 1 || length < 1) fail("batch size {} and sequence length {} must be positive", batch, length);
+  if ((stream.size() - 1) / length < batch)
+    fail("{}, one batch of {} x {} tokens needs {}: give more text or smaller batches", what, batch, length,
+         batch * length + 1);
+  return std::make_unique<RowSource<Stream>>(std::move(stream), options);
+}
+
+}  // namespace genesis::data
