@@ -17,6 +17,8 @@
 
 namespace genesis {
 
+class Collectives;
+
 // Dense row-major memory with known sizes.
 struct TensorView {
   void* data = nullptr;
@@ -65,6 +67,7 @@ struct KernelContext {
   std::byte* scratch = nullptr;          // scratch_bytes() of the implementation, aligned to 64
   Fault* fault = nullptr;                // never null in a run
   const void* launch = nullptr;          // where kernels of a GPU start: a cuda::Launch
+  Collectives* collectives = nullptr;    // how ranks exchange data; null: there is one rank
 
   const TensorView& input(int i) const { return inputs[static_cast<size_t>(i)]; }
   const TensorView& output(int i = 0) const { return outputs[static_cast<size_t>(i)]; }

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "schema/core/mesh.h"
+
 namespace genesis {
+
+class Collectives;
 
 struct SessionOptions {
   // "cpu", "cuda", "cuda:N", or "auto": cuda where the first GPU can be used, else cpu (Session::device() says which).
@@ -24,6 +29,11 @@ struct SessionOptions {
   // Plans kept, one for each entry point and set of sizes; the one not used for longest goes, and is compiled
   // again when those sizes come back. Inputs of ever new sizes are fastest padded to a few.
   int64_t max_plans = 64;
+  // The ranks that run the model together, this one's number, and how they exchange data: all three from a World
+  // (executor/distributed/world.h). Without `collectives` a session compiles for the mesh and runs nothing.
+  Mesh mesh = {};
+  int64_t rank = 0;
+  std::shared_ptr<Collectives> collectives = {};
 };
 
 // With the device that "auto" stands for, which is so decided once and named in all that is said later. Throws Error for

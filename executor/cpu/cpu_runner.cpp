@@ -26,11 +26,15 @@ class CpuRunner final : public Runner {
  public:
   CpuRunner(const Plan& plan, const RunnerOptions& options)
       : plan_(plan),
+        collectives_(options.collectives),
         calls_(make_step_calls(plan, cpu::kernels_for, options.disabled_kernels)),
         graph_(make_step_graph(plan)),
         faults_(plan.steps.size()),
         waiting_(plan.steps.size()) {
-    for (size_t i = 0; i < calls_.size(); ++i) calls_[i].context.fault = &faults_[i];
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      calls_[i].context.fault = &faults_[i];
+      calls_[i].context.collectives = collectives_.get();
+    }
   }
 
   void bind(const PlanMemory& memory) override {
@@ -60,6 +64,7 @@ class CpuRunner final : public Runner {
     else
       run_when_ready();
     if (stopped_) report_first_fault();
+    check_ranks(collectives_.get(), plan_);
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
   }
 
@@ -182,6 +187,7 @@ class CpuRunner final : public Runner {
   }
 
   const Plan& plan_;
+  const std::shared_ptr<Collectives> collectives_;
   std::vector<StepCall> calls_;
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;

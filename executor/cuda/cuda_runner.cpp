@@ -52,6 +52,7 @@ class CudaRunner final : public Runner {
                       .settled = settled[i]};
       calls_[i].context.launch = &launches_[i];
       calls_[i].context.fault = &host_fault_;
+      calls_[i].context.collectives = options_.collectives.get();
     }
   }
 
@@ -112,6 +113,7 @@ class CudaRunner final : public Runner {
       under_way_ = UnderWay::kNothing;
       inputs_.runs_are_done();
     }
+    check_ranks(options_.collectives.get(), plan_);
     report_fault();
   }
 

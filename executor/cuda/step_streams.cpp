@@ -24,6 +24,7 @@ class Assigner {
   Assigner(const Plan& plan, const StepGraph& graph)
       : graph_(graph), count_(plan.steps.size()), predecessors_(count_), finish_(count_, 0) {
     for (const Step& step : plan.steps) {
+      exchanges_.push_back(step.op->info.collective);
       const double work = work_of(step);
       durations_.push_back(std::max(work, kShortest));
       work_before_.push_back(work_before_.back() + work);
@@ -31,6 +32,7 @@ class Assigner {
     for (size_t i = 0; i < count_; ++i)
       for (int32_t next : graph.successors[i])
         predecessors_[static_cast<size_t>(next)].push_back(static_cast<int32_t>(i));
+    has_exchanges_ = std::find(exchanges_.begin(), exchanges_.end(), true) != exchanges_.end();
     streams_.aside.assign(count_, false);
     streams_.waits_for.assign(count_, StepStreams::kNothing);
   }
@@ -78,8 +80,9 @@ class Assigner {
     const double beside = work_beside(step);
     const double waiting_here = here + beside;  // when the first step that waits for this one can start
     const double waiting_there = std::max(busy_[0] + beside, there + kOtherStream);
-    const bool aside =
+    const bool gains =
         durations_[step] <= kSmall && has_cover(step) && waiting_there + kWorthWhile <= waiting_here;
+    const bool aside = has_exchanges_ ? exchanges_[step] : gains;
     streams_.aside[step] = aside;
     finish_[step] = busy_[aside] = aside ? there : here;
   }
@@ -97,6 +100,8 @@ class Assigner {
   const StepGraph& graph_;
   const size_t count_;
   std::vector<double> durations_, work_before_ = {0};  // by step
+  std::vector<bool> exchanges_;                        // by step: whether it is one with other ranks
+  bool has_exchanges_ = false;
   std::vector<std::vector<int32_t>> predecessors_;
   std::vector<double> finish_;
   double busy_[2] = {0, 0};                                             // until when, by stream

@@ -1,8 +1,9 @@
 // Which steps of a plan run beside the others on a GPU: a small step that nobody waits for soon goes to a
 // second stream, where its start and its end cost no time. Used by the CUDA runner when it captures a graph.
 //
-// A step goes there only if, by what steps must cost at least, the step that waits for it starts earlier
-// then. Steps that fill the chip gain nothing from each other and stay in their line.
+// What ranks exchange takes the second stream for itself, beside all computation. Where there is none, a step goes there
+// only if, by what steps must cost at least, the step that waits for it starts earlier then. Steps that fill the chip
+// gain nothing from each other and stay in their line.
 #pragma once
 
 #include <vector>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/collectives.h"
 #include "passes/core/match.h"
 #include "schema/ops/elementwise/fused.h"
 #include "schema/ops/tensor/create.h"
@@ -33,6 +34,11 @@ void fail_on_data(const Step& step, const Fault& fault) {
   if (fault.what) fail("node '{}' ({}): {}", step.authored, step.op->name(), fault.what);
   fail("node '{}' ({}): index {} is out of range: it must be at least 0 and less than {}", step.authored,
        step.op->name(), fault.value, fault.limit);
+}
+
+void check_ranks(const Collectives* collectives, const Plan& plan) {
+  if (const std::string why = collectives ? collectives->failure() : ""; !why.empty())
+    fail("entry point '{}': {}", plan.entry, why);
 }
 
 void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found, bool inputs_were_finite) {

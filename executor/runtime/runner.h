@@ -38,6 +38,7 @@ struct RunnerOptions {
   bool side_stream = true;       // off: a GPU runs one step after the other
   bool megakernel = true;        // off: a GPU starts a kernel for every step
   KernelNames disabled_kernels;  // those that the plan was made without
+  std::shared_ptr<Collectives> collectives = {};  // of the ranks that run the plan together; null: one rank
 };
 
 struct RunOptions {
@@ -48,6 +49,8 @@ struct RunOptions {
 
 // The Error for a step that reported a fault, and for the first step with a value that is not finite.
 [[noreturn]] void fail_on_data(const Step& step, const Fault& fault);
+// Throws Error where an exchange of the run failed, with what the ranks say.
+void check_ranks(const Collectives* collectives, const Plan& plan);
 [[noreturn]] void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found,
                                     bool inputs_were_finite);
 

@@ -109,6 +109,10 @@ class Builder {
     for (const BufferRef& ref : step.inputs) touch(ref, false);
     for (const BufferRef& ref : step.outputs) touch(ref, true);
     touch({Space::kArena, 0, step.scratch_offset, step.scratch_bytes}, true);
+    if (step.op->info.collective) {
+      if (last_collective_ >= 0) before.insert(last_collective_);
+      last_collective_ = index;
+    }
     for (int32_t earlier : before) graph_.successors[static_cast<size_t>(earlier)].push_back(index);
     graph_.waits[static_cast<size_t>(index)] = static_cast<int32_t>(before.size());
     const Cost cost = cost_of(step);
@@ -117,6 +121,7 @@ class Builder {
 
   const Plan& plan_;
   StepGraph graph_;
+  int32_t last_collective_ = -1;
   std::map<std::pair<Space, int32_t>, Memory> memories_;
 };
 

@@ -1,6 +1,6 @@
 // Which steps of a plan must wait for which: found from the memory they touch, since planned buffers share
 // addresses. A step waits for the writer of what it reads, and for the readers and the writer of what it
-// overwrites. Used by the CPU runner to run steps as soon as they are ready.
+// overwrites; a collective also waits for the one before it, since all ranks run them in one order. Used by the CPU runner to run steps as soon as they are ready.
 #pragma once
 
 #include <cstdint>

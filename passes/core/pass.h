@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/core/mesh.h"
 #include "schema/graph/graph.h"
 #include "schema/graph/state_storage.h"
 #include "schema/graph/target.h"
@@ -24,6 +25,9 @@ struct PassContext {
   // What the arena of a training step may take, bytes; 0: as little as can be reached. Empty: whatever it
   // takes.
   std::optional<int64_t> memory_budget;
+  // The ranks that run this graph together, and which of them it is for.
+  Mesh mesh = {};
+  int64_t rank = 0;
   // The states that are not kept as what they mean; null: none.
   const StateStorage* storage = nullptr;
   // Called for every hit of a named rewrite with the node that came out, to trace what a pass does.

@@ -71,7 +71,7 @@ class Folder {
       if (known(input).empty_handle()) return;
       inputs.push_back(known(input));
     }
-    if (has_symbols(node) || !is_small(node)) return;
+    if (node.op->info.collective || has_symbols(node) || !is_small(node)) return;
     std::vector<TensorType> output_types;
     for (ValueId output : node.outputs) output_types.push_back(graph_.type(output));
     const auto results = context_.target->evaluate(

@@ -69,6 +69,7 @@ struct OpInfo {
   Precision precision = Precision::kUndeclared;
   bool elementwise = false;  // every output element depends on the broadcast input elements at its index only
   bool commutative = false;  // of its first two inputs
+  bool collective = false;  // all ranks along an axis of the mesh take part: each runs it, once, in the same order
   bool random = false;  // reads the RNG state: two equal nodes are still one value, since it is counter-based
   std::span<const InPlace> in_place = {};
   int version = 1;

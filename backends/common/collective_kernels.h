@@ -1,0 +1,93 @@
+// The kernels of collective ops. Devices differ only in how they copy and in whose stream an exchange is, which `Device`
+// says: static copy(context, to, from) and static stream(context). Used by kernels/collective of every backend.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/collectives.h"
+#include "backends/kernel.h"
+#include "schema/ops/collective/collective.h"
+
+namespace genesis {
+
+template <class Device>
+class CollectiveKernels {
+ public:
+  static void all_reduce(const KernelContext& c) {
+    const auto& op = c.attributes<ops::AllReduce>();
+    exchange(c, op.axis, [&](RankGroup& ranks, std::span<const Exchange> tensors) {
+      ranks.all_reduce(tensors, op.reduction, Device::stream(c));
+    });
+  }
+
+  static void reduce_scatter(const KernelContext& c) {
+    const auto& op = c.attributes<ops::ReduceScatter>();
+    exchange(c, op.axis, [&](RankGroup& ranks, std::span<const Exchange> tensors) {
+      ranks.reduce_scatter(tensors, op.reduction, Device::stream(c));
+    });
+  }
+
+  static void all_gather(const KernelContext& c) {
+    exchange(c, c.attributes<ops::AllGather>().axis,
+             [&](RankGroup& ranks, std::span<const Exchange> tensors) {
+               ranks.all_gather(tensors, Device::stream(c));
+             });
+  }
+
+  static void all_to_all(const KernelContext& c) {
+    exchange(c, c.attributes<ops::AllToAll>().axis, [&](RankGroup& ranks, std::vector<Exchange>& tensors) {
+      for (Exchange& tensor : tensors) tensor.count /= ranks.size();
+      ranks.all_to_all(tensors, Device::stream(c));
+    });
+  }
+
+  static void broadcast(const KernelContext& c) {
+    const auto& op = c.attributes<ops::Broadcast>();
+    exchange(c, op.axis, [&](RankGroup& ranks, std::span<const Exchange> tensors) {
+      ranks.broadcast(tensors, static_cast<int>(op.root), Device::stream(c));
+    });
+  }
+
+ private:
+  // `call` takes the ranks of the axis, and the tensors with their counts of elements: of a whole, and where only one
+  // side has a whole, of a part. Along an axis of one rank values pass unchanged.
+  template <class Call>
+  static void exchange(const KernelContext& c, const std::string& axis, const Call& call) {
+    RankGroup* ranks = c.collectives ? c.collectives->group(axis) : nullptr;
+    if (!ranks || ranks->size() == 1) {
+      for (size_t i = 0; i < c.inputs.size(); ++i) Device::copy(c, c.outputs[i], c.inputs[i]);
+      return;
+    }
+    std::vector<Exchange> tensors;
+    for (size_t i = 0; i < c.inputs.size(); ++i)
+      tensors.push_back({c.inputs[i].data, c.outputs[i].data,
+                         std::min(c.inputs[i].numel(), c.outputs[i].numel()), c.inputs[i].dtype});
+    call(*ranks, tensors);
+  }
+};
+
+template <class Device>
+inline constexpr KernelImpl kAllReduceWays[] = {
+    {.name = "ranks", .run = CollectiveKernels<Device>::all_reduce}};
+template <class Device>
+inline constexpr KernelImpl kReduceScatterWays[] = {
+    {.name = "ranks", .run = CollectiveKernels<Device>::reduce_scatter}};
+template <class Device>
+inline constexpr KernelImpl kAllGatherWays[] = {
+    {.name = "ranks", .run = CollectiveKernels<Device>::all_gather}};
+template <class Device>
+inline constexpr KernelImpl kAllToAllWays[] = {
+    {.name = "ranks", .run = CollectiveKernels<Device>::all_to_all}};
+template <class Device>
+inline constexpr KernelImpl kBroadcastWays[] = {
+    {.name = "ranks", .run = CollectiveKernels<Device>::broadcast}};
+
+template <class Device>
+inline constexpr OpKernels kCollectiveKernels[] = {{"all_reduce", kAllReduceWays<Device>},
+                                                   {"reduce_scatter", kReduceScatterWays<Device>},
+                                                   {"all_gather", kAllGatherWays<Device>},
+                                                   {"all_to_all", kAllToAllWays<Device>},
+                                                   {"broadcast", kBroadcastWays<Device>}};
+
+}  // namespace genesis

@@ -1,0 +1,125 @@
+// Ops in which all ranks along one axis of a mesh (schema/core/mesh.h) take part. Every rank runs the same graph, so
+// each of them comes to the same collective with values of its own. A node takes any number of tensors, which travel
+// together; each is exchanged by itself. Along an axis of one rank, or one that the mesh does not have, values pass
+// unchanged: a model that names an axis runs without it.
+//
+// Parts of a whole lie one behind the other along the first dimension, in the order of the axis, and are equally large.
+// The words are MPI's and NCCL's.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "schema/graph/graph.h"
+#include "schema/ops/collective/rank_reduction.h"
+
+namespace genesis {
+
+namespace ops {
+
+// What the ops share: the axis whose ranks take part, and how many there are where shapes depend on it.
+struct AllReduce {
+  static constexpr OpInfo info{
+      .name = "all_reduce",
+      .doc = "The sum, mean, max or min of what the ranks along `axis` have, of each input.",
+      .inputs = {1, kVariadic},
+      .precision = Precision::kFollow,
+      .collective = true};
+  std::string axis;
+  RankReduction reduction = RankReduction::kSum;
+  static void fields(auto& self, auto&& visit) {
+    visit("axis", self.axis);
+    visit("reduction", self.reduction);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+  std::vector<InPlace> in_place(Types in, Types out) const;
+};
+
+struct AllGather {
+  static constexpr OpInfo info{
+      .name = "all_gather",
+      .doc = "The inputs of all `ranks` along `axis`, one behind the other along dimension 0.",
+      .inputs = {1, kVariadic},
+      .precision = Precision::kFollow,
+      .collective = true};
+  std::string axis;
+  int64_t ranks = 1;
+  static void fields(auto& self, auto&& visit) {
+    visit("axis", self.axis);
+    visit("ranks", self.ranks);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct ReduceScatter {
+  static constexpr OpInfo info{.name = "reduce_scatter",
+                               .doc =
+                                   "This rank's part, along dimension 0, of the sum, mean, max or min of "
+                                   "what `ranks` along `axis` have.",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kFollow,
+                               .collective = true};
+  std::string axis;
+  int64_t ranks = 1;
+  RankReduction reduction = RankReduction::kSum;
+  static void fields(auto& self, auto&& visit) {
+    visit("axis", self.axis);
+    visit("ranks", self.ranks);
+    visit("reduction", self.reduction);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct AllToAll {
+  static constexpr OpInfo info{.name = "all_to_all",
+                               .doc =
+                                   "Part i along dimension 0 goes to rank i of `ranks` along `axis`, whose "
+                                   "part stands there in its place.",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kFollow,
+                               .collective = true};
+  std::string axis;
+  int64_t ranks = 1;
+  static void fields(auto& self, auto&& visit) {
+    visit("axis", self.axis);
+    visit("ranks", self.ranks);
+  }
+  std::vector<TensorType> infer(Types in) const;
+  void grad(GradientContext& g) const;
+};
+
+struct Broadcast {
+  static constexpr OpInfo info{.name = "broadcast",
+                               .doc = "What rank `root` of `axis` has, on all of them.",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kFollow,
+                               .collective = true};
+  std::string axis;
+  int64_t root = 0;
+  static void fields(auto& self, auto&& visit) {
+    visit("axis", self.axis);
+    visit("root", self.root);
+  }
+  std::vector<TensorType> infer(Types in) const;
+};
+
+}  // namespace ops
+
+// The dtype of what a mean or sum is of: floats, and integers for all but the mean.
+std::vector<Value> all_reduce(std::span<const Value> values, const std::string& axis,
+                              RankReduction reduction = RankReduction::kSum);
+Value all_reduce(Value x, const std::string& axis, RankReduction reduction = RankReduction::kSum);
+std::vector<Value> all_gather(std::span<const Value> values, const std::string& axis, int64_t ranks);
+Value all_gather(Value x, const std::string& axis, int64_t ranks);
+std::vector<Value> reduce_scatter(std::span<const Value> values, const std::string& axis, int64_t ranks,
+                                  RankReduction reduction = RankReduction::kSum);
+Value reduce_scatter(Value x, const std::string& axis, int64_t ranks,
+                     RankReduction reduction = RankReduction::kSum);
+Value all_to_all(Value x, const std::string& axis, int64_t ranks);
+Value broadcast(Value x, const std::string& axis, int64_t root = 0);
+
+}  // namespace genesis

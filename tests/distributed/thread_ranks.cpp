@@ -1,0 +1,228 @@
+#include "tests/distributed/thread_ranks.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "schema/core/error.h"
+#include "schema/core/float16.h"
+#include "schema/core/tensor.h"
+
+namespace genesis::testing {
+namespace {
+
+// What the ranks of one group meet at: each leaves what it has, all read what they need, all leave.
+class Meeting {
+ public:
+  explicit Meeting(size_t ranks) : tensors_(ranks) {}
+
+  template <class Read>
+  void meet(size_t rank, std::span<const Exchange> mine, const std::function<std::string()>& failure,
+            const Read& read) {
+    tensors_[rank] = mine;
+    wait(failure);
+    if (failure().empty()) read(tensors_);
+    wait(failure);
+  }
+
+ private:
+  void wait(const std::function<std::string()>& failure) {
+    std::unique_lock lock(mutex_);
+    const int64_t round = round_;
+    if (++arrived_ == tensors_.size()) {
+      arrived_ = 0;
+      ++round_;
+      return all_here_.notify_all();
+    }
+    while (round_ == round && failure().empty()) all_here_.wait_for(lock, std::chrono::milliseconds(20));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+  std::vector<std::span<const Exchange>> tensors_;
+  size_t arrived_ = 0;
+  int64_t round_ = 0;
+};
+
+// All groups of all ranks, and the first failure.
+struct Hall {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Meeting>> meetings;  // by axis and members
+  std::string failure;
+
+  Meeting& meeting(const std::string& key, size_t ranks) {
+    const std::lock_guard lock(mutex);
+    std::unique_ptr<Meeting>& found = meetings[key];
+    if (!found) found = std::make_unique<Meeting>(ranks);
+    return *found;
+  }
+};
+
+template <class T>
+void reduce(const std::vector<const T*>& from, int64_t count, RankReduction reduction, T* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    double sum = static_cast<double>(from[0][i]);
+    float narrow = static_cast<float>(from[0][i]);
+    for (size_t r = 1; r < from.size(); ++r) {
+      const double value = static_cast<double>(from[r][i]);
+      narrow += static_cast<float>(value);
+      if (reduction == RankReduction::kMax)
+        sum = std::max(sum, value);
+      else if (reduction == RankReduction::kMin)
+        sum = std::min(sum, value);
+      else
+        sum += value;
+    }
+    const bool adds = reduction == RankReduction::kSum || reduction == RankReduction::kMean;
+    if (adds && !std::is_same_v<T, double> && !std::is_integral_v<T>) sum = narrow;
+    if (reduction == RankReduction::kMean) sum /= static_cast<double>(from.size());
+    to[i] = static_cast<T>(sum);
+  }
+}
+
+class ThreadGroup final : public RankGroup {
+ public:
+  ThreadGroup(Hall& hall, Meeting& meeting, int rank, int size)
+      : hall_(hall), meeting_(meeting), rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void*) override {
+    exchange(
+        tensors,
+        [&](const Exchange& e, const std::vector<const std::byte*>& from, std::byte* to) {
+          reduce_bytes(e, from, 0, reduction, to);
+        },
+        [](const Exchange& e) { return bytes(e); });
+  }
+  void reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void*) override {
+    exchange(
+        tensors,
+        [&](const Exchange& e, const std::vector<const std::byte*>& from, std::byte* to) {
+          reduce_bytes(e, from, bytes(e) * static_cast<size_t>(rank_), reduction, to);
+        },
+        [](const Exchange& e) { return bytes(e); });
+  }
+  void all_gather(std::span<const Exchange> tensors, void*) override {
+    exchange(
+        tensors,
+        [&](const Exchange& e, const std::vector<const std::byte*>& from, std::byte* to) {
+          for (size_t r = 0; r < from.size(); ++r) std::memcpy(to + r * bytes(e), from[r], bytes(e));
+        },
+        [&](const Exchange& e) { return bytes(e) * static_cast<size_t>(size_); });
+  }
+  void all_to_all(std::span<const Exchange> tensors, void*) override {
+    exchange(
+        tensors,
+        [&](const Exchange& e, const std::vector<const std::byte*>& from, std::byte* to) {
+          for (size_t r = 0; r < from.size(); ++r)
+            std::memcpy(to + r * bytes(e), from[r] + bytes(e) * static_cast<size_t>(rank_), bytes(e));
+        },
+        [&](const Exchange& e) { return bytes(e) * static_cast<size_t>(size_); });
+  }
+  void broadcast(std::span<const Exchange> tensors, int root, void*) override {
+    exchange(
+        tensors,
+        [&](const Exchange& e, const std::vector<const std::byte*>& from, std::byte* to) {
+          std::memcpy(to, from[static_cast<size_t>(root)], bytes(e));
+        },
+        [](const Exchange& e) { return bytes(e); });
+  }
+  void send(std::span<const Exchange>, int, void*) override { fail("threads do not send"); }
+  void receive(std::span<const Exchange>, int, void*) override { fail("threads do not receive"); }
+
+ private:
+  static size_t bytes(const Exchange& e) { return static_cast<size_t>(e.count) * size_of(e.dtype); }
+
+  // Results go to memory of their own first: other ranks may still read what `to` lies over.
+  template <class Make, class Size>
+  void exchange(std::span<const Exchange> tensors, const Make& make, const Size& size) {
+    std::vector<std::vector<std::byte>> results(tensors.size());
+    const auto failure = [&] {
+      const std::lock_guard lock(hall_.mutex);
+      return hall_.failure;
+    };
+    meeting_.meet(static_cast<size_t>(rank_), tensors, failure, [&](const auto& all) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        std::vector<const std::byte*> from;
+        for (const auto& of_rank : all) from.push_back(static_cast<const std::byte*>(of_rank[i].from));
+        results[i].resize(size(tensors[i]));
+        make(tensors[i], from, results[i].data());
+      }
+    });
+    if (!failure().empty()) return;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (!results[i].empty()) std::memcpy(tensors[i].to, results[i].data(), results[i].size());
+  }
+
+  static void reduce_bytes(const Exchange& e, const std::vector<const std::byte*>& from, size_t offset,
+                           RankReduction reduction, std::byte* to) {
+    dispatch(e.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      std::vector<const T*> values;
+      for (const std::byte* at : from) values.push_back(reinterpret_cast<const T*>(at + offset));
+      reduce(values, e.count, reduction, reinterpret_cast<T*>(to));
+    });
+  }
+
+  Hall& hall_;
+  Meeting& meeting_;
+  const int rank_, size_;
+};
+
+class ThreadRank final : public Collectives {
+ public:
+  ThreadRank(std::shared_ptr<Hall> hall, const Mesh& mesh, int64_t rank) : hall_(std::move(hall)) {
+    for (const MeshAxis& axis : mesh.axes()) {
+      std::string key = axis.name;
+      for (const int64_t member : mesh.group(rank, axis.name)) key += " " + std::to_string(member);
+      groups_[axis.name] = std::make_unique<ThreadGroup>(
+          *hall_, hall_->meeting(key, static_cast<size_t>(axis.size)),
+          static_cast<int>(mesh.place(rank, axis.name)), static_cast<int>(axis.size));
+    }
+  }
+  RankGroup* group(std::string_view axis) override {
+    const auto at = groups_.find(axis);
+    return at == groups_.end() ? nullptr : at->second.get();
+  }
+  std::string failure() const override {
+    const std::lock_guard lock(hall_->mutex);
+    return hall_->failure;
+  }
+  void abort(const std::string& why) override {
+    const std::lock_guard lock(hall_->mutex);
+    if (hall_->failure.empty()) hall_->failure = why;
+  }
+
+ private:
+  std::shared_ptr<Hall> hall_;
+  std::map<std::string, std::unique_ptr<ThreadGroup>, std::less<>> groups_;
+};
+
+}  // namespace
+
+void run_ranks(const Mesh& mesh, const std::function<void(int64_t, std::shared_ptr<Collectives>)>& body) {
+  const auto hall = std::make_shared<Hall>();
+  std::exception_ptr first;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+    threads.emplace_back([&, rank] {
+      const auto ranks = std::make_shared<ThreadRank>(hall, mesh, rank);
+      try {
+        body(rank, ranks);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+        ranks->abort("rank " + std::to_string(rank) + " failed");
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace genesis::testing
