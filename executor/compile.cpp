@@ -26,8 +26,10 @@ std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& o
 }
 
 Graph optimise(Graph bound, const Target& target, const Switches& switches, std::optional<int64_t> budget,
-               const StateStorage& storage) {
+               const StateStorage& storage, const SessionOptions& options) {
   passes::PassContext context;
+  context.mesh = options.mesh;
+  context.rank = options.rank;
   context.target = &target;
   context.storage = &storage;
   context.memory_budget = budget;
@@ -60,6 +62,7 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   const Switches switches = parse_switches(disabled, given);
   compiled.runner = switches.runner;
+  compiled.runner.collectives = options.collectives;
   Target target = given;
   target.disabled_kernels = switches.runner.disabled_kernels;
   compiled.storage = storage_for(model, entry, target, options, switches, are_halves);
@@ -69,7 +72,8 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
     authored = passes::decode_quantized(authored, compiled.storage);
   Graph graph = passes::bind(authored, bindings);
   if (options.optimise)
-    graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage);
+    graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,
+                     options);
   compiled.plan = passes::make_plan(graph, target, switches.plan);
   compiled.plan.bindings = bindings;
   return compiled;

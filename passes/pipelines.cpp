@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "passes/distribution/distribute.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 #include "passes/fusion/fuse_addend.h"
 #include "passes/fusion/fuse_attention.h"
@@ -62,7 +63,8 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
-    {"split_weights", "first: it knows casts and updates as they were written", split_weights},
+    {"distribute", "first: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
+    {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "layers make the same masks and positions; now they are one", eliminate_common_subexpressions},
@@ -94,7 +96,8 @@ constexpr Pass kInference[] = {
 };
 
 constexpr Pass kTraining[] = {
-    {"split_weights", "first: it knows casts and updates as they were written", split_weights},
+    {"distribute", "first: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
+    {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
     {"cse", "gradient rules compute again what the forward pass has", eliminate_common_subexpressions},

@@ -12,6 +12,7 @@
 #include "passes/training/plateau.h"
 #include "passes/training/training_loss.h"
 #include "passes/training/weight_average.h"
+#include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"
@@ -170,6 +171,7 @@ class TrainStep {
   void add_optimizer() {
     const NameScope scope(graph_, "optimizer");
     Value factor;  // of the gradients, as they are now; empty: 1
+    average_over_ranks();
     const Value norm = prepare_gradients(factor);
     const Value done = graph_.state(add_state("optimizer.step", {DType::i64, {}}, StateRole::kStep));
     const Value step = loss_scale_ ? done + cast(loss_scale_->finite(), DType::i64) : done + 1;
@@ -185,6 +187,28 @@ class TrainStep {
     loss_scale_->add_outputs(graph_);
   }
 
+  // Each rank of the axis "data" has a part of the batch: losses and gradients are means over them, and so are the
+  // running statistics that every rank has of its own part. Where there is one rank, or no such axis, nothing is done.
+  void average_over_ranks() {
+    std::vector<Value*> values;
+    for (TrainedParameter& p : parameters_) {
+      if (options_.clip_value <= 0) p.gradient = without_widening(p.gradient);
+      values.push_back(&p.gradient);
+    }
+    average(values);
+    values = {&loss_};
+    for (auto& [state, value] : current_)
+      if (model_.state(state).role == StateRole::kBuffer && is_float(value.dtype())) values.push_back(&value);
+    average(values);
+  }
+
+  static void average(const std::vector<Value*>& values) {
+    std::vector<Value> before;
+    for (const Value* value : values) before.push_back(*value);
+    const std::vector<Value> after = all_reduce(before, "data", RankReduction::kMean);
+    for (size_t i = 0; i < values.size(); ++i) *values[i] = after[i];
+  }
+
   Value learning_rate(Value steps_done) {
     if (const auto* plateau = std::get_if<optim::PlateauLR>(&options_.schedule))
       optim::add_plateau(model_, *plateau, base_lr());
@@ -194,8 +218,6 @@ class TrainStep {
   // Clips each element where asked to; the norm of what comes out, and the factor that clips by norm and
   // takes the loss scale away again.
   Value prepare_gradients(Value& factor) {
-    if (options_.clip_value <= 0)
-      for (TrainedParameter& p : parameters_) p.gradient = without_widening(p.gradient);
     if (!loss_scale_) {
       if (options_.clip_value > 0) clip_elements();
       const Value norm = norm_of_gradients();

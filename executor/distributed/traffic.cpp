@@ -1,0 +1,41 @@
+#include "executor/distributed/traffic.h"
+
+#include <algorithm>
+
+#include "passes/core/match.h"
+#include "schema/ops/collective/collective.h"
+
+namespace genesis {
+namespace {
+
+int64_t bytes_of(const std::vector<TensorType>& types) {
+  int64_t bytes = 0;
+  for (const TensorType& type : types) bytes += type.bytes();
+  return bytes;
+}
+
+// Sent by each of `ranks`.
+int64_t bytes_sent(const Step& step, int64_t ranks) {
+  const int64_t whole = std::max(bytes_of(step.input_types), bytes_of(step.output_types));
+  const int64_t to_others = whole - whole / ranks;
+  return passes::is<ops::AllReduce>(*step.op) ? 2 * to_others : to_others;
+}
+
+}  // namespace
+
+std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {
+  std::vector<AxisTraffic> traffic;
+  for (const MeshAxis& axis : mesh.axes()) {
+    AxisTraffic along{axis.name, 0, 0};
+    for (const Step& step : plan.steps) {
+      const AttrValue* name = step.op->info.collective ? step.attributes.find("axis") : nullptr;
+      if (!name || *name != AttrValue(axis.name)) continue;
+      ++along.calls;
+      along.bytes += bytes_sent(step, axis.size);
+    }
+    if (along.calls > 0) traffic.push_back(along);
+  }
+  return traffic;
+}
+
+}  // namespace genesis

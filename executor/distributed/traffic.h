@@ -1,0 +1,23 @@
+// What a plan exchanges with other ranks, from the plan alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/core/mesh.h"
+#include "schema/graph/plan.h"
+
+namespace genesis {
+
+struct AxisTraffic {
+  std::string axis;
+  int64_t calls = 0;
+  // That each rank sends, and receives, in one run, where every byte takes the shortest way: of an all_reduce of n bytes
+  // between r ranks 2 (r - 1) / r n, as rings and trees reach it.
+  int64_t bytes = 0;
+};
+
+// By axis of the mesh, in its order; axes along which nothing goes are left out.
+std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh);
+
+}  // namespace genesis

@@ -1,0 +1,46 @@
+#include "executor/training/rank_share.h"
+
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+class RankShare final : public BatchSource {
+ public:
+  RankShare(std::unique_ptr<BatchSource> source, int64_t part, int64_t parts)
+      : source_(std::move(source)), part_(part), parts_(parts) {}
+
+  NamedTensors batch(int64_t position) override {
+    NamedTensors mine;
+    for (const auto& [name, whole] : source_->batch(position)) mine.emplace(name, share(name, whole));
+    return mine;
+  }
+  int64_t items_per_batch() const override { return source_->items_per_batch(); }  // of all ranks
+  int64_t batches_per_epoch() const override { return source_->batches_per_epoch(); }
+
+ private:
+  Tensor share(const std::string& name, const Tensor& whole) const {
+    TensorType type = whole.type();
+    if (type.shape.rank() == 0) return whole;
+    const int64_t rows = type.shape[0].value();
+    if (rows % parts_ != 0)
+      fail("a batch of {} samples ('{}') cannot be shared by {} ranks along 'data': take a batch of {} or {}",
+           rows, name, parts_, std::max<int64_t>(1, rows / parts_) * parts_, (rows / parts_ + 1) * parts_);
+    type.shape[0] = Dim(rows / parts_);
+    const auto owner = std::make_shared<Tensor>(whole);
+    return Tensor(type, owner, whole.data() + part_ * type.bytes());
+  }
+
+  const std::unique_ptr<BatchSource> source_;
+  const int64_t part_, parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> share_of(std::unique_ptr<BatchSource> source, const Mesh& mesh, int64_t rank) {
+  const int64_t parts = mesh.size("data");
+  if (parts == 1) return source;
+  return std::make_unique<RankShare>(std::move(source), mesh.place(rank, "data"), parts);
+}
+
+}  // namespace genesis

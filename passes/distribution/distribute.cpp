@@ -1,0 +1,141 @@
+#include "passes/distribution/distribute.h"
+
+#include <algorithm>
+#include <map>
+
+#include "passes/core/match.h"
+#include "passes/core/rewriter.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/elementwise/elementwise.h"
+
+namespace genesis::passes {
+namespace {
+
+// Inputs of one all_reduce that travel together.
+struct Bucket {
+  const Node* node;
+  std::vector<size_t> inputs;
+};
+
+template <class T>
+const T& attribute(const Node& node, std::string_view name, const T& otherwise) {
+  const AttrValue* value = node.attributes.find(name);
+  return value ? std::get<T>(*value) : otherwise;
+}
+
+class Distributor {
+ public:
+  Distributor(const Graph& graph, const PassContext& context)
+      : graph_(graph), mesh_(context.mesh), rank_(context.rank), rewriter_(graph) {
+    for (const Node& node : graph.nodes())
+      if (is<ops::AllReduce>(node) && ranks_of(node) > 1) find_buckets(node);
+  }
+
+  Graph run() {
+    emit_buckets_at(-1);
+    for (const Node& node : graph_.nodes()) {
+      visit(node);
+      emit_buckets_at(id_of(graph_, node).index);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // Those that take part in the node.
+  int64_t ranks_of(const Node& node) const {
+    static const std::string kNone;
+    const std::string& axis = attribute(node, "axis", kNone);
+    const int64_t there = mesh_.size(axis), expected = attribute(node, "ranks", there);
+    if (there != expected)
+      fail("node '{}' ({}) is for {} ranks along '{}', and the mesh has {} there", node.name, node.op->name(),
+           expected, axis, there);
+    return there;
+  }
+
+  // The node that makes a value; -1: it is there from the beginning.
+  int32_t maker_of(ValueId value) const {
+    const ValueInfo& info = graph_.value(value);
+    return info.kind == ValueKind::kNode ? info.producer.index : -1;
+  }
+
+  void find_buckets(const Node& node) {
+    std::vector<size_t> order(node.inputs.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return maker_of(node.inputs[a]) < maker_of(node.inputs[b]); });
+    Bucket bucket{&node, {}};
+    int64_t bytes = 0;
+    for (size_t i = 0; i < order.size(); ++i) {
+      const ValueId input = node.inputs[order[i]];
+      const TensorType& type = graph_.type(input);
+      bucket.inputs.push_back(order[i]);
+      if (type.shape.is_constant()) bytes += type.bytes();
+      if (bytes < kBucketBytes && i + 1 < order.size()) continue;
+      buckets_[maker_of(input)].push_back(std::move(bucket));
+      bucket = {&node, {}};
+      bytes = 0;
+    }
+  }
+
+  void emit_buckets_at(int32_t maker) {
+    const auto at = buckets_.find(maker);
+    if (at == buckets_.end()) return;
+    for (const Bucket& bucket : at->second) {
+      const Node& node = *bucket.node;
+      std::vector<Value> values;
+      for (const size_t i : bucket.inputs) values.push_back(rewriter_.map(node.inputs[i]));
+      rewriter_.begin_nodes_from({&node});
+      const std::vector<Value> results = emit_node(*node.op, node.attributes, values);
+      rewriter_.end_nodes_from();
+      std::vector<Value>& all = results_[&node];
+      all.resize(node.inputs.size());
+      for (size_t i = 0; i < results.size(); ++i) all[bucket.inputs[i]] = results[i];
+    }
+  }
+
+  void visit(const Node& node) {
+    if (const auto at = results_.find(&node); at != results_.end())
+      return rewriter_.replace(node, at->second);
+    if (node.op->info.collective && ranks_of(node) == 1)
+      return rewriter_.replace(node, rewriter_.map(node.inputs));
+    if (node.op->info.random) {
+      const Value before = rewriter_.map(node.inputs[0]);
+      rewriter_.replace(node.inputs[0], own_draws(before));
+      rewriter_.copy(node);
+      return rewriter_.replace(node.inputs[0], before);
+    }
+    rewriter_.copy(node);
+  }
+
+  // The state of the random numbers {seed, step} with a seed of this rank's own along "data", where samples differ and
+  // should not be dropped alike. The state itself stays the same on all ranks.
+  Value own_draws(Value rng) {
+    const int64_t place = mesh_.place(rank_, "data");
+    if (place == 0) return rng;
+    constexpr uint64_t kApart = 0x9E3779B97F4A7C15;  // the golden ratio's bits: far from every small seed
+    const auto offset = static_cast<int64_t>(kApart * static_cast<uint64_t>(place));
+    if (!offset_) {
+      const int32_t tensor = graph_.model().add_tensor("rank_seed", Tensor::of<int64_t>({2}, {offset, 0}));
+      offset_ = rewriter_.graph().constant(tensor);
+    }
+    return rng + offset_;
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  const int64_t rank_;
+  Rewriter rewriter_;
+  Value offset_;
+  std::map<int32_t, std::vector<Bucket>> buckets_;  // by the node that makes their last tensor
+  std::map<const Node*, std::vector<Value>> results_;
+};
+
+}  // namespace
+
+Graph distribute(const Graph& graph, const PassContext& context) {
+  const bool has_some = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                    [](const Node& node) { return node.op->info.collective; });
+  return has_some ? Distributor(graph, context).run() : copy_graph(graph, graph.model());
+}
+
+}  // namespace genesis::passes

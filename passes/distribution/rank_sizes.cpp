@@ -1,0 +1,41 @@
+#include "passes/distribution/rank_sizes.h"
+
+#include <algorithm>
+
+#include "schema/core/error.h"
+
+namespace genesis::passes {
+namespace {
+
+bool shares_batch(const Graph& entry) {
+  return std::any_of(entry.nodes().begin(), entry.nodes().end(), [](const Node& node) {
+    const AttrValue* axis = node.op->info.collective ? node.attributes.find("axis") : nullptr;
+    return axis && *axis == AttrValue(std::string("data"));
+  });
+}
+
+}  // namespace
+
+Bindings sizes_of_rank(const Graph& entry, Bindings sizes, const Mesh& mesh) {
+  const int64_t ranks = mesh.size("data");
+  if (ranks == 1 || entry.inputs().empty() || !shares_batch(entry)) return sizes;
+  const Shape& shape = entry.type(entry.inputs()[0]).shape;
+  const std::string& input = entry.value(entry.inputs()[0]).name;
+  std::vector<std::string> symbols;
+  if (shape.rank() > 0) shape[0].collect_symbols(symbols);
+  if (symbols.size() != 1)
+    fail(
+        "{} ranks along 'data' share the batch, and the first dimension of input '{}' ({}) is no symbol: "
+        "build the model "
+        "with a batch that is not fixed",
+        ranks, input, shape.to_string());
+  const auto size = sizes.find(symbols[0]);
+  if (size == sizes.end()) return sizes;
+  if (size->second % ranks != 0)
+    fail("{}={} cannot be shared by {} ranks along 'data': take {} or {}", symbols[0], size->second, ranks,
+         std::max<int64_t>(1, size->second / ranks) * ranks, (size->second / ranks + 1) * ranks);
+  size->second /= ranks;
+  return sizes;
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,204 @@
+// Training on several ranks that each have a part of the batch, against one rank that has it all.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "executor/session.h"
+#include "executor/training/rank_share.h"
+#include "models/zoo.h"
+#include "passes/training/train_step.h"
+#include "tests/distributed/thread_ranks.h"
+#include "tests/error_of.h"
+
+namespace genesis {
+namespace {
+
+constexpr int kSteps = 50;
+
+models::Settings tiny(const std::string& model) {
+  if (model == "mlp") return {};
+  return {{"vocab_size", "61"},
+          {"hidden_size", "32"},
+          {"intermediate_size", "80"},
+          {"num_hidden_layers", "2"},
+          {"num_attention_heads", "4"},
+          {"num_key_value_heads", "2"},
+          {"max_position_embeddings", "32"}};
+}
+
+std::shared_ptr<const Model> training(const std::string& name, const std::string& options) {
+  const std::shared_ptr<Model> model = models::make_model(name, tiny(name), 5);
+  passes::add_training(*model, passes::parse_train_options(options));
+  return model;
+}
+
+// Batches of 8 whose numbers follow from their position.
+class Numbers final : public BatchSource {
+ public:
+  explicit Numbers(const Graph& graph, int64_t batch = 8) : graph_(graph), batch_(batch) {}
+  NamedTensors batch(int64_t position) override {
+    NamedTensors tensors;
+    for (const ValueId id : graph_.inputs()) {
+      const std::string& name = graph_.value(id).name;
+      TensorType type = graph_.type(id);
+      for (int i = 0; i < type.shape.rank(); ++i)
+        type.shape[i] = Dim(type.shape[i].evaluate({{"batch", batch_}, {"seq", 12}}));
+      std::vector<int64_t> indices;
+      std::vector<float> numbers;
+      for (int64_t i = 0; i < type.numel(); ++i) {
+        const int64_t number = (i * 7919 + position * 104729) % 251;
+        indices.push_back(number % (name == "target" ? 2 : 61));
+        numbers.push_back(static_cast<float>(number) / 64 - 2);
+      }
+      const bool is_index = type.dtype == DType::i64;
+      tensors.emplace(
+          name, Tensor::copy_of(type, is_index ? static_cast<const void*>(indices.data()) : numbers.data()));
+    }
+    return tensors;
+  }
+  int64_t items_per_batch() const override { return batch_; }
+
+ private:
+  const Graph& graph_;
+  const int64_t batch_;
+};
+
+struct Curve {
+  std::vector<double> losses;
+  NamedTensors states;
+};
+
+Curve train(const std::shared_ptr<const Model>& model, SessionOptions options, int steps = kSteps) {
+  const auto source =
+      share_of(std::make_unique<Numbers>(model->entry("train_step")), options.mesh, options.rank);
+  options.threads = 1;
+  Session session(model, options);
+  Curve curve;
+  for (int step = 0; step < steps; ++step)
+    curve.losses.push_back(session.run("train_step", source->batch(step)).at("loss").item<double>());
+  curve.states = session.states();
+  return curve;
+}
+
+std::vector<Curve> train_on(const std::string& mesh_text, const std::shared_ptr<const Model>& model,
+                            SessionOptions options = {}, int steps = kSteps) {
+  const Mesh mesh = Mesh::parse(mesh_text);
+  std::vector<Curve> curves(static_cast<size_t>(mesh.ranks()));
+  testing::run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
+    SessionOptions mine = options;
+    mine.mesh = mesh;
+    mine.rank = rank;
+    mine.collectives = std::move(collectives);
+    curves[static_cast<size_t>(rank)] = train(model, mine, steps);
+  });
+  return curves;
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - y[i]) * (x[i] - y[i]);
+    norm += y[i] * y[i];
+  }
+  return std::sqrt(difference / std::max(norm, 1e-30));
+}
+
+void expect_close(const Curve& got, const Curve& expected, double bound) {
+  ASSERT_EQ(got.losses.size(), expected.losses.size());
+  for (size_t i = 0; i < got.losses.size(); ++i)
+    EXPECT_NEAR(got.losses[i], expected.losses[i], bound * std::abs(expected.losses[i])) << "step " << i + 1;
+  for (const auto& [name, value] : expected.states)
+    if (is_float(value.type().dtype) && !name.starts_with("optimizer."))
+      EXPECT_LT(largest_difference(got.states.at(name), value), bound) << name;
+}
+
+void expect_same_bits(const Curve& a, const Curve& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  for (const auto& [name, value] : a.states)
+    EXPECT_EQ(std::memcmp(value.data(), b.states.at(name).data(), static_cast<size_t>(value.bytes())), 0)
+        << name;
+}
+
+class DataParallel : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
+
+TEST_P(DataParallel, TrainsAsOneRankDoes) {
+  const auto& [name, options, mesh] = GetParam();
+  const auto model = training(name, options);
+  const Curve alone = train(model, {});
+  EXPECT_LT(alone.losses.back(), alone.losses.front());
+  const std::vector<Curve> ranks = train_on(mesh, model);
+  expect_close(ranks[0], alone, 1e-5);
+  for (const Curve& rank : ranks) expect_same_bits(rank, ranks[0]);
+  expect_same_bits(train_on(mesh, model)[0], ranks[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, DataParallel,
+                         ::testing::Values(std::tuple{"mlp", "sgd,lr=0.05", "data=2"},
+                                           std::tuple{"qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0", "data=2"},
+                                           std::tuple{"qwen2", "adamw,lr=1e-3,eps=1e-4,accumulate=2",
+                                                      "data=4"},
+                                           std::tuple{"qwen3", "adamw,lr=1e-3,eps=1e-4,clip=1.0", "data=4"},
+                                           std::tuple{"qwen3", "lion,lr=1e-5,clip_value=0.5", "data=2"}));
+
+TEST(DataParallel, WithoutPassesIsTheSame) {
+  const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
+  expect_close(train_on("data=2", model, {.optimise = false}, 5)[0], train(model, {}, 5), 1e-5);
+}
+
+TEST(DataParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
+  const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,precision=bf16");
+  const Curve alone = train(model, {}, 10);
+  for (const bool split : {false, true}) {
+    const std::vector<Curve> ranks = train_on("data=2", model, {.split_weights = split}, 10);
+    expect_close(ranks[0], alone, 2e-2);
+    expect_same_bits(ranks[1], ranks[0]);
+  }
+}
+
+TEST(DataParallel, AMeshOfOneRankIsNone) {
+  const auto model = training("qwen2", "adamw,lr=1e-3");
+  expect_same_bits(train(model, {}, 3), train(model, {.mesh = Mesh::parse("data=1,tensor=1")}, 3));
+  Session alone(model), meshed(model, {.mesh = Mesh::parse("data=2")});
+  const auto count = [](const Plan& plan) {
+    return std::count_if(plan.steps.begin(), plan.steps.end(),
+                         [](const Step& step) { return step.op->info.collective; });
+  };
+  const Bindings sizes = {{"batch", 4}, {"seq", 12}};
+  EXPECT_EQ(count(alone.plan("train_step", sizes)), 0);
+  EXPECT_EQ(count(meshed.plan("train_step", sizes)), 2);  // the gradients in a bucket, the loss
+}
+
+TEST(DataParallel, ABatchThatRanksDoNotDivideIsAnError) {
+  const auto model = training("mlp", "sgd,lr=0.1");
+  const auto source =
+      share_of(std::make_unique<Numbers>(model->entry("train_step"), 9), Mesh::parse("data=4"), 1);
+  EXPECT_NE(testing::error_of([&] { source->batch(0); }).find("take a batch of 8 or 12"), std::string::npos);
+}
+
+TEST(DataParallel, ARankThatFailsEndsTheOthers) {
+  const auto model = training("mlp", "sgd,lr=0.1");
+  std::mutex mutex;
+  std::vector<std::string> errors;
+  const Mesh mesh = Mesh::parse("data=2");
+  const auto body = [&](int64_t rank, const std::shared_ptr<Collectives>& collectives) {
+    try {
+      if (rank == 1) fail("no more");
+      train(model, {.mesh = mesh, .rank = rank, .collectives = collectives}, 5);
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex);
+      errors.push_back(error.message());
+      throw;
+    }
+  };
+  EXPECT_THROW(testing::run_ranks(mesh, body), Error);
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(std::count_if(errors.begin(), errors.end(),
+                          [](const std::string& e) { return e.find("rank 1 failed") != std::string::npos; }),
+            1);
+}
+
+}  // namespace
+}  // namespace genesis
