@@ -5,10 +5,12 @@
 #include <iostream>
 
 #include "executor/compile.h"
+#include "executor/distributed/traffic.h"
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
 #include "models/hugging_face/adapter.h"
 #include "passes/core/extract.h"
+#include "passes/distribution/rank_sizes.h"
 #include "passes/lora/lora.h"
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
@@ -40,11 +42,12 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt model.genesis --print-after all --entry decode
   genesis-opt train.genesis --check cpu --entry train_step --size batch=8 --size seq=256
   genesis-opt train.genesis --check cuda --entry train_step --size batch=8 --size seq=256 --memory-budget 4GiB
+  genesis-opt train.genesis --check cuda --entry train_step --size batch=64 --size seq=256 --mesh data=8
   genesis-opt train.genesis --memory-budget 4GiB -o small.genesis
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", quantize,
+  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", mesh, quantize,
                                                                               adapter, save_adapter;
   std::vector<std::string> passes, disable, entries, sizes, keep_f32, groups;
   bool quantize_embedding = false, quantize_head = false;
@@ -223,14 +226,17 @@ void check(const Flags& flags) {
   const Target target = target_of(device);
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(*model, sizes);
+  const Mesh mesh = flags.mesh.empty() ? Mesh() : Mesh::parse(flags.mesh);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::string text;
   for (const std::string& name : chosen_entries(flags, *model)) {
     check_sizes_known(model->entry(name), sizes);
-    const Plan plan = compile_entry(*model, name, sizes, target,
-                                    {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
-                                     .memory_budget = flags.memory.bytes()})
-                          .plan;
+    const Plan plan =
+        compile_entry(*model, name, passes::sizes_of_rank(model->entry(name), sizes, mesh), target,
+                      {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
+                       .memory_budget = flags.memory.bytes(),
+                       .mesh = mesh})
+            .plan;
     nlohmann::ordered_json row{
         {"entry", name},
         {"steps", plan.steps.size()},
@@ -241,13 +247,20 @@ void check(const Flags& flags) {
                       : 1.0}};
     for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
       row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
+    std::string exchanged;
+    for (const AxisTraffic& along : traffic_of(plan, mesh)) {
+      row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
+      exchanged += fmt::format("  each rank sends {} along '{}', in {} exchanges\n",
+                               human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
+    }
     json.push_back(row);
-    text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n", name, plan.steps.size(),
-                        human_bytes(static_cast<double>(plan.arena_bytes)),
+    text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n{}", name,
+                        plan.steps.size(), human_bytes(static_cast<double>(plan.arena_bytes)),
                         human_bytes(static_cast<double>(plan.lower_bound_bytes)), row["ratio"].get<double>(),
-                        memory_lines(plan.peak));
+                        memory_lines(plan.peak), exchanged);
   }
-  flags.out.print({{"device", device}, {"entries", json}}, [&] { std::cout << printable_lines(text); });
+  flags.out.print({{"device", device}, {"mesh", mesh.to_string()}, {"entries", json}},
+                  [&] { std::cout << printable_lines(text); });
 }
 
 void report(const Flags& flags, const Model& model, const std::vector<passes::PassReport>& reports) {
@@ -282,7 +295,7 @@ void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
 
 // Everything that is given does something, and something comes of it.
 void check_rewrite(const Flags& flags, const CLI::App& app) {
-  check_not_given(app, "--size", "without --check DEVICE");
+  for (const char* option : {"--size", "--mesh"}) check_not_given(app, option, "without --check DEVICE");
   if (!flags.train.empty() && flags.inference)
     fail_usage("--train adds what --inference leaves out: give one of them");
   if (!flags.groups.empty() && flags.train.empty())
@@ -331,7 +344,8 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
     throw CLI::RequiredError("a model file");
   } else if (!flags.check.empty()) {
     check_only(app,
-               {"input", "--check", "--entry", "--size", "--memory-budget", "--remat", "--disable", "--json"},
+               {"input", "--check", "--entry", "--size", "--mesh", "--memory-budget", "--remat", "--disable",
+                "--json"},
                "with --check, which changes nothing");
     check(flags);
   } else {
@@ -411,6 +425,8 @@ void add_pass_flags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--check", flags.check, "say whether this device runs every node, and what memory it takes");
   app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
+  app.add_option("--mesh", flags.mesh,
+                 "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
   app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
   app.add_flag("--quiet", flags.quiet, "no word about progress");
   flags.memory.add_to(app);

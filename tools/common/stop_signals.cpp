@@ -1,4 +1,4 @@
-#include "tools/run/stop_signals.h"
+#include "tools/common/stop_signals.h"
 
 #include <unistd.h>
 

@@ -26,14 +26,21 @@ class StopSignals {
 
 std::string signal_name(int number);  // "SIGINT"
 
+// Why a run should stop: a signal, or the time that it was given is over.
+struct StopVote {
+  int signal = 0;  // 0: none
+  bool time_up = false;
+  bool stops() const { return signal != 0 || time_up; }
+};
+
 // Whether the wall clock is used up, or someone asked to stop (Ctrl-C, a shutdown).
 class StopWhen {
  public:
   StopWhen(double minutes, const StopSignals& signals)
       : minutes_(minutes), signals_(signals), start_(std::chrono::steady_clock::now()) {}
-  bool operator()() const {
+  StopVote vote() const {
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    return signals_.received() || (minutes_ > 0 && elapsed >= minutes_ * 60);
+    return {signals_.received(), minutes_ > 0 && elapsed >= minutes_ * 60};
   }
 
  private:

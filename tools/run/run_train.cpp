@@ -9,6 +9,7 @@
 
 #include "executor/inputs.h"
 #include "executor/training/checkpoint.h"
+#include "executor/training/rank_share.h"
 #include "executor/training/trainer.h"
 #include "passes/lora/lora.h"
 #include "passes/training/evaluation.h"
@@ -16,10 +17,12 @@
 #include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/graph/text.h"
+#include "schema/version.h"
 #include "tools/common/numbers.h"
 #include "tools/common/progress.h"
+#include "tools/common/ranks.h"
 #include "tools/run/run_commands.h"
-#include "tools/run/stop_signals.h"
+#include "tools/common/stop_signals.h"
 #include "tools/run/train_data.h"
 #include "tools/run/utilisation.h"
 
@@ -34,6 +37,7 @@ struct Flags {
           keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
   int64_t evaluate_every = 0, evaluation_batches = 0, patience = 0;
   double minutes = 0;
+  std::string mesh;
   bool resume = false, quiet = false, mfu = false;
   data::SourceOptions source;
   TextFlags text;
@@ -144,6 +148,7 @@ struct Sources {
 
 // What single steps of the run had to say; NaN: nothing.
 struct Seen {
+  StopVote stop;  // why all ranks stopped, where somebody asked for it
   double longest_stall = 0, evaluation_loss = std::nan(""), best_loss = std::nan("");
   int64_t best_step = 0;
 };
@@ -162,14 +167,14 @@ std::string progress_text(const TrainMetrics& m, double evaluation_loss, const c
 }
 
 TrainMetrics run(const Flags& flags, Session& session, Sources& sources, const StopSignals& signals,
-                 std::shared_ptr<const CheckpointLock> lock, Seen& seen) {
+                 std::shared_ptr<const CheckpointLock> lock, World& world, Seen& seen) {
   Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
   const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
   const auto utilisation = utilisation_of(flags, session, *sources.training);
   const auto items = static_cast<double>(sources.training->items_per_batch());
   TrainerOptions options;
   options.steps = flags.steps;
-  options.checkpoint = flags.checkpoint;
+  if (world.is_first()) options.checkpoint = flags.checkpoint;
   options.checkpoint_lock = std::move(lock);
   options.checkpoint_every = flags.checkpoint_every;
   options.keep_checkpoints = static_cast<int>(flags.keep);
@@ -180,7 +185,11 @@ TrainMetrics run(const Flags& flags, Session& session, Sources& sources, const S
   options.evaluate_every = flags.evaluate_every;
   options.evaluation_batches = flags.evaluation_batches;
   options.patience = flags.patience;
-  options.should_stop = StopWhen(flags.minutes, signals);
+  const StopWhen stop_here(flags.minutes, signals);
+  options.should_stop = [&] {
+    seen.stop = vote_to_stop(world, stop_here.vote());
+    return seen.stop.stops();
+  };
   options.on_step = [&](const TrainMetrics& m) {
     seen.longest_stall = std::max(seen.longest_stall, m.checkpoint_stall_seconds);
     if (!std::isnan(m.evaluation_loss)) seen.evaluation_loss = m.evaluation_loss;
@@ -208,10 +217,10 @@ struct End {
   bool settled = false;  // --patience
 };
 
-End end_of(const TrainMetrics& last, const Flags& flags, const StopSignals& signals) {
+End end_of(const TrainMetrics& last, const Flags& flags, const StopVote& stop) {
   if (last.step >= flags.steps) return {last};  // a signal that came too late interrupted nothing
   if (last.out_of_patience) return {.last = last, .settled = true};
-  return {last, signals.received(), signals.received() == 0};
+  return {last, stop.signal, stop.signal == 0};
 }
 
 // ", saved as A and B", of what this run has written.
@@ -335,30 +344,58 @@ void save_output(const Flags& flags, const Session& session, const TrainMetrics&
       });
 }
 
-void train_command(const Flags& flags, const CLI::App& command) {
-  check_numbers(flags);
+// What another rank than the first does is the same work, of which it keeps and shows nothing.
+Flags flags_of_rank(Flags flags, const World& world) {
+  if (world.is_first()) return flags;
+  flags.quiet = true;
+  for (std::string* file : {&flags.output, &flags.metrics, &flags.tensorboard}) file->clear();
+  return flags;
+}
+
+// Ranks that were given different files or options would wait for each other for ever, or learn nonsense.
+void check_same(World& world, const Flags& flags, const Model& model) {
+  world.require_same("the version of Genesis", kVersion);
+  world.require_same("the training step", train_step_text(model));
+  world.require_same("the data's order", fmt::format("{} --data {}", data_order(flags), fmt::join(flags.data, " ")));
+  world.require_same("when to stop and evaluate",
+                     fmt::format("--steps {} --eval-every {} --eval-batches {} --patience {}", flags.steps,
+                                 flags.evaluate_every, flags.evaluation_batches, flags.patience));
+  world.require_same("the model's weights", digest_of_states(model));
+}
+
+void train_ranks(const Flags& flags, const CLI::App& command, const std::shared_ptr<World>& world) {
   check_can_write(flags.output);
   check_can_write(flags.metrics);
   std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
-  if (!flags.checkpoint.empty()) lock = std::make_shared<CheckpointLock>(flags.checkpoint);
+  if (!flags.checkpoint.empty() && world->is_first()) lock = std::make_shared<CheckpointLock>(flags.checkpoint);
+  world->barrier();
   const std::shared_ptr<Model> model = load(flags);
   check_trainable(*model, flags.file);
   check_useful(flags, command, *model);
   check_steps(*model, flags);
   prepare_evaluation(flags, *model);
   model->metadata[kDataOrderKey] = data_order(flags);
-  Session session(model, flags.run.session_options());
+  if (world->size() > 1) check_same(*world, flags, *model);
+  Session session(model, session_options(flags.run, world));
   Sources sources = open_sources(flags, *model);
-  warn_of_what_will_be_lost(flags, *model);
+  sources.training = share_of(std::move(sources.training), world->mesh(), world->rank());
+  if (world->is_first()) warn_of_what_will_be_lost(flags, *model);
   const StopSignals signals;
   Seen seen;
-  const TrainMetrics last = run(flags, session, sources, signals, lock, seen);
+  const TrainMetrics last = run(flags, session, sources, signals, lock, *world, seen);
   if (!flags.output.empty()) save_output(flags, session, last);
-  const End end = end_of(last, flags, signals);
-  flags.out.print(summary(flags, end, seen, session.memory()), [&] {
-    if (end.signal == 0) print_result(flags, end);
-  });
+  const End end = end_of(last, flags, seen.stop);
+  if (world->is_first())
+    flags.out.print(summary(flags, end, seen, session.memory()), [&] {
+      if (end.signal == 0) print_result(flags, end);
+    });
   if (end.signal != 0) leave_interrupted(flags, end);
+}
+
+void train_command(const Flags& flags, const CLI::App& command) {
+  check_numbers(flags);
+  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
+  train_ranks(flags_of_rank(flags, *world), command, world);
 }
 
 // What of the run is kept, and shown.
@@ -438,7 +475,8 @@ void add_train(CLI::App& app) {
              at_least<int64_t>(0));
   add_number(*command, "--minutes", flags->minutes, "stop after this much time, with exit code 0; 0: never",
              at_least<double>(0));
-  add_number(*command, "--batch", flags->source.batch_size, "samples per step", at_least<int64_t>(1));
+  add_number(*command, "--batch", flags->source.batch_size, "samples per step, of all ranks together",
+             at_least<int64_t>(1));
   add_number(*command, "--seq", flags->source.sequence_length, "tokens per sample, for text",
              at_least<int64_t>(1));
   add_number(*command, "--seed", flags->source.seed, "of the order of the data");
@@ -448,6 +486,9 @@ void add_train(CLI::App& app) {
   add_training_flags(*command, *flags);
   add_evaluation_flags(*command, *flags);
   flags->run.add_to(*command);
+  command->add_option("--mesh", flags->mesh,
+                      "the ranks that train together: data=N shares each batch between N of them; started by mpirun, "
+                      "srun or torchrun's variables, else by this command on this host");
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "
