@@ -63,6 +63,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
      {"backends", "backends/common", "backends/cpu", "backends/cpu/attention", "backends/cpu/fused",
       "backends/cpu/gemm", "backends/cpu/moves", "backends/cpu/parallel", "backends/cpu/quantized",
       "backends/cpu/reduce", "backends/cpu/simd"}},
+    {"backends/mpi", {"backends"}},
+    {"backends/mpi/plugin", {"backends", "backends/mpi"}},
     {"backends/cuda/runtime", {"backends"}},
     {"backends/cuda/device", {"backends", "backends/common", "backends/cuda/runtime"}},
     {"backends/cuda/moves", {"backends", "backends/common", "backends/cuda/device", "backends/cuda/runtime"}},
@@ -79,6 +81,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
       "backends/cuda/device", "backends/cuda/gemm", "backends/cuda/hopper", "backends/cuda/moves",
       "backends/cuda/rows", "backends/cuda/runtime"}},
 
+    {"executor/distributed", {}},
     {"executor/runtime", {}},
     {"executor/cpu", {"executor/runtime"}},
     {"executor/cuda", {"executor/runtime"}},

@@ -1,0 +1,6 @@
+// MPI's C functions; its old C++ classes would need a library of their own.
+#pragma once
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>

@@ -1,0 +1,26 @@
+// The ranks of an MPI launch as the rest of Genesis sees them.
+#pragma once
+
+#include <map>
+
+#include "backends/mpi/plugin/mpi_group.h"
+
+namespace genesis::mpi {
+
+class MpiLink final : public RankLink {
+ public:
+  explicit MpiLink(const RankLimits& limits) : world_(limits) {}
+
+  int rank() const override { return world_.rank(); }
+  int size() const override { return world_.size(); }
+  std::vector<std::string> gather(const std::string& mine) override;
+  std::unique_ptr<Collectives> collectives(const Mesh& mesh) override;
+  std::string failure() const override { return world_.failure(); }
+  void abort(const std::string& why) override { world_.fail(world_.name(rank()) + " failed: " + why); }
+
+ private:
+  MpiWorld world_;
+  int next_tag_ = 1;  // 0 is for texts
+};
+
+}  // namespace genesis::mpi

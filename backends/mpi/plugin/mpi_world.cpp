@@ -1,0 +1,122 @@
+#include "backends/mpi/plugin/mpi_world.h"
+
+#include <chrono>
+#include <thread>
+
+#include "schema/core/error.h"
+
+namespace genesis::mpi {
+namespace {
+
+constexpr int kFailed = 1, kLeaves = 2;  // tags of words
+constexpr size_t kLongestWord = 4000;    // bytes; short messages arrive without the other side's help
+
+std::string error_text(int error) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(error, text, &length);
+  return text;
+}
+
+void check(int error, const char* what) {
+  if (error != MPI_SUCCESS) genesis::fail("{}: {}", what, error_text(error));
+}
+
+}  // namespace
+
+MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
+  int has_started = 0, threads = 0;
+  MPI_Initialized(&has_started);
+  if (has_started) genesis::fail("MPI was started in this process before: a process joins its run once");
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // copies of it inherit this
+  if (threads < MPI_THREAD_SERIALIZED)
+    genesis::fail("this MPI library knows no threads: Genesis needs MPI_THREAD_SERIALIZED");
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup");
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &words_), "MPI_Comm_dup");
+  gather_hosts();
+}
+
+MpiWorld::~MpiWorld() {
+  say(kLeaves, "");
+  if (wait_for_leaving() && !has_failed_) MPI_Finalize();
+}
+
+void MpiWorld::gather_hosts() {
+  using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
+  Name mine{};
+  int length = 0;
+  check(MPI_Get_processor_name(mine.data(), &length), "MPI_Get_processor_name");
+  std::vector<Name> all(static_cast<size_t>(size_));
+  check(MPI_Allgather(mine.data(), mine.size(), MPI_CHAR, all.data(), mine.size(), MPI_CHAR, data_),
+        "MPI_Allgather");
+  for (Name& name : all) {
+    name.back() = '\0';
+    hosts_.emplace_back(name.data());
+  }
+}
+
+std::string MpiWorld::failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+bool MpiWorld::keep_failure(const std::string& why) {
+  const std::lock_guard lock(failure_mutex_);
+  if (has_failed_) return false;
+  failure_ = why;
+  has_failed_ = true;
+  return true;
+}
+
+void MpiWorld::fail(const std::string& why) {
+  if (keep_failure(why)) say(kFailed, why.substr(0, kLongestWord));
+}
+
+void MpiWorld::fail_in_mpi(int error) { fail(name(rank_) + ": MPI: " + error_text(error)); }
+
+// Nothing is done about words that do not arrive: their reader is gone.
+void MpiWorld::say(int tag, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  for (int to = 0; to < size_; ++to) {
+    if (to == rank_) continue;
+    Word& word = words_sent_.emplace_back(Word{text, MPI_REQUEST_NULL});
+    MPI_Isend(word.text.data(), static_cast<int>(word.text.size()), MPI_CHAR, to, tag, words_, &word.request);
+  }
+}
+
+void MpiWorld::listen() {
+  for (int is_there = 1; is_there && size_ > 1;) {
+    MPI_Status status;
+    const std::lock_guard lock(mutex_);
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, words_, &is_there, &status) != MPI_SUCCESS) return;
+    if (is_there) hear(status);
+  }
+}
+
+void MpiWorld::hear(const MPI_Status& status) {
+  int length = 0;
+  MPI_Get_count(&status, MPI_CHAR, &length);
+  std::string text(static_cast<size_t>(std::max(length, 0)), ' ');
+  MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, words_, MPI_STATUS_IGNORE);
+  if (status.MPI_TAG == kLeaves)
+    left_.insert(status.MPI_SOURCE);
+  else
+    keep_failure(text);
+}
+
+bool MpiWorld::wait_for_leaving() {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  for (;;) {
+    listen();
+    if (left_.size() + 1 == static_cast<size_t>(size_)) return true;
+    const double limit = has_failed_ ? limits_.end : limits_.call;
+    if (std::chrono::duration<double>(Clock::now() - start).count() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace genesis::mpi

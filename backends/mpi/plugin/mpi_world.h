@@ -1,0 +1,82 @@
+// This process among the ranks of an MPI launch: who they are, what they say of failing and leaving, and the one lock that
+// every call of MPI is made under. The lock is never held while something is waited for, so any thread may say that the
+// run has failed while another waits.
+//
+// Two communicators keep apart what ranks exchange (data) and what they say (words): a rank that fails says why to all
+// others, and one that ends says that it leaves; whoever waits listens now and then.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/mpi/plugin/mpi_api.h"
+#include "backends/rank_link.h"
+
+namespace genesis::mpi {
+
+class MpiWorld {
+ public:
+  // MPI_Init_thread; all ranks do. Throws Error.
+  explicit MpiWorld(const RankLimits& limits);
+  // Says that this rank leaves, and waits for the others to say so: for RankLimits::call, or after a failure for
+  // RankLimits::end. Only a run in which all went well ends MPI in order.
+  ~MpiWorld();
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const RankLimits& limits() const { return limits_; }
+  MPI_Comm data() const { return data_; }
+  std::string name(int rank) const { return rank_name(rank, hosts_[static_cast<size_t>(rank)]); }
+
+  bool has_failed() const { return has_failed_; }
+  std::string failure() const;
+  // The first failure stays; all others hear of it.
+  void fail(const std::string& why);
+  // What the others have said by now.
+  void listen();
+  bool has_left(int rank) const { return left_.contains(rank); }
+
+  // An MPI call under the lock. What it returns, if not MPI_SUCCESS, is a failure of the run; then false.
+  template <class Call>
+  bool call(Call&& body) {
+    int error;
+    {
+      const std::lock_guard lock(mutex_);
+      error = body();
+    }
+    if (error != MPI_SUCCESS) fail_in_mpi(error);
+    return error == MPI_SUCCESS;
+  }
+
+ private:
+  struct Word {
+    std::string text;
+    MPI_Request request;
+  };
+
+  void gather_hosts();
+  void fail_in_mpi(int error);
+  bool keep_failure(const std::string& why);
+  void say(int tag, const std::string& text);
+  void hear(const MPI_Status& status);
+  bool wait_for_leaving();
+
+  RankLimits limits_;
+  int rank_ = 0, size_ = 1;
+  MPI_Comm data_ = MPI_COMM_NULL, words_ = MPI_COMM_NULL;
+  std::vector<std::string> hosts_;
+  std::mutex mutex_;                  // around MPI
+  mutable std::mutex failure_mutex_;  // around the text
+  std::atomic<bool> has_failed_ = false;
+  std::string failure_;
+  std::set<int> left_;
+  std::list<Word> words_sent_;  // MPI reads them until they have arrived, and a list moves nothing
+};
+
+}  // namespace genesis::mpi

@@ -1,0 +1,40 @@
+// Messages between ranks that are under way together: posted one by one, waited for at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/mpi/plugin/mpi_world.h"
+
+namespace genesis::mpi {
+
+// Ranks are those of the run. Messages between two ranks with one tag arrive in the order they were sent. What is posted
+// must be waited for, unless the run has failed: then memory stays promised to MPI, which no longer does anything with it.
+class Transfers {
+ public:
+  Transfers(MpiWorld& world, int tag) : world_(world), tag_(tag) {}
+
+  void send(const std::byte* from, int64_t bytes, int to);
+  void receive(std::byte* to, int64_t bytes, int from);
+  // False, and a failure of the run that says `what` was waited for and for whom, when it takes longer than RankLimits::call,
+  // when a rank fails or when one has left.
+  bool wait(const std::string& what);
+
+ private:
+  struct Waiting;
+
+  void post(int peer, int64_t bytes, auto&& start);
+  bool test(bool* done);
+  bool poll(Waiting& waiting, const std::string& what);
+  std::vector<int> unfinished_peers();
+  void fail_for(const std::string& what, const std::string& how);
+
+  MpiWorld& world_;
+  int tag_;
+  std::vector<MPI_Request> requests_;
+  std::vector<int> peers_;  // of each request
+};
+
+}  // namespace genesis::mpi

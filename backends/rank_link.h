@@ -1,0 +1,41 @@
+// The connection of this process to the other ranks of a run, whatever carries it: who they are, short texts for all of
+// them, and the groups that kernels exchange data in. backends/mpi and backends/cuda/nccl implement it;
+// executor/distributed makes one. One thread uses a link, abort() aside.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/collectives.h"
+#include "schema/core/mesh.h"
+
+namespace genesis {
+
+// How long ranks wait for each other, in seconds.
+struct RankLimits {
+  double call = 600;  // an exchange; a rank that comes later is taken for lost
+  double end = 5;     // at the end of a run that failed, so that every rank can say why
+};
+
+class RankLink {
+ public:
+  virtual ~RankLink() = default;
+  virtual int rank() const = 0;  // from 0
+  virtual int size() const = 0;
+
+  // Every rank's text, in the order of ranks. All ranks call it. Throws Error.
+  virtual std::vector<std::string> gather(const std::string& mine) = 0;
+  // Groups along the axes of a mesh of size() ranks, which live no longer than the link. All ranks call it, with the same
+  // mesh. Throws Error.
+  virtual std::unique_ptr<Collectives> collectives(const Mesh& mesh) = 0;
+
+  // As Collectives say of themselves; what fails in the link's collectives has failed in the link.
+  virtual std::string failure() const = 0;
+  virtual void abort(const std::string& why) = 0;
+};
+
+// "rank 3 (host gpu7)", as messages name a rank.
+std::string rank_name(int rank, const std::string& host);
+
+}  // namespace genesis

@@ -1,0 +1,86 @@
+#include "executor/distributed/world.h"
+
+#include <unistd.h>
+
+#include <exception>
+
+#include "backends/mpi/mpi_ranks.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+std::string host_name() {
+  char name[256] = "";
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+void check_size(const Mesh& mesh, const Launch& launch) {
+  if (mesh.ranks() == launch.size) return;
+  if (launch.by == Launcher::kNone)
+    fail("mesh '{}' has {} ranks, and this process stands alone: start them with mpirun -n {} or srun -n {}",
+         mesh.to_string(), mesh.ranks(), mesh.ranks(), mesh.ranks());
+  fail("mesh '{}' has {} ranks, but {} started {}: give --mesh sizes whose product is {}", mesh.to_string(),
+       mesh.ranks(), name_of(launch.by), launch.size, launch.size);
+}
+
+}  // namespace
+
+World::World(Mesh mesh, Launch launch, std::unique_ptr<RankLink> link)
+    : mesh_(std::move(mesh)),
+      launch_(std::move(launch)),
+      link_(std::move(link)),
+      exceptions_(std::uncaught_exceptions()) {
+  hosts_ = link_->gather(host_name());
+  collectives_ = link_->collectives(mesh_);
+}
+
+World::~World() {
+  if (link_ && std::uncaught_exceptions() > exceptions_) abort("it ended with an error");
+}
+
+std::vector<std::string> World::gather(const std::string& mine) {
+  return link_ ? link_->gather(mine) : std::vector<std::string>{mine};
+}
+
+void World::require_same(const std::string& what, const std::string& text) {
+  constexpr size_t kShown = 80;
+  const std::vector<std::string> texts = gather(text);
+  std::string others;
+  size_t example = 0;
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    if (texts[rank] == texts[0]) continue;
+    if (others.empty()) example = rank;
+    others += (others.empty() ? "" : ", ") + name(static_cast<int>(rank));
+  }
+  if (!others.empty())
+    fail("{} differs between ranks: {} has '{}', others have not: {} ('{}' on rank {})", what, name(0),
+         texts[0].substr(0, kShown), others, texts[example].substr(0, kShown), example);
+}
+
+void World::check() const {
+  if (const std::string failure = link_ ? link_->failure() : ""; !failure.empty()) fail("{}", failure);
+}
+
+void World::abort(const std::string& why) {
+  if (link_) link_->abort(why);
+}
+
+std::shared_ptr<World> start_world(const Mesh& mesh, std::string_view device_kind,
+                                   const WorldOptions& options) {
+  Launch launch = find_launch();
+  check_size(mesh, launch);
+  if (launch.size == 1) return std::make_shared<World>();
+  if (device_kind != "cpu") fail("ranks on '{}' cannot exchange data yet", device_kind);
+  if (launch.by != Launcher::kMpi)
+    fail("ranks on CPUs exchange data over MPI: start them with mpirun -n {} or srun --mpi=pmix -n {}",
+         launch.size, launch.size);
+  std::unique_ptr<RankLink> link = mpi::join_ranks(options.limits);
+  if (link->size() != launch.size)
+    fail("{} started {} ranks, but MPI knows {} of them: srun needs --mpi=pmix", name_of(launch.by),
+         launch.size, link->size());
+  launch.rank = link->rank();
+  return std::make_shared<World>(mesh, launch, std::move(link));
+}
+
+}  // namespace genesis
