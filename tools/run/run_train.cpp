@@ -354,7 +354,7 @@ Flags flags_of_rank(Flags flags, const World& world) {
 
 // Ranks that were given different files or options would wait for each other for ever, or learn nonsense.
 void check_same(World& world, const Flags& flags, const Model& model) {
-  world.require_same("the version of Genesis", kVersion);
+  world.require_same("the version of Genesis", std::string(kVersion));
   world.require_same("the training step", train_step_text(model));
   world.require_same("the data's order", fmt::format("{} --data {}", data_order(flags), fmt::join(flags.data, " ")));
   world.require_same("when to stop and evaluate",
