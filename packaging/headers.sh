@@ -19,7 +19,7 @@ install_header() {
 
 cd "$MESON_SOURCE_ROOT"
 install_header include/genesis/genesis.h "$to/genesis.h"
-find schema builder passes executor models backends/kernel.h backends/cpu/kernels.h backends/cpu/peaks.h \
+find schema builder passes executor models backends/kernel.h backends/collectives.h backends/rank_link.h backends/cpu/kernels.h backends/cpu/peaks.h \
   -name '*.h' ! -path 'executor/cuda/cuda_*' | while IFS= read -r header; do
   install_header "$header" "$to/$header"
 done
