@@ -1,0 +1,184 @@
+#include "executor/distributed/child_ranks.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <thread>
+
+#include "executor/distributed/local_launch.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A port of the loopback address that nobody uses now. Rank 0 listens at it until all ranks have come.
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const general = reinterpret_cast<sockaddr*>(&address);
+  const bool found =
+      socket >= 0 && ::bind(socket, general, length) == 0 && ::getsockname(socket, general, &length) == 0;
+  const int error = errno;
+  if (socket >= 0) ::close(socket);
+  if (!found) fail("no port of the loopback address could be had: {}", std::strerror(error));
+  return ntohs(address.sin_port);
+}
+
+// The signals that are passed on to the ranks, noted as they come. Those of a terminal reach the ranks by themselves.
+constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP};
+volatile std::sig_atomic_t noted[kPassedOn.size()];
+
+void note(int number, siginfo_t* info, void*) {
+  if (info->si_code == SI_KERNEL) return;
+  for (size_t i = 0; i < kPassedOn.size(); ++i)
+    if (kPassedOn[i] == number) noted[i] = 1;
+}
+
+class NotedSignals {
+ public:
+  NotedSignals() {
+    struct sigaction listen {};
+    listen.sa_sigaction = note;
+    listen.sa_flags = SA_RESTART | SA_SIGINFO;
+    for (size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &listen, &before_[i]);
+  }
+  ~NotedSignals() {
+    for (size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &before_[i], nullptr);
+  }
+
+ private:
+  std::array<struct sigaction, kPassedOn.size()> before_;
+};
+
+// In a child that is about to become a rank: what it gets from its parent, and that it ends when the parent does.
+[[noreturn]] void become_rank(int rank, std::vector<char*>& words, std::vector<char*>& environment,
+                              pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);
+  if (const int nowhere = rank == 0 ? -1 : ::open("/dev/null", O_RDWR); nowhere >= 0) {
+    ::dup2(nowhere, STDIN_FILENO);
+    ::dup2(nowhere, STDOUT_FILENO);
+  }
+  ::execve(words[0], words.data(), environment.data());
+  ::_exit(127);
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> environment_of(int rank, int ranks, int port) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable; ++variable) variables.emplace_back(*variable);
+  for (const auto& variable :
+       {fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank), fmt::format("WORLD_SIZE={}", ranks),
+        std::string("MASTER_ADDR=127.0.0.1"), fmt::format("MASTER_PORT={}", port)}) {
+    const std::string name = variable.substr(0, variable.find('=') + 1);
+    std::erase_if(variables, [&](const std::string& other) { return other.rfind(name, 0) == 0; });
+    variables.push_back(variable);
+  }
+  return variables;
+}
+
+class Children {
+ public:
+  Children(int ranks, std::vector<std::string> command)
+      : command_(std::move(command)), pids_(static_cast<size_t>(ranks)) {
+    const int port = free_port();
+    for (int rank = 0; rank < ranks; ++rank) start(rank, port);
+  }
+  // Nobody stays behind, whatever happens here.
+  ~Children() { signal_all(SIGKILL); }
+
+  int wait() {
+    while (std::any_of(pids_.begin(), pids_.end(), [](pid_t pid) { return pid > 0; })) {
+      reap();
+      pass_signals_on();
+      if (status_ != 0) hurry();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return status_;
+  }
+
+ private:
+  void start(int rank, int port) {
+    std::vector<std::string> variables = environment_of(rank, static_cast<int>(pids_.size()), port);
+    std::vector<char*> environment = pointers(variables), words = pointers(command_);
+    const pid_t parent = ::getpid(), pid = ::fork();
+    if (pid < 0) fail("cannot start rank {}: {}", rank, std::strerror(errno));
+    if (pid == 0) become_rank(rank, words, environment, parent);
+    pids_[static_cast<size_t>(rank)] = pid;
+  }
+
+  void reap() {
+    for (size_t rank = 0; rank < pids_.size(); ++rank) {
+      int status = 0;
+      if (pids_[rank] <= 0 || ::waitpid(pids_[rank], &status, WNOHANG) != pids_[rank]) continue;
+      pids_[rank] = 0;
+      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (code != 0 && status_ == 0) {
+        status_ = code;
+        failed_at_ = Clock::now();
+      }
+      if (WIFSIGNALED(status) && killed_with_ == 0)
+        std::cerr << fmt::format("rank {} was ended by signal {}; the others end too\n", rank,
+                                 WTERMSIG(status));
+    }
+  }
+
+  void pass_signals_on() {
+    for (size_t i = 0; i < kPassedOn.size(); ++i)
+      if (std::exchange(noted[i], 0)) signal_all(kPassedOn[i]);
+  }
+
+  // After a failure the others end by themselves, on request, or by force.
+  void hurry() {
+    constexpr int kSecondsToTerminate = 5;
+    const auto passed = Clock::now() - failed_at_;
+    const int number = passed > std::chrono::seconds(kGraceSeconds + kSecondsToTerminate) ? SIGKILL
+                       : passed > std::chrono::seconds(kGraceSeconds)                     ? SIGTERM
+                                                                                          : 0;
+    if (number == killed_with_) return;
+    killed_with_ = number;
+    signal_all(number);
+  }
+
+  void signal_all(int number) {
+    for (const pid_t pid : pids_)
+      if (pid > 0) ::kill(pid, number);
+  }
+
+  std::vector<std::string> command_;
+  std::vector<pid_t> pids_;  // 0: not started, or ended
+  int status_ = 0, killed_with_ = 0;
+  Clock::time_point failed_at_;
+};
+
+}  // namespace
+
+int run_child_ranks(int ranks, const std::vector<std::string>& command) {
+  const NotedSignals signals;
+  return Children(ranks, command).wait();
+}
+
+}  // namespace genesis

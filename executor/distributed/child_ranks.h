@@ -1,0 +1,12 @@
+// Ranks as children of this process, one a GPU of this host. They learn who they are as torchrun would tell them (launch.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace genesis {
+
+// Starts `command` once a rank and waits for all; see launch_ranks in local_launch.h.
+int run_child_ranks(int ranks, const std::vector<std::string>& command);
+
+}  // namespace genesis

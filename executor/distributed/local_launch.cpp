@@ -1,0 +1,82 @@
+#include "executor/distributed/local_launch.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "executor/distributed/child_ranks.h"
+#include "executor/distributed/launch.h"
+#include "schema/core/error.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+
+// This program and its arguments, as it was started.
+std::vector<std::string> own_command() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+  if (words.empty()) fail("cannot read /proc/self/cmdline, which says how this program was started");
+  words[0] = fs::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+std::string find_program(const char* name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const std::string file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0) return file;
+  return "";
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execv(words[0], words.data());
+  fail("cannot start {}: {}", command[0], std::strerror(errno));
+}
+
+}  // namespace
+
+bool must_launch_ranks(const Mesh& mesh) { return mesh.ranks() > 1 && find_launch().by == Launcher::kNone; }
+
+int launch_ranks(const Mesh& mesh, std::string_view device_kind) {
+  if (device_kind != "cpu") return run_child_ranks(static_cast<int>(mesh.ranks()), own_command());
+  const std::vector<std::string> command = mpirun_command(mesh.ranks(), own_command());
+  set_mpirun_environment();
+  become(command);
+}
+
+std::vector<std::string> mpirun_command(int64_t ranks, const std::vector<std::string>& program) {
+  std::vector<std::string> command = {find_program("mpirun"), "-n", std::to_string(ranks)};
+  if (command[0].empty())
+    fail("{} ranks on the CPU are started by mpirun, which is not there: apt install openmpi-bin", ranks);
+  command.insert(command.end(), program.begin(), program.end());
+  return command;
+}
+
+// As variables and not as flags, which MPICH's mpirun does not know. What the user has set stays.
+void set_mpirun_environment() {
+  constexpr const char* kVariables[][2] = {
+      {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+      {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+      {"OMPI_MCA_oob_tcp_if_include", "lo"},
+      {"OMPI_MCA_pml", "ob1"},
+      {"OMPI_MCA_btl", "self,vader"},
+      {"OMPI_MCA_odls_base_sigkill_timeout",
+       "15"},  // as kGraceSeconds: time to write a checkpoint after Ctrl-C
+  };
+  for (const auto& [name, value] : kVariables) ::setenv(name, value, 0);
+  if (::geteuid() == 0)
+    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      ::setenv(name, "1", 0);
+}
+
+}  // namespace genesis

@@ -1,0 +1,30 @@
+// Ranks of this host, started by a program that wants several where no launcher has started any. Ranks on CPUs are started
+// by mpirun; ranks on GPUs are this program again, once a GPU, which find each other at the loopback address.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/core/mesh.h"
+
+namespace genesis {
+
+// Whether the mesh has several ranks and nothing has started this process as one of them. Throws Error where the environment
+// says so in part (see launch.h).
+bool must_launch_ranks(const Mesh& mesh);
+
+// Runs this program with its arguments once a rank, and waits for all: 0 when all ended well, else what the first that did
+// not ended with (128 + N after signal N). Ranks but the first have their stdout closed. SIGINT and SIGTERM are passed on;
+// when a rank fails, the others have kGraceSeconds to end by themselves. Does not return where mpirun takes this process
+// over. Throws Error where there is no mpirun or a process cannot be started.
+int launch_ranks(const Mesh& mesh, std::string_view device_kind);
+
+inline constexpr int kGraceSeconds = 15;
+
+// The command that starts `program` on so many ranks of this host, and what it needs in its environment: more ranks than
+// cores are allowed, threads run where they like, and nothing but the loopback is listened at. Throws Error without mpirun.
+std::vector<std::string> mpirun_command(int64_t ranks, const std::vector<std::string>& program);
+void set_mpirun_environment();
+
+}  // namespace genesis

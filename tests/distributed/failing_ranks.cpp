@@ -1,0 +1,57 @@
+// Ranks that fail, and what the others do then.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+#include <thread>
+
+#include "executor/distributed/world.h"
+#include "schema/core/error.h"
+#include "tests/distributed/rank_main.h"
+
+namespace genesis::testing {
+namespace {
+
+void exchange_once(World& world) {
+  std::vector<float> x(100000, 1.0f);
+  const Exchange exchange{x.data(), x.data(), static_cast<int64_t>(x.size()), DType::f32};
+  world.collectives()->group("data")->all_reduce({&exchange, 1}, RankReduction::kSum, nullptr);
+  world.check();
+}
+
+// What the second rank does after two exchanges, while the others go on.
+void fail_by(const std::string& how, World& world) {
+  if (how == "throws") fail("the disk of this rank is full");
+  if (how == "aborts") world.abort("out of memory in node 'layers.3.mlp.up_proj'");
+  if (how == "exits") std::exit(3);
+  if (how == "is_killed") ::raise(SIGKILL);
+  if (how == "hangs") std::this_thread::sleep_for(std::chrono::seconds(600));
+}
+
+void run(const std::string& how) {
+  const int size = find_launch().size;
+  const std::shared_ptr<World> world =
+      start_world(Mesh::parse("data=" + std::to_string(size)), "cpu", {.limits = {.call = 3, .end = 3}});
+  world->barrier();
+  if (how == "differs") world->require_same("the model file", world->rank() == 1 ? "b" : "a");
+  for (int i = 0; i < 2; ++i) exchange_once(*world);
+  if (world->rank() == 1) fail_by(how, *world);
+  for (int i = 0; i < 3; ++i) exchange_once(*world);
+}
+
+}  // namespace
+
+int fail_as_rank(const std::string& how) {
+  try {
+    run(how);
+    std::cerr << "ended well\n";
+    return 0;
+  } catch (const Error& error) {
+    std::cerr << "rank " << find_launch().rank << " says: " << error.message() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace genesis::testing

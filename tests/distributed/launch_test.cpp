@@ -1,0 +1,80 @@
+// Starts this program under mpirun: the tests of collectives_test.cpp on several ranks, and ranks that fail.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "backends/mpi/mpi_ranks.h"
+#include "executor/distributed/local_launch.h"
+#include "schema/core/error.h"
+#include "tests/tools/process.h"
+
+namespace genesis {
+namespace {
+
+using testing::Process;
+
+// Why ranks cannot be started here; empty when they can.
+std::string why_no_ranks() {
+  if (const std::string why = mpi::why_missing(); !why.empty()) return why;
+  try {
+    mpirun_command(2, {});
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+Process run_ranks(int ranks, const std::string& what) {
+  set_mpirun_environment();
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  return testing::run_process(mpirun_command(ranks, {self, "--as-rank=" + what}));
+}
+
+class Launched : public ::testing::TestWithParam<int> {
+  void SetUp() override {
+    if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+TEST_P(Launched, RanksExchangeData) {
+  const Process process = run_ranks(GetParam(), "tests");
+  EXPECT_EQ(process.code, 0) << process.out << process.err;
+  EXPECT_NE(process.out.find("[  PASSED  ] 5"), std::string::npos) << process.out << process.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Launched, ::testing::Values(1, 2, 3, 4, 8));
+
+// One way in which the second of three ranks fails, and what others must say.
+struct Failure {
+  const char* how;
+  const char* expected;  // on stderr
+};
+
+class Failing : public ::testing::TestWithParam<Failure> {
+  void SetUp() override {
+    if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+TEST_P(Failing, EndsAllRanks) {
+  const auto start = std::chrono::steady_clock::now();
+  const Process process = run_ranks(3, GetParam().how);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_NE(process.code, 0);
+  EXPECT_FALSE(process.timed_out);
+  EXPECT_LT(seconds, 30);
+  EXPECT_NE(process.err.find(GetParam().expected), std::string::npos) << process.err;
+  EXPECT_EQ(process.err.find("ended well"), std::string::npos) << process.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Failing,
+                         ::testing::Values(Failure{"throws", "rank 1 (host "},
+                                           Failure{"aborts", "out of memory in node 'layers.3.mlp.up_proj'"},
+                                           Failure{"exits", "rank 1"}, Failure{"is_killed", "rank 1"},
+                                           Failure{"hangs", "no answer from rank 1 (host "},
+                                           Failure{"differs",
+                                                   "the model file differs between ranks: rank 0 (host "}),
+                         [](const auto& info) { return std::string(info.param.how); });
+
+}  // namespace
+}  // namespace genesis
