@@ -1,7 +1,9 @@
 #include "tools/common/ranks.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "executor/distributed/local_launch.h"
 #include "executor/runtime/device.h"
 
 #include "schema/file/hash.h"
@@ -10,8 +12,13 @@ namespace genesis::tools {
 
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device) {
   if (mesh.empty()) return std::make_shared<World>();
-  const std::string resolved = resolve_device(device);
-  return start_world(Mesh::parse(mesh), resolved.substr(0, resolved.find(':')));
+  const Mesh ranks = Mesh::parse(mesh);
+  const std::string resolved = resolve_device(device), kind = resolved.substr(0, resolved.find(':'));
+  if (resolved != kind)
+    fail("--mesh {} with --device {}: every rank takes a device of its own: give --device {}", mesh, device,
+         kind);
+  if (must_launch_ranks(ranks)) std::exit(launch_ranks(ranks, kind));
+  return start_world(ranks, kind);
 }
 
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world) {
@@ -40,7 +47,8 @@ std::string digest_of_states(const Model& model) {
   for (const State& state : model.states()) {
     if (!state.initial.empty_handle())
       hasher.update({state.initial.data(), static_cast<size_t>(state.initial.bytes())});
-    for (const Tensor& part : state.encoded.parts) hasher.update({part.data(), static_cast<size_t>(part.bytes())});
+    for (const Tensor& part : state.encoded.parts)
+      hasher.update({part.data(), static_cast<size_t>(part.bytes())});
   }
   return hasher.digest().to_string();
 }

@@ -5,12 +5,13 @@
 #include <string>
 
 #include "executor/distributed/world.h"
-#include "tools/common/tool.h"
 #include "tools/common/stop_signals.h"
+#include "tools/common/tool.h"
 
 namespace genesis::tools {
 
-// The ranks of --mesh; one where it is empty. `device` as given to --device.
+// The ranks of --mesh; one where it is empty. `device` as given to --device. Where nothing has started several ranks, this
+// process starts them as itself, waits for them and ends as they do.
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device);
 // On this rank's device, with its ranks.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
