@@ -1,8 +1,7 @@
 // A few rows of x against q8 or q4 weights [n, k] (schema/graph/weight_format.h) of one layer or several, read as they
-// are. Each block first makes bytes of x in shared memory, by blocks of 32 with a scale each, of x normalised where there
-// is a norm; then products of bytes are summed four at a time (dp4a), exactly within a block. So a sum is as near to that
-// of the numbers as x is to its quants: half of 1/127 of each block's greatest magnitude. Used by
-// kernels/nn/quantized_linear.cpp.
+// are. Each block first makes bytes of x (device/byte_product.h) in shared memory, of x normalised where there is a norm.
+// quantized_gemv.cu has the kernel for every chip and every k, quantized_gemv_stream.cu the one for chips that copy into
+// shared memory by themselves (compute capability 9.0) and start kernels early. Used by kernels/nn/quantized_linear.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ struct QuantizedGemv {
     const void* addend = nullptr;  // [m, n], as y lies; null: none
     void* y = nullptr;
     int64_t n = 0;
-    int64_t first_block = 0;  // filled in when they start
+    int64_t first = 0;  // the first block, or group of rows, that has a part of it; filled in when they start
   };
   static constexpr int kMaxLayers = 8, kMaxRows = 8;
 
@@ -28,6 +27,8 @@ struct QuantizedGemv {
   int m = 0, layers = 1;       // of a swiglu: gate and up
   int64_t k = 0;               // a multiple of 32
   bool swiglu = false;         // one result, of the two layers
+  bool aligned = false;        // x and the norm are read eight elements at once; filled in when they start
+  bool settled = false;        // all weights are there before the kernels ahead have ended
   const void* norm = nullptr;  // x is normalised first (rms_norm) with this weight [k]; null: as it is
   float eps = 0;
   Activation activation = Activation::kNone;
@@ -39,6 +40,20 @@ const char* why_no_quantized_gemv(int64_t m, int64_t k);
 
 // x [m, k] of `dtype`: f32, bf16 or f16, which results, biases, addends and the norm have, too. Quants and scales begin
 // at multiples of 16 bytes.
-void run_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, const KernelContext& c);
+void run_quantized_gemv(DType dtype, const QuantizedGemv& gemv, const void* x, const Launch& launch);
+
+// Its two kernels. How one that streams weights is laid over the chip: the figures say what is fast on an H100.
+void run_plain_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, const Launch& launch);
+
+struct WeightStream {
+  int warps = 8;              // of a block, 16 at most
+  int blocks = 1;             // on a multiprocessor
+  int rows = 4;               // of weights that a warp has at once: 2 or 4
+  int ring_bytes = 96 << 10;  // of weights that a block asks for ahead
+  int part_bytes = 2048;      // of a row in one piece
+};
+// False, and nothing started, where weights cannot be copied so or the chip has no room.
+bool try_streamed_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, const Launch& launch,
+                                 const WeightStream& stream = {});
 
 }  // namespace genesis::cuda

@@ -41,7 +41,11 @@ void run(const KernelContext& c) {
                      c.outputs[gemv.swiglu ? 0 : i].data,
                      c.inputs[op.first_weight() + i].dim(0),
                      0};
-  run_quantized_gemv(c.input(0).dtype, gemv, c.input(0).data, c);
+  const auto end = static_cast<int>(op.first_bias());
+  gemv.settled = true;
+  for (auto i = static_cast<int>(op.first_weight()); i < end; ++i)
+    gemv.settled = gemv.settled && is_settled(c, i);
+  run_quantized_gemv(c.input(0).dtype, gemv, c.input(0).data, launch_of(c));
 }
 
 }  // namespace
