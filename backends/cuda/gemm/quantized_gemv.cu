@@ -112,7 +112,8 @@ bool can_read_eights(DType dtype, const QuantizedGemv& gemv, const void* x) {
 
 const char* why_no_quantized_gemv(int64_t m, int64_t k) {
   if (m < 1 || m > QuantizedGemv::kMaxRows) return "more rows of x than the kernel's registers hold, or none";
-  if (k < 1 || byte_rows_bytes(m, k) > kMaxShared) return "rows of x that are longer than shared memory holds";
+  if (k < 1 || byte_rows_bytes(m, k) > kMaxShared)
+    return "rows of x that are longer than shared memory holds";
   return nullptr;
 }
 

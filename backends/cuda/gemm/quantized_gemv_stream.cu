@@ -13,13 +13,13 @@ constexpr int64_t kWholeScales = 256;  // elements of k whose scales are 16 byte
 
 // How the kernel goes about it.
 struct StreamPlan {
-  int64_t groups = 0;        // of rows, over all layers
-  int parts = 1;             // of k
-  int part_values = 0;       // elements of k; the last part may have fewer
-  int slots = 0;             // of a warp's ring
-  int row_bytes = 0;         // of a part's quants
-  int scale_bytes = 0;       // and scales
-  int ring_at = 0;           // in shared memory
+  int64_t groups = 0;   // of rows, over all layers
+  int parts = 1;        // of k
+  int part_values = 0;  // elements of k; the last part may have fewer
+  int slots = 0;        // of a warp's ring
+  int row_bytes = 0;    // of a part's quants
+  int scale_bytes = 0;  // and scales
+  int ring_at = 0;      // in shared memory
 };
 
 // A group of rows: kRows of a layer, or of a swiglu half as many results, first gate's rows, then up's.
@@ -78,9 +78,10 @@ class WarpRing {
       const auto copies = static_cast<uint32_t>(whole ? group.count : 1);
       unsigned char* to = slots_ + slot_ * slot_bytes();
       if (lane < kRows)
-        stream_to_shared(to + place * plan_.row_bytes,
-                         static_cast<const char*>(layer.quants) + from_row * bytes_of(gemv_.k) + bytes_of(begin),
-                         copies * quant_bytes, full_ + slot_, policy_);
+        stream_to_shared(
+            to + place * plan_.row_bytes,
+            static_cast<const char*>(layer.quants) + from_row * bytes_of(gemv_.k) + bytes_of(begin),
+            copies * quant_bytes, full_ + slot_, policy_);
       else
         stream_to_shared(to + kRows * plan_.row_bytes + place * plan_.scale_bytes,
                          static_cast<const char*>(layer.scales) + from_row * (gemv_.k / 16) + begin / 16,
@@ -169,7 +170,8 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
     let_copies_see_barriers();
   }
   __syncwarp();
-  Ring ring(gemv, plan, shared + plan.ring_at + warp * plan.slots * kRows * (plan.row_bytes + plan.scale_bytes),
+  Ring ring(gemv, plan,
+            shared + plan.ring_at + warp * plan.slots * kRows * (plan.row_bytes + plan.scale_bytes),
             full[warp]);
   const auto fill = [&] {
     for (int i = 0; i < plan.slots; ++i) ring.ask();
@@ -202,11 +204,11 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
     for (int part = 0; part < plan.parts; ++part) {
       const int begin = part * plan.part_values;
       multiply_part<kFormat, M, kRows>(gemv, plan, ring.wait(), places, bytes, begin,
-                                       static_cast<int>(min(int64_t{plan.part_values}, gemv.k - begin)), sums);
+                                       static_cast<int>(min(int64_t{plan.part_values}, gemv.k - begin)),
+                                       sums);
       ring.release();
     }
-    const float own = sum_by_lanes(sums) * scale,
-                up = __shfl_down_sync(~0u, own, kRows / 2 * kLanesOfSum);
+    const float own = sum_by_lanes(sums) * scale, up = __shfl_down_sync(~0u, own, kRows / 2 * kLanesOfSum);
     if (result.at >= 0) result.finish(gemv, layer, own, up);
   }
 }
@@ -269,7 +271,8 @@ bool start_rows(const QuantizedGemv& gemv, const void* x, const Launch& launch, 
 }
 
 template <class T, int kRows>
-bool start_format(const QuantizedGemv& gemv, const void* x, const Launch& launch, const WeightStream& stream) {
+bool start_format(const QuantizedGemv& gemv, const void* x, const Launch& launch,
+                  const WeightStream& stream) {
   if (gemv.format == WeightFormat::kQ8)
     return start_rows<T, WeightFormat::kQ8, kRows>(gemv, x, launch, stream);
   return start_rows<T, WeightFormat::kQ4, kRows>(gemv, x, launch, stream);
