@@ -39,7 +39,7 @@ CudaMegakernel::CudaMegakernel(MegakernelPlan megakernel, int device)
   for (const PlannedInstruction& instruction : plan_.instructions) {
     const InstructionShape& shape = instruction.shape;
     if (shape.kind == InstructionShape::Kind::kProduct) {
-      const int64_t bytes = shape.k * (shape.norm >= 0 ? 4 : 2);  // with what rounding took, or without
+      const int64_t bytes = cuda::vector_bytes(shape.format, shape.k, shape.norm >= 0);
       program_.vector_bytes = std::max(program_.vector_bytes, static_cast<int32_t>(bytes));
     } else if (shape.kind == InstructionShape::Kind::kAttention) {
       program_.size = shape.size;
@@ -66,6 +66,7 @@ void CudaMegakernel::describe_product(const PlannedInstruction& instruction, con
   step.kind = Instruction::kProduct;
   step.k = static_cast<int32_t>(shape.k);
   step.swiglu = shape.swiglu;
+  step.format = shape.format;
   step.layers = static_cast<int32_t>(shape.n.size());
   step.eps = shape.eps;
   step.norm = input(shape.norm);
@@ -75,6 +76,7 @@ void CudaMegakernel::describe_product(const PlannedInstruction& instruction, con
   for (int i = 0; i < step.layers; ++i) {
     cuda::LayerOperand& layer = step.layer[i];
     layer.weight = input(shape.weight + i);
+    layer.scales = shape.scale < 0 ? nullptr : input(shape.scale + i);
     layer.bias = shape.bias < 0 ? nullptr : input(shape.bias + i);
     const auto output = static_cast<size_t>(i);
     layer.first = first;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backends/cuda/decode/megakernel.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
@@ -9,22 +10,23 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int64_t kBlock = 32;  // elements of k that the kernel takes at once
-
-// x is one row, and rows of weights can be copied as they lie: all of `count` weights from input `first` on.
-bool fits(const KernelQuery& query, InstructionShape& shape, int first, int count) {
+// x is one row, and rows of weights can be copied as they lie: all of `count` weights from shape.weight on.
+bool fits(const KernelQuery& query, InstructionShape& shape, int count) {
   const TensorType& x = query.inputs[0];
+  const bool quantized = shape.format != WeightFormat::kPlain;
+  const int64_t block = quantized ? kQuantizedDepth : 32;  // elements of k that the kernel takes at once
   if (count < 1 || count > InstructionShape::kMaxLayers || x.shape.rank() < 1) return false;
-  shape.weight = first;
   shape.k = x.shape[x.shape.rank() - 1].value();
-  if (x.numel() != shape.k || shape.k < kBlock || shape.k % kBlock != 0) return false;
+  if (x.numel() != shape.k || shape.k < block || shape.k % block != 0) return false;
   for (int i = 0; i < count; ++i) {
-    const TensorType& weight = query.inputs[static_cast<size_t>(first + i)];
+    const TensorType& weight = query.inputs[static_cast<size_t>(shape.weight + i)];
     shape.n.push_back(weight.shape[0].value());
     if (shape.n.back() < 4 || shape.n.back() % 4 != 0) return false;  // words are read two at a time
   }
-  for (const TensorType& input : query.inputs)
-    if (input.dtype != x.dtype) return false;
+  for (int i = 0; i < static_cast<int>(query.inputs.size()); ++i) {
+    const bool packed = quantized && i >= shape.weight && i < shape.scale + count;
+    if (!packed && query.inputs[static_cast<size_t>(i)].dtype != x.dtype) return false;
+  }
   shape.elements = shape.swiglu ? std::vector{shape.n[0]} : shape.n;
   return true;
 }
@@ -32,13 +34,14 @@ bool fits(const KernelQuery& query, InstructionShape& shape, int first, int coun
 std::optional<InstructionShape> linear(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   InstructionShape shape;
-  if (op.is_quantized() || op.activation != Activation::kNone ||
-      op.epilogue == ops::LinearEpilogue::kWithSwiglu)
+  if (op.activation != Activation::kNone || op.epilogue == ops::LinearEpilogue::kWithSwiglu)
     return std::nullopt;
   shape.swiglu = op.epilogue == ops::LinearEpilogue::kSwiglu;
   if (op.weights > InstructionShape::kMaxLayers) return std::nullopt;
-  if (!fits(query, shape, static_cast<int>(op.first_weight()), static_cast<int>(op.weights)))
-    return std::nullopt;
+  shape.format = op.weight_format;
+  shape.weight = static_cast<int>(op.first_weight());
+  if (op.is_quantized()) shape.scale = static_cast<int>(op.first_scale());
+  if (!fits(query, shape, static_cast<int>(op.weights))) return std::nullopt;
   if (op.has_norm()) shape.norm = 1;
   if (op.has_norm()) shape.eps = static_cast<float>(op.eps);
   if (op.has_bias(query.inputs.size())) shape.bias = static_cast<int>(op.first_bias());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "schema/graph/target.h"
+#include "schema/graph/weight_format.h"
 
 namespace genesis::cuda {
 
@@ -25,7 +26,8 @@ struct InstructionShape {
   std::vector<int64_t> n;  // rows of each weight
   bool swiglu = false;
   float eps = 0;  // of kHeadNorm too
-  int norm = kNone, weight = kNone, bias = kNone, addend = kNone;
+  int norm = kNone, weight = kNone, scale = kNone, bias = kNone, addend = kNone;
+  WeightFormat format = WeightFormat::kPlain;  // of the weights; plain ones have no scales
 
   // kAttention: as ops::CachedAttention has it. kHeadNorm: heads of that size.
   int heads = 0, key_heads = 0, size = 0;

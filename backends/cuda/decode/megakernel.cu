@@ -47,7 +47,8 @@ struct ChunkPlaces {
   __device__ uint64_t* full() const { return &shared.full[next % kChunks]; }
 };
 
-// Weights, in the order in which the other warps want them: a lane asks for a row of a chunk.
+// Weights, in the order in which the other warps want them: a lane asks for a row of a chunk, lanes behind those of rows
+// for their scales.
 __device__ void run_producer(const MegakernelProgram& program, MegakernelShared& shared,
                              const ConsumerPlaces& places) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -57,22 +58,29 @@ __device__ void run_producer(const MegakernelProgram& program, MegakernelShared&
   for (int i = 0; i < program.count; ++i) {
     const ProducerWarp f = places.feeds[i];
     if (blockIdx.x == 0 && lane == 0 && f.first_unit < f.end_unit) program.place->fed = i + 1;
-    const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, blocks = f.k / kDepthBlock;
+    const DepthCuts cuts = f.cuts();
+    const int units_of_chunk = f.swiglu ? kChunkRows / 4 : kChunkRows / 2, each = cuts.pairs ? 2 : 1;
+    const bool of_scales = lane >= kChunkRows;
+    const int block_bytes = of_scales ? each * cuts.scale_bytes : kBlockBytes;
 #pragma unroll 1
     for (int unit = f.first_unit; unit < f.end_unit; unit += units_of_chunk) {
       const int outputs = 2 * min(units_of_chunk, f.end_unit - unit), rows = f.swiglu ? 2 * outputs : outputs;
-      const auto* row =
-          static_cast<const Element*>(f.weight_row(2 * unit, min(lane, rows - 1), outputs, sizeof(Element)));
+      const int row = of_scales ? (lane - kChunkRows) * each : lane;
+      const bool asks = row < rows && block_bytes > 0;
+      const char* from = f.weight_row(2 * unit, min(row, rows - 1), outputs, of_scales,
+                                      cuts.blocks * (of_scales ? cuts.scale_bytes : kBlockBytes));
+      const int to = of_scales ? rows * f.row_bytes + row * f.scale_row_bytes : row * f.row_bytes;
 #pragma unroll 1
       for (int part = 0; part < 1 << f.log_parts; ++part, ++ring.next) {
-        const int begin = part * blocks >> f.log_parts, end = (part + 1) * blocks >> f.log_parts;
-        const auto copied = static_cast<uint32_t>((end - begin) * kBlockBytes);
-        const uint32_t at = ring.take(static_cast<uint32_t>(rows * f.row_bytes), f.ahead);
-        if (lane == 0) expect_bytes(ring.full(), rows * copied);
+        const int begin = cuts.cut(part, f.log_parts), blocks = cuts.cut(part + 1, f.log_parts) - begin;
+        const uint32_t at =
+            ring.take(static_cast<uint32_t>(rows * (f.row_bytes + f.scale_row_bytes)), f.ahead);
+        if (lane == 0)
+          expect_bytes(ring.full(), static_cast<uint32_t>(rows * blocks * (kBlockBytes + cuts.scale_bytes)));
         __syncwarp();
-        if (lane < rows)
-          stream_to_shared(places.ring + at + lane * f.row_bytes, row + begin * kDepthBlock, copied,
-                           ring.full(), policy);
+        if (asks)
+          stream_to_shared(places.ring + at + to, from + begin * (of_scales ? cuts.scale_bytes : kBlockBytes),
+                           static_cast<uint32_t>(blocks * block_bytes), ring.full(), policy);
       }
     }
   }
@@ -195,8 +203,13 @@ void plan_product(Instruction& step, int blocks) {
   step.units = step.n / 2;
   const int units_of_chunk = step.swiglu ? kChunkRows / 4 : kChunkRows / 2,
             units = (step.units + blocks - 1) / blocks,
-            chunks = (units + units_of_chunk - 1) / units_of_chunk, k_blocks = step.k / kDepthBlock;
-  const int64_t bytes = int64_t{(step.swiglu ? 4 : 2) * std::min(units, units_of_chunk)} * step.k * 2;
+            chunks = (units + units_of_chunk - 1) / units_of_chunk;
+  const bool quantized = step.format != WeightFormat::kPlain;
+  const DepthCuts whole(step.format, step.k, 0), cut(step.format, step.k, 1);
+  const bool can_cut = cut.blocks % cut.grain == 0;
+  const int k_blocks = can_cut ? cut.blocks / cut.grain : cut.blocks;
+  const int64_t bytes =
+      int64_t{(step.swiglu ? 4 : 2) * std::min(units, units_of_chunk)} * whole.blocks * kBlockBytes;
   // Warps share a chunk so that the one with most to do has as little as can be.
   int least = INT_MAX;
   for (int log = 0; 1 << log <= std::min(kConsumerWarps, k_blocks); ++log) {
@@ -205,8 +218,19 @@ void plan_product(Instruction& step, int blocks) {
     if (most <= least || (log > 0 && bytes >> (log - 1) > kMaxBytes)) least = most, step.log_slices = log;
   }
   step.log_parts = 0;
-  while (step.log_parts < step.log_slices && bytes >> step.log_parts > kChunkBytes) ++step.log_parts;
+  while (can_cut && step.log_parts < step.log_slices && bytes >> step.log_parts > kChunkBytes)
+    ++step.log_parts;
   step.ahead = chunks << step.log_parts >= kLongInstruction ? kAheadOfLong : 1;
+  // Rows of few bytes make small chunks: as much is under way as of large ones.
+  if (quantized)
+    step.ahead *= static_cast<int>(
+        std::clamp<int64_t>(kChunkBytes / std::max<int64_t>(bytes >> step.log_parts, 1), 1, 4));
+}
+
+// In bytes, or as it is, to be normalised with what rounding takes from it.
+int64_t vector_bytes(WeightFormat format, int64_t k, bool normalises) {
+  if (format != WeightFormat::kPlain) return byte_rows_bytes(1, k);
+  return k * int64_t{sizeof(Element)} * (normalises ? 2 : 1);
 }
 
 int attention_splits(int heads, int blocks) { return std::clamp(blocks / heads, 0, kMaxAttentionSplits); }
@@ -217,7 +241,8 @@ int64_t split_words(int heads, int size, int blocks) {
 
 bool ring_takes(const MegakernelProgram& program, const Instruction& step) {
   if (step.kind != Instruction::kProduct) return true;
-  const int64_t chunk = int64_t{kChunkRows} * row_bytes_in_ring(step.k, step.log_parts);
+  const DepthCuts cuts(step.format, step.k, step.log_parts);
+  const int64_t chunk = int64_t{kChunkRows} * (cuts.row_bytes() + cuts.scale_row_bytes());
   return 2 * chunk <= ring_bytes(program, shared_bytes_limit());
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "backends/cuda/runtime/launch.h"
+#include "schema/graph/weight_format.h"
 
 namespace genesis::cuda {
 
@@ -30,7 +31,8 @@ struct VectorOperand {
 };
 
 struct LayerOperand {
-  const void *weight = nullptr, *bias = nullptr;  // [n, k]; [n] or null
+  const void *weight = nullptr, *bias = nullptr;  // [n, k], or its quants; [n] or null
+  const void* scales = nullptr;                   // of quants, [n, k / 32]
   void* y = nullptr;                              // [n], or null: only instructions read it
   int32_t first = 0, n = 0;  // row of the instruction at which the layer begins; its rows
 };
@@ -48,6 +50,7 @@ struct alignas(16) Instruction {
   // Products. A unit is two elements of y; the rows of a chunk, at most 16 (8 of gate and 8 of up), lie in
   // the ring together, cut into 1 << log_parts ranges of k.
   int32_t n = 0, k = 0, layers = 0, swiglu = 0;
+  WeightFormat format = WeightFormat::kPlain;                   // kPlain: bf16
   int32_t units = 0, log_slices = 0, log_parts = 0, ahead = 1;  // warps that share a chunk; chunks under way
   float eps = 0;
   const void* norm = nullptr;
@@ -87,9 +90,13 @@ struct MegakernelProgram {
   volatile ProgramCounter* place = nullptr;
 };
 
+// Quantised weights are multiplied with x in bytes (device/byte_product.h). Their k is a multiple of this.
+inline constexpr int64_t kQuantizedDepth = 128;
+
 // What the shapes alone decide.
 constexpr int kConsumerWarps = 8;
 void plan_product(Instruction& step, int blocks);
+int64_t vector_bytes(WeightFormat format, int64_t k, bool normalises);  // of x in shared memory
 int attention_splits(int heads, int blocks);
 int64_t split_words(int heads, int size, int blocks);
 

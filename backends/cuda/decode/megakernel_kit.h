@@ -8,13 +8,12 @@
 
 namespace genesis::cuda {
 
-using Element = __nv_bfloat16;  // of every vector and weight
+using Element = __nv_bfloat16;  // of every vector, and of weights that are not quantised
 
 inline constexpr int kMegakernelThreads =
-    kConsumerWarps * kLanes;            // that compute; one more warp feeds the ring
-inline constexpr int kPack = 8;         // elements of 16 bytes
-inline constexpr int kDepthBlock = 32;  // elements of k to two tensor core products
-inline constexpr int kBlockBytes = kDepthBlock * 2;
+    kConsumerWarps * kLanes;                            // that compute; one more warp feeds the ring
+inline constexpr int kPack = 8;                         // elements of 16 bytes
+inline constexpr int kBlockBytes = 64;                  // of a row of weights that four lanes take at once
 inline constexpr int kChunks = 32;                      // in the ring at most
 inline constexpr int kChunkRows = 16, kPassChunks = 6;  // chunks whose sums are finished together
 inline constexpr int kStepPlaces = 3;  // the step at hand, the next, and one that a late warp may still read
@@ -37,50 +36,77 @@ struct MegakernelShared {
       takes[kChunks];  // bytes: where a chunk lies in the ring, and what it keeps from others
 };
 
-// From row to row of a chunk. Two rows lie in different halves of the banks, or reading eight of them at once
-// would take twice as long.
-__host__ __device__ inline int row_bytes_in_ring(int k, int log_parts) {
-  const int bytes = ((k / kDepthBlock + (1 << log_parts) - 1) >> log_parts) * kBlockBytes;
-  return bytes % (2 * kBlockBytes) == 0 ? bytes + kBlockBytes : bytes;
-}
+// How rows of a product's weights are cut along k: into blocks of kBlockBytes with their scales, and parts of whole
+// blocks, whose scales are as many as a copy takes.
+struct DepthCuts {
+  int log_parts, blocks, grain;  // a part is a multiple of `grain` blocks
+  int scale_bytes;               // of a block; 0: weights have none
+  bool pairs = false;  // scales of one row are no multiple of 16 bytes: those of two rows come together
+
+  __host__ __device__ DepthCuts(WeightFormat format, int k, int log_parts) : log_parts(log_parts) {
+    const bool is_q4 = format == WeightFormat::kQ4;
+    scale_bytes = format == WeightFormat::kPlain ? 0 : is_q4 ? 8 : 4;
+    blocks = (is_q4 ? k / 2 : scale_bytes > 0 ? k : 2 * k) / kBlockBytes;
+    grain = log_parts > 0 && scale_bytes > 0 ? 16 / scale_bytes : 1;
+    pairs = blocks * scale_bytes % 16 != 0;
+  }
+  // Where part i of 1 << log begins.
+  __host__ __device__ int cut(int i, int log) const { return (i * (blocks / grain) >> log) * grain; }
+  __host__ __device__ int most_blocks() const {
+    return ((blocks / grain + (1 << log_parts) - 1) >> log_parts) * grain;
+  }
+  // From row to row of a chunk in the ring. Two rows lie in different halves of the banks, or reading eight of them at
+  // once would take twice as long; scales of eight rows in different banks, too.
+  __host__ __device__ int row_bytes() const {
+    const int bytes = most_blocks() * kBlockBytes;
+    return bytes % (2 * kBlockBytes) == 0 ? bytes + kBlockBytes : bytes;
+  }
+  __host__ __device__ int scale_row_bytes() const {
+    const int bytes = most_blocks() * scale_bytes;
+    return scale_bytes == 0 || pairs || bytes % 32 != 0 ? bytes : bytes + 16;
+  }
+};
 
 // A block's share of a step, and where its weights come from.
 struct ProducerWarp {
-  const void* weight[Instruction::kMaxLayers];
+  const void *weight[Instruction::kMaxLayers], *scales[Instruction::kMaxLayers];
   int32_t first[Instruction::kMaxLayers];
+  WeightFormat format;
   int32_t k, layers, swiglu, log_parts, ahead, first_unit = 0, end_unit = 0;  // no unit: nothing to do
-  int32_t row_bytes = 0;                                                      // from row to row in the ring
+  int32_t row_bytes = 0, scale_row_bytes = 0;                                 // from row to row in the ring
   int32_t head = -1, split = 0;                                               // of an attention
 
   __device__ explicit ProducerWarp(const Instruction& s)
-      : k(s.k), layers(s.layers), swiglu(s.swiglu), log_parts(s.log_parts), ahead(s.ahead) {
+      : format(s.format), k(s.k), layers(s.layers), swiglu(s.swiglu), log_parts(s.log_parts), ahead(s.ahead) {
     const int blocks = static_cast<int>(gridDim.x), block = (static_cast<int>(blockIdx.x) + s.shift) % blocks;
     for (int i = 0; i < Instruction::kMaxLayers; ++i)
-      weight[i] = s.layer[i].weight, first[i] = s.layer[i].first;
+      weight[i] = s.layer[i].weight, scales[i] = s.layer[i].scales, first[i] = s.layer[i].first;
     if (s.kind == Instruction::kProduct) {
       first_unit = static_cast<int>(int64_t{block} * s.units / blocks);
       end_unit = static_cast<int>((int64_t{block} + 1) * s.units / blocks);
-      row_bytes = row_bytes_in_ring(k, log_parts);
+      row_bytes = cuts().row_bytes();
+      scale_row_bytes = cuts().scale_row_bytes();
     } else if (const int each = blocks / s.heads; block / each < s.heads && block % each < s.splits) {
       head = block / each;
       split = block % each;
     }
   }
 
-  // Row `lane` of a chunk that begins with output `row`: of a swiglu, its outputs' rows of gate, then of up.
-  __device__ const void* weight_row(int row, int lane, int outputs, int element_bytes) const {
-    int at = row + lane;
-    const void* from = weight[0];
+  __device__ DepthCuts cuts() const { return {format, k, log_parts}; }
+
+  // Row i of a chunk that begins with output `row`, or its scales: of a swiglu, its outputs' rows of gate, then of up.
+  __device__ const char* weight_row(int row, int i, int outputs, bool of_scales, int64_t bytes_of_row) const {
+    int at = row + i, which = 0;
     if (swiglu) {
-      if (lane >= outputs) from = weight[1], at -= outputs;
+      if (i >= outputs) which = 1, at -= outputs;
     } else {
       int begin = 0;
 #pragma unroll
-      for (int i = 1; i < Instruction::kMaxLayers; ++i)
-        if (i < layers && row + lane >= first[i]) from = weight[i], begin = first[i];
+      for (int l = 1; l < Instruction::kMaxLayers; ++l)
+        if (l < layers && row + i >= first[l]) which = l, begin = first[l];
       at -= begin;
     }
-    return static_cast<const char*>(from) + int64_t{at} * k * element_bytes;
+    return static_cast<const char*>(of_scales ? scales[which] : weight[which]) + at * bytes_of_row;
   }
 };
 

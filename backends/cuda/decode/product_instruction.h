@@ -1,10 +1,11 @@
-// A product of a megakernel: the block's rows of the weights, as they come into the ring, times x, on the tensor
-// cores: x is one row of their sixteen, which is still the fewest instructions. Warps have a slice of k each;
-// their sums are added up in order. Used by megakernel.cu.
+// A product of a megakernel: the block's rows of the weights, as they come into the ring, times x. bf16 weights go through
+// the tensor cores: x is one row of their sixteen, which is still the fewest instructions. Quantised weights are multiplied
+// with x in bytes. Warps have a slice of k each; their sums are added up in order. Used by megakernel.cu.
 #pragma once
 
 #include "backends/cuda/decode/megakernel_kit.h"
 #include "backends/cuda/device/bulk_copy.h"
+#include "backends/cuda/device/byte_product.h"
 #include "backends/cuda/device/swiglu_formula.h"
 
 namespace genesis::cuda {
@@ -45,6 +46,43 @@ __device__ __forceinline__ void bring_x(const VectorOperand& x, const uint2* gai
   }
 }
 
+// x, times the norm's weight if it has one, as bytes into shared memory, [k], and behind them their ByteBlocks; and its
+// squares. Eight lanes have a block; whole warps have elements or none.
+template <int N>
+__device__ __forceinline__ void bring_x_in_bytes(const VectorOperand& x, const uint2* gains, int fours,
+                                                 unsigned char* to, uint32_t tags, float* squares_of_warp) {
+  const VectorOperand from = x;
+  auto* bytes = reinterpret_cast<uint32_t*>(to);
+  auto* blocks = reinterpret_cast<ByteBlock*>(to + 4 * fours);
+  float squares = 0;
+#pragma unroll 1
+  for (int i0 = threadIdx.x; i0 < fours; i0 += N * kMegakernelThreads) {
+    uint2 four[N];
+    read_fours(from, tags, i0, kMegakernelThreads, fours, four);
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      const int i = i0 + u * kMegakernelThreads;
+      if (i >= fours) break;
+      float values[4] = {low_of(four[u].x), high_of(four[u].x), low_of(four[u].y), high_of(four[u].y)};
+      if (gains) {
+        const uint2 gain = gains[i];
+        const float gain_of[4] = {low_of(gain.x), high_of(gain.x), low_of(gain.y), high_of(gain.y)};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          squares = fmaf(values[e], values[e], squares);
+          values[e] *= gain_of[e];
+        }
+      }
+      uint32_t word[1];
+      const ByteBlock block = bytes_of_block(values, word);
+      bytes[i] = word[0];
+      if (i % 8 == 0) blocks[i / 8] = block;
+    }
+  }
+  squares = warp_sum(squares);
+  if (threadIdx.x % kLanes == 0) squares_of_warp[threadIdx.x / kLanes] = squares;
+}
+
 // One round where threads suffice for it: fewer instructions, which are fetched anew in every step.
 __device__ void bring_x(const Instruction& s, unsigned char* vector, uint32_t tags, float* squares_of_warp) {
   constexpr int kMany = 5;
@@ -52,6 +90,9 @@ __device__ void bring_x(const Instruction& s, unsigned char* vector, uint32_t ta
   const auto* gains = static_cast<const uint2*>(s.norm);
   auto* to = reinterpret_cast<uint2*>(vector);
   const bool once = fours <= kMegakernelThreads;
+  if (s.format != WeightFormat::kPlain)
+    return once ? bring_x_in_bytes<1>(s.x, gains, fours, vector, tags, squares_of_warp)
+                : bring_x_in_bytes<kMany>(s.x, gains, fours, vector, tags, squares_of_warp);
   if (gains && once) return bring_x<true, 1>(s.x, gains, fours, to, tags, squares_of_warp);
   if (gains) return bring_x<true, kMany>(s.x, gains, fours, to, tags, squares_of_warp);
   if (once) return bring_x<false, 1>(s.x, gains, fours, to, tags, squares_of_warp);
@@ -67,6 +108,11 @@ __device__ __forceinline__ void multiply_16(float (&sums)[4], uint32_t w0, uint3
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(w0), "r"(w1), "r"(w2), "r"(w3), "r"(x0), "r"(x1));
 }
+
+// Where a lane's two rows of weights would have block 0 of k in the ring, and their scales.
+struct LaneRows {
+  const unsigned char *low, *high, *low_scales, *high_scales;
+};
 
 // What a lane needs to multiply: four lanes share rows `row` and row + 8 of w. Column 0 of x is x, column 1
 // what rounding took from it, the others are zero. Any order of k is as good as another as long as w and x
@@ -85,22 +131,59 @@ struct ConsumerLane {
     step = reads ? kBlockBytes : 0;
   }
 
-  // Blocks [begin, end) of k; `low` and `high` are where the lane's rows of w would have block 0. In lanes of
-  // quarter 0 the sums of both rows.
+  // Blocks [begin, end) of k. In lanes of quarter 0 the sums of both rows.
   template <bool kBoth>
-  __device__ float2 multiply(const unsigned char* low, const unsigned char* high, int begin, int end) const {
+  __device__ float2 multiply(const LaneRows& w, int begin, int end) const {
     const int own = quarter * 16;
     float even[4] = {}, odd[4] = {};
 #pragma unroll 4
     for (int b = begin; b < end; ++b) {
       const Words xs = *reinterpret_cast<const Words*>(x + b * step),
-                  lows = *reinterpret_cast<const Words*>(low + own + b * kBlockBytes);
+                  lows = *reinterpret_cast<const Words*>(w.low + own + b * kBlockBytes);
       Words highs{};
-      if (kBoth) highs = *reinterpret_cast<const Words*>(high + own + b * kBlockBytes);
+      if (kBoth) highs = *reinterpret_cast<const Words*>(w.high + own + b * kBlockBytes);
       multiply_16(even, lows.x, highs.x, lows.y, highs.y, xs.x, xs.y);
       multiply_16(odd, lows.z, highs.z, lows.w, highs.w, xs.z, xs.w);
     }
     return {(even[0] + even[1]) + (odd[0] + odd[1]), (even[2] + even[3]) + (odd[2] + odd[3])};
+  }
+};
+
+// The same of quantised weights and x in bytes.
+template <WeightFormat kFormat>
+struct QuantizedLane {
+  static constexpr int kEach = kValuesOfPack<kFormat>;  // elements of k that a lane takes of a block
+  int row, quarter;
+  const unsigned char* x;   // of block 0 of k
+  const ByteBlock* blocks;  // of x's element 0
+
+  __device__ QuantizedLane(const unsigned char* vector, int k) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    row = lane / 4;
+    quarter = lane % 4;
+    x = vector + quarter * kEach;
+    blocks = reinterpret_cast<const ByteBlock*>(vector + k);
+  }
+
+  template <bool kBoth>
+  __device__ float2 multiply(const LaneRows& w, int begin, int end) const {
+    float2 sums{};
+#pragma unroll 4
+    for (int b = begin; b < end; ++b) {
+      const int at = b * kBlockBytes + quarter * 16, block = (b * 4 + quarter) * kEach / int{kQuantBlock};
+      Words xs[kEach / 16];
+#pragma unroll
+      for (int i = 0; i < kEach / 16; ++i) xs[i] = reinterpret_cast<const Words*>(x + b * 4 * kEach)[i];
+      const ByteBlock of_x = blocks[block];
+      const auto product = [&](const unsigned char* row, const unsigned char* scales) {
+        const float scale = __half2float(reinterpret_cast<const __half*>(scales)[block]) * of_x.scale;
+        return scale *
+               static_cast<float>(dot_bytes<kFormat>(*reinterpret_cast<const Words*>(row + at), xs, of_x));
+      };
+      sums.x += product(w.low, w.low_scales);
+      if (kBoth) sums.y += product(w.high, w.high_scales);
+    }
+    return {reduce_lanes(sums.x, 4, Add()), reduce_lanes(sums.y, 4, Add())};
   }
 };
 
@@ -171,35 +254,49 @@ __device__ __forceinline__ float2 add_slices(const float* sums, int slices) {
 struct WarpSlice {
   int slices, groups, slice, group, begin, end, log_parts, part, part_begin;
 
-  __device__ __forceinline__ WarpSlice(const Instruction& s, int log_parts) : log_parts(log_parts) {
-    const int warp = static_cast<int>(threadIdx.x) / kLanes, log = s.log_slices, blocks = s.k / kDepthBlock;
+  __device__ __forceinline__ WarpSlice(const DepthCuts& cuts, int log) : log_parts(cuts.log_parts) {
+    const int warp = static_cast<int>(threadIdx.x) / kLanes;
     slices = 1 << log, groups = kConsumerWarps >> log;
     slice = warp & (slices - 1), group = warp >> log;
-    begin = slice * blocks >> log, end = (slice + 1) * blocks >> log;
-    part = slice >> (log - log_parts), part_begin = part * blocks >> log_parts;
+    begin = cuts.cut(slice, log), end = cuts.cut(slice + 1, log);
+    part = slice >> (log - log_parts), part_begin = cuts.cut(part, log_parts);
+  }
+};
+
+// How rows of a step's chunks lie in the ring.
+struct ChunkRows {
+  bool swiglu;
+  int row_bytes, scale_row_bytes, block_scale_bytes;
+
+  // Of a chunk with `outputs` outputs, in lanes with row `row`. Rows that are not there repeat the last one.
+  __device__ __forceinline__ LaneRows of_lane(const unsigned char* chunk, int row, int outputs,
+                                              int part_begin) const {
+    const int low = min(row, outputs - 1),
+              high = swiglu ? outputs + low : min(row + kChunkRows / 2, outputs - 1);
+    const unsigned char *quants = chunk - part_begin * kBlockBytes,
+                        *scales =
+                            chunk + (swiglu ? 2 : 1) * outputs * row_bytes - part_begin * block_scale_bytes;
+    return {quants + low * row_bytes, quants + high * row_bytes, scales + low * scale_row_bytes,
+            scales + high * scale_row_bytes};
   }
 };
 
 // The warp's sums over `count` chunks of `units` units, of which the last may have fewer.
-__device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const ConsumerLane& own,
+template <class Lane>
+__device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const Lane& own,
                                                 MegakernelShared& shared, const unsigned char* ring,
                                                 uint32_t first_chunk, int count, int units, int log_units,
-                                                bool swiglu, int row_bytes, float* sums_of_pass) {
+                                                const ChunkRows& rows, float* sums_of_pass) {
 #pragma unroll 1
   for (int c = mine.group; c < count; c += mine.groups) {
     const uint32_t chunk = first_chunk + static_cast<uint32_t>((c << mine.log_parts) + mine.part);
     const int outputs = 2 * min(1 << log_units, units - (c << log_units));
     wait_for_phase(&shared.full[chunk % kChunks], chunk / kChunks & 1);
     __syncwarp();
-    // Rows that are not there repeat the last one.
-    const unsigned char* rows = ring + shared.at[chunk % kChunks] - mine.part_begin * kBlockBytes;
-    const unsigned char *low = rows + min(own.row, outputs - 1) * row_bytes,
-                        *high = rows + (swiglu ? outputs + min(own.row, outputs - 1)
-                                               : min(own.row + kChunkRows / 2, outputs - 1)) *
-                                           row_bytes;
-    const float2 sums = swiglu || outputs > kChunkRows / 2
-                            ? own.multiply<true>(low, high, mine.begin, mine.end)
-                            : own.multiply<false>(low, high, mine.begin, mine.end);
+    const LaneRows w = rows.of_lane(ring + shared.at[chunk % kChunks], own.row, outputs, mine.part_begin);
+    const float2 sums = rows.swiglu || outputs > kChunkRows / 2
+                            ? own.template multiply<true>(w, mine.begin, mine.end)
+                            : own.template multiply<false>(w, mine.begin, mine.end);
     __syncwarp();
     if (threadIdx.x % kLanes == 0)
       arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(mine.groups << mine.log_parts));
@@ -226,12 +323,15 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
     return sync_consumers();
   }
   const int thread = static_cast<int>(threadIdx.x);
-  const WarpSlice mine(s, feed.log_parts);
-  const int log_units = s.swiglu ? 2 : 3, row_bytes = feed.row_bytes, units = feed.end_unit - feed.first_unit;
+  const DepthCuts cuts = feed.cuts();
+  const WarpSlice mine(cuts, s.log_slices);
+  const ChunkRows rows{s.swiglu != 0, feed.row_bytes, feed.scale_row_bytes, cuts.scale_bytes};
+  const int log_units = s.swiglu ? 2 : 3, units = feed.end_unit - feed.first_unit, k = s.k;
   const int chunks = (units + (1 << log_units) - 1) >> log_units;
   const bool normalises = s.norm != nullptr, swiglu = s.swiglu;
+  const WeightFormat format = feed.format;
   const float inverse_k = 1 / static_cast<float>(s.k), eps = s.eps;
-  const ConsumerLane own(shared, places.vector, s.k, normalises);
+  const ConsumerLane plain(shared, places.vector, k, normalises);
   float* squares = shared.squares[run.squares];
   run.squares ^= 1;
 
@@ -249,8 +349,16 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
     }
     float* sums_of_pass = shared.sums[run.sums];
     run.sums ^= 1;
-    multiply_chunks(mine, own, shared, places.ring, run.chunk, count, units - first_unit, log_units, swiglu,
-                    row_bytes, sums_of_pass);
+    const auto multiply_with = [&](const auto& lane) {
+      multiply_chunks(mine, lane, shared, places.ring, run.chunk, count, units - first_unit, log_units, rows,
+                      sums_of_pass);
+    };
+    if (format == WeightFormat::kQ8)
+      multiply_with(QuantizedLane<WeightFormat::kQ8>(places.vector, k));
+    else if (format == WeightFormat::kQ4)
+      multiply_with(QuantizedLane<WeightFormat::kQ4>(places.vector, k));
+    else
+      multiply_with(plain);
     run.chunk += static_cast<uint32_t>(count << mine.log_parts);
     sync_consumers();
     if (!result.there) continue;
