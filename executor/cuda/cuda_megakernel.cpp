@@ -76,7 +76,7 @@ void CudaMegakernel::describe_product(const PlannedInstruction& instruction, con
   for (int i = 0; i < step.layers; ++i) {
     cuda::LayerOperand& layer = step.layer[i];
     layer.weight = input(shape.weight + i);
-    layer.scales = shape.scale < 0 ? nullptr : input(shape.scale + i);
+    layer.scales = shape.scales < 0 ? nullptr : input(shape.scales + i);
     layer.bias = shape.bias < 0 ? nullptr : input(shape.bias + i);
     const auto output = static_cast<size_t>(i);
     layer.first = first;

@@ -24,7 +24,7 @@ bool fits(const KernelQuery& query, InstructionShape& shape, int count) {
     if (shape.n.back() < 4 || shape.n.back() % 4 != 0) return false;  // words are read two at a time
   }
   for (int i = 0; i < static_cast<int>(query.inputs.size()); ++i) {
-    const bool packed = quantized && i >= shape.weight && i < shape.scale + count;
+    const bool packed = quantized && i >= shape.weight && i < shape.scales + count;
     if (!packed && query.inputs[static_cast<size_t>(i)].dtype != x.dtype) return false;
   }
   shape.elements = shape.swiglu ? std::vector{shape.n[0]} : shape.n;
@@ -40,7 +40,7 @@ std::optional<InstructionShape> linear(const KernelQuery& query) {
   if (op.weights > InstructionShape::kMaxLayers) return std::nullopt;
   shape.format = op.weight_format;
   shape.weight = static_cast<int>(op.first_weight());
-  if (op.is_quantized()) shape.scale = static_cast<int>(op.first_scale());
+  if (op.is_quantized()) shape.scales = static_cast<int>(op.first_scale());
   if (!fits(query, shape, static_cast<int>(op.weights))) return std::nullopt;
   if (op.has_norm()) shape.norm = 1;
   if (op.has_norm()) shape.eps = static_cast<float>(op.eps);

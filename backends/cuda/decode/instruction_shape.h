@@ -26,7 +26,7 @@ struct InstructionShape {
   std::vector<int64_t> n;  // rows of each weight
   bool swiglu = false;
   float eps = 0;  // of kHeadNorm too
-  int norm = kNone, weight = kNone, scale = kNone, bias = kNone, addend = kNone;
+  int norm = kNone, weight = kNone, scales = kNone, bias = kNone, addend = kNone;
   WeightFormat format = WeightFormat::kPlain;  // of the weights; plain ones have no scales
 
   // kAttention: as ops::CachedAttention has it. kHeadNorm: heads of that size.

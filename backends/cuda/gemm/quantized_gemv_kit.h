@@ -127,27 +127,23 @@ struct QuantizedResult {
   }
 };
 
-// Of N values in every lane, their sums over the warp: that of value i in the 32 / N lanes from i * 32 / N on.
-template <int N>
+// Of N values in every lane, their sums over the warp: that of value i in the 32 / N lanes from i * 32 / N on. Partners at
+// distance kFar give each other half of what they have, as long as that is several.
+template <int N, int kFar = kLanes / 2>
 __device__ __forceinline__ float sum_by_lanes(const float (&values)[N]) {
-  static_assert(N <= kLanes && (N & (N - 1)) == 0);
-  float v[N];
+  constexpr int kKept = N > 1 ? N / 2 : 1;
+  const bool upper = N > 1 && (threadIdx.x & kFar) != 0;
+  float kept[kKept];
 #pragma unroll
-  for (int i = 0; i < N; ++i) v[i] = values[i];
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-#pragma unroll
-#pragma unroll
-  for (int far = kLanes / 2; far > 0; far /= 2) {
-    const int kept = N * far / kLanes;  // lanes give away half of what they have, as long as that is several
-    const bool upper = kept > 0 && (lane & far) != 0;
-#pragma unroll
-    for (int i = 0; i < (kept > 0 ? kept : 1); ++i) {
-      const int other = kept > 0 ? i + kept : i;
-      const float given = upper ? v[i] : v[other], own = upper ? v[other] : v[i];
-      v[i] = own + __shfl_xor_sync(~0u, given, far);
-    }
+  for (int i = 0; i < kKept; ++i) {
+    const float other = values[N > 1 ? i + kKept : i];
+    const float given = upper ? values[i] : other, own = upper ? other : values[i];
+    kept[i] = (N > 1 ? own : values[i]) + __shfl_xor_sync(~0u, given, kFar);
   }
-  return v[0];
+  if constexpr (kFar > 1)
+    return sum_by_lanes<kKept, kFar / 2>(kept);
+  else
+    return kept[0];
 }
 
 }  // namespace genesis::cuda
