@@ -32,12 +32,15 @@ constexpr int64_t byte_rows_bytes(int64_t rows, int64_t k) {
 template <int N>
 __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], uint32_t (&bytes)[N / 4]) {
   constexpr int kLanesOfBlock = static_cast<int>(kQuantBlock) / N;
-  constexpr float kGreatest = 3.402823466e38f, kLeast = 1e-35f;  // below kLeast 127 / x would be infinite
+  constexpr float kGreatest = 3.402823466e38f, kLeast = 1e-35f;  // below kLeast 127 / x is infinite
   float greatest = fabsf(values[0]);
 #pragma unroll
   for (int i = 1; i < N; ++i) greatest = MaxOrNan()(fabsf(values[i]), greatest);
   greatest = reduce_lanes(greatest, kLanesOfBlock, MaxOrNan());
-  const float by = greatest > kLeast ? 127 / greatest : 0;
+  const float scale = greatest * (1.0f / 127);
+  float by;  // its error is far too small to take a byte beyond 127
+  asm("rcp.approx.f32 %0, %1;" : "=f"(by) : "f"(scale));
+  by = greatest > kLeast ? by : 0;
   int sum = 0;
 #pragma unroll
   for (int i = 0; i < N / 4; ++i) {
@@ -48,7 +51,7 @@ __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], ui
                            __byte_perm(rounded[2], rounded[3], 0x0040), 0x5410);
     sum = __dp4a(static_cast<int>(bytes[i]), 0x01010101, sum);
   }
-  return {greatest <= kGreatest ? greatest / 127 : __int_as_float(0x7fc00000),
+  return {greatest <= kGreatest ? scale : __int_as_float(0x7fc00000),
           reduce_lanes(sum, kLanesOfBlock, Add())};
 }
 
