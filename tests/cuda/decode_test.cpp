@@ -8,6 +8,7 @@
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
+#include "passes/precision/quantize.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -110,6 +111,25 @@ TEST_F(Decode, OneKernelForAllLayersIsTheCpus) {
 }
 
 // Each kernel wants the whole chip: they take turns, and none waits for a part that the other holds.
+// Scales of one row and of two, and rows that come in parts.
+TEST_F(Decode, OneKernelForPackedWeightsIsTheCpus) {
+  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4})
+    for (const char* intermediate : {"896", "1024", "16384"}) {
+      SCOPED_TRACE(fmt::format("q{} and {}", format == WeightFormat::kQ8 ? 8 : 4, intermediate));
+      const auto packed = std::make_shared<Model>(*model("qwen2", DType::bf16, intermediate));
+      passes::quantize(*packed, {.format = format, .embedding = false, .head = true});
+      Session cpu(packed), cuda(packed, {.device = "cuda"}),
+          one_by_one(packed, {.device = "cuda", .disabled_passes = {"megakernel"}});
+      const auto kernels = cuda.kernels(
+          "decode", {{"tokens", Tensor::of<int64_t>({1, 1}, {0})}, {"position", Tensor::scalar<int64_t>(0)}});
+      EXPECT_GE(std::count(kernels.begin(), kernels.end(), "megakernel"), 3 * 5);
+      const Logits got = decode(cuda, 0, 12);
+      expect_alike(got, decode(cpu, 0, 12), tolerance_of(DType::bf16));
+      expect_alike(got, decode(one_by_one, 0, 12), tolerance_of(DType::bf16));
+      for (int i = 0; i < 5; ++i) ASSERT_EQ(decode(cuda, 0, 12), got) << "run " << i;
+    }
+}
+
 TEST_F(Decode, TwoSessionsDecodeAtOnce) {
   const auto whole = model("qwen2", DType::bf16, "992");
   Session sessions[] = {Session(whole, {.device = "cuda"}), Session(whole, {.device = "cuda"})};

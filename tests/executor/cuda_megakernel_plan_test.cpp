@@ -13,6 +13,7 @@
 #include "models/text/sampling_entries.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
+#include "passes/precision/quantize.h"
 
 namespace genesis {
 namespace {
@@ -20,15 +21,16 @@ namespace {
 using Kind = cuda::InstructionShape::Kind;
 
 std::unique_ptr<Model> language_model(const std::string& name, const std::string& layers,
-                                      const std::string& head_size = "64", const models::Settings& more = {}) {
-  models::Settings settings = {{"hidden_size", "128"},
-                               {"intermediate_size", "256"},
-                               {"num_hidden_layers", layers},
-                               {"num_attention_heads", "2"},
-                               {"num_key_value_heads", "1"},
-                               {"head_dim", head_size},
-                               {"vocab_size", "256"}};
-  settings.insert(more.begin(), more.end());
+                                      const std::string& head_size = "64",
+                                      const models::Settings& more = {}) {
+  models::Settings settings = more;
+  settings.insert({{"hidden_size", "128"},
+                   {"intermediate_size", "256"},
+                   {"num_hidden_layers", layers},
+                   {"num_attention_heads", "2"},
+                   {"num_key_value_heads", "1"},
+                   {"head_dim", head_size},
+                   {"vocab_size", "256"}});
   const auto model = models::make_model(name, settings);
   return passes::cast_precision(*model, DType::bf16);
 }
@@ -44,7 +46,7 @@ struct Found {
 };
 
 Found megakernels_of(const Model& model, const std::string& entry, const Bindings& bindings = {},
-                const std::set<std::string>& disabled = {}) {
+                     const std::set<std::string>& disabled = {}) {
   Found found{compile_entry(model, entry, bindings, target_of("cuda"), {.disabled_passes = disabled}), {}};
   found.megakernels = plan_megakernels(found.compiled.plan);
   return found;
@@ -62,7 +64,8 @@ TEST(Megakernels, DecodingIsOneMegakernelOfAllLayersAndTheHead) {
   }
   // Only the logits leave the megakernel, and only the embedding comes in from memory.
   for (size_t i = 0; i < megakernel.instructions.size(); ++i)
-    for (bool kept : megakernel.instructions[i].kept) EXPECT_EQ(kept, i + 1 == megakernel.instructions.size()) << i;
+    for (bool kept : megakernel.instructions[i].kept)
+      EXPECT_EQ(kept, i + 1 == megakernel.instructions.size()) << i;
   EXPECT_EQ(megakernel.instructions[0].sources[0].instruction, -1);
   EXPECT_EQ(megakernel.instructions[2].addend.instruction, -1);
   for (size_t i = 1; i < megakernel.instructions.size(); ++i)
@@ -88,7 +91,8 @@ TEST(Megakernels, SamplingLeavesThemWhole) {
         EXPECT_EQ(found.megakernels[0].instructions.size(), alone.megakernels[0].instructions.size());
         EXPECT_EQ(found.megakernels[0].first(), 1u) << "the embedding alone is ahead";
         EXPECT_TRUE(found.compiled.plan.inputs.empty());
-        EXPECT_TRUE(found.compiled.plan.state_copies.empty()) << "the token, its position and the counts are written in place";
+        EXPECT_TRUE(found.compiled.plan.state_copies.empty())
+            << "the token, its position and the counts are written in place";
         if (!penalties && !logprobs) {
           EXPECT_EQ(found.compiled.plan.steps.size(), found.megakernels[0].end() + 2);
         }
@@ -98,7 +102,9 @@ TEST(Megakernels, SamplingLeavesThemWhole) {
 
 // Scaled rotations are a table in memory, and a window is a number of the instruction.
 TEST(Megakernels, ScaledRotationsAndWindowsLeaveThemWhole) {
-  const models::Settings scaled = {{"rope_scaling", "yarn"}, {"rope_factor", "4"}, {"rope_original_positions", "256"}},
+  const models::Settings scaled = {{"rope_scaling", "yarn"},
+                                   {"rope_factor", "4"},
+                                   {"rope_original_positions", "256"}},
                          sliding = {{"sliding_window", "100"}, {"max_position_embeddings", "300"}};
   for (const models::Settings& more : {scaled, sliding}) {
     const Found found = megakernels_of(*language_model("qwen2", "4", "64", more), "decode");
@@ -126,7 +132,8 @@ TEST(Megakernels, AnAttentionTakesTheNormsOfItsHeads) {
     if (instruction.shape.kind != Kind::kAttention) continue;
     // It reads what the norms read, whichever of them comes first.
     EXPECT_EQ(instruction.q_norm + instruction.k_norm, static_cast<int>(2 * i) - 3);
-    for (const OperandSource& source : instruction.sources) EXPECT_EQ(source.instruction, static_cast<int>(i) - 3);
+    for (const OperandSource& source : instruction.sources)
+      EXPECT_EQ(source.instruction, static_cast<int>(i) - 3);
   }
   EXPECT_LE(megakernel.slots, 5);
 }
@@ -144,7 +151,8 @@ TEST(Megakernels, EveryNormOfHeadsIsAnAttentionsOrAStep) {
           const auto takes = [&](const PlannedInstruction& instruction) {
             return instruction.q_norm == static_cast<int>(i) || instruction.k_norm == static_cast<int>(i);
           };
-          EXPECT_EQ(std::count_if(megakernel.instructions.begin(), megakernel.instructions.end(), takes), 1) << "instruction " << i;
+          EXPECT_EQ(std::count_if(megakernel.instructions.begin(), megakernel.instructions.end(), takes), 1)
+              << "instruction " << i;
           EXPECT_EQ(megakernel.instructions[i].kept, std::vector<bool>{false});
         }
     }
@@ -189,7 +197,8 @@ void expect_slots_are_safe(const MegakernelPlan& megakernel) {
   }
   for (size_t i = 0; i < count; ++i)
     for (size_t j = 0; j < i; ++j) {
-      if (megakernel.instructions[i].shape.kind != Kind::kAttention || megakernel.instructions[j].shape.kind != Kind::kAttention)
+      if (megakernel.instructions[i].shape.kind != Kind::kAttention ||
+          megakernel.instructions[j].shape.kind != Kind::kAttention)
         continue;
       EXPECT_TRUE(before[i][j]) << "attentions " << j << " and " << i << " share memory";
     }
@@ -215,6 +224,28 @@ TEST(Megakernels, LongProgramsAreCut) {
   ASSERT_EQ(found.megakernels[0].instructions.back().kept, std::vector<bool>({true, true, true}));
   EXPECT_EQ(found.megakernels[1].first(), found.megakernels[0].end() + 1);
   EXPECT_EQ(found.megakernels[1].instructions[0].sources[0].instruction, -1);
+}
+
+TEST(Megakernels, PackedWeightsLeaveThemWhole) {
+  for (const WeightFormat format : {WeightFormat::kQ8, WeightFormat::kQ4}) {
+    const auto model = language_model("qwen2", "4");
+    passes::quantize(*model, {.format = format, .embedding = false, .head = true});
+    const Found found = megakernels_of(*model, "decode");
+    ASSERT_EQ(found.megakernels.size(), 1u);
+    ASSERT_EQ(found.megakernels[0].instructions.size(), 4 * 5 + 1u);
+    const cuda::InstructionShape& qkv = found.megakernels[0].instructions[0].shape;
+    EXPECT_EQ(qkv.format, format);
+    EXPECT_EQ(qkv.scales, qkv.weight + 3);
+    EXPECT_EQ(qkv.bias, qkv.scales + 3);
+  }
+}
+
+// Scales of two rows of 96 elements are 12 bytes, which no copy takes.
+TEST(Megakernels, PackedWeightsOfOddSizesAreNone) {
+  const auto model = language_model("qwen2", "4", "64", {{"intermediate_size", "96"}});
+  passes::quantize(*model, {.format = WeightFormat::kQ8});
+  for (const MegakernelPlan& megakernel : megakernels_of(*model, "decode").megakernels)
+    for (const PlannedInstruction& instruction : megakernel.instructions) EXPECT_NE(instruction.shape.k, 96);
 }
 
 TEST(Megakernels, ManyRowsAndF32AreNone) {

@@ -148,6 +148,25 @@ TEST_P(QuantizedLinear, OfRowsAndSizes) {
   }
 }
 
+// Rows that a GPU can copy as they lie: whole ones, with the scales of one row or of several, and in parts.
+TEST_P(QuantizedLinear, OfRowsInPieces) {
+  for (const int64_t in : {128, 512, 896, 2304, 4864})
+    for (const int64_t rows : {1, 2, 4, 8}) {
+      Setting s = setting("pieces_" + std::to_string(in));
+      s.in = in;
+      s.rows = rows;
+      s.out = {206};
+      check(case_of(s));
+    }
+  Setting s = setting("pieces_of_several");
+  s.in = 2304;
+  s.out = {36, 7, 9};
+  check(case_of(s));
+  s.has_norm = s.swiglu = true;
+  s.out = {54, 54};
+  check(case_of(s));
+}
+
 TEST_P(QuantizedLinear, WithWhatGoesWithOneWeight) {
   for (const int64_t rows : {1, 5, 70}) {
     Setting s = setting("bias_relu");
