@@ -266,6 +266,7 @@ struct WarpSlice {
 // How rows of a step's chunks lie in the ring.
 struct ChunkRows {
   bool swiglu;
+  int log_units;  // of a chunk
   int row_bytes, scale_row_bytes, block_scale_bytes;
 
   // Of a chunk with `outputs` outputs, in lanes with row `row`. Rows that are not there repeat the last one.
@@ -281,16 +282,22 @@ struct ChunkRows {
   }
 };
 
-// The warp's sums over `count` chunks of `units` units, of which the last may have fewer.
+// The chunks of a pass: `count`, of `units` units, of which the last may have fewer.
+struct ProductPass {
+  uint32_t first_chunk;  // in the ring
+  int count, units;
+  float* sums;
+};
+
+// The warp's sums over the chunks of a pass.
 template <class Lane>
 __device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const Lane& own,
                                                 MegakernelShared& shared, const unsigned char* ring,
-                                                uint32_t first_chunk, int count, int units, int log_units,
-                                                const ChunkRows& rows, float* sums_of_pass) {
+                                                const ChunkRows& rows, const ProductPass& pass) {
 #pragma unroll 1
-  for (int c = mine.group; c < count; c += mine.groups) {
-    const uint32_t chunk = first_chunk + static_cast<uint32_t>((c << mine.log_parts) + mine.part);
-    const int outputs = 2 * min(1 << log_units, units - (c << log_units));
+  for (int c = mine.group; c < pass.count; c += mine.groups) {
+    const uint32_t chunk = pass.first_chunk + static_cast<uint32_t>((c << mine.log_parts) + mine.part);
+    const int outputs = 2 * min(1 << rows.log_units, pass.units - (c << rows.log_units));
     wait_for_phase(&shared.full[chunk % kChunks], chunk / kChunks & 1);
     __syncwarp();
     const LaneRows w = rows.of_lane(ring + shared.at[chunk % kChunks], own.row, outputs, mine.part_begin);
@@ -301,11 +308,25 @@ __device__ __forceinline__ void multiply_chunks(const WarpSlice& mine, const Lan
     if (threadIdx.x % kLanes == 0)
       arrive(&shared.empty[chunk % kChunks], static_cast<uint32_t>(mine.groups << mine.log_parts));
     if (own.quarter == 0) {
-      float* to = sums_of_pass + (c * mine.slices + mine.slice) * kChunkRows + own.row;
+      float* to = pass.sums + (c * mine.slices + mine.slice) * kChunkRows + own.row;
       to[0] = sums.x;
       to[kChunkRows / 2] = sums.y;
     }
   }
+}
+
+// By what takes weights of that format.
+__device__ __forceinline__ void multiply_pass(WeightFormat format, const WarpSlice& mine,
+                                              const ConsumerLane& plain, const unsigned char* vector, int k,
+                                              MegakernelShared& shared, const unsigned char* ring,
+                                              const ChunkRows& rows, const ProductPass& pass) {
+  const auto with = [&](const auto& lane) { multiply_chunks(mine, lane, shared, ring, rows, pass); };
+  if (format == WeightFormat::kQ8)
+    with(QuantizedLane<WeightFormat::kQ8>(vector, k));
+  else if (format == WeightFormat::kQ4)
+    with(QuantizedLane<WeightFormat::kQ4>(vector, k));
+  else
+    with(plain);
 }
 
 // 1 / sqrt(mean of x squared + eps), from the warps' squares.
@@ -325,12 +346,12 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
   const int thread = static_cast<int>(threadIdx.x);
   const DepthCuts cuts = feed.cuts();
   const WarpSlice mine(cuts, s.log_slices);
-  const ChunkRows rows{s.swiglu != 0, feed.row_bytes, feed.scale_row_bytes, cuts.scale_bytes};
   const int log_units = s.swiglu ? 2 : 3, units = feed.end_unit - feed.first_unit, k = s.k;
+  const ChunkRows rows{s.swiglu != 0, log_units, feed.row_bytes, feed.scale_row_bytes, cuts.scale_bytes};
   const int chunks = (units + (1 << log_units) - 1) >> log_units;
   const bool normalises = s.norm != nullptr, swiglu = s.swiglu;
   const WeightFormat format = feed.format;
-  const float inverse_k = 1 / static_cast<float>(s.k), eps = s.eps;
+  const float inverse_k = 1 / static_cast<float>(k), eps = s.eps;
   const ConsumerLane plain(shared, places.vector, k, normalises);
   float* squares = shared.squares[run.squares];
   run.squares ^= 1;
@@ -349,16 +370,8 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
     }
     float* sums_of_pass = shared.sums[run.sums];
     run.sums ^= 1;
-    const auto multiply_with = [&](const auto& lane) {
-      multiply_chunks(mine, lane, shared, places.ring, run.chunk, count, units - first_unit, log_units, rows,
-                      sums_of_pass);
-    };
-    if (format == WeightFormat::kQ8)
-      multiply_with(QuantizedLane<WeightFormat::kQ8>(places.vector, k));
-    else if (format == WeightFormat::kQ4)
-      multiply_with(QuantizedLane<WeightFormat::kQ4>(places.vector, k));
-    else
-      multiply_with(plain);
+    multiply_pass(format, mine, plain, places.vector, k, shared, places.ring, rows,
+                  {run.chunk, count, units - first_unit, sums_of_pass});
     run.chunk += static_cast<uint32_t>(count << mine.log_parts);
     sync_consumers();
     if (!result.there) continue;
@@ -366,11 +379,8 @@ __device__ void multiply(const Instruction& s, const ProducerWarp& feed, Megaker
                            2 * (thread & ((1 << log_units) - 1));
     float2 y = add_slices(of_unit, mine.slices), up{};
     if (swiglu) up = add_slices(of_unit + kChunkRows / 2, mine.slices);
-    if (normalises) {
-      const float scale = inverse_rms(squares, inverse_k, eps);
-      y.x *= scale, y.y *= scale, up.x *= scale, up.y *= scale;
-    }
-    result.finish(y, up);
+    const float scale = normalises ? inverse_rms(squares, inverse_k, eps) : 1;
+    result.finish({y.x * scale, y.y * scale}, {up.x * scale, up.y * scale});
   }
 }
 

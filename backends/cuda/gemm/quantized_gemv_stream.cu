@@ -156,37 +156,15 @@ __device__ __forceinline__ void multiply_part(const QuantizedGemv& gemv, const S
   }
 }
 
+// Each group of rows that the warp has, as its parts come: the sums, and results from them.
 template <class T, WeightFormat kFormat, int M, int kRows>
-__global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
-    streamed_gemv(const __grid_constant__ QuantizedGemv gemv, const __grid_constant__ StreamPlan plan,
-                  const T* x) {
-  extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ __align__(8) uint64_t full[kMaxGemvWarps][kMaxSlots];
-  __shared__ XSquares squares;
+__device__ __forceinline__ void multiply_groups(const QuantizedGemv& gemv, const StreamPlan& plan,
+                                                WarpRing<kFormat, kRows>& ring, const SharedX& x,
+                                                const XSquares& squares) {
   using Ring = WarpRing<kFormat, kRows>;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
-  if (lane < plan.slots) {
-    init_barrier(&full[warp][lane], 1);
-    let_copies_see_barriers();
-  }
-  __syncwarp();
-  Ring ring(gemv, plan,
-            shared + plan.ring_at + warp * plan.slots * kRows * (plan.row_bytes + plan.scale_bytes),
-            full[warp]);
-  const auto fill = [&] {
-    for (int i = 0; i < plan.slots; ++i) ring.ask();
-  };
-  if (gemv.settled) fill();
-  pdl_launch_dependents();
-  pdl_wait();
-  if (!gemv.settled) fill();
-  const SharedX bytes(shared, gemv.m, gemv.k);
-  bring_x<T, M>(gemv, x, bytes, squares);
-  __syncthreads();
-
   constexpr int kSums = M * kRows, kLanesOfSum = kLanes / kSums;
-  const int sum = lane / kLanesOfSum, m = sum / kRows, r = sum % kRows,
-            results = gemv.swiglu ? kRows / 2 : kRows;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, sum = lane / kLanesOfSum, m = sum / kRows,
+            r = sum % kRows, results = gemv.swiglu ? kRows / 2 : kRows;
   const float scale = scale_of_row<M>(gemv, squares, m);
 #pragma unroll 1
   for (int64_t at = Ring::first_group(); at < plan.groups; at += Ring::group_step()) {
@@ -203,7 +181,7 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
 #pragma unroll 1
     for (int part = 0; part < plan.parts; ++part) {
       const int begin = part * plan.part_values;
-      multiply_part<kFormat, M, kRows>(gemv, plan, ring.wait(), places, bytes, begin,
+      multiply_part<kFormat, M, kRows>(gemv, plan, ring.wait(), places, x, begin,
                                        static_cast<int>(min(int64_t{plan.part_values}, gemv.k - begin)),
                                        sums);
       ring.release();
@@ -211,6 +189,35 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
     const float own = sum_by_lanes(sums) * scale, up = __shfl_down_sync(~0u, own, kRows / 2 * kLanesOfSum);
     if (result.at >= 0) result.finish(gemv, layer, own, up);
   }
+}
+
+template <class T, WeightFormat kFormat, int M, int kRows>
+__global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
+    streamed_gemv(const __grid_constant__ QuantizedGemv gemv, const __grid_constant__ StreamPlan plan,
+                  const T* x) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ __align__(8) uint64_t full[kMaxGemvWarps][kMaxSlots];
+  __shared__ XSquares squares;
+  const int warp = static_cast<int>(threadIdx.x) / kLanes, lane = static_cast<int>(threadIdx.x) % kLanes;
+  if (lane < plan.slots) {
+    init_barrier(&full[warp][lane], 1);
+    let_copies_see_barriers();
+  }
+  __syncwarp();
+  WarpRing<kFormat, kRows> ring(
+      gemv, plan, shared + plan.ring_at + warp * plan.slots * kRows * (plan.row_bytes + plan.scale_bytes),
+      full[warp]);
+  const auto fill = [&] {
+    for (int i = 0; i < plan.slots; ++i) ring.ask();
+  };
+  if (gemv.settled) fill();
+  pdl_launch_dependents();
+  pdl_wait();
+  if (!gemv.settled) fill();
+  const SharedX bytes(shared, gemv.m, gemv.k);
+  bring_x<T, M>(gemv, x, bytes, squares);
+  __syncthreads();
+  multiply_groups<T, kFormat, M, kRows>(gemv, plan, ring, bytes, squares);
 }
 
 // Copies begin and end at multiples of 16 bytes.
