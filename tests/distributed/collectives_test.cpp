@@ -33,21 +33,23 @@ struct Line {
   ~Line() { EXPECT_EQ(collectives->failure(), ""); }
 };
 
-// Bytes of `count` elements of a rank: integers that differ from rank to rank, and fractions where the type has them. Sums
-// of f16 stay finite.
+// An element of what a rank has: integers that differ from rank to rank, and fractions where the type has them. Sums of f16
+// stay finite.
+template <class T>
+T value(int rank, int64_t i) {
+  const int64_t whole = (i * 37 + rank * 101) % 199 - 80;
+  if constexpr (std::is_same_v<T, bool>)
+    return whole % 3 == 0;
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(whole * 1234567890123);
+  else
+    return static_cast<T>(static_cast<float>(whole) / 7.0f * (rank % 2 ? 1.0f : 1e-3f));
+}
+
 template <class T>
 std::vector<T> values(int rank, int64_t count) {
   std::vector<T> result(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t whole = (i * 37 + rank * 101) % 199 - 80;
-    if constexpr (std::is_same_v<T, bool>)
-      result[static_cast<size_t>(i)] = whole % 3 == 0;
-    else if constexpr (std::is_integral_v<T>)
-      result[static_cast<size_t>(i)] = static_cast<T>(whole * 1234567890123);
-    else
-      result[static_cast<size_t>(i)] =
-          static_cast<T>(static_cast<float>(whole) / 7.0f * (rank % 2 ? 1.0f : 1e-3f));
-  }
+  for (int64_t i = 0; i < count; ++i) result[static_cast<size_t>(i)] = value<T>(rank, i);
   return result;
 }
 
@@ -67,8 +69,8 @@ struct Buffer {  // std::vector<bool> has no elements
 
 // In double precision, or in the integer's own arithmetic.
 template <class T>
-T reduced(RankReduction reduction, int ranks, int64_t count, int64_t i) {
-  const auto of = [&](int rank) { return values<T>(rank, count)[static_cast<size_t>(i)]; };
+T reduced(RankReduction reduction, int ranks, int64_t i) {
+  const auto of = [&](int rank) { return value<T>(rank, i); };
   if constexpr (std::is_integral_v<T>) {
     T result = of(0);
     for (int rank = 1; rank < ranks; ++rank) {
@@ -109,8 +111,7 @@ double tolerance() {
 template <class T>
 void expect_reduced(const Buffer<T>& got, RankReduction reduction, int ranks, int64_t total, int64_t first) {
   for (int64_t i = 0; i < got.count; i += std::max<int64_t>(1, got.count / 61)) {
-    const T expected = reduced<T>(reduction, ranks, total, first + i),
-            there = got.data[static_cast<size_t>(i)];
+    const T expected = reduced<T>(reduction, ranks, first + i), there = got.data[static_cast<size_t>(i)];
     if constexpr (std::is_integral_v<T>)
       ASSERT_EQ(there, expected) << "element " << first + i << " of " << total;
     else

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   // Ranks' own tests have nobody to exchange data with here.
   const std::string filter = ::testing::GTEST_FLAG(filter);
-  ::testing::GTEST_FLAG(filter) = filter + (filter.find('-') == std::string::npos ? "-" : ":") + "Ranks*";
+  ::testing::GTEST_FLAG(filter) =
+      filter + (filter.find('-') == std::string::npos ? "-" : ":") + genesis::testing::kTestsOfRanks;
   return RUN_ALL_TESTS();
 }

@@ -29,6 +29,7 @@ class OtherRank : public ::testing::EmptyTestEventListener {
 int run_as_rank(const std::string& what, int argc, char** argv) {
   if (what != "tests") return fail_as_rank(what);
   ::testing::InitGoogleTest(&argc, argv);
+  ::testing::GTEST_FLAG(filter) = kTestsOfRanks;
   const int rank = find_launch().rank;
   ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
   if (rank != 0) {
