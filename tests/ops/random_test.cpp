@@ -246,6 +246,52 @@ TEST(Random, SampleOfManyTokens) {  // top-k and top-p agree with sorting
     EXPECT_GE(logits[static_cast<size_t>(token)], order[std::min(kept, order.size() - 1)]);
 }
 
+// With a seed, a step and settings of its own a row draws what it draws alone, wherever it stands.
+TEST(Random, ARowOfSamplesDrawsAsIfAlone) {
+  const std::vector<int64_t> seeds = {5, 42, -7, 5, 1}, steps = {0, 3, 11, 12, (int64_t{1} << 40) + 3};
+  const std::vector<int64_t> top_k = {0, 4, 0, 0, 2};
+  const std::vector<float> temperature = {1, 0.5, 2, 0, 1}, top_p = {1, 1, 0.7f, 1, 0.9f},
+                           min_p = {0, 0, 0.1f, 0, 0.3f};
+  std::vector<float> logits;
+  for (int i = 0; i < 5 * 90; ++i) logits.push_back(static_cast<float>((i * 7919 + 13) % 101) / 17);
+  const auto sample = [](const NamedTensors& in) {
+    const auto op = [](const Inputs& x) {
+      return Named{{"y", random_sample(x[0], x[1], x[2], x[3], x[4], x[5])}};
+    };
+    return run_graph({{"rng", in.at("rng")},
+                      {"logits", in.at("logits")},
+                      {"temperature", in.at("temperature")},
+                      {"top_k", in.at("top_k")},
+                      {"top_p", in.at("top_p")},
+                      {"min_p", in.at("min_p")}},
+                     op)
+        .at("y")
+        .to_doubles();
+  };
+  std::vector<int64_t> rng = seeds;
+  rng.insert(rng.end(), steps.begin(), steps.end());
+  const auto together = sample({{"rng", Tensor::of<int64_t>({2, 5}, rng)},
+                                {"logits", Tensor::of<float>({5, 90}, logits)},
+                                {"temperature", Tensor::of<float>({5}, temperature)},
+                                {"top_k", Tensor::of<int64_t>({5}, top_k)},
+                                {"top_p", Tensor::of<float>({5}, top_p)},
+                                {"min_p", Tensor::of<float>({5}, min_p)}});
+  std::set<double> distinct;
+  for (size_t r = 0; r < seeds.size(); ++r) {
+    const std::vector<float> row(logits.begin() + static_cast<int64_t>(r) * 90,
+                                 logits.begin() + static_cast<int64_t>(r + 1) * 90);
+    const auto alone = sample({{"rng", Tensor::of<int64_t>({2}, {seeds[r], steps[r]})},
+                               {"logits", Tensor::of<float>({1, 90}, row)},
+                               {"temperature", Tensor::scalar(temperature[r])},
+                               {"top_k", Tensor::scalar(top_k[r])},
+                               {"top_p", Tensor::scalar(top_p[r])},
+                               {"min_p", Tensor::scalar(min_p[r])}});
+    EXPECT_EQ(together[r], alone[0]) << "row " << r;
+    distinct.insert(alone[0]);
+  }
+  EXPECT_GT(distinct.size(), 2u);
+}
+
 TEST(Random, SampleOfInfinities) {
   const float inf = std::numeric_limits<float>::infinity();
   const auto results = run_graph(
@@ -314,7 +360,9 @@ TEST(Random, Errors) {
   fails({rng, x}, [](const Inputs& in) { return random_sample(in[0], in[1], {.temperature = -1}); },
         {"temperature"});
   fails({rng, x}, [](const Inputs& in) { return random_sample(in[0], in[1], in[1], in[1], in[1]); },
-        {"temperature must be one f32"});
+        {"temperature must be one f32", "f32[3]"});
+  fails({{DType::i64, {2, 4}}, x}, [](const Inputs& in) { return random_sample(in[0], in[1]); },
+        {"i64[2] {seed, step}", "i64[2,3]", "i64[2,4]"});
   expect_error(
       [] {
         run_graph({{"rng", kRng}, {"w", Tensor::of<float>({1, 3}, {0, 1, 0})}}, [](const Inputs& in) {

@@ -24,9 +24,19 @@ Shape without_last(const TensorType& x, std::string_view op) {
   return Shape(std::move(dims));
 }
 
-void check_scalar(const TensorType& x, DType dtype, std::string_view what) {
-  if (x.dtype != dtype || !(x.shape.numel() == Dim(1)))
-    fail("{} must be one {}, got {}", what, name_of(dtype), x.to_string());
+// {seed, step} of all rows, or of each.
+void check_rng_of_rows(const TensorType& rng, const Shape& rows) {
+  std::vector<Dim> of_rows = {2};
+  for (const Dim& dim : rows.dims()) of_rows.push_back(dim);
+  if (!(rng == TensorType{DType::i64, {2}}) && !(rng == TensorType{DType::i64, Shape(of_rows)}))
+    fail("the state of the random numbers must be i64[2] {{seed, step}} or {} with those of each row, got {}",
+         TensorType{DType::i64, Shape(of_rows)}.to_string(), rng.to_string());
+}
+
+void check_setting(const TensorType& x, DType dtype, const Shape& rows, std::string_view what) {
+  if (x.dtype != dtype || (!(x.shape.numel() == Dim(1)) && !(x.shape == rows)))
+    fail("{} must be one {}, or one for each row, {}, got {}", what, name_of(dtype),
+         TensorType{dtype, rows}.to_string(), x.to_string());
 }
 
 }  // namespace
@@ -79,21 +89,22 @@ std::vector<TensorType> Dropout::infer(Types in) const {
 }
 
 std::vector<TensorType> RandomSample::infer(Types in) const {
-  check_rng(in[0]);
   check_real(in[1], "random_sample");
+  const Shape rows = without_last(in[1], "random_sample");
+  check_rng_of_rows(in[0], rows);
   if (in.size() == 3 || in.size() == 4)
     fail("random_sample takes temperature, top_k and top_p together, {} inputs were given", in.size());
   if (in.size() >= 5) {
-    check_scalar(in[2], DType::f32, "temperature");
-    check_scalar(in[3], DType::i64, "top_k");
-    check_scalar(in[4], DType::f32, "top_p");
+    check_setting(in[2], DType::f32, rows, "temperature");
+    check_setting(in[3], DType::i64, rows, "top_k");
+    check_setting(in[4], DType::f32, rows, "top_p");
   }
-  if (in.size() == 6) check_scalar(in[5], DType::f32, "min_p");
+  if (in.size() == 6) check_setting(in[5], DType::f32, rows, "min_p");
   if (!(temperature >= 0)) fail("temperature must not be negative, got {}", temperature);
   if (top_k < 0) fail("top_k must not be negative, got {}", top_k);
   if (!(top_p >= 0)) fail("top_p must not be negative, got {}", top_p);
   if (!(min_p >= 0)) fail("min_p must not be negative, got {}", min_p);
-  return {{DType::i64, without_last(in[1], "random_sample")}};
+  return {{DType::i64, rows}};
 }
 
 std::vector<TensorType> RngNext::infer(Types in) const {

@@ -105,6 +105,10 @@ struct Dropout {
 
 // Inputs: rng, logits and, where they are data, temperature, top_k, top_p and min_p (which files of before have not), which
 // then replace the attributes. A logit that is NaN is reported by the run.
+//
+// rng i64[2, rows...], beside i64[2]: seeds and steps of the rows of logits [rows..., vocab]. A row then draws by its own
+// {seed, step} what it draws by i64[2] as the only row, whatever stands beside it. Settings that are data are one of
+// each kind, or [rows...].
 struct RandomSample {
   static constexpr OpInfo info{
       .name = "random_sample",
@@ -148,7 +152,8 @@ Value bernoulli(Value rng, Value probability);  // 0 or 1 in probability's dtype
 Value multinomial(Value rng, Value weights, int64_t num_samples, bool replacement = false);
 Value dropout(Value rng, Value x, double p);  // zero with probability p, else x / (1 - p)
 
-// One token per row of logits [..., vocab] -> i64 [...]: temperature, then top-k (0: off), then top-p (1:
+// One token per row of logits [..., vocab] -> i64 [...]; rng is i64[2], or i64[2, ...] with a seed and a step for each
+// row, which then draws what it draws alone: temperature, then top-k (0: off), then top-p (1:
 // off), then min-p (0: off). Temperature 0 is argmax. Top-p keeps the fewest most probable tokens whose
 // probabilities sum to p or more; min-p those whose probability is at least p times that of the likeliest (Nguyen and
 // others, "Turning Up the Heat: Min-p Sampling", 2024).
@@ -159,7 +164,8 @@ struct SampleOptions {
   double min_p = 0.0;
 };
 Value random_sample(Value rng, Value logits, const SampleOptions& options = {});
-// The same with the numbers as run-time data: f32 scalar, i64 scalar, f32 scalars. Without min_p it is off.
+// The same with the numbers as run-time data, one for all rows or one for each: f32, i64, f32, f32. Without min_p it is
+// off.
 Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p = {});
 
 // The state for the next run: step + 1. Declare it as the update of the RNG state.

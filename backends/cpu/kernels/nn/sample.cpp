@@ -180,18 +180,32 @@ int64_t sample_row(Candidates& c, const SampleSettings& settings, uint32_t word)
   return c.places[token_at(c, share_of(total_of(c), word))];
 }
 
-SampleSettings settings_of(const KernelContext& c) {
+// One for all rows, or one for each.
+template <class T>
+T setting_of(const TensorView& setting, int64_t row) {
+  return setting.as<T>()[setting.numel() == 1 ? 0 : row];
+}
+
+SampleSettings settings_of(const KernelContext& c, int64_t row) {
   const auto& op = c.attributes<ops::RandomSample>();
   if (c.num_inputs() == 2) return {op.temperature, op.top_k, op.top_p, op.min_p};
-  return {*c.input(2).as<float>(), *c.input(3).as<int64_t>(), *c.input(4).as<float>(),
-          c.num_inputs() == 6 ? *c.input(5).as<float>() : 0};
+  return {setting_of<float>(c.input(2), row), setting_of<int64_t>(c.input(3), row),
+          setting_of<float>(c.input(4), row), c.num_inputs() == 6 ? setting_of<float>(c.input(5), row) : 0};
+}
+
+// A row with a seed and a step of its own draws as if it were the only one.
+uint32_t word_of_row(const TensorView& rng, int64_t stream, int64_t row) {
+  if (rng.rank == 1) return draw_of(rng, stream).word(row);
+  const int64_t *seeds = rng.as<int64_t>(), *steps = seeds + rng.numel() / 2;
+  return Draw{static_cast<uint64_t>(seeds[row]), static_cast<uint32_t>(stream),
+              static_cast<uint32_t>(steps[row])}
+      .word(0);
 }
 
 void run_random_sample(const KernelContext& c) {
   const TensorView& logits = c.input(1);
   const int64_t n = logits.dim(-1), rows = c.output().numel();
-  const Draw draw = draw_of(c.input(0), c.attributes<ops::RandomSample>().stream);
-  const SampleSettings settings = settings_of(c);
+  const int64_t stream = c.attributes<ops::RandomSample>().stream;
   parallel_rows(rows, n * kCandidateBytes, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       auto* words = reinterpret_cast<uint32_t*>(c.scratch + r * n * kCandidateBytes);
@@ -208,7 +222,7 @@ void run_random_sample(const KernelContext& c) {
         c.fault->report(kNanLogit);
         continue;
       }
-      c.output().as<int64_t>()[r] = sample_row(row, settings, draw.word(r));
+      c.output().as<int64_t>()[r] = sample_row(row, settings_of(c, r), word_of_row(c.input(0), stream, r));
     }
   });
 }

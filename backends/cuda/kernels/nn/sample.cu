@@ -33,10 +33,12 @@ struct Sampling {
   int64_t n = 0, segments = 0;  // of a row
   int bits = 0, index_bits = 0;
   const int64_t* rng = nullptr;
+  int64_t rng_rows = 0;  // with a seed and a step of their own; 0: one of both for all
   uint32_t stream = 0;
   Settings fixed{};
   const float *temperature = nullptr, *top_p = nullptr, *min_p = nullptr;  // null: fixed
   const int64_t* top_k = nullptr;
+  int64_t temperature_step = 0, top_k_step = 0, top_p_step = 0, min_p_step = 0;  // from row to row
   FaultReport fault;
   RowState* rows = nullptr;
   Sum* segment_greatest = nullptr;  // [rows, segments]: key << 32 | ~index of the first greatest logit
@@ -44,10 +46,17 @@ struct Sampling {
   uint64_t* lists = nullptr;        // [rows, n]
   int64_t* chosen = nullptr;        // [rows]
 
-  __device__ Settings settings() const {
+  __device__ Settings settings(int64_t row) const {
     if (temperature == nullptr) return fixed;
-    return {static_cast<double>(*temperature), static_cast<double>(*top_p),
-            min_p == nullptr ? 0.0 : static_cast<double>(*min_p), *top_k};
+    return {static_cast<double>(temperature[row * temperature_step]),
+            static_cast<double>(top_p[row * top_p_step]),
+            min_p == nullptr ? 0.0 : static_cast<double>(min_p[row * min_p_step]), top_k[row * top_k_step]};
+  }
+  // A row with a seed and a step of its own draws as if it were the only one.
+  __device__ uint32_t word(int64_t row) const {
+    if (rng_rows == 0) return word_of_draw(rng, stream, row);
+    const int64_t own[2] = {rng[row], rng[rng_rows + row]};
+    return word_of_draw(own, stream, 0);
   }
 };
 
@@ -139,7 +148,7 @@ __global__ void __launch_bounds__(kThreads) add_weights(Sampling s, const T* log
   begin_in_order();
   const int64_t row = blockIdx.x / s.segments;
   RowState& state = s.rows[row];
-  const Rule rule(s, s.settings(), row);
+  const Rule rule(s, s.settings(row), row);
   if (rule.greedy) return;
   for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kThreads) mass[i] = 0, count[i] = 0;
   __syncthreads();
@@ -170,7 +179,7 @@ __global__ void __launch_bounds__(kThreads) list_tokens(Sampling s, const T* log
   begin_in_order();
   const int64_t row = blockIdx.x / s.segments;
   RowState& state = s.rows[row];
-  const Settings settings = s.settings();
+  const Settings settings = s.settings(row);
   const Rule rule(s, settings, row);
   if (rule.greedy || (!rule.cut_k && !rule.cut_p)) return;
   const Sum* bins = rule.cut_k ? state.count : state.mass;
@@ -270,9 +279,9 @@ __global__ void __launch_bounds__(kChooseThreads) choose(Sampling s, const T* lo
   __shared__ Sum mass[kBins];
   begin_in_order();
   const int64_t row = blockIdx.x;
-  const Settings settings = s.settings();
+  const Settings settings = s.settings(row);
   const Rule rule(s, settings, row);
-  const uint32_t word = word_of_draw(s.rng, s.stream, row);
+  const uint32_t word = s.word(row);
   int64_t chosen = rule.first_greatest;
   if (!rule.greedy)
     chosen = rule.cut_k || rule.cut_p ? choose_from_list(mass, s, rule, settings, row, word)
@@ -294,6 +303,15 @@ SampleShape sample_shape(int64_t numel, int64_t n) {
   return {n == 0 ? 0 : numel / n, n, blocks_for(n, kSegment)};
 }
 
+int64_t step_of(const TensorView& setting) { return setting.numel() == 1 ? 0 : 1; }
+
+void take_settings(const KernelContext& c, Sampling& s) {
+  s.temperature = c.input(2).as<const float>(), s.temperature_step = step_of(c.input(2));
+  s.top_k = c.input(3).as<const int64_t>(), s.top_k_step = step_of(c.input(3));
+  s.top_p = c.input(4).as<const float>(), s.top_p_step = step_of(c.input(4));
+  if (c.num_inputs() == 6) s.min_p = c.input(5).as<const float>(), s.min_p_step = step_of(c.input(5));
+}
+
 void run_random_sample(const KernelContext& c) {
   const TensorView& logits = c.input(1);
   const auto& op = c.attributes<ops::RandomSample>();
@@ -304,14 +322,10 @@ void run_random_sample(const KernelContext& c) {
   s.bits = weight_bits(shape.n);
   s.index_bits = 62 - s.bits;  // of numbers below n, rounded up to a power of two
   s.rng = c.input(0).as<const int64_t>(), s.stream = static_cast<uint32_t>(op.stream);
+  s.rng_rows = c.input(0).rank == 1 ? 0 : shape.rows;
   s.fixed = {op.temperature, op.top_p, op.min_p, op.top_k};
   s.fault = launch_of(c).fault;
-  if (c.num_inputs() >= 5) {
-    s.temperature = c.input(2).as<const float>();
-    s.top_k = c.input(3).as<const int64_t>();
-    s.top_p = c.input(4).as<const float>();
-    if (c.num_inputs() == 6) s.min_p = c.input(5).as<const float>();
-  }
+  if (c.num_inputs() >= 5) take_settings(c, s);
   s.rows = reinterpret_cast<RowState*>(c.scratch);
   s.segment_mass = reinterpret_cast<Sum*>(c.scratch + shape.state_bytes());
   s.segment_greatest = s.segment_mass + shape.rows * shape.segments;
