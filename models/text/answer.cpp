@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "models/text/stopwatch.h"
-
 namespace genesis::text {
 
 bool has_penalties(const GenerateOptions& o) {
@@ -14,84 +12,34 @@ SamplingFeatures features_of(const GenerateOptions& o) {
   return {.penalties = has_penalties(o), .logprobs = o.logprobs};
 }
 
-Answer::Answer(Session& session, TextSoFar& text, const GenerateOptions& options, Way way,
-               GenerateResult& result)
-    : session_(session),
-      text_(text),
-      options_(options),
+Answer::Answer(TextSoFar& text, const Request& request, Way way, GenerateResult& result)
+    : text_(text),
+      request_(request),
       way_(std::move(way)),
       result_(result),
-      stops_(options.stop_strings),
-      decode_(decode_name(features_of(options))),
-      steps_(std::min(options.max_tokens, text.capacity - text.size() + 1)) {}
+      stops_(request.options.stop_strings),
+      steps_(std::min(request.options.max_tokens, text.capacity - text.size() + 1)),
+      began_(way_.clock.now()),
+      is_done_(steps_ == 0) {
+  result_.stop = request.options.max_tokens <= steps_ ? StopReason::kMaxTokens : StopReason::kCacheFull;
+}
 
-void Answer::run() {
-  result_.stop = options_.max_tokens <= steps_ ? StopReason::kMaxTokens : StopReason::kCacheFull;
-  {
-    const Stopwatch watch(result_.prefill_seconds);
-    start();
-    take();
+void Answer::take(int64_t token) {
+  if (taken() == 0) {
+    first_ = way_.clock.now();
+    result_.prefill_seconds = first_ - began_;
   }
-  double with_callback = 0;
-  {
-    const Stopwatch all(with_callback);
-    while (accept() && taken_ < steps_) {
-      const Stopwatch watch(result_.decode_seconds);
-      start();
-      take();
-    }
-  }
-  if (way_.runs_ahead) result_.decode_seconds = with_callback;  // the device went on meanwhile
-  result_.decoded = taken_ - 1;
-  finish();
-}
-
-// A device says what went wrong in a step when it is started, or when its result is taken.
-template <class Body>
-void Answer::naming_position(int64_t step, const Body& body) const {
-  with_context(body, [&] {
-    return fmt::format("while the token at position {} was chosen", text_.size() + step - taken_);
-  });
-}
-
-// All steps that may be under way now.
-void Answer::start() {
-  const int64_t wanted = std::min(taken_ + (way_.runs_ahead ? 2 : 1), steps_);
-  for (; started_ < wanted; ++started_)
-    naming_position(started_, [&] {
-      const bool is_prefill = started_ == 0 && !way_.first.entry.empty();
-      session_.start(is_prefill ? way_.first.entry : decode_,
-                     is_prefill ? way_.first.inputs : NamedTensors());
-    });
-}
-
-// The token of the first step that was started.
-void Answer::take() {
-  NamedTensors outputs;
-  naming_position(taken_, [&] { outputs = session_.result(); });
-  ++taken_;
   text_.cached = text_.size();
-  token_ = outputs.at("token").item<int64_t>();
-  text_.tokens.push_back(token_);
-  result_.tokens.push_back(token_);
-  if (options_.logprobs) add_logprobs(outputs);
-}
-
-void Answer::add_logprobs(const NamedTensors& outputs) {
-  TokenLogprob chosen{token_, static_cast<double>(outputs.at("logprob").item<float>()), {}};
-  const Tensor &tokens = outputs.at("top_tokens"), &logprobs = outputs.at("top_logprobs");
-  const size_t count =
-      std::min(static_cast<size_t>(options_.top_logprobs), static_cast<size_t>(tokens.numel()));
-  for (size_t i = 0; i < count; ++i)
-    chosen.top.push_back({tokens.as<int64_t>()[i], static_cast<double>(logprobs.as<float>()[i]), {}});
-  result_.logprobs.push_back(std::move(chosen));
+  text_.tokens.push_back(token);
+  result_.tokens.push_back(token);
+  if (!accept(token) || taken() == steps_) finish();
 }
 
 // False where the answer ends with this token.
-bool Answer::accept() {
-  const auto& stops = options_.stop_tokens;
-  if (std::find(stops.begin(), stops.end(), token_) != stops.end()) return ends(StopReason::kStopToken);
-  const bool goes_on = give(token_, way_.stream.add ? stops_.add(way_.stream.add(token_)) : "");
+bool Answer::accept(int64_t token) {
+  const auto& stops = options().stop_tokens;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return ends(StopReason::kStopToken);
+  const bool goes_on = give(token, way_.stream.add ? stops_.add(way_.stream.add(token)) : "");
   if (!stops_.found().empty()) return ends(StopReason::kStopString);
   return goes_on || ends(StopReason::kCallback);
 }
@@ -103,28 +51,24 @@ bool Answer::ends(StopReason reason) {
 
 bool Answer::give(int64_t token, const std::string& text) {
   result_.text += text;
-  return !way_.on_piece || way_.on_piece({token, text});
-}
-
-// A step too many has only written behind the text, where the next prompt goes, and counted its token, which the next
-// answer does anew.
-void Answer::forget_steps() {
-  for (; started_ > taken_; --started_) try {
-      session_.result();
-    } catch (const Error&) {  // what it did is not wanted
-    }
+  double seconds = 0;
+  Stopwatch watch(way_.runs_ahead ? seconds : way_.clock.left_out);
+  return !request_.on_piece || request_.on_piece({token, text});
 }
 
 void Answer::finish() {
-  forget_steps();
+  is_done_ = true;
+  result_.decoded = taken() - 1;
   result_.stop_string = stops_.found();
-  if (!way_.stream.finish || !result_.stop_string.empty()) return;
-  std::string rest = stops_.add(way_.stream.finish());
-  if (stops_.found().empty()) rest += stops_.finish();
-  if (result_.stop == StopReason::kCallback)
-    result_.text += rest;
-  else if (!rest.empty())
-    give(-1, rest);
+  if (way_.stream.finish && result_.stop_string.empty()) {
+    std::string rest = stops_.add(way_.stream.finish());
+    if (stops_.found().empty()) rest += stops_.finish();
+    if (result_.stop == StopReason::kCallback)
+      result_.text += rest;
+    else if (!rest.empty())
+      give(-1, rest);
+  }
+  result_.decode_seconds = way_.clock.now() - first_;
 }
 
 }  // namespace genesis::text

@@ -1,19 +1,19 @@
-// One answer of a Generator: starts steps of decode_and_sample, reads their tokens, perhaps a step behind, and finds
-// out where the text ends. Used by models/text/generator.cpp.
+// One answer: takes the tokens that a model has chosen and finds out where the text ends. Used by
+// models/text/decoding.cpp and generator.cpp.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "executor/session.h"
 #include "models/text/generator.h"
 #include "models/text/sampling_entries.h"
 #include "models/text/stop_strings.h"
+#include "models/text/stopwatch.h"
 
 namespace genesis::text {
 
-// What a Generator's cache is of.
+// What a row of a Generator's cache is of.
 struct TextSoFar {
   std::vector<int64_t> tokens;
   int64_t cached = 0;    // of them, those that the cache holds
@@ -26,48 +26,42 @@ SamplingFeatures features_of(const GenerateOptions& options);
 
 class Answer {
  public:
-  // The step that comes before those of decode_and_sample, where the last token of the text is not the only one that
-  // the cache does not hold.
-  struct Prefill {
-    std::string entry;  // empty: there is none
-    NamedTensors inputs;
-  };
   struct Way {
-    Prefill first;
-    bool runs_ahead = false;  // start a step before the token of the one before is read
     TokenText stream;
-    const std::function<bool(const Piece&)>& on_piece;
+    WorkClock& clock;
+    bool runs_ahead = false;  // the device works during callbacks, so that their time counts
   };
-  // The session's states are those of the text. `result` gets all that comes, also where a step throws.
-  Answer(Session& session, TextSoFar& text, const GenerateOptions& options, Way way, GenerateResult& result);
-  ~Answer() { forget_steps(); }
+  // The text has the prompt. `result` gets all that comes.
+  Answer(TextSoFar& text, const Request& request, Way way, GenerateResult& result);
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  void run();
+  void prompt_is_read() { result_.prefill_seconds = way_.clock.now() - began_; }
+  // The token that was chosen behind the text. Its log-probability goes first, where it was asked for.
+  void add_logprob(TokenLogprob logprob) { result_.logprobs.push_back(std::move(logprob)); }
+  void take(int64_t token);
+  bool is_done() const { return is_done_; }
+
+  const GenerateOptions& options() const { return request_.options; }
+  int64_t taken() const { return static_cast<int64_t>(result_.tokens.size()); }
+  // Tokens that the answer can still have.
+  int64_t remaining() const { return is_done_ ? 0 : steps_ - taken(); }
 
  private:
-  void start();
-  void take();
-  template <class Body>
-  void naming_position(int64_t step, const Body& body) const;
-  void add_logprobs(const NamedTensors& outputs);
-  bool accept();
+  bool accept(int64_t token);
   bool ends(StopReason reason);
   bool give(int64_t token, const std::string& text);
-  void forget_steps();
   void finish();
 
-  Session& session_;
   TextSoFar& text_;
-  const GenerateOptions& options_;
+  const Request& request_;
   const Way way_;
   GenerateResult& result_;
   StopStrings stops_;
-  const std::string decode_;
-  const int64_t steps_;              // that the answer can have
-  int64_t started_ = 0, taken_ = 0;  // steps
-  int64_t token_ = -1;               // taken last
+  const int64_t steps_;  // tokens that the answer can have
+  const double began_;   // by the clock
+  double first_ = 0;     // when the first token was there
+  bool is_done_;
 };
 
 }  // namespace genesis::text

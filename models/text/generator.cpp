@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <memory>
 #include <set>
 
-#include "models/text/answer.h"
-#include "models/text/prefill_chunks.h"
+#include "models/text/decoding.h"
+#include "models/text/prompt_reader.h"
 #include "models/text/sampling_entries.h"
-#include "models/text/stopwatch.h"
+#include "models/text/vocabulary.h"
 
 namespace genesis::text {
 namespace {
@@ -22,159 +23,170 @@ int64_t positions_of(const Model& model) {
   return positions;
 }
 
+size_t checked_rows(const Model& model) {
+  if (!model.find_entry(kFillCache))
+    fail("the session's model has no entry point '{}': open it with open_for_generation()", kFillCache);
+  return static_cast<size_t>(rows_of_cache(model));
+}
+
+using OnResult = std::function<void(size_t, const GenerateResult&)>;
+
 }  // namespace
 
 class Generator::Impl {
  public:
-  Impl(Session& session, GeneratorOptions options) : session_(session), options_(std::move(options)) {
+  Impl(Session& session, GeneratorOptions options)
+      : session_(session), options_(std::move(options)), rows_(checked_rows(session.model())) {
     const Model& model = session.model();
-    const int32_t chosen = model.find_state("sampling.chosen");
-    if (!model.find_entry(kFillCache) || chosen < 0)
-      fail("the session's model has no entry point '{}': open it with open_for_generation()", kFillCache);
-    vocabulary_ = model.state(chosen).type.shape[0].value();
-    text_.capacity = positions_of(model);
+    vocabulary_ = vocabulary_of(model.entry("decode"), 2);
+    for (Row& row : rows_) row.text.capacity = positions_of(model);
     if (options_.prefill_chunk < 1 || !std::has_single_bit(static_cast<uint64_t>(options_.prefill_chunk)))
       fail("a prefill chunk of {} tokens: expected a power of two", options_.prefill_chunk);
     session.reset_states(StateRole::kCache);
   }
 
-  void check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const;
-  GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
-                               const std::function<bool(const Piece&)>& on_piece);
+  void check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {
+    check(prompt, options, text().size());
+  }
+  GenerateResult continue_with(const Request& request) {
+    check(request.prompt, request.options);
+    return run({&request, 1}, false, {})[0];
+  }
+  std::vector<GenerateResult> generate_all(std::span<const Request> requests, const OnResult& on_result) {
+    for (size_t i = 0; i < requests.size(); ++i)
+      with_context([&] { check(requests[i].prompt, requests[i].options, 0); },
+                   [&] { return fmt::format("request {}", i); });
+    rewind(0);
+    return run(requests, true, on_result);
+  }
   void rewind(int64_t length) {
-    if (length < 0 || length > text_.size())
-      fail("the text cannot be rewound to {} tokens: it has {}", length, text_.size());
-    text_.tokens.resize(static_cast<size_t>(length));
-    text_.cached = std::min(text_.cached, length);
+    TextSoFar& text = rows_[0].text;
+    if (length < 0 || length > text.size())
+      fail("the text cannot be rewound to {} tokens: it has {}", length, text.size());
+    text.tokens.resize(static_cast<size_t>(length));
+    text.cached = std::min(text.cached, length);
   }
 
-  const TextSoFar& text() const { return text_; }
+  const TextSoFar& text() const { return rows_[0].text; }
+  int64_t rows() const { return std::ssize(rows_); }
   int64_t vocabulary() const { return vocabulary_; }
 
  private:
-  bool runs_ahead() const { return options_.run_ahead.value_or(session_.runs_beside_host()); }
-  // A run that reads tokens of the text: `count` from `at` on, padded to `size`.
-  struct Chunk {
-    std::string entry;
-    int64_t at, size, count;
+  // What one call makes.
+  struct Work {
+    std::span<const Request> requests;
+    bool forgets;  // the texts so far
+    const OnResult& on_result;
+    std::vector<GenerateResult> results = std::vector<GenerateResult>(requests.size());
+    size_t next = 0;  // request that has no row yet
+    WorkClock clock = {};
   };
-  std::vector<Chunk> chunks_to_read(const GenerateOptions& options) const;
+
+  bool runs_ahead() const { return options_.run_ahead.value_or(session_.runs_beside_host()); }
+  void check(const std::vector<int64_t>& prompt, const GenerateOptions& options, int64_t behind) const;
+  std::vector<GenerateResult> run(std::span<const Request> requests, bool forgets, const OnResult& on_result);
+  void begin(Work& work, Decoding& decoding);
+  void take_request(Work& work, Row& row);
+  void collect(Work& work);
   void compile(const std::string& entry, const Bindings& sizes);
-  void set_up(const GenerateOptions& options);
-  NamedTensors inputs_of(const Chunk& chunk) const;
-  void fill_cache(const Chunk& chunk);
 
   Session& session_;
   GeneratorOptions options_;
+  std::vector<Row> rows_;
   int64_t vocabulary_ = 0;
-  TextSoFar text_;
   std::set<std::pair<std::string, Bindings>> compiled_;
 };
 
-// What is read before the first token is there: runs of fill_cache, and perhaps one of prefill_and_sample.
-std::vector<Generator::Impl::Chunk> Generator::Impl::chunks_to_read(const GenerateOptions& options) const {
-  std::vector<Chunk> chunks;
-  const bool samples = options.max_tokens > 0;
-  const std::string prefill = prefill_name(features_of(options));
-  const bool has_prefill = session_.model().find_entry(prefill) != nullptr;
-  const int64_t end = text_.size() - (samples && !has_prefill ? 1 : 0);
-  for (int64_t at = text_.cached; at < end; at += chunks.back().count) {
-    const int64_t size = next_chunk(end - at, text_.capacity - at, options_.prefill_chunk);
-    chunks.push_back({kFillCache, at, size, std::min(size, end - at)});
-  }
-  if (!samples || !has_prefill) return chunks;
-  chunks.back().entry = prefill;
-  if (chunks.back().count == 1) chunks.pop_back();  // a step of decode_and_sample reads it
-  return chunks;
+std::vector<GenerateResult> Generator::Impl::run(std::span<const Request> requests, bool forgets,
+                                                 const OnResult& on_result) {
+  Work work{requests, forgets, on_result};
+  const auto leave = [forgets](std::vector<Row>* rows) {
+    for (Row& row : *rows) {
+      row.answer.reset();
+      if (forgets) row.text.tokens.clear(), row.text.cached = 0;
+    }
+  };
+  const std::unique_ptr<std::vector<Row>, decltype(leave)> at_end(&rows_, leave);
+  Decoding decoding(session_, rows_, vocabulary_, runs_ahead());
+  const auto rests = [](const Row& row) { return !row.answer; };
+  do {
+    collect(work);
+    if (work.next == requests.size() || std::none_of(rows_.begin(), rows_.end(), rests)) continue;
+    decoding.drain();
+    collect(work);
+    begin(work, decoding);
+  } while (decoding.step() || work.next < requests.size());
+  collect(work);
+  return std::move(work.results);
 }
 
-GenerateResult Generator::Impl::continue_with(const std::vector<int64_t>& prompt,
-                                              const GenerateOptions& options,
-                                              const std::function<bool(const Piece&)>& on_piece) {
-  check(prompt, options);
-  text_.tokens.insert(text_.tokens.end(), prompt.begin(), prompt.end());
-  text_.cached = std::min(text_.cached, text_.size() - 1);  // the last token is read again, at least
-  GenerateResult result;
-  result.prefilled = text_.size() - text_.cached;
-  const std::vector<Chunk> chunks = chunks_to_read(options);
-  {
-    const Stopwatch watch(result.compile_seconds);
-    set_up(options);
-    for (const Chunk& chunk : chunks) compile(chunk.entry, {{"seq", chunk.size}});
-    if (options.max_tokens > 0) compile(decode_name(features_of(options)), {});
+// Answers that are done leave their rows.
+void Generator::Impl::collect(Work& work) {
+  for (Row& row : rows_) {
+    if (!row.answer || row.goes_on()) continue;
+    row.answer.reset();
+    if (work.on_result) work.on_result(row.request, work.results[row.request]);
   }
-  Answer::Prefill first;
-  {
-    const Stopwatch watch(result.prefill_seconds);
-    for (const Chunk& chunk : chunks)
-      if (chunk.entry == kFillCache)
-        fill_cache(chunk);
-      else
-        first = {chunk.entry, inputs_of(chunk)};
-  }
-  if (options.max_tokens == 0) return result;
-  Answer(session_, text_, options,
-         {std::move(first), runs_ahead(), options_.text ? options_.text() : TokenText(), on_piece}, result)
-      .run();
-  return result;
 }
 
-void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {
+// Rows that rest take requests and read their prompts.
+void Generator::Impl::begin(Work& work, Decoding& decoding) {
+  std::vector<size_t> fresh;
+  for (size_t r = 0; r < rows_.size() && work.next < work.requests.size(); ++r) {
+    if (rows_[r].answer) continue;
+    take_request(work, rows_[r]);
+    fresh.push_back(r);
+  }
+  PromptReader reader(session_, rows_, fresh, options_.prefill_chunk);
+  double& compile_seconds = work.results[rows_[fresh[0]].request].compile_seconds;
+  {
+    const Stopwatch watch(compile_seconds);
+    for (const auto& [entry, size] : reader.plans()) compile(entry, {{"seq", size}});
+    if (decoding.goes_on()) compile(decode_name(decoding.features()), {});
+  }
+  work.clock.left_out += compile_seconds;
+  reader.fill_cache();
+  decoding.begin(reader.last());
+  for (const size_t r : fresh) rows_[r].answer->prompt_is_read();
+}
+
+void Generator::Impl::take_request(Work& work, Row& row) {
+  row.request = work.next++;
+  const Request& request = work.requests[row.request];
+  TextSoFar& text = row.text;
+  if (work.forgets) text.tokens.clear(), text.cached = 0;
+  text.tokens.insert(text.tokens.end(), request.prompt.begin(), request.prompt.end());
+  text.cached = std::min(text.cached, text.size() - 1);  // the last token is read again, at least
+  GenerateResult& result = work.results[row.request];
+  result.prefilled = text.size() - text.cached;
+  row.answer.emplace(text, request,
+                     Answer::Way{options_.text ? options_.text() : TokenText(), work.clock, runs_ahead()},
+                     result);
+}
+
+void Generator::Impl::check(const std::vector<int64_t>& prompt, const GenerateOptions& options,
+                            int64_t behind) const {
   check_options(options);
   if (!options.stop_strings.empty() && !options_.text)
     fail("stop strings are looked for in text, but this generator makes tokens only");
-  if (prompt.empty() && text_.tokens.empty())
+  if (prompt.empty() && behind == 0)
     fail("the prompt is empty: a language model needs at least one token to go on from");
   for (size_t i = 0; i < prompt.size(); ++i)
     if (prompt[i] < 0 || prompt[i] >= vocabulary_)
       fail("token {} at place {} of the prompt is none of the model's: its vocabulary has {}", prompt[i], i,
            vocabulary_);
-  const int64_t length = text_.size() + static_cast<int64_t>(prompt.size());
-  if (length > text_.capacity)
+  const int64_t length = behind + static_cast<int64_t>(prompt.size()), capacity = text().capacity;
+  if (length > capacity)
     fail(
         "the prompt makes a text of {} tokens, the model's KV cache holds {}: give {} tokens or fewer, or "
         "build "
         "the model with a longer cache",
-        length, text_.capacity, text_.capacity - text_.size());
+        length, capacity, capacity - behind);
 }
 
-// All plans that the text will need are made ahead, so that what is timed is work on tokens.
+// All plans that the texts will need are made ahead, so that what is timed is work on tokens.
 void Generator::Impl::compile(const std::string& entry, const Bindings& sizes) {
   if (compiled_.emplace(entry, sizes).second) session_.plan(entry, sizes);
-}
-
-// The states that the steps of this answer start from.
-void Generator::Impl::set_up(const GenerateOptions& o) {
-  const auto set = [&](const char* state, const Tensor& value) { session_.set_state(state, value); };
-  const auto number = [](double value) { return Tensor::scalar<float>(static_cast<float>(value)); };
-  set("sampling.rng", Tensor::of<int64_t>({2}, {static_cast<int64_t>(o.seed), text_.size() - 1}));
-  set("sampling.token", Tensor::of<int64_t>({1}, {text_.tokens.back()}));
-  set("sampling.temperature", number(o.temperature));
-  set("sampling.top_k", Tensor::scalar<int64_t>(o.top_k));
-  set("sampling.top_p", number(o.top_p));
-  set("sampling.min_p", number(o.min_p));
-  if (!has_penalties(o)) return;
-  const std::vector<double> penalties = {o.repetition_penalty, o.presence_penalty, o.frequency_penalty};
-  set("sampling.penalties", Tensor::of<float>({3}, {penalties.begin(), penalties.end()}));
-  std::vector<int32_t> counts(static_cast<size_t>(vocabulary_), 0);
-  set("sampling.chosen", Tensor::of<int32_t>({vocabulary_}, counts));
-  for (const int64_t token : text_.tokens) ++counts[static_cast<size_t>(token)];
-  set("sampling.in_prompt", Tensor::of<int32_t>({vocabulary_}, counts));
-}
-
-NamedTensors Generator::Impl::inputs_of(const Chunk& chunk) const {
-  const auto begin = text_.tokens.begin() + chunk.at;
-  std::vector<int64_t> tokens(begin, begin + chunk.count);
-  tokens.resize(static_cast<size_t>(chunk.size), 0);
-  NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({1, chunk.size}, tokens)},
-                         {"position", Tensor::scalar<int64_t>(chunk.at)}};
-  if (chunk.entry != kFillCache) inputs.emplace("last", Tensor::scalar<int64_t>(chunk.count - 1));
-  return inputs;
-}
-
-void Generator::Impl::fill_cache(const Chunk& chunk) {
-  session_.run(chunk.entry, inputs_of(chunk));
-  text_.cached = chunk.at + chunk.count;
 }
 
 Session open_for_generation(const std::shared_ptr<const Model>& model, SessionOptions options) {
@@ -188,13 +200,18 @@ Generator::Generator(Generator&&) noexcept = default;
 
 GenerateResult Generator::continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                         const std::function<bool(const Piece&)>& on_piece) {
-  return impl_->continue_with(prompt, options, on_piece);
+  return impl_->continue_with({prompt, options, on_piece});
+}
+std::vector<GenerateResult> Generator::generate_all(std::span<const Request> requests,
+                                                    const OnResult& on_result) {
+  return impl_->generate_all(requests, on_result);
 }
 void Generator::check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const {
   impl_->check(prompt, options);
 }
 void Generator::rewind(int64_t length) { impl_->rewind(length); }
 const std::vector<int64_t>& Generator::tokens() const { return impl_->text().tokens; }
+int64_t Generator::rows() const { return impl_->rows(); }
 int64_t Generator::capacity() const { return impl_->text().capacity; }
 int64_t Generator::vocabulary() const { return impl_->vocabulary(); }
 

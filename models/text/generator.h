@@ -1,8 +1,12 @@
-// Text from a language model: reads a prompt into the KV cache and makes token after token.
+// Text from a language model: reads prompts into the KV cache and makes token after token.
 //
 //   Session session = open_for_generation(load_model("qwen.genesis"), {.device = "auto"});
 //   Generator generator(session, {.text = [&] { return answer_text(tokenizer); }});  // a StreamDecoder's functions
 //   auto answer = generator.continue_with(tokens, {.temperature = 0.7, .stop_tokens = {2}}, print);
+//
+// Where the cache has several rows (models::with_cache), as many texts are made at a time, and each is what it is alone:
+//
+//   auto answers = generator.generate_all({{.prompt = first}, {.prompt = second, .options = {.seed = 3}}});
 //
 // Each token is chosen on the device (models/text/sampling_entries.h) and is the next step's input there. Where
 // steps go on by themselves (on a GPU), the host starts a step before it reads the token of the one before. A
@@ -12,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "executor/session.h"
@@ -27,8 +32,15 @@ struct TokenText {
 
 struct GeneratorOptions {
   std::function<TokenText()> text = {};  // a new one for each answer; empty: answers are tokens only
-  int64_t prefill_chunk = 512;           // tokens that one run reads at most, a power of two
+  int64_t prefill_chunk = 512;           // tokens that one run reads at most, of all rows; a power of two
   std::optional<bool> run_ahead = {};    // empty: where the device runs by itself
+};
+
+// A text to be made in generate_all().
+struct Request {
+  std::vector<int64_t> prompt;
+  GenerateOptions options = {};
+  std::function<bool(const Piece&)> on_piece = {};  // as continue_with() has it
 };
 
 // A session over the model with the entry points that a Generator needs. Weights are shared with `model`.
@@ -53,6 +65,16 @@ class Generator {
   GenerateResult continue_with(const std::vector<int64_t>& prompt, const GenerateOptions& options,
                                const std::function<bool(const Piece&)>& on_piece = {});
 
+  // The text of each request, in their order. As many are made at a time as the cache has rows; when one ends, the next
+  // prompt takes its row. A text is the one that continue_with() makes of its prompt alone, up to rounding: products of
+  // more rows add in another order. `on_result` is told of each as it ends. The texts so far are forgotten.
+  //
+  // Throws Error before the first step, naming the request by its place, where one is not fit for continue_with();
+  // callbacks may not call this generator.
+  std::vector<GenerateResult> generate_all(
+      std::span<const Request> requests,
+      const std::function<void(size_t request, const GenerateResult& result)>& on_result = {});
+
   // Throws what continue_with() would before its first step.
   void check(const std::vector<int64_t>& prompt, const GenerateOptions& options) const;
 
@@ -60,7 +82,8 @@ class Generator {
   // text is shorter.
   void rewind(int64_t length);
 
-  const std::vector<int64_t>& tokens() const;  // the text so far
+  const std::vector<int64_t>& tokens() const;  // the text so far: that of the cache's first row
+  int64_t rows() const;                        // of the cache
   int64_t capacity() const;                    // positions of the KV cache: the longest text that can be read
   int64_t vocabulary() const;                  // tokens are below it
 

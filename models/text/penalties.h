@@ -5,8 +5,8 @@
 
 namespace genesis::text {
 
-// logits [..., vocab] -> f32 [..., vocab]. `in_prompt` and `chosen`, i32[vocab] or [1, vocab], say how often a token stands in the
-// prompt, and how often it was chosen since. `penalties` f32[3]:
+// logits [rows, vocab] -> f32 [rows, vocab]. `in_prompt` and `chosen`, i32[rows, vocab], say how often a token stands in the
+// prompt of a row, and how often it was chosen since. `penalties` f32[3, rows], or [3, 1] for all of them:
 //
 //   repetition r   of every token in either: x / r where x > 0, else x r (Keskar and others, "CTRL", 2019; transformers'
 //                  RepetitionPenaltyLogitsProcessor)

@@ -12,18 +12,28 @@
 namespace genesis::text {
 namespace {
 
-const Graph& checked_entry(const Model& model, const char* name, const TensorType& tokens) {
+const Graph& found_entry(const Model& model, const char* name) {
   const Graph* entry = model.find_entry(name);
   if (!entry) fail("the model has no entry point '{}': it cannot generate text", name);
-  const TensorType position{DType::i64, {}};
-  const auto is = [&](size_t input, const char* wanted, const TensorType& type) {
-    const ValueInfo& value = entry->value(entry->inputs()[input]);
-    return value.name == wanted && value.type == type;
-  };
-  if (entry->inputs().size() != 2 || !is(0, "tokens", tokens) || !is(1, "position", position))
-    fail("entry point '{}' cannot generate text: it must take tokens {} and position {}", name,
-         tokens.to_string(), position.to_string());
   return *entry;
+}
+
+// Numbers of each row: of the only one a scalar.
+Shape each_row(int64_t rows) { return rows == 1 ? Shape{} : Shape{rows}; }
+
+const Graph& checked_entry(const Model& model, const char* name, int64_t rows, const Dim& seq, bool padded) {
+  std::vector<std::pair<std::string, TensorType>> wanted = {{"tokens", {DType::i64, {rows, seq}}},
+                                                            {"position", {DType::i64, each_row(rows)}}};
+  if (padded) wanted.push_back({"length", {DType::i64, each_row(rows)}});
+  const Graph& entry = found_entry(model, name);
+  std::vector<std::pair<std::string, TensorType>> inputs;
+  for (const ValueId input : entry.inputs())
+    inputs.emplace_back(entry.value(input).name, entry.value(input).type);
+  if (inputs == wanted) return entry;
+  std::string list;
+  for (const auto& [input, type] : wanted)
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", input, type.to_string());
+  fail("entry point '{}' cannot generate text: it must take {}", name, list);
 }
 
 std::string with_features(const std::string& entry, const SamplingFeatures& features) {
@@ -34,26 +44,31 @@ class SamplingEntries {
  public:
   explicit SamplingEntries(Model& model)
       : model_(model),
-        decode_(checked_entry(model, "decode", {DType::i64, {1, 1}})),
-        prefill_(checked_entry(model, "prefill", {DType::i64, {1, symbol("seq")}})),
+        rows_(rows_of_cache(model)),
+        decode_(checked_entry(model, "decode", rows_, 1, false)),
+        prefill_(checked_entry(model, "prefill", rows_, symbol("seq"), rows_ > 1)),
         vocabulary_(vocabulary_of(decode_, 2)),
-        token_(state("token", {1}, DType::i64)),
-        rng_(state("rng", {2}, DType::i64)),
-        temperature_(state("temperature", {}, DType::f32)),
-        top_k_(state("top_k", {}, DType::i64)),
-        top_p_(state("top_p", {}, DType::f32)),
-        min_p_(state("min_p", {}, DType::f32)),
-        penalties_(state("penalties", {3}, DType::f32)),
-        in_prompt_(state("in_prompt", {vocabulary_}, DType::i32)),
-        chosen_(state("chosen", {vocabulary_}, DType::i32)),
-        one_(model.add_tensor("sampling.one", Tensor::of<int32_t>({1}, {1}))) {}
+        token_(state("token", {rows_}, DType::i64)),
+        rng_(state("rng", rows_ == 1 ? Shape{2} : Shape{2, rows_}, DType::i64)),
+        temperature_(state("temperature", each_row(rows_), DType::f32)),
+        top_k_(state("top_k", each_row(rows_), DType::i64)),
+        top_p_(state("top_p", each_row(rows_), DType::f32)),
+        min_p_(state("min_p", each_row(rows_), DType::f32)),
+        penalties_(state("penalties", {3, rows_}, DType::f32)),
+        in_prompt_(state("in_prompt", {rows_ * vocabulary_}, DType::i32)),
+        chosen_(state("chosen", {rows_ * vocabulary_}, DType::i32)),
+        one_(model.add_tensor("sampling.one", Tensor::of<int32_t>({1}, {1}))) {
+    if (rows_ == 1) return;
+    remaining_ = state("remaining", {rows_}, DType::i64);
+    stops_ = state("stops", {rows_, kStopsOfRow}, DType::i64);
+  }
 
   void add() {
     add_fill_cache();
     for (const bool penalties : {false, true})
       for (const bool logprobs : {false, true}) {
         add_decode({penalties, logprobs});
-        if (takes_last_token_once()) add_prefill({penalties, logprobs});
+        if (rows_ == 1 && takes_last_token_once()) add_prefill({penalties, logprobs});
       }
   }
 
@@ -62,18 +77,21 @@ class SamplingEntries {
     return (Scope(model_) / "sampling").cache(name, std::move(shape), dtype);
   }
 
-  Value inlined(Graph& graph, const Graph& from, Value tokens, Value position,
+  Value inlined(Graph& graph, const Graph& from, const std::vector<Value>& inputs,
                 const passes::ReplaceNode& replace = {}) const {
-    const passes::InlinedGraph part = passes::inline_graph(graph, from, {tokens, position}, {}, replace);
+    const passes::InlinedGraph part = passes::inline_graph(graph, from, inputs, {}, replace);
     for (const auto& [state, value] : part.updates) graph.add_update(state, value);
     return part.outputs.at("logits");
   }
 
   void add_fill_cache() const {
     GraphBuilder g(model_, kFillCache);
-    const Value tokens = g.input("tokens", DType::i64, {1, symbol("seq")}),
-                position = g.input("position", DType::i64, {});
-    inlined(g.graph(), prefill_, tokens, position);
+    std::vector<Value> inputs;
+    for (const ValueId input : prefill_.inputs()) {
+      const ValueInfo& value = prefill_.value(input);
+      inputs.push_back(g.input(value.name, value.type.dtype, value.type.shape));
+    }
+    inlined(g.graph(), prefill_, inputs);
   }
 
   // What the model computed, without a cast that only widens it for whoever asks for `logits`.
@@ -86,8 +104,8 @@ class SamplingEntries {
 
   void add_decode(const SamplingFeatures& features) const {
     GraphBuilder g(model_, decode_name(features));
-    const Value position = reshape(select(g.value(rng_), 0, 1), {});
-    sample(g, inlined(g.graph(), decode_, reshape(g.value(token_), {1, 1}), position), features);
+    const Value position = reshape(select(g.value(rng_), 0, 1), each_row(rows_));
+    sample(g, inlined(g.graph(), decode_, {reshape(g.value(token_), {rows_, 1}), position}), features);
   }
 
   // Whether the node takes the rows of the last token, which is where the logits begin.
@@ -110,42 +128,69 @@ class SamplingEntries {
       if (!takes_last_token(node)) return Value();
       return dynamic_slice(inputs[0], last, passes::match<ops::Slice>(node)->axis, 1);
     };
-    sample(g, inlined(g.graph(), prefill_, tokens, position, take_last), features);
+    sample(g, inlined(g.graph(), prefill_, {tokens, position}, take_last), features);
   }
 
-  // The next token from logits [1, vocabulary], and what the step behind needs.
+  // The next token of each row from logits [rows, vocabulary], and what the step behind needs.
   void sample(GraphBuilder& g, Value logits, const SamplingFeatures& features) const {
     const NameScope scope(g.graph(), "sampling");
     const Value rng = g.value(rng_);
     Value to_sample = without_widening(logits);
-    // Counts as a row, like the logits, so that all of it is one fused region.
-    const auto row = [&](const Parameter& counts) { return reshape(g.value(counts), {1, vocabulary_}); };
+    // Counts as rows, like the logits, so that all of it is one fused region.
+    const auto rows = [&](const Parameter& counts) { return reshape(g.value(counts), {rows_, vocabulary_}); };
     if (features.penalties)
-      to_sample = penalized(to_sample, row(in_prompt_), row(chosen_), g.value(penalties_));
+      to_sample = penalized(to_sample, rows(in_prompt_), rows(chosen_), g.value(penalties_));
     const Value token = random_sample(rng, to_sample, g.value(temperature_), g.value(top_k_), g.value(top_p_),
                                       g.value(min_p_));
     g.output("token", token);
-    g.update(token_, token);
-    g.update(rng_, rng_next(rng));
-    if (features.penalties)
-      g.update(chosen_, index_add(g.value(chosen_), 0, token, g.graph().constant(one_)));
+    if (features.penalties) count(g, token);
+    if (rows_ > 1) {
+      move_rows_on(g, token);
+    } else {
+      g.update(token_, token);
+      g.update(rng_, rng_next(rng));
+    }
     if (features.logprobs) add_logprobs(g, logits, token);
   }
 
-  // Of the model's logits, [1, vocabulary].
+  // A row that rests has chosen nothing.
+  void count(GraphBuilder& g, Value token) const {
+    Value place = token, one = g.graph().constant(one_);
+    if (rows_ > 1) {
+      place = token + arange(g.graph(), rows_) * vocabulary_;
+      one = cast(minimum(g.value(remaining_), 1), DType::i32);
+    }
+    g.update(chosen_, index_add(g.value(chosen_), 0, place, one));
+  }
+
+  // Rows that have a token to choose still go on to the one that was chosen; the others stay where they are.
+  void move_rows_on(GraphBuilder& g, Value token) const {
+    const Value remaining = g.value(remaining_), rng = g.value(rng_);
+    const Value is_stop = any(eq(unsqueeze(token, 1), g.value(stops_)), {1});
+    const Value left = where(is_stop, scalar_like(remaining, 0), maximum(remaining - 1, 0));
+    const Value goes_on = gt(left, scalar_like(left, 0));
+    g.update(remaining_, left);
+    g.update(token_, where(goes_on, token, g.value(token_)));
+    const Value no_seed = unsqueeze(arange(g.graph(), 2), 1);  // {0}, {1}
+    g.update(rng_, rng + no_seed * cast(goes_on, DType::i64));
+  }
+
+  // Of the model's logits, [rows, vocabulary].
   void add_logprobs(GraphBuilder& g, Value logits, Value token) const {
     const Value all = log_softmax(cast(logits, DType::f32), -1);
     const ValuesAndIndices top = topk(all, std::min(kMaxTopLogprobs, vocabulary_));
-    g.output("logprob", reshape(gather(all, 1, reshape(token, {1, 1})), {1}));
+    g.output("logprob", reshape(gather(all, 1, reshape(token, {rows_, 1})), {rows_}));
     g.output("top_tokens", top.indices);
     g.output("top_logprobs", top.values);
   }
 
   Model& model_;
+  const int64_t rows_;
   const Graph &decode_, &prefill_;
   const int64_t vocabulary_;
   const Parameter token_, rng_, temperature_, top_k_, top_p_, min_p_, penalties_, in_prompt_, chosen_;
-  const int32_t one_;  // tensor: what a token adds to its count
+  const int32_t one_;            // tensor: what a token adds to its count
+  Parameter remaining_, stops_;  // of a cache of several rows
 };
 
 }  // namespace
@@ -155,6 +200,13 @@ std::string prefill_name(const SamplingFeatures& features) {
 }
 std::string decode_name(const SamplingFeatures& features) {
   return with_features("decode_and_sample", features);
+}
+
+int64_t rows_of_cache(const Model& model) {
+  const Graph& decode = found_entry(model, "decode");
+  const auto& inputs = decode.inputs();
+  const Shape shape = inputs.empty() ? Shape{} : decode.type(inputs[0]).shape;
+  return shape.rank() == 2 && shape[0].is_constant() ? shape[0].value() : 1;
 }
 
 std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const Model>& model) {

@@ -1,10 +1,11 @@
-// Adds the seconds of a scope to a sum. Used by models/text/generator.cpp and answer.cpp.
+// Seconds of generating a text. Used by models/text/generator.cpp, decoding.cpp and answer.cpp.
 #pragma once
 
 #include <chrono>
 
 namespace genesis::text {
 
+// Adds the seconds of a scope to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -16,6 +17,18 @@ class Stopwatch {
   using Clock = std::chrono::steady_clock;
   double& seconds_;
   const Clock::time_point begin_ = Clock::now();
+};
+
+// Seconds since it was made, without those that are left out.
+class WorkClock {
+ public:
+  double now() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() - left_out;
+  }
+  double left_out = 0;
+
+ private:
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace genesis::text

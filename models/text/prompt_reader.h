@@ -1,0 +1,47 @@
+// What the KV cache does not hold yet of the texts of some rows, read in runs whose sizes are powers of two. Used by
+// models/text/generator.cpp.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "executor/session.h"
+#include "models/text/decoding.h"
+
+namespace genesis::text {
+
+class PromptReader {
+ public:
+  // `fresh`: the rows that read; each has an answer. `most`: tokens of one run, of all rows together.
+  PromptReader(Session& session, std::vector<Row>& rows, std::vector<size_t> fresh, int64_t most);
+
+  std::vector<std::pair<std::string, int64_t>> plans() const;  // entry points, and the sizes of their runs
+  // Reads all but the last token of each row, which the step that chooses the next one reads; with a cache of one row
+  // all but what is left for last(); and all where nothing is to be chosen.
+  void fill_cache();
+  // The step that reads the rest of a text and chooses its first token, where the model has one.
+  Decoding::First last() const;
+
+ private:
+  // Tokens of a row that one run reads: `count` from `at` on.
+  struct Part {
+    int64_t at = 0, count = 0;
+  };
+  struct Chunk {
+    std::string entry;
+    int64_t size = 0;         // padded
+    std::vector<Part> parts;  // by row
+  };
+  void cut(int64_t most);
+  int64_t end_of(const Row& row) const;
+  NamedTensors inputs_of(const Chunk& chunk) const;
+
+  Session& session_;
+  std::vector<Row>& rows_;
+  const std::vector<size_t> fresh_;
+  std::string sampling_entry_;  // empty: the model has none, or nothing is to be chosen
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace genesis::text

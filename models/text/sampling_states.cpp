@@ -1,0 +1,112 @@
+#include "models/text/sampling_states.h"
+
+#include <algorithm>
+
+#include "models/text/sampling_entries.h"
+
+namespace genesis::text {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+class SamplingStates {
+ public:
+  SamplingStates(Session& session, std::span<const SamplingRow> rows)
+      : session_(session),
+        rows_(rows),
+        count_(std::ssize(rows)),
+        each_(count_ == 1 ? Sizes{} : Sizes{count_}) {}
+
+  void set_places() {
+    std::vector<int64_t> tokens, seeds, positions;
+    for (const SamplingRow& row : rows_) {
+      const int64_t at = row.options ? std::ssize(row.tokens) - 1 : std::max<int64_t>(row.cached - 1, 0);
+      tokens.push_back(row.tokens.empty() ? 0 : row.tokens[static_cast<size_t>(at)]);
+      seeds.push_back(row.options ? static_cast<int64_t>(row.options->seed) : 0);
+      positions.push_back(at);
+    }
+    set("token", Tensor::of<int64_t>({count_}, tokens));
+    seeds.insert(seeds.end(), positions.begin(), positions.end());
+    set("rng", Tensor::of<int64_t>(count_ == 1 ? Sizes{2} : Sizes{2, count_}, seeds));
+  }
+
+  void set_settings() {
+    set_each<float>("temperature", [](const GenerateOptions& o) { return o.temperature; });
+    set_each<int64_t>("top_k", [](const GenerateOptions& o) { return o.top_k; });
+    set_each<float>("top_p", [](const GenerateOptions& o) { return o.top_p; });
+    set_each<float>("min_p", [](const GenerateOptions& o) { return o.min_p; });
+  }
+
+  // Of several rows: which of them rest, and when more of them will.
+  void set_ends() {
+    if (count_ == 1) return;
+    std::vector<int64_t> remaining, stops;
+    for (const SamplingRow& row : rows_) {
+      remaining.push_back(row.remaining);
+      for (size_t i = 0; i < kStopsOfRow; ++i)
+        stops.push_back(row.options && i < row.options->stop_tokens.size() ? row.options->stop_tokens[i]
+                                                                           : -1);
+    }
+    set("remaining", Tensor::of<int64_t>({count_}, remaining));
+    set("stops", Tensor::of<int64_t>({count_, kStopsOfRow}, stops));
+  }
+
+  void set_penalties(int64_t vocabulary) {
+    std::vector<float> penalties;
+    const auto add = [&](double GenerateOptions::*penalty) {
+      for (const SamplingRow& row : rows_)
+        penalties.push_back(static_cast<float>((row.options ? *row.options : GenerateOptions{}).*penalty));
+    };
+    add(&GenerateOptions::repetition_penalty);
+    add(&GenerateOptions::presence_penalty);
+    add(&GenerateOptions::frequency_penalty);
+    set("penalties", Tensor::of<float>({3, count_}, penalties));
+    set_counts(vocabulary);
+  }
+
+ private:
+  void set(const char* name, const Tensor& value) {
+    session_.set_state(std::string("sampling.") + name, value);
+  }
+
+  template <class T, class Setting>
+  void set_each(const char* name, const Setting& setting) {
+    static const GenerateOptions greedy = {.temperature = 0};
+    std::vector<T> values;
+    for (const SamplingRow& row : rows_)
+      values.push_back(static_cast<T>(setting(row.options ? *row.options : greedy)));
+    set(name, Tensor::of<T>(each_, values));
+  }
+
+  void set_counts(int64_t vocabulary) {
+    const auto size = static_cast<size_t>(vocabulary);
+    std::vector<int32_t> in_prompt(rows_.size() * size, 0), chosen = in_prompt;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      const auto& tokens = rows_[r].tokens;
+      const size_t prompt = tokens.size() - static_cast<size_t>(rows_[r].taken);
+      for (size_t i = 0; i < tokens.size(); ++i)
+        ++(i < prompt ? in_prompt : chosen)[r * size + static_cast<size_t>(tokens[i])];
+    }
+    const Sizes shape = {count_ * vocabulary};
+    set("in_prompt", Tensor::of<int32_t>(shape, in_prompt));
+    set("chosen", Tensor::of<int32_t>(shape, chosen));
+  }
+
+  Session& session_;
+  const std::span<const SamplingRow> rows_;
+  const int64_t count_;
+  const Sizes each_;
+};
+
+}  // namespace
+
+void set_sampling_states(Session& session, std::span<const SamplingRow> rows, int64_t vocabulary,
+                         bool penalties) {
+  SamplingStates states(session, rows);
+  states.set_places();
+  states.set_settings();
+  states.set_ends();
+  if (penalties) states.set_penalties(vocabulary);
+}
+
+}  // namespace genesis::text
