@@ -1,0 +1,263 @@
+// Texts made side by side: each is the one that its prompt makes alone, whatever stands beside it, in front of it in
+// its row, and wherever the others end.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "models/text/generator.h"
+#include "models/zoo.h"
+#include "tests/op_harness.h"
+
+namespace genesis::text {
+namespace {
+
+using namespace testing;
+using Tokens = std::vector<int64_t>;
+
+constexpr int64_t kVocabulary = 61, kPositions = 32;
+
+struct Kind {
+  std::string name, model;
+  models::Settings more = {};
+};
+std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+
+std::unique_ptr<Model> make(const Kind& kind) {
+  models::Settings settings = {{"vocab_size", std::to_string(kVocabulary)}, {"initializer_range", "0.3"}};
+  const models::Settings sizes =
+      kind.model == "gpt2" ? models::Settings{{"n_embd", "32"},
+                                              {"n_layer", "2"},
+                                              {"n_head", "2"},
+                                              {"n_positions", std::to_string(kPositions)}}
+                           : models::Settings{{"hidden_size", "32"},
+                                              {"intermediate_size", "48"},
+                                              {"num_hidden_layers", "2"},
+                                              {"num_attention_heads", "4"},
+                                              {"num_key_value_heads", "2"},
+                                              {"head_dim", "16"},
+                                              {"max_position_embeddings", std::to_string(kPositions)}};
+  settings.insert(sizes.begin(), sizes.end());
+  for (const auto& [key, value] : kind.more) settings[key] = value;
+  return models::make_model(kind.model, settings, 3);
+}
+
+// One letter a token.
+TokenText letters() {
+  return {.add = [](int64_t token) { return std::string(1, static_cast<char>('0' + token)); },
+          .finish = [] { return std::string("."); }};
+}
+
+struct Texts {
+  Session session;
+  Generator generator;
+  Texts(const Model& model, int64_t rows, GeneratorOptions options = {.text = letters})
+      : session(open_for_generation(std::shared_ptr<const Model>(models::with_cache(model, rows, kPositions)),
+                                    {.threads = 2})),
+        generator(session, std::move(options)) {}
+};
+
+Tokens prompt_of(int64_t length, int64_t seed) {
+  Tokens tokens;
+  for (int64_t i = 0; i < length; ++i) tokens.push_back((i * 17 + seed * 29 + 5) % kVocabulary);
+  return tokens;
+}
+
+// Prompts of all lengths, one token and the whole context among them, with options of all kinds.
+std::vector<Request> requests() {
+  const GenerateOptions greedy = {.max_tokens = 9, .temperature = 0};
+  GenerateOptions sampled = {.max_tokens = 12, .temperature = 1.3, .seed = 7}, likely = sampled,
+                  penalised = sampled, strict = greedy, looked_at = sampled, none = greedy, endless = sampled;
+  likely.min_p = 0.02, likely.top_k = 20, likely.seed = uint64_t{1} << 63;
+  penalised.repetition_penalty = 1.4, penalised.presence_penalty = 0.3, penalised.frequency_penalty = 0.5;
+  strict.repetition_penalty = 1.7, strict.max_tokens = 20;
+  looked_at.logprobs = true, looked_at.top_logprobs = 3;
+  none.max_tokens = 0;
+  endless.max_tokens = 1000;
+  GenerateOptions one = sampled;
+  one.max_tokens = 1;
+  return {{prompt_of(5, 1), sampled},
+          {prompt_of(1, 2), penalised},
+          {prompt_of(9, 3), greedy},
+          {prompt_of(kPositions, 4), sampled},
+          {prompt_of(kPositions - 1, 5), endless},
+          {prompt_of(3, 6), strict},
+          {prompt_of(4, 7), none},
+          {prompt_of(5, 1), sampled},
+          {prompt_of(2, 9), looked_at},
+          {prompt_of(17, 10), likely},
+          {prompt_of(11, 11), one},
+          {prompt_of(1, 12), endless}};
+}
+
+std::vector<GenerateResult> alone(const Model& model, const std::vector<Request>& requests) {
+  Texts texts(model, 1);
+  std::vector<GenerateResult> results;
+  for (const Request& request : requests) {
+    texts.generator.rewind(0);
+    results.push_back(texts.generator.continue_with(request.prompt, request.options, request.on_piece));
+  }
+  return results;
+}
+
+void expect_same(const GenerateResult& got, const GenerateResult& expected) {
+  EXPECT_EQ(got.tokens, expected.tokens);
+  EXPECT_EQ(got.text, expected.text);
+  EXPECT_EQ(got.stop, expected.stop);
+  EXPECT_EQ(got.stop_string, expected.stop_string);
+  EXPECT_EQ(got.prefilled, expected.prefilled);
+  EXPECT_EQ(got.decoded, expected.decoded);
+  ASSERT_EQ(got.logprobs.size(), expected.logprobs.size());
+  for (size_t i = 0; i < got.logprobs.size(); ++i) {
+    EXPECT_NEAR(got.logprobs[i].logprob, expected.logprobs[i].logprob, 1e-4);
+    EXPECT_EQ(got.logprobs[i].top.size(), expected.logprobs[i].top.size());
+  }
+}
+
+void expect_all_same(const std::vector<GenerateResult>& got, const std::vector<GenerateResult>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    SCOPED_TRACE(fmt::format("request {}", i));
+    expect_same(got[i], expected[i]);
+  }
+}
+
+class Batches : public ::testing::TestWithParam<Kind> {
+ protected:
+  const std::unique_ptr<Model> model_ = make(GetParam());
+};
+
+TEST_P(Batches, EachTextIsItselfAlone) {
+  const std::vector<Request> all = requests();
+  const auto expected = alone(*model_, all);
+  for (const int64_t rows : {1, 2, 3, 7, 16})
+    for (const bool ahead : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} rows{}", rows, ahead ? ", ahead" : ""));
+      Texts texts(*model_, rows, {.text = letters, .run_ahead = ahead});
+      EXPECT_EQ(texts.generator.rows(), rows);
+      expect_all_same(texts.generator.generate_all(all), expected);
+      EXPECT_TRUE(texts.generator.tokens().empty());
+      // Caches that are used already change nothing.
+      expect_all_same(texts.generator.generate_all(all), expected);
+    }
+}
+
+TEST_P(Batches, TheSizeOfChunksChangesNothing) {
+  const std::vector<Request> all = requests();
+  const auto expected = alone(*model_, all);
+  for (const int64_t chunk : {1, 4, 16, 64}) {
+    SCOPED_TRACE(fmt::format("chunks of {}", chunk));
+    Texts texts(*model_, 3, {.text = letters, .prefill_chunk = chunk});
+    expect_all_same(texts.generator.generate_all(all), expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, Batches,
+    ::testing::Values(Kind{"gpt2", "gpt2"}, Kind{"qwen2", "qwen2"}, Kind{"qwen3", "qwen3"},
+                      Kind{"sliding",
+                           "qwen2",
+                           {{"sliding_window", "4"}, {"layer_types", "full_attention,sliding_attention"}}}),
+    [](const auto& info) { return info.param.name; });
+
+// A row that ends by itself rests while the others go on; the host finds stop strings, the device stop tokens.
+TEST(Batch, TextsEndWhereTheyEndAlone) {
+  const auto model = make({"qwen2", "qwen2"});
+  std::vector<Request> all;
+  for (int64_t i = 0; i < 9; ++i)
+    all.push_back({prompt_of(1 + i % 4, i), {.max_tokens = 20, .temperature = 1.1, .seed = 5}});
+  const auto whole = alone(*model, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Tokens& tokens = whole[i].tokens;
+    if (i % 3 == 0) {
+      all[i].options.stop_tokens = {tokens[3 + i]};
+      // More than a row has on the device: the host finds these.
+      if (i == 6) all[i].options.stop_tokens.insert(all[i].options.stop_tokens.begin(), 20, -9);
+    } else if (i % 3 == 1) {
+      all[i].options.stop_strings = {whole[i].text.substr(2 + i, 2)};
+    } else {
+      all[i].on_piece = [left = 4](const Piece&) mutable { return --left > 0; };
+    }
+  }
+  const auto expected = alone(*model, all);
+  for (const int64_t rows : {2, 5, 9})
+    for (const bool ahead : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} rows{}", rows, ahead ? ", ahead" : ""));
+      for (size_t i = 2; i < all.size(); i += 3)
+        all[i].on_piece = [left = 4](const Piece&) mutable { return --left > 0; };
+      Texts texts(*model, rows, {.text = letters, .run_ahead = ahead});
+      expect_all_same(texts.generator.generate_all(all), expected);
+    }
+  EXPECT_EQ(expected[0].stop, StopReason::kStopToken);
+  EXPECT_EQ(expected[1].stop, StopReason::kStopString);
+  EXPECT_EQ(expected[2].stop, StopReason::kCallback);
+}
+
+// What a row reads again while it rests is what its cache has already, so its text can be gone on with.
+TEST(Batch, ARowThatRestsKeepsItsCache) {
+  const auto model = make({"qwen3", "qwen3"});
+  const GenerateOptions options = {.max_tokens = 6, .temperature = 0};
+  Texts several(*model, 3, {.run_ahead = true}), one(*model, 1);
+  for (const Tokens& prompt : {prompt_of(5, 1), Tokens{}, prompt_of(3, 2)})
+    EXPECT_EQ(several.generator.continue_with(prompt, options).tokens,
+              one.generator.continue_with(prompt, options).tokens);
+  several.generator.rewind(9), one.generator.rewind(9);
+  EXPECT_EQ(several.generator.continue_with({1}, options).tokens,
+            one.generator.continue_with({1}, options).tokens);
+}
+
+TEST(Batch, TokensStreamByRowAndResultsComeAsTheyEnd) {
+  const auto model = make({"gpt2", "gpt2"});
+  std::vector<std::string> streamed(4);
+  std::vector<size_t> order, ended;
+  std::vector<Request> all;
+  for (size_t i = 0; i < 4; ++i)
+    all.push_back({prompt_of(3, static_cast<int64_t>(i)),
+                   {.max_tokens = i == 0 ? 20 : 4, .temperature = 0},
+                   [&, i](const Piece& piece) {
+                     streamed[i] += piece.text;
+                     order.push_back(i);
+                     return true;
+                   }});
+  Texts texts(*model, 2);
+  const auto results = texts.generator.generate_all(all, [&](size_t i, const GenerateResult& result) {
+    EXPECT_EQ(result.text, streamed[i]);
+    ended.push_back(i);
+  });
+  EXPECT_EQ(ended, (std::vector<size_t>{1, 2, 3, 0}));
+  EXPECT_EQ(std::vector<size_t>(order.begin(), order.begin() + 4), (std::vector<size_t>{0, 1, 0, 1}));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(results[i].text, streamed[i]);
+}
+
+TEST(Batch, MistakesAreNamedBeforeTheFirstStep) {
+  const auto model = make({"qwen2", "qwen2"});
+  Texts texts(*model, 2);
+  bool called = false;
+  const auto fails = [&](const Request& bad, const std::vector<std::string>& parts) {
+    const std::vector<Request> all = {{{1, 2}, {}, [&](const Piece&) { return called = true; }}, bad};
+    expect_error([&] { texts.generator.generate_all(all); }, parts);
+  };
+  fails({{}}, {"request 1", "prompt is empty"});
+  fails({{1, kVocabulary}}, {"request 1", "token 61", "place 1"});
+  fails({prompt_of(kPositions + 1, 0)}, {"request 1", "33 tokens", "holds 32"});
+  fails({{1}, {.min_p = 2}}, {"request 1", "min_p is 2"});
+  EXPECT_FALSE(called);
+  EXPECT_TRUE(texts.generator.generate_all({}).empty());
+}
+
+TEST(Batch, LogitsThatAreNoNumbersAreAnErrorThatNamesThePositions) {
+  const auto model = make({"qwen2", "qwen2"});
+  const std::vector<Request> all = {{prompt_of(2, 1), {.max_tokens = 4, .temperature = 0}},
+                                    {prompt_of(5, 2), {.max_tokens = 4, .temperature = 0}}};
+  const auto expected = alone(*model, all);
+  Texts texts(*model, 2);
+  const std::string name = "model.norm.weight";
+  const Tensor good = texts.session.state(name);
+  texts.session.set_state(name, Tensor::of<float>({32}, std::vector<float>(32, std::nanf(""))));
+  expect_error([&] { texts.generator.generate_all(all); },
+               {"random_sample", "not a number", "positions 2, 5"});
+  texts.session.set_state(name, good);
+  expect_all_same(texts.generator.generate_all(all), expected);
+}
+
+}  // namespace
+}  // namespace genesis::text
