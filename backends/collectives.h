@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "schema/core/dtype.h"
-#include "schema/ops/collective/rank_reduction.h"
+#include "schema/ranks/rank_reduction.h"
 
 namespace genesis {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/collectives.h"
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis {
 

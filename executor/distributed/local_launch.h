@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 #include "schema/graph/plan.h"
 
 namespace genesis {

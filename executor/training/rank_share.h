@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "executor/training/batch_source.h"
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis {
 

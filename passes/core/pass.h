@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 #include "schema/graph/graph.h"
 #include "schema/graph/state_storage.h"
 #include "schema/graph/target.h"

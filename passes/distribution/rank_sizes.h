@@ -1,7 +1,7 @@
 // The sizes that an entry point has on one rank of a mesh.
 #pragma once
 
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 #include "schema/graph/graph.h"
 
 namespace genesis::passes {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "backends/collectives.h"
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis::testing {
 

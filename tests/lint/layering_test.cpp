@@ -29,8 +29,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 const std::map<std::string, std::set<std::string>> kRooms = {
     {"schema", {}},
     {"schema/core", {}},
+    {"schema/ranks", {"schema/core"}},
     {"schema/graph", {"schema", "schema/core"}},
-    {"schema/ops", {"schema/core", "schema/graph"}},
+    {"schema/ops", {"schema/core", "schema/graph", "schema/ranks"}},
     {"schema/file", {"schema", "schema/core", "schema/graph"}},
     {"schema/file/foreign", {"schema/core", "schema/file"}},
 

@@ -1,4 +1,4 @@
-#include "schema/core/mesh.h"
+#include "schema/ranks/mesh.h"
 
 #include <gtest/gtest.h>
 

@@ -21,45 +21,22 @@
 #include "tools/common/numbers.h"
 #include "tools/common/progress.h"
 #include "tools/common/ranks.h"
-#include "tools/run/run_commands.h"
 #include "tools/common/stop_signals.h"
+#include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
+#include "tools/run/train_flags.h"
 #include "tools/run/utilisation.h"
 
 namespace genesis::tools {
 namespace {
-
-struct Flags {
-  std::string file, output, checkpoint, metrics, tensorboard, optimizer;
-  passes::LoraOptions lora{.rank = 0};  // rank 0: none
-  std::vector<std::string> data, evaluation_data;
-  int64_t steps = 100, checkpoint_every = TrainerOptions{}.checkpoint_every,
-          keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
-  int64_t evaluate_every = 0, evaluation_batches = 0, patience = 0;
-  double minutes = 0;
-  std::string mesh;
-  bool resume = false, quiet = false, mfu = false;
-  data::SourceOptions source;
-  TextFlags text;
-  RunFlags run;
-  Output out;
-};
 
 std::string train_step_text(const Model& model) {
   const Graph* entry = model.find_entry("train_step");
   return entry ? to_text(*entry) : "";
 }
 
-bool evaluates(const Flags& flags) { return !flags.evaluation_data.empty() || flags.text.held_out > 0; }
-
-std::string data_order(const Flags& flags) {
-  const data::SourceOptions& options = flags.source;
-  return fmt::format("--batch {} --seq {} --seed {}{}{}", options.batch_size, options.sequence_length,
-                     options.seed, options.shuffle ? "" : " --no-shuffle", flags.text.data_order());
-}
-
 // The file, made ready for training where the flags say how.
-std::shared_ptr<Model> load_prepared(const Flags& flags, const LoadOptions& options = {}) {
+std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions& options = {}) {
   std::shared_ptr<Model> model = load_model(flags.file, options);
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
   if (flags.lora.rank > 0 || !flags.optimizer.empty()) {
@@ -71,13 +48,13 @@ std::shared_ptr<Model> load_prepared(const Flags& flags, const LoadOptions& opti
 }
 
 // A checkpoint brings its own graph.
-std::shared_ptr<Model> resume(const Flags& flags, const Checkpoint& checkpoint) {
+std::shared_ptr<Model> resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
   std::shared_ptr<Model> model = load_checkpoint(checkpoint);
   const auto order = model->metadata.find(kDataOrderKey);
-  if (order != model->metadata.end() && order->second != data_order(flags))
+  if (order != model->metadata.end() && order->second != flags.data_order())
     spdlog::warn(
         "the checkpoint {} took its data with {}, this run does with {}: it will not be the run that goes on",
-        checkpoint.path.string(), order->second, data_order(flags));
+        checkpoint.path.string(), order->second, flags.data_order());
   if (train_step_text(*model) != train_step_text(*load_prepared(flags)))
     spdlog::warn(
         "the checkpoint {} was made with another model or other training options than {}: going on with "
@@ -86,7 +63,7 @@ std::shared_ptr<Model> resume(const Flags& flags, const Checkpoint& checkpoint) 
   return model;
 }
 
-std::shared_ptr<Model> load(const Flags& flags) {
+std::shared_ptr<Model> load(const TrainFlags& flags) {
   if (flags.resume) {
     if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return resume(flags, *checkpoint);
   } else if (!flags.checkpoint.empty() && has_checkpoints(flags.checkpoint)) {
@@ -106,7 +83,7 @@ void check_trainable(const Model& model, const std::string& file) {
 }
 
 // Fewer steps than are done cannot be asked for: what came out would be the model of more.
-void check_steps(const Model& model, const Flags& flags) {
+void check_steps(const Model& model, const TrainFlags& flags) {
   const int64_t done = steps_done(model);
   if (done > flags.steps)
     fail(
@@ -133,7 +110,7 @@ void warn_of_full_disk(const std::string& path, const std::filesystem::path& fol
                  human_bytes(static_cast<double>(needed)), human_bytes(static_cast<double>(free)));
 }
 
-void warn_of_what_will_be_lost(const Flags& flags, const Model& model) {
+void warn_of_what_will_be_lost(const TrainFlags& flags, const Model& model) {
   if (flags.output.empty() && flags.checkpoint.empty())
     spdlog::warn("nothing of this run will be kept: neither -o FILE nor --checkpoint DIR is given");
   if (!flags.output.empty())
@@ -154,7 +131,7 @@ struct Seen {
 };
 
 // Where somebody sees it, or asked for it: measuring the device takes a second or two.
-std::optional<Utilisation> utilisation_of(const Flags& flags, Session& session, BatchSource& source) {
+std::optional<Utilisation> utilisation_of(const TrainFlags& flags, Session& session, BatchSource& source) {
   if (!flags.mfu && (flags.quiet || !isatty(STDERR_FILENO))) return std::nullopt;
   return Utilisation(session, "train_step", source.batch(0));
 }
@@ -166,7 +143,7 @@ std::string progress_text(const TrainMetrics& m, double evaluation_loss, const c
                      std::isnan(mfu) ? "" : fmt::format("  MFU {:.0f}%", 100 * mfu));
 }
 
-TrainMetrics run(const Flags& flags, Session& session, Sources& sources, const StopSignals& signals,
+TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, const StopSignals& signals,
                  std::shared_ptr<const CheckpointLock> lock, World& world, Seen& seen) {
   Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
   const char* unit = has_input(session.model().entry("train_step"), "tokens") ? "tok/s" : "samples/s";
@@ -202,7 +179,7 @@ TrainMetrics run(const Flags& flags, Session& session, Sources& sources, const S
 }
 
 // Numbers in JSON lines become what the model takes.
-data::SourceOptions source_options(const Flags& flags, const Graph& train_step) {
+data::SourceOptions source_options(const TrainFlags& flags, const Graph& train_step) {
   data::SourceOptions options = flags.source;
   for (ValueId id : train_step.inputs())
     options.dtypes.emplace(train_step.value(id).name, train_step.type(id).dtype);
@@ -217,14 +194,14 @@ struct End {
   bool settled = false;  // --patience
 };
 
-End end_of(const TrainMetrics& last, const Flags& flags, const StopVote& stop) {
+End end_of(const TrainMetrics& last, const TrainFlags& flags, const StopVote& stop) {
   if (last.step >= flags.steps) return {last};  // a signal that came too late interrupted nothing
   if (last.out_of_patience) return {.last = last, .settled = true};
   return {last, stop.signal, stop.signal == 0};
 }
 
 // ", saved as A and B", of what this run has written.
-std::string saved_as(const Flags& flags, const End& end) {
+std::string saved_as(const TrainFlags& flags, const End& end) {
   std::vector<std::string> files;
   if (!end.last.checkpoint.empty()) files.push_back(end.last.checkpoint.string());
   if (!flags.output.empty()) files.push_back(flags.output);
@@ -232,7 +209,7 @@ std::string saved_as(const Flags& flags, const End& end) {
                        : fmt::format(", saved as {}", fmt::join(files, " and "));
 }
 
-void print_result(const Flags& flags, const End& end) {
+void print_result(const TrainFlags& flags, const End& end) {
   const TrainMetrics& last = end.last;
   if (end.time_up)
     std::cout << fmt::format("stopped at step {} of {} since the {} minutes are over{}\n", last.step,
@@ -249,7 +226,7 @@ void print_result(const Flags& flags, const End& end) {
 }
 
 // Not to be taken for the end of the run, by people or by scripts.
-[[noreturn]] void leave_interrupted(const Flags& flags, const End& end) {
+[[noreturn]] void leave_interrupted(const TrainFlags& flags, const End& end) {
   std::cout.flush();
   std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
                            saved_as(flags, end));
@@ -257,7 +234,7 @@ void print_result(const Flags& flags, const End& end) {
 }
 
 // Options that this run has no use for: whoever gave them expects something that will not happen.
-void check_useful(const Flags& flags, const CLI::App& command, const Model& model) {
+void check_useful(const TrainFlags& flags, const CLI::App& command, const Model& model) {
   const bool tokens = has_input(model.entry("train_step"), "tokens");
   const auto is_array = [&](const std::string& file) {
     return file.ends_with(".npy") || file.ends_with(".safetensors") || (!tokens && file.ends_with(".jsonl"));
@@ -265,7 +242,7 @@ void check_useful(const Flags& flags, const CLI::App& command, const Model& mode
   if (std::all_of(flags.data.begin(), flags.data.end(), is_array))
     check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");
   if (!flags.source.shuffle) check_not_given(command, "--seed", "with --no-shuffle");
-  if (!evaluates(flags))
+  if (!flags.evaluates())
     for (const char* option : {"--eval-every", "--eval-batches", "--patience"})
       check_not_given(command, option, "without --eval-data or --holdout, which say what to evaluate");
   if (!flags.evaluation_data.empty())
@@ -274,19 +251,8 @@ void check_useful(const Flags& flags, const CLI::App& command, const Model& mode
     check_not_given(command, "--max-skipped", "without a loss scale, which only training in f16 has");
 }
 
-void check_numbers(const Flags& flags) {
-  if (flags.keep < 1) fail("--keep {}: expected 1 or more", flags.keep);
-  if (flags.checkpoint_every < 0) fail("--checkpoint-every {}: expected 0 or more", flags.checkpoint_every);
-  if (flags.steps < 0) fail("--steps {}: expected 0 or more", flags.steps);
-  if (!(flags.minutes >= 0)) fail("--minutes {}: expected 0 or more", flags.minutes);
-  if (flags.checkpoint_every > 0 && flags.checkpoint.empty())
-    throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
-  if (flags.resume && flags.checkpoint.empty())
-    throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
-}
-
 // What is evaluated is taken in its own order, so that every evaluation takes the same.
-Sources open_sources(const Flags& flags, const Model& model) {
+Sources open_sources(const TrainFlags& flags, const Model& model) {
   data::SourceOptions options = source_options(flags, model.entry("train_step"));
   TrainData data = open_train_data(flags.data, model, "train_step", options, flags.text, flags.quiet);
   Sources sources{std::move(data.training), std::move(data.held_out)};
@@ -300,8 +266,8 @@ Sources open_sources(const Flags& flags, const Model& model) {
   return sources;
 }
 
-void prepare_evaluation(const Flags& flags, Model& model) {
-  if (evaluates(flags)) return passes::add_evaluation(model);
+void prepare_evaluation(const TrainFlags& flags, Model& model) {
+  if (flags.evaluates()) return passes::add_evaluation(model);
   if (model.find_entry(optim::kPlateauEntry))
     fail(
         "the schedule '{}' of {} follows the loss of an evaluation: give --eval-data FILE and --eval-every "
@@ -309,7 +275,7 @@ void prepare_evaluation(const Flags& flags, Model& model) {
         optim::PlateauLR::kName, flags.file);
 }
 
-nlohmann::ordered_json summary(const Flags& flags, const End& end, const Seen& seen,
+nlohmann::ordered_json summary(const TrainFlags& flags, const End& end, const Seen& seen,
                                const MemoryStatistics& memory) {
   const TrainMetrics& last = end.last;
   nlohmann::ordered_json json{{"step", last.step},
@@ -333,7 +299,7 @@ nlohmann::ordered_json summary(const Flags& flags, const End& end, const Seen& s
 }
 
 // The work is not lost with a disk that has become full.
-void save_output(const Flags& flags, const Session& session, const TrainMetrics& last) {
+void save_output(const TrainFlags& flags, const Session& session, const TrainMetrics& last) {
   with_context(
       [&] { session.save(flags.output); },
       [&] {
@@ -345,7 +311,7 @@ void save_output(const Flags& flags, const Session& session, const TrainMetrics&
 }
 
 // What another rank than the first does is the same work, of which it keeps and shows nothing.
-Flags flags_of_rank(Flags flags, const World& world) {
+TrainFlags flags_of_rank(TrainFlags flags, const World& world) {
   if (world.is_first()) return flags;
   flags.quiet = true;
   for (std::string* file : {&flags.output, &flags.metrics, &flags.tensorboard}) file->clear();
@@ -353,28 +319,30 @@ Flags flags_of_rank(Flags flags, const World& world) {
 }
 
 // Ranks that were given different files or options would wait for each other for ever, or learn nonsense.
-void check_same(World& world, const Flags& flags, const Model& model) {
+void check_same(World& world, const TrainFlags& flags, const Model& model) {
   world.require_same("the version of Genesis", std::string(kVersion));
   world.require_same("the training step", train_step_text(model));
-  world.require_same("the data's order", fmt::format("{} --data {}", data_order(flags), fmt::join(flags.data, " ")));
+  world.require_same("the data's order",
+                     fmt::format("{} --data {}", flags.data_order(), fmt::join(flags.data, " ")));
   world.require_same("when to stop and evaluate",
                      fmt::format("--steps {} --eval-every {} --eval-batches {} --patience {}", flags.steps,
                                  flags.evaluate_every, flags.evaluation_batches, flags.patience));
   world.require_same("the model's weights", digest_of_states(model));
 }
 
-void train_ranks(const Flags& flags, const CLI::App& command, const std::shared_ptr<World>& world) {
+void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::shared_ptr<World>& world) {
   check_can_write(flags.output);
   check_can_write(flags.metrics);
   std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
-  if (!flags.checkpoint.empty() && world->is_first()) lock = std::make_shared<CheckpointLock>(flags.checkpoint);
+  if (!flags.checkpoint.empty() && world->is_first())
+    lock = std::make_shared<CheckpointLock>(flags.checkpoint);
   world->barrier();
   const std::shared_ptr<Model> model = load(flags);
   check_trainable(*model, flags.file);
   check_useful(flags, command, *model);
   check_steps(*model, flags);
   prepare_evaluation(flags, *model);
-  model->metadata[kDataOrderKey] = data_order(flags);
+  model->metadata[kDataOrderKey] = flags.data_order();
   if (world->size() > 1) check_same(*world, flags, *model);
   Session session(model, session_options(flags.run, world));
   Sources sources = open_sources(flags, *model);
@@ -392,104 +360,18 @@ void train_ranks(const Flags& flags, const CLI::App& command, const std::shared_
   if (end.signal != 0) leave_interrupted(flags, end);
 }
 
-void train_command(const Flags& flags, const CLI::App& command) {
-  check_numbers(flags);
+void train_command(const TrainFlags& flags, const CLI::App& command) {
+  flags.check_numbers();
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
   train_ranks(flags_of_rank(flags, *world), command, world);
-}
-
-// What of the run is kept, and shown.
-void add_keeping_flags(CLI::App& command, Flags& flags) {
-  command.add_option("-o,--output", flags.output, "write the trained model here");
-  command.add_option("--checkpoint", flags.checkpoint, "folder for checkpoints");
-  add_number(command, "--checkpoint-every", flags.checkpoint_every,
-             "steps between checkpoints; 0: one at the end", at_least<int64_t>(0));
-  add_number(command, "--keep", flags.keep, "checkpoints to keep", Range<int64_t>{1, 1000000})
-      ->needs("--checkpoint");
-  add_number(command, "--max-skipped", flags.max_skipped,
-             "f16: stop with the node to blame after so many steps in a row whose gradients overflowed",
-             at_least<int64_t>(1));
-  command.add_flag("--resume", flags.resume, "go on from the newest checkpoint, or start if there is none");
-  command.add_option("--metrics", flags.metrics,
-                     "write a JSON object a step to this file; a resumed run goes on with it");
-  command.add_option("--tensorboard", flags.tensorboard, "write TensorBoard's event files to this folder");
-  command.add_flag("--quiet", flags.quiet, "no progress bar");
-  command.add_flag(
-      "--mfu", flags.mfu,
-      "say how much of the device's products the step reaches, as on a terminal; measured at the start");
-}
-
-void add_training_flags(CLI::App& command, Flags& flags) {
-  command.add_option("--optimizer", flags.optimizer,
-                     "make a file without a training step ready as genesis-opt --train does: "
-                     "OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
-  CLI::Option* lora =
-      add_number(command, "--lora", flags.lora.rank,
-                 "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
-                 Range<int64_t>{0, 65536});
-  add_number(command, "--lora-alpha", flags.lora.alpha, "adapters count alpha / rank times",
-             at_least<double>(0))
-      ->needs(lora);
-  add_number(command, "--lora-dropout", flags.lora.dropout, "of what adapters read while training",
-             Range<double>{0, 1})
-      ->needs(lora);
-  command
-      .add_option(
-          "--lora-targets", flags.lora.targets,
-          "layers by name, its end or a pattern: q_proj v_proj '*.mlp.*'; all linear layers but the head")
-      ->take_all()
-      ->needs(lora);
-}
-
-void add_evaluation_flags(CLI::App& command, Flags& flags) {
-  command
-      .add_option(
-          "--eval-data", flags.evaluation_data,
-          "data that is not trained on, as --data: its mean loss is measured; the best model is kept as "
-          "best.genesis beside the checkpoints")
-      ->take_all();
-  add_number(command, "--eval-every", flags.evaluate_every, "steps between evaluations; 0: one at the end",
-             at_least<int64_t>(0));
-  add_number(command, "--eval-batches", flags.evaluation_batches,
-             "batches of an evaluation; 0: all there are", at_least<int64_t>(0));
-  add_number(command, "--patience", flags.patience,
-             "stop after so many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
 }
 
 }  // namespace
 
 void add_train(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TrainFlags>();
   CLI::App* command = app.add_subcommand("train", "train a model that has an entry point train_step");
-  command
-      ->add_option("file", flags->file,
-                   "a .genesis file (made by genesis-opt --train, or with --optimizer or --lora)")
-      ->required();
-  command
-      ->add_option(
-          "--data", flags->data,
-          "FILE.txt, FILE.jsonl, a folder of them, FILE.safetensors or NAME=FILE.npy; may be given again")
-      ->required()
-      ->take_all();
-  add_number(*command, "--steps", flags->steps, "steps in total, those before a resume included",
-             at_least<int64_t>(0));
-  add_number(*command, "--minutes", flags->minutes, "stop after this much time, with exit code 0; 0: never",
-             at_least<double>(0));
-  add_number(*command, "--batch", flags->source.batch_size, "samples per step, of all ranks together",
-             at_least<int64_t>(1));
-  add_number(*command, "--seq", flags->source.sequence_length, "tokens per sample, for text",
-             at_least<int64_t>(1));
-  add_number(*command, "--seed", flags->source.seed, "of the order of the data");
-  command->add_flag("!--no-shuffle", flags->source.shuffle, "take the data in its own order");
-  flags->text.add_to(*command);
-  add_keeping_flags(*command, *flags);
-  add_training_flags(*command, *flags);
-  add_evaluation_flags(*command, *flags);
-  flags->run.add_to(*command);
-  command->add_option("--mesh", flags->mesh,
-                      "the ranks that train together: data=N shares each batch between N of them; started by mpirun, "
-                      "srun or torchrun's variables, else by this command on this host");
-  flags->out.add_to(*command);
+  flags->add_to(*command);
   command->footer(
       "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "
       "--checkpoint run --resume\n"

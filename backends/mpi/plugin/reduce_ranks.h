@@ -7,7 +7,7 @@
 #include <string>
 
 #include "schema/core/dtype.h"
-#include "schema/ops/collective/rank_reduction.h"
+#include "schema/ranks/rank_reduction.h"
 
 namespace genesis::mpi {
 

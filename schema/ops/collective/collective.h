@@ -1,4 +1,4 @@
-// Ops in which all ranks along one axis of a mesh (schema/core/mesh.h) take part. Every rank runs the same graph, so
+// Ops in which all ranks along one axis of a mesh (schema/ranks/mesh.h) take part. Every rank runs the same graph, so
 // each of them comes to the same collective with values of its own. A node takes any number of tensors, which travel
 // together; each is exchanged by itself. Along an axis of one rank, or one that the mesh does not have, values pass
 // unchanged: a model that names an axis runs without it.
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "schema/graph/graph.h"
-#include "schema/ops/collective/rank_reduction.h"
+#include "schema/ranks/rank_reduction.h"
 
 namespace genesis {
 

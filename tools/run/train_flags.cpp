@@ -1,0 +1,116 @@
+#include "tools/run/train_flags.h"
+
+#include "tools/common/numbers.h"
+
+namespace genesis::tools {
+
+void TrainFlags::add_to(CLI::App& command) {
+  add_data(command);
+  text.add_to(command);
+  add_keeping(command);
+  add_training(command);
+  add_evaluation(command);
+  run.add_to(command);
+  command.add_option(
+      "--mesh", mesh,
+      "the ranks that train together: data=N shares each batch between N of them; started by mpirun, "
+      "srun or torchrun's variables, else by this command on this host");
+  out.add_to(command);
+}
+
+void TrainFlags::add_data(CLI::App& command) {
+  command
+      .add_option("file", file,
+                  "a .genesis file (made by genesis-opt --train, or with --optimizer or --lora)")
+      ->required();
+  command
+      .add_option(
+          "--data", data,
+          "FILE.txt, FILE.jsonl, a folder of them, FILE.safetensors or NAME=FILE.npy; may be given again")
+      ->required()
+      ->take_all();
+  add_number(command, "--steps", steps, "steps in total, those before a resume included",
+             at_least<int64_t>(0));
+  add_number(command, "--minutes", minutes, "stop after this much time, with exit code 0; 0: never",
+             at_least<double>(0));
+  add_number(command, "--batch", source.batch_size, "samples per step, of all ranks together",
+             at_least<int64_t>(1));
+  add_number(command, "--seq", source.sequence_length, "tokens per sample, for text", at_least<int64_t>(1));
+  add_number(command, "--seed", source.seed, "of the order of the data");
+  command.add_flag("!--no-shuffle", source.shuffle, "take the data in its own order");
+}
+
+// What of the run is kept, and shown.
+void TrainFlags::add_keeping(CLI::App& command) {
+  command.add_option("-o,--output", output, "write the trained model here");
+  command.add_option("--checkpoint", checkpoint, "folder for checkpoints");
+  add_number(command, "--checkpoint-every", checkpoint_every, "steps between checkpoints; 0: one at the end",
+             at_least<int64_t>(0));
+  add_number(command, "--keep", keep, "checkpoints to keep", Range<int64_t>{1, 1000000})
+      ->needs("--checkpoint");
+  add_number(command, "--max-skipped", max_skipped,
+             "f16: stop with the node to blame after so many steps in a row whose gradients overflowed",
+             at_least<int64_t>(1));
+  command.add_flag("--resume", resume, "go on from the newest checkpoint, or start if there is none");
+  command.add_option("--metrics", metrics,
+                     "write a JSON object a step to this file; a resumed run goes on with it");
+  command.add_option("--tensorboard", tensorboard, "write TensorBoard's event files to this folder");
+  command.add_flag("--quiet", quiet, "no progress bar");
+  command.add_flag(
+      "--mfu", mfu,
+      "say how much of the device's products the step reaches, as on a terminal; measured at the start");
+}
+
+void TrainFlags::add_training(CLI::App& command) {
+  command.add_option("--optimizer", optimizer,
+                     "make a file without a training step ready as genesis-opt --train does: "
+                     "OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
+  CLI::Option* with_lora =
+      add_number(command, "--lora", lora.rank,
+                 "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
+                 Range<int64_t>{0, 65536});
+  add_number(command, "--lora-alpha", lora.alpha, "adapters count alpha / rank times", at_least<double>(0))
+      ->needs(with_lora);
+  add_number(command, "--lora-dropout", lora.dropout, "of what adapters read while training",
+             Range<double>{0, 1})
+      ->needs(with_lora);
+  command
+      .add_option(
+          "--lora-targets", lora.targets,
+          "layers by name, its end or a pattern: q_proj v_proj '*.mlp.*'; all linear layers but the head")
+      ->take_all()
+      ->needs(with_lora);
+}
+
+void TrainFlags::add_evaluation(CLI::App& command) {
+  command
+      .add_option(
+          "--eval-data", evaluation_data,
+          "data that is not trained on, as --data: its mean loss is measured; the best model is kept as "
+          "best.genesis beside the checkpoints")
+      ->take_all();
+  add_number(command, "--eval-every", evaluate_every, "steps between evaluations; 0: one at the end",
+             at_least<int64_t>(0));
+  add_number(command, "--eval-batches", evaluation_batches, "batches of an evaluation; 0: all there are",
+             at_least<int64_t>(0));
+  add_number(command, "--patience", patience,
+             "stop after so many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
+}
+
+void TrainFlags::check_numbers() const {
+  if (keep < 1) fail("--keep {}: expected 1 or more", keep);
+  if (checkpoint_every < 0) fail("--checkpoint-every {}: expected 0 or more", checkpoint_every);
+  if (steps < 0) fail("--steps {}: expected 0 or more", steps);
+  if (!(minutes >= 0)) fail("--minutes {}: expected 0 or more", minutes);
+  if (checkpoint_every > 0 && checkpoint.empty())
+    throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
+  if (resume && checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
+}
+
+std::string TrainFlags::data_order() const {
+  const data::SourceOptions& options = source;
+  return fmt::format("--batch {} --seq {} --seed {}{}{}", options.batch_size, options.sequence_length,
+                     options.seed, options.shuffle ? "" : " --no-shuffle", text.data_order());
+}
+
+}  // namespace genesis::tools

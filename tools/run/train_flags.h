@@ -1,0 +1,43 @@
+// The options of `genesis-run train`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "executor/training/trainer.h"
+#include "passes/lora/lora.h"
+#include "tools/common/tool.h"
+#include "tools/run/train_data.h"
+
+namespace genesis::tools {
+
+struct TrainFlags {
+  std::string file, output, checkpoint, metrics, tensorboard, optimizer;
+  passes::LoraOptions lora{.rank = 0};  // rank 0: none
+  std::vector<std::string> data, evaluation_data;
+  int64_t steps = 100, checkpoint_every = TrainerOptions{}.checkpoint_every,
+          keep = TrainerOptions{}.keep_checkpoints, max_skipped = TrainerOptions{}.max_skipped_steps;
+  int64_t evaluate_every = 0, evaluation_batches = 0, patience = 0;
+  double minutes = 0;
+  std::string mesh;
+  bool resume = false, quiet = false, mfu = false;
+  data::SourceOptions source;
+  TextFlags text;
+  RunFlags run;
+  Output out;
+
+  void add_to(CLI::App& command);
+  // Throws Error or a CLI::Error for numbers and options that cannot be.
+  void check_numbers() const;
+  bool evaluates() const { return !evaluation_data.empty() || text.held_out > 0; }
+  // What says which samples come when: a run that goes on with another order is another run.
+  std::string data_order() const;
+
+ private:
+  void add_data(CLI::App& command);
+  void add_keeping(CLI::App& command);
+  void add_training(CLI::App& command);
+  void add_evaluation(CLI::App& command);
+};
+
+}  // namespace genesis::tools
