@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Training Qwen2.5-0.5B on several GPUs of a host, each with 8 x 1024 tokens a step, against one GPU and against PyTorch.
+
+    python3 bench/gpu/data_parallel.py BUILD_DIR [--gpus 2] [--layers 24] [--steps 40] [--skip-torch] [--json FILE]
+
+Prints tokens/s of one GPU and of all, what is reached of that many times one, and DistributedDataParallel with torch.compile
+in the same run. The same samples on one GPU must give the same losses, to what bf16 keeps, and a second run the same bits.
+Bars: 0.97 of so many times one GPU; 1.7x of PyTorch.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+QWEN = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_attention_heads=14, num_key_value_heads=2,
+            max_position_embeddings=4096)
+BATCH, SEQ, WARMUP = 8, 1024, 10
+
+
+def run(build, tool, *words, environment=None):
+    done = subprocess.run([os.path.join(build, "tools", tool), *map(str, words)], capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.exit(f"{tool} {' '.join(map(str, words))}: {done.stderr.strip()[-3000:]}")
+    return done.stdout
+
+
+def train(flags, folder, gpus, batch, name):
+    """Losses by step, and the seconds of a step once all is warm."""
+    metrics = os.path.join(folder, name + ".jsonl")
+    words = ["train", os.path.join(folder, "train.genesis"), "--batch", batch, "--steps", flags.steps, "--device", "cuda", "--metrics", metrics, "--quiet"]
+    for kind in ("tokens", "targets"):
+        words += ["--data", f"{kind}={os.path.join(folder, kind + '.npy')}"]
+    if gpus > 1:
+        words += ["--mesh", f"data={gpus}"]
+    run(flags.build, "genesis-run", *words)
+    with open(metrics) as file:
+        rows = [json.loads(line) for line in file]
+    seconds = (rows[-1]["seconds"] - rows[WARMUP - 1]["seconds"]) / (len(rows) - WARMUP)
+    return [row["loss"] for row in rows], seconds
+
+
+def torch_worker(layers, steps):
+    """One rank of DistributedDataParallel, started by torchrun."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    dist.init_process_group("nccl")
+    rank = dist.get_rank()
+    torch.cuda.set_device(rank)
+    torch.manual_seed(0)
+    config = Qwen2Config(**QWEN, num_hidden_layers=layers, rope_theta=1e6, tie_word_embeddings=True, attn_implementation="sdpa")
+    model = DistributedDataParallel(Qwen2ForCausalLM(config).cuda().train(), device_ids=[rank], gradient_as_bucket_view=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    tokens = torch.randint(QWEN["vocab_size"], (BATCH, SEQ), device="cuda")
+
+    def loss_of(tokens):
+        with torch.autocast("cuda", torch.bfloat16):
+            return model(input_ids=tokens, labels=tokens, use_cache=False).loss
+
+    forward = torch.compile(loss_of)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        forward(tokens).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    for _ in range(WARMUP):
+        step()
+    torch.cuda.synchronize()
+    dist.barrier()
+    start = time.perf_counter()
+    for _ in range(steps - WARMUP):
+        step()
+    torch.cuda.synchronize()
+    if rank == 0:
+        print(json.dumps({"seconds": (time.perf_counter() - start) / (steps - WARMUP), "peak_bytes": torch.cuda.max_memory_allocated()}))
+    dist.destroy_process_group()
+
+
+def torch_seconds(flags, gpus):
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(gpus), os.path.abspath(__file__), flags.build, "--torch-worker",
+             "--layers", str(flags.layers), "--steps", str(flags.steps)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, env={**os.environ, "NCCL_NVLS_ENABLE": "0"})
+    if done.returncode:
+        print(f"PyTorch could not run: {done.stderr.strip()[-1500:]}")
+        return None
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--skip-torch", action="store_true")
+    parser.add_argument("--torch-worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--json")
+    flags = parser.parse_args()
+    if flags.torch_worker:
+        return torch_worker(flags.layers, flags.steps)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.genesis")
+        settings = {**QWEN, "num_hidden_layers": flags.layers}
+        run(flags.build, "genesis-build", "qwen2", "-o", path, *(x for k, v in settings.items() for x in ("--set", f"{k}={v}")))
+        run(flags.build, "genesis-opt", path, "-o", os.path.join(folder, "train.genesis"), "--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16")
+        os.remove(path)
+        tokens = np.random.default_rng(1).integers(0, QWEN["vocab_size"], (64 * flags.gpus, SEQ + 1), dtype=np.int64)
+        np.save(os.path.join(folder, "tokens.npy"), np.ascontiguousarray(tokens[:, :-1]))
+        np.save(os.path.join(folder, "targets.npy"), np.ascontiguousarray(tokens[:, 1:]))
+        _, one = train(flags, folder, 1, BATCH, "one")
+        losses, all_of = train(flags, folder, flags.gpus, BATCH * flags.gpus, "all")
+        again, _ = train(flags, folder, flags.gpus, BATCH * flags.gpus, "again")
+        alone, _ = train(flags, folder, 1, BATCH * flags.gpus, "alone")
+    apart = max(abs(a - b) / abs(b) for a, b in zip(losses, alone))
+    peer = None if flags.skip_torch else torch_seconds(flags, flags.gpus)
+    result = {"one_tokens_per_second": BATCH * SEQ / one, "tokens_per_second": flags.gpus * BATCH * SEQ / all_of, "scaling": one / all_of,
+              "losses_apart": apart, "same_bits_again": losses == again, "torch": peer}
+    print(f"Qwen2.5-0.5B, bf16, {BATCH} x {SEQ} a GPU: one {result['one_tokens_per_second']:.0f} tokens/s, {flags.gpus} GPUs {result['tokens_per_second']:.0f}, "
+          f"{result['scaling']:.3f} of {flags.gpus} times one; losses {apart:.1e} from one GPU's with the same samples; "
+          f"again the {'same' if losses == again else 'OTHER'} bits")
+    if peer:
+        result["ratio"] = peer["seconds"] / all_of
+        print(f"DistributedDataParallel, compiled: {flags.gpus * BATCH * SEQ / peer['seconds']:.0f} tokens/s; {result['ratio']:.2f}x")
+    if flags.json:
+        with open(flags.json, "w") as file:
+            json.dump(result, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
