@@ -1,4 +1,5 @@
 // Stands for the CUDA device in a build without CUDA.
+#include "backends/cuda/nccl/nccl_ranks.h"
 #include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
 #include "schema/core/error.h"
@@ -17,5 +18,10 @@ std::string why_no_cuda_device() {
 }
 std::shared_ptr<Device> open_cuda_device(int index) { refuse(index); }
 Target cuda_target(int index) { refuse(index); }
+
+std::unique_ptr<RankLink> cuda::join_gpu_ranks(const GpuRank& self, const RankLimits&,
+                                               std::unique_ptr<RankLink>) {
+  refuse(self.device);
+}
 
 }  // namespace genesis

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include "executor/distributed/local_launch.h"
 #include "schema/core/error.h"
@@ -90,9 +91,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 std::vector<std::string> environment_of(int rank, int ranks, int port) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable; ++variable) variables.emplace_back(*variable);
-  for (const auto& variable :
-       {fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank), fmt::format("WORLD_SIZE={}", ranks),
-        std::string("MASTER_ADDR=127.0.0.1"), fmt::format("MASTER_PORT={}", port)}) {
+  for (const auto& variable : {fmt::format("RANK={}", rank), fmt::format("LOCAL_RANK={}", rank),
+                               fmt::format("WORLD_SIZE={}", ranks), fmt::format("LOCAL_WORLD_SIZE={}", ranks),
+                               std::string("MASTER_ADDR=127.0.0.1"), fmt::format("MASTER_PORT={}", port)}) {
     const std::string name = variable.substr(0, variable.find('=') + 1);
     std::erase_if(variables, [&](const std::string& other) { return other.rfind(name, 0) == 0; });
     variables.push_back(variable);

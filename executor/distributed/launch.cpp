@@ -77,6 +77,8 @@ Launch find_launch() {
     launch = by_variables();
   else if (variable("SLURM_STEP_ID") && variable("SLURM_PROCID"))
     launch = by_slurm();
+  launch.is_one_host =
+      number_of({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}, 1, 0) == launch.size;
   if (launch.rank >= launch.size && launch.size > 1)
     fail("{} started rank {} of {} ranks: ranks count from 0", name_of(launch.by), launch.rank, launch.size);
   return launch;

@@ -15,8 +15,9 @@ enum class Launcher {
 struct Launch {
   Launcher by = Launcher::kNone;
   int rank = 0, size = 1;
-  int local_rank = 0;   // among the ranks of this host
-  std::string address;  // "HOST:PORT" at which ranks without MPI find each other
+  int local_rank = 0;        // among the ranks of this host
+  bool is_one_host = false;  // all ranks are known to be on this host
+  std::string address;       // "HOST:PORT" at which ranks without MPI find each other
 };
 
 // Throws Error naming a variable that is no number, missing, or does not fit the others.

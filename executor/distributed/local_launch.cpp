@@ -70,8 +70,7 @@ void set_mpirun_environment() {
       {"OMPI_MCA_oob_tcp_if_include", "lo"},
       {"OMPI_MCA_pml", "ob1"},
       {"OMPI_MCA_btl", "self,vader"},
-      {"OMPI_MCA_odls_base_sigkill_timeout",
-       "15"},  // as kGraceSeconds: time to write a checkpoint after Ctrl-C
+      {"OMPI_MCA_odls_base_sigkill_timeout", "4"},
   };
   for (const auto& [name, value] : kVariables) ::setenv(name, value, 0);
   if (::geteuid() == 0)

@@ -4,6 +4,7 @@
 
 #include <exception>
 
+#include "backends/cuda/nccl/nccl_ranks.h"
 #include "backends/mpi/mpi_ranks.h"
 #include "schema/core/error.h"
 
@@ -22,6 +23,42 @@ void check_size(const Mesh& mesh, const Launch& launch) {
          mesh.to_string(), mesh.ranks(), mesh.ranks(), mesh.ranks());
   fail("mesh '{}' has {} ranks, but {} started {}: give --mesh sizes whose product is {}", mesh.to_string(),
        mesh.ranks(), name_of(launch.by), launch.size, launch.size);
+}
+
+std::unique_ptr<RankLink> join_mpi(const Launch& launch, const RankLimits& limits) {
+  std::unique_ptr<RankLink> link = mpi::join_ranks(limits);
+  if (link->size() == launch.size && link->rank() == launch.rank) return link;
+  fail(
+      "{} started {} ranks, but MPI knows {} of them: start them with the mpirun of the MPI library that "
+      "Genesis uses, "
+      "or with srun --mpi=pmix",
+      name_of(launch.by), launch.size, link->size());
+}
+
+// Ranks on CPUs have MPI; ranks on GPUs have NCCL, and MPI for what they say to each other where MPI started them.
+std::unique_ptr<RankLink> join(const Launch& launch, std::string_view device_kind, const RankLimits& limits) {
+  std::unique_ptr<RankLink> words = launch.by == Launcher::kMpi ? join_mpi(launch, limits) : nullptr;
+  if (device_kind != "cpu") {
+    if (!words && launch.address.empty())
+      fail(
+          "ranks on GPUs that {} started have no address to meet at: set MASTER_ADDR to the host of rank 0 "
+          "and MASTER_PORT "
+          "to a free port of it",
+          name_of(launch.by));
+    return cuda::join_gpu_ranks({.rank = launch.rank,
+                                 .size = launch.size,
+                                 .device = launch.local_rank,
+                                 .host = host_name(),
+                                 .address = launch.address,
+                                 .is_one_host = launch.is_one_host},
+                                limits, std::move(words));
+  }
+  if (!words)
+    fail(
+        "ranks on CPUs exchange data over MPI: start them with mpirun -n {} or srun --mpi=pmix -n {}, not by "
+        "{}",
+        launch.size, launch.size, name_of(launch.by));
+  return words;
 }
 
 }  // namespace
@@ -68,19 +105,10 @@ void World::abort(const std::string& why) {
 
 std::shared_ptr<World> start_world(const Mesh& mesh, std::string_view device_kind,
                                    const WorldOptions& options) {
-  Launch launch = find_launch();
+  const Launch launch = find_launch();
   check_size(mesh, launch);
   if (launch.size == 1) return std::make_shared<World>();
-  if (device_kind != "cpu") fail("ranks on '{}' cannot exchange data yet", device_kind);
-  if (launch.by != Launcher::kMpi)
-    fail("ranks on CPUs exchange data over MPI: start them with mpirun -n {} or srun --mpi=pmix -n {}",
-         launch.size, launch.size);
-  std::unique_ptr<RankLink> link = mpi::join_ranks(options.limits);
-  if (link->size() != launch.size)
-    fail("{} started {} ranks, but MPI knows {} of them: srun needs --mpi=pmix", name_of(launch.by),
-         launch.size, link->size());
-  launch.rank = link->rank();
-  return std::make_shared<World>(mesh, launch, std::move(link));
+  return std::make_shared<World>(mesh, launch, join(launch, device_kind, options.limits));
 }
 
 }  // namespace genesis

@@ -67,6 +67,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"backends/mpi", {"backends"}},
     {"backends/mpi/plugin", {"backends", "backends/mpi"}},
     {"backends/cuda/runtime", {"backends"}},
+    {"backends/cuda/nccl", {"backends", "backends/cuda/runtime"}},
     {"backends/cuda/device", {"backends", "backends/common", "backends/cuda/runtime"}},
     {"backends/cuda/moves", {"backends", "backends/common", "backends/cuda/device", "backends/cuda/runtime"}},
     {"backends/cuda/rows", {"backends/cuda/device", "backends/cuda/gemm"}},

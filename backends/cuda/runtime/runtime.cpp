@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "backends/cuda/runtime/allocated.h"
@@ -227,28 +229,51 @@ GraphExec make_graph(cudaGraph_t captured) {
   return GraphExec(graph);
 }
 
-void wait_for(cudaStream_t stream, const char* doing) {
-  ++wait_count;
-  check(cudaStreamSynchronize(stream), doing);
-}
-
-void wait_for(cudaEvent_t event, const char* doing) {
-  ++wait_count;
-  check(cudaEventSynchronize(event), doing);
-}
-
 namespace {
 
-bool waited(cudaError_t status) {
+using Clock = std::chrono::steady_clock;
+std::mutex waits_mutex;
+std::multiset<Clock::time_point>& waits_begun =
+    *new std::multiset<Clock::time_point>;  // those that go on; never destroyed
+
+template <class Synchronize>
+cudaError_t waited(Synchronize&& synchronize) {
   ++wait_count;
+  std::multiset<Clock::time_point>::iterator mine;
+  {
+    const std::lock_guard lock(waits_mutex);
+    mine = waits_begun.insert(Clock::now());
+  }
+  const cudaError_t status = synchronize();
+  const std::lock_guard lock(waits_mutex);
+  waits_begun.erase(mine);
+  return status;
+}
+
+bool is_well(cudaError_t status) {
   if (status != cudaSuccess) cudaGetLastError();
   return status == cudaSuccess;
 }
 
 }  // namespace
 
-bool try_wait_for(cudaStream_t stream) { return waited(cudaStreamSynchronize(stream)); }
-bool try_wait_for(cudaEvent_t event) { return waited(cudaEventSynchronize(event)); }
+void wait_for(cudaStream_t stream, const char* doing) {
+  check(waited([&] { return cudaStreamSynchronize(stream); }), doing);
+}
+void wait_for(cudaEvent_t event, const char* doing) {
+  check(waited([&] { return cudaEventSynchronize(event); }), doing);
+}
+bool try_wait_for(cudaStream_t stream) {
+  return is_well(waited([&] { return cudaStreamSynchronize(stream); }));
+}
+bool try_wait_for(cudaEvent_t event) {
+  return is_well(waited([&] { return cudaEventSynchronize(event); }));
+}
+
+double seconds_waited() {
+  const std::lock_guard lock(waits_mutex);
+  return waits_begun.empty() ? 0 : std::chrono::duration<double>(Clock::now() - *waits_begun.begin()).count();
+}
 
 void launch(cudaGraphExec_t graph, cudaStream_t stream) {
   ++launch_count;

@@ -70,6 +70,8 @@ void wait_for(cudaStream_t stream, const char* doing);
 void wait_for(cudaEvent_t event, const char* doing);
 bool try_wait_for(cudaStream_t stream);  // false: what was started failed
 bool try_wait_for(cudaEvent_t event);
+// How long the longest of the waits that go on now has lasted; 0: nobody waits. Whoever watches over ranks asks.
+double seconds_waited();
 void launch(cudaGraphExec_t graph, cudaStream_t stream);
 
 // What everything above was asked for, by all threads of the process: a run in its steady state makes nothing

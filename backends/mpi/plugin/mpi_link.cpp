@@ -63,6 +63,11 @@ std::vector<std::string> MpiLink::gather(const std::string& mine) {
   return texts;
 }
 
+std::string MpiLink::failure() const {
+  world_.listen();
+  return world_.failure();
+}
+
 std::unique_ptr<Collectives> MpiLink::collectives(const Mesh& mesh) {
   if (mesh.ranks() != size())
     fail("mesh '{}' has {} ranks, and {} were started", mesh.to_string(), mesh.ranks(), size());

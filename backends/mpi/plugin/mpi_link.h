@@ -15,12 +15,12 @@ class MpiLink final : public RankLink {
   int size() const override { return world_.size(); }
   std::vector<std::string> gather(const std::string& mine) override;
   std::unique_ptr<Collectives> collectives(const Mesh& mesh) override;
-  std::string failure() const override { return world_.failure(); }
+  std::string failure() const override;
   void abort(const std::string& why) override { world_.fail(world_.name(rank()) + " failed: " + why); }
 
  private:
-  MpiWorld world_;
-  int next_tag_ = 1;  // 0 is for texts
+  mutable MpiWorld world_;  // asking for a failure listens to the others
+  int next_tag_ = 1;        // 0 is for texts
 };
 
 }  // namespace genesis::mpi

@@ -87,6 +87,11 @@ void MpiWorld::say(int tag, const std::string& text) {
   }
 }
 
+bool MpiWorld::has_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return left_.contains(rank);
+}
+
 void MpiWorld::listen() {
   for (int is_there = 1; is_there && size_ > 1;) {
     MPI_Status status;
@@ -107,12 +112,17 @@ void MpiWorld::hear(const MPI_Status& status) {
     keep_failure(text);
 }
 
+bool MpiWorld::have_all_left() const {
+  const std::lock_guard lock(mutex_);
+  return left_.size() + 1 == static_cast<size_t>(size_);
+}
+
 bool MpiWorld::wait_for_leaving() {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   for (;;) {
     listen();
-    if (left_.size() + 1 == static_cast<size_t>(size_)) return true;
+    if (have_all_left()) return true;
     const double limit = has_failed_ ? limits_.end : limits_.call;
     if (std::chrono::duration<double>(Clock::now() - start).count() > limit) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

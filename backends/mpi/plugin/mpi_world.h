@@ -40,7 +40,7 @@ class MpiWorld {
   void fail(const std::string& why);
   // What the others have said by now.
   void listen();
-  bool has_left(int rank) const { return left_.contains(rank); }
+  bool has_left(int rank) const;
 
   // An MPI call under the lock. What it returns, if not MPI_SUCCESS, is a failure of the run; then false.
   template <class Call>
@@ -65,13 +65,14 @@ class MpiWorld {
   bool keep_failure(const std::string& why);
   void say(int tag, const std::string& text);
   void hear(const MPI_Status& status);
+  bool have_all_left() const;
   bool wait_for_leaving();
 
   RankLimits limits_;
   int rank_ = 0, size_ = 1;
   MPI_Comm data_ = MPI_COMM_NULL, words_ = MPI_COMM_NULL;
   std::vector<std::string> hosts_;
-  std::mutex mutex_;                  // around MPI
+  mutable std::mutex mutex_;          // around MPI, and left_
   mutable std::mutex failure_mutex_;  // around the text
   std::atomic<bool> has_failed_ = false;
   std::string failure_;

@@ -1,0 +1,184 @@
+#include "backends/cuda/nccl/nccl_ranks.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "backends/cuda/nccl/nccl_group.h"
+#include "backends/cuda/runtime/runtime.h"
+#include "schema/core/error.h"
+
+namespace genesis::cuda {
+namespace {
+
+using nccl::api;
+using nccl::Comm;
+using nccl::NcclGroup;
+using nccl::UniqueId;
+using nccl::Watch;
+
+// What the user has set stays. NVLink multicast needs more of a system than it may have, and NCCL's own service for
+// questions about its state would listen at a port.
+void set_nccl_environment(const GpuRank& self, bool has_words) {
+  ::setenv("NCCL_NVLS_ENABLE", "0", 0);
+  ::setenv("NCCL_RAS_ENABLE", "0", 0);
+  if (self.is_one_host) ::setenv("NCCL_SOCKET_IFNAME", "=lo", 0);
+  if (!has_words && !self.address.empty()) ::setenv("NCCL_COMM_ID", self.address.c_str(), 0);
+}
+
+// Rank 0's, which the others get by words; without, every rank makes the same from NCCL_COMM_ID.
+UniqueId common_id(const GpuRank& self, RankLink* words) {
+  UniqueId id{};
+  if (!words || self.rank == 0)
+    if (const nccl::Result result = api().get_unique_id(&id); result != nccl::kSuccess)
+      fail("NCCL cannot make an id for its ranks: {}", api().error_string(result));
+  if (!words) return id;
+  const std::string text = words->gather(self.rank == 0 ? std::string(id.bytes, sizeof id.bytes) : "")[0];
+  GENESIS_ASSERT(text.size() == sizeof id.bytes);
+  std::memcpy(id.bytes, text.data(), sizeof id.bytes);
+  return id;
+}
+
+class NcclCollectives final : public Collectives {
+ public:
+  NcclCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh) : link_(link) {
+    for (const MeshAxis& axis : mesh.axes()) {
+      const int place = static_cast<int>(mesh.place(link.rank(), axis.name));
+      const int first = static_cast<int>(mesh.group(link.rank(), axis.name)[0]);
+      Comm* part = nullptr;
+      if (!watch.call("ncclCommSplit", [&] { return api().split(world, first, place, &part, nullptr); }))
+        fail("{}", watch.failure());
+      groups_.try_emplace(axis.name, watch, watch.add(part), axis.name, place, static_cast<int>(axis.size));
+    }
+  }
+
+  RankGroup* group(std::string_view axis) override {
+    const auto at = groups_.find(axis);
+    return at == groups_.end() ? nullptr : &at->second;
+  }
+  std::string failure() const override { return link_.failure(); }
+  void abort(const std::string& why) override { link_.abort(why); }
+
+ private:
+  RankLink& link_;
+  std::map<std::string, NcclGroup, std::less<>> groups_;
+};
+
+// Texts over NCCL, through memory of the device: a slot for each rank, in which a text lies behind its length. Texts that
+// are longer than a slot make all ranks take longer slots and exchange once more.
+class Texts {
+ public:
+  Texts(NcclGroup& group, int device) : group_(group), device_(device), stream_(make_stream()) {
+    make_slots(1024);
+  }
+
+  std::vector<std::string> gather(const std::string& mine) {
+    exchange(mine);
+    int64_t longest = 0;
+    for (int rank = 0; rank < group_.size(); ++rank) longest = std::max(longest, length_of(rank));
+    if (longest > slot_ - kHead) {
+      make_slots(kHead + longest);
+      exchange(mine);
+    }
+    std::vector<std::string> texts;
+    for (int rank = 0; rank < group_.size(); ++rank)
+      texts.emplace_back(reinterpret_cast<const char*>(at(rank) + kHead),
+                         static_cast<size_t>(length_of(rank)));
+    return texts;
+  }
+
+ private:
+  static constexpr int64_t kHead = sizeof(int64_t);
+
+  void make_slots(int64_t bytes) {
+    slot_ = bytes;
+    host_ = allocate_pinned(slot_ * group_.size());
+    device_memory_ = allocate(device_, slot_ * group_.size());
+  }
+  std::byte* at(int rank) const { return host_.get() + rank * slot_; }
+  int64_t length_of(int rank) const {
+    int64_t length;
+    std::memcpy(&length, at(rank), sizeof length);
+    return length;
+  }
+
+  void exchange(const std::string& mine) {
+    const auto length = static_cast<int64_t>(mine.size());
+    const auto bytes = static_cast<size_t>(slot_), all = bytes * static_cast<size_t>(group_.size());
+    std::byte* const own = at(group_.rank());
+    std::memcpy(own, &length, sizeof length);
+    std::memcpy(own + kHead, mine.data(), std::min(mine.size(), bytes - kHead));
+    std::byte* const there = device_memory_.get() + group_.rank() * slot_;
+    check(cudaMemcpyAsync(there, own, bytes, cudaMemcpyHostToDevice, stream_.get()), "sending a text");
+    const Exchange slots{there, device_memory_.get(), slot_, DType::u8};
+    group_.all_gather({&slots, 1}, stream_.get());
+    check(cudaMemcpyAsync(host_.get(), device_memory_.get(), all, cudaMemcpyDeviceToHost, stream_.get()),
+          "receiving texts");
+    wait_for(stream_.get(), "exchanging texts between ranks");
+  }
+
+  NcclGroup& group_;
+  int device_;
+  Stream stream_;
+  int64_t slot_ = 0;
+  std::shared_ptr<std::byte> host_, device_memory_;
+};
+
+class NcclLink final : public RankLink {
+ public:
+  NcclLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> words)
+      : self_(self),
+        words_(std::move(words)),
+        watch_(rank_name(self.rank, self.host), self.device, limits,
+               [this] { return words_ ? words_->failure() : ""; }) {
+    open_chip(self.device);
+    set_nccl_environment(self, words_ != nullptr);
+    const UniqueId id = common_id(self, words_.get());
+    if (!watch_.call("ncclCommInitRank", [&] { return api().init_rank(&world_, self.size, id, self.rank); }))
+      fail("{}", watch_.failure());
+    watch_.add(world_);
+    if (words_) return;
+    group_.emplace(watch_, world_, "world", self.rank, self.size);
+    texts_.emplace(*group_, self.device);
+  }
+
+  int rank() const override { return self_.rank; }
+  int size() const override { return self_.size; }
+  std::vector<std::string> gather(const std::string& mine) override {
+    if (words_) return words_->gather(mine);
+    const int before = current_device();
+    check(cudaSetDevice(self_.device), "choosing a device");
+    std::vector<std::string> texts = texts_->gather(mine);
+    check(cudaSetDevice(before), "choosing a device");
+    if (const std::string why = failure(); !why.empty()) fail("{}", why);
+    return texts;
+  }
+  std::unique_ptr<Collectives> collectives(const Mesh& mesh) override {
+    if (mesh.ranks() != size())
+      fail("mesh '{}' has {} ranks, and {} were started", mesh.to_string(), mesh.ranks(), size());
+    return std::make_unique<NcclCollectives>(*this, watch_, world_, mesh);
+  }
+  std::string failure() const override { return watch_.failure(); }
+  void abort(const std::string& why) override {
+    watch_.fail(rank_name(self_.rank, self_.host) + " failed: " + why);
+    if (words_) words_->abort(why);
+  }
+
+ private:
+  GpuRank self_;
+  std::unique_ptr<RankLink> words_;  // outlives what watches it
+  Watch watch_;
+  Comm* world_ = nullptr;
+  std::optional<NcclGroup> group_;
+  std::optional<Texts> texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<RankLink> join_gpu_ranks(const GpuRank& self, const RankLimits& limits,
+                                         std::unique_ptr<RankLink> words) {
+  return std::make_unique<NcclLink>(self, limits, std::move(words));
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,109 @@
+#include "backends/cuda/nccl/nccl_watch.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "backends/cuda/runtime/runtime.h"
+
+namespace genesis::cuda::nccl {
+namespace {
+
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr auto kAbortWithin = std::chrono::seconds(10);
+
+}  // namespace
+
+Watch::Watch(std::string name, int device, const RankLimits& limits,
+             std::function<std::string()> other_failure)
+    : name_(std::move(name)), device_(device), limits_(limits), other_failure_(std::move(other_failure)) {
+  thread_ = std::thread([this] { watch(); });
+}
+
+Watch::~Watch() {
+  {
+    const std::lock_guard lock(ending_mutex_);
+    ending_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+  if (has_failed_) abort_all();
+  if (!aborted_)
+    for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) api().destroy(*comm);
+}
+
+Comm* Watch::add(Comm* comm) {
+  const std::lock_guard lock(calls_);
+  comms_.push_back(comm);
+  return comm;
+}
+
+std::string Watch::failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+void Watch::fail(const std::string& why) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (has_failed_) return;
+    failure_ = why;
+    has_failed_ = true;
+  }
+  wake_.notify_all();
+}
+
+bool Watch::call(const char* what, const std::function<Result()>& body) {
+  const std::lock_guard lock(calls_);
+  if (has_failed_) return false;
+  const Result result = body();
+  if (result == kSuccess || result == kInProgress) return true;
+  const char* more = comms_.empty() ? nullptr : api().last_error(comms_[0]);
+  fail(fmt::format("{}: NCCL failed in {}: {} ({})", name_, what, api().error_string(result),
+                   more ? more : ""));
+  return false;
+}
+
+void Watch::watch() {
+  cudaSetDevice(device_);
+  for (std::unique_lock lock(ending_mutex_); !ending_;) {
+    wake_.wait_for(lock, kLookEvery);
+    if (ending_ || aborted_) continue;
+    look();
+    if (has_failed_) abort_all();
+  }
+}
+
+// What another rank did wrong shows in the communicators' own errors, or in nothing coming.
+void Watch::look() {
+  if (const std::string other = other_failure_ ? other_failure_() : ""; !other.empty()) fail(other);
+  const double waited = seconds_waited();
+  if (waited > limits_.call)
+    fail(fmt::format("{} has waited for its GPU for {:.0f} s: another rank does not answer", name_, waited));
+  const std::unique_lock lock(calls_, std::try_to_lock);
+  if (!lock) return;
+  for (Comm* comm : comms_) {
+    Result error = kSuccess;
+    api().get_async_error(comm, &error);
+    if (error == kSuccess || error == kInProgress) continue;
+    const char* more = api().last_error(comm);
+    return fail(fmt::format("{}: NCCL lost another rank: {} ({})", name_, api().error_string(error),
+                            more ? more : ""));
+  }
+}
+
+// A call of NCCL that itself waits for a rank which never comes cannot be ended but with the process.
+void Watch::abort_all() {
+  const std::unique_lock lock(calls_, kAbortWithin);
+  if (!lock) {
+    std::fprintf(stderr, "error: %s\n", failure().c_str());
+    std::_Exit(1);
+  }
+  if (aborted_) return;
+  aborted_ = true;
+  for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) api().abort(*comm);
+}
+
+}  // namespace genesis::cuda::nccl
