@@ -34,7 +34,7 @@ void CudaProgress::begin_capture(const StepStreams& streams) {
   std::vector<double> microseconds;
   for (const Step& step : plan_.steps) microseconds.push_back(least_microseconds(step));
   marks_.emplace(streams, std::move(microseconds));
-  aside_ = streams.aside;
+  stream_of_ = streams.stream;
   knows_ = true;
   for (cudaGraphNode_t& node : last_mark_) node = nullptr;
 }
@@ -44,7 +44,7 @@ void CudaProgress::captured(size_t first, size_t end, cudaStream_t stream) {
   const int mark = marks_->add(first, end);
   if (mark == StepMarks::kNone) return;
   CaptureEnd behind = end_of(stream);
-  cudaGraphNode_t& last = last_mark_[aside_[first]];
+  cudaGraphNode_t& last = last_mark_[stream_of_[first]];
   if (last) behind.nodes.push_back(last);
   last = cuda::add_progress_mark(behind.graph, behind.nodes, set() + mark);
   if (!last) knows_ = false;

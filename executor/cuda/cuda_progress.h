@@ -33,9 +33,9 @@ class CudaProgress {
   const Plan& plan_;
   std::shared_ptr<std::byte> set_;  // pinned, by mark: 1 when it is set
   std::optional<StepMarks> marks_;
-  bool knows_ = false;                 // the driver took all marks
-  std::vector<bool> aside_;            // by step
-  cudaGraphNode_t last_mark_[2] = {};  // by stream
+  bool knows_ = false;              // the driver took all marks
+  std::vector<uint8_t> stream_of_;  // by step
+  cudaGraphNode_t last_mark_[StepStreams::kStreams] = {};
 };
 
 }  // namespace genesis

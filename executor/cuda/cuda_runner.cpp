@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -208,23 +209,21 @@ class CudaRunner final : public Runner {
   std::vector<cuda::Event> start_on_streams(const StepStreams& streams) {
     progress_.begin_capture(streams);
     std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
-    if (streams.last_aside >= 0) {
-      if (!side_) side_ = cuda::make_stream();
-      done.back() = recorded(stream_);
-    }
-    std::vector<bool> awaited(calls_.size(), false);
-    for (int32_t step : streams.waits_for)
-      if (step >= 0) awaited[static_cast<size_t>(step)] = true;
-    bool has_begun[2] = {};  // each stream
+    for (size_t s = 1; s < StepStreams::kStreams; ++s)
+      if (streams.last[s] >= 0 && !side_[s]) side_[s] = cuda::make_stream();
+    done.back() = recorded(stream_);
+    const std::vector<bool> awaited = awaited_steps(streams);
+    bool has_begun[StepStreams::kStreams] = {};
     for (size_t i = 0, end = 0; i < calls_.size(); i = end) {
       const CudaMegakernel* megakernel = megakernel_from(i);
       end = megakernel ? megakernel->end() : i + 1;
-      const cudaStream_t stream = launches_[i].stream = streams.aside[i] ? side_.get() : stream_;
+      const cudaStream_t stream = launches_[i].stream = stream_number(streams.stream[i]);
       // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
-      launches_[i].early = launches_[i].can_use_pdl && streams.waits_for[i] == StepStreams::kNothing &&
-                           std::exchange(has_begun[streams.aside[i]], true);
-      if (const int32_t step = streams.waits_for[i]; step != StepStreams::kNothing)
-        wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
+      launches_[i].early = launches_[i].can_use_pdl && streams.waits_for[i] == StepStreams::kNoWaits &&
+                           std::exchange(has_begun[streams.stream[i]], true);
+      for (const int32_t step : streams.waits_for[i])
+        if (step != StepStreams::kNothing)
+          wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
       if (megakernel)
         start(*megakernel, i);
       else
@@ -235,14 +234,28 @@ class CudaRunner final : public Runner {
       for (size_t k = i; k < end; ++k)
         if (awaited[k]) done[k] = recorded(stream);
     }
-    if (streams.last_aside >= 0) wait_on(stream_, done.emplace_back(recorded(side_.get())));
+    for (size_t s = 1; s < StepStreams::kStreams; ++s)
+      if (streams.last[s] >= 0) wait_on(stream_, done.emplace_back(recorded(side_[s].get())));
     return done;  // to be kept until the capture ends
+  }
+
+  cudaStream_t stream_number(uint8_t number) const {
+    return number == StepStreams::kMain ? stream_ : side_[number].get();
+  }
+
+  std::vector<bool> awaited_steps(const StepStreams& streams) const {
+    std::vector<bool> awaited(calls_.size(), false);
+    for (const StepStreams::Waits& waits : streams.waits_for)
+      for (const int32_t step : waits)
+        if (step >= 0) awaited[static_cast<size_t>(step)] = true;
+    return awaited;
   }
 
   // Whether its steps do not simply follow each other.
   static bool is_parted(const CudaMegakernel& megakernel, const StepStreams& streams) {
     for (size_t i = megakernel.first(); i < megakernel.end(); ++i)
-      if (streams.aside[i] || (i > megakernel.first() && streams.waits_for[i] != StepStreams::kNothing))
+      if (streams.stream[i] != StepStreams::kMain ||
+          (i > megakernel.first() && streams.waits_for[i] != StepStreams::kNoWaits))
         return true;
     return false;
   }
@@ -255,8 +268,7 @@ class CudaRunner final : public Runner {
 
   StepStreams streams_of_plan() const {
     if (options_.side_stream) return assign_streams(plan_, make_step_graph(plan_));
-    return {.aside = std::vector<bool>(calls_.size(), false),
-            .waits_for = std::vector<int32_t>(calls_.size(), StepStreams::kNothing)};
+    return StepStreams::one_line(calls_.size());
   }
 
   static cuda::Event recorded(cudaStream_t stream) {
@@ -366,7 +378,7 @@ class CudaRunner final : public Runner {
   PlanMemory memory_;
   CudaInspector inspector_;
   std::vector<std::byte*> host_inputs_;
-  cuda::Stream side_;  // of captures only: in a graph it is a branch
+  std::array<cuda::Stream, StepStreams::kStreams> side_;  // of captures only: in a graph they are branches
   std::vector<CudaMegakernel> megakernels_;
   CudaProgress progress_;
   UnderWay under_way_ = UnderWay::kNothing;

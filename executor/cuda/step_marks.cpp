@@ -17,7 +17,7 @@ StepMarks::StepMarks(StepStreams streams, std::vector<double> microseconds)
 }
 
 int StepMarks::add(size_t first, size_t end) {
-  Line& line = lines_[streams_.aside[first]];
+  Line& line = lines_[streams_.stream[first]];
   if (line.groups.empty() || line.groups.back().mark != kNone) line.groups.emplace_back();
   Group& group = line.groups.back();
   for (size_t step = first; step < end; ++step) group.steps.push_back(step);
@@ -38,23 +38,29 @@ std::vector<size_t> StepMarks::open_steps(const Line& line, const volatile int32
   return steps;
 }
 
-// Steps that wait for one which the other stream has not come to, and all behind them.
-void StepMarks::leave_out_waiting(std::vector<size_t>& steps, const std::vector<size_t>& of_the_other) const {
+// Steps that wait for one which its stream has not come to, and all behind them.
+void StepMarks::leave_out_waiting(std::vector<size_t>& steps, const OpenSteps& open) const {
   const auto waits = [&](size_t step) {
-    const int32_t awaited = streams_.waits_for[step];
-    return awaited >= 0 && !of_the_other.empty() && static_cast<size_t>(awaited) > of_the_other.back();
+    for (size_t other = 0; other < open.size(); ++other) {
+      const int32_t awaited = streams_.waits_for[step][other];
+      if (awaited >= 0 && !open[other].empty() && static_cast<size_t>(awaited) > open[other].back())
+        return true;
+    }
+    return false;
   };
   steps.erase(std::find_if(steps.begin(), steps.end(), waits), steps.end());
 }
 
 std::vector<size_t> StepMarks::under_way(const volatile int32_t* set) const {
-  const std::vector<size_t> open[2] = {open_steps(lines_[0], set), open_steps(lines_[1], set)};
-  std::vector<size_t> steps = open[0], aside = open[1];
-  leave_out_waiting(steps, open[1]);
-  leave_out_waiting(aside, open[0]);
-  steps.insert(steps.end(), aside.begin(), aside.end());
-  std::sort(steps.begin(), steps.end());
-  return steps;
+  OpenSteps open;
+  for (size_t i = 0; i < open.size(); ++i) open[i] = open_steps(lines_[i], set);
+  std::vector<size_t> all;
+  for (std::vector<size_t> steps : open) {
+    leave_out_waiting(steps, open);
+    all.insert(all.end(), steps.begin(), steps.end());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 }  // namespace genesis

@@ -6,6 +6,7 @@
 // ahead of it have ended.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "executor/cuda/step_streams.h"
@@ -36,12 +37,14 @@ class StepMarks {
     double since_mark = 0;  // microseconds
   };
 
+  using OpenSteps = std::array<std::vector<size_t>, StepStreams::kStreams>;  // by stream
+
   std::vector<size_t> open_steps(const Line& line, const volatile int32_t* set) const;
-  void leave_out_waiting(std::vector<size_t>& steps, const std::vector<size_t>& of_the_other) const;
+  void leave_out_waiting(std::vector<size_t>& steps, const OpenSteps& open) const;
 
   StepStreams streams_;
   std::vector<double> before_;  // by step: microseconds of all before it; and of all
-  Line lines_[2];
+  std::array<Line, StepStreams::kStreams> lines_;
   int count_ = 0;
 };
 

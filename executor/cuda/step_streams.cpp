@@ -9,13 +9,15 @@ namespace {
 
 // Microseconds, of a large GPU; only ratios matter.
 constexpr double kBytesPerUs = 2.5e6, kFlopsPerUs = 5e8;
-constexpr double kShortest = 2.5;   // any kernel of a captured graph, its start included
-constexpr double kSmall = 8;        // what takes longer fills the chip by itself
-constexpr double kOtherStream = 1;  // what waiting for the other stream takes longer than for one's own
-constexpr double kWorthWhile = 1;   // what must be gained
+constexpr double kExchangedPerUs = 2e5;  // bytes, between ranks
+constexpr double kShortest = 2.5;        // any kernel of a captured graph, its start included
+constexpr double kSmall = 8;             // what takes longer fills the chip by itself
+constexpr double kOtherStream = 1;       // what waiting for the other stream takes longer than for one's own
+constexpr double kWorthWhile = 1;        // what must be gained
 
 double work_of(const Step& step) {
   const Cost cost = cost_of(step);
+  if (step.op->info.collective) return cost.bytes / kExchangedPerUs;
   return std::max(cost.bytes / kBytesPerUs, cost.flops / kFlopsPerUs);
 }
 
@@ -24,35 +26,39 @@ class Assigner {
   Assigner(const Plan& plan, const StepGraph& graph)
       : graph_(graph), count_(plan.steps.size()), predecessors_(count_), finish_(count_, 0) {
     for (const Step& step : plan.steps) {
-      exchanges_.push_back(step.op->info.collective);
       const double work = work_of(step);
+      const bool exchanges = step.op->info.collective;
+      exchanges_.push_back(exchanges);
       durations_.push_back(std::max(work, kShortest));
-      work_before_.push_back(work_before_.back() + work);
+      work_before_.push_back(work_before_.back() + (exchanges ? 0 : work));
     }
     for (size_t i = 0; i < count_; ++i)
       for (int32_t next : graph.successors[i])
         predecessors_[static_cast<size_t>(next)].push_back(static_cast<int32_t>(i));
-    has_exchanges_ = std::find(exchanges_.begin(), exchanges_.end(), true) != exchanges_.end();
-    streams_.aside.assign(count_, false);
-    streams_.waits_for.assign(count_, StepStreams::kNothing);
+    streams_ = StepStreams::one_line(count_);
+    waited_.fill(StepStreams::kNoWaits);
   }
 
   StepStreams run() {
     for (size_t i = 0; i < count_; ++i) place(i);
-    for (size_t i = 0; i < count_; ++i) find_wait(i);
+    for (size_t i = 0; i < count_; ++i) find_waits(i);
     return std::move(streams_);
   }
 
  private:
-  bool is_aside(int32_t step) const { return streams_.aside[static_cast<size_t>(step)]; }
+  uint8_t stream_of(int32_t step) const { return streams_.stream[static_cast<size_t>(step)]; }
 
-  // When all that `step` waits for is done, if it runs on the first or the second stream.
-  double ready(size_t step, bool aside) const {
+  // When all that `step` waits for is done, if it runs on this stream.
+  double ready(size_t step, uint8_t stream) const {
     double at = 0;
     for (int32_t earlier : predecessors_[step])
-      at = std::max(at,
-                    finish_[static_cast<size_t>(earlier)] + (is_aside(earlier) == aside ? 0 : kOtherStream));
+      at = std::max(
+          at, finish_[static_cast<size_t>(earlier)] + (stream_of(earlier) == stream ? 0 : kOtherStream));
     return at;
+  }
+
+  double end_of(size_t step, uint8_t stream) const {
+    return std::max(busy_[stream], ready(step, stream)) + durations_[step];
   }
 
   size_t first_that_waits(size_t step) const {
@@ -60,7 +66,7 @@ class Assigner {
     return next.empty() ? count_ : static_cast<size_t>(next.front());
   }
 
-  // What the first stream does between `step` and the first step that waits for it.
+  // What the main stream does between `step` and the first step that waits for it.
   double work_beside(size_t step) const {
     return work_before_[first_that_waits(step)] - work_before_[step + 1];
   }
@@ -74,38 +80,45 @@ class Assigner {
     return work_before_[first_that_waits(step)] - work_before_[begin] - own >= kShortest;
   }
 
-  void place(size_t step) {
-    const double here = std::max(busy_[0], ready(step, false)) + durations_[step];
-    const double there = std::max(busy_[1], ready(step, true)) + durations_[step];
+  bool gains_aside(size_t step) const {
     const double beside = work_beside(step);
-    const double waiting_here = here + beside;  // when the first step that waits for this one can start
-    const double waiting_there = std::max(busy_[0] + beside, there + kOtherStream);
-    const bool gains =
-        durations_[step] <= kSmall && has_cover(step) && waiting_there + kWorthWhile <= waiting_here;
-    const bool aside = has_exchanges_ ? exchanges_[step] : gains;
-    streams_.aside[step] = aside;
-    finish_[step] = busy_[aside] = aside ? there : here;
+    const double waiting_here =
+        end_of(step, StepStreams::kMain) + beside;  // when the first that waits can start
+    const double waiting_there =
+        std::max(busy_[StepStreams::kMain] + beside, end_of(step, StepStreams::kAside) + kOtherStream);
+    return durations_[step] <= kSmall && has_cover(step) && waiting_there + kWorthWhile <= waiting_here;
   }
 
-  void find_wait(size_t step) {
-    const bool aside = streams_.aside[step];
-    const bool first = aside && streams_.last_aside == StepStreams::kNothing;
-    int32_t latest = first ? StepStreams::kBegin : StepStreams::kNothing;
+  void place(size_t step) {
+    const uint8_t stream = exchanges_[step]    ? StepStreams::kExchange
+                           : gains_aside(step) ? StepStreams::kAside
+                                               : StepStreams::kMain;
+    finish_[step] = busy_[stream] = end_of(step, stream);
+    streams_.stream[step] = stream;
+  }
+
+  void find_waits(size_t step) {
+    const uint8_t mine = streams_.stream[step];
+    StepStreams::Waits latest = StepStreams::kNoWaits;
+    if (mine != StepStreams::kMain && streams_.last[mine] == StepStreams::kNothing)
+      latest[StepStreams::kMain] = StepStreams::kBegin;
     for (int32_t earlier : predecessors_[step])
-      if (is_aside(earlier) != aside) latest = std::max(latest, earlier);
-    if (aside) streams_.last_aside = static_cast<int32_t>(step);
-    if (latest > waited_[aside]) streams_.waits_for[step] = waited_[aside] = latest;
+      if (const uint8_t other = stream_of(earlier); other != mine)
+        latest[other] = std::max(latest[other], earlier);
+    if (mine != StepStreams::kMain) streams_.last[mine] = static_cast<int32_t>(step);
+    for (size_t other = 0; other < StepStreams::kStreams; ++other)
+      if (latest[other] > waited_[mine][other])
+        streams_.waits_for[step][other] = waited_[mine][other] = latest[other];
   }
 
   const StepGraph& graph_;
   const size_t count_;
+  std::vector<bool> exchanges_;                        // by step
   std::vector<double> durations_, work_before_ = {0};  // by step
-  std::vector<bool> exchanges_;                        // by step: whether it is one with other ranks
-  bool has_exchanges_ = false;
   std::vector<std::vector<int32_t>> predecessors_;
   std::vector<double> finish_;
-  double busy_[2] = {0, 0};                                             // until when, by stream
-  int32_t waited_[2] = {StepStreams::kNothing, StepStreams::kNothing};  // by stream: for a step of the other
+  std::array<double, StepStreams::kStreams> busy_{};              // until when, by stream
+  std::array<StepStreams::Waits, StepStreams::kStreams> waited_;  // by stream: for which steps of the others
   StepStreams streams_;
 };
 

@@ -7,12 +7,7 @@ namespace genesis {
 namespace {
 
 using Steps = std::vector<size_t>;
-constexpr int32_t kNothing = StepStreams::kNothing, kBegin = StepStreams::kBegin;
 constexpr double kLong = 500, kShort = 30;  // microseconds; a mark is 100 from others and from the end
-
-StepStreams one_stream(size_t steps) {
-  return {.aside = std::vector<bool>(steps, false), .waits_for = std::vector<int32_t>(steps, kNothing)};
-}
 
 std::vector<int> add_each(StepMarks& marks, size_t steps) {
   std::vector<int> got;
@@ -21,7 +16,7 @@ std::vector<int> add_each(StepMarks& marks, size_t steps) {
 }
 
 TEST(StepMarks, LongStepsHaveAMarkEach) {
-  StepMarks marks(one_stream(4), std::vector<double>(4, kLong));
+  StepMarks marks(StepStreams::one_line(4), std::vector<double>(4, kLong));
   EXPECT_EQ(add_each(marks, 4), (std::vector<int>{0, 1, 2, -1})) << "nothing comes behind the last";
   const int32_t none[] = {0, 0, 0}, one[] = {1, 0, 0}, all[] = {1, 1, 1};
   EXPECT_EQ(marks.under_way(none), (Steps{0, 1}));
@@ -32,7 +27,7 @@ TEST(StepMarks, LongStepsHaveAMarkEach) {
 TEST(StepMarks, ShortStepsShareOne) {
   std::vector<double> microseconds(10, kShort);
   microseconds[4] = kLong;
-  StepMarks marks(one_stream(10), microseconds);
+  StepMarks marks(StepStreams::one_line(10), microseconds);
   EXPECT_EQ(add_each(marks, 10), (std::vector<int>{-1, -1, -1, 0, 1, -1, -1, -1, -1, -1}));
   const int32_t none[] = {0, 0}, one[] = {1, 0}, both[] = {1, 1};
   EXPECT_EQ(marks.under_way(none), (Steps{0, 1, 2, 3, 4}));
@@ -42,13 +37,13 @@ TEST(StepMarks, ShortStepsShareOne) {
 
 TEST(StepMarks, StepsOfOneKernelStayTogether) {
   const std::vector<double> microseconds = {kShort, kLong, kLong, kLong, kShort};
-  StepMarks last(one_stream(5), microseconds);
+  StepMarks last(StepStreams::one_line(5), microseconds);
   EXPECT_EQ(last.add(0, 1), StepMarks::kNone);
   EXPECT_EQ(last.add(1, 4), StepMarks::kNone) << "too little is left";
   EXPECT_EQ(last.add(4, 5), StepMarks::kNone);
   const int32_t none[] = {0};
   EXPECT_EQ(last.under_way(none), (Steps{0, 1, 2, 3, 4}));
-  StepMarks first(one_stream(5), microseconds);
+  StepMarks first(StepStreams::one_line(5), microseconds);
   EXPECT_EQ(first.add(0, 3), 0);
   EXPECT_EQ(first.add(3, 4), StepMarks::kNone);
   EXPECT_EQ(first.under_way(none), (Steps{0, 1, 2, 3}));
@@ -56,9 +51,11 @@ TEST(StepMarks, StepsOfOneKernelStayTogether) {
 
 // Steps 1 and 3 run aside; 3 waits for 2, and 4 for 3.
 TEST(StepMarks, WhatWaitsForTheOtherStreamHasNotBegun) {
-  StepStreams streams = one_stream(6);
-  streams.aside[1] = streams.aside[3] = true;
-  streams.waits_for = {kNothing, kBegin, kNothing, 2, 3, kNothing};
+  StepStreams streams = StepStreams::one_line(6);
+  streams.stream[1] = streams.stream[3] = StepStreams::kAside;
+  streams.waits_for[1][StepStreams::kMain] = StepStreams::kBegin;
+  streams.waits_for[3][StepStreams::kMain] = 2;
+  streams.waits_for[4][StepStreams::kAside] = 3;
   StepMarks marks(streams, std::vector<double>(6, kLong));
   EXPECT_EQ(add_each(marks, 6), (std::vector<int>{0, 1, 2, 3, 4, -1}));
   const auto under_way = [&](std::vector<int32_t> set) { return marks.under_way(set.data()); };

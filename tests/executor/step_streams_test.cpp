@@ -17,6 +17,8 @@
 namespace genesis {
 namespace {
 
+constexpr int32_t kNothing = StepStreams::kNothing;
+constexpr StepStreams::Waits kNoWaits = StepStreams::kNoWaits;
 constexpr int64_t kSmallBytes = 1024, kLargeBytes = 400 << 20;
 
 // A step of `bytes` in and out.
@@ -36,7 +38,7 @@ Step step(std::vector<int64_t> inputs, int64_t output, int64_t bytes) {
 StepStreams streams_of(const Plan& plan) { return assign_streams(plan, make_step_graph(plan)); }
 
 int count_aside(const StepStreams& streams) {
-  return static_cast<int>(std::count(streams.aside.begin(), streams.aside.end(), true));
+  return static_cast<int>(std::count(streams.stream.begin(), streams.stream.end(), StepStreams::kAside));
 }
 
 TEST(StepStreams, ASmallStepRunsBesideALargeOne) {
@@ -44,17 +46,19 @@ TEST(StepStreams, ASmallStepRunsBesideALargeOne) {
   plan.steps = {step({}, 0, kLargeBytes), step({0}, 1, kSmallBytes), step({0}, 2, kLargeBytes),
                 step({1, 2}, 3, kLargeBytes)};
   const StepStreams streams = streams_of(plan);
-  EXPECT_EQ(streams.aside, (std::vector<bool>{false, true, false, false}));
-  EXPECT_EQ(streams.waits_for, (std::vector<int32_t>{StepStreams::kNothing, 0, StepStreams::kNothing, 1}));
-  EXPECT_EQ(streams.last_aside, 1);
+  EXPECT_EQ(streams.stream, (std::vector<uint8_t>{0, StepStreams::kAside, 0, 0}));
+  EXPECT_EQ(streams.waits_for, (std::vector<StepStreams::Waits>{
+                                   kNoWaits, {0, kNothing, kNothing}, kNoWaits, {kNothing, 1, kNothing}}));
+  EXPECT_EQ(streams.last[StepStreams::kAside], 1);
 }
 
 TEST(StepStreams, WhatDependsOnNothingWaitsForTheBeginning) {
   Plan plan;
   plan.steps = {step({}, 0, kSmallBytes), step({}, 1, kLargeBytes)};
   const StepStreams streams = streams_of(plan);
-  EXPECT_EQ(streams.aside, (std::vector<bool>{true, false}));
-  EXPECT_EQ(streams.waits_for, (std::vector<int32_t>{StepStreams::kBegin, StepStreams::kNothing}));
+  EXPECT_EQ(streams.stream, (std::vector<uint8_t>{StepStreams::kAside, 0}));
+  EXPECT_EQ(streams.waits_for,
+            (std::vector<StepStreams::Waits>{{StepStreams::kBegin, kNothing, kNothing}, kNoWaits}));
 }
 
 TEST(StepStreams, AChainAndLargeStepsStayInLine) {
@@ -64,37 +68,41 @@ TEST(StepStreams, AChainAndLargeStepsStayInLine) {
     large.steps.push_back(step({0}, i + 1, kLargeBytes));
   }
   EXPECT_EQ(count_aside(streams_of(chain)), 0);
-  EXPECT_EQ(streams_of(chain).last_aside, StepStreams::kNothing);
+  EXPECT_EQ(streams_of(chain).last, kNoWaits);
   EXPECT_EQ(count_aside(streams_of(large)), 0);
 }
 
-// Follows both streams: what is certainly done, of each, when a step starts.
+// Follows all streams: what is certainly done, of each, when a step starts.
 void expect_order(const Plan& plan, const StepStreams& streams) {
-  using Done = std::array<int32_t, 2>;  // by stream: its last step that is done
+  using Done = StepStreams::Waits;  // by stream: its last step that is done
   const StepGraph graph = make_step_graph(plan);
   std::vector<Done> behind(plan.steps.size());  // once a step is done
-  Done now[2] = {{-1, -1}, {-1, -1}};           // by stream
+  std::array<Done, StepStreams::kStreams> now;  // by stream
+  now.fill({-1, -1, -1});
   std::vector<std::vector<size_t>> predecessors(plan.steps.size());
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     for (int32_t next : graph.successors[i]) predecessors[static_cast<size_t>(next)].push_back(i);
   }
-  bool joined = false;  // a capture takes up the second stream at its first wait
+  std::array<bool, StepStreams::kStreams> joined = {true};  // a capture takes up a stream at its first wait
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const bool aside = streams.aside[i];
-    Done& mine = now[aside];
-    const int32_t waits_for = streams.waits_for[i];
-    if (waits_for >= 0) {
+    const uint8_t stream = streams.stream[i];
+    Done& mine = now[stream];
+    for (size_t other = 0; other < StepStreams::kStreams; ++other) {
+      const int32_t waits_for = streams.waits_for[i][other];
+      joined[stream] = joined[stream] || waits_for != kNothing;
+      if (waits_for < 0) continue;
       ASSERT_LT(static_cast<size_t>(waits_for), i);
-      ASSERT_NE(streams.aside[static_cast<size_t>(waits_for)], aside);
-      for (size_t s = 0; s < 2; ++s) mine[s] = std::max(mine[s], behind[static_cast<size_t>(waits_for)][s]);
+      ASSERT_EQ(streams.stream[static_cast<size_t>(waits_for)], other);
+      ASSERT_NE(other, stream);
+      for (size_t s = 0; s < StepStreams::kStreams; ++s)
+        mine[s] = std::max(mine[s], behind[static_cast<size_t>(waits_for)][s]);
     }
-    joined = joined || (aside && waits_for != StepStreams::kNothing);
-    ASSERT_TRUE(joined || !aside);
+    ASSERT_TRUE(joined[stream]);
     for (size_t p : predecessors[i])
-      ASSERT_GE(mine[streams.aside[p]], static_cast<int32_t>(p)) << "step " << i << " needs step " << p;
-    mine[aside] = static_cast<int32_t>(i);
+      ASSERT_GE(mine[streams.stream[p]], static_cast<int32_t>(p)) << "step " << i << " needs step " << p;
+    mine[stream] = static_cast<int32_t>(i);
     behind[i] = mine;
-    ASSERT_TRUE(!aside || streams.last_aside >= static_cast<int32_t>(i));
+    ASSERT_TRUE(stream == StepStreams::kMain || streams.last[stream] >= static_cast<int32_t>(i));
   }
 }
 
@@ -121,6 +129,12 @@ TEST(StepStreams, EveryDependencyOfRealPlansIsKept) {
       EXPECT_EQ(count_aside(streams), 0) << "a chain of kernels that are over at once";
     }
     expect_order(made.plan, streams);
+    const CompiledEntry of_rank =
+        compile_entry(*model, entry, bindings, target, {.mesh = Mesh::parse("data=2")});
+    expect_order(of_rank.plan, streams_of(of_rank.plan));
+    const auto& of_steps = streams_of(of_rank.plan).stream;
+    EXPECT_EQ(std::count(of_steps.begin(), of_steps.end(), StepStreams::kExchange),
+              entry == "train_step" ? 2 : 0);
     EXPECT_TRUE(made.runner.side_stream);
     EXPECT_FALSE(compile_entry(*model, entry, bindings, target, {.disabled_passes = {"side_stream"}})
                      .runner.side_stream);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
+#include <utility>
 
 #include "executor/distributed/local_launch.h"
 #include "executor/runtime/device.h"
@@ -32,13 +34,31 @@ SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<Worl
   return options;
 }
 
-StopVote vote_to_stop(World& world, const StopVote& mine) {
-  StopVote all = mine;
-  if (world.size() == 1) return all;
-  for (const std::string& text : world.gather(fmt::format("{} {}", mine.signal, mine.time_up ? 1 : 0))) {
-    all.signal = std::max(all.signal, std::stoi(text));
-    all.time_up = all.time_up || text.ends_with("1");
+StopVote StopVotes::after_step(const StopVote& mine) {
+  if (world_.size() == 1) return mine;
+  return ++steps_ < every_ ? StopVote() : ask(mine);
+}
+
+// How many steps there are until the ranks meet again follows from rank 0's clock, so that all come to the same.
+StopVote StopVotes::ask(const StopVote& mine) {
+  constexpr double kApart = 0.5;  // seconds
+  const auto now = std::chrono::steady_clock::now();
+  const double waited = std::chrono::duration<double>(now - std::exchange(asked_, now)).count();
+  const std::vector<std::string> votes =
+      world_.gather(fmt::format("{} {} {}", mine.signal, mine.time_up ? 1 : 0, waited));
+  StopVote all;
+  double seconds = 0;
+  for (size_t rank = 0; rank < votes.size(); ++rank) {
+    std::istringstream vote(votes[rank]);
+    int signal = 0;
+    bool time_up = false;
+    double since = 0;
+    vote >> signal >> time_up >> since;
+    all = {std::max(all.signal, signal), all.time_up || time_up};
+    if (rank == 0) seconds = since;
   }
+  const double each = seconds / static_cast<double>(std::exchange(steps_, 0));
+  every_ = std::clamp(static_cast<int64_t>(kApart / std::max(each, 1e-6)), int64_t{1}, 4 * every_);
   return all;
 }
 

@@ -1,6 +1,7 @@
 // Tools that several ranks run together: joining them, what they agree on, and what a session is told of them.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -15,8 +16,21 @@ namespace genesis::tools {
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device);
 // On this rank's device, with its ranks.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
-// What all ranks do when each has voted: stop where one of them says so. All call it at the same step.
-StopVote vote_to_stop(World& world, const StopVote& mine);
+// Whether the ranks stop, which they do together, where one of them says so. To ask takes as long as all ranks need to meet, so
+// they do about twice a second, and not at every step.
+class StopVotes {
+ public:
+  explicit StopVotes(World& world) : world_(world) {}
+  // All ranks call it after every step.
+  StopVote after_step(const StopVote& mine);
+
+ private:
+  StopVote ask(const StopVote& mine);
+
+  World& world_;
+  std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
+  int64_t every_ = 1, steps_ = 0;  // since they last met
+};
 // Of all values that the states start from.
 std::string digest_of_states(const Model& model);
 

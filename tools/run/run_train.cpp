@@ -163,8 +163,9 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   options.evaluation_batches = flags.evaluation_batches;
   options.patience = flags.patience;
   const StopWhen stop_here(flags.minutes, signals);
+  StopVotes votes(world);
   options.should_stop = [&] {
-    seen.stop = vote_to_stop(world, stop_here.vote());
+    seen.stop = votes.after_step(stop_here.vote());
     return seen.stop.stops();
   };
   options.on_step = [&](const TrainMetrics& m) {
