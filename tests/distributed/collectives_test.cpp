@@ -9,16 +9,15 @@
 #include <limits>
 #include <numeric>
 
-#include "backends/mpi/mpi_ranks.h"
 #include "schema/core/error.h"
-#include "tests/distributed/rank_main.h"
+#include "tests/distributed/test_ranks.h"
 
 namespace genesis {
 namespace {
 
 // A process joins its run once.
 RankLink& link() {
-  static const std::unique_ptr<RankLink> link = mpi::join_ranks({});
+  static const std::unique_ptr<RankLink> link = testing::join_test_ranks({});
   return *link;
 }
 
@@ -125,12 +124,10 @@ void expect_reduced(const Buffer<T>& got, RankReduction reduction, int ranks, in
 const std::vector<int64_t> kCounts = {0, 1, 2, 5, 1023, 300007};
 
 template <class T>
-constexpr bool kCanAdd = !std::is_same_v<T, bool>;
-
-template <class T>
 std::vector<RankReduction> reductions() {
+  if (std::is_same_v<T, int16_t> && testing::ranks_have_gpus()) return {};  // NCCL has none
   std::vector<RankReduction> all = {RankReduction::kMax, RankReduction::kMin};
-  if (kCanAdd<T>) all.push_back(RankReduction::kSum);
+  if (!std::is_same_v<T, bool>) all.push_back(RankReduction::kSum);
   if (!std::is_integral_v<T>) all.push_back(RankReduction::kMean);
   return all;
 }

@@ -10,11 +10,14 @@
 #include "executor/distributed/world.h"
 #include "schema/core/error.h"
 #include "tests/distributed/rank_main.h"
+#include "tests/distributed/test_ranks.h"
 
 namespace genesis::testing {
 namespace {
 
+// On the CPU through the world's collectives; on GPUs by texts alone, which go the same way.
 void exchange_once(World& world) {
+  if (ranks_have_gpus()) return world.barrier();
   std::vector<float> x(100000, 1.0f);
   const Exchange exchange{x.data(), x.data(), static_cast<int64_t>(x.size()), DType::f32};
   world.collectives()->group("data")->all_reduce({&exchange, 1}, RankReduction::kSum, nullptr);
@@ -33,7 +36,8 @@ void fail_by(const std::string& how, World& world) {
 void run(const std::string& how) {
   const int size = find_launch().size;
   const std::shared_ptr<World> world =
-      start_world(Mesh::parse("data=" + std::to_string(size)), "cpu", {.limits = {.call = 3, .end = 3}});
+      start_world(Mesh::parse("data=" + std::to_string(size)), ranks_have_gpus() ? "cuda" : "cpu",
+                  {.limits = {.call = 3, .end = 3}});
   world->barrier();
   if (how == "differs") world->require_same("the model file", world->rank() == 1 ? "b" : "a");
   for (int i = 0; i < 2; ++i) exchange_once(*world);

@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "backends/mpi/mpi_ranks.h"
+#include "executor/distributed/child_ranks.h"
 #include "executor/distributed/local_launch.h"
+#include "executor/runtime/device.h"
 #include "schema/core/error.h"
 #include "tests/tools/process.h"
 
@@ -24,10 +26,11 @@ std::string why_no_ranks() {
   }
 }
 
+std::string self() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
 Process run_ranks(int ranks, const std::string& what) {
   set_mpirun_environment();
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  return testing::run_process(mpirun_command(ranks, {self, "--as-rank=" + what}));
+  return testing::run_process(mpirun_command(ranks, {self(), "--as-rank=" + what}));
 }
 
 class Launched : public ::testing::TestWithParam<int> {
@@ -75,6 +78,37 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Failing,
                                            Failure{"differs",
                                                    "the model file differs between ranks: rank 0 (host "}),
                          [](const auto& info) { return std::string(info.param.how); });
+
+// As children of this process, without MPI, and under mpirun.
+class OnGpus : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      open_device("cuda:1", 0);
+    } catch (const Error& error) {
+      GTEST_SKIP() << "two GPUs are needed: " << error.message();
+    }
+  }
+  static double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+};
+
+TEST_F(OnGpus, ChildrenExchangeData) { EXPECT_EQ(run_child_ranks(2, {self(), "--as-rank=gpu_tests"}), 0); }
+
+TEST_F(OnGpus, RanksOfMpirunExchangeData) {
+  if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
+  const Process process = run_ranks(2, "gpu_tests");
+  EXPECT_EQ(process.code, 0) << process.out << process.err;
+}
+
+TEST_F(OnGpus, AChildThatFailsEndsTheOthers) {
+  for (const char* how : {"gpu_throws", "gpu_is_killed", "gpu_exits", "gpu_hangs"}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_NE(run_child_ranks(2, {self(), std::string("--as-rank=") + how}), 0) << how;
+    EXPECT_LT(seconds_since(start), 40) << how;
+  }
+}
 
 }  // namespace
 }  // namespace genesis

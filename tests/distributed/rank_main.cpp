@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "executor/distributed/launch.h"
+#include "tests/distributed/test_ranks.h"
 
 namespace genesis::testing {
 namespace {
@@ -27,7 +28,10 @@ class OtherRank : public ::testing::EmptyTestEventListener {
 }  // namespace
 
 int run_as_rank(const std::string& what, int argc, char** argv) {
-  if (what != "tests") return fail_as_rank(what);
+  const std::string on_gpus = "gpu_";
+  ranks_have_gpus() = what.rfind(on_gpus, 0) == 0;
+  const std::string task = ranks_have_gpus() ? what.substr(on_gpus.size()) : what;
+  if (task != "tests") return fail_as_rank(task);
   ::testing::InitGoogleTest(&argc, argv);
   ::testing::GTEST_FLAG(filter) = kTestsOfRanks;
   const int rank = find_launch().rank;

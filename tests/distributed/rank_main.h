@@ -9,7 +9,7 @@ namespace genesis::testing {
 inline constexpr const char* kTestsOfRanks = "Ranks.*:RanksOf/*";  // as gtest filters
 
 // What to do as a rank: run these tests, whose failures are printed with the rank (argument "tests"), or
-// one of the ways to fail in failing_ranks.cpp. What it returns is what the process ends with.
+// one of the ways to fail in failing_ranks.cpp; with gpu_ ahead, as ranks on GPUs. What it returns is what the process ends with.
 int run_as_rank(const std::string& what, int argc, char** argv);
 int fail_as_rank(const std::string& how);
 

@@ -14,6 +14,10 @@ namespace {
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kAbortWithin = std::chrono::seconds(10);
 
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 Watch::Watch(std::string name, int device, const RankLimits& limits,
@@ -58,7 +62,9 @@ void Watch::fail(const std::string& why) {
 bool Watch::call(const char* what, const std::function<Result()>& body) {
   const std::lock_guard lock(calls_);
   if (has_failed_) return false;
+  call_begun_ = now();
   const Result result = body();
+  call_begun_ = 0;
   if (result == kSuccess || result == kInProgress) return true;
   const char* more = comms_.empty() ? nullptr : api().last_error(comms_[0]);
   fail(fmt::format("{}: NCCL failed in {}: {} ({})", name_, what, api().error_string(result),
@@ -82,6 +88,10 @@ void Watch::look() {
   const double waited = seconds_waited();
   if (waited > limits_.call)
     fail(fmt::format("{} has waited for its GPU for {:.0f} s: another rank does not answer", name_, waited));
+  const double begun = call_begun_;
+  if (begun > 0 && now() - begun > limits_.call)
+    fail(
+        fmt::format("{} has waited in NCCL for {:.0f} s: another rank does not answer", name_, limits_.call));
   const std::unique_lock lock(calls_, std::try_to_lock);
   if (!lock) return;
   for (Comm* comm : comms_) {

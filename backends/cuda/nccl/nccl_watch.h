@@ -43,7 +43,8 @@ class Watch {
   std::atomic<bool> has_failed_ = false;
   mutable std::mutex failure_mutex_;
   std::string failure_;
-  std::timed_mutex calls_;  // of NCCL with our communicators
+  std::timed_mutex calls_;              // of NCCL with our communicators
+  std::atomic<double> call_begun_ = 0;  // when the one that goes on began, in seconds; 0: none
   std::vector<Comm*> comms_;
   bool aborted_ = false;
   std::mutex ending_mutex_;

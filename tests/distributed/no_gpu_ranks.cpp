@@ -1,0 +1,7 @@
+// Stands for staged_gpu_ranks.cpp in a build without CUDA.
+#include "schema/core/error.h"
+#include "tests/distributed/test_ranks.h"
+
+std::unique_ptr<genesis::RankLink> genesis::testing::join_staged_gpu_ranks(const Launch&, const RankLimits&) {
+  fail("this build has no CUDA");
+}

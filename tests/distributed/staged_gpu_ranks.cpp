@@ -1,0 +1,204 @@
+// Groups of GPUs that take host memory, and what only GPUs do: exchanges in a captured graph.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "backends/cuda/nccl/nccl_api.h"
+#include "backends/cuda/nccl/nccl_ranks.h"
+#include "backends/cuda/runtime/runtime.h"
+#include "backends/mpi/mpi_ranks.h"
+#include "tests/distributed/test_ranks.h"
+
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
+
+namespace genesis::testing {
+namespace {
+
+// The bytes that a call reads and writes for each of its tensors, as multiples of count.
+struct Parts {
+  int64_t from, to;
+};
+
+// One tensor's memory on the GPU: one range where the host's ranges overlap, else two.
+class Staged {
+ public:
+  Staged(const Exchange& host, Parts parts, cudaStream_t stream) : host_(host), stream_(stream) {
+    const int64_t bytes = host.count * static_cast<int64_t>(size_of(host.dtype));
+    from_bytes_ = host.from ? bytes * parts.from : 0;
+    to_bytes_ = host.to ? bytes * parts.to : 0;
+    const auto* from = static_cast<const std::byte*>(host.from);
+    auto* to = static_cast<std::byte*>(host.to);
+    const bool overlap = from_bytes_ > 0 && to_bytes_ > 0 && from < to + to_bytes_ && to < from + from_bytes_;
+    const std::byte* first = overlap ? std::min<const std::byte*>(from, to) : to;
+    const int64_t length =
+        overlap ? std::max<const std::byte*>(from + from_bytes_, to + to_bytes_) - first : to_bytes_;
+    memory_ = cuda::allocate(cuda::current_device(), length);
+    device_ = host;
+    device_.to = memory_.get() + (overlap ? to - first : 0);
+    if (!overlap) input_ = cuda::allocate(cuda::current_device(), from_bytes_);
+    device_.from = overlap ? memory_.get() + (from - first) : input_.get();
+    copy(const_cast<void*>(device_.from), host.from, from_bytes_, cudaMemcpyHostToDevice);
+  }
+
+  const Exchange& on_device() const { return device_; }
+  void bring_back() { copy(host_.to, device_.to, to_bytes_, cudaMemcpyDeviceToHost); }
+
+ private:
+  void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+    if (bytes > 0)
+      cuda::check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_), "staging");
+  }
+
+  Exchange host_, device_;
+  cudaStream_t stream_;
+  int64_t from_bytes_ = 0, to_bytes_ = 0;
+  std::shared_ptr<std::byte> memory_, input_;
+};
+
+class StagedGroup final : public RankGroup {
+ public:
+  explicit StagedGroup(RankGroup& group) : group_(group), stream_(cuda::make_stream()) {}
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  void all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void*) override {
+    staged(tensors, {1, 1}, [&](auto device) { group_.all_reduce(device, reduction, stream_.get()); });
+  }
+  void reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void*) override {
+    staged(tensors, {size(), 1},
+           [&](auto device) { group_.reduce_scatter(device, reduction, stream_.get()); });
+  }
+  void all_gather(std::span<const Exchange> tensors, void*) override {
+    staged(tensors, {1, size()}, [&](auto device) { group_.all_gather(device, stream_.get()); });
+  }
+  void all_to_all(std::span<const Exchange> tensors, void*) override {
+    staged(tensors, {size(), size()}, [&](auto device) { group_.all_to_all(device, stream_.get()); });
+  }
+  void broadcast(std::span<const Exchange> tensors, int root, void*) override {
+    staged(tensors, {1, 1}, [&](auto device) { group_.broadcast(device, root, stream_.get()); });
+  }
+  void send(std::span<const Exchange> tensors, int to, void*) override {
+    staged(tensors, {1, 0}, [&](auto device) { group_.send(device, to, stream_.get()); });
+  }
+  void receive(std::span<const Exchange> tensors, int from, void*) override {
+    staged(tensors, {0, 1}, [&](auto device) { group_.receive(device, from, stream_.get()); });
+  }
+
+ private:
+  void staged(std::span<const Exchange> tensors, Parts parts, auto&& call) {
+    std::vector<Staged> copies;
+    std::vector<Exchange> device;
+    for (const Exchange& tensor : tensors) {
+      copies.emplace_back(tensor, parts, stream_.get());
+      device.push_back(copies.back().on_device());
+    }
+    call(std::span<const Exchange>(device));
+    for (Staged& copy : copies) copy.bring_back();
+    cuda::try_wait_for(stream_.get());
+  }
+
+  RankGroup& group_;
+  cuda::Stream stream_;
+};
+
+class StagedCollectives final : public Collectives {
+ public:
+  explicit StagedCollectives(std::unique_ptr<Collectives> device, const Mesh& mesh)
+      : device_(std::move(device)) {
+    for (const MeshAxis& axis : mesh.axes()) groups_.try_emplace(axis.name, *device_->group(axis.name));
+  }
+  RankGroup* group(std::string_view axis) override {
+    const auto at = groups_.find(axis);
+    return at == groups_.end() ? nullptr : &at->second;
+  }
+  std::string failure() const override { return device_->failure(); }
+  void abort(const std::string& why) override { device_->abort(why); }
+
+ private:
+  std::unique_ptr<Collectives> device_;
+  std::map<std::string, StagedGroup, std::less<>> groups_;
+};
+
+// As the tests of captured graphs need it.
+RankLink* gpu_link = nullptr;
+
+class StagedLink final : public RankLink {
+ public:
+  explicit StagedLink(std::unique_ptr<RankLink> device) : device_(std::move(device)) {
+    gpu_link = device_.get();
+  }
+  int rank() const override { return device_->rank(); }
+  int size() const override { return device_->size(); }
+  std::vector<std::string> gather(const std::string& mine) override { return device_->gather(mine); }
+  std::unique_ptr<Collectives> collectives(const Mesh& mesh) override {
+    return std::make_unique<StagedCollectives>(device_->collectives(mesh), mesh);
+  }
+  std::string failure() const override { return device_->failure(); }
+  void abort(const std::string& why) override { device_->abort(why); }
+
+ private:
+  std::unique_ptr<RankLink> device_;
+};
+
+#if __has_include(<nccl.h>)
+static_assert(sizeof(cuda::nccl::UniqueId) == sizeof(ncclUniqueId));
+static_assert(int{cuda::nccl::kSuccess} == ncclSuccess && int{cuda::nccl::kInProgress} == ncclInProgress);
+static_assert(int{cuda::nccl::kInt8} == ncclInt8 && int{cuda::nccl::kUint8} == ncclUint8);
+static_assert(int{cuda::nccl::kInt32} == ncclInt32 && int{cuda::nccl::kInt64} == ncclInt64);
+static_assert(int{cuda::nccl::kFloat16} == ncclFloat16 && int{cuda::nccl::kBfloat16} == ncclBfloat16);
+static_assert(int{cuda::nccl::kFloat32} == ncclFloat32 && int{cuda::nccl::kFloat64} == ncclFloat64);
+static_assert(int{cuda::nccl::kSum} == ncclSum && int{cuda::nccl::kAverage} == ncclAvg);
+static_assert(int{cuda::nccl::kMax} == ncclMax && int{cuda::nccl::kMin} == ncclMin);
+#endif
+
+// Named as the tests that every rank runs (rank_main.h).
+TEST(Ranks, CapturedExchangesAreReplayed) {
+  if (!ranks_have_gpus()) GTEST_SKIP() << "only GPUs have graphs";
+  const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
+  RankLink& link = *gpu_link;
+  const auto collectives = link.collectives(Mesh::parse("data=" + std::to_string(link.size())));
+  RankGroup& group = *collectives->group("data");
+  constexpr int64_t kCount = 1 << 20;
+  const auto bytes = static_cast<size_t>(kCount) * sizeof(float);
+  const auto memory = cuda::allocate(cuda::current_device(), static_cast<int64_t>(bytes));
+  const cuda::Stream stream = cuda::make_stream();
+  const Exchange exchange{memory.get(), memory.get(), kCount, DType::f32};
+  cudaGraph_t captured = nullptr;
+  cuda::check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "capturing");
+  for (int i = 0; i < 2; ++i) group.all_reduce({&exchange, 1}, RankReduction::kSum, stream.get());
+  cuda::check(cudaStreamEndCapture(stream.get(), &captured), "capturing");
+  {
+    const cuda::GraphExec graph = cuda::make_graph(captured);
+    std::vector<float> x(static_cast<size_t>(kCount));
+    for (int replay = 0; replay < 3; ++replay) {
+      for (int64_t i = 0; i < kCount; ++i)
+        x[static_cast<size_t>(i)] = static_cast<float>(i % 11 + link.rank() + replay);
+      cuda::check(cudaMemcpyAsync(memory.get(), x.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
+                  "copying");
+      cuda::launch(graph.get(), stream.get());
+      cuda::check(cudaMemcpyAsync(x.data(), memory.get(), bytes, cudaMemcpyDeviceToHost, stream.get()),
+                  "copying");
+      cuda::wait_for(stream.get(), "replaying");
+      const auto n = static_cast<float>(link.size());
+      for (const int64_t i : {int64_t{0}, int64_t{12345}, kCount - 1})
+        EXPECT_EQ(x[static_cast<size_t>(i)], n * (n * static_cast<float>(i % 11 + replay) + n * (n - 1) / 2));
+    }
+  }
+  EXPECT_EQ(collectives->failure(), "");
+}
+
+}  // namespace
+
+std::unique_ptr<RankLink> join_staged_gpu_ranks(const Launch& launch, const RankLimits& limits) {
+  std::unique_ptr<RankLink> words = launch.by == Launcher::kMpi ? mpi::join_ranks(limits) : nullptr;
+  return std::make_unique<StagedLink>(cuda::join_gpu_ranks({.rank = launch.rank,
+                                                            .size = launch.size,
+                                                            .device = launch.local_rank,
+                                                            .host = "here",
+                                                            .address = launch.address,
+                                                            .is_one_host = launch.is_one_host},
+                                                           limits, std::move(words)));
+}
+
+}  // namespace genesis::testing
