@@ -73,7 +73,7 @@ TEST_P(Failing, EndsAllRanks) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Failing,
                          ::testing::Values(Failure{"throws", "rank 1 (host "},
                                            Failure{"aborts", "out of memory in node 'layers.3.mlp.up_proj'"},
-                                           Failure{"exits", "rank 1"}, Failure{"is_killed", "rank 1"},
+                                           Failure{"exits", "Exit code:    3"}, Failure{"is_killed", "rank 1"},
                                            Failure{"hangs", "no answer from rank 1 (host "},
                                            Failure{"differs",
                                                    "the model file differs between ranks: rank 0 (host "}),
