@@ -215,7 +215,12 @@ void share_weights(const Model& from, Model& to) {
     if (source < 0 || !(from.state(source).type == state.type))
       fail("state '{}' is {}, the model's architecture has it as {}: its cache cannot be changed", state.name,
            source < 0 ? "missing" : from.state(source).type.to_string(), state.type.to_string());
-    to.set_initial(to.find_state(state.name), from.state(source).initial);
+    const int32_t index = to.find_state(state.name);
+    to.set_trainable(index, from.state(source).trainable);
+    if (const EncodedValues& encoded = from.state(source).encoded)
+      to.set_encoded(index, encoded);
+    else
+      to.set_initial(index, from.state(source).initial);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <memory>
 #include <set>
 
@@ -13,15 +12,6 @@
 
 namespace genesis::text {
 namespace {
-
-// Caches of keys and values are states [rows, positions, heads, head_size].
-int64_t positions_of(const Model& model) {
-  int64_t positions = std::numeric_limits<int64_t>::max();
-  for (const State& state : model.states())
-    if (state.role == StateRole::kCache && state.type.shape.rank() == 4)
-      positions = std::min(positions, state.type.shape[1].value());
-  return positions;
-}
 
 size_t checked_rows(const Model& model) {
   if (!model.find_entry(kFillCache))
@@ -39,7 +29,7 @@ class Generator::Impl {
       : session_(session), options_(std::move(options)), rows_(checked_rows(session.model())) {
     const Model& model = session.model();
     vocabulary_ = vocabulary_of(model.entry("decode"), 2);
-    for (Row& row : rows_) row.text.capacity = positions_of(model);
+    for (Row& row : rows_) row.text.capacity = positions_of_cache(model);
     if (options_.prefill_chunk < 1 || !std::has_single_bit(static_cast<uint64_t>(options_.prefill_chunk)))
       fail("a prefill chunk of {} tokens: expected a power of two", options_.prefill_chunk);
     session.reset_states(StateRole::kCache);

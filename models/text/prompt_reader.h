@@ -1,5 +1,6 @@
-// What the KV cache does not hold yet of the texts of some rows, read in runs whose sizes are powers of two. Used by
-// models/text/generator.cpp.
+// What the KV cache does not hold yet of the texts of some rows, read in runs whose sizes are powers of two, so that
+// prompts of all lengths share a few plans. A run may be longer than what is left to read: what stands behind is any
+// token, and nobody reads it before it is written again. Used by models/text/generator.cpp.
 #pragma once
 
 #include <string>
@@ -10,6 +11,10 @@
 #include "models/text/decoding.h"
 
 namespace genesis::text {
+
+// The size of the next run, a power of two of at most `most`. `unread` tokens, 1 or more, are left, and the cache
+// has `room` for that many or more.
+int64_t next_chunk(int64_t unread, int64_t room, int64_t most);
 
 class PromptReader {
  public:

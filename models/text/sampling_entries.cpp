@@ -1,6 +1,7 @@
 #include "models/text/sampling_entries.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "builder/genesis.h"
 #include "models/text/generate_options.h"
@@ -207,6 +208,15 @@ int64_t rows_of_cache(const Model& model) {
   const auto& inputs = decode.inputs();
   const Shape shape = inputs.empty() ? Shape{} : decode.type(inputs[0]).shape;
   return shape.rank() == 2 && shape[0].is_constant() ? shape[0].value() : 1;
+}
+
+// Caches of keys and values are states [rows, positions, heads, head_size].
+int64_t positions_of_cache(const Model& model) {
+  int64_t positions = std::numeric_limits<int64_t>::max();
+  for (const State& state : model.states())
+    if (state.role == StateRole::kCache && state.type.shape.rank() == 4)
+      positions = std::min(positions, state.type.shape[1].value());
+  return positions;
 }
 
 std::shared_ptr<const Model> with_sampling_entries(const std::shared_ptr<const Model>& model) {

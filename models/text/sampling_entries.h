@@ -49,8 +49,10 @@ std::string decode_name(const SamplingFeatures& features);
 inline constexpr const char* kFillCache = "fill_cache";
 inline constexpr int64_t kStopsOfRow = 8;
 
-// Texts that the KV cache of a language model holds side by side. Throws Error where the model has no `decode`.
+// Texts that the KV cache of a language model holds side by side, and tokens of each. Throws Error where the model has no
+// `decode`.
 int64_t rows_of_cache(const Model& model);
+int64_t positions_of_cache(const Model& model);
 
 // A copy of the model with these entry points, which shares its weights; the model itself where it has them. Throws
 // Error where its `prefill` and `decode` are not those of models/decoder.h.

@@ -7,6 +7,7 @@
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
+#include "passes/precision/quantize.h"
 #include "tests/op_harness.h"
 
 namespace genesis::models {
@@ -211,6 +212,25 @@ TEST_P(Decoders, ShareTheirWeights) {
   const auto back = with_cache(*other, 1, kPositions);
   EXPECT_EQ(back->entries().size(), model_->entries().size());
   EXPECT_EQ(back->state(back->find_state(back->states().back().name)).type, model_->states().back().type);
+}
+
+// Weights that are kept in blocks stay there.
+TEST_P(Decoders, KeepTheirQuantisedWeights) {
+  Model quantised = *model_;
+  passes::quantize(quantised, {});
+  const auto other = with_cache(quantised, 2, kPositions);
+  int encoded = 0;
+  for (const State& state : other->states()) {
+    const State& own = quantised.state(quantised.find_state(state.name));
+    EXPECT_EQ(state.encoded.format, own.encoded.format) << state.name;
+    if (own.encoded) {
+      EXPECT_EQ(state.encoded.parts[0].data(), own.encoded.parts[0].data()) << state.name;
+      ++encoded;
+    }
+  }
+  EXPECT_GT(encoded, 0);
+  Texts together(*other, 2), alone(quantised, 1);
+  expect_near(together.prefill({text_, {7, 7}})[0], alone.prefill({text_})[0]);
 }
 
 // What a model was cast to is kept.

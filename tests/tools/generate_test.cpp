@@ -35,6 +35,39 @@ TEST_F(Generate, ManyPromptsGiveWhatEachGivesAlone) {
   EXPECT_EQ(expect_ok(run({"--prompt", "the"})).substr(0, 3), "the");
 }
 
+TEST_F(Generate, ABatchGivesWhatEachGivesAlone) {
+  write_text(path("p.txt"), "the quick\n\nbrown\r\na\n" + std::string(40, 'x') + "\nfox\n");
+  const Words prompts = {"the quick", "brown", "a", std::string(40, 'x'), "fox"};
+  const auto together = objects(run({"--prompts", path("p.txt"), "--batch", "2", "--logprobs", "1"}));
+  ASSERT_EQ(together.size(), prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto alone = expect_json(run({"--json", "--prompt", prompts[i]}));
+    EXPECT_EQ(together[i]["prompt"], prompts[i]);
+    for (const char* key : {"text", "tokens", "stop"}) EXPECT_EQ(together[i][key], alone[key]) << key;
+    EXPECT_EQ(together[i]["logprobs"].size(), together[i]["tokens"].size());
+  }
+  // More rows than prompts, and as they end.
+  const auto unordered = objects(run({"--prompts", path("p.txt"), "--batch", "32", "--unordered"}));
+  ASSERT_EQ(unordered.size(), prompts.size());
+  for (const auto& object : unordered)
+    EXPECT_EQ(object["tokens"], together[object["index"].get<size_t>()]["tokens"]);
+  const Process process = run({"--prompts", path("p.txt"), "--batch", "4"});
+  EXPECT_NE(process.err.find("5 texts"), std::string::npos) << process.err;
+  EXPECT_NE(process.err.find("tok/s"), std::string::npos);
+}
+
+TEST_F(Generate, MistakesOfABatchAreNamed) {
+  write_text(path("p.txt"), "a\n" + std::string(49, 'x') + "\n");
+  const Process process = run({"--prompts", path("p.txt"), "--batch", "2"});
+  expect_error(process, {"prompt xxx", "49 tokens", "holds 48"});
+  EXPECT_EQ(process.out, "") << "nothing is written before all prompts are fit";
+  EXPECT_EQ(objects(run({"--prompts", path("p.txt"), "--batch", "2", "--truncate"})).size(), 2u);
+  write_text(path("empty.txt"), "\n\n");
+  expect_error(run({"--prompts", path("empty.txt"), "--batch", "2"}), {"empty.txt has no prompts"});
+  expect_usage_error(run({"--prompt", "a", "--batch", "0"}), {"--batch 0"});
+  expect_usage_error(run({"--prompt", "a", "--unordered"}), {"--unordered", "--batch"});
+}
+
 TEST_F(Generate, MistakesInPromptsAreNamedByFileAndLine) {
   write_text(path("bad.jsonl"), "\"good\"\n\n{\"text\": \"no prompt\"}\n");
   expect_error(run({"--prompts", path("bad.jsonl")}), {"bad.jsonl, line 3", "a string 'prompt'"});

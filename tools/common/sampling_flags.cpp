@@ -1,5 +1,7 @@
 #include "tools/common/sampling_flags.h"
 
+#include <bit>
+
 #include "tools/common/numbers.h"
 
 namespace genesis::tools {
@@ -37,6 +39,16 @@ void take_given_sampling(const CLI::App& command, const text::GenerateOptions& g
   take("--presence-penalty", &Options::presence_penalty);
   take("--frequency-penalty", &Options::frequency_penalty);
   take("--seed", &Options::seed);
+}
+
+void add_prefill_chunk(CLI::App& command, int64_t& tokens) {
+  add_number(command, "--prefill-chunk", tokens, "tokens of a prompt that one run reads at most",
+             Range<int64_t>{1, 1 << 20});
+}
+
+void check_prefill_chunk(int64_t tokens) {
+  if (!std::has_single_bit(static_cast<uint64_t>(tokens)))
+    fail_usage("--prefill-chunk {}: expected a power of two", tokens);
 }
 
 void check_sampling(const CLI::App& command, const text::GenerateOptions& options) {

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <bit>
 #include <iostream>
 
 #include "models/chat/dialogue.h"
@@ -16,6 +15,7 @@
 #include "tools/common/printable.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
+#include "tools/text/answer_json.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
 
@@ -36,10 +36,6 @@ struct Flags {
   RunFlags run;
   Output out;
 };
-
-double per_second(int64_t tokens, double seconds) {
-  return tokens > 0 && seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-}
 
 nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interrupted) {
   const text::GenerateResult& result = answer.result;
@@ -172,8 +168,7 @@ jinja::Dict variables_of(const Flags& flags) {
 }
 
 void chat_command(const Flags& flags, const CLI::App& app) {
-  if (!std::has_single_bit(static_cast<uint64_t>(flags.prefill_chunk)))
-    fail_usage("--prefill-chunk {}: expected a power of two", flags.prefill_chunk);
+  check_prefill_chunk(flags.prefill_chunk);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
@@ -208,8 +203,7 @@ void add_chat(CLI::App& app) {
   add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens of an answer at most",
              at_least<int64_t>(1));
   add_sampling(*command, flags->options);
-  add_number(*command, "--prefill-chunk", flags->prefill_chunk,
-             "tokens of a prompt that one run reads at most", Range<int64_t>{1, 1 << 20});
+  add_prefill_chunk(*command, flags->prefill_chunk);
   flags->run.add_to(*command);
   command->add_flag("--json", flags->out.json, "print one JSON object on stdout for each answer");
   command->footer(

@@ -1,13 +1,16 @@
 // genesis-run generate: text from a language model.
-#include <bit>
+#include <chrono>
 #include <iostream>
 
 #include "models/text/generator.h"
+#include "models/text/sampling_entries.h"
+#include "models/zoo.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
+#include "tools/text/answer_json.h"
 #include "tools/text/prompts.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
@@ -21,52 +24,31 @@ struct Flags {
   text::GenerateOptions options;
   int64_t logprobs = -1;  // -1: none
   int64_t prefill_chunk = 512;
-  bool truncate = false;
+  int64_t batch = 0;  // 0: one text after the other
+  bool truncate = false, unordered = false;
   RunFlags run;
   Output out;
 };
 
-double per_second(int64_t tokens, double seconds) {
-  return tokens > 0 && seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-}
-
-// The last tokens of a prompt that is too long, with room for the answer, or half of the context.
-std::vector<int64_t> truncated(std::vector<int64_t> prompt, const text::Generator& generator,
-                               const Flags& flags) {
-  const int64_t room = std::min(flags.options.max_tokens, generator.capacity() / 2),
-                most = std::max<int64_t>(1, generator.capacity() - std::max<int64_t>(room - 1, 0)),
+// The last tokens of a prompt that is longer than the context, with room for the answer, or half of the context.
+std::vector<int64_t> truncated(std::vector<int64_t> prompt, int64_t context, const Flags& flags) {
+  const int64_t room = std::min(flags.options.max_tokens, context / 2),
+                most = std::max<int64_t>(1, context - std::max<int64_t>(room - 1, 0)),
                 size = static_cast<int64_t>(prompt.size());
-  if (!flags.truncate || size <= generator.capacity()) return prompt;
+  if (!flags.truncate || size <= context) return prompt;
   std::cerr << fmt::format("the prompt has {} tokens: its last {} are read\n", size, most);
   prompt.erase(prompt.begin(), prompt.end() - most);
   return prompt;
 }
 
-nlohmann::ordered_json logprobs_json(const std::vector<text::TokenLogprob>& logprobs) {
-  auto list = nlohmann::ordered_json::array();
-  for (const text::TokenLogprob& logprob : logprobs) {
-    nlohmann::ordered_json object = {{"token", logprob.token}, {"logprob", logprob.logprob}};
-    if (!logprob.top.empty()) object["top"] = logprobs_json(logprob.top);
-    list.push_back(std::move(object));
-  }
-  return list;
-}
-
-nlohmann::ordered_json as_json(const std::string& prompt, const text::GenerateResult& result,
-                               const Flags& flags) {
-  nlohmann::ordered_json json = {
-      {"prompt", prompt},
-      {"text", result.text},
-      {"tokens", result.tokens},
-      {"stop", name_of(result.stop)},
-      {"compile_seconds", result.compile_seconds},
-      {"prefill_seconds", result.prefill_seconds},
-      {"decode_seconds", result.decode_seconds},
-      {"prefill_tokens_per_second", per_second(result.prefilled, result.prefill_seconds)},
-      {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)},
-      {"cache_full", result.stop == text::StopReason::kCacheFull}};
-  if (!result.stop_string.empty()) json["stop_string"] = result.stop_string;
-  if (flags.options.logprobs) json["logprobs"] = logprobs_json(result.logprobs);
+nlohmann::ordered_json as_json(const std::string& prompt, const text::GenerateResult& result) {
+  nlohmann::ordered_json json = answer_json(prompt, result);
+  json.update({{"compile_seconds", result.compile_seconds},
+               {"prefill_seconds", result.prefill_seconds},
+               {"decode_seconds", result.decode_seconds},
+               {"prefill_tokens_per_second", per_second(result.prefilled, result.prefill_seconds)},
+               {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)},
+               {"cache_full", result.stop == text::StopReason::kCacheFull}});
   return json;
 }
 
@@ -77,12 +59,17 @@ void print_rates(const text::GenerateResult& result) {
       result.stop == text::StopReason::kCacheFull ? "; stopped: the KV cache is full" : "");
 }
 
+void check(const text::Generator& generator, const std::string& prompt, const std::vector<int64_t>& tokens,
+           const Flags& flags) {
+  with_context([&] { generator.check(tokens, flags.options); },
+               [&] { return "prompt " + shortened(prompt); });
+}
+
 void write_text(text::Generator& generator, const TextCodec& codec, const std::string& prompt,
                 const Flags& flags) {
   generator.rewind(0);
-  const std::vector<int64_t> tokens = truncated(codec.encode(prompt), generator, flags);
-  with_context([&] { generator.check(tokens, flags.options); },
-               [&] { return "prompt " + shortened(prompt); });
+  const std::vector<int64_t> tokens = truncated(codec.encode(prompt), generator.capacity(), flags);
+  check(generator, prompt, tokens, flags);
   text::GenerateResult result;
   if (flags.out.json) {
     result = generator.continue_with(tokens, flags.options);
@@ -96,21 +83,95 @@ void write_text(text::Generator& generator, const TextCodec& codec, const std::s
     writer.write("\n");
   }
   print_rates(result);
-  if (flags.out.json) flags.out.print(as_json(prompt, result, flags), [] {});
+  if (flags.out.json) flags.out.print(as_json(prompt, result), [] {});
+}
+
+// The model with a cache of `rows` texts, no longer than these prompts and their answers need.
+std::shared_ptr<const Model> with_rows(const Model& model, const std::vector<text::Request>& requests,
+                                       const Flags& flags) {
+  constexpr int64_t kStep = 64;
+  const int64_t context = text::positions_of_cache(model);
+  size_t longest = 1;
+  for (const text::Request& request : requests) longest = std::max(longest, request.prompt.size());
+  const auto prompt = std::min(static_cast<int64_t>(longest), context);
+  const int64_t wanted = prompt + std::min(flags.options.max_tokens, context - prompt);
+  return with_context(
+      [&] {
+        return std::shared_ptr<const Model>(
+            models::with_cache(model, std::min(flags.batch, std::ssize(requests)),
+                               std::min(context, (wanted + kStep - 1) / kStep * kStep)));
+      },
+      [&] { return fmt::format("--batch {}", flags.batch); });
+}
+
+// Answers as lines of JSON, as they end or in the order of the prompts.
+class AnswerLines {
+ public:
+  AnswerLines(const std::vector<std::string>& prompts, bool unordered)
+      : prompts_(prompts), lines_(prompts.size()), unordered_(unordered) {}
+
+  void add(size_t index, const text::GenerateResult& result) {
+    nlohmann::ordered_json json = answer_json(prompts_[index], result);
+    if (unordered_) json["index"] = index;
+    lines_[index] = json_text(json) + "\n";
+    if (unordered_) std::cout << lines_[index] << std::flush;
+    for (; !unordered_ && next_ < lines_.size() && !lines_[next_].empty(); ++next_)
+      std::cout << lines_[next_] << std::flush;
+  }
+
+ private:
+  const std::vector<std::string>& prompts_;
+  std::vector<std::string> lines_;  // empty: not there yet
+  const bool unordered_;
+  size_t next_ = 0;
+};
+
+void print_totals(const std::vector<text::GenerateResult>& results, double seconds) {
+  int64_t read = 0, written = 0;
+  double compile_seconds = 0;
+  for (const text::GenerateResult& result : results) {
+    read += result.prefilled, written += std::ssize(result.tokens);
+    compile_seconds += result.compile_seconds;
+  }
+  seconds -= compile_seconds;
+  std::cerr << fmt::format(
+      "compile {:.2f} s\n{} texts: {} tokens read and {} written in {:.2f} s, {:.1f} tok/s\n",
+      compile_seconds, results.size(), read, written, seconds, per_second(written, seconds));
+}
+
+void write_batch(const Model& model, const TextCodec& codec, const std::vector<std::string>& prompts,
+                 const Flags& flags) {
+  std::vector<text::Request> requests;
+  const int64_t context = text::positions_of_cache(model);
+  for (const std::string& prompt : prompts)
+    requests.push_back({truncated(codec.encode(prompt), context, flags), flags.options});
+  Session session = text::open_for_generation(with_rows(model, requests, flags), flags.run.session_options());
+  text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
+  for (size_t i = 0; i < prompts.size(); ++i) check(generator, prompts[i], requests[i].prompt, flags);
+  AnswerLines lines(prompts, flags.unordered);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto results = generator.generate_all(
+      requests, [&](size_t index, const text::GenerateResult& result) { lines.add(index, result); });
+  print_totals(results, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+void check_flags(const Flags& flags, const CLI::App& app) {
+  check_sampling(app, flags.options);
+  check_prefill_chunk(flags.prefill_chunk);
+  if (!flags.out.json && flags.batch == 0) check_not_given(app, "--logprobs", "without --json or --batch");
+  if (flags.batch == 0) check_not_given(app, "--unordered", "without --batch");
 }
 
 void generate_command(Flags& flags, const CLI::App& app) {
-  check_sampling(app, flags.options);
-  if (!flags.out.json) check_not_given(app, "--logprobs", "without --json");
+  check_flags(flags, app);
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
-  if (!std::has_single_bit(static_cast<uint64_t>(flags.prefill_chunk)))
-    fail_usage("--prefill-chunk {}: expected a power of two", flags.prefill_chunk);
   const std::vector<std::string> prompts = flags.prompts.read();
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   const auto& ends = codec.end_tokens();
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
+  if (flags.batch > 0) return write_batch(*model, codec, prompts, flags);
   Session session = text::open_for_generation(model, flags.run.session_options());
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   for (const std::string& prompt : prompts) write_text(generator, codec, prompt, flags);
@@ -138,17 +199,22 @@ void add_generate(CLI::App& app) {
   add_numbers(*command, "--stop-token", flags->options.stop_tokens,
               "end the text at this token, beside the model's own; may be given again", at_least<int64_t>(0));
   add_number(*command, "--logprobs", flags->logprobs,
-             "with --json: the tokens' log-probabilities, and those of so many of the likeliest",
+             "with --json or --batch: the tokens' log-probabilities, and those of so many of the likeliest",
              Range<int64_t>{0, text::kMaxTopLogprobs});
-  add_number(*command, "--prefill-chunk", flags->prefill_chunk,
-             "tokens of a prompt that one run reads at most", Range<int64_t>{1, 1 << 20});
+  add_prefill_chunk(*command, flags->prefill_chunk);
+  add_number(*command, "--batch", flags->batch,
+             "make so many texts at a time, each as it would be alone, and print a line of JSON for each",
+             Range<int64_t>{1, 4096});
+  command->add_flag("--unordered", flags->unordered,
+                    "with --batch: print each text when it ends, not in the order of the prompts");
   command->add_flag("--truncate", flags->truncate,
                     "of a prompt that is longer than the context, read the end");
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run generate model.genesis --prompt \"In the beginning\" --max-tokens 200 "
-      "--temperature 0.8 --top-k 40");
+      "--temperature 0.8 --top-k 40\n  genesis-run generate model.genesis --prompts prompts.jsonl --batch "
+      "32");
   command->callback([flags, command] { generate_command(*flags, *command); });
 }
 

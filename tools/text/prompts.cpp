@@ -20,14 +20,16 @@ std::string prompt_in(const std::string& line) {
 
 void read_lines(const std::string& path, std::vector<std::string>& prompts) {
   const std::string text = read_whole_file(path);
+  const bool is_text = path.ends_with(".txt");
   size_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, end - at);
+    std::string line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.pop_back();
     at = end + 1;
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    with_context([&] { prompts.push_back(prompt_in(line)); },
+    with_context([&] { prompts.push_back(is_text ? line : prompt_in(line)); },
                  [&] { return fmt::format("{}, line {}", path, number); });
   }
 }
@@ -39,8 +41,10 @@ void PromptFlags::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--prompt-file", files, "a file with such a text; may be given again")
       ->allow_extra_args(false);
-  app.add_option("--prompts", lines,
-                 "a JSONL file of many: a string, or an object with a string \"prompt\", a line");
+  app.add_option(
+      "--prompts", lines,
+      "a file of many: .txt with one a line, or JSONL: a string, or an object with a string \"prompt\", a "
+      "line");
 }
 
 std::vector<std::string> PromptFlags::read() const {

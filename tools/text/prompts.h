@@ -1,4 +1,4 @@
-// The prompts of a command line: given there, in a file each, or one a line of a JSONL file. Used by `genesis-run generate`.
+// The prompts of a command line: given there, in a file each, or one a line of a file. Used by `genesis-run generate`.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ struct PromptFlags {
   std::string lines;
 
   void add_to(CLI::App& app);
-  // In the order: texts, files, lines. Throws UsageError when there is none, and Error naming the file and the line
+  // In the order: texts, files, lines. Lines are JSON, but for those of a file whose name ends in .txt, which are prompts
+  // themselves; empty ones are left out. Throws UsageError when there is none, and Error naming the file and the line
   // that is not a JSON string or an object with a string "prompt".
   std::vector<std::string> read() const;
 };

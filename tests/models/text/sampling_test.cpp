@@ -119,13 +119,14 @@ TEST(Sampling, PenaltiesAreThoseOfTransformersAndOpenAI) {
     for (const size_t token : c["prompt"].get<std::vector<size_t>>()) ++in_prompt[token];
     for (const size_t token : c["chosen"].get<std::vector<size_t>>()) ++chosen[token];
     const auto result =
-        run_graph({{"logits", Tensor::of<float>({1, 37}, logits_of(37, c["seed"], false))},
-                   {"in_prompt", Tensor::of<int32_t>({37}, in_prompt)},
-                   {"chosen", Tensor::of<int32_t>({37}, chosen)},
-                   {"penalties", Tensor::of<float>({3}, {c["repetition"], c["presence"], c["frequency"]})}},
-                  [](const Inputs& in) {
-                    return Named{{"y", penalized(in[0], in[1], in[2], in[3])}};
-                  })
+        run_graph(
+            {{"logits", Tensor::of<float>({1, 37}, logits_of(37, c["seed"], false))},
+             {"in_prompt", Tensor::of<int32_t>({1, 37}, in_prompt)},
+             {"chosen", Tensor::of<int32_t>({1, 37}, chosen)},
+             {"penalties", Tensor::of<float>({3, 1}, {c["repetition"], c["presence"], c["frequency"]})}},
+            [](const Inputs& in) {
+              return Named{{"y", penalized(in[0], in[1], in[2], in[3])}};
+            })
             .at("y")
             .to_doubles();
     const std::vector<double> theirs = c["logits"];

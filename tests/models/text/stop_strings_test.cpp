@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "models/text/prefill_chunks.h"
+#include "models/text/prompt_reader.h"
 
 namespace genesis::text {
 namespace {
