@@ -59,7 +59,7 @@ TEST_F(Generate, ABatchGivesWhatEachGivesAlone) {
 TEST_F(Generate, MistakesOfABatchAreNamed) {
   write_text(path("p.txt"), "a\n" + std::string(49, 'x') + "\n");
   const Process process = run({"--prompts", path("p.txt"), "--batch", "2"});
-  expect_error(process, {"prompt xxx", "49 tokens", "holds 48"});
+  expect_error(process, {"(prompt \"xxx", "49 tokens", "holds 48"});
   EXPECT_EQ(process.out, "") << "nothing is written before all prompts are fit";
   EXPECT_EQ(objects(run({"--prompts", path("p.txt"), "--batch", "2", "--truncate"})).size(), 2u);
   write_text(path("empty.txt"), "\n\n");
