@@ -209,8 +209,11 @@ class CudaRunner final : public Runner {
   std::vector<cuda::Event> start_on_streams(const StepStreams& streams) {
     progress_.begin_capture(streams);
     std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
+    // An exchange has few blocks, and would else wait for all of the kernels that are under way.
     for (size_t s = 1; s < StepStreams::kStreams; ++s)
-      if (streams.last[s] >= 0 && !side_[s]) side_[s] = cuda::make_stream();
+      if (streams.last[s] >= 0 && !side_[s])
+        side_[s] = cuda::make_stream(s == StepStreams::kExchange ? cuda::StreamPriority::kFirst
+                                                                 : cuda::StreamPriority::kUsual);
     done.back() = recorded(stream_);
     const std::vector<bool> awaited = awaited_steps(streams);
     bool has_begun[StepStreams::kStreams] = {};

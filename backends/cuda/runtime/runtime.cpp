@@ -205,9 +205,13 @@ std::shared_ptr<const void> try_pin(std::byte* memory, int64_t bytes) {
   return pieces;
 }
 
-Stream make_stream() {
+Stream make_stream(StreamPriority priority) {
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities of streams");
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                     priority == StreamPriority::kFirst ? greatest : least),
+        "making a stream");
   ++made_count;
   return Stream(stream);
 }

@@ -51,7 +51,9 @@ struct DestroyStream {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
 };
 using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
-Stream make_stream();
+// Blocks of kernels on a stream that comes first take the multiprocessors that become free, also in a captured graph.
+enum class StreamPriority { kUsual, kFirst };
+Stream make_stream(StreamPriority priority = StreamPriority::kUsual);
 
 struct DestroyEvent {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
