@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "schema/core/error.h"
+
 namespace genesis {
 namespace {
 
@@ -19,11 +21,20 @@ std::set<std::string> split(const std::string& list) {
   return items;
 }
 
+double positive(const char* name, const char* otherwise) {
+  const std::string text = variable(name, otherwise);
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !(value > 0)) fail("{} is '{}', expected a number of seconds above 0", name, text);
+  return value;
+}
+
 }  // namespace
 
 const Environment& environment() {
   static const Environment values{variable("GENESIS_LOG", "info"), variable("GENESIS_DUMP", ""),
-                                  split(variable("GENESIS_DISABLE", ""))};
+                                  split(variable("GENESIS_DISABLE", "")),
+                                  positive("GENESIS_COLLECTIVE_TIMEOUT", "600")};
   return values;
 }
 

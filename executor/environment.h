@@ -7,9 +7,10 @@
 namespace genesis {
 
 struct Environment {
-  std::string log_level = "info";  // GENESIS_LOG: trace, debug, info, warn, error, off
-  std::string dump_folder;         // GENESIS_DUMP: folder for the graph after every pass that changed it
-  std::set<std::string> disabled;  // GENESIS_DISABLE: names of passes to leave out, comma-separated
+  std::string log_level = "info";   // GENESIS_LOG: trace, debug, info, warn, error, off
+  std::string dump_folder;          // GENESIS_DUMP: folder for the graph after every pass that changed it
+  std::set<std::string> disabled;   // GENESIS_DISABLE: names of passes to leave out, comma-separated
+  double collective_timeout = 600;  // GENESIS_COLLECTIVE_TIMEOUT: seconds that ranks wait for each other
 };
 
 const Environment& environment();  // read once

@@ -43,7 +43,7 @@ Maintainer: The Genesis authors <genesis@localhost>
 Installed-Size: $(du -sk "$stage/root" | cut -f1)
 Depends: $needs
 Recommends: graphviz
-Suggests: g++, libfmt-dev, pkg-config, cmake
+Suggests: g++, libfmt-dev, pkg-config, cmake, openmpi-bin
 Section: science
 Priority: optional
 Description: graph-mode deep learning: build, optimise, train and run models

@@ -2,10 +2,9 @@
 
 #include <unistd.h>
 
-#include <exception>
-
 #include "backends/cuda/nccl/nccl_ranks.h"
 #include "backends/mpi/mpi_ranks.h"
+#include "executor/environment.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -63,17 +62,12 @@ std::unique_ptr<RankLink> join(const Launch& launch, std::string_view device_kin
 
 }  // namespace
 
+RankLimits default_limits() { return {.call = environment().collective_timeout}; }
+
 World::World(Mesh mesh, Launch launch, std::unique_ptr<RankLink> link)
-    : mesh_(std::move(mesh)),
-      launch_(std::move(launch)),
-      link_(std::move(link)),
-      exceptions_(std::uncaught_exceptions()) {
+    : mesh_(std::move(mesh)), launch_(std::move(launch)), link_(std::move(link)) {
   hosts_ = link_->gather(host_name());
   collectives_ = link_->collectives(mesh_);
-}
-
-World::~World() {
-  if (link_ && std::uncaught_exceptions() > exceptions_) abort("it ended with an error");
 }
 
 std::vector<std::string> World::gather(const std::string& mine) {

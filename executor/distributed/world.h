@@ -12,8 +12,10 @@
 
 namespace genesis {
 
+RankLimits default_limits();  // as GENESIS_COLLECTIVE_TIMEOUT says
+
 struct WorldOptions {
-  RankLimits limits;
+  RankLimits limits = default_limits();
 };
 
 class World {
@@ -21,8 +23,8 @@ class World {
   // One rank.
   World() = default;
   World(Mesh mesh, Launch launch, std::unique_ptr<RankLink> link);
-  // Where an Error rises through here, the other ranks hear that this one has failed.
-  ~World();
+  // The others hear that this rank has ended: those that still wait for it fail.
+  ~World() = default;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -55,7 +57,6 @@ class World {
   std::vector<std::string> hosts_ = {"localhost"};
   std::unique_ptr<RankLink> link_;
   std::unique_ptr<Collectives> collectives_;
-  int exceptions_ = 0;
 };
 
 // Joins the ranks that a launcher started; `device_kind` is "cpu" or "cuda". Throws Error where the launcher started another

@@ -1,6 +1,7 @@
 #include "executor/runtime/build_parts.h"
 
 #include "backends/cpu/gemm/onednn.h"
+#include "backends/mpi/mpi_ranks.h"
 
 namespace genesis {
 
@@ -9,6 +10,7 @@ std::vector<std::string> missing_parts() {
   if (std::string why = why_no_cuda_device(); !why.empty()) parts.push_back(why);
   if (std::string why = cpu::onednn::why_missing(); !why.empty())
     parts.push_back(why + ", and bf16 products take the matrix units (AMX) of CPUs that have them");
+  if (std::string why = mpi::why_missing(); !why.empty()) parts.push_back(why + "; ranks on CPUs need it");
   return parts;
 }
 

@@ -34,6 +34,18 @@ SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<Worl
   return options;
 }
 
+void as_rank(World& world, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    world.abort(error.message());
+    throw;
+  } catch (const std::bad_alloc&) {
+    world.abort("out of memory");
+    throw;
+  }
+}
+
 StopVote StopVotes::after_step(const StopVote& mine) {
   if (world_.size() == 1) return mine;
   return ++steps_ < every_ ? StopVote() : ask(mine);

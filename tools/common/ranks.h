@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,8 @@ namespace genesis::tools {
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device);
 // On this rank's device, with its ranks.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
+// Runs what a rank does. An Error of this one ends the others too, which say what it was.
+void as_rank(World& world, const std::function<void()>& body);
 // Whether the ranks stop, which they do together, where one of them says so. To ask takes as long as all ranks need to meet, so
 // they do about twice a second, and not at every step.
 class StopVotes {

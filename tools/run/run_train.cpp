@@ -364,7 +364,7 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
 void train_command(const TrainFlags& flags, const CLI::App& command) {
   flags.check_numbers();
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
-  train_ranks(flags_of_rank(flags, *world), command, world);
+  as_rank(*world, [&] { train_ranks(flags_of_rank(flags, *world), command, world); });
 }
 
 }  // namespace
