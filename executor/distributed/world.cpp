@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "backends/cuda/nccl/nccl_ranks.h"
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/environment.h"
@@ -74,8 +76,21 @@ std::vector<std::string> World::gather(const std::string& mine) {
   return link_ ? link_->gather(mine) : std::vector<std::string>{mine};
 }
 
+namespace {
+
+// The line in which `text` first differs from `other`, cut to a length that a message can bear.
+std::string differing_line(const std::string& text, const std::string& other) {
+  constexpr size_t kShown = 100;
+  const auto [here, there] = std::mismatch(text.begin(), text.end(), other.begin(), other.end());
+  const auto at = static_cast<size_t>(here - text.begin());
+  const size_t newline = at == 0 ? text.npos : text.rfind('\n', at - 1),
+               begin = newline == text.npos ? 0 : newline + 1;
+  return text.substr(begin, std::min(text.find('\n', at), begin + kShown) - begin);
+}
+
+}  // namespace
+
 void World::require_same(const std::string& what, const std::string& text) {
-  constexpr size_t kShown = 80;
   const std::vector<std::string> texts = gather(text);
   std::string others;
   size_t example = 0;
@@ -85,8 +100,8 @@ void World::require_same(const std::string& what, const std::string& text) {
     others += (others.empty() ? "" : ", ") + name(static_cast<int>(rank));
   }
   if (!others.empty())
-    fail("{} differs between ranks: {} has '{}', others have not: {} ('{}' on rank {})", what, name(0),
-         texts[0].substr(0, kShown), others, texts[example].substr(0, kShown), example);
+    fail("{} differs between ranks: {} has '{}', and not so: {} ('{}' on rank {})", what, name(0),
+         differing_line(texts[0], texts[example]), others, differing_line(texts[example], texts[0]), example);
 }
 
 void World::check() const {
