@@ -70,14 +70,14 @@ TEST_P(Failing, EndsAllRanks) {
   EXPECT_EQ(process.err.find("ended well"), std::string::npos) << process.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Failing,
-                         ::testing::Values(Failure{"throws", "rank 1 (host "},
-                                           Failure{"aborts", "out of memory in node 'layers.3.mlp.up_proj'"},
-                                           Failure{"exits", "Exit code:    3"}, Failure{"is_killed", "rank 1"},
-                                           Failure{"hangs", "no answer from rank 1 (host "},
-                                           Failure{"differs",
-                                                   "the model file differs between ranks: rank 0 (host "}),
-                         [](const auto& info) { return std::string(info.param.how); });
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, Failing,
+    ::testing::Values(Failure{"throws", "rank 1 (host "},
+                      Failure{"aborts", "out of memory in node 'layers.3.mlp.up_proj'"},
+                      Failure{"exits", "Exit code:    3"}, Failure{"is_killed", "rank 1"},
+                      Failure{"hangs", "no answer from rank 1 (host "},
+                      Failure{"differs", "the model file differs between ranks: rank 0 (host "}),
+    [](const auto& info) { return std::string(info.param.how); });
 
 // As children of this process, without MPI, and under mpirun.
 class OnGpus : public ::testing::Test {
