@@ -1,6 +1,7 @@
 // How ranks exchange data: what the kernels of collective ops call, whatever carries it (MPI between CPUs, NCCL between
 // GPUs). All ranks of a group make the same calls in the same order with the same counts and dtypes; only then does a
-// call come back. Sums add the ranks in one order, so all ranks get the same bits, in every run.
+// call come back. Sums add the ranks in one order, so all ranks get the same bits, in every run. A NaN of one rank makes
+// sums and means NaN on all of them; NCCL's max and min may pass over it, those of CPUs do not.
 //
 // A call cannot throw, since kernels cannot: the first that fails (a rank that died, a time limit that passed) leaves
 // its text in Collectives::failure(), and from then on every call returns at once and leaves its results unwritten. A
