@@ -7,8 +7,10 @@ namespace {
 
 Value append(Parameter cache, Value update, const Positions& positions) {
   Graph& graph = *update.graph;
-  const Value appended = dynamic_update_slice(cache.in(graph), update, positions.start, 1, positions.count);
-  graph.add_update(cache.index, appended);
+  const Value whole = cache.in(graph), row = positions.row;
+  const Value own = row ? dynamic_slice(whole, row, 0, 1) : whole;
+  const Value appended = dynamic_update_slice(own, update, positions.start, 1, positions.count);
+  graph.add_update(cache.index, row ? dynamic_update_slice(whole, appended, row, 0) : appended);
   return appended;
 }
 
@@ -27,19 +29,25 @@ Value last_tokens(Value x, Value count) {
   return reshape(gather(x, 1, expand(index, {x.dim(0), 1, x.dim(2)})), {x.dim(0), x.dim(2)});
 }
 
-// The same with rows whose texts are of different length. Padding stands at the position of the last token, so that no
-// position lies beyond the text.
-void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
+// The same with rows whose texts are of different length: of all rows, or of one that an input names. Padding stands at
+// the position of the last token, so that no position lies beyond the text.
+void add_ragged(Model& model, const Decoder& decoder, const std::string& entry, int64_t rows,
+                bool names_row) {
   const Dim seq = symbol("seq");
-  {
-    GraphBuilder g(model, "prefill");
-    const Value tokens = g.input("tokens", DType::i64, {rows, seq}),
-                position = g.input("position", DType::i64, {rows}),
-                count = g.input("length", DType::i64, {rows});
-    const Value ids = unsqueeze(position, 1) + minimum(arange(g.graph(), seq), unsqueeze(count - 1, 1));
-    const Value x = decoder.hidden(tokens, {.ids = maximum(ids, 0), .start = position, .count = count});
-    g.output("logits", decoder.logits(last_tokens(x, count)));
-  }
+  GraphBuilder g(model, entry);
+  const Value tokens = g.input("tokens", DType::i64, {rows, seq}),
+              position = g.input("position", DType::i64, {rows}),
+              count = g.input("length", DType::i64, {rows});
+  const Value row = names_row ? g.input("row", DType::i64, {}) : Value();
+  const Value ids = unsqueeze(position, 1) + minimum(arange(g.graph(), seq), unsqueeze(count - 1, 1));
+  const Value x =
+      decoder.hidden(tokens, {.ids = maximum(ids, 0), .start = position, .count = count, .row = row});
+  g.output("logits", decoder.logits(last_tokens(x, count)));
+}
+
+void add_cached_rows(Model& model, const Decoder& decoder, int64_t rows) {
+  add_ragged(model, decoder, "prefill", rows, false);
+  add_ragged(model, decoder, "prefill_row", 1, true);
   GraphBuilder g(model, "decode");
   const Value tokens = g.input("tokens", DType::i64, {rows, 1}),
               position = g.input("position", DType::i64, {rows});
@@ -61,7 +69,7 @@ Positions packed_positions(GraphBuilder& g, const Shape& shape) {
   const Value ids = g.input("positions", DType::i64, shape),
               segments = g.input("segments", DType::i64, shape);
   const Value same = eq(unsqueeze(segments, 2), unsqueeze(segments, 1));
-  return {.ids = ids, .start = {}, .count = {}, .mask = unsqueeze(same, 1)};
+  return {.ids = ids, .start = {}, .count = {}, .row = {}, .mask = unsqueeze(same, 1)};
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 //
 //   prefill  tokens i64[rows,seq], position i64[rows], length i64[rows] -> logits [rows,vocab] of each row's last token
 //   decode   tokens i64[rows,1], position i64[rows]                     -> logits [rows,vocab]
+//   prefill_row  tokens i64[1,seq], position i64[1], length i64[1], row i64[] -> logits [1,vocab]; what prefill does with
+//                one row, the last where `row` is beyond it, and does not look at the others
 //
 // A row of prefill is padded behind its `length` tokens with any; with a length of 0 its cache stays as it is, and its
 // logits mean nothing. position + length beyond the cache's positions is an error of the run. A row gives what it gives
@@ -29,6 +31,7 @@ struct Positions {
   Value ids;    // i64[seq], or [rows, seq] where each row has its own: the position of each token
   Value start;  // i64[] or [rows]: where the cache is appended; empty where there is no cache (loss, forward)
   Value count;  // i64[rows]: how many tokens of a row are no padding; empty: all
+  Value row;    // i64[]: the row of the cache that the only row at hand is; empty: all rows are at hand
   Value mask;   // bool [rows, 1, seq, seq]: which tokens see which, beside causality; empty: all before them
 
   // Tokens of the text so far, those at hand among them: numbers [] or [rows]. Of rows that hold several texts those of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 
 #include "models/text/sampling_entries.h"
 
@@ -28,8 +29,10 @@ PromptReader::PromptReader(Session& session, std::vector<Row>& rows, std::vector
   const std::string entry = prefill_name(features_of(first.options()));
   if (rows_.size() == 1 && first.remaining() > 0 && session_.model().find_entry(entry))
     sampling_entry_ = entry;
-  const auto each = static_cast<uint64_t>(std::max<int64_t>(1, most / std::ssize(rows_)));
-  cut(static_cast<int64_t>(std::bit_floor(each)));
+  chunks_ = cut_together(most);
+  if (session_.model().find_entry(kFillRow))
+    if (auto one_by_one = cut_one_by_one(most); cost_of(one_by_one) < cost_of(chunks_))
+      chunks_ = std::move(one_by_one);
   if (sampling_entry_.empty()) return;
   chunks_.back().entry = sampling_entry_;
   if (chunks_.back().parts[0].count > 1) return;
@@ -43,22 +46,52 @@ int64_t PromptReader::end_of(const Row& row) const {
   return row.text.size() - (leaves_one ? 1 : 0);
 }
 
-void PromptReader::cut(int64_t most) {
-  std::vector<Part> read(rows_.size());
-  for (const size_t r : fresh_) read[r].at = rows_[r].text.cached;
+// All rows in one run each time: those that have nothing to read wait.
+std::vector<PromptReader::Chunk> PromptReader::cut_together(int64_t most) const {
+  std::vector<size_t> all(rows_.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const auto each = static_cast<uint64_t>(std::max<int64_t>(1, most / std::ssize(rows_)));
+  return cut(kFillCache, all, static_cast<int64_t>(std::bit_floor(each)));
+}
+
+std::vector<PromptReader::Chunk> PromptReader::cut_one_by_one(int64_t most) const {
+  std::vector<Chunk> chunks;
+  for (const size_t row : fresh_)
+    for (Chunk& chunk : cut(kFillRow, {row}, most)) chunks.push_back(std::move(chunk));
+  return chunks;
+}
+
+bool PromptReader::is_fresh(size_t row) const {
+  return std::find(fresh_.begin(), fresh_.end(), row) != fresh_.end();
+}
+
+std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std::vector<size_t>& rows,
+                                                   int64_t most) const {
+  std::vector<Chunk> chunks;
+  std::vector<Part> read;
+  for (const size_t r : rows) read.push_back({is_fresh(r) ? rows_[r].text.cached : 0, 0});
+  const auto unread = [&](size_t i) {
+    return is_fresh(rows[i]) ? end_of(rows_[rows[i]]) - read[i].at : int64_t{0};
+  };
   for (;;) {
-    int64_t unread = 0, room = std::numeric_limits<int64_t>::max();
-    for (const size_t r : fresh_) unread = std::max(unread, end_of(rows_[r]) - read[r].at);
-    if (unread == 0) return;
+    int64_t longest = 0, room = std::numeric_limits<int64_t>::max();
+    for (size_t i = 0; i < rows.size(); ++i) longest = std::max(longest, unread(i));
+    if (longest == 0) return chunks;
     // Of several rows padding is not written.
     if (rows_.size() == 1) room = rows_[0].text.capacity - read[0].at;
-    Chunk& chunk = chunks_.emplace_back(kFillCache, next_chunk(unread, room, most), read);
-    for (const size_t r : fresh_) {
-      Part& part = chunk.parts[r];
-      part.count = std::min(chunk.size, end_of(rows_[r]) - part.at);
-      read[r].at = part.at + part.count;
-    }
+    const int64_t size = next_chunk(longest, room, most);
+    for (size_t i = 0; i < rows.size(); ++i) read[i].count = std::min(size, unread(i));
+    chunks.push_back({entry, size, rows, read});
+    for (Part& part : read) part.at += part.count;
   }
+}
+
+// In tokens; a run of few costs what reading the weights does.
+int64_t PromptReader::cost_of(const std::vector<Chunk>& chunks) {
+  int64_t tokens = 0;
+  for (const Chunk& chunk : chunks)
+    tokens += std::max(kCheapRows, chunk.size * static_cast<int64_t>(chunk.rows.size()));
+  return tokens;
 }
 
 std::vector<std::pair<std::string, int64_t>> PromptReader::plans() const {
@@ -69,9 +102,11 @@ std::vector<std::pair<std::string, int64_t>> PromptReader::plans() const {
 
 void PromptReader::fill_cache() {
   for (const Chunk& chunk : chunks_) {
-    if (chunk.entry != kFillCache) continue;
+    if (chunk.entry == sampling_entry_) continue;
     session_.run(chunk.entry, inputs_of(chunk));
-    for (const size_t r : fresh_) rows_[r].text.cached = chunk.parts[r].at + chunk.parts[r].count;
+    for (size_t i = 0; i < chunk.rows.size(); ++i)
+      if (const Part& part = chunk.parts[i]; part.count > 0)
+        rows_[chunk.rows[i]].text.cached = part.at + part.count;
   }
 }
 
@@ -82,22 +117,25 @@ Decoding::First PromptReader::last() const {
 
 NamedTensors PromptReader::inputs_of(const Chunk& chunk) const {
   std::vector<int64_t> tokens, positions, lengths;
-  for (size_t r = 0; r < rows_.size(); ++r) {
-    const auto begin = rows_[r].text.tokens.begin() + chunk.parts[r].at;
-    tokens.insert(tokens.end(), begin, begin + chunk.parts[r].count);
-    tokens.resize((r + 1) * static_cast<size_t>(chunk.size), 0);
-    positions.push_back(chunk.parts[r].at);
-    lengths.push_back(chunk.parts[r].count);
+  for (size_t i = 0; i < chunk.rows.size(); ++i) {
+    const Part& part = chunk.parts[i];
+    const auto begin = rows_[chunk.rows[i]].text.tokens.begin() + part.at;
+    tokens.insert(tokens.end(), begin, begin + part.count);
+    tokens.resize((i + 1) * static_cast<size_t>(chunk.size), 0);
+    positions.push_back(part.at);
+    lengths.push_back(part.count);
   }
-  const auto rows = std::ssize(rows_);
+  const auto rows = std::ssize(chunk.rows);
   NamedTensors inputs = {{"tokens", Tensor::of<int64_t>({rows, chunk.size}, tokens)}};
-  if (rows > 1) {
-    inputs.emplace("position", Tensor::of<int64_t>({rows}, positions));
-    inputs.emplace("length", Tensor::of<int64_t>({rows}, lengths));
+  if (rows_.size() == 1) {
+    inputs.emplace("position", Tensor::scalar<int64_t>(positions[0]));
+    if (chunk.entry == sampling_entry_) inputs.emplace("last", Tensor::scalar<int64_t>(lengths[0] - 1));
     return inputs;
   }
-  inputs.emplace("position", Tensor::scalar<int64_t>(positions[0]));
-  if (chunk.entry != kFillCache) inputs.emplace("last", Tensor::scalar<int64_t>(lengths[0] - 1));
+  inputs.emplace("position", Tensor::of<int64_t>({rows}, positions));
+  inputs.emplace("length", Tensor::of<int64_t>({rows}, lengths));
+  if (chunk.entry == kFillRow)
+    inputs.emplace("row", Tensor::scalar<int64_t>(static_cast<int64_t>(chunk.rows[0])));
   return inputs;
 }
 

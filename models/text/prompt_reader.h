@@ -35,10 +35,15 @@ class PromptReader {
   };
   struct Chunk {
     std::string entry;
-    int64_t size = 0;         // padded
-    std::vector<Part> parts;  // by row
+    int64_t size = 0;          // padded
+    std::vector<size_t> rows;  // that the run has: all, or one
+    std::vector<Part> parts;   // of these rows
   };
-  void cut(int64_t most);
+  std::vector<Chunk> cut_together(int64_t most) const;
+  std::vector<Chunk> cut_one_by_one(int64_t most) const;
+  std::vector<Chunk> cut(const char* entry, const std::vector<size_t>& rows, int64_t most) const;
+  static int64_t cost_of(const std::vector<Chunk>& chunks);
+  bool is_fresh(size_t row) const;
   int64_t end_of(const Row& row) const;
   NamedTensors inputs_of(const Chunk& chunk) const;
 

@@ -65,7 +65,8 @@ class SamplingEntries {
   }
 
   void add() {
-    add_fill_cache();
+    add_fill(kFillCache, prefill_);
+    if (const Graph* row = model_.find_entry("prefill_row"); row && rows_ > 1) add_fill(kFillRow, *row);
     for (const bool penalties : {false, true})
       for (const bool logprobs : {false, true}) {
         add_decode({penalties, logprobs});
@@ -85,14 +86,15 @@ class SamplingEntries {
     return part.outputs.at("logits");
   }
 
-  void add_fill_cache() const {
-    GraphBuilder g(model_, kFillCache);
+  // What `from` does, without its logits.
+  void add_fill(const char* name, const Graph& from) const {
+    GraphBuilder g(model_, name);
     std::vector<Value> inputs;
-    for (const ValueId input : prefill_.inputs()) {
-      const ValueInfo& value = prefill_.value(input);
+    for (const ValueId input : from.inputs()) {
+      const ValueInfo& value = from.value(input);
       inputs.push_back(g.input(value.name, value.type.dtype, value.type.shape));
     }
-    inlined(g.graph(), prefill_, inputs);
+    inlined(g.graph(), from, inputs);
   }
 
   // What the model computed, without a cast that only widens it for whoever asks for `logits`.

@@ -2,6 +2,7 @@
 // whose KV cache has one row or several (models/decoder.h):
 //
 //   fill_cache          what prefill takes -> nothing            what prefill does, without its logits
+//   fill_row            what prefill_row takes -> nothing        the same of one row of several
 //   decode_and_sample   -> token i64[rows]
 //   prefill_and_sample  tokens i64[1,seq], position i64[], last i64[] -> token i64[1]    the one behind tokens[0,last]; what
 //                       stands behind `last` is only there to make up the size. Of one row only
@@ -46,7 +47,7 @@ struct SamplingFeatures {
 };
 std::string prefill_name(const SamplingFeatures& features);
 std::string decode_name(const SamplingFeatures& features);
-inline constexpr const char* kFillCache = "fill_cache";
+inline constexpr const char *kFillCache = "fill_cache", *kFillRow = "fill_row";
 inline constexpr int64_t kStopsOfRow = 8;
 
 // Texts that the KV cache of a language model holds side by side, and tokens of each. Throws Error where the model has no

@@ -72,6 +72,19 @@ class Texts {
     for (size_t r = 0; r < rows.size(); ++r) at_[r] += lengths[r];
     return logits;
   }
+  // Logits of the row alone; a token of padding is behind it.
+  std::vector<std::vector<float>> prefill_row(int64_t row, const Tokens& text) {
+    Tokens tokens = text;
+    tokens.push_back(17);
+    const auto r = static_cast<size_t>(row);
+    const int64_t at = r < at_.size() ? at_[r] : 0;
+    const auto logits = run("prefill_row", {{"tokens", Tensor::of<int64_t>({1, std::ssize(tokens)}, tokens)},
+                                            {"position", Tensor::of<int64_t>({1}, {at})},
+                                            {"length", Tensor::of<int64_t>({1}, {std::ssize(text)})},
+                                            {"row", Tensor::scalar(row)}});
+    at_[r] += std::ssize(text);
+    return logits;
+  }
   std::vector<std::vector<float>> decode(const Tokens& tokens) {
     const auto logits = run("decode", {{"tokens", Tensor::of<int64_t>({std::ssize(tokens), 1}, tokens)},
                                        {"position", positions()}});
@@ -167,6 +180,21 @@ TEST_P(Decoders, PiecesAreTheWhole) {
       last = decoded.decode(Tokens(static_cast<size_t>(rows), text_[i]));
     expect_near(last.back(), expected.back());
   }
+}
+
+// A row read by itself is the row read with all others, which stay as they are.
+TEST_P(Decoders, ARowCanBeReadByItself) {
+  Texts texts(*model_, 3), expected(*model_, 3);
+  const std::vector<Tokens> prompts = {{5, 1, 36}, {60, 4}, {22, 9, 41, 3}};
+  texts.prefill({prompts[0], {}, prompts[2]});
+  texts.prefill_row(1, prompts[1]);
+  expected.prefill(prompts);
+  const auto got = texts.decode({7, 8, 9}), wanted = expected.decode({7, 8, 9});
+  for (size_t r = 0; r < 3; ++r) expect_near(got[r], wanted[r]);
+  const Tokens more = {9, 9, 9};
+  expect_near(texts.prefill_row(2, more)[0], expected.prefill({{}, {}, more})[2]);
+  texts.stand_at({0, kPositions - 2, 0});
+  expect_error([&] { texts.prefill_row(1, more); }, {"out of range"});
 }
 
 // A row that has no tokens in a piece waits, even at the end of its cache.
