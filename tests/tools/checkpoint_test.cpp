@@ -229,7 +229,11 @@ TEST_F(Checkpoints, AreNotOverwrittenByAFreshRun) {
 
 TEST_F(Checkpoints, RunByThemselvesAsModels) {
   expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
-  expect_ok(run_tool("genesis-run", {"generate", path(newest()), "--prompt", "a", "--max-tokens", "3"}));
+  const Words more = {"--prompt", "a", "--max-tokens", "3"};
+  const std::string text = expect_ok(run_tool("genesis-run", Words{"generate", path(newest())} + more));
+  EXPECT_EQ(expect_ok(run_tool("genesis-run", Words{"generate", path("run")} + more)), text) << "its newest";
+  expect_ok(run_tool("genesis-run", Words{"generate", path("run"), "--batch", "2"} + more));
+  expect_error(run_tool("genesis-run", Words{"generate", path(".")} + more), {"no checkpoint"});
 }
 
 using Bits = ToolTest;

@@ -8,7 +8,6 @@
 #include "models/chat/generation_config.h"
 #include "models/chat/jinja/values/json_value.h"
 #include "schema/file/io/atomic_write.h"
-#include "schema/file/reader.h"
 #include "tools/common/line_input.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
@@ -16,6 +15,7 @@
 #include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
+#include "tools/text/open_model.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
 
@@ -169,7 +169,7 @@ jinja::Dict variables_of(const Flags& flags) {
 
 void chat_command(const Flags& flags, const CLI::App& app) {
   check_prefill_chunk(flags.prefill_chunk);
-  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const std::shared_ptr<const Model> model = open_model(flags.file);
   const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   if (!codec.tokenizer())
@@ -190,7 +190,10 @@ void chat_command(const Flags& flags, const CLI::App& app) {
 void add_chat(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("chat", "talk with a language model");
-  command->add_option("file", flags->file, "a .genesis file with entry points prefill and decode")
+  command
+      ->add_option(
+          "file", flags->file,
+          "a .genesis file with entry points prefill and decode, or a folder of checkpoints: its newest")
       ->required();
   command->add_option(
       "--tokenizer", flags->tokenizer,

@@ -6,7 +6,6 @@
 #include <numbers>
 #include <sstream>
 
-#include "executor/training/checkpoint.h"
 #include "models/corpus/documents.h"
 #include "models/data/conversations.h"
 #include "models/data/sources.h"
@@ -14,12 +13,12 @@
 #include "models/text/generate.h"
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/tokenizer.h"
-#include "schema/file/reader.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
+#include "tools/text/open_model.h"
 
 namespace genesis::tools {
 namespace {
@@ -49,16 +48,6 @@ struct Result {
     return bytes > 0 ? evaluation.nats / std::numbers::ln2 / static_cast<double>(bytes) : 0;
   }
 };
-
-// A file, or the newest checkpoint of a folder.
-std::shared_ptr<const Model> open(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return load_model(path);
-  const auto checkpoint = find_checkpoint(path);
-  if (!checkpoint)
-    fail("'{}' is a folder without a checkpoint: name a .genesis file or a folder of train --checkpoint",
-         path);
-  return load_checkpoint(*checkpoint);
-}
 
 // Each line of a .jsonl is a text of its own.
 std::vector<std::string> read_texts(const std::string& path) {
@@ -152,14 +141,14 @@ std::string line_of(const std::string& file, const Result& result) {
 }
 
 void eval_command(const Flags& flags) {
-  const std::shared_ptr<const Model> model = open(flags.file);
+  const std::shared_ptr<const Model> model = open_model(flags.file);
   const std::optional<text::Tokenizer> tokenizer = load_tokenizer(flags.tokenizer, *model);
   const Texts texts = read_data(flags, *model, tokenizer);
   const Result result = evaluate(flags.file, model, texts, tokenizer, flags);
   nlohmann::ordered_json json = json_of(flags.file, result);
   std::string lines = line_of(flags.file, result);
   if (!flags.other.empty()) {
-    const Result other = evaluate(flags.other, open(flags.other), texts, tokenizer, flags);
+    const Result other = evaluate(flags.other, open_model(flags.other), texts, tokenizer, flags);
     const double more = other.evaluation.loss() - result.evaluation.loss();
     json["compare"] = json_of(flags.other, other);
     json["loss_difference"] = more;

@@ -1,13 +1,12 @@
 // genesis-run export: a model, or the newest checkpoint of a folder, as a folder that transformers opens.
 #include <iostream>
 
-#include "executor/training/checkpoint.h"
 #include "models/hugging_face/export.h"
-#include "schema/file/reader.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
+#include "tools/text/open_model.h"
 
 namespace genesis::tools {
 namespace {
@@ -17,15 +16,6 @@ struct Flags {
   bool force = false, quiet = false;
   Output out;
 };
-
-// Every byte is read anyway, so every byte is checked first.
-std::shared_ptr<const Model> load(const std::string& path, const OnProgress& progress) {
-  if (!std::filesystem::is_directory(path))
-    return load_model(path, {.verify = Verify::kFull, .progress = progress});
-  const auto checkpoint = find_checkpoint(path);
-  if (!checkpoint) fail("{}: there is no checkpoint in this folder (step-*.genesis)", path);
-  return load_checkpoint(*checkpoint);
-}
 
 models::hugging_face::ExportOptions options_of(const Flags& flags) {
   models::hugging_face::ExportOptions options;
@@ -52,7 +42,8 @@ void export_command(const Flags& flags) {
   check_output(flags);
   FileProgress progress(flags.quiet);
   options.progress = progress.hook();
-  const auto model = load(flags.file, options.progress);
+  // Every byte is read anyway, so every byte is checked first.
+  const auto model = open_model(flags.file, {.verify = Verify::kFull, .progress = options.progress});
   const auto exported =
       with_context([&] { return models::hugging_face::export_model(*model, flags.output, options); },
                    [&] { return "while exporting '" + flags.file + "'"; });

@@ -5,12 +5,12 @@
 #include "models/text/generator.h"
 #include "models/text/sampling_entries.h"
 #include "models/zoo.h"
-#include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
+#include "tools/text/open_model.h"
 #include "tools/text/prompts.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
@@ -135,7 +135,7 @@ void print_totals(const std::vector<text::GenerateResult>& results, double secon
   }
   seconds -= compile_seconds;
   std::cerr << fmt::format(
-      "compile {:.2f} s\n{} texts: {} tokens read and {} written in {:.2f} s, {:.1f} tok/s\n",
+      "compile {:.2f} s\n{} texts: {} tokens read and {} written in {:.3f} s, {:.1f} tok/s\n",
       compile_seconds, results.size(), read, written, seconds, per_second(written, seconds));
 }
 
@@ -167,7 +167,7 @@ void generate_command(Flags& flags, const CLI::App& app) {
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
   const std::vector<std::string> prompts = flags.prompts.read();
-  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const std::shared_ptr<const Model> model = open_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   const auto& ends = codec.end_tokens();
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
@@ -182,7 +182,10 @@ void generate_command(Flags& flags, const CLI::App& app) {
 void add_generate(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("generate", "let a language model write text");
-  command->add_option("file", flags->file, "a .genesis file with entry points prefill and decode")
+  command
+      ->add_option(
+          "file", flags->file,
+          "a .genesis file with entry points prefill and decode, or a folder of checkpoints: its newest")
       ->required();
   flags->prompts.add_to(*command);
   command->add_option(
