@@ -25,8 +25,19 @@ std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& o
   return bytes;
 }
 
+// Called when a pass has changed the graph; empty where nobody wants to know.
+decltype(passes::PipelineOptions::on_change) change_listener(const StageObserver& observe) {
+  const auto dump =
+      environment().dump_folder.empty() ? nullptr : passes::dump_to_folder(environment().dump_folder);
+  if (!observe) return dump;
+  return [dump, &observe](int number, const passes::Pass& pass, const Graph& graph) {
+    if (dump) dump(number, pass, graph);
+    observe({pass.name, pass.why, graph});
+  };
+}
+
 Graph optimise(Graph bound, const Target& target, const Switches& switches, std::optional<int64_t> budget,
-               const StateStorage& storage, const SessionOptions& options) {
+               const StateStorage& storage, const SessionOptions& options, const StageObserver& observe) {
   passes::PassContext context;
   context.mesh = options.mesh;
   context.rank = options.rank;
@@ -35,8 +46,7 @@ Graph optimise(Graph bound, const Target& target, const Switches& switches, std:
   context.memory_budget = budget;
   passes::PipelineOptions pipeline;
   pipeline.disabled = switches.passes;
-  if (!environment().dump_folder.empty())
-    pipeline.on_change = passes::dump_to_folder(environment().dump_folder);
+  pipeline.on_change = change_listener(observe);
   return passes::run_passes(bound, passes::pipeline_for(bound), context, pipeline);
 }
 
@@ -56,7 +66,8 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
 }  // namespace
 
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
-                            const Target& given, const SessionOptions& options, bool are_halves) {
+                            const Target& given, const SessionOptions& options, bool are_halves,
+                            const StageObserver& observe) {
   CompiledEntry compiled{.work = Model::with_tables_of(model), .plan = {}, .runner = {}, .storage = {}};
   std::set<std::string> disabled = environment().disabled;
   disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
@@ -71,9 +82,10 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   if (passes::has_quantized(compiled.storage))
     authored = passes::decode_quantized(authored, compiled.storage);
   Graph graph = passes::bind(authored, bindings);
+  if (observe) observe({"bind", "sizes take the place of symbols", graph});
   if (options.optimise)
     graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,
-                     options);
+                     options, observe);
   compiled.plan = passes::make_plan(graph, target, switches.plan);
   compiled.plan.bindings = bindings;
   return compiled;

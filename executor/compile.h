@@ -2,7 +2,9 @@
 // one, so plans for a GPU can be made and looked at anywhere. Used by Session and by genesis-opt --check.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string_view>
 
 #include "executor/runtime/runner.h"
 #include "executor/session_options.h"
@@ -20,9 +22,18 @@ struct CompiledEntry {
   StateStorage storage;  // states that the plan works with in parts, which `work` has; empty: none
 };
 
+// An entry point on its way to a plan: after binding ("bind"), and after every pass that changed it.
+struct CompileStage {
+  std::string_view name, why;  // of the pass
+  const Graph& graph;          // until the call returns
+};
+using StageObserver = std::function<void(const CompileStage&)>;
+
 // Throws Error that names the entry point and the node when the target cannot run it. Weights are kept
-// as halves where the entry point updates such as are worth it, or where they `are_halves` already.
+// as halves where the entry point updates such as are worth it, or where they `are_halves` already. The plan is of the
+// graph that `observe`, where it is given, saw last.
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
-                            const Target& target, const SessionOptions& options, bool are_halves = false);
+                            const Target& target, const SessionOptions& options, bool are_halves = false,
+                            const StageObserver& observe = {});
 
 }  // namespace genesis

@@ -1,32 +1,38 @@
-// genesis-viz: pictures of models, plans and training runs.
+// genesis-viz: pages and pictures of models, plans and training runs.
 #include <spdlog/spdlog.h>
 
 #include <cmath>
 #include <iostream>
 
+#include "executor/runtime/device.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
-#include "tools/viz/charts.h"
-#include "tools/viz/dot.h"
-#include "tools/viz/escape.h"
-#include "tools/viz/inputs.h"
-#include "tools/viz/layout.h"
+#include "tools/viz/data/inputs.h"
+#include "tools/viz/data/model_data.h"
+#include "tools/viz/data/page_data.h"
+#include "tools/viz/page_file.h"
+#include "tools/viz/pictures/charts.h"
+#include "tools/viz/pictures/dot.h"
+#include "tools/viz/pictures/layout.h"
 
 namespace genesis::tools {
 namespace {
 
 constexpr const char* kExamples = R"(Examples:
+  genesis-viz model.genesis -o model.html
+  genesis-viz train.genesis --entry train_step --size batch=8 --size seq=256 -o train.html
   genesis-viz model.genesis --entry decode -o decode.svg
   genesis-viz train.genesis --entry train_step --memory --size batch=8 --size seq=256 -o memory.svg
   genesis-viz model.genesis --entry forward --color time --profile profile.json -o hot.svg
-  genesis-viz before.genesis --diff after.genesis --entry forward -o diff.html
+  genesis-viz before.genesis --compare after.genesis --entry forward -o diff.svg
   genesis-viz --loss metrics.jsonl -o loss.svg)";
 
 struct Flags {
-  std::string input, output, entry, color = "op", diff, profile, loss, baseline_name = "baseline";
+  std::string input, output, entry, color = "op", device = "cpu", diff, profile, loss,
+                                    baseline_name = "baseline";
   std::vector<std::string> sizes;
   double baseline = std::nan(""), layout_seconds = 300;
   bool memory = false, no_fold = false;
@@ -38,24 +44,19 @@ std::string extension(const std::string& path) {
   return dot == std::string::npos ? "" : path.substr(dot + 1);
 }
 
-std::string as_html(const std::string& svg, const std::string& title) {
-  return "<!doctype html><html><head><meta charset=\"utf-8\"><title>" + viz::xml_text(title) +
-         "</title></head><body style=\"margin:0;overflow:auto\">\n" + svg.substr(svg.find("<svg")) +
-         "</body></html>\n";
+// A page for a browser, or its data alone.
+bool is_page(const Flags& flags) {
+  return extension(flags.output) == "html" || extension(flags.output) == "json";
 }
 
 // Before any work.
 void check_kind(const Flags& flags) {
   const std::string kind = extension(flags.output);
-  if (kind == "svg" || kind == "html") return;
+  if (kind == "svg" || is_page(flags)) return;
   if (flags.memory || !flags.loss.empty())
     fail("-o {}: this picture is written as .svg or .html", flags.output);
   if (kind != "png" && kind != "dot")
-    fail("-o {}: expected a name that ends in .svg, .png, .dot or .html", flags.output);
-}
-
-void write_svg(const Flags& flags, const std::string& svg, const std::string& title) {
-  write_file_atomically(flags.output, extension(flags.output) == "html" ? as_html(svg, title) : svg);
+    fail("-o {}: expected a name that ends in .html, .svg, .png, .dot or .json", flags.output);
 }
 
 viz::Color parse_color(const std::string& name) {
@@ -67,10 +68,8 @@ viz::Color parse_color(const std::string& name) {
 }
 
 void draw_loss(const Flags& flags) {
-  write_svg(flags,
-            viz::curve_svg(viz::read_curve(flags.loss), "loss of " + flags.loss, flags.baseline,
-                           flags.baseline_name),
-            "loss");
+  write_file_atomically(flags.output, viz::curve_svg(viz::read_curve(flags.loss), "loss of " + flags.loss,
+                                                     flags.baseline, flags.baseline_name));
 }
 
 void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, const std::string& entry) {
@@ -78,7 +77,7 @@ void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, 
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(*model, sizes);
   check_sizes_known(model->entry(entry), sizes);
-  write_svg(flags, viz::memory_svg(session.plan(entry, sizes)), entry);
+  write_file_atomically(flags.output, viz::memory_svg(session.plan(entry, sizes)));
 }
 
 // Microseconds by node. What a profile tells of nodes that are not drawn is said: a session optimises a graph
@@ -103,13 +102,12 @@ std::map<std::string, double> times_of(const Graph& graph, const std::string& pa
   return times;
 }
 
-void write_graph(const Flags& flags, const viz::Dot& dot, const std::string& title) {
+void write_graph(const Flags& flags, const viz::Dot& dot) {
   const std::string kind = extension(flags.output);
   if (kind == "dot") return write_file_atomically(flags.output, dot.text);
-  const std::string picture = viz::lay_out(
-      dot.text,
-      {.format = kind == "png" ? "png" : "svg", .boxes = dot.boxes, .seconds = flags.layout_seconds});
-  write_file_atomically(flags.output, kind == "html" ? as_html(picture, title) : picture);
+  write_file_atomically(
+      flags.output,
+      viz::lay_out(dot.text, {.format = kind, .boxes = dot.boxes, .seconds = flags.layout_seconds}));
 }
 
 void draw_graph(const Flags& flags, const Model& model, const std::string& entry) {
@@ -119,7 +117,7 @@ void draw_graph(const Flags& flags, const Model& model, const std::string& entry
   check_sizes_exist(model, options.sizes);
   if (options.color == viz::Color::kMemory) check_sizes_known(graph, options.sizes);
   if (options.color == viz::Color::kTime) options.times_us = times_of(graph, flags.profile);
-  write_graph(flags, viz::to_dot(graph, options), entry);
+  write_graph(flags, viz::to_dot(graph, options));
 }
 
 nlohmann::ordered_json draw_difference(const Flags& flags, const Model& model, const std::string& entry) {
@@ -132,8 +130,7 @@ nlohmann::ordered_json draw_difference(const Flags& flags, const Model& model, c
   write_graph(
       flags,
       viz::to_dot(before,
-                  {.fold = !flags.no_fold, .after = &after, .difference = &difference, .title = title}),
-      title);
+                  {.fold = !flags.no_fold, .after = &after, .difference = &difference, .title = title}));
   return {{"same", difference.count(viz::Change::kSame)},
           {"added", difference.count(viz::Change::kAdded)},
           {"gone", difference.count(viz::Change::kGone)},
@@ -155,8 +152,31 @@ nlohmann::ordered_json draw_model(const Flags& flags) {
   return nullptr;
 }
 
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+void write_page(const Flags& flags) {
+  if (flags.input.empty()) throw CLI::RequiredError("a model file");
+  const std::shared_ptr<const Model> model = load_model(flags.input);
+  viz::ModelOptions options{.sizes = parse_sizes(flags.sizes)};
+  check_sizes_exist(*model, options.sizes);
+  if (!flags.entry.empty()) options.entries = {flags.entry};
+  options.entry.session.device = resolve_device(flags.device);
+  Bindings sizes = viz::assumed_sizes(*model, options.sizes);
+  sizes.insert(options.sizes.begin(), options.sizes.end());
+  viz::Tables tables(sizes);
+  viz::PageParts parts{.title = file_name(flags.input), .view = flags.memory ? "memory" : ""};
+  parts.models.push_back(viz::model_data(*model, flags.input, options, tables));
+  const viz::Json data = viz::page_data(std::move(parts), tables);
+  write_file_atomically(flags.output,
+                        extension(flags.output) == "json" ? viz::data_text(data) : viz::page_html(data));
+}
+
 // Everything that is given does something to the picture.
 void check_flags(const Flags& flags, const CLI::App& app) {
+  if (is_page(flags))
+    return check_only(app, {"input", "--output", "--entry", "--size", "--device", "--memory", "--json"},
+                      "in a page");
+  check_not_given(app, "--device", "in a picture");
   if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
   if (!flags.loss.empty())
     return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json"}, "with --loss");
@@ -168,11 +188,13 @@ void check_flags(const Flags& flags, const CLI::App& app) {
 }
 
 void run(const Flags& flags) {
-  if (flags.output.empty()) throw CLI::RequiredError("-o FILE.svg|.png|.dot|.html");
+  if (flags.output.empty()) throw CLI::RequiredError("-o FILE.html|.svg|.png|.dot");
   check_can_write(flags.output);
   check_kind(flags);
   nlohmann::ordered_json counts;  // of --diff
-  if (flags.loss.empty())
+  if (is_page(flags))
+    write_page(flags);
+  else if (flags.loss.empty())
     counts = draw_model(flags);
   else
     draw_loss(flags);
@@ -194,18 +216,27 @@ int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
   return run_tool(
-      argc, argv, "genesis-viz", "Draws models, memory plans and training runs.", kExamples,
+      argc, argv, "genesis-viz",
+      "Shows models, memory plans and training runs: as pages for a browser and as pictures.", kExamples,
       [&](CLI::App& app) {
         app.add_option("input", flags.input, "a .genesis file");
-        app.add_option("-o,--output", flags.output, "FILE.svg, .png, .dot or .html");
-        app.add_option("--entry", flags.entry, "entry point; the first when not given");
+        app.add_option("-o,--output", flags.output,
+                       "FILE.html: a page; .svg, .png or .dot: a picture; .json: a page's data");
+        app.add_option("--entry", flags.entry,
+                       "entry point; when not given, all in a page and the first in a picture");
         CLI::Option* color =
             app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
-        app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --color memory and --memory")->take_all();
+        app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for pages, --color memory and --memory")
+            ->take_all();
         app.add_option("--profile", flags.profile,
                        "output of `genesis-run profile --json`, for --color time");
-        CLI::Option* diff = app.add_option(
-            "--diff", flags.diff, "the model as it is later: nodes added, gone and changed are coloured");
+        app.add_option(
+               "--device", flags.device,
+               "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for")
+            ->capture_default_str();
+        CLI::Option* diff =
+            app.add_option("--compare,--diff", flags.diff,
+                           "the model as it is later: nodes added, gone and changed are coloured");
         CLI::Option* memory =
             app.add_flag("--memory", flags.memory, "draw the memory plan instead of the graph");
         app.add_flag("--no-fold", flags.no_fold, "draw every node of repeated layers");

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "tools/viz/escape.h"
-#include "tools/viz/smooth.h"
-#include "tools/viz/ticks.h"
+#include "tools/viz/pictures/escape.h"
+#include "tools/viz/pictures/smooth.h"
+#include "tools/viz/pictures/ticks.h"
 
 namespace genesis::viz {
 namespace {

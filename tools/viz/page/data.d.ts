@@ -1,5 +1,5 @@
 // What a page shows: one JSON object, made by genesis-viz and genesis-run, read by the page. It stands in the page as
-// JSON -> zlib's deflate -> base64, in <script id="data" type="application/octet-stream">. `genesis-viz FILE --json-data OUT`
+// JSON -> zlib's deflate -> base64, in <script id="data" type="application/octet-stream">. `genesis-viz FILE -o OUT.json`
 // writes the JSON alone.
 //
 // Large tables are columns (one array a field), so that 100,000 nodes stay small and repeated layers compress well.

@@ -1,4 +1,4 @@
-#include "tools/viz/difference.h"
+#include "tools/viz/data/difference.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "tools/viz/ticks.h"
+#include "tools/viz/pictures/ticks.h"
 
 #include <fmt/format.h>
 

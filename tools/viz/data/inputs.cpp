@@ -1,4 +1,4 @@
-#include "tools/viz/inputs.h"
+#include "tools/viz/data/inputs.h"
 
 #include <algorithm>
 #include <cmath>

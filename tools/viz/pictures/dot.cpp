@@ -1,10 +1,10 @@
-#include "tools/viz/dot.h"
+#include "tools/viz/pictures/dot.h"
 
 #include <algorithm>
 
 #include "tools/common/tool.h"
-#include "tools/viz/escape.h"
-#include "tools/viz/fold.h"
+#include "tools/viz/pictures/escape.h"
+#include "tools/viz/pictures/fold.h"
 
 namespace genesis::viz {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/viz/smooth.h"
+#include "tools/viz/pictures/smooth.h"
 
 #include <algorithm>
 #include <cstddef>

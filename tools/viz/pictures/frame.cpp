@@ -1,11 +1,11 @@
-#include "tools/viz/frame.h"
+#include "tools/viz/pictures/frame.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tools/viz/escape.h"
+#include "tools/viz/pictures/escape.h"
 
 namespace genesis::viz {
 namespace {

@@ -5,12 +5,10 @@
 #include <vector>
 
 #include "schema/graph/plan.h"
+#include "tools/viz/data/inputs.h"
 
 namespace genesis::viz {
 
-struct Curve {
-  std::vector<double> steps, values;  // a value that is not finite leaves a gap
-};
 // `reference` draws a dashed line with its name (a baseline); NaN: none.
 std::string curve_svg(const Curve& curve, const std::string& title, double reference,
                       const std::string& reference_name);

@@ -4,10 +4,13 @@
 
 #include <map>
 #include <string>
-
-#include "tools/viz/charts.h"
+#include <vector>
 
 namespace genesis::viz {
+
+struct Curve {
+  std::vector<double> steps, values;  // a value that is not finite leaves a gap
+};
 
 // What `genesis-run train --metrics FILE` writes: a JSON object a line. A loss of null was not finite. The
 // last line may be cut short, as a run that was killed leaves it.

@@ -1,4 +1,4 @@
-#include "tools/viz/fold.h"
+#include "tools/viz/pictures/fold.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "tools/viz/escape.h"
+#include "tools/viz/pictures/escape.h"
 
 #include <fmt/format.h>
 

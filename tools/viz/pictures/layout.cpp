@@ -1,4 +1,4 @@
-#include "tools/viz/layout.h"
+#include "tools/viz/pictures/layout.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

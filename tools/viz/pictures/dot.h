@@ -6,7 +6,7 @@
 #include <string>
 
 #include "schema/graph/graph.h"
-#include "tools/viz/difference.h"
+#include "tools/viz/data/difference.h"
 
 namespace genesis::viz {
 

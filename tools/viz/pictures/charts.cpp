@@ -1,12 +1,12 @@
-#include "tools/viz/charts.h"
+#include "tools/viz/pictures/charts.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "tools/common/tool.h"
-#include "tools/viz/escape.h"
-#include "tools/viz/frame.h"
-#include "tools/viz/smooth.h"
+#include "tools/viz/pictures/escape.h"
+#include "tools/viz/pictures/frame.h"
+#include "tools/viz/pictures/smooth.h"
 
 namespace genesis::viz {
 namespace {

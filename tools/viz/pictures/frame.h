@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/viz/ticks.h"
+#include "tools/viz/pictures/ticks.h"
 
 namespace genesis::viz {
 

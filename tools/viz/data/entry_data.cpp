@@ -1,0 +1,159 @@
+#include "tools/viz/data/entry_data.h"
+
+#include "executor/compile.h"
+#include "executor/runtime/device.h"
+#include "executor/runtime/step_call.h"
+#include "passes/core/bind.h"
+#include "passes/pipelines.h"
+#include "tools/viz/data/graph_data.h"
+#include "tools/viz/data/plan_data.h"
+
+namespace genesis::viz {
+namespace {
+
+// Stages in the order in which they come to be. Holds on to the graph of the last one.
+class Stages {
+ public:
+  Stages(const Graph& author, Tables& tables) : author_(author), tables_(tables) {}
+
+  void add(const CompileStage& stage) {
+    // Sizes take the place of symbols: the nodes are the author's, and now their costs are known.
+    const bool is_author = !last_ && has_same_nodes(author_, stage.graph);
+    if (is_author)
+      add_author(&stage.graph);
+    else {
+      if (json_.empty()) add_author(nullptr);
+      json_.push_back({{"kind", last_ ? "pass" : "bound"},
+                       {"name", stage.name},
+                       {"why", stage.why},
+                       {"graph", graph_data(stage.graph, &stage.graph, tables_)},
+                       {"change", change_data(last_ ? *last_ : author_, stage.graph)}});
+    }
+    last_ = std::make_unique<Graph>(copy_graph(stage.graph, stage.graph.model()));
+  }
+
+  Json finish(bool has_plan) {
+    if (json_.empty()) add_author(nullptr);
+    if (has_plan)
+      json_.push_back({{"kind", "final"},
+                       {"name", "final"},
+                       {"why", "what the plan runs"},
+                       {"same_as", json_.size() - 1}});
+    return std::move(json_);
+  }
+
+  const Graph& last() const { return *last_; }
+  // Of the last graph, by node.
+  void set_kernels(const std::vector<int32_t>& kernels) {
+    json_.back()["graph"]["nodes"]["kernel"] = kernels;
+  }
+
+ private:
+  void add_author(const Graph* sized) {
+    json_.push_back({{"kind", "author"},
+                     {"name", "author"},
+                     {"why", ""},
+                     {"graph", graph_data(author_, sized, tables_)}});
+  }
+
+  const Graph& author_;
+  Tables& tables_;
+  Json json_ = Json::array();
+  std::unique_ptr<Graph> last_;
+};
+
+std::vector<int32_t> kernels_by_node(const Plan& plan, const Graph& graph, const Target& target,
+                                     const KernelNames& disabled, Tables& tables) {
+  std::unordered_map<std::string, int32_t> chosen;
+  for (const Step& step : plan.steps)
+    if (target.choose) chosen[step.name] = tables.kernel(target.choose(query_of(step, disabled)));
+  std::vector<int32_t> kernels;
+  for (const Node& node : graph.nodes()) {
+    const auto at = chosen.find(node.name);
+    kernels.push_back(at == chosen.end() ? -1 : at->second);
+  }
+  return kernels;
+}
+
+bool is_training(const Graph& graph) {
+  return passes::pipeline_for(graph).data() == passes::training_pipeline().data();
+}
+
+// Plans under four budgets between what the step takes and the least that can be reached, and under that.
+Json budgets_data(const Model& model, const Graph& entry, const EntryOptions& options, const Plan& plan,
+                  Tables& tables) {
+  constexpr int kSteps = 5;
+  const auto under = [&](int64_t budget) {
+    SessionOptions session = options.session;
+    session.memory_budget = budget;
+    return compile_entry(model, entry.name(), options.sizes, target_of(session.device), session).plan;
+  };
+  const Plan least = under(0);
+  Json budgets = Json::array({budget_data(plan, options.session.memory_budget, tables)});
+  for (int i = 1; i < kSteps; ++i) {
+    const int64_t budget = plan.arena_bytes - (plan.arena_bytes - least.arena_bytes) * i / kSteps;
+    if (budget >= plan.arena_bytes || budget <= least.arena_bytes) break;
+    try {
+      budgets.push_back(budget_data(under(budget), budget, tables));
+    } catch (const Error&) {  // offsets leave gaps: this one cannot be met
+    }
+  }
+  if (least.arena_bytes < plan.arena_bytes) budgets.push_back(budget_data(least, least.arena_bytes, tables));
+  return budgets;
+}
+
+Json sizes_data(const Graph& entry, const EntryOptions& options) {
+  Json sizes = Json::array();
+  for (const std::string& symbol : passes::symbols_of(entry)) {
+    const auto is_there = [&](const Json& row) { return row["symbol"] == symbol; };
+    const auto at = options.sizes.find(symbol);
+    if (at == options.sizes.end() || std::any_of(sizes.begin(), sizes.end(), is_there)) continue;
+    sizes.push_back(
+        {{"symbol", symbol}, {"size", at->second}, {"assumed", options.assumed.contains(symbol)}});
+  }
+  return sizes;
+}
+
+}  // namespace
+
+EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions& options, Tables& tables) {
+  EntryData data;
+  data.json = {{"name", entry.name()},
+               {"sizes", sizes_data(entry, options)},
+               {"device", options.session.device},
+               {"stages", nullptr},
+               {"budgets", Json::array()}};
+  Stages stages(entry, tables);
+  if (!options.passes) {
+    data.json["stages"] = stages.finish(false);
+    return data;
+  }
+  try {
+    const Target target = target_of(options.session.device);
+    const CompiledEntry made = compile_entry(model, entry.name(), options.sizes, target, options.session,
+                                             false, [&](const CompileStage& stage) { stages.add(stage); });
+    data.json["plan"] = plan_data(made.plan, stages.last(), tables);
+    stages.set_kernels(
+        kernels_by_node(made.plan, stages.last(), target, made.runner.disabled_kernels, tables));
+    data.plan = made.plan;
+    if (options.budgets && is_training(entry))
+      data.json["budgets"] = budgets_data(model, entry, options, made.plan, tables);
+  } catch (const Error& error) {
+    data.json["problem"] = error.what();
+  }
+  data.json["stages"] = stages.finish(data.json.contains("plan"));
+  return data;
+}
+
+Bindings assumed_sizes(const Model& model, const Bindings& given) {
+  Bindings assumed;
+  for (const auto& entry : model.entries())
+    for (const std::string& symbol : passes::symbols_of(*entry)) {
+      const bool is_length =
+          symbol.find("seq") != std::string::npos || symbol.find("len") != std::string::npos;
+      if (!given.contains(symbol)) assumed[symbol] = is_length ? 128 : 1;
+    }
+  return assumed;
+}
+
+}  // namespace genesis::viz

@@ -1,0 +1,50 @@
+#include "tools/viz/data/measured_data.h"
+
+#include "executor/runtime/roofline.h"
+#include "schema/core/human_bytes.h"
+
+namespace genesis::viz {
+namespace {
+
+Json peaks_data(const DevicePeaks& peaks) {
+  Json rows = Json::array();
+  const auto add = [&](const std::string& name, double value, const char* unit) {
+    if (value > 0) rows.push_back({{"name", name}, {"value", value}, {"unit", unit}});
+  };
+  add("products in f32", peaks.f32_gflops, "GFLOP/s");
+  add("products in 16 bits", peaks.low_gflops, "GFLOP/s");
+  add("memory, copying", peaks.copy_gbps, "GB/s");
+  add("memory, reading", peaks.read_gbps, "GB/s");
+  for (const CacheSpeed& cache : peaks.caches)
+    add("cache of " + human_bytes(static_cast<double>(cache.bytes)), cache.gbps, "GB/s");
+  return rows;
+}
+
+// A hundredth of a microsecond is less than any clock here tells.
+double rounded(double us) { return std::round(us * 100) / 100; }
+
+}  // namespace
+
+Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables) {
+  const std::vector<double> least = least_microseconds(plan, measured.peaks);
+  std::vector<double> start, end, least_us;
+  std::vector<int32_t> lane, kernel;
+  double total = 0;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    start.push_back(rounded(measured.timings[i].start_us));
+    end.push_back(rounded(measured.timings[i].end_us));
+    least_us.push_back(rounded(least[i]));
+    lane.push_back(0);
+    kernel.push_back(tables.string(measured.kernels[i]));
+    total = std::max(total, end.back());
+  }
+  // A profile runs the steps one after the other.
+  return {{"device", measured.device},
+          {"runs", measured.runs},
+          {"total_us", total},
+          {"lanes", Json::array({measured.device + ", one step after the other"})},
+          {"steps", {{"start_us", start}, {"end_us", end}, {"lane", lane}, {"kernel", kernel}, {"least_us", least_us}}},
+          {"peaks", peaks_data(measured.peaks)}};
+}
+
+}  // namespace genesis::viz

@@ -1,0 +1,21 @@
+// A model as a page shows it: `Model` of tools/viz/page/data.d.ts.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "tools/viz/data/entry_data.h"
+
+namespace genesis::viz {
+
+struct ModelOptions {
+  std::vector<std::string> entries;  // to show; empty: all
+  Bindings sizes;                    // that were given
+  EntryOptions entry;                // its sizes are set here
+};
+
+// Throws Error for an entry point that the model does not have.
+Json model_data(const Model& model, const std::filesystem::path& file, const ModelOptions& options,
+                Tables& tables);
+
+}  // namespace genesis::viz

@@ -1,0 +1,53 @@
+// What stands once in a page's data, however many nodes use it: texts, dotted names, types, sets of attributes, costs
+// and choices of kernels. Everything else refers to them by index. The fields are those of tools/viz/page/data.d.ts.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "schema/graph/cost.h"
+#include "schema/graph/target.h"
+#include "tools/viz/data/columns.h"
+
+namespace genesis::viz {
+
+class Tables {
+ public:
+  // `sizes`: of symbols in types, as far as they are known.
+  explicit Tables(Bindings sizes) : sizes_(std::move(sizes)) {}
+
+  int32_t string(std::string_view text);
+  int32_t path(std::string_view dotted);  // -1: ""
+  int32_t type(const TensorType& type);
+  // A type of another program's file: `dtype` is its name there, and a dimension that is no number has no size.
+  int32_t foreign_type(const std::string& dtype, const std::vector<std::string>& shape, int64_t bits);
+  int32_t attributes(const Attributes& attributes);
+  int32_t attributes(const std::vector<std::pair<std::string, std::string>>& attributes);
+  int32_t cost(const Cost& cost);
+  int32_t kernel(const KernelChoice& choice);
+
+  // Puts all tables into the page's data.
+  void write(Json& data) const;
+
+ private:
+  struct Path {
+    int32_t parent, segment;
+    auto operator<=>(const Path&) const = default;
+  };
+  int32_t add(Json& table, const std::string& key, const Json& row);
+  Json paths_json() const;
+
+  Bindings sizes_;
+  std::vector<std::string> strings_;
+  std::unordered_map<std::string, int32_t> string_index_, path_index_;
+  std::vector<Path> paths_;
+  std::map<Path, int32_t> path_children_;
+  // By what the row says.
+  std::unordered_map<std::string, int32_t> rows_;
+  Json types_ = Json::array(), attributes_ = Json::array(), costs_ = Json::array(), kernels_ = Json::array();
+};
+
+}  // namespace genesis::viz
