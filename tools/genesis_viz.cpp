@@ -4,19 +4,18 @@
 #include <cmath>
 #include <iostream>
 
-#include "executor/runtime/device.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/viz/data/inputs.h"
-#include "tools/viz/data/model_data.h"
-#include "tools/viz/data/page_data.h"
+#include "tools/viz/make_page.h"
 #include "tools/viz/page_file.h"
 #include "tools/viz/pictures/charts.h"
 #include "tools/viz/pictures/dot.h"
 #include "tools/viz/pictures/layout.h"
+#include "tools/viz/serve/watch.h"
 
 namespace genesis::tools {
 namespace {
@@ -28,12 +27,14 @@ constexpr const char* kExamples = R"(Examples:
   genesis-viz train.genesis --entry train_step --memory --size batch=8 --size seq=256 -o memory.svg
   genesis-viz model.genesis --entry forward --color time --profile profile.json -o hot.svg
   genesis-viz before.genesis --compare after.genesis --entry forward -o diff.svg
-  genesis-viz --loss metrics.jsonl -o loss.svg)";
+  genesis-viz train.genesis --compare other.genesis -o diff.html
+  genesis-viz --loss metrics.jsonl -o loss.svg
+  genesis-viz --loss run/metrics.jsonl --loss other/metrics.jsonl -o runs.html
+  genesis-viz watch run/)";
 
 struct Flags {
-  std::string input, output, entry, color = "op", device = "cpu", diff, profile, loss,
-                                    baseline_name = "baseline";
-  std::vector<std::string> sizes;
+  std::string input, output, entry, color = "op", device = "cpu", diff, profile, baseline_name = "baseline";
+  std::vector<std::string> sizes, loss;
   double baseline = std::nan(""), layout_seconds = 300;
   bool memory = false, no_fold = false;
   Output out;
@@ -68,8 +69,9 @@ viz::Color parse_color(const std::string& name) {
 }
 
 void draw_loss(const Flags& flags) {
-  write_file_atomically(flags.output, viz::curve_svg(viz::read_curve(flags.loss), "loss of " + flags.loss,
-                                                     flags.baseline, flags.baseline_name));
+  write_file_atomically(flags.output,
+                        viz::curve_svg(viz::read_curve(flags.loss.front()), "loss of " + flags.loss.front(),
+                                       flags.baseline, flags.baseline_name));
 }
 
 void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, const std::string& entry) {
@@ -152,31 +154,32 @@ nlohmann::ordered_json draw_model(const Flags& flags) {
   return nullptr;
 }
 
-std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+void make_page(const Flags& flags) {
+  if (flags.input.empty() && flags.loss.empty()) throw CLI::RequiredError("a model file, or --loss FILE");
+  viz::write_page(flags.output, viz::make_page({.input = flags.input,
+                                                .compare = flags.diff,
+                                                .metrics = flags.loss,
+                                                .entry = flags.entry,
+                                                .device = flags.device,
+                                                .view = flags.memory ? "memory" : "",
+                                                .sizes = parse_sizes(flags.sizes)}));
+}
 
-void write_page(const Flags& flags) {
-  if (flags.input.empty()) throw CLI::RequiredError("a model file");
-  const std::shared_ptr<const Model> model = load_model(flags.input);
-  viz::ModelOptions options{.sizes = parse_sizes(flags.sizes)};
-  check_sizes_exist(*model, options.sizes);
-  if (!flags.entry.empty()) options.entries = {flags.entry};
-  options.entry.session.device = resolve_device(flags.device);
-  Bindings sizes = viz::assumed_sizes(*model, options.sizes);
-  sizes.insert(options.sizes.begin(), options.sizes.end());
-  viz::Tables tables(sizes);
-  viz::PageParts parts{.title = file_name(flags.input), .view = flags.memory ? "memory" : ""};
-  parts.models.push_back(viz::model_data(*model, flags.input, options, tables));
-  const viz::Json data = viz::page_data(std::move(parts), tables);
-  write_file_atomically(flags.output,
-                        extension(flags.output) == "json" ? viz::data_text(data) : viz::page_html(data));
+void check_page_flags(const Flags& flags, const CLI::App& app) {
+  check_only(
+      app,
+      {"input", "--output", "--entry", "--size", "--device", "--memory", "--compare", "--loss", "--json"},
+      "in a page");
+  if (!flags.input.empty()) return;
+  for (const char* option : {"--entry", "--size", "--device", "--memory", "--compare"})
+    check_not_given(app, option, "without a model");
 }
 
 // Everything that is given does something to the picture.
 void check_flags(const Flags& flags, const CLI::App& app) {
-  if (is_page(flags))
-    return check_only(app, {"input", "--output", "--entry", "--size", "--device", "--memory", "--json"},
-                      "in a page");
+  if (is_page(flags)) return check_page_flags(flags, app);
   check_not_given(app, "--device", "in a picture");
+  if (flags.loss.size() > 1) fail_usage("a picture shows one --loss; a page (-o FILE.html) shows several");
   if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
   if (!flags.loss.empty())
     return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json"}, "with --loss");
@@ -193,7 +196,7 @@ void run(const Flags& flags) {
   check_kind(flags);
   nlohmann::ordered_json counts;  // of --diff
   if (is_page(flags))
-    write_page(flags);
+    make_page(flags);
   else if (flags.loss.empty())
     counts = draw_model(flags);
   else
@@ -209,48 +212,75 @@ void run(const Flags& flags) {
   });
 }
 
+void add_graph_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--entry", flags.entry,
+                 "entry point; when not given, all in a page and the first in a picture");
+  CLI::Option* color =
+      app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
+  app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for pages, --color memory and --memory")->take_all();
+  app.add_option("--profile", flags.profile, "output of `genesis-run profile --json`, for --color time");
+  app.add_option(
+         "--device", flags.device,
+         "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for")
+      ->capture_default_str();
+  CLI::Option* diff = app.add_option("--compare,--diff", flags.diff,
+                                     "the model as it is later: nodes added, gone and changed are coloured");
+  CLI::Option* memory =
+      app.add_flag("--memory", flags.memory, "show the memory plan first, or instead of the graph");
+  app.add_flag("--no-fold", flags.no_fold, "draw every node of repeated layers");
+  add_number(app, "--layout-seconds", flags.layout_seconds, "the longest that Graphviz may take",
+             {.least = 0, .without_least = true});
+  diff->excludes(color)->excludes(memory);
+}
+
+void add_loss_flags(CLI::App& app, Flags& flags) {
+  app.add_option("--loss", flags.loss,
+                 "show the curves of this metrics.jsonl; a page takes several, and folders of them")
+      ->take_all();
+  add_number(app, "--baseline", flags.baseline, "a line to hold the loss against")->default_str("");
+  app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
+}
+
+void add_watch(CLI::App& app) {
+  auto options = std::make_shared<viz::WatchOptions>();
+  auto out = std::make_shared<Output>();
+  CLI::App* command =
+      app.add_subcommand("watch", "a live page of training runs, for browsers on this machine alone");
+  command->add_option("path", options->path, "a metrics.jsonl that grows, or a folder of runs")->required();
+  add_number(*command, "--port", options->port, "port of 127.0.0.1; 0: any that is free",
+             {.least = 0, .most = 65535});
+  out->add_to(*command);
+  command->footer(
+      "Example:\n  genesis-viz watch run/\nThe page's address has a random token in it: nobody else can "
+      "guess it.");
+  command->callback([options, out] {
+    viz::watch(*options, [&](const std::string& url) {
+      out->print({{"url", url}}, [&] { std::cout << "open " << url << " in a browser; Ctrl-C ends this\n"; });
+      std::cout.flush();
+    });
+  });
+}
+
 }  // namespace
 }  // namespace genesis::tools
 
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
-  return run_tool(
-      argc, argv, "genesis-viz",
-      "Shows models, memory plans and training runs: as pages for a browser and as pictures.", kExamples,
-      [&](CLI::App& app) {
-        app.add_option("input", flags.input, "a .genesis file");
-        app.add_option("-o,--output", flags.output,
-                       "FILE.html: a page; .svg, .png or .dot: a picture; .json: a page's data");
-        app.add_option("--entry", flags.entry,
-                       "entry point; when not given, all in a page and the first in a picture");
-        CLI::Option* color =
-            app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
-        app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for pages, --color memory and --memory")
-            ->take_all();
-        app.add_option("--profile", flags.profile,
-                       "output of `genesis-run profile --json`, for --color time");
-        app.add_option(
-               "--device", flags.device,
-               "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for")
-            ->capture_default_str();
-        CLI::Option* diff =
-            app.add_option("--compare,--diff", flags.diff,
-                           "the model as it is later: nodes added, gone and changed are coloured");
-        CLI::Option* memory =
-            app.add_flag("--memory", flags.memory, "draw the memory plan instead of the graph");
-        app.add_flag("--no-fold", flags.no_fold, "draw every node of repeated layers");
-        add_number(app, "--layout-seconds", flags.layout_seconds, "the longest that Graphviz may take",
-                   {.least = 0, .without_least = true});
-        CLI::Option* loss = app.add_option("--loss", flags.loss, "draw the loss curve of this metrics.jsonl");
-        diff->excludes(color)->excludes(memory);
-        loss->excludes(diff)->excludes(memory)->excludes(color);
-        add_number(app, "--baseline", flags.baseline, "a line to hold the loss against")->default_str("");
-        app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
-        flags.out.add_to(app);
-        app.callback([&] {
-          check_flags(flags, app);
-          run(flags);
-        });
-      });
+  return run_tool(argc, argv, "genesis-viz",
+                  "Shows models, memory plans and training runs: as pages for a browser and as pictures.",
+                  kExamples, [&](CLI::App& app) {
+                    app.add_option("input", flags.input, "a .genesis file");
+                    app.add_option("-o,--output", flags.output,
+                                   "FILE.html: a page; .svg, .png or .dot: a picture; .json: a page's data");
+                    add_graph_flags(app, flags);
+                    add_loss_flags(app, flags);
+                    flags.out.add_to(app);
+                    add_watch(app);
+                    app.callback([&] {
+                      if (!app.get_subcommands().empty()) return;
+                      check_flags(flags, app);
+                      run(flags);
+                    });
+                  });
 }

@@ -13,12 +13,16 @@
 #include "tools/run/measured_peaks.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
+#include "tools/viz/data/measured_data.h"
+#include "tools/viz/data/model_data.h"
+#include "tools/viz/data/page_data.h"
+#include "tools/viz/page_file.h"
 
 namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file, entry = "forward", trace;
+  std::string file, entry = "forward", trace, page;
   int64_t runs = 5, top = 30;
   bool by_op = false;
   InputFlags inputs;
@@ -148,9 +152,24 @@ void print_table(const Flags& flags, const std::vector<Row>& rows, const DeviceP
   print_notes(rows);
 }
 
+// The page of genesis-viz with the measured times on it.
+void write_page(const Flags& flags, const Model& model, const Plan& plan, const viz::Measurement& measured) {
+  viz::Tables tables(plan.bindings);
+  viz::ModelOptions options{.entries = {flags.entry}, .sizes = plan.bindings};
+  options.entry.session = flags.run.session_options();
+  options.entry.session.device = measured.device;
+  options.entry.budgets = false;
+  options.entry.measured = &measured;
+  const std::string name = std::filesystem::path(flags.file).filename().string();
+  viz::PageParts parts{.title = name + ", measured", .view = "time"};
+  parts.models.push_back(viz::model_data(model, flags.file, options, tables));
+  viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
+}
+
 void profile(const Flags& flags, const CLI::App& app) {
   if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
   check_can_write(flags.trace);
+  check_can_write(flags.page);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   Session session(model, flags.run.session_options());
@@ -164,6 +183,9 @@ void profile(const Flags& flags, const CLI::App& app) {
   });
   const std::vector<Row> rows = make_rows(plan, measured, peaks, flags.by_op);
   const double total = measured.timings.back().end_us;
+  if (!flags.page.empty())
+    write_page(flags, *model, plan,
+               {session.device(), flags.runs, measured.timings, measured.kernels, peaks});
   nlohmann::ordered_json json{{"entry", flags.entry},
                               {"total_us", total},
                               {"steps", plan.steps.size()},
@@ -195,12 +217,16 @@ void add_profile(CLI::App& app) {
   command->add_flag("--by-op", flags->by_op, "sum up nodes of the same op");
   command->add_option("--trace", flags->trace,
                       "write a Chrome trace (chrome://tracing, ui.perfetto.dev) here");
+  command->add_option(
+      "-o,--output", flags->page,
+      "write a page for a browser with the times on it: FILE.html, or FILE.json for its data alone");
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
-      "Example:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "
+      "Examples:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "
       "--by-op\n"
+      "  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 -o run.html\n"
       "roofline is the part of the time that the device's limits, measured now, would need: products at the "
       "full\n"
       "rate, bytes at the speed of memory or of the cache that can hold them. It is - (null in JSON) for "

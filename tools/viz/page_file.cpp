@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include "schema/core/error.h"
+#include "schema/file/io/atomic_write.h"
 
 namespace genesis::viz {
 namespace {
@@ -29,6 +30,10 @@ std::string page_html(const Json& data, bool live) {
   page.insert(page.find(kDataElement) + kDataElement.size(), base64(deflated(data_text(data))));
   if (live) page.replace(page.find(kAsksNobody), kAsksNobody.size(), kAsksItsServer);
   return page;
+}
+
+void write_page(const std::string& output, const Json& data) {
+  write_file_atomically(output, output.ends_with(".json") ? data_text(data) : page_html(data));
 }
 
 std::string deflated(std::string_view text) {

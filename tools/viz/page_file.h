@@ -14,6 +14,9 @@ std::string data_text(const Json& data);
 // `live`: for a page that may ask the server it came from.
 std::string page_html(const Json& data, bool live = false);
 
+// Writes a page, or its data alone where the name ends in .json.
+void write_page(const std::string& output, const Json& data);
+
 // zlib's format, which a browser's DecompressionStream calls "deflate".
 std::string deflated(std::string_view text);
 std::string base64(std::string_view bytes);

@@ -22,7 +22,8 @@ struct StateColumns {
   std::vector<double> max_abs, cosine;
   std::vector<int64_t> bytes_before, bytes_after;
 
-  void add(int32_t path, Status what, const State* before, const State* after, const ValueDifference& values) {
+  void add(int32_t path, Status what, const State* before, const State* after,
+           const ValueDifference& values) {
     const bool is_compared = what == Status::kSame || what == Status::kOtherValues;
     name.push_back(path);
     status.push_back(static_cast<int32_t>(what));
@@ -58,13 +59,11 @@ Json states_difference(const Model& before, const Model& after, Tables& tables) 
     columns.add(path, values.same_bits ? Status::kSame : Status::kOtherValues, &state, &other, values);
   }
   for (const State& state : after.states())
-    if (before.find_state(state.name) < 0) columns.add(tables.path(state.name), Status::kAdded, nullptr, &state, {});
-  return {{"name", deltas(columns.name)},
-          {"status", columns.status},
-          {"max_abs", finite(columns.max_abs)},
-          {"cosine", finite(columns.cosine)},
-          {"bytes_before", columns.bytes_before},
-          {"bytes_after", columns.bytes_after}};
+    if (before.find_state(state.name) < 0)
+      columns.add(tables.path(state.name), Status::kAdded, nullptr, &state, {});
+  return {{"name", deltas(columns.name)},         {"status", columns.status},
+          {"max_abs", finite(columns.max_abs)},   {"cosine", finite(columns.cosine)},
+          {"bytes_before", columns.bytes_before}, {"bytes_after", columns.bytes_after}};
 }
 
 // By name; -1: the page does not show it.
@@ -86,16 +85,18 @@ Json difference_data(const Model& before, const Json& before_page, const Model& 
     const int a = place_of(before_page, entry->name()), b = place_of(after_page, entry->name());
     if (a < 0) continue;
     Json row{{"name", entry->name()}, {"before", a}, {"after", b}};
-    row["change"] = b < 0 ? Json{{"added", Json::array()}, {"gone", Json::array()}, {"changed", Json::array()}}
-                          : change_data(*entry, after.entry(entry->name()));
+    row["change"] = b < 0
+                        ? Json{{"added", Json::array()}, {"gone", Json::array()}, {"changed", Json::array()}}
+                        : change_data(*entry, after.entry(entry->name()));
     entries.push_back(row);
   }
   for (const auto& entry : after.entries())
     if (place_of(before_page, entry->name()) < 0 && place_of(after_page, entry->name()) >= 0)
-      entries.push_back({{"name", entry->name()},
-                         {"before", -1},
-                         {"after", place_of(after_page, entry->name())},
-                         {"change", {{"added", Json::array()}, {"gone", Json::array()}, {"changed", Json::array()}}}});
+      entries.push_back(
+          {{"name", entry->name()},
+           {"before", -1},
+           {"after", place_of(after_page, entry->name())},
+           {"change", {{"added", Json::array()}, {"gone", Json::array()}, {"changed", Json::array()}}}});
   return {{"entries", entries}, {"states", states_difference(before, after, tables)}};
 }
 

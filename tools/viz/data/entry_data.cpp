@@ -94,11 +94,14 @@ Json budgets_data(const Model& model, const Graph& entry, const EntryOptions& op
     const int64_t budget = plan.arena_bytes - (plan.arena_bytes - least.arena_bytes) * i / kSteps;
     if (budget >= plan.arena_bytes || budget <= least.arena_bytes) break;
     try {
-      budgets.push_back(budget_data(under(budget), budget, tables));
+      const Plan smaller = under(budget);
+      if (smaller.arena_bytes < budgets.back()["arena_bytes"])
+        budgets.push_back(budget_data(smaller, budget, tables));
     } catch (const Error&) {  // offsets leave gaps: this one cannot be met
     }
   }
-  if (least.arena_bytes < plan.arena_bytes) budgets.push_back(budget_data(least, least.arena_bytes, tables));
+  if (least.arena_bytes < budgets.back()["arena_bytes"])
+    budgets.push_back(budget_data(least, least.arena_bytes, tables));
   return budgets;
 }
 
@@ -136,6 +139,8 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
     stages.set_kernels(
         kernels_by_node(made.plan, stages.last(), target, made.runner.disabled_kernels, tables));
     data.plan = made.plan;
+    if (options.measured && options.measured->timings.size() == made.plan.steps.size())
+      data.json["measured"] = measured_data(made.plan, *options.measured, tables);
     if (options.budgets && is_training(entry))
       data.json["budgets"] = budgets_data(model, entry, options, made.plan, tables);
   } catch (const Error& error) {

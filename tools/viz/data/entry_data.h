@@ -7,6 +7,7 @@
 #include "executor/session_options.h"
 #include "schema/graph/model.h"
 #include "schema/graph/plan.h"
+#include "tools/viz/data/measured_data.h"
 #include "tools/viz/data/tables.h"
 
 namespace genesis::viz {
@@ -16,8 +17,8 @@ struct EntryOptions {
   Bindings assumed;        // those of them that nobody gave
   SessionOptions session;  // device, passes to leave out, memory budget
   bool passes = true;      // off: the author's graph alone
-  bool budgets =
-      true;  // show plans of training steps under less memory, which takes some seconds for large ones
+  bool budgets = true;  // plans of training steps under less memory, which take some seconds for large ones
+  const Measurement* measured = nullptr;  // of the plan; null: nothing was
 };
 
 struct EntryData {

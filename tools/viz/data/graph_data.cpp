@@ -1,5 +1,7 @@
 #include "tools/viz/data/graph_data.h"
 
+#include <algorithm>
+
 #include "tools/viz/data/difference.h"
 
 namespace genesis::viz {
@@ -98,6 +100,25 @@ Json graph_data(const Graph& graph, const Graph* sized, Tables& tables) {
   return data;
 }
 
+namespace {
+
+// What stands in other words in Difference: where a node reads from another node than before.
+void add_moved_inputs(const Graph& before, const Node& a, const Graph& after, const Node& b,
+                      std::vector<std::string>& what) {
+  const auto name = [](const Graph& graph, const Node& node, size_t i) -> std::string {
+    if (i >= node.inputs.size()) return "nothing";
+    const ValueInfo& value = graph.value(node.inputs[i]);
+    return value.kind == ValueKind::kState || value.kind == ValueKind::kConstant ? "" : value.name;
+  };
+  for (size_t i = 0; i < std::max(a.inputs.size(), b.inputs.size()); ++i) {
+    const std::string from = name(before, a, i), to = name(after, b, i);
+    if (from != to && !from.empty() && !to.empty())
+      what.push_back(fmt::format("input {}: {} -> {}", i, from, to));
+  }
+}
+
+}  // namespace
+
 Json change_data(const Graph& before, const Graph& after) {
   const Difference difference(before, after);
   std::unordered_map<std::string, size_t> places;  // of nodes before
@@ -108,10 +129,15 @@ Json change_data(const Graph& before, const Graph& after) {
     if (difference.node(name).change == Change::kGone) gone.push_back(i);
   }
   for (size_t i = 0; i < after.nodes().size(); ++i) {
-    const NodeChange& change = difference.node(after.nodes()[i].name);
-    if (change.change == Change::kAdded) added.push_back(i);
-    if (change.change == Change::kChanged)
-      changed.push_back({{"before", places.at(after.nodes()[i].name)}, {"after", i}, {"what", change.what}});
+    const Node& node = after.nodes()[i];
+    NodeChange change = difference.node(node.name);
+    if (change.change == Change::kAdded) {
+      added.push_back(i);
+      continue;
+    }
+    const size_t place = places.at(node.name);
+    add_moved_inputs(before, before.nodes()[place], after, node, change.what);
+    if (!change.what.empty()) changed.push_back({{"before", place}, {"after", i}, {"what", change.what}});
   }
   return {{"added", added}, {"gone", gone}, {"changed", changed}};
 }

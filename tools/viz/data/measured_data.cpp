@@ -39,12 +39,14 @@ Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables
     total = std::max(total, end.back());
   }
   // A profile runs the steps one after the other.
-  return {{"device", measured.device},
-          {"runs", measured.runs},
-          {"total_us", total},
-          {"lanes", Json::array({measured.device + ", one step after the other"})},
-          {"steps", {{"start_us", start}, {"end_us", end}, {"lane", lane}, {"kernel", kernel}, {"least_us", least_us}}},
-          {"peaks", peaks_data(measured.peaks)}};
+  return {
+      {"device", measured.device},
+      {"runs", measured.runs},
+      {"total_us", total},
+      {"lanes", Json::array({measured.device + ", one step after the other"})},
+      {"steps",
+       {{"start_us", start}, {"end_us", end}, {"lane", lane}, {"kernel", kernel}, {"least_us", least_us}}},
+      {"peaks", peaks_data(measured.peaks)}};
 }
 
 }  // namespace genesis::viz

@@ -86,7 +86,8 @@ Json MetricsTail::row(size_t i) const {
 
 Json MetricsTail::run_data() const {
   Json json{{"name", name_of_run(file_)}, {"file", file_.string()}, {"columns", Json::array()}};
-  for (const Column& each : columns_) json["columns"].push_back({{"name", each.name}, {"values", finite(each.values)}});
+  for (const Column& each : columns_)
+    json["columns"].push_back({{"name", each.name}, {"values", finite(each.values)}});
   json["rows"] = rows_;
   json["skipped_lines"] = skipped_;
   return json;
@@ -95,7 +96,8 @@ Json MetricsTail::run_data() const {
 std::vector<std::filesystem::path> metrics_files(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
-    if (state_of(path).inode == 0) fail("cannot read the metrics in {}: there is no such file", path.string());
+    if (state_of(path).inode == 0)
+      fail("cannot read the metrics in {}: there is no such file", path.string());
     return {path};
   }
   std::vector<std::filesystem::path> files;
@@ -105,7 +107,8 @@ std::vector<std::filesystem::path> metrics_files(const std::filesystem::path& pa
       files.push_back(entry.path() / "metrics.jsonl");
   }
   if (files.empty())
-    fail("{} has no metrics: `genesis-run train --metrics {}` writes them", path.string(), (path / "metrics.jsonl").string());
+    fail("{} has no metrics: `genesis-run train --metrics {}` writes them", path.string(),
+         (path / "metrics.jsonl").string());
   std::sort(files.begin(), files.end());
   return files;
 }

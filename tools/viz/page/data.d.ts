@@ -221,7 +221,8 @@ export interface TrainingRun {
   skipped_lines: number; // that were no JSON objects
 }
 
-// The page of `watch` asks for more rows: GET <path>/rows?run=N&from=ROW gives { rows: {name: value}[], next: number }.
+// The page of `watch` asks for more rows: GET <path>/rows?run=N&from=ROW gives { rows: {name: value}[], next: number,
+// reset: boolean }. `reset`: the run was started again, so these rows are its first.
 export interface Live {
   path: string; // "/<token>"
   interval_ms: number;

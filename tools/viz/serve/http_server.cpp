@@ -18,7 +18,8 @@ namespace genesis::viz {
 namespace {
 
 constexpr size_t kLongestRequest = 16384;
-constexpr auto kPatience = std::chrono::seconds(5);  // with a browser that does not finish its request, or read
+constexpr auto kPatience =
+    std::chrono::seconds(5);  // with a browser that does not finish its request, or read
 
 using Clock = std::chrono::steady_clock;
 
@@ -54,17 +55,19 @@ void write_all(int connection, std::string_view text) {
 
 std::string response(const char* status, const std::string& type, const std::string& body) {
   return fmt::format(
-      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n"
+      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: "
+      "no-store\r\n"
       "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n\r\n{}",
       status, type, body.size(), body);
 }
 
-std::string plain(const char* status) { return response(status, "text/plain; charset=utf-8", std::string(status) + "\n"); }
+std::string plain(const char* status) {
+  return response(status, "text/plain; charset=utf-8", std::string(status) + "\n");
+}
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
 // The value of a header; "": there is none.
@@ -74,7 +77,8 @@ std::string_view header(std::string_view request, std::string_view name) {
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || !equal_ignoring_case(line.substr(0, colon), name)) continue;
     const size_t begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string_view::npos ? "" : line.substr(begin, line.find_last_not_of(" \t") + 1 - begin);
+    return begin == std::string_view::npos ? ""
+                                           : line.substr(begin, line.find_last_not_of(" \t") + 1 - begin);
   }
   return "";
 }
@@ -138,13 +142,15 @@ std::string HttpServer::response_to(std::string_view request, const HttpHandler&
     const std::optional<HttpAnswer> found = handler(target.substr(0, mark), query);
     return found ? response("200 OK", found->type, found->body) : plain("404 Not Found");
   } catch (const Error& error) {
-    return response("500 Internal Server Error", "text/plain; charset=utf-8", std::string(error.what()) + "\n");
+    return response("500 Internal Server Error", "text/plain; charset=utf-8",
+                    std::string(error.what()) + "\n");
   }
 }
 
 std::string random_token() {
   unsigned char bytes[16];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) fail("cannot draw a random token: {}", std::strerror(errno));
+  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+    fail("cannot draw a random token: {}", std::strerror(errno));
   std::string token;
   for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
   return token;

@@ -14,7 +14,8 @@ constexpr size_t kMostRows = 10000;  // of one answer: a page that has few asks 
 
 class LiveRuns {
  public:
-  LiveRuns(const std::filesystem::path& path, std::string token) : path_(path), root_("/" + std::move(token)) {
+  LiveRuns(const std::filesystem::path& path, std::string token)
+      : path_(path), root_("/" + std::move(token)) {
     for (const auto& file : metrics_files(path)) runs_.emplace_back(file);
     for (MetricsTail& run : runs_) run.update();
   }

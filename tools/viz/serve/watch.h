@@ -14,6 +14,7 @@ struct WatchOptions {
 
 // Until the process ends. `on_ready` gets the page's address. Throws Error when there are no metrics, or the port is
 // taken.
-[[noreturn]] void watch(const WatchOptions& options, const std::function<void(const std::string& url)>& on_ready);
+[[noreturn]] void watch(const WatchOptions& options,
+                        const std::function<void(const std::string& url)>& on_ready);
 
 }  // namespace genesis::viz

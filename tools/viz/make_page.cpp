@@ -1,0 +1,90 @@
+#include "tools/viz/make_page.h"
+
+#include <filesystem>
+
+#include "executor/runtime/device.h"
+#include "schema/file/reader.h"
+#include "tools/common/tool.h"
+#include "tools/viz/data/difference_data.h"
+#include "tools/viz/data/model_data.h"
+#include "tools/viz/data/page_data.h"
+#include "tools/viz/data/training_data.h"
+
+namespace genesis::viz {
+namespace {
+
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+class PageMaker {
+ public:
+  explicit PageMaker(const PageRequest& request) : request_(request) {
+    if (!request.input.empty()) model_ = load_model(request.input);
+    if (!request.compare.empty()) other_ = load_model(request.compare);
+    check_sizes();
+  }
+
+  Json make() {
+    Tables tables(all_sizes());
+    PageParts parts{.title = title(), .view = view()};
+    if (model_) parts.models.push_back(model_data(*model_, request_.input, options(), tables));
+    if (other_) {
+      parts.models.push_back(model_data(*other_, request_.compare, options(), tables));
+      parts.difference = difference_data(*model_, parts.models[0], *other_, parts.models[1], tables);
+    }
+    for (const std::string& path : request_.metrics)
+      for (const auto& file : metrics_files(path)) parts.runs.push_back(run_data(file));
+    return page_data(std::move(parts), tables);
+  }
+
+ private:
+  std::string title() const {
+    if (!model_) return file_name(request_.metrics.front());
+    return other_ ? file_name(request_.input) + " and " + file_name(request_.compare)
+                  : file_name(request_.input);
+  }
+  std::string view() const {
+    if (!request_.view.empty()) return request_.view;
+    return !model_ ? "training" : other_ ? "difference" : "";
+  }
+
+  static Json run_data(const std::filesystem::path& file) {
+    MetricsTail run(file);
+    run.update();
+    if (run.rows() == 0)
+      fail("{} has no steps to show: `genesis-run train --metrics FILE` writes them", file.string());
+    return run.run_data();
+  }
+
+  // Of both models: a symbol means the same in both.
+  Bindings all_sizes() const {
+    Bindings sizes = request_.sizes;
+    for (const auto* model : {model_.get(), other_.get()})
+      if (model) sizes.merge(assumed_sizes(*model, request_.sizes));
+    return sizes;
+  }
+
+  // Of two models, one need not have the size.
+  void check_sizes() const {
+    for (const auto& [symbol, size] : request_.sizes) {
+      const bool is_in_other = other_ && assumed_sizes(*other_, {}).contains(symbol);
+      if (model_ && !is_in_other) tools::check_sizes_exist(*model_, {{symbol, size}});
+    }
+  }
+
+  ModelOptions options() const {
+    ModelOptions options{.sizes = request_.sizes};
+    if (!request_.entry.empty()) options.entries = {request_.entry};
+    options.entry.session.device = resolve_device(request_.device);
+    options.entry.budgets = !other_;
+    return options;
+  }
+
+  const PageRequest& request_;
+  std::shared_ptr<const Model> model_, other_;
+};
+
+}  // namespace
+
+Json make_page(const PageRequest& request) { return PageMaker(request).make(); }
+
+}  // namespace genesis::viz
