@@ -1,0 +1,245 @@
+// The view "Graph": canvas, tree of scopes, search and details around one stage of one entry point, and what they have in
+// common: which groups are open and which item is selected.
+import { button, choice, element, fill } from "../core/dom.js";
+import { Colouring } from "./colouring.js";
+import { Details } from "./details.js";
+import { GraphView } from "./graph_view.js";
+import { Hierarchy } from "./hierarchy.js";
+import { Layouts, openAtFirst } from "./layouts.js";
+import { Minimap } from "./minimap.js";
+import { factsOfStage } from "./node_facts.js";
+import { Scene } from "./scene.js";
+import { ScopeTree } from "./scope_tree.js";
+import { SearchBox } from "./search_box.js";
+
+export class GraphPane {
+  /** @param {import("../core/page_data").Page} page @param {import("./layouts").LayoutWorker} worker */
+  constructor(page, worker) {
+    Object.assign(this, { page, worker, selected: -1, mode: "op" });
+    this.view = new GraphView({ select: (item) => this.select(item), toggle: (item) => this.toggle(item), key: (event) => this.key(event), moved: () => this.minimap.draw() });
+    this.minimap = new Minimap(this.view);
+    this.tree = new ScopeTree({ select: (item) => this.go(item) });
+    this.details = new Details({ select: (item) => this.go(item), toggle: (item) => this.toggle(item) });
+    this.search = new SearchBox({ found: (items) => this.mark(items), go: (item) => this.go(item), left: () => this.view.canvas.focus() });
+    this.colourChoice = element("span");
+    this.legend = element("ul", { class: "legend", "aria-label": "Colours" });
+    this.stages = element("div", { class: "stages", role: "tablist", "aria-label": "Stages of the entry point" });
+    this.problem = element("p", { class: "problem", role: "alert", hidden: true });
+    this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.stages, this.body());
+    this.hierarchies = new Map();
+    this.turn = 0;
+  }
+
+  toolbar() {
+    return element("div", { class: "toolbar" }, this.search.root, this.colourChoice,
+      button("Fit", () => this.view.fit(), { title: "Show everything (0)" }),
+      button("+", () => this.view.zoomAt(1.3), { "aria-label": "Zoom in" }), button("−", () => this.view.zoomAt(1 / 1.3), { "aria-label": "Zoom out" }),
+      button("Close all", () => this.setOpen(new Set()), { title: "Close every scope" }),
+      button("Open more", () => this.openMore(), { title: "Open one level more" }));
+  }
+
+  body() {
+    return element("div", { class: "graph-body" }, element("nav", { class: "side", "aria-label": "Scopes" }, this.tree.root),
+      element("div", { class: "stage" }, this.view.canvas, this.problem, this.legend, this.minimap.canvas), element("aside", { class: "side right" }, this.details.root));
+  }
+
+  /** Shows a stage of an entry point; what is open and selected stays, by name, where it can. */
+  async use(model, entry, stage) {
+    const keep = this.remember();
+    Object.assign(this, { model, entry, stage });
+    const graph = this.page.graph(model, entry, stage);
+    if (!this.hierarchies.has(graph)) {
+      const hierarchy = new Hierarchy(graph);
+      this.hierarchies.set(graph, { hierarchy, layouts: new Layouts(hierarchy, this.worker), open: openAtFirst(hierarchy) });
+    }
+    Object.assign(this, this.hierarchies.get(graph));
+    this.facts = factsOfStage(this.page, model, entry, stage);
+    this.colouring = new Colouring(this.hierarchy, this.facts);
+    this.details.use(this.hierarchy, this.colouring, this.facts);
+    this.tree.use(this.hierarchy);
+    this.scene = null;
+    this.selected = keep === null ? -1 : this.find(keep);
+    this.showStages();
+    await this.layout(true);
+    this.search.use(this.hierarchy);
+    this.select(this.selected);
+  }
+
+  remember() {
+    return this.selected >= 0 && this.hierarchy.isNode(this.selected) ? this.hierarchy.graph.nodeName(this.selected) : null;
+  }
+
+  find(name) {
+    const { graph } = this.hierarchy;
+    for (let node = 0; node < graph.size; ++node) if (graph.nodeName(node) === name) return node;
+    return -1;
+  }
+
+  showStages() {
+    const { stages } = this.page.json.models[this.model].entries[this.entry];
+    fill(this.stages, stages.length < 2 ? [] : stages.map((stage, i) => button(stageName(stage), () => this.use(this.model, this.entry, i), {
+      role: "tab", "aria-selected": String(i === this.stage), title: stage.why, class: stage.same_as === undefined ? "" : "same" })));
+  }
+
+  /** Lays out what is open and shows it; a later call overtakes an earlier one. */
+  async layout(fit = false) {
+    const turn = ++this.turn, { hierarchy } = this;
+    this.problem.hidden = true;
+    try {
+      const { levels, layouts } = await this.layouts.of(this.open);
+      if (turn !== this.turn) return;
+      this.show(new Scene(hierarchy, levels, layouts), fit);
+    } catch (error) {
+      this.problem.textContent = `This graph cannot be laid out: ${error.message}`;
+      this.problem.hidden = false;
+    }
+  }
+
+  show(scene, fit) {
+    const before = this.anchor();
+    this.scene = scene;
+    this.colour(this.mode);
+    this.view.show(scene, (item) => this.colouring.of(item));
+    if (fit) this.view.begin();
+    else if (before) this.keepPlace(before);
+    this.showColours();
+  }
+
+  // What was toggled stays where it was on the screen.
+  anchor() {
+    const place = this.scene?.place.get(this.anchored);
+    return place ? this.view.camera.toScreen(place.x, place.y) : null;
+  }
+
+  keepPlace([x, y]) {
+    const place = this.scene.place.get(this.anchored);
+    if (!place) return;
+    const [nowX, nowY] = this.view.camera.toScreen(place.x, place.y);
+    this.view.camera.pan(x - nowX, y - nowY);
+    this.view.draw();
+  }
+
+  colour(mode) {
+    this.mode = this.colouring.modes().some(([known]) => known === mode) ? mode : "op";
+    this.colouring.use(this.mode, this.scene);
+  }
+
+  showColours() {
+    fill(this.colourChoice, choice("Colour", this.colouring.modes(), this.mode, (mode) => {
+      this.colour(mode);
+      this.view.restyle();
+      this.showColours();
+    }));
+    fill(this.legend, this.colouring.legend().map(({ text, fill: colour, border }) =>
+      element("li", {}, element("span", { class: "swatch", style: { background: colour, "border-color": border } }), text)));
+  }
+
+  async setOpen(open) {
+    this.open = open;
+    this.hierarchies.get(this.hierarchy.graph).open = open;
+    await this.layout(true);
+  }
+
+  openMore() {
+    const open = new Set(this.open);
+    for (const block of this.scene.blocks) if (this.hierarchy.isGroup(block.item)) open.add(block.item);
+    return this.setOpen(open);
+  }
+
+  async toggle(item) {
+    if (item < 0 || !this.hierarchy.isGroup(item)) return;
+    if (!this.open.delete(item)) this.open.add(item);
+    this.anchored = item;
+    await this.layout();
+    this.select(item);
+  }
+
+  /** Opens the way to an item, selects it and brings it into sight. */
+  async go(item) {
+    const closed = this.hierarchy.ancestors(item).slice(1).filter((above) => !this.open.has(above));
+    for (const above of closed) this.open.add(above);
+    if (closed.length > 0) await this.layout();
+    this.select(item);
+    const place = this.scene.shown(item);
+    if (place) this.view.reveal(place);
+  }
+
+  select(item) {
+    this.selected = item;
+    this.view.overlay.selected = item;
+    this.view.overlay.edges = item >= 0 ? this.edgesOf(item) : [];
+    this.details.show(item, this.open.has(item));
+    if (item >= 0) this.tree.reveal(item);
+    this.search.hideList();
+    this.view.draw();
+  }
+
+  // Between an item and what it reads, and what reads it.
+  edgesOf(item) {
+    return [...this.neighbours(item, true).map((from) => ({ from, to: item, reads: true })), ...this.neighbours(item, false).map((to) => ({ from: item, to, reads: false }))];
+  }
+
+  /** Items that make what `item` reads, or that read what it makes. Of a group: nodes outside it. */
+  neighbours(item, reads) {
+    const { hierarchy } = this, { graph } = hierarchy, nodes = hierarchy.isGroup(item) ? hierarchy.nodesBelow(item) : [item];
+    const own = new Set(nodes), found = new Set();
+    for (const node of nodes) for (const other of this.ends(node, reads)) if (!own.has(other)) found.add(other);
+    return [...found];
+  }
+
+  ends(item, reads) {
+    const { hierarchy } = this, { graph } = hierarchy, isInput = item >= hierarchy.firstInput && item < hierarchy.firstOutput;
+    const maker = (value) => (graph.producer[value] >= 0 ? graph.producer[value] : hierarchy.firstInput + hierarchy.inputItems.indexOf(value));
+    if (item >= hierarchy.firstOutput) return reads ? [maker(graph.columns.outputs[item - hierarchy.firstOutput][1])] : [];
+    if (reads) return isInput ? [] : [...graph.inputs(item)].filter((value) => graph.producer[value] >= 0 || graph.kind(value) === 0).map(maker);
+    const values = isInput ? [hierarchy.inputItems[item - hierarchy.firstInput]] : graph.outputs(item);
+    return values.flatMap((value) => [...graph.consumersOf(value), ...graph.columns.outputs.flatMap(([, of], i) => (of === value ? [hierarchy.firstOutput + i] : []))]);
+  }
+
+  mark(items) {
+    this.view.overlay.found = items;
+    this.view.draw();
+  }
+
+  /** Keys of the canvas. @returns whether the key meant something here */
+  key(event) {
+    if (event.key === "Escape") this.select(-1);
+    else if (event.key === "Enter") this.toggle(this.selected);
+    else if (this.selected < 0) return false;
+    else if (event.key === "ArrowUp") this.follow(this.neighbours(this.selected, true)[0]);
+    else if (event.key === "ArrowDown") this.follow(this.neighbours(this.selected, false)[0]);
+    else if (event.key === "ArrowLeft") this.follow(this.beside(-1));
+    else if (event.key === "ArrowRight") this.follow(this.beside(1));
+    else return false;
+    return true;
+  }
+
+  follow(item) {
+    if (item !== undefined) this.go(item);
+  }
+
+  // The sibling that stands next on the left or right.
+  beside(side) {
+    const here = this.scene.place.get(this.selected);
+    if (!here) return undefined;
+    const middle = here.y + here.height / 2;
+    const others = this.hierarchy.group(this.hierarchy.parent[this.selected]).children.map((item) => this.scene.place.get(item))
+      .filter((place) => place && (place.x - here.x) * side > 1 && place.y < middle + 40 && place.y + place.height > middle - 40);
+    others.sort((a, b) => Math.abs(a.x - here.x) - Math.abs(b.x - here.x));
+    return others[0]?.item;
+  }
+
+  /** Keys of the whole page while this view is shown. */
+  pageKey(event) {
+    if (event.key === "/") this.search.input.focus();
+    else if (event.key === "n") this.search.step(1);
+    else if (event.key === "N") this.search.step(-1);
+    else if (event.key === "Escape") this.select(-1);
+    else return false;
+    return true;
+  }
+}
+
+function stageName(stage) {
+  return { author: "Author's graph", bound: "Sizes bound", final: "Final plan" }[stage.kind] ?? stage.name;
+}

@@ -1,0 +1,128 @@
+// The page: unpacks its data and shows a tab for each view that has something to show.
+import layoutScript from "built/layout_worker.txt";
+
+import { about } from "./core/about.js";
+import { button, choice, element, fill, shortened } from "./core/dom.js";
+import { Page, unpack } from "./core/page_data.js";
+import { chooseTheme, isDark } from "./core/theme.js";
+import { GraphPane } from "./graph/graph_pane.js";
+import { LayoutWorker } from "./graph/layouts.js";
+
+/** Views in the order of their tabs. `has` says whether the data have anything for one; `make` builds it when first shown. */
+const kViews = [
+  { name: "graph", title: "Graph", has: (json) => json.models.some((model) => model.entries.length > 0), make: graphView },
+];
+
+class App {
+  constructor(json) {
+    this.page = new Page(json);
+    this.views = kViews.filter((view) => view.has(json));
+    this.panes = new Map();
+    this.main = element("main", { id: "main" });
+    this.tabs = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: (event) => this.tabKey(event) });
+    this.where = element("div", { class: "where" });
+    this.model = this.entry = 0;
+    document.title = shortened(`${json.title} – Genesis`, 200);
+    document.body.prepend(this.header(), this.main);
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  header() {
+    const { json } = this.page;
+    this.themeButton = button("◐", () => chooseTheme(isDark() ? "light" : "dark"), { "aria-label": "Light or dark" });
+    return element("header", {}, element("h1", { title: json.title }, shortened(json.title, 60)), this.where, this.tabs, element("span", { class: "space" }),
+      this.themeButton, button("About", () => about(json.made_by)));
+  }
+
+  start() {
+    if (this.views.length === 0) return fill(this.main, element("p", { class: "empty" }, "This page has no data to show."));
+    const wanted = this.views.find((view) => view.name === location.hash.slice(1)) ?? this.views.find((view) => view.name === this.page.json.view);
+    return this.show((wanted ?? this.views[0]).name);
+  }
+
+  /** The current model's entry point, which most views are about. */
+  get currentEntry() {
+    return this.page.json.models[this.model]?.entries[this.entry];
+  }
+
+  async show(name) {
+    this.current = name;
+    this.showTabs();
+    this.showWhere();
+    const view = this.views.find((one) => one.name === name);
+    if (!this.panes.has(name)) this.panes.set(name, view.make(this));
+    const pane = this.panes.get(name);
+    fill(this.main, pane.root);
+    await pane.shown?.();
+    document.body.dataset.ready = name;
+  }
+
+  showTabs() {
+    fill(this.tabs, this.views.map((view) => button(view.title, () => this.show(view.name), {
+      role: "tab", id: `tab-${view.name}`, tabIndex: view.name === this.current ? 0 : -1, "aria-selected": String(view.name === this.current), "aria-controls": "main" })));
+  }
+
+  // Which model and entry point, where there is a choice.
+  showWhere() {
+    const { models } = this.page.json, entries = models[this.model]?.entries ?? [];
+    fill(this.where,
+      models.length > 1 && choice("Model", models.map((model, i) => [String(i), shortened(model.file, 60)]), String(this.model), (i) => this.useEntry(Number(i), 0)),
+      entries.length > 0 && choice("Entry point", entries.map((entry, i) => [String(i), shortened(entry.name, 60)]), String(this.entry), (i) => this.useEntry(this.model, Number(i))));
+  }
+
+  async useEntry(model, entry) {
+    Object.assign(this, { model, entry });
+    for (const pane of this.panes.values()) pane.entryChanged?.();
+    await this.show(this.current);
+  }
+
+  tabKey(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    const at = this.views.findIndex((view) => view.name === this.current), next = this.views[(at + by + this.views.length) % this.views.length];
+    this.show(next.name);
+    document.getElementById(`tab-${next.name}`).focus();
+    event.preventDefault();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
+    if (this.panes.get(this.current)?.pageKey?.(event)) event.preventDefault();
+  }
+}
+
+function graphView(app) {
+  const pane = new GraphPane(app.page, app.worker ??= new LayoutWorker(layoutScript));
+  let stale = true;
+  app.graph = pane;
+  return {
+    root: pane.root,
+    pageKey: (event) => pane.pageKey(event),
+    entryChanged: () => (stale = true),
+    shown: async () => {
+      if (stale) {
+        stale = false;
+        pane.selected = -1;
+        await pane.use(app.model, app.entry, firstStage(app.currentEntry));
+      }
+      pane.view.draw();
+    },
+  };
+}
+
+// What runs, where it was measured; else what the author wrote.
+function firstStage(entry) {
+  return entry.measured ? entry.stages.length - 1 : 0;
+}
+
+async function start() {
+  chooseTheme(null);
+  const app = new App(await unpack(document.getElementById("data").textContent));
+  window.genesis = app; // for tests and for a curious reader's console
+  await app.start();
+}
+
+start().catch((error) => {
+  document.body.append(element("p", { class: "problem", role: "alert" }, `This page cannot be shown: ${error.message}`));
+  throw error;
+});
