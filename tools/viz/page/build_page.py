@@ -2,8 +2,10 @@
 taken from the distribution's packages, a Content-Security-Policy that allows this script and this style and nothing else.
 
 usage: build_page.py OUT.html [--depfile FILE]
+       build_page.py --check            whether what it needs is installed: the reason if not, and exit status 1
 
-Needs esbuild and node-dagre-layout (Debian 12, Ubuntu 24.04); nothing is fetched.
+Needs esbuild, and dagre from python3-xstatic-dagre or node-dagre-layout (which brings two hundred packages along); all are
+packages of Debian 12 and Ubuntu 24.04, and nothing is fetched.
 """
 import argparse
 import base64
@@ -11,12 +13,17 @@ import hashlib
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 PAGE = pathlib.Path(__file__).resolve().parent
 PACKAGES = pathlib.Path("/usr/share/nodejs")
+# Where dagre may be, as one file or as modules: the newer one first.
+NODE_DAGRE = PACKAGES / "dagre/index.js"
+XSTATIC_DAGRE = pathlib.Path("/usr/lib/python3/dist-packages/xstatic/pkg/dagre/data/dagre.js")
 MIT = """Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated \
 documentation files (the "Software"), to deal in the Software without restriction, including without limitation the \
 rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit \
@@ -33,9 +40,17 @@ OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR
 COPYRIGHTS = {
     "dagre": "Copyright (c) 2012-2014 Chris Pettitt",
     "graphlib": "Copyright (c) 2012-2014 Chris Pettitt",
-    "lodash": "Copyright OpenJS Foundation and other contributors <https://openjsf.org/>. Based on Underscore.js, "
-    "copyright Jeremy Ashkenas, DocumentCloud and Investigative Reporters & Editors",
+    "lodash": "Copyright OpenJS Foundation and other contributors <https://openjsf.org/>; its versions before 4: copyright "
+    "2012-2015 The Dojo Foundation. Based on Underscore.js, copyright Jeremy Ashkenas, DocumentCloud and Investigative "
+    "Reporters & Editors",
 }
+
+
+def missing() -> str | None:
+    """What has to be installed before a page can be made."""
+    if not shutil.which("esbuild"):
+        return "esbuild is missing (package esbuild)"
+    return None if NODE_DAGRE.exists() or XSTATIC_DAGRE.exists() else "dagre is missing (package python3-xstatic-dagre)"
 
 
 def bundle(source: str, work: pathlib.Path, out: str, *options: str) -> list[str]:
@@ -48,12 +63,17 @@ def bundle(source: str, work: pathlib.Path, out: str, *options: str) -> list[str
 
 
 def notices(inputs: list[str]) -> list[dict]:
+    if str(XSTATIC_DAGRE) in inputs:  # one file that holds graphlib and lodash as well
+        return [notice(name, "in dagre " + re.search(r'module.exports = "([0-9.]+)"', XSTATIC_DAGRE.read_text()).group(1)) for name in COPYRIGHTS]
     used = sorted({pathlib.Path(path).relative_to(PACKAGES).parts[0] for path in inputs if path.startswith(str(PACKAGES))})
     unknown = [name for name in used if name not in COPYRIGHTS]
     if unknown:
         sys.exit(f"build_page.py: no notice is known for what was bundled: {', '.join(unknown)}; add it to COPYRIGHTS")
-    version = lambda name: json.loads((PACKAGES / name / "package.json").read_text())["version"]
-    return [{"name": name, "version": version(name), "copyright": COPYRIGHTS[name], "licence": {"name": "MIT", "text": MIT}} for name in used]
+    return [notice(name, json.loads((PACKAGES / name / "package.json").read_text())["version"]) for name in used]
+
+
+def notice(name: str, version: str) -> dict:
+    return {"name": name, "version": version, "copyright": COPYRIGHTS[name], "licence": {"name": "MIT", "text": MIT}}
 
 
 def style(work: pathlib.Path) -> str:
@@ -69,7 +89,8 @@ def build(out: pathlib.Path) -> list[str]:
     """Writes the page; returns all files it was made from."""
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        worker_inputs = bundle("graph/layout_worker.js", work, "layout_worker.txt")
+        dagre = [] if NODE_DAGRE.exists() else [f"--alias:dagre={XSTATIC_DAGRE}", "--define:window=self"]  # a worker has no window
+        worker_inputs = bundle("graph/layout_worker.js", work, "layout_worker.txt", *dagre)
         (work / "notices.json").write_text(json.dumps(notices(worker_inputs)))
         inputs = bundle("main.js", work, "page.js", *(f"--alias:built/{name}={work / name}" for name in ("layout_worker.txt", "notices.json")))
         script, css = (work / "page.js").read_text(encoding="utf-8").strip(), style(work)
@@ -84,9 +105,14 @@ def build(out: pathlib.Path) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path, nargs="?")
     parser.add_argument("--depfile", type=pathlib.Path)
+    parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
+    if missing() or arguments.check:
+        sys.exit(missing())
+    if not arguments.out:
+        parser.error("OUT.html is missing")
     inputs = build(arguments.out)
     if arguments.depfile:
         arguments.depfile.write_text(f"{arguments.out}: {' '.join(inputs)}\n")
