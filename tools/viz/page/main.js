@@ -1,17 +1,34 @@
 // The page: unpacks its data and shows a tab for each view that has something to show.
 import layoutScript from "built/layout_worker.txt";
 
+import { DifferenceView } from "./compare/difference_view.js";
+import { NumericsView } from "./compare/numerics_view.js";
 import { about } from "./core/about.js";
 import { button, choice, element, fill, shortened } from "./core/dom.js";
 import { Page, unpack } from "./core/page_data.js";
 import { chooseTheme, isDark } from "./core/theme.js";
 import { GraphPane } from "./graph/graph_pane.js";
 import { LayoutWorker } from "./graph/layouts.js";
+import { memoryView } from "./memory/memory_view.js";
+import { modelView } from "./model/model_view.js";
+import { timeView } from "./time/time_view.js";
+import { follow } from "./training/live.js";
+import { TrainingView } from "./training/training_view.js";
 
 /** Views in the order of their tabs. `has` says whether the data have anything for one; `make` builds it when first shown. */
 const kViews = [
   { name: "graph", title: "Graph", has: (json) => json.models.some((model) => model.entries.length > 0), make: graphView },
+  { name: "memory", title: "Memory", has: (json) => anyEntry(json, (entry) => entry.plan), make: memoryView },
+  { name: "time", title: "Time", has: (json) => anyEntry(json, (entry) => entry.measured && entry.plan), make: timeView },
+  { name: "difference", title: "Difference", has: (json) => json.difference, make: (app) => new DifferenceView(app) },
+  { name: "training", title: "Training", has: (json) => json.runs.length > 0, make: trainingView },
+  { name: "numerics", title: "Numerics", has: (json) => json.numerics, make: (app) => new NumericsView(app) },
+  { name: "model", title: "Weights", has: (json) => json.models.some((model) => model.states.name.length + model.tensors.name.length + model.metadata.length > 0), make: modelView },
 ];
+
+function anyEntry(json, has) {
+  return json.models.some((model) => model.entries.some((entry) => has(entry)));
+}
 
 class App {
   constructor(json) {
@@ -76,6 +93,32 @@ class App {
     await this.show(this.current);
   }
 
+  /** The graph with this node of the current entry point selected: as it runs, or as its author wrote it. */
+  async showNode(path) {
+    await this.show("graph");
+    const { stages } = this.currentEntry, name = this.page.names.full(path);
+    for (const stage of [this.graph.stage, stages.length - 1, 0]) {
+      await this.graph.use(this.model, this.entry, stage);
+      const node = this.graph.find(name);
+      if (node >= 0) return this.graph.go(node);
+    }
+  }
+
+  /** The graph in the colours of an amount. */
+  async showGraphBy(mode) {
+    await this.show("graph");
+    this.graph.chooseColour(mode);
+  }
+
+  /** The second of two models in the colours of what changed. */
+  async showChange(entry, node = -1) {
+    await this.useEntry(1, entry);
+    await this.show("graph");
+    await this.graph.use(1, entry, 0);
+    this.graph.chooseColour("change");
+    if (node >= 0) await this.graph.go(node);
+  }
+
   tabKey(event) {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
@@ -108,6 +151,12 @@ function graphView(app) {
       pane.view.draw();
     },
   };
+}
+
+function trainingView(app) {
+  const view = new TrainingView(app);
+  if (app.page.json.live) follow(app.page.json, view);
+  return view;
 }
 
 // What runs, where it was measured; else what the author wrote.

@@ -38,7 +38,7 @@ export class Details {
     const { change } = this.facts.stage;
     if (!change) return null;
     const before = this.facts.graphBefore;
-    return section("Against the stage before",
+    return section(this.facts.stage.kind === "author" ? "Against the first file" : "Against the stage before",
       table([["added", count(change.added.length, "node")], ["gone", count(change.gone.length, "node")], ["changed", count(change.changed.length, "node")]]),
       this.list("Added", change.added.map((node) => this.link(node))),
       this.list("Changed", change.changed.map(({ after, what }) => element("span", {}, this.link(after), element("small", {}, ` ${what.map((line) => shortened(line)).join("; ")}`)))),

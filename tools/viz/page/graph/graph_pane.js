@@ -125,13 +125,15 @@ export class GraphPane {
   }
 
   showColours() {
-    fill(this.colourChoice, choice("Colour", this.colouring.modes(), this.mode, (mode) => {
-      this.colour(mode);
-      this.view.restyle();
-      this.showColours();
-    }));
+    fill(this.colourChoice, choice("Colour", this.colouring.modes(), this.mode, (mode) => this.chooseColour(mode)));
     fill(this.legend, this.colouring.legend().map(({ text, fill: colour, border }) =>
       element("li", {}, element("span", { class: "swatch", style: { background: colour, "border-color": border } }), text)));
+  }
+
+  chooseColour(mode) {
+    this.colour(mode);
+    this.view.restyle();
+    this.showColours();
   }
 
   async setOpen(open) {

@@ -3,12 +3,19 @@
 
 /** @param {import("../core/page_data").Page} page @returns {import("./colouring").NodeFacts & {stage: any, entry: any, graphBefore: any}} */
 export function factsOfStage(page, model, entryIndex, stageIndex) {
-  const entry = page.json.models[model].entries[entryIndex], stage = entry.stages[stageIndex];
+  const entry = page.json.models[model].entries[entryIndex], { stage, graphBefore } = stageAndBefore(page, model, entryIndex, stageIndex);
   return {
-    entry, stage, change: changeKinds(stage.change),
-    graphBefore: stageIndex > 0 ? page.graph(model, entryIndex, stageIndex - 1) : null,
+    entry, stage, change: changeKinds(stage.change), graphBefore,
     ...timesOf(page, model, entryIndex, stageIndex),
   };
+}
+
+// What changed against the stage before; of the second of two models, against the author's graph of the first.
+function stageAndBefore(page, model, entryIndex, stageIndex) {
+  const stage = page.json.models[model].entries[entryIndex].stages[stageIndex];
+  const pair = model === 1 && stageIndex === 0 && page.json.difference?.entries.find((one) => one.after === entryIndex && one.before >= 0);
+  if (pair) return { stage: { ...stage, change: pair.change }, graphBefore: page.graph(0, pair.before, 0) };
+  return { stage, graphBefore: stageIndex > 0 ? page.graph(model, entryIndex, stageIndex - 1) : null };
 }
 
 export function changeKinds(change) {

@@ -1,0 +1,29 @@
+// The plan's blocks as rows, and sums of them: by kind, by layer, at a step.
+export const kinds = ["activation", "gradient", "scratch", "result"];
+
+/** @param {import("../core/page_data").Page} page @param {import("../data").Plan} plan */
+export function blockRows(page, plan) {
+  const { blocks } = plan;
+  return blocks.name.map((name, i) => ({
+    i, name: page.names.full(name), path: name, offset: blocks.offset[i], bytes: blocks.bytes[i], first: blocks.first[i], last: blocks.last[i],
+    kind: kinds[blocks.kind[i]] ?? "other", type: page.typeTexts[blocks.type[i]] ?? "", layer: layerOf(page.names.full(name)) }));
+}
+
+/** "model.layers.3" of "model.layers.3.mlp.swiglu": up to the first number, else the outermost scope. */
+export function layerOf(name) {
+  const parts = name.split(".");
+  const number = parts.findIndex((part) => /^\d+$/.test(part));
+  return number > 0 ? parts.slice(0, number + 1).join(".") : parts.length > 1 ? parts[0] : "(top)";
+}
+
+export function aliveAt(rows, step) {
+  return rows.filter((row) => row.first <= step && step <= row.last);
+}
+
+/** Sums of bytes by what `key` says of a row, the largest first. */
+export function sums(rows, key) {
+  const found = new Map();
+  for (const row of rows) found.set(key(row), (found.get(key(row)) ?? 0) + row.bytes);
+  return [...found].sort((a, b) => b[1] - a[1]);
+}
+

@@ -1,0 +1,101 @@
+// The view "Time": measured steps as a timeline with a lane for each thread or stream, and as a table by step, op, kernel
+// or layer with what the device's limits would have allowed.
+import { BlockChart } from "../charts/block_chart.js";
+import { roundTicks } from "../charts/ticks.js";
+import { button, choice, download, element, fill, shortened } from "../core/dom.js";
+import { bytes, count, duration, percent, quantity } from "../core/format.js";
+import { Table } from "../core/table.js";
+import { kindOf, opColours, scaleColours } from "../core/theme.js";
+import { bars } from "../memory/bars.js";
+import { chromeTrace, grouped, timeRows } from "./time_data.js";
+
+const kBy = { step: "step", op: "op", kernel: "kernel", layer: "layer" };
+
+export function timeView(app) {
+  const root = element("div", { class: "time view" });
+  let entry = null;
+  return {
+    root,
+    shown: () => {
+      if (entry === app.currentEntry) return;
+      entry = app.currentEntry;
+      fill(root, entry.measured && entry.plan ? new Time(app, entry).parts() : element("p", { class: "empty" }, "No run of this entry point was measured."));
+    },
+  };
+}
+
+class Time {
+  constructor(app, entry) {
+    Object.assign(this, { app, entry, by: "step", colour: "op" });
+    this.rows = timeRows(app.page, app.model, app.entry);
+    this.total = this.rows.reduce((sum, row) => sum + row.us, 0);
+    this.chosen = element("div", { class: "chosen", "aria-live": "polite" });
+    this.tableBox = element("div");
+  }
+
+  parts() {
+    this.chart = this.timeline();
+    this.showTable();
+    return [this.head(), this.toolbar(), this.chart.root, this.chosen, this.kinds(), this.tableBox];
+  }
+
+  head() {
+    const { measured } = this.entry, least = this.rows.reduce((sum, row) => sum + row.least, 0);
+    return element("div", {}, element("h2", {}, `${duration(measured.total_us)} on ${measured.device}`),
+      element("p", { class: "muted" }, `${count(this.rows.length, "step")}, the fastest of ${count(measured.runs, "run")}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.total || 1))} of the time in steps` : ""}. `,
+        measured.peaks.map(({ name, value, unit }) => `${name}: ${quantity(value, unit)}`).join(" · ")));
+  }
+
+  toolbar() {
+    return element("div", { class: "toolbar" }, choice("Table by", Object.entries(kBy), this.by, (by) => { this.by = by; this.showTable(); }),
+      choice("Colour", [["op", "kind of op"], ["roofline", "share of the roofline"]], this.colour, (colour) => { this.colour = colour; this.chart.draw(); }),
+      button("All", () => this.chart.show(0, this.chart.end), { title: "The whole run (0)" }),
+      button("Export trace", () => download("trace.json", "application/json", chromeTrace(this.entry, this.rows)), { title: "For Perfetto and chrome://tracing" }),
+      button("Show in the graph", () => this.app.showGraphBy("time")));
+  }
+
+  timeline() {
+    const { rows, entry } = this, { lanes } = entry.measured, height = lanes.length;
+    const chart = new BlockChart({
+      label: `Timeline of ${rows.length} steps on ${count(lanes.length, "lane")}; the same steps are in the table below.`, down: true, height,
+      blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.lane + 0.06, high: row.lane + 0.94 })),
+      colours: (i) => (this.colour === "op" ? opColours(rows[i].op) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => `${rows[i].op} ${rows[i].name}`,
+      tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
+      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: shortened(name, 12) })), select: (i) => this.choose(rows[i]),
+    });
+    chart.canvas.style.height = `${Math.min(420, 60 + Math.max(1, lanes.length) * 54)}px`;
+    return chart;
+  }
+
+  choose(row) {
+    this.chart.selected = row.i;
+    this.chart.draw();
+    fill(this.chosen, element("b", { class: "name" }, shortened(row.name || row.op, 300)), ` ${row.op}, ${row.kernel}: ${duration(row.us)}, ${quantity(row.flops, "FLOP")}, ${bytes(row.bytes)} `,
+      row.path >= 0 && button("Show in the graph", () => this.app.showNode(row.path)));
+  }
+
+  kinds() {
+    const byKind = new Map();
+    for (const row of this.rows) byKind.set(kindOf(row.op).name, (byKind.get(kindOf(row.op).name) ?? 0) + row.us);
+    const list = (title, sums) => element("div", {}, element("h3", {}, title), bars(sums.sort((a, b) => b[1] - a[1]).slice(0, 12).map(([name, us]) => ({ name: shortened(name, 50), value: us, text: `${duration(us)}, ${percent(us / this.total)}` }))));
+    return element("div", { class: "columns" }, list("By kind of op", [...byKind]), list("By layer", grouped(this.rows, "layer").map((row) => [row.name, row.us])));
+  }
+
+  showTable() {
+    const steps = this.by === "step";
+    const columns = [{ title: steps ? "Step" : this.by, value: (row) => row.name || row.op, text: (row) => shortened(row.name || row.op, 80), wide: true },
+      steps ? { title: "Op", value: (row) => row.op } : { title: "Steps", value: (row) => row.count, number: true }, steps && { title: "Kernel", value: (row) => row.kernel },
+      { title: "Time", value: (row) => row.us, text: (row) => duration(row.us), number: true }, { title: "Share", value: (row) => row.us, text: (row) => percent(row.us / this.total), number: true },
+      { title: "Roofline", value: (row) => row.share, text: (row) => percent(row.share), number: true }, { title: "FLOP/s", value: (row) => row.flopRate, text: (row) => (row.flopRate ? quantity(row.flopRate) : "–"), number: true },
+      { title: "Bytes/s", value: (row) => row.byteRate, text: (row) => (row.byteRate ? `${bytes(row.byteRate)}/s` : "–"), number: true }].filter(Boolean);
+    const table = new Table(`Time by ${this.by}`, columns, { sortBy: steps ? 3 : 2, select: steps ? (row) => this.reveal(row) : undefined });
+    fill(this.tableBox, table.use(steps ? this.rows : grouped(this.rows, this.by)).root);
+  }
+
+  reveal(row) {
+    const wide = Math.max(row.us * 4, this.chart.end / 200);
+    this.chart.show((row.start + row.end) / 2 - wide, (row.start + row.end) / 2 + wide);
+    this.choose(row);
+    this.chart.root.scrollIntoView({ block: "nearest" });
+  }
+}

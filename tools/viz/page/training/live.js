@@ -1,0 +1,38 @@
+// New rows of the runs of a page that is served while they run. The page's server is the only one that it may ask.
+
+/**
+ * @param {import("../data").PageData} json
+ * @param {{update(): void, status: HTMLElement}} view
+ * @param {(url: string) => Promise<any>} ask
+ */
+export function follow(json, view, ask = async (url) => (await fetch(url)).json()) {
+  const next = json.runs.map((run) => run.rows);
+  const turn = async () => {
+    try {
+      const changed = await Promise.all(json.runs.map((run, i) => more(json.live.path, run, i, next, ask)));
+      view.status.textContent = `Live: ${new Date().toLocaleTimeString()}`;
+      if (changed.some((count) => count > 0)) view.update();
+    } catch {
+      view.status.textContent = "The server of this page does not answer; what came so far stays.";
+    }
+    setTimeout(turn, Math.max(200, json.live.interval_ms));
+  };
+  setTimeout(turn, Math.max(200, json.live.interval_ms));
+}
+
+async function more(path, run, i, next, ask) {
+  const answer = await ask(`${path}/rows?run=${i}&from=${next[i]}`);
+  for (const row of answer.rows) addRow(run, row);
+  next[i] = answer.next;
+  return answer.rows.length;
+}
+
+/** One line of metrics.jsonl behind the columns; what a line does not say is null. */
+export function addRow(run, row) {
+  for (const [name, value] of Object.entries(row)) {
+    if (typeof value !== "number") continue;
+    if (!run.columns.some((column) => column.name === name)) run.columns.push({ name, values: new Array(run.rows).fill(null) });
+  }
+  for (const column of run.columns) column.values.push(Object.hasOwn(row, column.name) && typeof row[column.name] === "number" ? row[column.name] : null);
+  ++run.rows;
+}

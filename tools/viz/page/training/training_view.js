@@ -1,0 +1,87 @@
+// The view "Training": every column of the runs' metrics.jsonl as curves, several runs over each other, smoothed as the
+// slider says; values under the pointer, and everything as CSV.
+import { LineChart } from "../charts/line_chart.js";
+import { smoothed } from "../charts/smooth.js";
+import { button, choice, download, element, fill, shortened } from "../core/dom.js";
+import { digits, quantity } from "../core/format.js";
+import { lineColour } from "../core/theme.js";
+import { runsAsCsv } from "./csv.js";
+
+const kFirst = ["loss", "eval_loss", "learning_rate", "grad_norm", "tokens_per_second"];
+const kXColumns = ["step", "seconds", "elapsed_seconds", "tokens", "time"];
+const kSparse = 60; // points that are far apart are shown as dots
+
+export class TrainingView {
+  constructor(app) {
+    this.runs = app.page.json.runs;
+    this.hidden = new Set();
+    this.settings = { smoothing: 0.6, xLog: false, yLog: false, x: "step" };
+    this.charts = new Map();
+    this.grid = element("div", { class: "chart-grid" });
+    this.runList = element("div", { class: "run-list" });
+    this.status = element("p", { class: "muted", role: "status" });
+    this.root = element("div", { class: "training view" }, this.controls(), this.runList, this.status, this.grid);
+    this.update();
+  }
+
+  controls() {
+    const { settings } = this, change = (name) => (event) => {
+      settings[name] = event.target.type === "checkbox" ? event.target.checked : Number(event.target.value);
+      this.smoothingText.textContent = settings.smoothing.toFixed(2);
+      this.update();
+    };
+    this.smoothingText = element("output", {}, settings.smoothing.toFixed(2));
+    const check = (text, name) => element("label", {}, element("input", { type: "checkbox", checked: settings[name], onchange: change(name) }), ` ${text}`);
+    const xs = kXColumns.filter((name) => this.runs.some((run) => columnOf(run, name)));
+    return element("div", { class: "toolbar" }, element("label", { class: "slider" }, "Smoothing ", element("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: settings.smoothing, "aria-label": "Smoothing", oninput: change("smoothing") })), this.smoothingText,
+      check("log y", "yLog"), check("log x", "xLog"), xs.length > 1 && choice("Over", xs.map((name) => [name, name]), "step", (name) => { settings.x = name; this.update(); }),
+      button("CSV", () => download("metrics.csv", "text/csv", runsAsCsv(this.visible())), { title: "Everything that is shown, one row a step and run" }));
+  }
+
+  visible() {
+    return this.runs.filter((_, i) => !this.hidden.has(i));
+  }
+
+  /** Draws everything anew; of a live page, after every new row. */
+  update() {
+    this.showRuns();
+    const names = [...new Set(this.runs.flatMap((run) => run.columns.map((column) => column.name)))].filter((name) => !kXColumns.includes(name));
+    names.sort((a, b) => rank(a) - rank(b));
+    for (const name of names) this.show(name);
+    fill(this.grid, names.length > 0 ? names.map((name) => this.charts.get(name).root) : element("p", { class: "empty" }, "These runs have no numbers yet."));
+  }
+
+  showRuns() {
+    fill(this.runList, this.runs.map((run, i) => element("label", { title: run.file }, element("input", { type: "checkbox", checked: !this.hidden.has(i), onchange: () => {
+      if (!this.hidden.delete(i)) this.hidden.add(i);
+      this.update();
+    } }), element("span", { class: "swatch", style: { background: lineColour(i), "border-color": lineColour(i) } }), ` ${shortened(run.name, 60)} `, element("small", {}, `${run.rows.toLocaleString("en")} rows${run.skipped_lines ? `, ${run.skipped_lines} lines skipped` : ""}`))));
+  }
+
+  show(name) {
+    if (!this.charts.has(name)) this.charts.set(name, new LineChart({ title: shortened(name, 80), xTitle: "step", yFormat: name.includes("per_second") ? quantity : digits }));
+    const chart = this.charts.get(name), { settings } = this;
+    Object.assign(chart.options, { xLog: settings.xLog, yLog: settings.yLog && name !== "learning_rate", xTitle: settings.x });
+    chart.use(this.runs.flatMap((run, i) => (this.hidden.has(i) ? [] : this.series(run, i, name))));
+  }
+
+  // The values as they are, faint, behind the smoothed ones.
+  series(run, colour, name) {
+    const column = columnOf(run, name);
+    if (!column) return [];
+    const x = columnOf(run, this.settings.x)?.values ?? column.values.map((_, i) => i), known = column.values.filter((value) => value !== null).length;
+    const sparse = known <= kSparse || known < column.values.length / 2, weight = sparse || name === "learning_rate" ? 0 : this.settings.smoothing;
+    const line = { name: run.name, x, y: smoothed(column.values, weight), colour, dots: sparse && known <= kSparse };
+    return weight > 0 ? [{ ...line, y: column.values, faint: true }, line] : [line];
+  }
+}
+
+function columnOf(run, name) {
+  return run.columns.find((column) => column.name === name);
+}
+
+// The ones that matter most come first, then the rest in the order of the file.
+function rank(name) {
+  const at = kFirst.indexOf(name);
+  return at < 0 ? kFirst.length : at;
+}
