@@ -29,6 +29,6 @@ function niceStep(least, factors, base) {
 
 function multiples(low, high, step) {
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) ticks.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) ticks.push(i * step + 0); // + 0: no tick is -0
   return ticks;
 }

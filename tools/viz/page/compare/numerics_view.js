@@ -19,7 +19,7 @@ export class NumericsView {
     const { kind, entry, a, b, criterion, compared, first } = this.numerics;
     const what = kind === "compare" ? `${shortened(a)} against ${shortened(b)}` : `${shortened(a)}: values that are not finite`;
     return element("div", {}, element("h2", {}, `${shortened(entry, 80)}: ${what}`),
-      element("p", {}, first ? "" : `${count(compared, "value")} compared, none differs ${criterion}.`));
+      element("p", { class: "muted" }, first ? `Values count as different ${criterion}.` : `${count(compared, "value")} compared, none differs ${criterion}.`));
   }
 
   first() {

@@ -40,7 +40,7 @@ function set(target, properties) {
 }
 
 function append(target, children) {
-  for (const child of children.flat())
+  for (const child of children.flat(Infinity))
     if (child !== null && child !== undefined && child !== false) target.append(child instanceof Node ? child : String(child));
 }
 

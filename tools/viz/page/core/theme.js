@@ -45,16 +45,16 @@ export function onThemeChange(use) {
 
 dark.addEventListener("change", () => chosen === null && chooseTheme(null));
 
-/** Fill, border and text of a block with this hue; null: grey. */
-export function blockColours(hue) {
+/** Fill, border and text of a block with this hue; null: grey. `strong`: for blocks that may be a pixel wide. */
+export function blockColours(hue, strong = false) {
   const saturation = hue === null ? 0 : 1;
   if (isDark())
-    return { fill: `hsl(${hue ?? 220} ${saturation * 34 + 6}% 24%)`, border: `hsl(${hue ?? 220} ${saturation * 45 + 6}% 58%)`, text: "#f2f4f8" };
-  return { fill: `hsl(${hue ?? 220} ${saturation * 72 + 8}% 92%)`, border: `hsl(${hue ?? 220} ${saturation * 45 + 6}% 50%)`, text: "#16202e" };
+    return { fill: `hsl(${hue ?? 220} ${saturation * 34 + 6}% ${strong ? 36 : 24}%)`, border: `hsl(${hue ?? 220} ${saturation * 45 + 6}% 58%)`, text: "#f2f4f8" };
+  return { fill: `hsl(${hue ?? 220} ${saturation * 72 + 8}% ${strong ? 78 : 92}%)`, border: `hsl(${hue ?? 220} ${saturation * 45 + 6}% 50%)`, text: "#16202e" };
 }
 
-export function opColours(op) {
-  return blockColours(kindOf(op).hue);
+export function opColours(op, strong = false) {
+  return blockColours(kindOf(op).hue, strong);
 }
 
 /** A hue for a name that has no kind: the same for the same name. */

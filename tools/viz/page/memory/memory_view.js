@@ -37,7 +37,7 @@ class Memory {
       { title: "Steps", value: (row) => row.first, text: (row) => `${row.first} – ${row.last}`, number: true }],
     { sortBy: 1, select: (row) => this.choose(row.i, true) });
     this.aliveTitle = element("h3");
-    this.chosen = element("div", { class: "chosen", "aria-live": "polite" });
+    this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a tensor; the wheel zooms, a drag pans."));
     this.sums = element("div", { class: "columns" });
   }
 
@@ -45,7 +45,7 @@ class Memory {
     this.chart = this.arena();
     this.showStep(this.plan.peak_step);
     return [this.summary(), element("div", { class: "legend inline" }, Object.entries(kHues).filter(([kind]) => this.rows.some((row) => row.kind === kind)).map(([kind, hue]) =>
-      element("span", {}, element("span", { class: "swatch", style: { background: blockColours(hue).fill, "border-color": blockColours(hue).border } }), kind))),
+      element("span", {}, element("span", { class: "swatch", style: { background: blockColours(hue, true).fill, "border-color": blockColours(hue).border } }), kind))),
     this.chart.root, this.chosen, this.stepSlider(), this.sums, this.entry.budgets.length > 0 && new BudgetPanel(this.app.page, this.entry).root,
     this.aliveTitle, this.table.root];
   }
@@ -64,7 +64,7 @@ class Memory {
     return new BlockChart({
       label: `The arena over ${plan.live_bytes.length} steps; the same tensors are in the table below.`,
       blocks: rows.map((row) => ({ left: row.first, right: row.last + 1, low: row.offset, high: row.offset + row.bytes })),
-      colours: (i) => blockColours(kHues[rows[i].kind]), words: (i) => shortName(rows[i].name), height: plan.arena_bytes || 1, down: false,
+      colours: (i) => blockColours(kHues[rows[i].kind], true), words: (i) => shortName(rows[i].name), height: plan.arena_bytes || 1, down: false,
       tip: (i) => [shortened(rows[i].name, 160), `${rows[i].type} ${bytes(rows[i].bytes)}, ${rows[i].kind}`, `steps ${rows[i].first} to ${rows[i].last}, at ${bytes(rows[i].offset)}`],
       xFormat: (x) => x.toLocaleString("en"), xTitle: "step", xTicks: (low, high, most) => roundTicks(low, high, most).filter(Number.isInteger),
       yTicks: () => byteTicks(0, plan.arena_bytes || 1).map((at) => ({ at, text: bytes(at) })),

@@ -29,7 +29,7 @@ class Time {
     Object.assign(this, { app, entry, by: "step", colour: "op" });
     this.rows = timeRows(app.page, app.model, app.entry);
     this.total = this.rows.reduce((sum, row) => sum + row.us, 0);
-    this.chosen = element("div", { class: "chosen", "aria-live": "polite" });
+    this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a step; the wheel zooms, a drag pans."));
     this.tableBox = element("div");
   }
 
@@ -59,7 +59,7 @@ class Time {
     const chart = new BlockChart({
       label: `Timeline of ${rows.length} steps on ${count(lanes.length, "lane")}; the same steps are in the table below.`, down: true, height,
       blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.lane + 0.06, high: row.lane + 0.94 })),
-      colours: (i) => (this.colour === "op" ? opColours(rows[i].op) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => `${rows[i].op} ${rows[i].name}`,
+      colours: (i) => (this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => `${rows[i].op} ${rows[i].name}`,
       tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
       xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: shortened(name, 12) })), select: (i) => this.choose(rows[i]),
     });

@@ -1,0 +1,223 @@
+"""Memory, time, training, difference, numerics and weights in a real browser."""
+import csv
+import io
+import json
+import pathlib
+
+from selenium.webdriver.common.keys import Keys
+
+from page_case import PageCase, main
+
+# Keeps what the page hands out as a file.
+CATCH_DOWNLOADS = """
+    window.caught = null;
+    URL.createObjectURL = (blob) => { blob.text().then((text) => { window.caught = text; }); return 'blob:null/none'; };
+    HTMLAnchorElement.prototype.click = function () {};"""
+
+
+class Views(PageCase):
+    def at(self, chart: str, share_x: float, share_y: float) -> tuple[float, float]:
+        box = self.browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'}); const {left, top, width, height} = document.querySelector(arguments[0]).getBoundingClientRect(); return [left, top, width, height]", chart)
+        return box[0] + box[2] * share_x, box[1] + box[3] * share_y
+
+    def mouse(self, kind: str, x: float, y: float, **more):
+        self.browser.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1, **more})
+
+    def click_at(self, x: float, y: float):
+        self.mouse("mousePressed", x, y), self.mouse("mouseReleased", x, y)
+
+    def slide(self, label: str, value: float):
+        self.browser.run("const slider = document.querySelector(`input[aria-label='${arguments[0]}']`); slider.value = arguments[1]; slider.dispatchEvent(new Event('input'))", label, value)
+
+    def downloaded(self) -> str:
+        return self.browser.wait("window.caught")
+
+    def test_only_views_with_data_have_a_tab(self):
+        self.open("training")
+        self.assertEqual(self.browser.texts("header [role=tab]"), ["Graph", "Memory", "Time", "Training", "Numerics", "Weights"])
+        self.open("flat", 50)
+        self.assertEqual(self.browser.texts("header [role=tab]"), ["Graph", "Weights"])
+
+    def test_an_empty_page_says_so(self):
+        empty = {"version": 1, "made_by": "test", "title": "", "strings": [], "paths": {"parent": [], "segment": []}, "types": [], "attributes": [], "costs": [], "kernels": [], "models": [], "runs": []}
+        self.browser.driver.get(self.pages.of(empty, "empty").as_uri())
+        self.browser.wait("document.querySelector('.empty')")
+        self.assertIn("no data", self.browser.texts("main")[0])
+
+    def test_tabs_answer_to_arrow_keys(self):
+        self.open("training")
+        self.browser.run("document.getElementById('tab-graph').focus()")
+        self.browser.keys(Keys.ARROW_RIGHT)
+        self.browser.wait("document.body.dataset.ready === 'memory' && document.activeElement.id === 'tab-memory'")
+
+    def test_memory_shows_the_arena_and_its_peak(self):
+        self.open("training")
+        self.browser.tab("memory")
+        self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
+        plan = self.browser.run("return genesis.currentEntry.plan")
+        alive = sum(first <= plan["peak_step"] <= last for first, last in zip(plan["blocks"]["first"], plan["blocks"]["last"]))
+        self.assertIn(f"{alive} tensors alive at step {plan['peak_step']}, the peak", self.browser.texts(".memory h3"))
+        self.mouse("mouseMoved", *self.at(".block-canvas", 0.45, 0.6))
+        tip = self.browser.wait("!document.querySelector('.tip').hidden && document.querySelector('.tip').textContent")
+        for word in ("model.layers.", "MiB", "steps", "activation"):
+            self.assertIn(word, tip)
+        self.click_at(*self.at(".block-canvas", 0.45, 0.6))
+        self.browser.wait("document.querySelector('.chosen button')").click()
+        self.browser.wait("document.body.dataset.ready === 'graph' && genesis.graph.selected >= 0")
+
+    def test_memory_at_another_step_and_by_layer(self):
+        self.open("training")
+        self.browser.tab("memory")
+        self.slide("Step", 10)
+        self.browser.wait("[...document.querySelectorAll('.memory h3')].some((title) => title.textContent.endsWith('alive at step 10'))")
+        self.assertIn("model.layers.0", self.browser.texts(".columns th"))
+
+    def test_budgets(self):
+        self.open("training")
+        self.browser.tab("memory")
+        self.assertIn("nothing is computed again", self.browser.texts(".budget-text")[0])
+        self.slide("Memory budget", 2)
+        self.assertIn("12 values computed again", self.browser.texts(".budget-text")[0])
+        self.assertEqual(len(self.browser.find(".budgets tbody tr")), 12)
+
+    def test_time_sorts_groups_and_exports_a_trace(self):
+        self.open("training")
+        self.browser.tab("time")
+        self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
+        self.browser.run(CATCH_DOWNLOADS)
+        self.browser.click("button", "Export trace")
+        events = json.loads(self.downloaded())["traceEvents"]
+        steps = self.browser.run("return genesis.currentEntry.measured.steps")
+        complete = [event for event in events if event["ph"] == "X"]
+        self.assertEqual(len(complete), len(steps["start_us"]))
+        self.assertEqual({event["tid"] for event in complete}, {0, 1})
+        self.assertEqual([event["args"]["bytes"] for event in events if event["ph"] == "C"], self.browser.run("return genesis.currentEntry.plan.live_bytes"))
+        self.browser.run("const select = document.querySelector('select[aria-label=\"Table by\"]'); select.value = 'op'; select.dispatchEvent(new Event('change'))")
+        rows = self.browser.texts(".time tbody tr td:first-child")
+        self.assertIn("linear", rows)
+        self.browser.click(".table th button", "Steps")
+        counts = [int(text) for text in self.browser.texts(".table tbody td:nth-child(2)")]
+        self.assertEqual(counts, sorted(counts, reverse=True))
+
+    def test_time_zooms(self):
+        self.open("training")
+        self.browser.tab("time")
+        self.browser.run("document.querySelector('.block-canvas').focus()")
+        self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
+        self.browser.run("window.before = document.querySelector('.block-canvas').toDataURL()")
+        self.browser.keys("+", "+", Keys.ARROW_RIGHT)
+        self.browser.wait("document.querySelector('.block-canvas').toDataURL() !== window.before")
+
+    def test_training_smooths_compares_and_exports(self):
+        self.open("training")
+        self.browser.tab("training")
+        self.assertEqual(self.browser.texts("figcaption"), ["loss", "eval_loss", "learning_rate", "grad_norm", "tokens_per_second"])
+        curves = "[...document.querySelector('figure svg').querySelectorAll('path.line')].map((path) => path.getAttribute('d'))"
+        before = self.browser.wait(curves)
+        self.assertEqual(len(before), 2)
+        self.slide("Smoothing", 0.95)
+        self.assertNotEqual(self.browser.run(f"return {curves}"), before)
+        self.assertEqual(len(self.browser.find("figure:nth-child(2) circle")), 16 + 12)
+        self.mouse("mouseMoved", *self.at("figure svg", 0.5, 0.5))
+        self.browser.wait("!document.querySelector('figure .tip').hidden && /run-a: .*run-b: /.test(document.querySelector('figure .tip').textContent)")
+        self.browser.click(".run-list input")
+        self.assertEqual(len(self.browser.run(f"return {curves}")), 1)
+        self.browser.run(CATCH_DOWNLOADS)
+        self.browser.click("button", "CSV")
+        rows = list(csv.DictReader(io.StringIO(self.downloaded())))
+        self.assertEqual(len(rows), 300)
+        self.assertEqual(float(rows[7]["loss"]), self.browser.run("return genesis.page.json.runs[1].columns[1].values[7]"))
+
+    def test_log_axes_have_round_ticks(self):
+        self.open("training")
+        self.browser.tab("training")
+        for label in self.browser.find(".toolbar label"):
+            if label.text.strip() in ("log y", "log x"):
+                label.click()
+        ticks = self.browser.run("return [...document.querySelectorAll('figure .axes text')].map((text) => text.textContent)")
+        self.assertIn("100", ticks)
+        self.assertIn("5", ticks)
+
+    def test_difference(self):
+        self.open("difference")
+        self.assertEqual(self.browser.run("return document.body.dataset.ready"), "difference")
+        self.assertIn("15 nodes added, 1 gone, 1 changed", self.browser.texts(".difference")[0])
+        self.assertIn("op: linear -> matmul", self.browser.texts(".difference td"))
+        self.browser.click(".difference td button", "model.layers.4.mlp.swiglu")
+        self.browser.wait("document.body.dataset.ready === 'graph' && document.querySelector('.details h2')?.textContent === 'swiglu'")
+        self.assertEqual(self.browser.run("return genesis.graph.mode"), "change")
+        self.assertIn("added", self.browser.texts(".details td"))
+
+    def test_numerics(self):
+        self.open("training")
+        self.browser.tab("numerics")
+        text = self.browser.texts(".numerics")[0]
+        for word in ("element 17 differs", "0.5 against 0.51", "3 NaN", "post_attention_layernorm"):
+            self.assertIn(word, text)
+        self.assertEqual(len(self.browser.find(".histogram rect")), 80)
+
+    def test_weights(self):
+        self.open("training")
+        self.browser.tab("model")
+        self.browser.click("input[aria-label^=Filter]").send_keys("layers.7 q_proj")
+        self.browser.wait("document.querySelectorAll('.model .table tbody tr').length === 1")
+        self.assertIn("architecture", self.browser.texts(".model .facts th"))
+
+    def test_about_names_what_is_bundled(self):
+        self.open("training")
+        self.browser.click("header button", "About")
+        text = self.browser.texts("dialog")[0]
+        for name in ("dagre", "graphlib", "lodash", "Chris Pettitt", "Permission is hereby granted"):
+            self.assertIn(name, text)
+        self.browser.keys(Keys.ESCAPE)
+        self.browser.wait("!document.querySelector('dialog')")
+
+    def test_a_damaged_page_says_so(self):
+        page = pathlib.Path(self.pages.folder.name) / "damaged.html"
+        text = self.pages.sample("flat", 50).read_text()
+        at = text.index('octet-stream">') + 60
+        page.write_text(text[:at] + "AAAA" + text[at + 4:])
+        self.browser.driver.get(page.as_uri())
+        self.browser.wait("document.querySelector('[role=alert]')")
+        self.assertIn("cannot be shown", self.browser.texts("[role=alert]")[0])
+        self.browser.console()  # it says the same
+
+
+class DarkViews(PageCase):
+    dark = True
+
+    def contrast(self) -> list:
+        """Texts whose contrast with what is behind them is below 4.5 to 1 (WCAG 2.1, 1.4.3)."""
+        return self.browser.run("""
+            const channel = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+            const parts = (colour) => { const c = document.createElement('canvas').getContext('2d'); c.fillStyle = colour; c.fillRect(0, 0, 1, 1); return c.getImageData(0, 0, 1, 1).data; };
+            const light = (colour) => { const [r, g, b] = parts(colour); return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b); };
+            const behind = (at) => { for (; at; at = at.parentElement) { const colour = getComputedStyle(at).backgroundColor; if (!/, 0\\)$|transparent/.test(colour)) return colour; } return 'white'; };
+            const found = [];
+            for (const at of document.querySelectorAll('body *')) {
+              if (![...at.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()) || !at.getClientRects().length || at instanceof SVGElement) continue;
+              const a = light(getComputedStyle(at).color), b = light(behind(at)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+              if (ratio < 4.5) found.push([at.tagName, at.className, at.textContent.slice(0, 30), ratio]);
+            }
+            return found""")
+
+    def test_texts_can_be_read_in_dark_and_light(self):
+        self.open("training")
+        for _ in range(2):
+            for view in ("graph", "memory", "time", "training", "numerics", "model"):
+                self.browser.tab(view)
+                self.assertEqual(self.contrast(), [], view)
+            self.browser.run("document.querySelector('header [aria-label^=Light]').click()")
+
+
+class EveryControl(PageCase):
+    def test_has_a_name(self):
+        self.open("training")
+        for view in ("graph", "memory", "time", "training", "numerics", "model"):
+            self.browser.tab(view)
+            nameless = self.browser.run("return [...document.querySelectorAll('button, input, select, canvas:not([aria-hidden]), svg[role=img]')].filter((at) => !(at.getAttribute('aria-label') || at.textContent.trim() || at.closest('label'))).map((at) => at.outerHTML.slice(0, 80))")
+            self.assertEqual(nameless, [], view)
+
+
+if __name__ == "__main__":
+    main()
