@@ -36,7 +36,7 @@ struct Flags {
   std::string input, output, entry, color = "op", device = "cpu", diff, profile, baseline_name = "baseline";
   std::vector<std::string> sizes, loss;
   double baseline = std::nan(""), layout_seconds = 300;
-  bool memory = false, no_fold = false;
+  bool memory = false, no_fold = false, graph_only = false;
   Output out;
 };
 
@@ -162,23 +162,24 @@ void make_page(const Flags& flags) {
                                                 .entry = flags.entry,
                                                 .device = flags.device,
                                                 .view = flags.memory ? "memory" : "",
-                                                .sizes = parse_sizes(flags.sizes)}));
+                                                .sizes = parse_sizes(flags.sizes),
+                                                .graph_only = flags.graph_only}));
 }
 
 void check_page_flags(const Flags& flags, const CLI::App& app) {
-  check_only(
-      app,
-      {"input", "--output", "--entry", "--size", "--device", "--memory", "--compare", "--loss", "--json"},
-      "in a page");
+  check_only(app,
+             {"input", "--output", "--entry", "--size", "--device", "--memory", "--compare", "--loss",
+              "--graph-only", "--json"},
+             "in a page");
   if (!flags.input.empty()) return;
-  for (const char* option : {"--entry", "--size", "--device", "--memory", "--compare"})
+  for (const char* option : {"--entry", "--size", "--device", "--memory", "--compare", "--graph-only"})
     check_not_given(app, option, "without a model");
 }
 
 // Everything that is given does something to the picture.
 void check_flags(const Flags& flags, const CLI::App& app) {
   if (is_page(flags)) return check_page_flags(flags, app);
-  check_not_given(app, "--device", "in a picture");
+  for (const char* option : {"--device", "--graph-only"}) check_not_given(app, option, "in a picture");
   if (flags.loss.size() > 1) fail_usage("a picture shows one --loss; a page (-o FILE.html) shows several");
   if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
   if (!flags.loss.empty())
@@ -227,6 +228,8 @@ void add_graph_flags(CLI::App& app, Flags& flags) {
                                      "the model as it is later: nodes added, gone and changed are coloured");
   CLI::Option* memory =
       app.add_flag("--memory", flags.memory, "show the memory plan first, or instead of the graph");
+  app.add_flag("--graph-only", flags.graph_only,
+               "a page of the author's graph alone: no passes, kernels and plans");
   app.add_flag("--no-fold", flags.no_fold, "draw every node of repeated layers");
   add_number(app, "--layout-seconds", flags.layout_seconds, "the longest that Graphviz may take",
              {.least = 0, .without_least = true});
@@ -270,7 +273,8 @@ int main(int argc, char** argv) {
   return run_tool(argc, argv, "genesis-viz",
                   "Shows models, memory plans and training runs: as pages for a browser and as pictures.",
                   kExamples, [&](CLI::App& app) {
-                    app.add_option("input", flags.input, "a .genesis file");
+                    app.add_option("input", flags.input,
+                                   "a .genesis file; for a page also .onnx and .safetensors");
                     app.add_option("-o,--output", flags.output,
                                    "FILE.html: a page; .svg, .png or .dot: a picture; .json: a page's data");
                     add_graph_flags(app, flags);

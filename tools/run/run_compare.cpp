@@ -19,12 +19,16 @@
 #include "tools/run/rounding.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
+#include "tools/viz/data/model_data.h"
+#include "tools/viz/data/numerics_data.h"
+#include "tools/viz/data/page_data.h"
+#include "tools/viz/page_file.h"
 
 namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file, entry = "forward", a = "optimise=off", b, repro;
+  std::string file, entry = "forward", a = "optimise=off", b, repro, page;
   double tolerance = -1;  // -1: what the two ways promise
   InputFlags inputs;
   Output out;
@@ -103,8 +107,9 @@ struct Tolerance {
   double relative = 0, least = 1;
 };
 
-std::optional<Difference> compare(const Step& step, const Tensor& expected, const Tensor& got,
-                                  const std::function<Tolerance(std::span<const double> a)>& tolerance_of) {
+// The largest error of two values, allowed or not.
+Difference compare(const Step& step, const Tensor& expected, const Tensor& got,
+                   const std::function<Tolerance(std::span<const double> a)>& tolerance_of) {
   const std::vector<double> a = expected.to_doubles(), b = got.to_doubles();
   const Tolerance tolerance = tolerance_of(a);
   Difference difference{step.name, std::string(step.op->name()), 0, tolerance.relative};
@@ -118,7 +123,7 @@ std::optional<Difference> compare(const Step& step, const Tensor& expected, cons
     difference.a = a[i];
     difference.b = b[i];
   }
-  return difference.worst > tolerance.relative ? std::optional(difference) : std::nullopt;
+  return difference;
 }
 
 // In words, for the end of the report.
@@ -140,6 +145,34 @@ void write_repro(const std::string& path, const Step& step, std::span<const Tens
   write_safetensors(path, repro);
 }
 
+// In words, for people.
+std::string message_of(const Difference& first, const std::string& criterion) {
+  return fmt::format(
+      "the first node that differs {} is '{}' ({}): element {} is {} against {}, error {:.3g}, allowed "
+      "{:.3g}",
+      criterion, printable(first.node), first.op, first.element, first.a, first.b, first.worst,
+      first.tolerance);
+}
+
+viz::FirstDifference shown(const Difference& first, const viz::ComparedValue& value,
+                           const std::string& criterion, const Tensor& a, const Tensor& b) {
+  return {value, first.element, message_of(first, criterion), a.to_doubles(), b.to_doubles()};
+}
+
+// The page of genesis-viz with every value that was compared, and how the first that differs is spread on both sides.
+void write_page(const Flags& flags, const Model& model, const Bindings& sizes,
+                const viz::Comparison& comparison) {
+  if (flags.page.empty()) return;
+  viz::Tables tables(sizes);
+  viz::ModelOptions options{.entries = {flags.entry}, .sizes = sizes};
+  options.entry.budgets = false;
+  viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", compared",
+                       .view = "numerics"};
+  parts.models.push_back(viz::model_data(model, flags.file, options, tables));
+  parts.numerics = viz::numerics_data(comparison, tables);
+  viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
+}
+
 void report(const Flags& flags, const std::optional<Difference>& first, int64_t compared,
             const nlohmann::ordered_json& tolerance, const std::string& criterion) {
   nlohmann::ordered_json json{
@@ -154,16 +187,14 @@ void report(const Flags& flags, const std::optional<Difference>& first, int64_t 
       std::cout << fmt::format("{} values compared: none differs {}{}\n", compared, criterion,
                                flags.repro.empty() ? "" : "; there is nothing to write to --repro");
     else
-      std::cout << fmt::format(
-          "the first node that differs {} is '{}' ({}): element {} is {} against {}, error {:.3g}, allowed "
-          "{:.3g}{}\n",
-          criterion, printable(first->node), first->op, first->element, first->a, first->b, first->worst,
-          first->tolerance, flags.repro.empty() ? "" : "; its data is in " + printable(flags.repro));
+      std::cout << message_of(*first, criterion)
+                << (flags.repro.empty() ? "" : "; its data is in " + printable(flags.repro)) << "\n";
   });
 }
 
 void compare_command(const Flags& flags) {
   check_can_write(flags.repro);
+  check_can_write(flags.page);
   const SessionOptions way_a = parse_options(flags.a), way_b = parse_options(flags.b);
   const bool same_bits = promise_same_bits(way_a, way_b);
   const bool by_rounding = flags.tolerance < 0 && !same_bits;
@@ -183,26 +214,31 @@ void compare_command(const Flags& flags) {
   });
   Session b(model, way_b);
   std::optional<Difference> first;
-  int64_t compared = 0;
+  viz::Comparison comparison{flags.entry, flags.a, flags.b, criterion(flags, same_bits)};
   b.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
     const std::vector<double> errors = errors_of(rounding_b, step, step_inputs, outputs);
     for (size_t i = 0; i < outputs.size() && !first; ++i) {
       const auto expected = values.find(key(step, i));
       const Tensor got = copy_of(outputs[i]);
       if (expected == values.end() || !same_value(expected->second, step, got)) continue;
-      ++compared;
-      first = compare(step, expected->second.value, got, [&](std::span<const double> elements) {
-        if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
-        return Tolerance{kRoundingSafety * std::hypot(expected->second.error, errors[i]),
-                         std::max(root_mean_square(elements), 1e-30)};
-      });
-      if (first && !flags.repro.empty())
-        write_repro(flags.repro, step, step_inputs, expected->second.value, got);
+      const Difference found =
+          compare(step, expected->second.value, got, [&](std::span<const double> elements) {
+            if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
+            return Tolerance{kRoundingSafety * std::hypot(expected->second.error, errors[i]),
+                             std::max(root_mean_square(elements), 1e-30)};
+          });
+      comparison.values.push_back({step.name, step.authored, found.op, found.worst, found.tolerance});
+      if (found.worst <= found.tolerance) continue;
+      first = found;
+      comparison.first = {
+          shown(found, comparison.values.back(), comparison.criterion, expected->second.value, got)};
+      if (!flags.repro.empty()) write_repro(flags.repro, step, step_inputs, expected->second.value, got);
     }
   });
   const nlohmann::ordered_json tolerance =
       by_rounding ? nlohmann::ordered_json("rounding") : number_json(std::max(flags.tolerance, 0.0));
-  report(flags, first, compared, tolerance, criterion(flags, same_bits));
+  write_page(flags, *model, b.plan(flags.entry, inputs).bindings, comparison);
+  report(flags, first, static_cast<int64_t>(comparison.values.size()), tolerance, comparison.criterion);
   if (first) throw CLI::RuntimeError(1);
 }
 
@@ -225,12 +261,16 @@ void add_compare(CLI::App& app) {
       ->default_str("see below");
   command->add_option("--repro", flags->repro,
                       "write the node's inputs and both results to this .safetensors file");
+  command->add_option("-o,--output", flags->page,
+                      "write a page for a browser with all errors and the values that differ: FILE.html, or "
+                      "FILE.json for its data alone");
   flags->inputs.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run compare model.genesis --entry loss --a optimise=off,threads=1 --b threads=4 "
       "--tolerance 1e-5\n"
       "  genesis-run compare model.genesis --a cpu --b cuda\n"
+      "  genesis-run compare model.genesis --b disable=fuse_linear -o numerics.html\n"
       "Without --tolerance, runs that differ in threads or memory planning only must give the same bits. "
       "Runs on\n"
       "different devices or with different passes may differ by rounding: a step adds 2u + v sqrt(k) to the\n"

@@ -9,6 +9,7 @@
 #include "tools/viz/data/model_data.h"
 #include "tools/viz/data/page_data.h"
 #include "tools/viz/data/training_data.h"
+#include "tools/viz/foreign/foreign_data.h"
 
 namespace genesis::viz {
 namespace {
@@ -18,7 +19,13 @@ std::string file_name(const std::string& path) { return std::filesystem::path(pa
 class PageMaker {
  public:
   explicit PageMaker(const PageRequest& request) : request_(request) {
-    if (!request.input.empty()) model_ = load_model(request.input);
+    if (is_foreign(request.compare))
+      fail("--compare {}: only .genesis files are compared; genesis-build makes one of a folder with weights",
+           request.compare);
+    if (is_foreign(request.input) && !(request.entry.empty() && request.sizes.empty()))
+      fail("{}: --entry and --size are for .genesis files", request.input);
+    if (!request.input.empty() && !is_foreign(request.input)) model_ = load_model(request.input);
+    if (!model_ && !request.compare.empty()) fail("{}: only .genesis files are compared", request.input);
     if (!request.compare.empty()) other_ = load_model(request.compare);
     check_sizes();
   }
@@ -27,6 +34,7 @@ class PageMaker {
     Tables tables(all_sizes());
     PageParts parts{.title = title(), .view = view()};
     if (model_) parts.models.push_back(model_data(*model_, request_.input, options(), tables));
+    if (is_foreign(request_.input)) parts.models.push_back(foreign_data(request_.input, tables));
     if (other_) {
       parts.models.push_back(model_data(*other_, request_.compare, options(), tables));
       parts.difference = difference_data(*model_, parts.models[0], *other_, parts.models[1], tables);
@@ -38,13 +46,13 @@ class PageMaker {
 
  private:
   std::string title() const {
-    if (!model_) return file_name(request_.metrics.front());
+    if (request_.input.empty()) return file_name(request_.metrics.front());
     return other_ ? file_name(request_.input) + " and " + file_name(request_.compare)
                   : file_name(request_.input);
   }
   std::string view() const {
     if (!request_.view.empty()) return request_.view;
-    return !model_ ? "training" : other_ ? "difference" : "";
+    return request_.input.empty() ? "training" : other_ ? "difference" : "";
   }
 
   static Json run_data(const std::filesystem::path& file) {
@@ -76,6 +84,7 @@ class PageMaker {
     if (!request_.entry.empty()) options.entries = {request_.entry};
     options.entry.session.device = resolve_device(request_.device);
     options.entry.budgets = !other_;
+    options.entry.passes = !request_.graph_only;
     return options;
   }
 

@@ -15,8 +15,9 @@ struct PageRequest {
   std::vector<std::string> metrics;  // metrics.jsonl files, or folders of them
   std::string entry;                 // empty: all
   std::string device = "cpu";
-  std::string view;  // to open first
-  Bindings sizes;    // that were given
+  std::string view;         // to open first
+  Bindings sizes;           // that were given
+  bool graph_only = false;  // no passes, kernels and plans
 };
 
 // Throws Error for a file that cannot be read, and for an entry point or a size that no model has.

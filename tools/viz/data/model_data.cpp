@@ -46,12 +46,6 @@ bool is_wanted(const ModelOptions& options, const std::string& entry) {
          std::find(options.entries.begin(), options.entries.end(), entry) != options.entries.end();
 }
 
-int64_t size_of_file(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(file, error);
-  return error ? 0 : static_cast<int64_t>(bytes);
-}
-
 }  // namespace
 
 Json model_data(const Model& model, const std::filesystem::path& file, const ModelOptions& options,
@@ -71,6 +65,12 @@ Json model_data(const Model& model, const std::filesystem::path& file, const Mod
     if (is_wanted(options, graph->name()))
       data["entries"].push_back(entry_data(model, *graph, entry, tables).json);
   return data;
+}
+
+int64_t size_of_file(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(file, error);
+  return error ? 0 : static_cast<int64_t>(bytes);
 }
 
 }  // namespace genesis::viz

@@ -18,4 +18,7 @@ struct ModelOptions {
 Json model_data(const Model& model, const std::filesystem::path& file, const ModelOptions& options,
                 Tables& tables);
 
+// 0: it cannot be told.
+int64_t size_of_file(const std::filesystem::path& file);
+
 }  // namespace genesis::viz

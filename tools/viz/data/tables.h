@@ -24,6 +24,9 @@ class Tables {
   int32_t type(const TensorType& type);
   // A type of another program's file: `dtype` is its name there, and a dimension that is no number has no size.
   int32_t foreign_type(const std::string& dtype, const std::vector<std::string>& shape, int64_t bits);
+  Json bytes_of_type(int32_t type) const {
+    return types_[static_cast<size_t>(type)]["bytes"];
+  }  // null: not known
   int32_t attributes(const Attributes& attributes);
   int32_t attributes(const std::vector<std::pair<std::string, std::string>>& attributes);
   int32_t cost(const Cost& cost);
