@@ -56,8 +56,8 @@ void check_kind(const Flags& flags) {
   if (kind == "svg" || is_page(flags)) return;
   if (flags.memory || !flags.loss.empty())
     fail("-o {}: this picture is written as .svg or .html", flags.output);
-  if (kind != "png" && kind != "dot")
-    fail("-o {}: expected a name that ends in .html, .svg, .png, .dot or .json", flags.output);
+  if (kind != "png" && kind != "pdf" && kind != "dot")
+    fail("-o {}: expected a name that ends in .html, .svg, .png, .pdf, .dot or .json", flags.output);
 }
 
 viz::Color parse_color(const std::string& name) {
@@ -192,7 +192,7 @@ void check_flags(const Flags& flags, const CLI::App& app) {
 }
 
 void run(const Flags& flags) {
-  if (flags.output.empty()) throw CLI::RequiredError("-o FILE.html|.svg|.png|.dot");
+  if (flags.output.empty()) throw CLI::RequiredError("-o FILE.html|.svg|.png|.pdf|.dot");
   check_can_write(flags.output);
   check_kind(flags);
   nlohmann::ordered_json counts;  // of --diff
@@ -270,21 +270,21 @@ void add_watch(CLI::App& app) {
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
-  return run_tool(argc, argv, "genesis-viz",
-                  "Shows models, memory plans and training runs: as pages for a browser and as pictures.",
-                  kExamples, [&](CLI::App& app) {
-                    app.add_option("input", flags.input,
-                                   "a .genesis file; for a page also .onnx and .safetensors");
-                    app.add_option("-o,--output", flags.output,
-                                   "FILE.html: a page; .svg, .png or .dot: a picture; .json: a page's data");
-                    add_graph_flags(app, flags);
-                    add_loss_flags(app, flags);
-                    flags.out.add_to(app);
-                    add_watch(app);
-                    app.callback([&] {
-                      if (!app.get_subcommands().empty()) return;
-                      check_flags(flags, app);
-                      run(flags);
-                    });
-                  });
+  return run_tool(
+      argc, argv, "genesis-viz",
+      "Shows models, memory plans and training runs: as pages for a browser and as pictures.", kExamples,
+      [&](CLI::App& app) {
+        app.add_option("input", flags.input, "a .genesis file; for a page also .onnx and .safetensors");
+        app.add_option("-o,--output", flags.output,
+                       "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
+        add_graph_flags(app, flags);
+        add_loss_flags(app, flags);
+        flags.out.add_to(app);
+        add_watch(app);
+        app.callback([&] {
+          if (!app.get_subcommands().empty()) return;
+          check_flags(flags, app);
+          run(flags);
+        });
+      });
 }

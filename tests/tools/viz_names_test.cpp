@@ -135,7 +135,7 @@ TEST_F(VizNames, OfBaselinesAndFilesAreText) {
   write_text(path("m.jsonl"), "{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":2}\n");
   Words names(std::begin(kHostile), std::end(kHostile));
   for (const std::string& name : names + Words{"line\nbreak\r\ttab", "control\x01\x1b[31m\x7f",
-                                       "not utf8 \xff\xfe \xc0\xaf \xed\xa0\x80"}) {
+                                               "not utf8 \xff\xfe \xc0\xaf \xed\xa0\x80"}) {
     expect_ok(run_tool("genesis-viz", {"--loss", path("m.jsonl"), "--baseline", "1", "--baseline-name", name,
                                        "-o", path("l.svg")}));
     check_xml(read_text(path("l.svg")));

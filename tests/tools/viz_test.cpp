@@ -21,7 +21,7 @@ using Viz = ToolTest;
 TEST_F(Viz, DrawsGraphsInEveryFormat) {
   if (!has_graphviz()) GTEST_SKIP() << "Graphviz's `dot` is not installed";
   const std::pair<const char*, const char*> starts[] = {
-      {"svg", "<?xml"}, {"png", "\x89PNG"}, {"dot", "digraph"}, {"html", "<!doctype html>"}};
+      {"svg", "<?xml"}, {"png", "\x89PNG"}, {"pdf", "%PDF"}, {"dot", "digraph"}, {"html", "<!doctype html>"}};
   for (const auto& [format, start] : starts) {
     const std::string file = path(std::string("decode.") + format);
     expect_ok(run_tool("genesis-viz", {tiny("qwen2.genesis"), "--entry", "decode", "-o", file}));

@@ -107,6 +107,12 @@ struct Tolerance {
   double relative = 0, least = 1;
 };
 
+// `error`: what rounding may have made of both sides together.
+Tolerance tolerance_of(const Flags& flags, bool by_rounding, double error, std::span<const double> elements) {
+  if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
+  return Tolerance{kRoundingSafety * error, std::max(root_mean_square(elements), 1e-30)};
+}
+
 // The largest error of two values, allowed or not.
 Difference compare(const Step& step, const Tensor& expected, const Tensor& got,
                    const std::function<Tolerance(std::span<const double> a)>& tolerance_of) {
@@ -192,6 +198,26 @@ void report(const Flags& flags, const std::optional<Difference>& first, int64_t 
   });
 }
 
+std::string key_of(const Step& step, size_t output) { return step.name + ":" + std::to_string(output); }
+
+std::vector<double> errors_of(bool by_rounding, Rounding& rounding, const Step& step,
+                              std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+  return by_rounding ? rounding.step(step, inputs, outputs) : std::vector<double>(outputs.size());
+}
+
+// Every value that a run makes, by node and output number. The steps are the session's.
+std::map<std::string, Seen> observe_all(Session& session, const Flags& flags, const NamedTensors& inputs,
+                                        bool by_rounding) {
+  std::map<std::string, Seen> values;
+  Rounding rounding;
+  session.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
+    const std::vector<double> errors = errors_of(by_rounding, rounding, step, step_inputs, outputs);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      values[key_of(step, i)] = {&step, copy_of(outputs[i]), errors[i]};
+  });
+  return values;
+}
+
 void compare_command(const Flags& flags) {
   check_can_write(flags.repro);
   check_can_write(flags.page);
@@ -200,35 +226,24 @@ void compare_command(const Flags& flags) {
   const bool by_rounding = flags.tolerance < 0 && !same_bits;
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
-  std::map<std::string, Seen> values;  // of way A, by node and output number
-  const auto key = [](const Step& step, size_t i) { return step.name + ":" + std::to_string(i); };
   Session a(model, way_a);
-  Rounding rounding_a, rounding_b;
-  const auto errors_of = [&](Rounding& rounding, const Step& step, auto step_inputs, auto outputs) {
-    return by_rounding ? rounding.step(step, step_inputs, outputs) : std::vector<double>(outputs.size());
-  };
-  a.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
-    const std::vector<double> errors = errors_of(rounding_a, step, step_inputs, outputs);
-    for (size_t i = 0; i < outputs.size(); ++i)
-      values[key(step, i)] = {&step, copy_of(outputs[i]), errors[i]};
-  });
+  const std::map<std::string, Seen> values = observe_all(a, flags, inputs, by_rounding);
+  Rounding rounding;
   Session b(model, way_b);
   std::optional<Difference> first;
   viz::Comparison comparison{flags.entry, flags.a, flags.b, criterion(flags, same_bits)};
   b.observe(flags.entry, inputs, [&](const Step& step, auto step_inputs, auto outputs) {
-    const std::vector<double> errors = errors_of(rounding_b, step, step_inputs, outputs);
+    const std::vector<double> errors = errors_of(by_rounding, rounding, step, step_inputs, outputs);
     for (size_t i = 0; i < outputs.size() && !first; ++i) {
-      const auto expected = values.find(key(step, i));
+      const auto expected = values.find(key_of(step, i));
       const Tensor got = copy_of(outputs[i]);
       if (expected == values.end() || !same_value(expected->second, step, got)) continue;
       const Difference found =
           compare(step, expected->second.value, got, [&](std::span<const double> elements) {
-            if (!by_rounding) return Tolerance{std::max(flags.tolerance, 0.0)};
-            return Tolerance{kRoundingSafety * std::hypot(expected->second.error, errors[i]),
-                             std::max(root_mean_square(elements), 1e-30)};
+            return tolerance_of(flags, by_rounding, std::hypot(expected->second.error, errors[i]), elements);
           });
       comparison.values.push_back({step.name, step.authored, found.op, found.worst, found.tolerance});
-      if (found.worst <= found.tolerance) continue;
+      if (!(found.worst > found.tolerance)) continue;
       first = found;
       comparison.first = {
           shown(found, comparison.values.back(), comparison.criterion, expected->second.value, got)};

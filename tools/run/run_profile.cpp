@@ -16,6 +16,7 @@
 #include "tools/viz/data/measured_data.h"
 #include "tools/viz/data/model_data.h"
 #include "tools/viz/data/page_data.h"
+#include "tools/viz/data/plan_data.h"
 #include "tools/viz/page_file.h"
 
 namespace genesis::tools {
@@ -100,21 +101,39 @@ std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const Dev
   return sorted;
 }
 
-// The format of chrome://tracing and Perfetto.
-void write_trace(const std::string& path, const Plan& plan, const std::vector<StepTiming>& timings) {
+nlohmann::ordered_json track_name(const char* what, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", name}}}};
+}
+
+nlohmann::ordered_json step_event(const Step& step, const StepTiming& timing, const std::string& kernel) {
+  const Cost cost = cost_of(step);
+  return {
+      {"name", step.name},
+      {"cat", step.op->name()},
+      {"ph", "X"},
+      {"pid", 1},
+      {"tid", 1},
+      {"ts", timing.start_us},
+      {"dur", timing.end_us - timing.start_us},
+      {"args", {{"from", step.authored}, {"kernel", kernel}, {"bytes", cost.bytes}, {"flops", cost.flops}}}};
+}
+
+nlohmann::ordered_json memory_event(double us, int64_t bytes) {
+  return {{"name", "arena, bytes alive"}, {"ph", "C"}, {"pid", 1}, {"ts", us}, {"args", {{"bytes", bytes}}}};
+}
+
+// The format of chrome://tracing and Perfetto: a track of steps, and a counter of what is alive in the arena.
+void write_trace(const std::string& path, const std::string& device, const Plan& plan,
+                 const Measured& measured) {
   nlohmann::ordered_json events = nlohmann::ordered_json::array();
+  events.push_back(track_name("process_name", plan.entry));
+  events.push_back(track_name("thread_name", device + ", one step after the other"));
+  const std::vector<int64_t> live = viz::live_bytes(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const Step& step = plan.steps[i];
-    const Cost cost = cost_of(step);
-    events.push_back({{"name", step.name},
-                      {"cat", step.op->name()},
-                      {"ph", "X"},
-                      {"pid", 1},
-                      {"tid", 1},
-                      {"ts", timings[i].start_us},
-                      {"dur", timings[i].end_us - timings[i].start_us},
-                      {"args", {{"from", step.authored}, {"bytes", cost.bytes}, {"flops", cost.flops}}}});
+    events.push_back(step_event(plan.steps[i], measured.timings[i], measured.kernels[i]));
+    events.push_back(memory_event(measured.timings[i].start_us, live[i]));
   }
+  events.push_back(memory_event(measured.timings.back().end_us, 0));
   const nlohmann::ordered_json trace{{"traceEvents", events}, {"displayTimeUnit", "ms"}};
   write_file_atomically(path, json_text(trace));
 }
@@ -176,7 +195,7 @@ void profile(const Flags& flags, const CLI::App& app) {
   const Plan& plan = session.plan(flags.entry, inputs);
   if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);
   const Measured measured{best_timings(session, flags, inputs), session.kernels(flags.entry, inputs)};
-  if (!flags.trace.empty()) write_trace(flags.trace, plan, measured.timings);
+  if (!flags.trace.empty()) write_trace(flags.trace, session.device(), plan, measured);
   const DevicePeaks peaks = measured_peaks(session, [&](const DevicePeaks& limits) {
     const std::vector<Row> nodes = make_rows(plan, measured, limits, false);
     return std::none_of(nodes.begin(), nodes.end(), [](const Row& row) { return row.too_fast(); });

@@ -12,17 +12,6 @@ namespace {
 
 enum class BlockKind : int32_t { kActivation = 0, kGradient = 1, kScratch = 2, kResult = 3 };
 
-std::vector<int64_t> live_bytes(const Plan& plan) {
-  std::vector<int64_t> live(plan.steps.size() + 1, 0);
-  for (const ArenaBlock& block : plan.blocks) {
-    live[static_cast<size_t>(std::max(block.first_step, 0))] += block.bytes;
-    live[static_cast<size_t>(block.last_step) + 1] -= block.bytes;
-  }
-  for (size_t i = 1; i < live.size(); ++i) live[i] += live[i - 1];
-  live.pop_back();
-  return live;
-}
-
 // Nodes of autodiff stand in a scope called "grad".
 bool is_gradient(const std::string& node) { return ("." + node + ".").find(".grad.") != std::string::npos; }
 
@@ -109,6 +98,17 @@ bool runs_again(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<int64_t> live_bytes(const Plan& plan) {
+  std::vector<int64_t> live(plan.steps.size() + 1, 0);
+  for (const ArenaBlock& block : plan.blocks) {
+    live[static_cast<size_t>(std::max(block.first_step, 0))] += block.bytes;
+    live[static_cast<size_t>(block.last_step) + 1] -= block.bytes;
+  }
+  for (size_t i = 1; i < live.size(); ++i) live[i] += live[i - 1];
+  live.pop_back();
+  return live;
+}
 
 Json plan_data(const Plan& plan, const Graph& graph, Tables& tables) {
   const std::vector<int64_t> live = live_bytes(plan);

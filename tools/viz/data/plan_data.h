@@ -9,6 +9,9 @@
 
 namespace genesis::viz {
 
+// Bytes alive in the arena, by step.
+std::vector<int64_t> live_bytes(const Plan& plan);
+
 // `graph`: what the plan was made of.
 Json plan_data(const Plan& plan, const Graph& graph, Tables& tables);
 

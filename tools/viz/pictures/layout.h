@@ -7,7 +7,7 @@
 namespace genesis::viz {
 
 struct LayoutOptions {
-  std::string format;    // "svg" or "png"
+  std::string format;    // "svg", "png" or "pdf"
   size_t boxes = 0;      // how many are drawn, for messages
   double seconds = 300;  // more than that is refused
 };
