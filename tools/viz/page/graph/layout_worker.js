@@ -69,10 +69,19 @@ function readLayout(graph, widths, heights, edges) {
   };
 }
 
+// Layers of a model look the same: a layout is made once for each picture, not for each layer.
+const pictures = new Map();
+
+function layoutOnce(level, sizes) {
+  const { widths, heights } = withBoxes(level, sizes), picture = JSON.stringify([widths, heights, level.edges, level.least]);
+  if (!pictures.has(picture)) pictures.set(picture, layoutLevel(level, sizes));
+  return { ...pictures.get(picture), group: level.group };
+}
+
 export function layoutLevels(levels) {
   const sizes = new Map();
   return levels.map((level) => {
-    const result = level.known ?? layoutLevel(level, sizes);
+    const result = level.known ?? layoutOnce(level, sizes);
     sizes.set(level.group, { width: result.width, height: result.height });
     return level.known ? { group: level.group, same: true } : result;
   });
