@@ -38,7 +38,8 @@ class App {
     this.main = element("main", { id: "main" });
     this.tabs = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: (event) => this.tabKey(event) });
     this.where = element("div", { class: "where" });
-    this.model = this.entry = 0;
+    this.model = 0;
+    this.entry = firstEntry(json.models[0]?.entries ?? []);
     document.title = shortened(`${json.title} – Genesis`, 200);
     document.body.prepend(this.header(), this.main);
     document.addEventListener("keydown", (event) => this.key(event));
@@ -157,6 +158,12 @@ function trainingView(app) {
   const view = new TrainingView(app);
   if (app.page.json.live) follow(app.page.json, view);
   return view;
+}
+
+// What was measured; else a training step, which has all that the others have; else the first.
+function firstEntry(entries) {
+  const found = [(entry) => entry.measured, (entry) => entry.name === "train_step"].map((wanted) => entries.findIndex(wanted));
+  return found.find((i) => i >= 0) ?? 0;
 }
 
 // What runs, where it was measured; else what the author wrote.

@@ -155,14 +155,22 @@ export class BlockChart {
     for (const { at, text } of this.options.marks ?? []) {
       context.fillRect(Math.round(this.x(at)), kTop, 2, this.plotHeight);
       const right = this.x(at) > kLeft + this.plotWidth * 0.7;
-      context.textAlign = right ? "right" : "left";
-      context.fillText(text, this.x(at) + (right ? -5 : 6), kTop + 9);
+      if (text) this.drawMarkText(context, text, this.x(at) + (right ? -5 : 6), right);
     }
     context.textAlign = "left";
     for (const { at, text } of this.options.lines ?? []) {
       context.fillRect(kLeft, Math.round(this.y(at)), this.plotWidth, 1);
       context.fillText(text, kLeft + 6, this.y(at) + (this.y(at) < kTop + 20 ? 9 : -7));
     }
+  }
+
+  drawMarkText(context, text, x, right) {
+    const wide = context.measureText(text).width + 8;
+    context.fillStyle = themeColour("--background");
+    context.fillRect(right ? x - wide + 4 : x - 4, kTop + 1, wide, 17);
+    context.fillStyle = themeColour("--found");
+    context.textAlign = right ? "right" : "left";
+    context.fillText(text, x, kTop + 10);
   }
 
   blockAt(event) {

@@ -4,8 +4,9 @@
 //
 // Items are numbered: nodes of the graph first, then its inputs, its outputs, then groups. The root is the first group.
 
-/** @typedef {{label: string, path: string, children: number[], nodes: number, repeats: number, first: number}} Group
- *  `nodes`: how many below it; `repeats`: of how many equal groups it is the fold, 0 if none; `first`: lowest node below. */
+/** @typedef {{label: string, path: string, numbered: boolean, children: number[], nodes: number, repeats: number, first: number}} Group
+ *  `numbered`: its scope is a number, one of a list of layers; `nodes`: how many below it; `repeats`: of how many equal
+ *  groups it is the fold, 0 if none; `first`: lowest node below. */
 
 const kLeastRepeats = 3;
 
@@ -69,7 +70,8 @@ export class Hierarchy {
 
   newGroup(label, path, parent) {
     const item = this.firstGroup + this.groups.length;
-    this.groups.push({ label, path, children: [], nodes: 0, repeats: 0, first: Infinity });
+    const numbered = /^\d+$/.test(label), above = parent >= 0 ? this.group(parent).label : "";
+    this.groups.push({ label: numbered && above ? `${above}.${label}` : label, path, numbered, children: [], nodes: 0, repeats: 0, first: Infinity });
     this.parent[item] = parent;
     return item;
   }
@@ -126,18 +128,23 @@ export class Hierarchy {
       const inner = this.group(child);
       if (inner.children.length !== 1) return child;
       const only = inner.children[0];
-      const label = `${inner.label}.${this.label(only)}`;
-      if (this.isGroup(only)) this.group(only).label = label;
-      else this.labels.set(only, label);
+      this.takeName(inner, only);
       this.parent[only] = item;
       return only;
     });
   }
 
+  takeName(inner, only) {
+    const group = this.isGroup(only) ? this.group(only) : null;
+    const label = group?.numbered ? group.label : `${inner.label}.${this.label(only)}`;
+    if (group) Object.assign(group, { label, numbered: group.numbered || inner.numbered });
+    else this.labels.set(only, label);
+  }
+
   // Runs of equal groups under numbers.
   fold(item, signatures) {
     const group = this.group(item);
-    const runs = numberedRuns(group.children, (child) => this.isGroup(child) && /^\d+(\.|$)/.test(this.label(child)) ? signatures.of(child) : -1);
+    const runs = numberedRuns(group.children, (child) => this.isGroup(child) && this.group(child).numbered ? signatures.of(child) : -1);
     for (const run of runs.reverse()) {
       if (run.count < kLeastRepeats) continue;
       if (run.count === group.children.length && item !== this.root) this.becomeFold(group, run);
@@ -148,13 +155,13 @@ export class Hierarchy {
   becomeFold(group, run) {
     const [first, last] = [group.children[0], group.children[run.count - 1]].map((child) => this.label(child));
     group.repeats = run.count;
-    group.label = `${group.label}.${first} … ${group.label}.${last}`;
+    group.label = `${first} … ${last}`;
   }
 
   insertFold(item, run) {
     const group = this.group(item);
     const members = group.children.slice(run.from, run.from + run.count);
-    const labels = [members[0], members[run.count - 1]].map((member) => (group.label ? `${group.label}.` : "") + this.label(member));
+    const labels = [members[0], members[run.count - 1]].map((member) => this.label(member));
     const fold = this.newGroup(`${labels[0]} … ${labels[1]}`, group.path, item);
     Object.assign(this.group(fold), { children: members, repeats: run.count, first: this.firstNode(members[0]) });
     for (const member of members) this.parent[member] = fold;
@@ -196,9 +203,9 @@ class Scopes {
     if (this.mirrors.has(group)) return this.mirrors.get(group);
     const { hierarchy } = this;
     if (this.isGradient(group)) return group;
-    const { label, path } = hierarchy.group(group);
+    const { label, path, numbered } = hierarchy.group(group);
     const made = group === hierarchy.root ? hierarchy.newChild(group, "gradient", "")
-      : hierarchy.newChild(this.gradientOf(hierarchy.parent[group]), label, path);
+      : hierarchy.newChild(this.gradientOf(hierarchy.parent[group]), numbered ? label.slice(label.lastIndexOf(".") + 1) : label, path);
     this.mirrors.set(group, made);
     return made;
   }

@@ -25,13 +25,17 @@ export function blockText(hierarchy, item) {
   return [hierarchy.label(item), "", graph.typeText(value)];
 }
 
+/** The name of a node without what only repeats its op; "" if nothing is left. */
+export function ownName(label, op) {
+  const dot = label.lastIndexOf(".");
+  return label.slice(dot + 1).startsWith(op) ? label.slice(0, Math.max(0, dot)) : label;
+}
+
 // "linear  q_proj": of a name that only repeats the op, nothing is shown.
 function nodeText(hierarchy, node) {
   const { graph } = hierarchy, op = graph.op(node), label = hierarchy.label(node);
-  const dot = label.lastIndexOf(".");
-  const last = label.slice(dot + 1), own = last.startsWith(op) ? label.slice(0, Math.max(0, dot)) : label;
   const outputs = graph.outputs(node);
-  return [op, own, outputs.length > 0 ? graph.typeText(outputs[0]) : ""];
+  return [op, ownName(label, op), outputs.length > 0 ? graph.typeText(outputs[0]) : ""];
 }
 
 export class Scene {
@@ -77,8 +81,8 @@ export class Scene {
     if (edge.from === kIn) points[1] = top;
     if (edge.to === kOut) points[points.length - 1] = top + layout.height;
     const fromPlace = this.place.get(edge.from), toPlace = this.place.get(edge.to);
-    if (from && from.outX !== null && edge.from >= 0) [points[0], points[1]] = [fromPlace.x + from.outX, fromPlace.y + fromPlace.height];
-    if (to && to.inX !== null && edge.to >= 0) [points[points.length - 2], points[points.length - 1]] = [toPlace.x + to.inX, toPlace.y];
+    if (from && from.outX !== null && edge.from >= 0) moveEnd(points, 0, 2, fromPlace.x + from.outX, fromPlace.y + fromPlace.height);
+    if (to && to.inX !== null && edge.to >= 0) moveEnd(points, points.length - 2, -2, toPlace.x + to.inX, toPlace.y);
     this.edges.push({ from: edge.from, to: edge.to, values: edge.values, points });
   }
 
@@ -114,6 +118,12 @@ export class Scene {
 
 function holds(box, x, y) {
   return x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height;
+}
+
+// An end of an edge goes to a port of its box, and the point beside it comes along half of the way.
+function moveEnd(points, end, inward, x, y) {
+  if (points.length > 4) points[end + inward] = (x + (points[end + 2 * inward] ?? x)) / 2;
+  [points[end], points[end + 1]] = [x, y];
 }
 
 function straight(from, to) {

@@ -1,6 +1,7 @@
 // The hierarchy as a tree in words: the way through a graph for screen readers and keyboards, and a table of contents for
 // everybody (pattern "tree view" of the WAI-ARIA Authoring Practices). Only rows that are open exist.
 import { button, element, fill, shortened } from "../core/dom.js";
+import { ownName } from "./scene.js";
 
 const kMostChildren = 300;
 
@@ -33,9 +34,10 @@ export class ScopeTree {
   row(item, level) {
     const { hierarchy } = this, group = hierarchy.isGroup(item), { graph } = hierarchy;
     const kind = group ? hierarchy.group(item).nodes.toLocaleString("en") : hierarchy.isNode(item) ? graph.op(item) : item < hierarchy.firstOutput ? "input" : "output";
-    const label = element("span", { class: "tree-label", onclick: () => this.press(row, item) },
-      element("span", { class: "tree-mark", "aria-hidden": "true" }, group ? "▸" : "·"), shortened(hierarchy.label(item), 80), " ", element("small", {}, shortened(kind, 40)));
-    const row = element("li", { role: "treeitem", tabIndex: -1, "aria-level": level, "aria-selected": "false" }, label);
+    const name = hierarchy.label(item), label = hierarchy.isNode(item) ? ownName(name, kind) || name : name;
+    const line = element("span", { class: "tree-label", onclick: () => this.press(row, item) },
+      element("span", { class: "tree-mark", "aria-hidden": "true" }, group ? "▸" : "·"), element("span", {}, shortened(label, 80), " ", element("small", {}, shortened(kind, 40))));
+    const row = element("li", { role: "treeitem", tabIndex: -1, "aria-level": level, "aria-selected": "false" }, line);
     if (group) row.setAttribute("aria-expanded", "false");
     row.dataset.item = String(item);
     this.rows.set(item, row);
