@@ -8,7 +8,7 @@ import { bytes, digits, duration, quantity } from "../../tools/viz/page/core/for
 import { Graph, Page, undelta } from "../../tools/viz/page/core/page_data.js";
 import { depths, gridLayout } from "../../tools/viz/page/graph/grid_layout.js";
 import { Hierarchy, numberedRuns } from "../../tools/viz/page/graph/hierarchy.js";
-import { eachEdge, kIn, kOut, visibleLevels } from "../../tools/viz/page/graph/levels.js";
+import { drawnEdges, eachEdge, kIn, kOut, visibleLevels } from "../../tools/viz/page/graph/levels.js";
 import { timesByNode } from "../../tools/viz/page/graph/node_facts.js";
 import { search } from "../../tools/viz/page/graph/search.js";
 import { SpatialIndex } from "../../tools/viz/page/graph/spatial_index.js";
@@ -81,6 +81,12 @@ test("no edge is lost, whatever is open", () => {
       for (let i = common + 1; i + 1 < b.length; ++i) assert.ok(edges.get(b[i]).has(`${kIn},${b[i + 1]}`));
     });
   }
+});
+
+test("a port with many edges keeps those at the ends", () => {
+  const chain = [0, 1, 2, 3, 4, 5].map((to) => ({ from: kIn, to, values: 1 })), inner = [0, 1, 2, 3, 4].map((from) => ({ from, to: from + 1, values: 1 })), out = [{ from: 2, to: kOut, values: 1 }];
+  assert.deepEqual(drawnEdges({ edges: [...chain, ...inner, ...out] }), [chain[0], ...inner, ...out]);
+  assert.equal(drawnEdges({ edges: chain.slice(0, 4).concat(inner) }).length, 9);
 });
 
 test("the grid puts a node below what it reads and overlaps nothing", () => {

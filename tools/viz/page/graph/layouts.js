@@ -1,9 +1,8 @@
 // Asks the worker for the layout of the visible levels and keeps what it gave: a level is laid out again only when what is
 // open below it changed.
 import { blockSize } from "./scene.js";
-import { visibleLevels } from "./levels.js";
-
-const kCharacter = 7;
+import { textWidth } from "./text_width.js";
+import { drawnEdges, visibleLevels } from "./levels.js";
 
 export class Layouts {
   /** @param {import("./hierarchy").Hierarchy} hierarchy @param {LayoutWorker} worker */
@@ -15,7 +14,7 @@ export class Layouts {
 
   /** @param {Set<number>} open @returns {Promise<{levels: import("./levels").Level[], layouts: Map<number, any>}>} */
   async of(open) {
-    const levels = visibleLevels(this.hierarchy, open), keys = this.keys(levels, open);
+    const levels = visibleLevels(this.hierarchy, open).map((level) => ({ ...level, edges: drawnEdges(level) })), keys = this.keys(levels, open);
     const results = await this.worker.layout(levels.map((level) => this.request(level, open, this.kept.get(keys.get(level.group)))));
     const layouts = new Map();
     for (const result of results) {
@@ -44,7 +43,7 @@ export class Layouts {
       heights: sizes.map((size) => size[1]),
       boxes: level.items.map((item) => (open.has(item) ? item : null)),
       edges: level.edges.flatMap((edge) => [end(edge.from), end(edge.to)]),
-      least: level.group === this.hierarchy.root ? 0 : Math.min(400, this.hierarchy.label(level.group).length * kCharacter + 40),
+      least: level.group === this.hierarchy.root ? 0 : Math.min(400, textWidth(this.hierarchy.label(level.group)) * 1.1 + 50),
     };
   }
 }

@@ -25,6 +25,20 @@ export function visibleLevels(hierarchy, open) {
   return levels.reverse();
 }
 
+const kMostAtPort = 4;
+
+/**
+ * Edges of a level as they are drawn. A value that every layer reads would tie each to the port and pull the picture
+ * apart: of a port with many edges only those stay that lead to where the level begins, or come from where it ends.
+ * @param {Level} level
+ */
+export function drawnEdges({ edges }) {
+  const inner = edges.filter((edge) => edge.from >= 0 && edge.to >= 0);
+  const fed = new Set(inner.map((edge) => edge.to)), read = new Set(inner.map((edge) => edge.from));
+  const many = [kIn, kOut].map((port) => edges.filter((edge) => edge.from === port || edge.to === port).length > kMostAtPort);
+  return edges.filter((edge) => !(many[0] && edge.from === kIn && fed.has(edge.to)) && !(many[1] && edge.to === kOut && read.has(edge.from)));
+}
+
 /** The item that stands for each node, input and output: itself, or the closed group around it. */
 export function representatives(hierarchy, levels) {
   const found = new Int32Array(hierarchy.firstGroup).fill(-1);

@@ -1,8 +1,8 @@
 // Draws a part of a scene on a canvas: with less detail the smaller it is shown. Colours of blocks come from outside.
 import { blockText } from "./scene.js";
+import { kFamily } from "./text_width.js";
 
-const kFont = "12px system-ui, 'DejaVu Sans', sans-serif", kSmallFont = "11px system-ui, 'DejaVu Sans', sans-serif";
-const kBoldFont = "600 12px system-ui, 'DejaVu Sans', sans-serif";
+const kFont = `12px ${kFamily}`, kSmallFont = `11px ${kFamily}`, kBoldFont = `600 12px ${kFamily}`;
 const kTextScale = 0.42, kBorderScale = 0.12, kEdgeScale = 0.02;
 
 /** @typedef {{fill: string, border: string, text: string}} Colours */

@@ -2,15 +2,15 @@
 // first) and blocks (everything else).
 import { kIn, kOut } from "./levels.js";
 import { SpatialIndex } from "./spatial_index.js";
+import { textWidth } from "./text_width.js";
 
 export const kBlockHeight = 36;
-const kCharacter = 6.6; // mean width at 12 px, with some room
 
 /** How large a closed item is drawn. @returns {[width: number, height: number]} */
 export function blockSize(hierarchy, item) {
   const [title, name, below] = blockText(hierarchy, item);
-  const characters = Math.max(title.length + (name ? name.length + 1 : 0), below.length * 0.9);
-  return [Math.max(72, Math.min(320, characters * kCharacter + 22)), hierarchy.isGroup(item) ? kBlockHeight + 8 : kBlockHeight];
+  const bold = hierarchy.isGroup(item) ? 1.12 : 1, first = textWidth(name ? `${title} ${name}` : title) * bold + (bold > 1 ? 18 : 0);
+  return [Math.max(72, Math.min(320, Math.max(first, textWidth(below) * 0.92) + 20)), hierarchy.isGroup(item) ? kBlockHeight + 8 : kBlockHeight];
 }
 
 /** The words in a block: title, what stands beside it, and the line below. */
