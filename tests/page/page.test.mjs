@@ -192,6 +192,16 @@ test("live rows go behind the columns", async () => {
   assert.ok(view.updated && run.rows === 3);
 });
 
+test("a run that was started again begins anew", async () => {
+  const run = { name: "run", rows: 2, columns: [{ name: "step", values: [1, 2] }] }, { setTimeout: real } = globalThis;
+  await new Promise((resolve) => {
+    globalThis.setTimeout = (turn) => { globalThis.setTimeout = () => {}; turn().then(resolve); };
+    follow({ runs: [run], live: { path: "", interval_ms: 1e6 } }, { status: {}, update() {} }, async () => ({ rows: [{ loss: 5 }], next: 1, reset: true }));
+  });
+  globalThis.setTimeout = real;
+  assert.deepEqual([run.rows, run.columns], [1, [{ name: "loss", values: [5] }]]);
+});
+
 test("hostile names are kept as they are", () => {
   const page = new Page(hostile()), graph = page.graph(0, 0, 0);
   kHostile.forEach((name, i) => assert.ok(graph.nodeName(i).includes(name)));

@@ -22,9 +22,10 @@ export function follow(json, view, ask = async (url) => (await fetch(url)).json(
 
 async function more(path, run, i, next, ask) {
   const answer = await ask(`${path}/rows?run=${i}&from=${next[i]}`);
+  if (answer.reset) Object.assign(run, { columns: [], rows: 0 });
   for (const row of answer.rows) addRow(run, row);
   next[i] = answer.next;
-  return answer.rows.length;
+  return answer.rows.length + (answer.reset ? 1 : 0);
 }
 
 /** One line of metrics.jsonl behind the columns; what a line does not say is null. */
