@@ -29,7 +29,7 @@ class Graph(PageCase):
         folded = [label for label in self.shown() if label.startswith("layers.0 … layers.23")]
         self.assertEqual(len(folded), 2)  # of the model and of its optimizer; the gradient's stand in the opposite order
         self.browser.run("return genesis.graph.toggle([...genesis.graph.scene.place.keys()].find((one) => genesis.graph.hierarchy.label(one) === arguments[0]))", folded[0])
-        self.browser.wait("genesis.graph.scene.blocks.some((block) => genesis.graph.hierarchy.label(block.item) === '17')")
+        self.browser.wait("genesis.graph.scene.blocks.some((block) => genesis.graph.hierarchy.label(block.item) === 'layers.17')")
         self.browser.drawn()
 
     def test_a_click_shows_what_is_known_about_a_node(self):

@@ -27,7 +27,8 @@ export class GraphPane {
     this.problem = element("p", { class: "problem", role: "alert", hidden: true });
     this.root = element("div", { class: "graph-pane" }, this.toolbar(), this.stages, this.body());
     this.hierarchies = new Map();
-    this.turn = 0;
+    this.turn = 0; // of layouts
+    this.selections = 0;
   }
 
   toolbar() {
@@ -152,21 +153,25 @@ export class GraphPane {
     if (item < 0 || !this.hierarchy.isGroup(item)) return;
     if (!this.open.delete(item)) this.open.add(item);
     this.anchored = item;
+    const turn = ++this.selections;
     await this.layout();
-    this.select(item);
+    if (turn === this.selections) this.select(item);
   }
 
-  /** Opens the way to an item, selects it and brings it into sight. */
+  /** Opens the way to an item, selects it and brings it into sight, unless something else is selected meanwhile. */
   async go(item) {
+    const turn = ++this.selections;
     const closed = this.hierarchy.ancestors(item).slice(1).filter((above) => !this.open.has(above));
     for (const above of closed) this.open.add(above);
     if (closed.length > 0) await this.layout();
+    if (turn !== this.selections) return;
     this.select(item);
     const place = this.scene.shown(item);
     if (place) this.view.reveal(place);
   }
 
   select(item) {
+    ++this.selections;
     this.selected = item;
     this.view.overlay.selected = item;
     this.view.overlay.edges = item >= 0 ? this.edgesOf(item) : [];
