@@ -53,7 +53,7 @@ def shoot(browser: Browser, out: pathlib.Path):
     browser.screenshot(out / "page_memory.png")
     browser.tab("time")
     browser.wait("document.querySelector('.time .block-canvas').dataset.drawn")
-    browser.run("const canvas = document.querySelector('.time .block-canvas'); for (let i = 0; i < 5; ++i) canvas.dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))")
+    browser.run("const canvas = document.querySelector('.time .block-canvas'); for (let i = 0; i < 8; ++i) canvas.dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))")
     browser.run("return new Promise((resolve) => setTimeout(resolve, 300))")
     browser.screenshot(out / "page_time.png")
 
@@ -64,6 +64,7 @@ def main():
     out = pathlib.Path(sys.argv[2] if len(sys.argv) == 3 else HERE)
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         browser.open(page(pathlib.Path(sys.argv[1]).resolve() / "tools", pathlib.Path(folder)), 60)
+        browser.tab("graph")
         browser.drawn()
         shoot(browser, out)
     for name in ("graph", "memory", "time"):

@@ -52,15 +52,25 @@ export class Overlay {
       drawn.add(`${a.item},${b.item}`);
       context.strokeStyle = themeColour(reads ? "--reads" : "--feeds");
       context.lineWidth = 2.5 / scale;
-      context.beginPath();
-      tracePath(context, this.line(scene, a, b));
-      context.stroke();
+      this.drawLine(context, scene, a, b, scale);
     }
+  }
+
+  // Followed where the picture has it; dashed across everything where it does not.
+  drawLine(context, scene, a, b, scale) {
+    const line = this.line(scene, a, b);
+    context.setLineDash(line ? [] : [5 / scale, 5 / scale]);
+    context.globalAlpha = line ? 1 : 0.6;
+    context.beginPath();
+    tracePath(context, line ?? [a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y]);
+    context.stroke();
+    context.globalAlpha = 1;
+    context.setLineDash([]);
   }
 
   line(scene, a, b) {
     this.edgeOf ??= new WeakMap();
     if (!this.edgeOf.has(scene)) this.edgeOf.set(scene, new Map(scene.edges.map((edge) => [`${edge.from},${edge.to}`, edge.points])));
-    return this.edgeOf.get(scene).get(`${a.item},${b.item}`) ?? [a.x + a.width / 2, a.y + a.height, b.x + b.width / 2, b.y];
+    return this.edgeOf.get(scene).get(`${a.item},${b.item}`);
   }
 }

@@ -27,3 +27,8 @@ export function sums(rows, key) {
   return [...found].sort((a, b) => b[1] - a[1]);
 }
 
+
+/** The end of a name, which says more than its beginning. */
+export function shortName(name) {
+  return name.split(".").slice(-3).join(".");
+}

@@ -8,7 +8,7 @@ import { Table } from "../core/table.js";
 import { blockColours } from "../core/theme.js";
 import { bars } from "./bars.js";
 import { BudgetPanel } from "./budget_panel.js";
-import { aliveAt, blockRows, sums } from "./memory_data.js";
+import { aliveAt, blockRows, shortName, sums } from "./memory_data.js";
 
 const kHues = { activation: 215, gradient: 32, scratch: null, result: 140, other: 280 };
 
@@ -106,9 +106,4 @@ class Memory {
     fill(this.chosen, element("b", { class: "name" }, shortened(row.name, 300)), ` ${row.type}, ${bytes(row.bytes)}, ${row.kind}, steps ${row.first} to ${row.last} `,
       button("Show in the graph", () => this.app.showNode(row.path)));
   }
-}
-
-// The end of a name says more than its beginning.
-function shortName(name) {
-  return name.split(".").slice(-3).join(".");
 }

@@ -7,6 +7,7 @@ import { bytes, count, duration, percent, quantity } from "../core/format.js";
 import { Table } from "../core/table.js";
 import { kindOf, opColours, scaleColours } from "../core/theme.js";
 import { bars } from "../memory/bars.js";
+import { shortName } from "../memory/memory_data.js";
 import { chromeTrace, grouped, timeRows } from "./time_data.js";
 
 const kBy = { step: "step", op: "op", kernel: "kernel", layer: "layer" };
@@ -42,8 +43,8 @@ class Time {
   head() {
     const { measured } = this.entry, least = this.rows.reduce((sum, row) => sum + row.least, 0);
     return element("div", {}, element("h2", {}, `${duration(measured.total_us)} on ${measured.device}`),
-      element("p", { class: "muted" }, `${count(this.rows.length, "step")}, the fastest of ${count(measured.runs, "run")}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.total || 1))} of the time in steps` : ""}. `,
-        measured.peaks.map(({ name, value, unit }) => `${name}: ${quantity(value, unit)}`).join(" · ")));
+      element("p", { class: "muted" }, `${count(this.rows.length, "step")}, the fastest of ${count(measured.runs, "run")}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.total || 1))} of the time in steps` : ""}.`),
+      measured.peaks.length > 0 && element("details", {}, element("summary", {}, "What this device can do"), bars(measured.peaks.map(({ name, value, unit }) => ({ name: shortened(name, 80), value: 0, text: quantity(value, unit) })))));
   }
 
   toolbar() {
@@ -59,9 +60,9 @@ class Time {
     const chart = new BlockChart({
       label: `Timeline of ${rows.length} steps on ${count(lanes.length, "lane")}; the same steps are in the table below.`, down: true, height,
       blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.lane + 0.06, high: row.lane + 0.94 })),
-      colours: (i) => (this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => `${rows[i].op} ${rows[i].name}`,
+      colours: (i) => (this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => shortName(rows[i].name) || rows[i].op,
       tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
-      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: shortened(name, 12) })), select: (i) => this.choose(rows[i]),
+      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: name.length > 12 ? `${name.slice(0, 11)}…` : name })), select: (i) => this.choose(rows[i]),
     });
     chart.canvas.style.height = `${Math.min(420, 60 + Math.max(1, lanes.length) * 54)}px`;
     return chart;
