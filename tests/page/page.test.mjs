@@ -12,7 +12,7 @@ import { drawnEdges, eachEdge, kIn, kOut, visibleLevels } from "../../tools/viz/
 import { timesByNode } from "../../tools/viz/page/graph/node_facts.js";
 import { search } from "../../tools/viz/page/graph/search.js";
 import { SpatialIndex } from "../../tools/viz/page/graph/spatial_index.js";
-import { aliveAt, blockRows, layerOf } from "../../tools/viz/page/memory/memory_data.js";
+import { aliveAt, blockRows, layerOf, shortName } from "../../tools/viz/page/memory/memory_data.js";
 import { chromeTrace, grouped, timeRows } from "../../tools/viz/page/time/time_data.js";
 import { runsAsCsv } from "../../tools/viz/page/training/csv.js";
 import { addRow, follow } from "../../tools/viz/page/training/live.js";
@@ -164,6 +164,7 @@ test("memory: what is alive at the peak is what the plan says", () => {
   const page = new Page(training(4)), { plan } = page.json.models[0].entries[0], rows = blockRows(page, plan);
   for (const step of [0, 17, plan.peak_step, plan.live_bytes.length - 1]) assert.equal(aliveAt(rows, step).reduce((sum, row) => sum + row.bytes, 0), plan.live_bytes[step]);
   assert.deepEqual(["model.layers.3.mlp.swiglu", "lm_head.linear", "loss"].map(layerOf), ["model.layers.3", "lm_head", "(top)"]);
+  assert.deepEqual(["model.layers.3.mlp.swiglu", "model.norm.rms_norm.grad.rms_norm_grad", "loss"].map(shortName), ["mlp.swiglu", "norm.rms_norm grad", "loss"]);
 });
 
 test("time: groups keep the sum, the trace keeps the steps", () => {

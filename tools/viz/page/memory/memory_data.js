@@ -30,5 +30,6 @@ export function sums(rows, key) {
 
 /** The end of a name, which says more than its beginning. */
 export function shortName(name) {
-  return name.split(".").slice(-3).join(".");
+  const [forward, gradient] = name.split(".grad.");
+  return forward.split(".").slice(-2).join(".") + (gradient === undefined ? "" : " grad");
 }
