@@ -88,6 +88,7 @@ class ToolPages(PageCase):
         finally:
             server.terminate()
             server.wait()
+            server.stdout.close()
             self.browser.driver.get("about:blank")
             self.requests()
 
