@@ -1,4 +1,5 @@
 // Files of other programs as pages: an .onnx file against what ONNX's own library wrote into it, and damaged ones.
+#include "schema/core/error.h"
 #include "tests/tools/tool_test.h"
 #include "tests/tools/viz_page.h"
 #include "tools/viz/foreign/onnx_file.h"

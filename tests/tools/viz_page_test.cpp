@@ -180,7 +180,8 @@ TEST_F(VizPage, SaysWhyThereIsNoPlan) {
   const PageReader page =
       page_of({tiny("qwen2.genesis"), "--entry", "forward", "--size", "batch=9000000000000000000"});
   EXPECT_EQ(page.entry("forward")["stages"].size(), 1u);
-  EXPECT_NE(page.entry("forward")["problem"].get<std::string>().find("overflow"), std::string::npos)
+  EXPECT_NE(page.entry("forward")["problem"].get<std::string>().find("the limit for one tensor"),
+            std::string::npos)
       << page.entry("forward")["problem"];
 }
 
@@ -196,14 +197,14 @@ const std::string kHostile[] = {"</script><script>alert(1)</script>",
                                 ".",
                                 "__proto__",
                                 "constructor",
-                                std::string(10000, 'x'),
+                                std::string(4000, 'x'),
                                 std::string(3000, '.')};
 
 TEST_F(VizPage, NamesDoNothingButShow) {
   for (const std::string& name : kHostile) {
     SCOPED_TRACE(name.substr(0, 50));
     Model model;
-    model.metadata["note"] = name;
+    model.metadata["note"] = name + std::string(10000, 'x');
     Graph& graph = model.add_entry(name);
     const Value x = graph.add_input(name, {DType::f32, {4}});
     graph.add_output(name, graph.add_node(*find_op("exp"), {}, {x}, name)[0]);
@@ -213,7 +214,7 @@ TEST_F(VizPage, NamesDoNothingButShow) {
     EXPECT_EQ(page.node_names(stage), std::vector<std::string>{graph.nodes()[0].name});
     EXPECT_EQ(page.path(stage["values"]["name"][0]), name);
     EXPECT_EQ(stage["outputs"][0][0], name);
-    EXPECT_EQ(page.data["models"][0]["metadata"][0][1], name);
+    EXPECT_EQ(page.data["models"][0]["metadata"][0][1], name + std::string(10000, 'x'));
     expect_ok(run_tool("genesis-viz", {path("m.genesis"), "-o", path("m.html")}));
     EXPECT_EQ(data_of_page(read_text(path("m.html"))), read_text(path("page.json")));
   }
