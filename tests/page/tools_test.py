@@ -42,7 +42,7 @@ class ToolPages(PageCase):
         for stage in range(stages):
             self.browser.run("return genesis.graph.use(0, genesis.entry, arguments[0])", stage)
             self.browser.drawn()
-        self.browser.run("return genesis.graph.go(12)")
+        self.browser.run("const {graph} = genesis.graph.hierarchy; return genesis.graph.go([...Array(graph.size).keys()].find((node) => graph.op(node) === 'linear'))")
         self.assertIn("Kernel", self.browser.texts(".details h3"))
         self.browser.tab("memory")
         plan = self.browser.run("return genesis.currentEntry.plan")
