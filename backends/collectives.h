@@ -2,6 +2,7 @@
 // GPUs). All ranks of a group make the same calls in the same order with the same counts and dtypes; only then does a
 // call come back. Sums add the ranks in one order, so all ranks get the same bits, in every run. A NaN of one rank makes
 // sums and means NaN on all of them; NCCL's max and min may pass over it, those of CPUs do not.
+// Only floats have a mean, bools have max and min alone, and i16 between GPUs is moved but not reduced.
 //
 // A call cannot throw, since kernels cannot: the first that fails (a rank that died, a time limit that passed) leaves
 // its text in Collectives::failure(), and from then on every call returns at once and leaves its results unwritten. A
@@ -22,8 +23,9 @@ namespace genesis {
 // all_gather (`to` holds size() parts), reduce_scatter (`from` holds size() parts) and all_to_all (both do).
 struct Exchange {
   const void* from = nullptr;
-  void* to = nullptr;  // may be `from`, and for all_gather `from` may be this rank's part of it
-  int64_t count = 0;   // 0 is allowed: nothing is exchanged
+  // May be `from`, but for all_to_all; for all_gather `from` may be this rank's part of it.
+  void* to = nullptr;
+  int64_t count = 0;  // 0 is allowed: nothing is exchanged
   DType dtype = DType::f32;
 };
 
