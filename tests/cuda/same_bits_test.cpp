@@ -156,12 +156,20 @@ std::vector<BitsCase> draws() {
                        for (const SampleOptions& o :
                             {SampleOptions{0, 0, 1}, SampleOptions{1, 0, 1}, SampleOptions{0.8, 50, 1},
                              SampleOptions{0.7, 0, 0.9}, SampleOptions{1.3, 200, 0.8},
-                             SampleOptions{0.1, 0, 0.05}, SampleOptions{0, 0, 1, 0.1}, SampleOptions{1, 0, 1, 0.02},
-                             SampleOptions{0.9, 60, 0.9, 0.2}, SampleOptions{1.5, 0, 0.99, 0.3},
-                             SampleOptions{2, 0, 1, 1}})
+                             SampleOptions{0.1, 0, 0.05}, SampleOptions{0, 0, 1, 0.1},
+                             SampleOptions{1, 0, 1, 0.02}, SampleOptions{0.9, 60, 0.9, 0.2},
+                             SampleOptions{1.5, 0, 0.99, 0.3}, SampleOptions{2, 0, 1, 1}})
                          tokens.push_back(random_sample(x[0], x[1], o));
                        return tokens;
                      }});
+    cases.push_back({"sample_rows_" + n,
+                     {{i64, {2, 5}, 0, 1000},
+                      {d, {5, 151936}, -8, 8},
+                      {f32, {5}, 0, 2},
+                      {i64, {5}, 0, 300},
+                      {f32, {5}, 0.1, 1},
+                      {f32, {5}, 0, 0.2}},
+                     [](auto& x) { return Values{random_sample(x[0], x[1], x[2], x[3], x[4], x[5])}; }});
     cases.push_back(
         {"sample_equal_logits_" + n, {state(), {d, {3, 5000}, 1, 1}}, [](auto& x) {
            return Values{random_sample(x[0], x[1], {1, 77, 1}), random_sample(x[0], x[1], {1, 0, 0.5})};

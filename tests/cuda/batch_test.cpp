@@ -1,0 +1,119 @@
+// Texts made side by side on a GPU: those of the CPU, each as if alone, and in bf16 the same whatever stands beside them.
+// Skipped where there is no GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/text/generator.h"
+#include "models/zoo.h"
+#include "passes/precision/cast_precision.h"
+#include "tests/op_harness.h"
+
+namespace genesis::text {
+namespace {
+
+using namespace testing;
+using Tokens = std::vector<int64_t>;
+
+constexpr int64_t kVocabulary = 500, kPositions = 256;
+
+class CudaBatch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+  }
+};
+
+std::unique_ptr<Model> model(DType dtype, const models::Settings& more = {}) {
+  models::Settings settings = {{"hidden_size", "384"},
+                               {"intermediate_size", "992"},
+                               {"num_hidden_layers", "3"},
+                               {"num_attention_heads", "6"},
+                               {"num_key_value_heads", "2"},
+                               {"head_dim", "64"},
+                               {"max_position_embeddings", std::to_string(kPositions)},
+                               {"vocab_size", std::to_string(kVocabulary)},
+                               {"initializer_range", "0.2"}};
+  settings.insert(more.begin(), more.end());
+  std::unique_ptr<Model> made = models::make_model("qwen2", settings, 7);
+  return dtype == DType::f32 ? std::move(made) : passes::cast_precision(*made, dtype);
+}
+
+Tokens prompt_of(int64_t length, int64_t seed) {
+  Tokens tokens;
+  for (int64_t i = 0; i < length; ++i) tokens.push_back((i * 37 + seed * 29 + 11) % kVocabulary);
+  return tokens;
+}
+
+// Prompts of all lengths, greedy and sampled, that end at different times.
+std::vector<Request> requests() {
+  std::vector<Request> all;
+  const int64_t lengths[] = {1, 150, 7, 33, 2, kPositions, 90, 12, 5, 64, 1};
+  for (const int64_t length : lengths) {
+    const auto i = std::ssize(all);
+    GenerateOptions options = {
+        .max_tokens = 10 + 13 * (i % 4), .temperature = 0, .seed = 40 + static_cast<uint64_t>(i)};
+    if (i % 3 == 1) options.temperature = 0.9, options.top_k = 40, options.min_p = 0.02;
+    if (i % 3 == 2)
+      options.temperature = 1, options.repetition_penalty = 1.2, options.frequency_penalty = 0.3;
+    options.logprobs = i == 3;
+    all.push_back({prompt_of(length, i), options});
+  }
+  return all;
+}
+
+std::vector<Tokens> texts_of(const Model& model, int64_t rows, const std::string& device,
+                             const std::vector<Request>& requests) {
+  Session session = open_for_generation(
+      std::shared_ptr<const Model>(models::with_cache(model, rows, kPositions)), {.device = device});
+  Generator generator(session);
+  std::vector<Tokens> texts;
+  for (const GenerateResult& result : generator.generate_all(requests)) texts.push_back(result.tokens);
+  return texts;
+}
+
+TEST_F(CudaBatch, TextsAreThoseOfTheCpu) {
+  for (const models::Settings& more : {models::Settings{}, models::Settings{{"sliding_window", "50"}}}) {
+    const auto made = model(DType::f32, more);
+    const auto expected = texts_of(*made, 1, "cpu", requests());
+    for (const int64_t rows : {1, 2, 4, 16}) {
+      SCOPED_TRACE(fmt::format("{} rows", rows));
+      EXPECT_EQ(texts_of(*made, rows, "cuda", requests()), expected);
+    }
+  }
+}
+
+// Which rows stand beside it, and where it stands itself, changes no token of a text.
+TEST_F(CudaBatch, NeighboursChangeNothing) {
+  const auto made = model(DType::bf16);
+  std::vector<Request> all = requests();
+  const auto expected = texts_of(*made, 4, "cuda", all);
+  EXPECT_EQ(texts_of(*made, 4, "cuda", all), expected) << "two runs differ";
+  // All prompts at once are read by other runs than those of before, so what is read has one token.
+  for (Request& request : all) request.prompt.resize(1);
+  auto in_order = texts_of(*made, 4, "cuda", all);
+  std::reverse(all.begin(), all.end());
+  auto reversed = texts_of(*made, 4, "cuda", all);
+  std::reverse(reversed.begin(), reversed.end());
+  EXPECT_EQ(reversed, in_order);
+}
+
+TEST_F(CudaBatch, MistakesAreErrorsAndChangeNothing) {
+  const auto made = model(DType::bf16);
+  Session session = open_for_generation(
+      std::shared_ptr<const Model>(models::with_cache(*made, 3, kPositions)), {.device = "cuda"});
+  Generator generator(session);
+  const std::vector<Request> all = requests();
+  const auto before = generator.generate_all(all);
+  const std::string name = "model.norm.weight";
+  const Tensor good = session.state(name);
+  const std::vector<uint8_t> nans(static_cast<size_t>(good.numel()) * size_of(good.type().dtype), 0xff);
+  session.set_state(name, Tensor::copy_of(good.type(), nans.data()));
+  expect_error([&] { generator.generate_all(all); }, {"not a number", "positions"});
+  session.set_state(name, good);
+  const auto after = generator.generate_all(all);
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(after[i].tokens, before[i].tokens) << i;
+}
+
+}  // namespace
+}  // namespace genesis::text
