@@ -151,7 +151,12 @@ TEST(TrainStep, AccumulatesOverSlicesOfTheInputs) {
             (std::vector<std::string>{"%next = maximum(@mean, @frozen) : f32[3]",
                                       "%next_1 = maximum(%next, @frozen) : f32[3]",
                                       "%next_2 = maximum(%next_1, @frozen) : f32[3]"}));
-  EXPECT_EQ(lines_with(text, "update @mean"), std::vector<std::string>{"update @mean = %next_2"});
+  // What the ranks of a mesh have of it is averaged, as losses and gradients are.
+  EXPECT_EQ(lines_with(text, "update @mean"),
+            std::vector<std::string>{"update @mean = %optimizer.all_reduce_1:1"});
+  const std::vector<std::string> averages = lines_with(text, " = all_reduce(");
+  ASSERT_EQ(averages.size(), 2u);
+  EXPECT_NE(averages[1].find(", %next_2) {axis=\"data\", reduction=\"mean\"}"), std::string::npos) << averages[1];
 }
 
 TEST(TrainStep, BindsToTheSizesOfAllMicroBatches) {
