@@ -1,6 +1,7 @@
 #include "schema/graph/state_storage.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "schema/core/halves.h"
 #include "schema/core/parallel.h"
@@ -26,6 +27,21 @@ void decode_halves(const StateFormat::ConstParts& parts, int64_t count, std::byt
   for (int64_t i = 0; i < count; ++i) to[i] = join_halves({upper[i], lower[i]});
 }
 
+template <class T>
+StateFormat plain_format_of(DType meant) {
+  return {.name = "plain",
+          .meant = meant,
+          .parts = {{".shard", meant}},
+          .encode =
+              [](const std::byte* values, int64_t count, const StateFormat::Parts& parts) {
+                std::memcpy(parts[0], values, static_cast<size_t>(count) * sizeof(T));
+              },
+          .decode =
+              [](const StateFormat::ConstParts& parts, int64_t count, std::byte* values) {
+                std::memcpy(values, parts[0], static_cast<size_t>(count) * sizeof(T));
+              }};
+}
+
 // Whether the parts are already there.
 bool is_encoded_so(const Model& model, const StoredGroup& group) {
   return group.members.size() == 1 && model.state(group.members[0]).encoded.format == group.format;
@@ -42,7 +58,8 @@ State part_of(const Model& model, const StoredGroup& group, size_t index) {
               .initial = {}};
   int64_t rows = 0;
   for (int32_t member : group.members) rows += model.state(member).type.shape[0].value();
-  state.type.shape[0] = Dim(rows);
+  state.type.shape[0] = Dim(group.shard ? group.shard->count : rows);
+  if (group.shard) state.type.shape = {state.type.shape[0]};
   state.type = group.format->part_type(index, {first.type.dtype, state.type.shape});
   if (is_encoded_so(model, group)) state.initial = first.encoded.parts[index];
   while (model.find_state(state.name) >= 0) state.name += '_';
@@ -80,6 +97,14 @@ const StateFormat& bf16_halves_format() {
                                   .encode = encode_halves,
                                   .decode = decode_halves};
   return format;
+}
+
+const StateFormat* plain_format(DType meant) {
+  static const StateFormat formats[] = {plain_format_of<float>(DType::f32),
+                                        plain_format_of<double>(DType::f64)};
+  for (const StateFormat& format : formats)
+    if (format.meant == meant) return &format;
+  return nullptr;
 }
 
 const StateFormat* find_file_format(std::string_view name, DType meant) {
@@ -165,6 +190,11 @@ StateStorage encoded_states(const Model& model) {
       storage.groups.push_back({encoded.format, {static_cast<int32_t>(i)}, {}});
   number_parts(storage, model.states().size());
   return storage;
+}
+
+bool StateStorage::has_shards() const {
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const StoredGroup& group) { return bool(group.shard); });
 }
 
 std::vector<int32_t> StateStorage::members() const {

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -57,6 +58,9 @@ struct StateFormat {
 // f32 as bf16 and the bits that bf16 drops, bit for bit (schema/core/halves.h). Parts: upper, lower.
 const StateFormat& bf16_halves_format();
 
+// As what they mean: for states of which this process keeps a shard. Null for dtypes that no such state has.
+const StateFormat* plain_format(DType meant);
+
 // A format that a file may name; null: there is none of this name for this dtype.
 const StateFormat* find_file_format(std::string_view name, DType meant);
 
@@ -69,11 +73,20 @@ void check_encoded(const EncodedValues& values, const TensorType& type);
 // What a state starts from, decoded where it is encoded; zeros where it has nothing to start from.
 Tensor initial_value(const State& state);
 
-// States that are kept in the same parts, one behind the other along their first axis.
+// Of a state's values, flat: those that this process keeps. Every rank along `axis` of the mesh keeps as many, in the
+// order of the axis, and all of them together the state.
+struct Shard {
+  std::string axis;
+  int64_t first = 0, count = 0;
+};
+
+// States that are kept in the same parts, one behind the other along their first axis; or a shard of one state, whose
+// parts then have one axis.
 struct StoredGroup {
   const StateFormat* format = nullptr;
   std::vector<int32_t> members;  // states of the model
   std::vector<int32_t> parts;    // states that add_parts() adds, one for each part of the format
+  std::optional<Shard> shard = {};  // of the only member
 };
 
 // Of a model: the states that are not kept as what they mean.
@@ -81,6 +94,7 @@ struct StateStorage {
   std::vector<StoredGroup> groups;
 
   bool empty() const { return groups.empty(); }
+  bool has_shards() const;
   std::vector<int32_t> members() const;  // of all groups, sorted
 };
 
