@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "passes/distribution/distribute.h"
+#include "passes/distribution/shard_optimizer.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 #include "passes/fusion/fuse_addend.h"
 #include "passes/fusion/fuse_attention.h"
@@ -96,7 +97,8 @@ constexpr Pass kInference[] = {
 };
 
 constexpr Pass kTraining[] = {
-    {"distribute", "first: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
+    {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},

@@ -11,7 +11,7 @@
 namespace genesis::passes {
 namespace {
 
-// Inputs of one all_reduce that travel together.
+// Inputs of one all_reduce or reduce_scatter that travel together.
 struct Bucket {
   const Node* node;
   std::vector<size_t> inputs;
@@ -28,7 +28,7 @@ class Distributor {
   Distributor(const Graph& graph, const PassContext& context)
       : graph_(graph), mesh_(context.mesh), rank_(context.rank), rewriter_(graph) {
     for (const Node& node : graph.nodes())
-      if (is<ops::AllReduce>(node) && ranks_of(node) > 1) find_buckets(node);
+      if (is<ops::AllReduce, ops::ReduceScatter>(node) && ranks_of(node) > 1) find_buckets(node);
   }
 
   Graph run() {

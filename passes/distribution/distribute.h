@@ -1,5 +1,5 @@
 // From a graph that names axes of a mesh to the graph of one rank. Without ranks along an axis its collectives go; with
-// some, an all_reduce of many tensors (the gradients of a training step) is cut into buckets, each placed where its last
+// some, an all_reduce or reduce_scatter of many tensors (the gradients of a training step) is cut into buckets, each placed where its last
 // tensor is made, so that it travels while the backward pass goes on. (As DistributedDataParallel does, Li et al. 2020,
 // but without copies: the tensors of a bucket travel together from where they are.)
 //
