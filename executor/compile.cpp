@@ -5,6 +5,7 @@
 #include "executor/environment.h"
 #include "executor/switches.h"
 #include "passes/core/bind.h"
+#include "passes/distribution/optimizer_shards.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "passes/precision/read_quantized.h"
@@ -50,28 +51,43 @@ Graph optimise(Graph bound, const Target& target, const Switches& switches, std:
   return passes::run_passes(bound, passes::pipeline_for(bound), context, pipeline);
 }
 
-// What the model has encoded, then what pays as halves.
+void append(StateStorage& storage, const StateStorage& more, const Model& model) {
+  storage.groups.insert(storage.groups.end(), more.groups.begin(), more.groups.end());
+  number_parts(storage, model.states().size());
+}
+
+Switches switches_of(const SessionOptions& options, const Target& target) {
+  std::set<std::string> disabled = environment().disabled;
+  disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
+  return parse_switches(disabled, target);
+}
+
+// With what pays as halves. Shards of moments are for updates of whole parameters.
 StateStorage storage_for(const Model& model, const std::string& entry, const Target& target,
                          const SessionOptions& options, const Switches& switches, bool are_halves) {
-  StateStorage storage = encoded_states(model);
+  StateStorage storage = storage_of_all(model, target, options);
   const bool pays = options.optimise && options.split_weights.value_or(target.splits_weights);
-  if (!pays || switches.passes.contains("split_weights")) return storage;
+  if (!pays || switches.passes.contains("split_weights") || storage.has_shards()) return storage;
   const StateStorage halves = passes::find_halves(model);
   if (!are_halves && !passes::updates_stored(model.entry(entry), halves)) return storage;
-  storage.groups.insert(storage.groups.end(), halves.groups.begin(), halves.groups.end());
-  number_parts(storage, model.states().size());
+  append(storage, halves, model);
   return storage;
 }
 
 }  // namespace
 
+StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options) {
+  StateStorage storage = encoded_states(model);
+  if (options.zero > 0 && !switches_of(options, target).passes.contains("shard_optimizer"))
+    append(storage, passes::find_shards(model, options.mesh, options.rank), model);
+  return storage;
+}
+
 CompiledEntry compile_entry(const Model& model, const std::string& entry, const Bindings& bindings,
                             const Target& given, const SessionOptions& options, bool are_halves,
                             const StageObserver& observe) {
   CompiledEntry compiled{.work = Model::with_tables_of(model), .plan = {}, .runner = {}, .storage = {}};
-  std::set<std::string> disabled = environment().disabled;
-  disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
-  const Switches switches = parse_switches(disabled, given);
+  const Switches switches = switches_of(options, given);
   compiled.runner = switches.runner;
   compiled.runner.collectives = options.collectives;
   Target target = given;
@@ -89,6 +105,15 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   compiled.plan = passes::make_plan(graph, target, switches.plan);
   compiled.plan.bindings = bindings;
   return compiled;
+}
+
+int64_t optimizer_bytes(const CompiledEntry& compiled) {
+  int64_t bytes = 0;
+  for (const int32_t index : compiled.plan.written_states) {
+    const State& state = compiled.work->state(index);
+    if (state.role == StateRole::kOptimizer) bytes += state.type.bytes();
+  }
+  return bytes;
 }
 
 }  // namespace genesis

@@ -36,11 +36,12 @@ class Session::Impl {
       : model_(std::move(model)),
         options_(resolved(std::move(options))),
         device_(open_device(options_.device, options_.threads)),
-        states_(*model_, *device_),
+        states_(*model_, *device_, options_.collectives),
         compiled_(static_cast<size_t>(options_.max_plans)),
         started_(*device_) {
     parse_switches(options_.disabled_passes, device_->target());  // throws for names that are none
-    if (const StateStorage encoded = encoded_states(*model_); !encoded.empty()) keep_states_as(encoded);
+    if (const StateStorage all = storage_of_all(*model_, device_->target(), options_); !all.empty())
+      keep_states_as(all);
   }
 
   // For the time of one call of the session's.
@@ -149,7 +150,8 @@ class Session::Impl {
   MemoryStatistics memory() const {
     const DeviceUse use = device_->use();
     return {arena_bytes_, states_.owned_bytes(), states_.mapped_bytes(),
-            use.bytes,    use.peak_bytes,        static_cast<int64_t>(compiled_.size())};
+            use.bytes,    use.peak_bytes,        static_cast<int64_t>(compiled_.size()),
+            states_.owned_bytes(StateRole::kOptimizer)};
   }
   DevicePeaks measure_peaks() { return device_->measure_peaks(); }
   const SessionOptions& options() const { return options_; }
@@ -303,7 +305,7 @@ class Session::Impl {
   int64_t generation_ = 0;  // counts changes of any address but the inputs'
   RecentlyUsed<std::pair<std::string, Bindings>, Compiled> compiled_;
   std::unique_ptr<Model> with_parts_;  // the model's tables, once states are kept in parts
-  size_t kept_groups_ = 0;             // of parts: those that the model has encoded, then halves
+  size_t kept_groups_ = 0;             // of parts: those that the model has encoded, shards, then halves
   bool are_halves_ = false;
   std::vector<DeviceMemory> outlived_;  // what the started run's outputs may lie in
   StartedRuns started_;
@@ -422,6 +424,14 @@ void Session::put_encoded(const std::map<int32_t, EncodedValues>& values) {
   impl_->set_encoded(values);
 }
 
+bool Session::shares_states() const { return impl_->states().shares(); }
+
+void Session::take_part_in_states() const {
+  const OneCall call = impl_->one_call();
+  for (int32_t i = 0; i < static_cast<int32_t>(model().states().size()); ++i)
+    if (impl_->states().is_shared(i)) static_cast<void>(impl_->states().copy(i));
+}
+
 void Session::reset_states(StateRole role) {
   const OneCall call = impl_->one_call();
   for (size_t i = 0; i < model().states().size(); ++i)
@@ -429,6 +439,7 @@ void Session::reset_states(StateRole role) {
 }
 
 std::unique_ptr<StateSnapshot> Session::make_state_snapshot() {
+  if (shares_states()) fail("states that ranks share are copied by all of them together, not beside runs");
   return std::make_unique<StateSnapshot>(model(), impl_->states(), impl_->device());
 }
 

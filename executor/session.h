@@ -39,6 +39,7 @@ struct MemoryStatistics {
   // What the process holds of a GPU's memory, and held at most.
   int64_t device_bytes = 0, device_peak_bytes = 0;
   int64_t plans = 0;  // kept; SessionOptions::max_plans bounds them
+  int64_t optimizer_bytes = 0;  // of state_bytes, those of optimizers
 };
 
 class Session {
@@ -105,6 +106,11 @@ class Session {
   // to set it then changes nothing.
   std::optional<uint64_t> seed() const;
   void set_seed(uint64_t seed);
+  // Whether the ranks of the mesh share states (SessionOptions::zero). state(), states(), save() and whatever else gives
+  // copies then gathers them from all ranks, which must all ask for the same at the same time. Where one alone needs all
+  // states, the others take part.
+  bool shares_states() const;
+  void take_part_in_states() const;
   void reset_states(StateRole role);  // back to their initial values (a KV cache before a new text)
   // For copies of all states that are made beside runs (executor/states/state_snapshot.h).
   std::unique_ptr<StateSnapshot> make_state_snapshot();

@@ -8,6 +8,14 @@ namespace genesis {
 SessionOptions resolved(SessionOptions options) {
   if (options.max_plans < 1)
     fail("SessionOptions::max_plans is {}: at least one plan must be kept", options.max_plans);
+  if (options.zero < 0 || options.zero > 1)
+    fail(
+        "SessionOptions::zero is {}: expected 0 (every rank keeps all) or 1 (ranks share the optimizer's "
+        "states)",
+        options.zero);
+  if (options.zero > 0 && !options.optimise)
+    fail("SessionOptions::zero is {}, which needs the passes that SessionOptions::optimise leaves out",
+         options.zero);
   options.device = resolve_device(options.device);
   return options;
 }

@@ -16,9 +16,10 @@ class Collectives;
 struct SessionOptions {
   // "cpu", "cuda", "cuda:N", or "auto": cuda where the first GPU can be used, else cpu (Session::device() says which).
   std::string device = "cpu";
-  int threads = 0;                        // 0: all cores
-  bool optimise = true;                   // run the pass pipeline
-  std::set<std::string> disabled_passes = {};  // and steps of planning and running, and kernels (executor/switches.h)
+  int threads = 0;       // 0: all cores
+  bool optimise = true;  // run the pass pipeline
+  std::set<std::string> disabled_passes =
+      {};  // and steps of planning and running, and kernels (executor/switches.h)
   // Whether bf16 training keeps weights as halves (passes/precision/weights_as_halves.h); empty: as suits the device.
   std::optional<bool> split_weights = {};
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
@@ -34,6 +35,8 @@ struct SessionOptions {
   Mesh mesh = {};
   int64_t rank = 0;
   std::shared_ptr<Collectives> collectives = {};
+  // What the ranks along "data" share instead of keeping it all: 0: nothing, 1: the optimizer's states (ZeRO's stages).
+  int zero = 0;
 };
 
 // With the device that "auto" stands for, which is so decided once and named in all that is said later. Throws Error for

@@ -63,6 +63,7 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaDownloads>(index_, stream_.get(), copies_);
   }
 
+  void* stream() override { return stream_.get(); }
   void enter(const std::function<void()>& body) override {
     make_current();
     body();

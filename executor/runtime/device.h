@@ -48,6 +48,9 @@ class Device {
   // For copies that are made beside runs. The device must outlive them.
   virtual std::unique_ptr<Downloads> make_downloads() = 0;
 
+  // In whose order all of this and its runs are done: a cudaStream_t of a GPU, null on the CPU.
+  virtual void* stream() { return nullptr; }
+
   // Runs `body` where the device's kernels may be prepared and started.
   virtual void enter(const std::function<void()>& body) = 0;
   // `plan` must outlive the runner. Throws Error when a step has no kernel, naming its node.

@@ -15,9 +15,10 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 
 }  // namespace
 
-StateMemory::StateMemory(const Model& model, Device& device)
+StateMemory::StateMemory(const Model& model, Device& device, std::shared_ptr<Collectives> collectives)
     : model_(&model),
       device_(device),
+      collectives_(std::move(collectives)),
       owned_(model.states().size()),
       places_(model.states().size()),
       members_(model.states().size()) {}
@@ -97,7 +98,15 @@ void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t
   StateFormat::Parts to = parts(member);
   for (size_t i = 0; i < group.parts.size(); ++i)
     if (!fresh.contains(group.parts[i])) to[i] = nullptr;
-  upload_values(device_, *group.format, to, initial(member), model_->state(member).type.numel());
+  upload(member, to, initial(member));
+}
+
+void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const std::byte* values) {
+  const StoredGroup& group = *place(state).group;
+  if (!group.shard)
+    return upload_values(device_, *group.format, to, values, model_->state(state).type.numel());
+  const int64_t before = group.shard->first * static_cast<int64_t>(size_of(group.format->meant));
+  upload_values(device_, *group.format, to, values ? values + before : nullptr, group.shard->count);
 }
 
 StateFormat::Parts StateMemory::parts(int32_t member) const {
@@ -135,9 +144,8 @@ void StateMemory::set(int32_t state, const Tensor& value) {
   if (value.empty_handle()) fail("the tensor given for state '{}' holds no data", row.name);
   make_writable(state);
   if (!is_encoded(state)) return device_.upload(owned(state).get(), value.data(), value.bytes());
-  with_context(
-      [&] { upload_values(device_, *place(state).group->format, parts(state), value.data(), value.numel()); },
-      [&] { return "in the tensor given for state '" + row.name + "'"; });
+  with_context([&] { upload(state, parts(state), value.data()); },
+               [&] { return "in the tensor given for state '" + row.name + "'"; });
 }
 
 void StateMemory::reset(int32_t state) {
@@ -145,9 +153,7 @@ void StateMemory::reset(int32_t state) {
     for (const int32_t part : place(state).group->parts) reset(part);
     return;
   }
-  if (is_encoded(state))
-    return upload_values(device_, *place(state).group->format, parts(state), initial(state),
-                         model_->state(state).type.numel());
+  if (is_encoded(state)) return upload(state, parts(state), initial(state));
   if (owned(state)) fill_initial(state);
 }
 
@@ -156,11 +162,32 @@ Tensor StateMemory::copy(int32_t state) const {
   const State& row = model_->state(state);
   if (is_encoded(state)) {
     const StoredGroup& group = *place(state).group;
+    if (owns_all(group) && group.shard) return gathered(state);
     if (owns_all(group)) return read_values(device_, *group.format, row.type, parts(state));
   } else if (owned(state)) {
     return read_tensor(device_, row.type, owned(state).get());
   }
   return initial_value(row);
+}
+
+// By way of the device's memory, for that is what ranks exchange.
+Tensor StateMemory::gathered(int32_t state) const {
+  const State& row = model_->state(state);
+  const Shard& shard = *place(state).group->shard;
+  RankGroup* ranks = collectives_ ? collectives_->group(shard.axis) : nullptr;
+  if (!ranks)
+    fail(
+        "of state '{}' every rank along '{}' keeps a part, and this session cannot exchange data with them: "
+        "give "
+        "SessionOptions::collectives",
+        row.name, shard.axis);
+  const DeviceMemory whole = device_.allocate(row.type.bytes());
+  const Exchange exchange{parts(state)[0], whole.get(), shard.count, row.type.dtype};
+  device_.enter([&] { ranks->all_gather({&exchange, 1}, device_.stream()); });
+  Tensor values = read_tensor(device_, row.type, whole.get());
+  if (const std::string failure = collectives_->failure(); !failure.empty())
+    fail("while gathering state '{}' from all ranks: {}", row.name, failure);
+  return values;
 }
 
 std::map<int32_t, EncodedValues> StateMemory::encoded() const {
@@ -218,6 +245,15 @@ int64_t StateMemory::owned_bytes() const {
   int64_t bytes = 0;
   for (size_t i = 0; i < owned_.size(); ++i)
     if (owned_[i]) bytes += model_->state(static_cast<int32_t>(i)).type.bytes();
+  return bytes;
+}
+
+int64_t StateMemory::owned_bytes(StateRole role) const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    const State& state = model_->state(static_cast<int32_t>(i));
+    if (owned_[i] && state.role == role) bytes += state.type.bytes();
+  }
   return bytes;
 }
 

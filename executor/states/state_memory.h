@@ -1,12 +1,15 @@
 // Where the states of a Session live: in the model's own (mapped, shared) bytes as long as nobody writes them
 // and the device reads the host's memory; in memory of the session's own otherwise. States that are
-// kept in parts (schema/graph/state_storage.h) live there, and go in and out as the values they mean.
+// kept in parts (schema/graph/state_storage.h) live there, and go in and out as the values they mean. Of a state that ranks
+// share, each has its shard: whole values come in on all ranks, and go out by an exchange in which all take part.
 #pragma once
 
 #include <array>
 #include <map>
+#include <memory>
 #include <vector>
 
+#include "backends/collectives.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/downloads.h"
 #include "schema/graph/state_storage.h"
@@ -29,7 +32,8 @@ struct StateCopies {
 
 class StateMemory {
  public:
-  StateMemory(const Model& model, Device& device);
+  // `collectives`: for states that ranks share; null: they can be set and not be copied.
+  StateMemory(const Model& model, Device& device, std::shared_ptr<Collectives> collectives = {});
 
   // From now on the members of `storage` live in their parts, which are states of `tables`, a model that begins
   // with the states of the one before. Every address changes; the memory there was goes to `outlived`, for who
@@ -41,13 +45,16 @@ class StateMemory {
   // The same for many at once, which share one allocation: how many changed.
   int64_t make_writable(const std::vector<int32_t>& states);
   void set(int32_t state, const Tensor& value);
-  void reset(int32_t state);  // back to its initial value
-  Tensor copy(int32_t state) const;
+  void reset(int32_t state);         // back to its initial value
+  Tensor copy(int32_t state) const;  // of a state that ranks share: called by all of them
+  bool is_shared(int32_t state) const { return is_encoded(state) && place(state).group->shard; }
+  bool shares() const { return storage_.has_shards(); }
   // The states that the model has encoded, with their parts as they are now; and back: how many addresses changed.
   std::map<int32_t, EncodedValues> encoded() const;
   int64_t set_encoded(const std::map<int32_t, EncodedValues>& values);
   StateCopies copies() const;
   int64_t owned_bytes() const;
+  int64_t owned_bytes(StateRole role) const;
   int64_t mapped_bytes() const;
 
   // The state in whose memory this one lives: itself, or the first of its parts.
@@ -73,9 +80,13 @@ class StateMemory {
   void encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh);
   StateFormat::Parts parts(int32_t member) const;  // some may be null
   const std::byte* initial(int32_t state) const;   // null: zeros
+  // Of a state in parts: what they hold of `values`, which may be null for zeros, goes to `to`.
+  void upload(int32_t state, const StateFormat::Parts& to, const std::byte* values);
+  Tensor gathered(int32_t state) const;
 
   const Model* model_;
   Device& device_;
+  const std::shared_ptr<Collectives> collectives_;
   std::vector<DeviceMemory> owned_;  // by state; null: read from the model
   StateStorage storage_;
   std::vector<Place> places_;                  // by state

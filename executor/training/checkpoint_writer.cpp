@@ -28,7 +28,7 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 void CheckpointWriter::prepare() {
-  if (snapshot_) return;
+  if (snapshot_ || session_.shares_states()) return;
   snapshot_ = session_.make_state_snapshot();
   start([this, layout = snapshot_->layout()] {
     try {

@@ -1,7 +1,8 @@
 // Writes the checkpoints of a run beside its steps: the states are copied between two steps (StateSnapshot),
 // and a thread of its own joins, hashes and writes them, then removes the old ones. The files are those that
 // save_checkpoint() writes, byte for byte. Where the host has no memory for the copies, training waits until
-// a checkpoint is written, as it does for one that stands alone. Used by the trainer.
+// a checkpoint is written, as it does for one that stands alone; and so it does where ranks share states, which are
+// gathered between two steps. Used by the trainer.
 #pragma once
 
 #include <condition_variable>

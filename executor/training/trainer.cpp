@@ -105,7 +105,7 @@ class TrainingRun {
         lock_(options.checkpoint_lock),
         last_{.step = first, .loss = std::nan("")} {
     if (options.evaluation) evaluator_.emplace(session, *options.evaluation, options.evaluation_batches);
-    if (options.checkpoint.empty()) return;
+    if (options.checkpoint.empty() || !options.writes) return;
     if (!lock_) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
     writer_.emplace(session, options.checkpoint, options.keep_checkpoints);
   }
@@ -148,7 +148,7 @@ class TrainingRun {
     last_ = metrics;
     if (options_.on_step) options_.on_step(metrics);
     const bool stop = metrics.out_of_patience || (options_.should_stop && options_.should_stop());
-    if (writer_) care_for_checkpoints(step, stop || step == options_.steps);
+    care_for_checkpoints(step, stop || step == options_.steps);
     return !stop;
   }
 
@@ -162,15 +162,25 @@ class TrainingRun {
     metrics.evaluation_loss = evaluation.loss;
     metrics.is_best = evaluation.since_best == 0;
     metrics.out_of_patience = options_.patience > 0 && evaluation.since_best >= options_.patience;
-    if (metrics.is_best && writer_) session_.save(options_.checkpoint / kBestModel);
+    if (metrics.is_best && writer_)
+      session_.save(options_.checkpoint / kBestModel);
+    else if (metrics.is_best)
+      help_to_save();
+  }
+
+  // On the ranks that do not write.
+  void help_to_save() const {
+    if (!options_.checkpoint.empty() && session_.shares_states()) session_.take_part_in_states();
   }
 
   void care_for_checkpoints(int64_t step, bool is_last) {
     const int64_t every = options_.checkpoint_every;
+    const bool is_due = is_last || (every > 0 && step % every == 0);
+    if (!writer_) return is_due ? help_to_save() : void();
     if (step == first_ + 1 && !is_last && every > 0 && (step + every - 1) / every * every < options_.steps)
       writer_->prepare();
     writer_->check();
-    if (is_last || (every > 0 && step % every == 0)) stall_ = writer_->begin(step);
+    if (is_due) stall_ = writer_->begin(step);
     if (!is_last) return;
     writer_->finish();
     last_.checkpoint = writer_->newest();
