@@ -1,0 +1,89 @@
+#include "tests/distributed/small_training.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "executor/training/rank_share.h"
+#include "models/zoo.h"
+#include "passes/training/train_step.h"
+#include "tests/distributed/thread_ranks.h"
+
+namespace genesis::testing {
+namespace {
+
+models::Settings tiny(const std::string& model) {
+  if (model == "mlp") return {};
+  return {{"vocab_size", "61"},
+          {"hidden_size", "32"},
+          {"intermediate_size", "80"},
+          {"num_hidden_layers", "2"},
+          {"num_attention_heads", "4"},
+          {"num_key_value_heads", "2"},
+          {"max_position_embeddings", "32"}};
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> training(const std::string& name, const std::string& options) {
+  const std::shared_ptr<Model> model = models::make_model(name, tiny(name), 5);
+  passes::add_training(*model, passes::parse_train_options(options));
+  return model;
+}
+
+NamedTensors Numbers::batch(int64_t position) {
+  NamedTensors tensors;
+  for (const ValueId id : graph_.inputs()) {
+    const std::string& name = graph_.value(id).name;
+    TensorType type = graph_.type(id);
+    for (int i = 0; i < type.shape.rank(); ++i)
+      type.shape[i] = Dim(type.shape[i].evaluate({{"batch", batch_}, {"seq", 12}}));
+    std::vector<int64_t> indices;
+    std::vector<float> numbers;
+    for (int64_t i = 0; i < type.numel(); ++i) {
+      const int64_t number = (i * 7919 + position * 104729) % 251;
+      indices.push_back(number % (name == "target" ? 2 : 61));
+      numbers.push_back(static_cast<float>(number) / 64 - 2);
+    }
+    const bool is_index = type.dtype == DType::i64;
+    tensors.emplace(
+        name, Tensor::copy_of(type, is_index ? static_cast<const void*>(indices.data()) : numbers.data()));
+  }
+  return tensors;
+}
+
+Curve train(const std::shared_ptr<const Model>& model, SessionOptions options, int steps, int first) {
+  const auto source =
+      share_of(std::make_unique<Numbers>(model->entry("train_step")), options.mesh, options.rank);
+  options.threads = 1;
+  Session session(model, options);
+  Curve curve;
+  for (int step = 0; step < steps; ++step)
+    curve.losses.push_back(session.run("train_step", source->batch(first + step)).at("loss").item<double>());
+  curve.states = session.states();
+  curve.memory = session.memory();
+  return curve;
+}
+
+std::vector<Curve> train_on(const std::string& mesh_text, const std::shared_ptr<const Model>& model,
+                            const SessionOptions& options, int steps, int first) {
+  const Mesh mesh = Mesh::parse(mesh_text);
+  std::vector<Curve> curves(static_cast<size_t>(mesh.ranks()));
+  run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
+    SessionOptions mine = options;
+    mine.mesh = mesh;
+    mine.rank = rank;
+    mine.collectives = std::move(collectives);
+    curves[static_cast<size_t>(rank)] = train(model, mine, steps, first);
+  });
+  return curves;
+}
+
+void expect_same_bits(const Curve& a, const Curve& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  for (const auto& [name, value] : a.states)
+    EXPECT_EQ(std::memcmp(value.data(), b.states.at(name).data(), static_cast<size_t>(value.bytes())), 0)
+        << name;
+}
+
+}  // namespace genesis::testing

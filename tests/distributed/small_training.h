@@ -1,0 +1,45 @@
+// Small models that train on batches made of numbers, on one rank or on several threads of this process.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executor/session.h"
+#include "executor/training/batch_source.h"
+
+namespace genesis::testing {
+
+inline constexpr int kSteps = 50;
+
+// A small model of the zoo with a training step; `options` as genesis-opt --train takes them.
+std::shared_ptr<const Model> training(const std::string& name, const std::string& options);
+
+// Batches whose numbers follow from their position.
+class Numbers final : public BatchSource {
+ public:
+  explicit Numbers(const Graph& graph, int64_t batch = 8) : graph_(graph), batch_(batch) {}
+  NamedTensors batch(int64_t position) override;
+  int64_t items_per_batch() const override { return batch_; }
+
+ private:
+  const Graph& graph_;
+  const int64_t batch_;
+};
+
+struct Curve {
+  std::vector<double> losses;
+  NamedTensors states;
+  MemoryStatistics memory;
+};
+
+// On this rank, from the batch `first` on.
+Curve train(const std::shared_ptr<const Model>& model, SessionOptions options, int steps = kSteps,
+            int first = 0);
+// On all ranks of the mesh, by rank.
+std::vector<Curve> train_on(const std::string& mesh, const std::shared_ptr<const Model>& model,
+                            const SessionOptions& options = {}, int steps = kSteps, int first = 0);
+
+void expect_same_bits(const Curve& a, const Curve& b);
+
+}  // namespace genesis::testing
