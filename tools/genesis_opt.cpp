@@ -24,6 +24,7 @@
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "tools/common/file_progress.h"
+#include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
@@ -53,6 +54,7 @@ struct Flags {
   bool quantize_embedding = false, quantize_head = false;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
        text = false, quiet = false;
+  int zero = 0;
   BudgetFlags memory;
   Output out;
 
@@ -219,6 +221,22 @@ void take_averages(Model& model, const Flags& flags) {
     fail("{} holds no averages of weights: train it with --train OPTIMIZER,ema=0.999", flags.input);
 }
 
+// What a rank keeps of the optimizer and exchanges, as lines and in the row.
+std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
+  std::string text;
+  if (const int64_t bytes = optimizer_bytes(compiled); bytes > 0) {
+    row["optimizer_bytes"] = bytes;
+    text = fmt::format("  {}states of the optimizer take {}\n", mesh.ranks() > 1 ? "on each rank " : "",
+                       human_bytes(static_cast<double>(bytes)));
+  }
+  for (const AxisTraffic& along : traffic_of(compiled.plan, mesh)) {
+    row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
+    text += fmt::format("  each rank sends {} along '{}', in {} exchanges\n",
+                        human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
+  }
+  return text;
+}
+
 // Whether every node has a kernel, and how much memory a run takes.
 void check(const Flags& flags) {
   const std::shared_ptr<const Model> model = load_model(flags.input);
@@ -231,12 +249,13 @@ void check(const Flags& flags) {
   std::string text;
   for (const std::string& name : chosen_entries(flags, *model)) {
     check_sizes_known(model->entry(name), sizes);
-    const Plan plan =
+    const CompiledEntry compiled =
         compile_entry(*model, name, passes::sizes_of_rank(model->entry(name), sizes, mesh), target,
                       {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
                        .memory_budget = flags.memory.bytes(),
-                       .mesh = mesh})
-            .plan;
+                       .mesh = mesh,
+                       .zero = flags.zero});
+    const Plan& plan = compiled.plan;
     nlohmann::ordered_json row{
         {"entry", name},
         {"steps", plan.steps.size()},
@@ -247,12 +266,7 @@ void check(const Flags& flags) {
                       : 1.0}};
     for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
       row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
-    std::string exchanged;
-    for (const AxisTraffic& along : traffic_of(plan, mesh)) {
-      row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
-      exchanged += fmt::format("  each rank sends {} along '{}', in {} exchanges\n",
-                               human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
-    }
+    const std::string exchanged = rank_lines(compiled, mesh, row);
     json.push_back(row);
     text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n{}", name,
                         plan.steps.size(), human_bytes(static_cast<double>(plan.arena_bytes)),
@@ -295,7 +309,8 @@ void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
 
 // Everything that is given does something, and something comes of it.
 void check_rewrite(const Flags& flags, const CLI::App& app) {
-  for (const char* option : {"--size", "--mesh"}) check_not_given(app, option, "without --check DEVICE");
+  for (const char* option : {"--size", "--mesh", "--zero"})
+    check_not_given(app, option, "without --check DEVICE");
   if (!flags.train.empty() && flags.inference)
     fail_usage("--train adds what --inference leaves out: give one of them");
   if (!flags.groups.empty() && flags.train.empty())
@@ -344,8 +359,8 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
     throw CLI::RequiredError("a model file");
   } else if (!flags.check.empty()) {
     check_only(app,
-               {"input", "--check", "--entry", "--size", "--mesh", "--memory-budget", "--remat", "--disable",
-                "--json"},
+               {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--memory-budget", "--remat",
+                "--disable", "--json"},
                "with --check, which changes nothing");
     check(flags);
   } else {
@@ -425,8 +440,12 @@ void add_pass_flags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--check", flags.check, "say whether this device runs every node, and what memory it takes");
   app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
-  app.add_option("--mesh", flags.mesh,
-                 "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
+  CLI::Option* with_mesh =
+      app.add_option("--mesh", flags.mesh,
+                     "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
+  add_number(app, "--zero", flags.zero, "1: with --mesh: the ranks along data share the optimizer's states",
+             Range<int>{0, 1})
+      ->needs(with_mesh);
   app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
   app.add_flag("--quiet", flags.quiet, "no word about progress");
   flags.memory.add_to(app);

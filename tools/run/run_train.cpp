@@ -151,7 +151,8 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   const auto items = static_cast<double>(sources.training->items_per_batch());
   TrainerOptions options;
   options.steps = flags.steps;
-  if (world.is_first()) options.checkpoint = flags.checkpoint;
+  options.checkpoint = flags.checkpoint;
+  options.writes = world.is_first();
   options.checkpoint_lock = std::move(lock);
   options.checkpoint_every = flags.checkpoint_every;
   options.keep_checkpoints = static_cast<int>(flags.keep);
@@ -315,7 +316,7 @@ void save_output(const TrainFlags& flags, const Session& session, const TrainMet
 TrainFlags flags_of_rank(TrainFlags flags, const World& world) {
   if (world.is_first()) return flags;
   flags.quiet = true;
-  for (std::string* file : {&flags.output, &flags.metrics, &flags.tensorboard}) file->clear();
+  for (std::string* file : {&flags.metrics, &flags.tensorboard}) file->clear();
   return flags;
 }
 
@@ -328,11 +329,15 @@ void check_same(World& world, const TrainFlags& flags, const Model& model) {
   world.require_same("when to stop and evaluate",
                      fmt::format("--steps {} --eval-every {} --eval-batches {} --patience {}", flags.steps,
                                  flags.evaluate_every, flags.evaluation_batches, flags.patience));
+  world.require_same(
+      "what is shared and kept",
+      fmt::format("--zero {} --checkpoint '{}' --checkpoint-every {}{}", flags.zero, flags.checkpoint,
+                  flags.checkpoint_every, flags.output.empty() ? "" : " -o"));
   world.require_same("the model's weights", digest_of_states(model));
 }
 
 void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::shared_ptr<World>& world) {
-  check_can_write(flags.output);
+  if (world->is_first()) check_can_write(flags.output);
   check_can_write(flags.metrics);
   std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
   if (!flags.checkpoint.empty() && world->is_first())
@@ -345,14 +350,17 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   prepare_evaluation(flags, *model);
   model->metadata[kDataOrderKey] = flags.data_order();
   if (world->size() > 1) check_same(*world, flags, *model);
-  Session session(model, session_options(flags.run, world));
+  SessionOptions options = session_options(flags.run, world);
+  options.zero = flags.zero;
+  Session session(model, options);
   Sources sources = open_sources(flags, *model);
   sources.training = share_of(std::move(sources.training), world->mesh(), world->rank());
   if (world->is_first()) warn_of_what_will_be_lost(flags, *model);
   const StopSignals signals;
   Seen seen;
   const TrainMetrics last = run(flags, session, sources, signals, lock, *world, seen);
-  if (!flags.output.empty()) save_output(flags, session, last);
+  if (!flags.output.empty() && world->is_first()) save_output(flags, session, last);
+  if (!flags.output.empty() && !world->is_first()) session.take_part_in_states();
   const End end = end_of(last, flags, seen.stop);
   if (world->is_first())
     flags.out.print(summary(flags, end, seen, session.memory()), [&] {

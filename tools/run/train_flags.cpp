@@ -11,10 +11,16 @@ void TrainFlags::add_to(CLI::App& command) {
   add_training(command);
   add_evaluation(command);
   run.add_to(command);
-  command.add_option(
+  CLI::Option* with_mesh = command.add_option(
       "--mesh", mesh,
       "the ranks that train together: data=N shares each batch between N of them; started by mpirun, "
       "srun or torchrun's variables, else by this command on this host");
+  add_number(
+      command, "--zero", zero,
+      "1: the ranks along data share the optimizer's states, each keeps a part (ZeRO stage 1); 0: each "
+      "keeps all",
+      Range<int>{0, 1})
+      ->needs(with_mesh);
   out.add_to(command);
 }
 

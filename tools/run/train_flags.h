@@ -20,6 +20,7 @@ struct TrainFlags {
   int64_t evaluate_every = 0, evaluation_batches = 0, patience = 0;
   double minutes = 0;
   std::string mesh;
+  int zero = 0;
   bool resume = false, quiet = false, mfu = false;
   data::SourceOptions source;
   TextFlags text;
