@@ -62,8 +62,8 @@ TEST_F(VizInputs, ProfilesThatAreNone) {
 TEST_F(VizInputs, FlagsThatDoNotGoTogether) {
   const Words model = {tiny("qwen2.genesis"), "-o", path("x.svg")};
   expect_usage_error(run_tool("genesis-viz", model + Words{"--color", "time"}), {"--profile"});
-  expect_usage_error(run_tool("genesis-viz", model + Words{"--memory", "--diff", "b"}), {"--diff"});
-  expect_usage_error(run_tool("genesis-viz", model + Words{"--color", "op", "--diff", "b"}), {"--diff"});
+  expect_usage_error(run_tool("genesis-viz", model + Words{"--memory", "--compare", "b"}), {"--compare"});
+  expect_usage_error(run_tool("genesis-viz", model + Words{"--color", "op", "--compare", "b"}), {"--compare"});
   expect_error(run_tool("genesis-viz", model + Words{"--color", "memory"}), {"--size batch=N"});
 }
 

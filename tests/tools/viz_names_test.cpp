@@ -123,7 +123,7 @@ TEST_F(VizNames, AreTextInDifferences) {
     save_hostile_model(path("a.genesis"), name);
     save_hostile_model(path("b.genesis"), name, "2");
     const Process process = run_tool(
-        "genesis-viz", {path("a.genesis"), "--diff", path("b.genesis"), "--json", "-o", path("d.dot")});
+        "genesis-viz", {path("a.genesis"), "--compare", path("b.genesis"), "--json", "-o", path("d.dot")});
     const nlohmann::json nodes = expect_json(process)["nodes"];
     EXPECT_EQ(nodes["added"], 1);
     EXPECT_EQ(nodes["gone"], 1);

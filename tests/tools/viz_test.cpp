@@ -87,7 +87,7 @@ void save_version(const std::string& file, bool after) {
 TEST_F(Viz, DrawsDifferences) {
   save_version(path("before.genesis"), false);
   save_version(path("after.genesis"), true);
-  const Words words = {path("before.genesis"), "--diff", path("after.genesis"), "-o", path("diff.dot")};
+  const Words words = {path("before.genesis"), "--compare", path("after.genesis"), "-o", path("diff.dot")};
   const nlohmann::json nodes = expect_json(run_tool("genesis-viz", words + Words{"--json"}))["nodes"];
   EXPECT_EQ(nodes, (nlohmann::json{{"same", 1}, {"added", 1}, {"gone", 1}, {"changed", 3}}));
   const std::string dot = read_text(path("diff.dot"));
@@ -115,7 +115,7 @@ TEST_F(Viz, DrawsDifferences) {
 TEST_F(Viz, AModelDoesNotDifferFromItself) {
   const std::string model = tiny("gpt2.genesis");
   const Process process = run_tool(
-      "genesis-viz", {model, "--entry", "decode", "--diff", model, "--json", "-o", path("same.dot")});
+      "genesis-viz", {model, "--entry", "decode", "--compare", model, "--json", "-o", path("same.dot")});
   const nlohmann::json nodes = expect_json(process)["nodes"];
   const auto info = expect_json(run_tool("genesis-run", {"info", model, "--json"}));
   for (const auto& entry : info["entries"])
@@ -131,13 +131,13 @@ TEST_F(Viz, AModelDoesNotDifferFromItself) {
 
 TEST_F(Viz, TellsAnOptimisedModelFromItsSource) {
   expect_ok(run_tool("genesis-opt", {tiny("gpt2.genesis"), "-o", path("after.genesis")}));
-  const Words words = {tiny("gpt2.genesis"),  "--entry", "decode",         "--diff",
+  const Words words = {tiny("gpt2.genesis"),  "--entry", "decode",         "--compare",
                        path("after.genesis"), "-o",      path("diff.dot"), "--json"};
   const nlohmann::json nodes = expect_json(run_tool("genesis-viz", words))["nodes"];
   EXPECT_GT(nodes["gone"], 0);
   EXPECT_GT(nodes["same"], 0);
   save_version(path("other.genesis"), false);
-  expect_error(run_tool("genesis-viz", {tiny("gpt2.genesis"), "--entry", "decode", "--diff",
+  expect_error(run_tool("genesis-viz", {tiny("gpt2.genesis"), "--entry", "decode", "--compare",
                                         path("other.genesis"), "-o", path("x.dot")}),
                {"other.genesis", "no entry point 'decode'"});
 }

@@ -243,7 +243,7 @@ void add_profile(CLI::App& app) {
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
-      "Examples:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "
+      "Example:\n  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 "
       "--by-op\n"
       "  genesis-run profile train.genesis --entry train_step --size batch=8 --size seq=256 -o run.html\n"
       "roofline is the part of the time that the device's limits, measured now, would need: products at the "
