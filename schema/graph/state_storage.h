@@ -84,8 +84,8 @@ struct Shard {
 // parts then have one axis.
 struct StoredGroup {
   const StateFormat* format = nullptr;
-  std::vector<int32_t> members;  // states of the model
-  std::vector<int32_t> parts;    // states that add_parts() adds, one for each part of the format
+  std::vector<int32_t> members;     // states of the model
+  std::vector<int32_t> parts;       // states that add_parts() adds, one for each part of the format
   std::optional<Shard> shard = {};  // of the only member
 };
 

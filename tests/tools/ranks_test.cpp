@@ -23,16 +23,28 @@ class SharingRanks : public ToolTest {
   }
 };
 
-TEST_F(SharingRanks, GoOnWithOtherNumbersOfThem) {
-  const Words keep = {"--checkpoint", path("run")};
-  expect_ok(train("data=2", "1", 3, keep));
-  EXPECT_EQ(files_in(folder() / "run"), std::set<std::string>{"step-000000003.genesis"});
-  expect_ok(train("data=4", "1", 6, keep + Words{"--checkpoint-every", "2", "--resume", "-o", path("shared.genesis")}));
-  fs::remove(folder() / "run" / "step-000000004.genesis");
-  fs::remove(folder() / "run" / "step-000000006.genesis");
-  expect_ok(train("data=2", "1", 3, {"-o", path("three.genesis")}));
-  expect_ok(train("data=2", "0", 3, {"-o", path("whole.genesis")}));
-  EXPECT_EQ(read_text(path("three.genesis")), read_text(path("whole.genesis")));
+// Started on two ranks, gone on with on four, by ranks that share and by ranks that keep all: the same file comes out.
+TEST_F(SharingRanks, GoOnWithAnotherNumberOfThem) {
+  for (const std::string zero : {"0", "1"}) {
+    const Words keep = {"--checkpoint", path("run" + zero)};
+    expect_ok(train("data=2", zero, 3, keep));
+    EXPECT_EQ(files_in(path("run" + zero)), std::set<std::string>{"step-000000003.genesis"});
+    const Words more = {"--checkpoint-every", "2", "--resume", "-o", path(zero + ".genesis")};
+    expect_ok(train("data=4", zero, 7, keep + more));
+    const std::set<std::string> left = {"step-000000006.genesis", "step-000000007.genesis"};
+    EXPECT_EQ(files_in(path("run" + zero)), left);
+  }
+  EXPECT_EQ(read_text(path("1.genesis")), read_text(path("0.genesis")));
+}
+
+TEST_F(SharingRanks, KeepTheirPartOfTheOptimizer) {
+  const auto bytes = [](const std::string& zero) {
+    const nlohmann::json json = expect_json(run_tool(
+        "genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry", "train_step", "--size",
+                        "batch=4", "--size", "seq=16", "--mesh", "data=2", "--zero", zero, "--json"}));
+    return json["entries"][0]["optimizer_bytes"].get<int64_t>();
+  };
+  EXPECT_EQ(bytes("1") * 2, bytes("0"));
 }
 
 }  // namespace
