@@ -89,4 +89,9 @@ std::optional<double> uniform_value(const Graph& graph, ValueId value) {
   return std::nullopt;
 }
 
+int32_t state_of(const Graph& graph, ValueId id) {
+  const ValueInfo& value = graph.value(id);
+  return value.kind == ValueKind::kState ? value.index : -1;
+}
+
 }  // namespace genesis::passes

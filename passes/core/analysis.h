@@ -38,6 +38,8 @@ class Uses {
 };
 
 NodeId id_of(const Graph& graph, const Node& node);
+// The state that a value is; -1: none.
+int32_t state_of(const Graph& graph, ValueId id);
 // The node that makes a value, as any of its outputs; null where none does. Of one op: passes/core/match.h.
 const Node* producer(const Graph& graph, ValueId value);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/core/analysis.h"
 #include "passes/core/match.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/optimizer.h"
@@ -28,11 +29,6 @@ std::optional<ValueId> sole_operand(const Graph& graph, const Node& node) {
     sole = input;
   }
   return sole;
-}
-
-int32_t state_read(const Graph& graph, ValueId id) {
-  const ValueInfo& value = graph.value(id);
-  return value.kind == ValueKind::kState ? value.index : -1;
 }
 
 // The moments of the updates that can work on parts, and all other states that an entry point reads or writes.
@@ -60,14 +56,14 @@ class Finder {
       std::vector<int32_t> moments;
       for (size_t k = 0; k < inputs.moments.size(); ++k)
         if (is_private(graph, uses, node, inputs.moments[k], k))
-          moments.push_back(state_read(graph, node.inputs[inputs.moments[k]]));
+          moments.push_back(state_of(graph, node.inputs[inputs.moments[k]]));
       if (moments.size() < inputs.moments.size()) continue;
       for (const int32_t moment : moments) ++expected[moment];
       updates_.push_back(std::move(moments));
     }
     for (size_t i = 0; i < graph.values().size(); ++i) {
       const ValueId id{static_cast<int32_t>(i)};
-      const int32_t state = state_read(graph, id);
+      const int32_t state = state_of(graph, id);
       if (state >= 0 && uses.count(id) != expected[state]) refused_.insert(state);
     }
     for (const StateUpdate& update : graph.updates())
@@ -76,7 +72,7 @@ class Finder {
 
   // Whether nothing but the update reads the moment's old value and its new one becomes the state's.
   bool is_private(const Graph& graph, const Uses& uses, const Node& update, size_t input, size_t k) const {
-    const int32_t state = state_read(graph, update.inputs[input]);
+    const int32_t state = state_of(graph, update.inputs[input]);
     if (state < 0) return false;
     const State& moment = model_.state(state);
     const ValueId next = update.outputs[1 + k];

@@ -108,11 +108,6 @@ class Finder {
 
 }  // namespace
 
-int32_t state_of(const Graph& graph, ValueId id) {
-  const ValueInfo& value = graph.value(id);
-  return value.kind == ValueKind::kState ? value.index : -1;
-}
-
 bool casts_to_bf16(const Graph& graph, const Node& node) {
   return is<ops::Cast>(node) && graph.type(node.outputs[0]).dtype == DType::bf16;
 }

@@ -25,8 +25,6 @@ bool updates_stored(const Graph& graph, const StateStorage& storage);
 // What finding such weights and rewriting for them ask of a graph.
 
 bool casts_to_bf16(const Graph& graph, const Node& node);
-// The state that a value is; -1: none.
-int32_t state_of(const Graph& graph, ValueId id);
 // Of a concatenation along the first axis: the states whose casts to bf16 it joins, -1 for what is none.
 // Empty for other nodes.
 std::vector<int32_t> joined_states(const Graph& graph, const Node& node);
