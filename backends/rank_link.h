@@ -3,8 +3,10 @@
 // executor/distributed makes one. One thread uses a link, abort() aside.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/collectives.h"
@@ -33,6 +35,26 @@ class RankLink {
   // As Collectives say of themselves; what fails in the link's collectives has failed in the link.
   virtual std::string failure() const = 0;
   virtual void abort(const std::string& why) = 0;
+};
+
+// What the links' collectives share: a group for each axis, which the link's own class makes, and the link's failure.
+template <class Group>
+class LinkCollectives : public Collectives {
+ public:
+  RankGroup* group(std::string_view axis) override {
+    const auto at = groups_.find(axis);
+    return at == groups_.end() ? nullptr : &at->second;
+  }
+  std::string failure() const override { return link_.failure(); }
+  void abort(const std::string& why) override { link_.abort(why); }
+
+ protected:
+  explicit LinkCollectives(RankLink& link) : link_(link) {}
+
+  std::map<std::string, Group, std::less<>> groups_;  // by axis
+
+ private:
+  RankLink& link_;
 };
 
 // "rank 3 (host gpu7)", as messages name a rank.

@@ -28,8 +28,7 @@ std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {
   for (const MeshAxis& axis : mesh.axes()) {
     AxisTraffic along{axis.name, 0, 0};
     for (const Step& step : plan.steps) {
-      const AttrValue* name = step.op->info.collective ? step.attributes.find("axis") : nullptr;
-      if (!name || *name != AttrValue(axis.name)) continue;
+      if (axis_of(*step.op, step.attributes) != axis.name) continue;
       ++along.calls;
       along.bytes += bytes_sent(step, axis.size);
     }

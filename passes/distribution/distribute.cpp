@@ -17,12 +17,6 @@ struct Bucket {
   std::vector<size_t> inputs;
 };
 
-template <class T>
-const T& attribute(const Node& node, std::string_view name, const T& otherwise) {
-  const AttrValue* value = node.attributes.find(name);
-  return value ? std::get<T>(*value) : otherwise;
-}
-
 class Distributor {
  public:
   Distributor(const Graph& graph, const PassContext& context)
@@ -43,9 +37,9 @@ class Distributor {
  private:
   // Those that take part in the node.
   int64_t ranks_of(const Node& node) const {
-    static const std::string kNone;
-    const std::string& axis = attribute(node, "axis", kNone);
-    const int64_t there = mesh_.size(axis), expected = attribute(node, "ranks", there);
+    const std::string_view axis = axis_of(*node.op, node.attributes);
+    const AttrValue* made_for = node.attributes.find("ranks");
+    const int64_t there = mesh_.size(axis), expected = made_for ? std::get<int64_t>(*made_for) : there;
     if (there != expected)
       fail("node '{}' ({}) is for {} ranks along '{}', and the mesh has {} there", node.name, node.op->name(),
            expected, axis, there);

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "schema/core/error.h"
+#include "schema/ops/collective/collective.h"
 
 namespace genesis::passes {
 namespace {
 
 bool shares_batch(const Graph& entry) {
-  return std::any_of(entry.nodes().begin(), entry.nodes().end(), [](const Node& node) {
-    const AttrValue* axis = node.op->info.collective ? node.attributes.find("axis") : nullptr;
-    return axis && *axis == AttrValue(std::string("data"));
-  });
+  return std::any_of(entry.nodes().begin(), entry.nodes().end(),
+                     [](const Node& node) { return axis_of(*node.op, node.attributes) == "data"; });
 }
 
 }  // namespace

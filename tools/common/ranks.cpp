@@ -7,7 +7,6 @@
 
 #include "executor/distributed/local_launch.h"
 #include "executor/runtime/device.h"
-
 #include "schema/file/hash.h"
 
 namespace genesis::tools {

@@ -19,6 +19,7 @@ std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& de
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
 // Runs what a rank does. An Error of this one ends the others too, which say what it was.
 void as_rank(World& world, const std::function<void()>& body);
+
 // Whether the ranks stop, which they do together, where one of them says so. To ask takes as long as all ranks need to meet, so
 // they do about twice a second, and not at every step.
 class StopVotes {
@@ -34,6 +35,7 @@ class StopVotes {
   std::chrono::steady_clock::time_point asked_ = std::chrono::steady_clock::now();
   int64_t every_ = 1, steps_ = 0;  // since they last met
 };
+
 // Of all values that the states start from.
 std::string digest_of_states(const Model& model);
 

@@ -40,9 +40,9 @@ UniqueId common_id(const GpuRank& self, RankLink* words) {
   return id;
 }
 
-class NcclCollectives final : public Collectives {
+class NcclCollectives final : public LinkCollectives<NcclGroup> {
  public:
-  NcclCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh) : link_(link) {
+  NcclCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh) : LinkCollectives(link) {
     for (const MeshAxis& axis : mesh.axes()) {
       const int place = static_cast<int>(mesh.place(link.rank(), axis.name));
       const int first = static_cast<int>(mesh.group(link.rank(), axis.name)[0]);
@@ -52,17 +52,6 @@ class NcclCollectives final : public Collectives {
       groups_.try_emplace(axis.name, watch, watch.add(part), axis.name, place, static_cast<int>(axis.size));
     }
   }
-
-  RankGroup* group(std::string_view axis) override {
-    const auto at = groups_.find(axis);
-    return at == groups_.end() ? nullptr : &at->second;
-  }
-  std::string failure() const override { return link_.failure(); }
-  void abort(const std::string& why) override { link_.abort(why); }
-
- private:
-  RankLink& link_;
-  std::map<std::string, NcclGroup, std::less<>> groups_;
 };
 
 // Texts over NCCL, through memory of the device: a slot for each rank, in which a text lies behind its length. Texts that

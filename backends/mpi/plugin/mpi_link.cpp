@@ -7,26 +7,15 @@ namespace {
 
 constexpr int kTexts = 0;  // the tag
 
-class MpiCollectives final : public Collectives {
+class MpiCollectives final : public LinkCollectives<MpiGroup> {
  public:
-  MpiCollectives(MpiLink& link, MpiWorld& world, const Mesh& mesh, int first_tag) : link_(link) {
+  MpiCollectives(MpiLink& link, MpiWorld& world, const Mesh& mesh, int first_tag) : LinkCollectives(link) {
     for (const MeshAxis& axis : mesh.axes()) {
       const std::vector<int64_t> ranks = mesh.group(world.rank(), axis.name);
       groups_.try_emplace(axis.name, world, axis.name, std::vector<int>(ranks.begin(), ranks.end()),
                           first_tag++);
     }
   }
-
-  RankGroup* group(std::string_view axis) override {
-    const auto at = groups_.find(axis);
-    return at == groups_.end() ? nullptr : &at->second;
-  }
-  std::string failure() const override { return link_.failure(); }
-  void abort(const std::string& why) override { link_.abort(why); }
-
- private:
-  MpiLink& link_;
-  std::map<std::string, MpiGroup, std::less<>> groups_;
 };
 
 }  // namespace

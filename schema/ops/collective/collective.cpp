@@ -134,6 +134,11 @@ constexpr const OpDef* kOps[] = {&kAllReduce, &kAllGather, &kReduceScatter, &kAl
 
 std::span<const OpDef* const> collective_ops() { return kOps; }
 
+std::string_view axis_of(const OpDef& op, const Attributes& attributes) {
+  const AttrValue* axis = op.info.collective ? attributes.find("axis") : nullptr;
+  return axis ? std::string_view(std::get<std::string>(*axis)) : std::string_view();
+}
+
 std::vector<Value> all_reduce(std::span<const Value> values, const std::string& axis,
                               RankReduction reduction) {
   return emit_node(kAllReduce, to_attributes(ops::AllReduce{axis, reduction}),
@@ -144,7 +149,7 @@ Value all_reduce(Value x, const std::string& axis, RankReduction reduction) {
 }
 
 std::vector<Value> all_gather(std::span<const Value> values, const std::string& axis, int64_t ranks) {
-  return emit_node(kAllGather, to_attributes(ops::AllGather{axis, ranks}), {values.begin(), values.end()});
+  return emit_node(kAllGather, to_attributes(ops::AllGather{{axis, ranks}}), {values.begin(), values.end()});
 }
 Value all_gather(Value x, const std::string& axis, int64_t ranks) {
   return all_gather(std::span(&x, 1), axis, ranks)[0];
@@ -152,7 +157,7 @@ Value all_gather(Value x, const std::string& axis, int64_t ranks) {
 
 std::vector<Value> reduce_scatter(std::span<const Value> values, const std::string& axis, int64_t ranks,
                                   RankReduction reduction) {
-  return emit_node(kReduceScatter, to_attributes(ops::ReduceScatter{axis, ranks, reduction}),
+  return emit_node(kReduceScatter, to_attributes(ops::ReduceScatter{{axis, ranks}, reduction}),
                    {values.begin(), values.end()});
 }
 Value reduce_scatter(Value x, const std::string& axis, int64_t ranks, RankReduction reduction) {
@@ -160,7 +165,7 @@ Value reduce_scatter(Value x, const std::string& axis, int64_t ranks, RankReduct
 }
 
 Value all_to_all(Value x, const std::string& axis, int64_t ranks) {
-  return emit_node(kAllToAll, to_attributes(ops::AllToAll{axis, ranks}), {x})[0];
+  return emit_node(kAllToAll, to_attributes(ops::AllToAll{{axis, ranks}}), {x})[0];
 }
 
 Value broadcast(Value x, const std::string& axis, int64_t root) {

@@ -9,6 +9,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "schema/graph/graph.h"
@@ -18,7 +19,16 @@ namespace genesis {
 
 namespace ops {
 
-// What the ops share: the axis whose ranks take part, and how many there are where shapes depend on it.
+// What ops share whose shapes depend on how many ranks take part.
+struct OfRanks {
+  std::string axis;
+  int64_t ranks = 1;
+  static void fields(auto& self, auto&& visit) {
+    visit("axis", self.axis);
+    visit("ranks", self.ranks);
+  }
+};
+
 struct AllReduce {
   static constexpr OpInfo info{
       .name = "all_reduce",
@@ -37,24 +47,18 @@ struct AllReduce {
   std::vector<InPlace> in_place(Types in, Types out) const;
 };
 
-struct AllGather {
+struct AllGather : OfRanks {
   static constexpr OpInfo info{
       .name = "all_gather",
       .doc = "The inputs of all `ranks` along `axis`, one behind the other along dimension 0.",
       .inputs = {1, kVariadic},
       .precision = Precision::kFollow,
       .collective = true};
-  std::string axis;
-  int64_t ranks = 1;
-  static void fields(auto& self, auto&& visit) {
-    visit("axis", self.axis);
-    visit("ranks", self.ranks);
-  }
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
 
-struct ReduceScatter {
+struct ReduceScatter : OfRanks {
   static constexpr OpInfo info{.name = "reduce_scatter",
                                .doc =
                                    "This rank's part, along dimension 0, of the sum, mean, max or min of "
@@ -62,19 +66,16 @@ struct ReduceScatter {
                                .inputs = {1, kVariadic},
                                .precision = Precision::kFollow,
                                .collective = true};
-  std::string axis;
-  int64_t ranks = 1;
   RankReduction reduction = RankReduction::kSum;
   static void fields(auto& self, auto&& visit) {
-    visit("axis", self.axis);
-    visit("ranks", self.ranks);
+    OfRanks::fields(self, visit);
     visit("reduction", self.reduction);
   }
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
 
-struct AllToAll {
+struct AllToAll : OfRanks {
   static constexpr OpInfo info{.name = "all_to_all",
                                .doc =
                                    "Part i along dimension 0 goes to rank i of `ranks` along `axis`, whose "
@@ -82,12 +83,6 @@ struct AllToAll {
                                .inputs = {1, kVariadic},
                                .precision = Precision::kFollow,
                                .collective = true};
-  std::string axis;
-  int64_t ranks = 1;
-  static void fields(auto& self, auto&& visit) {
-    visit("axis", self.axis);
-    visit("ranks", self.ranks);
-  }
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -108,6 +103,9 @@ struct Broadcast {
 };
 
 }  // namespace ops
+
+// The axis whose ranks take part in such a node; empty for any other op.
+std::string_view axis_of(const OpDef& op, const Attributes& attributes);
 
 // The dtype of what a mean or sum is of: floats, and integers for all but the mean.
 std::vector<Value> all_reduce(std::span<const Value> values, const std::string& axis,
