@@ -103,10 +103,18 @@ void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t
 
 void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const std::byte* values) {
   const StoredGroup& group = *place(state).group;
-  if (!group.shard)
-    return upload_values(device_, *group.format, to, values, model_->state(state).type.numel());
-  const int64_t before = group.shard->first * static_cast<int64_t>(size_of(group.format->meant));
-  upload_values(device_, *group.format, to, values ? values + before : nullptr, group.shard->count);
+  const int64_t total = model_->state(state).type.numel();
+  if (!group.shard) return upload_values(device_, *group.format, to, values, total);
+  const size_t value_bytes = size_of(group.format->meant);
+  std::vector<std::byte> pieces;
+  if (values && group.shard->runs > 1) {
+    pieces.resize(static_cast<size_t>(group.shard->numel()) * value_bytes);
+    group.shard->take(values, total, value_bytes, pieces.data());
+    values = pieces.data();
+  } else if (values) {
+    values += static_cast<size_t>(group.shard->first) * value_bytes;
+  }
+  upload_values(device_, *group.format, to, values, group.shard->numel());
 }
 
 StateFormat::Parts StateMemory::parts(int32_t member) const {
@@ -182,12 +190,15 @@ Tensor StateMemory::gathered(int32_t state) const {
         "SessionOptions::collectives",
         row.name, shard.axis);
   const DeviceMemory whole = device_.allocate(row.type.bytes());
-  const Exchange exchange{parts(state)[0], whole.get(), shard.count, row.type.dtype};
+  const Exchange exchange{parts(state)[0], whole.get(), shard.numel(), row.type.dtype};
   device_.enter([&] { ranks->all_gather({&exchange, 1}, device_.stream()); });
-  Tensor values = read_tensor(device_, row.type, whole.get());
+  const Tensor of_ranks = read_tensor(device_, row.type, whole.get());
   if (const std::string failure = collectives_->failure(); !failure.empty())
     fail("while gathering state '{}' from all ranks: {}", row.name, failure);
-  return values;
+  if (shard.runs == 1) return of_ranks;
+  const auto values = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(of_ranks.bytes()));
+  shard.join(of_ranks.data(), row.type.numel(), size_of(row.type.dtype), values->data());
+  return Tensor(row.type, values, values->data());
 }
 
 std::map<int32_t, EncodedValues> StateMemory::encoded() const {

@@ -27,7 +27,7 @@ class Sharder {
         rewriter_(graph) {
     if (context.storage)
       for (const StoredGroup& group : context.storage->groups)
-        if (group.shard) shards_[group.members[0]] = group.parts[0];
+        if (group.shard && group.shard->axis == "data") shards_[group.members[0]] = group.parts[0];
     for (const Node& node : graph.nodes())
       if (updates_shards(node)) updates_.insert(&node);
     find_scattered();

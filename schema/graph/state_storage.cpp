@@ -58,8 +58,10 @@ State part_of(const Model& model, const StoredGroup& group, size_t index) {
               .initial = {}};
   int64_t rows = 0;
   for (int32_t member : group.members) rows += model.state(member).type.shape[0].value();
-  state.type.shape[0] = Dim(group.shard ? group.shard->count : rows);
-  if (group.shard) state.type.shape = {state.type.shape[0]};
+  if (group.shard)
+    state.type.shape = group.shard->shape.rank() > 0 ? group.shard->shape : Shape{group.shard->numel()};
+  else
+    state.type.shape[0] = Dim(rows);
   state.type = group.format->part_type(index, {first.type.dtype, state.type.shape});
   if (is_encoded_so(model, group)) state.initial = first.encoded.parts[index];
   while (model.find_state(state.name) >= 0) state.name += '_';
@@ -190,6 +192,21 @@ StateStorage encoded_states(const Model& model) {
       storage.groups.push_back({encoded.format, {static_cast<int32_t>(i)}, {}});
   number_parts(storage, model.states().size());
   return storage;
+}
+
+void Shard::take(const std::byte* all, int64_t total, size_t value_bytes, std::byte* kept) const {
+  const size_t piece = static_cast<size_t>(count) * value_bytes,
+               run = static_cast<size_t>(total / runs) * value_bytes;
+  const std::byte* from = all + static_cast<size_t>(first) * value_bytes;
+  for (int64_t i = 0; i < runs; ++i, from += run, kept += piece) std::memcpy(kept, from, piece);
+}
+
+void Shard::join(const std::byte* of_ranks, int64_t total, size_t value_bytes, std::byte* all) const {
+  const int64_t ranks = total / numel();
+  const size_t piece = static_cast<size_t>(count) * value_bytes, run = static_cast<size_t>(ranks) * piece;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    for (int64_t i = 0; i < runs; ++i, of_ranks += piece)
+      std::memcpy(all + static_cast<size_t>(i) * run + static_cast<size_t>(rank) * piece, of_ranks, piece);
 }
 
 bool StateStorage::has_shards() const {

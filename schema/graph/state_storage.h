@@ -73,15 +73,24 @@ void check_encoded(const EncodedValues& values, const TensorType& type);
 // What a state starts from, decoded where it is encoded; zeros where it has nothing to start from.
 Tensor initial_value(const State& state);
 
-// Of a state's values, flat: those that this process keeps. Every rank along `axis` of the mesh keeps as many, in the
-// order of the axis, and all of them together the state.
+// Of a state's values, flat: those that this process keeps. The values are `runs` equal runs, one behind the other, and of
+// each run it keeps `count` from `first` on. Every rank along `axis` of the mesh keeps as many, in the order of the axis,
+// and all of them together the state. One run is a flat part of the whole, as the rows of a matrix; with as many runs as
+// rows it is columns.
 struct Shard {
   std::string axis;
   int64_t first = 0, count = 0;
+  int64_t runs = 1;
+  Shape shape = {};  // of what this process keeps; without axes: it has one, with all values
+
+  int64_t numel() const { return runs * count; }
+  // Values of one byte or more each: from all `total` of them those that are kept; and from what all ranks keep, one behind
+  // the other in the order of the axis, all `total`.
+  void take(const std::byte* all, int64_t total, size_t value_bytes, std::byte* kept) const;
+  void join(const std::byte* of_ranks, int64_t total, size_t value_bytes, std::byte* all) const;
 };
 
-// States that are kept in the same parts, one behind the other along their first axis; or a shard of one state, whose
-// parts then have one axis.
+// States that are kept in the same parts, one behind the other along their first axis; or a shard of one state.
 struct StoredGroup {
   const StateFormat* format = nullptr;
   std::vector<int32_t> members;     // states of the model
