@@ -1,11 +1,13 @@
 #include "executor/compile.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "executor/environment.h"
 #include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "passes/distribution/optimizer_shards.h"
+#include "passes/distribution/tensor_shards.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "passes/precision/read_quantized.h"
@@ -56,6 +58,14 @@ void append(StateStorage& storage, const StateStorage& more, const Model& model)
   number_parts(storage, model.states().size());
 }
 
+// The groups that have none of these states, which are in `members`, sorted.
+StateStorage without(StateStorage storage, const std::vector<int32_t>& members) {
+  std::erase_if(storage.groups, [&](const StoredGroup& group) {
+    return std::binary_search(members.begin(), members.end(), group.members[0]);
+  });
+  return storage;
+}
+
 Switches switches_of(const SessionOptions& options, const Target& target) {
   std::set<std::string> disabled = environment().disabled;
   disabled.insert(options.disabled_passes.begin(), options.disabled_passes.end());
@@ -78,8 +88,9 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
 
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options) {
   StateStorage storage = encoded_states(model);
+  append(storage, passes::find_tensor_shards(model, options.mesh, options.rank), model);
   if (options.zero > 0 && !switches_of(options, target).passes.contains("shard_optimizer"))
-    append(storage, passes::find_shards(model, options.mesh, options.rank), model);
+    append(storage, without(passes::find_shards(model, options.mesh, options.rank), storage.members()), model);
   return storage;
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "passes/distribution/distribute.h"
+#include "passes/distribution/partition.h"
 #include "passes/distribution/shard_optimizer.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 #include "passes/fusion/fuse_addend.h"
@@ -64,7 +65,8 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
-    {"distribute", "first: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
+    {"partition", "first: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
@@ -97,6 +99,7 @@ constexpr Pass kInference[] = {
 };
 
 constexpr Pass kTraining[] = {
+    {"partition", "first: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
     {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
     {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},

@@ -10,13 +10,6 @@
 
 namespace genesis::passes {
 
-// Inputs of an update that works element by element. Output 0 is the new parameter, 1 + k that of moment k.
-struct UpdateInputs {
-  size_t parameter = 0, gradient = 0;
-  std::vector<size_t> moments;  // none: the node is no such update, or one that keeps nothing
-};
-UpdateInputs update_inputs(const Node& node);
-
 // Values that are means of what the ranks along "data" have, or made of one such element by element and with scalars:
 // the gradients that a training step clips and updates with. All ranks have the same.
 std::set<ValueId> averaged_values(const Graph& graph);

@@ -5,6 +5,7 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/core/update_inputs.h"
 #include "passes/distribution/distribute.h"
 #include "passes/distribution/optimizer_shards.h"
 #include "schema/ops/collective/collective.h"

@@ -1,7 +1,6 @@
 // Training on several ranks that each have a part of the batch, against one rank that has it all.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <mutex>
 
 #include "executor/training/rank_share.h"
@@ -13,31 +12,12 @@ namespace genesis {
 namespace {
 
 using testing::Curve;
+using testing::expect_close;
 using testing::expect_same_bits;
 using testing::Numbers;
 using testing::train;
 using testing::train_on;
 using testing::training;
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    difference += (x[i] - y[i]) * (x[i] - y[i]);
-    norm += y[i] * y[i];
-  }
-  return std::sqrt(difference / std::max(norm, 1e-30));
-}
-
-void expect_close(const Curve& got, const Curve& expected, double bound) {
-  ASSERT_EQ(got.losses.size(), expected.losses.size());
-  for (size_t i = 0; i < got.losses.size(); ++i)
-    EXPECT_NEAR(got.losses[i], expected.losses[i], bound * std::abs(expected.losses[i])) << "step " << i + 1;
-  for (const auto& [name, value] : expected.states) {
-    if (!is_float(value.type().dtype) || name.starts_with("optimizer.")) continue;
-    EXPECT_LT(largest_difference(got.states.at(name), value), bound) << name;
-  }
-}
 
 class DataParallel : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
 

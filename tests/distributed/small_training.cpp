@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "executor/training/rank_share.h"
@@ -14,6 +15,8 @@ namespace {
 
 models::Settings tiny(const std::string& model) {
   if (model == "mlp") return {};
+  if (model == "gpt2")
+    return {{"vocab_size", "61"}, {"n_embd", "32"}, {"n_layer", "2"}, {"n_head", "4"}, {"n_positions", "32"}};
   return {{"vocab_size", "61"},
           {"hidden_size", "32"},
           {"intermediate_size", "80"},
@@ -25,8 +28,12 @@ models::Settings tiny(const std::string& model) {
 
 }  // namespace
 
+std::shared_ptr<Model> small_model(const std::string& name) {
+  return models::make_model(name, tiny(name), 5);
+}
+
 std::shared_ptr<const Model> training(const std::string& name, const std::string& options) {
-  const std::shared_ptr<Model> model = models::make_model(name, tiny(name), 5);
+  const std::shared_ptr<Model> model = small_model(name);
   passes::add_training(*model, passes::parse_train_options(options));
   return model;
 }
@@ -77,6 +84,26 @@ std::vector<Curve> train_on(const std::string& mesh_text, const std::shared_ptr<
     curves[static_cast<size_t>(rank)] = train(model, mine, steps, first);
   });
   return curves;
+}
+
+double relative_difference(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - y[i]) * (x[i] - y[i]);
+    norm += y[i] * y[i];
+  }
+  return std::sqrt(difference / std::max(norm, 1e-30));
+}
+
+void expect_close(const Curve& got, const Curve& expected, double bound) {
+  ASSERT_EQ(got.losses.size(), expected.losses.size());
+  for (size_t i = 0; i < got.losses.size(); ++i)
+    EXPECT_NEAR(got.losses[i], expected.losses[i], bound * std::abs(expected.losses[i])) << "step " << i + 1;
+  for (const auto& [name, value] : expected.states) {
+    if (!is_float(value.type().dtype) || name.starts_with("optimizer.")) continue;
+    EXPECT_LT(relative_difference(got.states.at(name), value), bound) << name;
+  }
 }
 
 void expect_same_bits(const Curve& a, const Curve& b) {

@@ -12,6 +12,7 @@ namespace genesis::testing {
 
 inline constexpr int kSteps = 50;
 
+std::shared_ptr<Model> small_model(const std::string& name);
 // A small model of the zoo with a training step; `options` as genesis-opt --train takes them.
 std::shared_ptr<const Model> training(const std::string& name, const std::string& options);
 
@@ -40,6 +41,10 @@ Curve train(const std::shared_ptr<const Model>& model, SessionOptions options, i
 std::vector<Curve> train_on(const std::string& mesh, const std::shared_ptr<const Model>& model,
                             const SessionOptions& options = {}, int steps = kSteps, int first = 0);
 
+// Of the difference, relative to b: Euclidean norms.
+double relative_difference(const Tensor& a, const Tensor& b);
+// Losses, and all states but the optimizer's, to a relative `bound`.
+void expect_close(const Curve& got, const Curve& expected, double bound);
 void expect_same_bits(const Curve& a, const Curve& b);
 
 }  // namespace genesis::testing

@@ -37,7 +37,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
 
     {"passes/core", {}},
     {"passes/simplify", {"passes/core"}},
-    {"passes/distribution", {"passes/core"}},
+    {"passes/distribution", {"passes/core", "passes/distribution/sharding"}},
+    {"passes/distribution/sharding", {"passes/core"}},
     {"passes/fusion", {"passes/core"}},
     {"passes/grouping", {"passes/core", "passes/memory"}},
     {"passes/precision", {"passes/core"}},

@@ -1,0 +1,241 @@
+#include <numeric>
+
+#include "passes/core/update_inputs.h"
+#include "passes/distribution/sharding/rules.h"
+#include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/nn/optimizer.h"
+#include "schema/ops/nn/rope.h"
+#include "schema/ops/nn/swiglu.h"
+
+namespace genesis::passes {
+namespace {
+
+std::vector<size_t> first_numbers(size_t count) {
+  std::vector<size_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  return numbers;
+}
+
+// x [..., in], weight [out, in], bias [out] or none, addend [..., out] or none. Along `in` every rank multiplies a part, and
+// the products are added up, then bias and addend once. An activation wants the whole sum.
+void list_linear(RuleContext& context) {
+  const auto op = context.op<ops::Linear>();
+  if (!op.is_plain()) return;
+  const size_t count = context.num_operands();
+  const int last = context.result(0).rank() - 1;
+  std::vector<size_t> rows = {0};
+  if (op.has_addend) rows.push_back(count - 1);
+  context.add_leading(last, rows, std::array{size_t{0}});
+  Factor out{{operand_dim(1, 0), result_dim(0, last)}}, in{{operand_dim(0, last), operand_dim(1, 1)}, {0}};
+  if (op.has_bias(count)) out.members.push_back(operand_dim(2, 0));
+  if (op.has_addend) out.members.push_back(operand_dim(count - 1, last));
+  for (size_t i = 2; i < count; ++i) in.once.push_back(i);
+  context.add(std::move(out));
+  if (op.activation == Activation::kNone) context.add(std::move(in));
+}
+
+Attributes linear_of_part(const Node& node, const Factor& factor, int64_t) {
+  auto op = from_attributes<ops::Linear>(node.attributes);
+  if (!factor.once.empty()) op.has_addend = false;
+  return to_attributes(op);
+}
+
+// a [..., m, k], b [..., k, n], an addend [..., m, n] or none; leading dimensions broadcast.
+void list_matmul(RuleContext& context) {
+  const auto op = context.op<ops::Matmul>();
+  if (!op.is_plain()) return;
+  const Shape &a = context.operand(0), &b = context.operand(1), &y = context.result(0);
+  const int rank = y.rank();
+  for (int dim = 0; dim < rank - 2; ++dim) {
+    Factor factor{{result_dim(0, dim)}};
+    for (size_t i = 0; i < context.num_operands(); ++i) {
+      const int at = dim - (rank - context.operand(i).rank());
+      if (at >= 0 && context.operand(i)[at] == y[dim]) factor.members.push_back(operand_dim(i, at));
+    }
+    context.add(std::move(factor));
+  }
+  const int m = a.rank() - (op.transpose_a ? 1 : 2), a_k = a.rank() - (op.transpose_a ? 2 : 1);
+  const int n = b.rank() - (op.transpose_b ? 2 : 1), b_k = b.rank() - (op.transpose_b ? 1 : 2);
+  Factor of_m{{operand_dim(0, m), result_dim(0, rank - 2)}},
+      of_n{{operand_dim(1, n), result_dim(0, rank - 1)}},
+      of_k{{operand_dim(0, a_k), operand_dim(1, b_k)}, {0}};
+  if (context.num_operands() > 2) {
+    of_m.members.push_back(operand_dim(2, rank - 2));
+    of_n.members.push_back(operand_dim(2, rank - 1));
+    of_k.once = {2};
+  }
+  for (Factor* factor : {&of_m, &of_n, &of_k}) context.add(std::move(*factor));
+}
+
+// Heads, and rows of the batch. Queries, what comes out and their statistics go with the queries' heads, keys and values
+// with the keys'; where one tensor holds all heads every rank has some of each kind.
+class AttentionHeads {
+ public:
+  AttentionHeads(RuleContext& context, const ops::AttentionRules& rules)
+      : context_(context), rules_(rules), dim_(rules.layout == AttentionLayout::kBTHD ? 2 : 1) {
+    const int64_t heads = rules.packed() ? context.operand(0)[2].value() : 0, keys = rules.packed_key_heads;
+    if (rules.packed()) cuts_ = {heads - 2 * keys, heads - keys};
+  }
+
+  // q, k and v, or the tensor that holds them, or their gradients.
+  void add_qkv(bool is_result) {
+    if (rules_.packed()) return add(is_result, 0, dim_, 1, cuts_);
+    for (size_t i = 0; i < 3; ++i) add(is_result, i, dim_, i == 0 ? 0 : 1);
+  }
+  void add_like_query(bool is_result, size_t index) { add(is_result, index, dim_, 0); }
+  void add_statistics(bool is_result, size_t index) { add(is_result, index, 1, 0); }
+  // A mask, then key lengths, from this operand on.
+  void add_optional(size_t index) {
+    if (rules_.has_mask) add_mask(index++);
+    if (rules_.has_key_length && context_.operand(index).rank() == 1)
+      rows_.members.push_back(operand_dim(index, 0));
+  }
+  void list() {
+    context_.add(std::move(heads_));
+    context_.add(std::move(rows_));
+  }
+
+ private:
+  void add(bool is_result, size_t index, int heads, int part, std::vector<int64_t> cuts = {}) {
+    heads_.members.push_back({is_result, index, heads, part, std::move(cuts)});
+    rows_.members.push_back({is_result, index, 0});
+  }
+  void add_mask(size_t index) {
+    const Shape& mask = context_.operand(index);
+    const int heads = mask.rank() - 3, row = mask.rank() - 4;
+    if (heads >= 0 && !(mask[heads] == Dim(1))) heads_.members.push_back(operand_dim(index, heads));
+    if (row >= 0 && !(mask[row] == Dim(1))) rows_.members.push_back(operand_dim(index, row));
+  }
+
+  RuleContext& context_;
+  const ops::AttentionRules& rules_;
+  const int dim_;
+  std::vector<int64_t> cuts_;
+  Factor heads_, rows_;
+};
+
+void list_attention(RuleContext& context) {
+  const auto op = context.op<ops::Attention>();
+  AttentionHeads heads(context, op);
+  heads.add_qkv(false);
+  heads.add_optional(static_cast<size_t>(op.operands()));
+  heads.add_like_query(true, 0);
+  if (op.with_lse) heads.add_statistics(true, 1);
+  heads.list();
+}
+
+void list_attention_grad(RuleContext& context) {
+  const auto op = context.op<ops::AttentionGrad>();
+  const auto y = static_cast<size_t>(op.operands());
+  AttentionHeads heads(context, op);
+  heads.add_qkv(false);
+  heads.add_like_query(false, y);
+  heads.add_statistics(false, y + 1);
+  heads.add_like_query(false, y + 2);
+  heads.add_optional(y + 3);
+  heads.add_qkv(true);
+  heads.list();
+}
+
+template <class Op>
+Attributes attention_of_part(const Node& node, const Factor& factor, int64_t ranks) {
+  auto op = from_attributes<Op>(node.attributes);
+  if (has_member(factor, false, 0, op.layout == AttentionLayout::kBTHD ? 2 : 1)) op.packed_key_heads /= ranks;
+  return to_attributes(op);
+}
+
+// x [batch, time, heads, size], of which the first `heads` heads are turned.
+void list_rope(RuleContext& context) {
+  const auto op = context.op<ops::Rope>();
+  Factor rows{{operand_dim(0, 0), result_dim(0, 0)}}, times{{operand_dim(0, 1), result_dim(0, 1)}};
+  const int positions = context.operand(1).rank();
+  times.members.push_back(operand_dim(1, positions - 1));
+  if (positions == 2) rows.members.push_back(operand_dim(1, 0));
+  if (context.num_operands() > 2 && context.operand(2).rank() == 2) rows.members.push_back(operand_dim(2, 0));
+  context.add(std::move(rows));
+  context.add(std::move(times));
+  std::vector<int64_t> cuts;
+  if (op.heads > 0 && op.heads < context.operand(0)[2].value()) cuts = {op.heads};
+  context.add({{operand_dim(0, 2, 0, cuts), result_dim(0, 2, 0, cuts)}});
+}
+
+Attributes rope_of_part(const Node& node, const Factor& factor, int64_t ranks) {
+  auto op = from_attributes<ops::Rope>(node.attributes);
+  if (has_member(factor, false, 0, 2)) op.heads /= ranks;
+  return to_attributes(op);
+}
+
+// gate and up, or one operand with both side by side, and with a gradient dy; the results are like these operands or like dy.
+void list_swiglu_like(RuleContext& context, bool is_packed, size_t like_packed) {
+  const int last = context.operand(0).rank() - 1;
+  context.add_leading(last, first_numbers(context.num_operands()), first_numbers(context.num_results()));
+  const Dim& size = context.operand(0)[last];
+  if (is_packed && !size.is_constant()) return;
+  const std::vector<int64_t> cuts = is_packed ? std::vector{size.value() / 2} : std::vector<int64_t>{};
+  Factor factor;
+  for (size_t i = 0; i < context.num_operands(); ++i)
+    factor.members.push_back(is_packed && i == 0 ? operand_dim(i, last, 1, cuts) : operand_dim(i, last));
+  for (size_t i = 0; i < context.num_results(); ++i)
+    factor.members.push_back(is_packed && i < like_packed ? result_dim(i, last, 1, cuts)
+                                                          : result_dim(i, last));
+  context.add(std::move(factor));
+}
+
+void list_swiglu(RuleContext& context) { list_swiglu_like(context, context.num_operands() == 1, 0); }
+void list_swiglu_grad(RuleContext& context) { list_swiglu_like(context, context.num_operands() == 2, 1); }
+
+// Statistics are of the last `num_axes` dimensions; weights have these, and their gradients are sums over the others.
+template <class Op>
+void list_norm(RuleContext& context) {
+  const int rank = context.operand(0).rank(), rows = rank - static_cast<int>(context.op<Op>().num_axes);
+  std::vector<size_t> operands, results, sums;
+  for (size_t i = 0; i < context.num_operands(); ++i)
+    if (context.operand(i).rank() == rank && rows > 0) operands.push_back(i);
+  for (size_t i = 0; i < context.num_results(); ++i)
+    (context.result(i).rank() == rank ? results : sums).push_back(i);
+  context.add_leading(rows, operands, results, sums);
+}
+
+// Element by element, in parameter, gradient and moments.
+void list_update(RuleContext& context) {
+  UpdateInputs inputs = update_inputs(context.node());
+  if (is<ops::SgdUpdate>(context.node())) inputs.gradient = 1;  // without momentum, too
+  if (inputs.gradient == inputs.parameter) return;
+  for (int dim = 0; dim < context.operand(inputs.parameter).rank(); ++dim) {
+    Factor factor{{operand_dim(inputs.parameter, dim), operand_dim(inputs.gradient, dim)}};
+    for (const size_t moment : inputs.moments) factor.members.push_back(operand_dim(moment, dim));
+    for (size_t i = 0; i < context.num_results(); ++i) factor.members.push_back(result_dim(i, dim));
+    context.add(std::move(factor));
+  }
+}
+
+void list_sum_squares(RuleContext& context) {
+  for (size_t i = 0; i < context.num_operands(); ++i)
+    for (int dim = 0; dim < context.operand(i).rank(); ++dim) context.add({{operand_dim(i, dim)}, {0}});
+}
+
+constexpr ShardingRule kRules[] = {
+    {ops::Linear::info.name, list_linear, linear_of_part},
+    {ops::Matmul::info.name, list_matmul},
+    {ops::Attention::info.name, list_attention, attention_of_part<ops::Attention>},
+    {ops::AttentionGrad::info.name, list_attention_grad, attention_of_part<ops::AttentionGrad>},
+    {ops::Rope::info.name, list_rope, rope_of_part},
+    {ops::Swiglu::info.name, list_swiglu},
+    {ops::SwigluGrad::info.name, list_swiglu_grad},
+    {ops::LayerNorm::info.name, list_norm<ops::LayerNorm>},
+    {ops::LayerNormGrad::info.name, list_norm<ops::LayerNormGrad>},
+    {ops::RmsNorm::info.name, list_norm<ops::RmsNorm>},
+    {ops::RmsNormGrad::info.name, list_norm<ops::RmsNormGrad>},
+    {ops::AdamUpdate::info.name, list_update},
+    {ops::LionUpdate::info.name, list_update},
+    {ops::SgdUpdate::info.name, list_update},
+    {ops::SumSquares::info.name, list_sum_squares},
+};
+
+}  // namespace
+
+std::span<const ShardingRule> layer_rules() { return kRules; }
+
+}  // namespace genesis::passes

@@ -1,0 +1,373 @@
+#include "passes/distribution/tensor_shards.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "passes/core/analysis.h"
+#include "passes/distribution/sharding/factors.h"
+
+namespace genesis::passes {
+namespace {
+
+// Sets are joined; each is known by one of its elements.
+class DisjointSets {
+ public:
+  size_t add() {
+    parents_.push_back(parents_.size());
+    return parents_.size() - 1;
+  }
+  size_t find(size_t element) {
+    while (parents_[element] != element) element = parents_[element] = parents_[parents_[element]];
+    return element;
+  }
+  void join(size_t a, size_t b) { parents_[find(a)] = find(b); }
+
+ private:
+  std::vector<size_t> parents_;
+};
+
+// A place in a dimension, as a fraction of its size: the same in all dimensions that are the same numbers.
+struct Fraction {
+  int64_t above, below;
+  Fraction(int64_t a, int64_t b) : above(a / std::gcd(a, b)), below(b / std::gcd(a, b)) {}
+  auto operator<=>(const Fraction& other) const { return above * other.below <=> other.above * below; }
+  bool operator==(const Fraction&) const = default;
+};
+using Cuts = std::set<Fraction>;
+
+Cuts cuts_of(const FactorMember& member, int64_t size) {
+  Cuts cuts;
+  for (const int64_t cut : member.cuts) cuts.insert({cut, size});
+  return cuts;
+}
+
+// All dimensions of all values and states of a model, and which of them must be cut together.
+class Dimensions {
+ public:
+  Dimensions(const Model& model, int64_t ranks) : model_(model), ranks_(ranks) {
+    for (const State& state : model.states()) first_of_state_.push_back(add(state.type.shape, state.name));
+    for (const auto& entry : model.entries()) {
+      add_values(*entry);
+      for (const Node& node : entry->nodes()) join_factors(*entry, node);
+      for (const StateUpdate& update : entry->updates()) join_update(*entry, update);
+      for (const ValueId output : outputs_of(*entry)) refuse_whole(*entry, output, "it is an output");
+    }
+    for (const auto& entry : model.entries())
+      for (const Node& node : entry->nodes()) check_cuts(*entry, node);
+    check_sizes();
+    refuse_states();
+  }
+
+  // The dimensions of states by group, where nothing speaks against cutting it.
+  std::map<size_t, std::vector<std::pair<int32_t, int>>> groups_of_states() {
+    std::map<size_t, std::vector<std::pair<int32_t, int>>> groups;
+    for (int32_t state = 0; state < static_cast<int32_t>(model_.states().size()); ++state)
+      for (int dim = 0; dim < model_.state(state).type.shape.rank(); ++dim) {
+        const size_t group = group_of_state(state, dim);
+        if (!reason(group).empty())
+          spdlog::debug("tensor: dimension {} of '{}' stays whole: {}", dim, model_.state(state).name,
+                        reason(group));
+        else
+          groups[group].emplace_back(state, dim);
+      }
+    return groups;
+  }
+  size_t group_of_state(int32_t state, int dim) { return groups_.find(state_dim(state, dim)); }
+  size_t group_of(const Graph& graph, ValueId value, int dim) {
+    return groups_.find(value_dim(graph, value, dim));
+  }
+  // Elements that ranks exchange in an entry point where they share this group, for a row: the least of all that do.
+  int64_t exchanged(size_t group) {
+    std::map<const Graph*, int64_t> by_graph;
+    for (const SumOverRanks& sum : sums_)
+      if (groups_.find(sum.dimension) == group) by_graph[sum.graph] += sum.elements;
+    int64_t least = 0;
+    for (const auto& [graph, elements] : by_graph)
+      if (least == 0 || elements < least) least = elements;
+    return least;
+  }
+  // Why the largest weight stays whole.
+  std::string a_reason() {
+    const State* largest = nullptr;
+    size_t group = 0;
+    for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
+      const State& state = model_.state(i);
+      if (state.role != StateRole::kParameter || state.type.shape.rank() == 0) continue;
+      if (largest && largest->type.numel() >= state.type.numel()) continue;
+      largest = &state;
+      group = group_of_state(i, 0);
+    }
+    return largest ? fmt::format("of '{}', {}", largest->name, reason(group)) : "it has no weights";
+  }
+  // Equal pieces that a state's dimension is composed of.
+  int64_t pieces(int32_t state, int dim) {
+    return static_cast<int64_t>(cuts_[classes_.find(state_dim(state, dim))].size()) + 1;
+  }
+
+ private:
+  struct Dimension {
+    Dim size;
+    std::string_view name;  // of the value or state
+  };
+
+  size_t add(const Shape& shape, std::string_view name) {
+    const size_t first = dimensions_.size();
+    for (const Dim& size : shape) {
+      dimensions_.push_back({size, name});
+      classes_.add();
+      groups_.add();
+    }
+    return first;
+  }
+
+  void add_values(const Graph& graph) {
+    std::vector<size_t>& first = first_of_value_[&graph];
+    for (size_t i = 0; i < graph.values().size(); ++i) {
+      const ValueId id{static_cast<int32_t>(i)};
+      const int32_t state = state_of(graph, id);
+      first.push_back(state >= 0 ? first_of_state_[static_cast<size_t>(state)]
+                                 : add(graph.type(id).shape, graph.value(id).name));
+      const ValueKind kind = graph.value(id).kind;
+      if (state < 0 && kind != ValueKind::kNode) refuse_whole(graph, id, "it is no result of a node");
+    }
+  }
+
+  static std::vector<ValueId> outputs_of(const Graph& graph) {
+    std::vector<ValueId> outputs;
+    for (const auto& output : graph.outputs()) outputs.push_back(output.value);
+    return outputs;
+  }
+
+  size_t state_dim(int32_t state, int dim) const {
+    return first_of_state_[static_cast<size_t>(state)] + static_cast<size_t>(dim);
+  }
+  size_t value_dim(const Graph& graph, ValueId value, int dim) const {
+    return first_of_value_.at(&graph)[static_cast<size_t>(value.index)] + static_cast<size_t>(dim);
+  }
+  size_t member_dim(const Graph& graph, const Node& node, const FactorMember& member) const {
+    const auto& values = member.is_result ? node.outputs : node.inputs;
+    return value_dim(graph, values[member.index], member.dim);
+  }
+  std::string& reason(size_t group) { return reasons_[groups_.find(group)]; }
+
+  void refuse(size_t dimension, const std::string& why) {
+    std::string& reason = reasons_[groups_.find(dimension)];
+    if (reason.empty()) reason = "'" + std::string(dimensions_[dimension].name) + "': " + why;
+  }
+  void refuse_whole(const Graph& graph, ValueId value, const std::string& why) {
+    for (int dim = 0; dim < graph.type(value).shape.rank(); ++dim)
+      if (!(graph.type(value).shape[dim] == Dim(1))) refuse(value_dim(graph, value, dim), why);
+  }
+
+  void join_groups(size_t a, size_t b) {
+    const std::string first = reason(a), second = reason(b);
+    groups_.join(a, b);
+    if (reason(a).empty()) reason(a) = first.empty() ? second : first;
+  }
+  void join_classes(size_t a, size_t b) {
+    Cuts all = cuts_[classes_.find(a)];
+    all.merge(Cuts(cuts_[classes_.find(b)]));
+    classes_.join(a, b);
+    cuts_[classes_.find(a)] = std::move(all);
+  }
+
+  void join_factors(const Graph& graph, const Node& node) {
+    std::set<size_t> named;
+    for (const Factor& factor : factors_of(graph, node)) {
+      note_sums(graph, node, factor);
+      std::map<int, size_t> first_of_part;
+      const size_t first = member_dim(graph, node, factor.members[0]);
+      for (const FactorMember& member : factor.members) {
+        const size_t dimension = member_dim(graph, node, member);
+        named.insert(dimension);
+        join_groups(first, dimension);
+        join_classes(first_of_part.emplace(member.part, dimension).first->second, dimension);
+        if (!member.cuts.empty())
+          cuts_[classes_.find(dimension)].merge(cuts_of(member, dimensions_[dimension].size.value()));
+      }
+    }
+    for (const auto* values : {&node.inputs, &node.outputs})
+      for (const ValueId value : *values)
+        for (int dim = 0; dim < graph.type(value).shape.rank(); ++dim) {
+          const size_t dimension = value_dim(graph, value, dim);
+          if (!named.contains(dimension) && !(dimensions_[dimension].size == Dim(1)))
+            refuse(dimension, fmt::format("node '{}' ({}) needs it whole", node.name, node.op->name()));
+        }
+  }
+
+  // Of a row, where the others are of unknown number.
+  void note_sums(const Graph& graph, const Node& node, const Factor& factor) {
+    for (const size_t result : factor.sums) {
+      int64_t elements = 1;
+      for (const Dim& size : graph.type(node.outputs[result]).shape) elements *= size.constant().value_or(1);
+      sums_.push_back({&graph, member_dim(graph, node, factor.members[0]), elements});
+    }
+  }
+
+  void join_update(const Graph& graph, const StateUpdate& update) {
+    for (int dim = 0; dim < model_.state(update.state).type.shape.rank(); ++dim) {
+      const size_t a = state_dim(update.state, dim), b = value_dim(graph, update.value, dim);
+      join_groups(a, b);
+      join_classes(a, b);
+    }
+  }
+
+  // What a node composes must be composed nowhere else in another way.
+  void check_cuts(const Graph& graph, const Node& node) {
+    for (const Factor& factor : factors_of(graph, node)) {
+      const bool composes =
+          std::any_of(factor.members.begin(), factor.members.end(),
+                      [&](const FactorMember& m) { return m.part != factor.members[0].part; });
+      for (const FactorMember& member : factor.members) {
+        const size_t dimension = member_dim(graph, node, member);
+        const Dim& size = dimensions_[dimension].size;
+        if (composes && size.is_constant() && !fits(member, cuts_[classes_.find(dimension)], size.value()))
+          refuse(dimension,
+                 fmt::format("node '{}' ({}) composes it in another way", node.name, node.op->name()));
+      }
+    }
+  }
+  // Of a slice every piece but its own may be cut further.
+  static bool fits(const FactorMember& member, const Cuts& cuts, int64_t size) {
+    if (member.taken.empty()) return cuts == cuts_of(member, size);
+    const Fraction begin(member.taken[0], size), end(member.taken[1], size);
+    return std::none_of(cuts.begin(), cuts.end(),
+                        [&](const Fraction& cut) { return begin < cut && cut < end; });
+  }
+
+  void check_sizes() {
+    for (size_t i = 0; i < dimensions_.size(); ++i) {
+      const Dim& size = dimensions_[i].size;
+      if (!size.is_constant())
+        refuse(i, "its size is not known");
+      else if (!is_divided(size.value(), cuts_[classes_.find(i)]))
+        refuse(i, fmt::format("{} ranks do not divide {}", ranks_, size.value()));
+    }
+  }
+  bool is_divided(int64_t size, const Cuts& cuts) const {
+    int64_t before = 0;
+    const auto is_piece_divided = [&](const Fraction& end) {
+      const int64_t elements = size * end.above / end.below - before;
+      before += elements;
+      return size * end.above % end.below == 0 && elements % ranks_ == 0;
+    };
+    return std::all_of(cuts.begin(), cuts.end(), is_piece_divided) && is_piece_divided({1, 1});
+  }
+
+  // States are kept as they are, and of pieces only equal ones.
+  void refuse_states() {
+    for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
+      const State& state = model_.state(i);
+      for (int dim = 0; dim < state.type.shape.rank(); ++dim) {
+        if (state.encoded || !plain_format(state.type.dtype)) refuse(state_dim(i, dim), "it is encoded");
+        const Cuts& cuts = cuts_[classes_.find(state_dim(i, dim))];
+        int64_t piece = 0;
+        const auto pieces = static_cast<int64_t>(cuts.size()) + 1;
+        for (const Fraction& cut : cuts)
+          if (!(cut == Fraction(++piece, pieces))) refuse(state_dim(i, dim), "its pieces are not equal");
+      }
+    }
+  }
+
+  const Model& model_;
+  const int64_t ranks_;
+  DisjointSets classes_, groups_;
+  std::vector<Dimension> dimensions_;
+  std::vector<size_t> first_of_state_;
+  std::map<const Graph*, std::vector<size_t>> first_of_value_;
+  std::map<size_t, Cuts> cuts_;            // by class
+  std::map<size_t, std::string> reasons_;  // by group: why it cannot be cut
+  struct SumOverRanks {
+    const Graph* graph;
+    size_t dimension;
+    int64_t elements;
+  };
+  std::vector<SumOverRanks> sums_;
+};
+
+// Multiply-adds saved for each element that ranks would exchange, at least.
+constexpr int64_t kMinProductsPerExchanged = 64;
+
+class Chooser {
+ public:
+  Chooser(const Model& model, const Mesh& mesh)
+      : model_(model), ranks_(mesh.size("tensor")), dimensions_(model, ranks_) {
+    for (auto& [group, states] : dimensions_.groups_of_states()) {
+      const int64_t weights = weights_of(states);
+      if (weights == 0 || weights < kMinProductsPerExchanged * dimensions_.exchanged(group)) continue;
+      weights_[group] = weights;
+      chosen_[group] = std::move(states);
+    }
+    for (const auto& entry : model.entries()) drop_conflicts(*entry);
+    if (chosen_.empty())
+      fail("{} ranks along 'tensor' cannot share any layer of this model: {}", ranks_,
+           dimensions_.a_reason());
+  }
+
+  StateStorage storage(int64_t place) {
+    StateStorage storage;
+    for (const auto& [group, states] : chosen_)
+      for (const auto& [state, dim] : states)
+        storage.groups.push_back(
+            {plain_format(model_.state(state).type.dtype), {state}, {}, shard(state, dim, place)});
+    std::sort(storage.groups.begin(), storage.groups.end(),
+              [](const StoredGroup& a, const StoredGroup& b) { return a.members < b.members; });
+    number_parts(storage, model_.states().size());
+    return storage;
+  }
+
+ private:
+  int64_t weights_of(const std::vector<std::pair<int32_t, int>>& states) const {
+    int64_t weights = 0;
+    for (const auto& [state, dim] : states)
+      if (model_.state(state).role == StateRole::kParameter) weights += model_.state(state).type.numel();
+    return weights;
+  }
+
+  // A value is cut along one dimension: the group with fewer weights stays whole.
+  void drop_conflicts(const Graph& graph) {
+    for (size_t i = 0; i < graph.values().size(); ++i) {
+      const ValueId value{static_cast<int32_t>(i)};
+      std::optional<size_t> before;
+      for (int dim = 0; dim < graph.type(value).shape.rank(); ++dim) {
+        const size_t group = dimensions_.group_of(graph, value, dim);
+        if (!chosen_.contains(group)) continue;
+        if (before) {
+          const size_t fewer = weights_[group] < weights_[*before] ? group : *before;
+          chosen_.erase(fewer);
+          if (fewer == group) continue;
+        }
+        before = group;
+      }
+    }
+  }
+
+  Shard shard(int32_t index, int dim, int64_t place) {
+    Shape shape = model_.state(index).type.shape;
+    int64_t outer = 1, inner = 1;
+    for (int d = 0; d < shape.rank(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : shape[d].value();
+    const int64_t pieces = dimensions_.pieces(index, dim), part = shape[dim].value() / ranks_;
+    const int64_t count = part / pieces * inner;
+    shape[dim] = Dim(part);
+    return {"tensor", place * count, count, outer * pieces, shape};
+  }
+
+  const Model& model_;
+  const int64_t ranks_;
+  Dimensions dimensions_;
+  std::map<size_t, std::vector<std::pair<int32_t, int>>> chosen_;  // dimensions of states by group
+  std::map<size_t, int64_t> weights_;                              // elements, by group
+};
+
+}  // namespace
+
+StateStorage find_tensor_shards(const Model& model, const Mesh& mesh, int64_t rank) {
+  if (mesh.size("tensor") == 1) return {};
+  return Chooser(model, mesh).storage(mesh.place(rank, "tensor"));
+}
+
+}  // namespace genesis::passes
