@@ -7,9 +7,16 @@
 #include "passes/core/rewriter.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/tensor/index.h"
 
 namespace genesis::passes {
 namespace {
+
+// A gradient of an embedding's table: few rows, and what is added to them where the table is also something else's weight.
+struct RowsOfTable {
+  Matched<ops::EmbeddingGrad> rows;
+  std::optional<ValueId> dense;
+};
 
 // Inputs of one all_reduce or reduce_scatter that travel together.
 struct Bucket {
@@ -20,7 +27,9 @@ struct Bucket {
 class Distributor {
  public:
   Distributor(const Graph& graph, const PassContext& context)
-      : graph_(graph), mesh_(context.mesh), rank_(context.rank), rewriter_(graph) {
+      : graph_(graph), uses_(graph), mesh_(context.mesh), rank_(context.rank), rewriter_(graph) {
+    for (const Node& node : graph.nodes())
+      if (is<ops::AllReduce>(node) && ranks_of(node) > 1) find_rows(node);
     for (const Node& node : graph.nodes())
       if (is<ops::AllReduce, ops::ReduceScatter>(node) && ranks_of(node) > 1) find_buckets(node);
   }
@@ -52,15 +61,48 @@ class Distributor {
     return info.kind == ValueKind::kNode ? info.producer.index : -1;
   }
 
+  // Where all ranks' rows are less than half of the table they go into.
+  void find_rows(const Node& node) {
+    const auto all = match<ops::AllReduce>(node);
+    if (all->reduction != RankReduction::kMean && all->reduction != RankReduction::kSum) return;
+    for (const ValueId input : node.inputs) {
+      const RowsOfTable found = match_rows(input);
+      if (!found.rows) continue;
+      const TensorType &rows = graph_.type(found.rows.input(1)), &table = graph_.type(input);
+      if (rows.shape.is_constant() && table.shape.is_constant() &&
+          2 * ranks_of(node) * rows.bytes() <= table.bytes())
+        rows_.emplace(input, found);
+    }
+  }
+
+  RowsOfTable match_rows(ValueId input) const {
+    if (const auto alone = match_sole<ops::EmbeddingGrad>(graph_, uses_, input)) return {alone, {}};
+    const auto sum = match_sole<ops::Add>(graph_, uses_, input);
+    if (!sum) return {};
+    for (const auto& [rows, dense] : either_way(*sum.node))
+      if (const auto matched = match_sole<ops::EmbeddingGrad>(graph_, uses_, rows);
+          matched && graph_.type(dense) == graph_.type(input))
+        return {matched, dense};
+    return {};
+  }
+
+  // What is to be summed over the ranks for an input; nothing where rows are all there is.
+  std::optional<ValueId> summed(ValueId input) const {
+    const auto at = rows_.find(input);
+    return at == rows_.end() ? input : at->second.dense;
+  }
+
   void find_buckets(const Node& node) {
-    std::vector<size_t> order(node.inputs.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::vector<size_t> order;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (summed(node.inputs[i])) order.push_back(i);
+    const auto maker_of_input = [&](size_t i) { return maker_of(*summed(node.inputs[i])); };
     std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return maker_of(node.inputs[a]) < maker_of(node.inputs[b]); });
+                     [&](size_t a, size_t b) { return maker_of_input(a) < maker_of_input(b); });
     Bucket bucket{&node, {}};
     int64_t bytes = 0;
     for (size_t i = 0; i < order.size(); ++i) {
-      const ValueId input = node.inputs[order[i]];
+      const ValueId input = *summed(node.inputs[order[i]]);
       const TensorType& type = graph_.type(input);
       bucket.inputs.push_back(order[i]);
       if (type.shape.is_constant()) bytes += type.bytes();
@@ -77,7 +119,7 @@ class Distributor {
     for (const Bucket& bucket : at->second) {
       const Node& node = *bucket.node;
       std::vector<Value> values;
-      for (const size_t i : bucket.inputs) values.push_back(rewriter_.map(node.inputs[i]));
+      for (const size_t i : bucket.inputs) values.push_back(rewriter_.map(*summed(node.inputs[i])));
       rewriter_.begin_nodes_from({&node});
       const std::vector<Value> results = emit_node(*node.op, node.attributes, values);
       rewriter_.end_nodes_from();
@@ -88,6 +130,7 @@ class Distributor {
   }
 
   void visit(const Node& node) {
+    if (const auto all = match<ops::AllReduce>(node)) add_rows(all);
     if (const auto at = results_.find(&node); at != results_.end())
       return rewriter_.replace(node, at->second);
     if (node.op->info.collective && ranks_of(node) == 1)
@@ -99,6 +142,26 @@ class Distributor {
       return rewriter_.replace(node.inputs[0], before);
     }
     rewriter_.copy(node);
+  }
+
+  // Every rank puts the rows of all into the table.
+  void add_rows(const Matched<ops::AllReduce>& all) {
+    for (size_t i = 0; i < all.num_inputs(); ++i) {
+      const auto at = rows_.find(all.input(i));
+      if (at == rows_.end()) continue;
+      const Node& table = *at->second.rows.node;
+      const int64_t ranks = ranks_of(*all.node);
+      rewriter_.begin_nodes_from({all.node, &table});
+      Value rows = rewriter_.map(table.inputs[1]);
+      if (all->reduction == RankReduction::kMean) rows = rows * (1.0 / static_cast<double>(ranks));
+      const Value ids = rewriter_.map(table.inputs[0]);
+      const std::vector<Value> gathered = all_gather(std::vector{ids, rows}, all->axis, ranks);
+      const Value sum = emit_node(*table.op, table.attributes, gathered)[0];
+      std::vector<Value>& results = results_[all.node];
+      results.resize(all.num_inputs());
+      results[i] = at->second.dense ? results[i] + sum : sum;
+      rewriter_.end_nodes_from();
+    }
   }
 
   // The state of the random numbers {seed, step} with a seed of this rank's own along "data", where samples differ and
@@ -116,10 +179,12 @@ class Distributor {
   }
 
   const Graph& graph_;
+  const Uses uses_;
   const Mesh& mesh_;
   const int64_t rank_;
   Rewriter rewriter_;
   Value offset_;
+  std::map<ValueId, RowsOfTable> rows_;             // by value that is summed
   std::map<int32_t, std::vector<Bucket>> buckets_;  // by the node that makes their last tensor
   std::map<const Node*, std::vector<Value>> results_;
 };

@@ -3,6 +3,9 @@
 // tensor is made, so that it travels while the backward pass goes on. (As DistributedDataParallel does, Li et al. 2020,
 // but without copies: the tensors of a bucket travel together from where they are.)
 //
+// Of an embedding's gradient the rows travel, with their indices, and not the table they are summed into, where that is less:
+// a table that is also the head's weight is exchanged when the backward pass begins, with the head's gradient, and not after it.
+//
 // Throws Error that names the node where a collective was made for another number of ranks than the mesh has.
 #pragma once
 

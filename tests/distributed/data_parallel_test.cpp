@@ -40,6 +40,21 @@ INSTANTIATE_TEST_SUITE_P(Zoo, DataParallel,
                                            std::tuple{"qwen3", "adamw,lr=1e-3,eps=1e-4,clip=1.0", "data=4"},
                                            std::tuple{"qwen3", "lion,lr=1e-5,clip_value=0.5", "data=2"}));
 
+// Of a vocabulary that is large beside the batch the rows that a batch reads are exchanged.
+TEST(DataParallel, ExchangesRowsOfLargeTables) {
+  for (const char* name : {"qwen2", "gpt2"}) {
+    const auto model = training(name, "adamw,lr=1e-3,eps=1e-4,clip=1.0", 4096);
+    Session session(model, {.mesh = Mesh::parse("data=2")});
+    const Plan& plan = session.plan("train_step", {{"batch", 8}, {"seq", 12}});
+    const auto gathers = std::count_if(plan.steps.begin(), plan.steps.end(),
+                                       [](const Step& step) { return step.op->name() == "all_gather"; });
+    EXPECT_EQ(gathers, 1) << name;
+    const std::vector<Curve> ranks = train_on("data=2", model, {}, 20);
+    expect_close(ranks[0], train(model, {}, 20), 1e-5);
+    expect_same_bits(ranks[1], ranks[0]);
+  }
+}
+
 TEST(DataParallel, WithoutPassesIsTheSame) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
   expect_close(train_on("data=2", model, {.optimise = false}, 5)[0], train(model, {}, 5), 1e-5);

@@ -13,11 +13,15 @@
 namespace genesis::testing {
 namespace {
 
-models::Settings tiny(const std::string& model) {
+models::Settings tiny(const std::string& model, int64_t vocabulary) {
   if (model == "mlp") return {};
   if (model == "gpt2")
-    return {{"vocab_size", "61"}, {"n_embd", "32"}, {"n_layer", "2"}, {"n_head", "4"}, {"n_positions", "32"}};
-  return {{"vocab_size", "61"},
+    return {{"vocab_size", std::to_string(vocabulary)},
+            {"n_embd", "32"},
+            {"n_layer", "2"},
+            {"n_head", "4"},
+            {"n_positions", "32"}};
+  return {{"vocab_size", std::to_string(vocabulary)},
           {"hidden_size", "32"},
           {"intermediate_size", "80"},
           {"num_hidden_layers", "2"},
@@ -28,12 +32,13 @@ models::Settings tiny(const std::string& model) {
 
 }  // namespace
 
-std::shared_ptr<Model> small_model(const std::string& name) {
-  return models::make_model(name, tiny(name), 5);
+std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary) {
+  return models::make_model(name, tiny(name, vocabulary), 5);
 }
 
-std::shared_ptr<const Model> training(const std::string& name, const std::string& options) {
-  const std::shared_ptr<Model> model = small_model(name);
+std::shared_ptr<const Model> training(const std::string& name, const std::string& options,
+                                      int64_t vocabulary) {
+  const std::shared_ptr<Model> model = small_model(name, vocabulary);
   passes::add_training(*model, passes::parse_train_options(options));
   return model;
 }
