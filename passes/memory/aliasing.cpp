@@ -19,6 +19,7 @@ class Assigner {
     aliasing_.locations.resize(graph.values().size());
     for (const StateUpdate& update : graph.updates()) updates_.emplace(update.value, update.state);
     find_last_reads();
+    find_exchanges();
     find_update_targets();
   }
 
@@ -70,13 +71,17 @@ class Assigner {
     int step = -1;  // of that node; the rest is of another one where this is
     ValueId input;  // the first that lives here
     int reads = 0;
-    bool by_others = false;   // inputs other than that one
-    bool by_outputs = false;  // placed so far
+    std::vector<ValueId> others;  // inputs other than that one
+    bool by_outputs = false;      // placed so far
+    int read_until = -1;          // of the root, before any output
   };
 
   Touched& touch(int32_t root, int step) {
     Touched& touched = touched_[static_cast<size_t>(root)];
-    if (touched.step != step) touched = {.step = step};
+    if (touched.step == step) return touched;
+    touched = {};
+    touched.step = step;
+    touched.read_until = read_until(root);
     return touched;
   }
 
@@ -84,7 +89,7 @@ class Assigner {
     for (ValueId input : node.inputs) {
       Touched& touched = touch(location(input).root, step);
       if (touched.reads++ == 0) touched.input = input;
-      touched.by_others = touched.by_others || touched.input != input;
+      if (touched.input != input) touched.others.push_back(input);
     }
   }
 
@@ -133,6 +138,7 @@ class Assigner {
       place_output(node, id, step);
       touch(location(id).root, step).by_outputs = true;
     }
+    if (node.op->info.collective) keep_what_travels(node, step);
   }
 
   void place_output(const Node& node, ValueId id, int step) {
@@ -156,8 +162,8 @@ class Assigner {
     for (ValueId input : in_place_candidates(node, graph_.value(id).index)) {
       if (!may_overwrite(node, id, input, step)) continue;
       const Location source = location(input);
-      // What stood here is dead: from now on only the new value lives in this root.
-      read_until(source.root) = -1;
+      // What stood here is dead: from now on only what this node writes lives in this root.
+      if (!touch(source.root, step).by_outputs) read_until(source.root) = -1;
       settle(id, source.root, source.offset);
       return true;
     }
@@ -166,18 +172,56 @@ class Assigner {
 
   bool may_overwrite(const Node& node, ValueId id, ValueId input, int step) {
     const Root& root = root_of(input);
-    if (graph_.type(input).bytes() != graph_.type(id).bytes() || root.bytes != graph_.type(id).bytes())
-      return false;
+    if (graph_.type(input).bytes() != graph_.type(id).bytes()) return false;
+    if (root.bytes != graph_.type(id).bytes())
+      return node.op->info.collective && may_overwrite_part(id, input, step);
     if (root.space == Space::kState && target_state_[static_cast<size_t>(id.index)] != root.index)
       return false;
     if (root.space == Space::kInput || root.space == Space::kConstant) return false;
     const int32_t home = location(input).root;
     // Nobody may read any alias of the old bytes later, and this node only through this very input (an
     // elementwise op reads each element before it writes it, so it may name the input twice).
-    if (read_until(home) > step) return false;
     const Touched& touched = touched_[static_cast<size_t>(home)];
-    if (touched.by_others || touched.by_outputs) return false;
+    if (touched.read_until > step) return false;
+    if (!touched.others.empty() || touched.by_outputs) return false;
     return node.op->info.elementwise || touched.reads == 1;
+  }
+
+  // Of tensors that are exchanged each by itself, where they are all of a buffer: gradients of layers that were made
+  // together. The buffer lives on as a whole, so that less would keep what nobody reads.
+  bool may_overwrite_part(ValueId id, ValueId input, int step) {
+    const int32_t home = location(input).root;
+    const Root& root = root_of(input);
+    const Touched& touched = touched_[static_cast<size_t>(home)];
+    if (root.space != Space::kArena || touched.read_until > step) return false;
+    if (touched.reads != static_cast<int>(touched.others.size()) + 1) return false;
+    if (graph_.type(id).bytes() == 0) return false;
+    std::vector<ValueId> inputs = touched.others;
+    inputs.push_back(touched.input);
+    std::sort(inputs.begin(), inputs.end(),
+              [&](ValueId a, ValueId b) { return location(a).offset < location(b).offset; });
+    int64_t covered = 0;
+    for (const ValueId part : inputs) {
+      if (location(part).offset != covered) return false;
+      covered += graph_.type(part).bytes();
+    }
+    return covered == root.bytes;
+  }
+
+  // What ranks exchange travels while the steps behind are running, until the next exchange at the latest: memory that
+  // would be used again before then would have these wait.
+  void keep_what_travels(const Node& node, int step) {
+    for (ValueId input : node.inputs) {
+      Root& root = root_of(input);
+      root.last = std::max(root.last, next_exchange_[static_cast<size_t>(step)]);
+    }
+  }
+  void find_exchanges() {
+    next_exchange_.assign(order_.size(), 0);
+    for (int step = static_cast<int>(order_.size()), next = step - 1; step-- > 0;) {
+      next_exchange_[static_cast<size_t>(step)] = next;
+      if (graph_.node(order_[static_cast<size_t>(step)]).op->info.collective) next = step;
+    }
   }
 
   // The new value of a state, written straight into the state once nobody reads the old value any more.
@@ -205,8 +249,9 @@ class Assigner {
   const std::vector<NodeId>& order_;
   const bool in_place_;
   Aliasing aliasing_;
-  std::vector<Touched> touched_;  // by root
-  std::vector<int> read_until_;   // by root: last step that reads a value that lives in it now, -1: none
+  std::vector<Touched> touched_;    // by root
+  std::vector<int> next_exchange_;  // by step: of those behind it, else the last step
+  std::vector<int> read_until_;     // by root: last step that reads a value that lives in it now, -1: none
   std::unordered_map<int32_t, int32_t> state_roots_;
   std::set<std::pair<ValueId, int32_t>> updates_;  // of states
   std::vector<int> last_read_;                     // by value: last step that reads it, -1: none
