@@ -1,4 +1,5 @@
 // genesis-run chat and tokenize --chat, over a pipe.
+#include "backends/mpi/mpi_ranks.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -16,11 +17,11 @@ class Chat : public ToolTest {
     write_text(path("folder/tokenizer_config.json"), nlohmann::json({{"chat_template", kTemplate}}).dump());
     model("m.genesis", "256");
   }
-  void model(const std::string& name, const std::string& positions) {
+  void model(const std::string& name, const std::string& positions, const std::string& key_heads = "1") {
     expect_ok(run_tool("genesis-build",
                        {"qwen2", "-o", path(name), "--set", "vocab_size=909", "--set", "hidden_size=16",
                         "--set", "intermediate_size=32", "--set", "num_hidden_layers=2", "--set",
-                        "num_attention_heads=2", "--set", "num_key_value_heads=1", "--set",
+                        "num_attention_heads=2", "--set", "num_key_value_heads=" + key_heads, "--set",
                         "initializer_range=0.3", "--set", "max_position_embeddings=" + positions}));
   }
   // The command with these lines on its stdin.
@@ -64,6 +65,16 @@ TEST_F(Chat, TurnsAreWhatAFreshModelSays) {
   EXPECT_EQ(said[0]["reused_tokens"], 0);
   EXPECT_GT(said[1]["reused_tokens"], said[0]["prompt_tokens"].get<int>() / 2);
   EXPECT_GT(said[2]["reused_tokens"], said[1]["prompt_tokens"].get<int>() / 2);
+}
+
+// Rank 0 reads and writes; the others answer with it.
+TEST_F(Chat, RanksAnswerTogether) {
+  if (const std::string why = mpi::why_missing(); !why.empty()) GTEST_SKIP() << why;
+  const std::string lines = "In the\n/reset\nbeginning\n", flags = "--temperature 0 --max-tokens 8 --json";
+  model("m.genesis", "256", "2");
+  const auto alone = answers(chat(lines, flags)), together = answers(chat(lines, flags + " --mesh tensor=2"));
+  ASSERT_EQ(together.size(), alone.size());
+  for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(together[i]["text"], alone[i]["text"]);
 }
 
 TEST_F(Chat, CommandsBeginWithASlash) {

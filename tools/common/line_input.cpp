@@ -34,11 +34,14 @@ int InterruptCount::count() const { return interrupts; }
 
 void InterruptCount::reset() { interrupts = 0; }
 
-LineInput::Event LineInput::next(const InterruptCount& count, std::string& line) {
+LineInput::Event LineInput::next(const InterruptCount& count, std::string& line, bool returns_often) {
   const int before = count.count();
+  int polls = 0;
+  line.clear();
   while (!take_line(line)) {
     if (at_end_) return Event::kEnd;
     if (count.count() != before) return Event::kInterrupt;
+    if (returns_often && ++polls * kPollMilliseconds > 1000) return Event::kWaiting;
     pollfd input{STDIN_FILENO, POLLIN, 0};
     if (poll(&input, 1, kPollMilliseconds) <= 0) continue;
     std::array<char, 1 << 16> bytes;

@@ -24,10 +24,11 @@ class InterruptCount {
 
 class LineInput {
  public:
-  enum class Event { kLine, kEnd, kInterrupt };
+  enum class Event { kLine, kEnd, kInterrupt, kWaiting };
   // Waits for a line, without its line feed, for the end of the input, or for a Ctrl-C. Bytes that are not UTF-8 become
-  // U+FFFD. Throws Error for a line of more than 16 MiB.
-  Event next(const InterruptCount& interrupts, std::string& line);
+  // U+FFFD. Throws Error for a line of more than 16 MiB. Where it `returns_often`, it says kWaiting after a second, for who
+  // has others to tell that it still waits.
+  Event next(const InterruptCount& interrupts, std::string& line, bool returns_often = false);
 
  private:
   bool take_line(std::string& line);

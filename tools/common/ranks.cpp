@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <sstream>
 #include <utility>
 
@@ -43,6 +44,32 @@ void as_rank(World& world, const std::function<void()>& body) {
     world.abort("out of memory");
     throw;
   }
+}
+
+std::string said_by_first(World& world, const std::string& mine) {
+  return world.size() == 1 ? mine : world.gather(world.is_first() ? mine : "")[0];
+}
+
+bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }
+
+void add_mesh(CLI::App& app, std::string& mesh) {
+  app.add_option(
+      "--mesh", mesh,
+      "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun, "
+      "torchrun's variables), or as many processes of this host, one for each GPU");
+}
+
+FirstRankSpeaks::FirstRankSpeaks(const World& world) {
+  if (world.is_first()) return;
+  std::cout.flush();
+  out_ = std::cout.rdbuf(nullptr);
+  err_ = std::cerr.rdbuf(nullptr);
+}
+
+FirstRankSpeaks::~FirstRankSpeaks() {
+  if (!out_) return;
+  std::cout.rdbuf(out_);
+  std::cerr.rdbuf(err_);
 }
 
 StopVote StopVotes::after_step(const StopVote& mine) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <streambuf>
 #include <string>
 
 #include "executor/distributed/world.h"
@@ -19,6 +20,25 @@ std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& de
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
 // Runs what a rank does. An Error of this one ends the others too, which say what it was.
 void as_rank(World& world, const std::function<void()>& body);
+
+// What rank 0 says, on all ranks, which call it together.
+std::string said_by_first(World& world, const std::string& mine);
+bool agreed_by_first(World& world, bool mine);
+
+// Adds --mesh for commands whose layers the ranks along `tensor` compute together.
+void add_mesh(CLI::App& app, std::string& mesh);
+
+// As long as it lives, only rank 0 writes to stdout and stderr: what all ranks would say alike.
+class FirstRankSpeaks {
+ public:
+  explicit FirstRankSpeaks(const World& world);
+  ~FirstRankSpeaks();
+  FirstRankSpeaks(const FirstRankSpeaks&) = delete;
+  FirstRankSpeaks& operator=(const FirstRankSpeaks&) = delete;
+
+ private:
+  std::streambuf *out_ = nullptr, *err_ = nullptr;  // null: this is rank 0
+};
 
 // Whether the ranks stop, which they do together, where one of them says so. To ask takes as long as all ranks need to meet, so
 // they do about twice a second, and not at every step.

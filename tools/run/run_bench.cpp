@@ -6,6 +6,7 @@
 #include "executor/runtime/roofline.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
+#include "tools/common/ranks.h"
 #include "tools/run/measured_peaks.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
@@ -16,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Flags {
-  std::string file, entry = "forward";
+  std::string file, mesh, entry = "forward";
   int64_t runs = 0;
   double seconds = 3;
   InputFlags inputs;
@@ -30,11 +31,15 @@ double run_once(Session& session, const Flags& flags, const NamedTensors& inputs
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-std::vector<double> measure(Session& session, const Flags& flags, const NamedTensors& inputs) {
+// How often is what rank 0 says: its clock may differ.
+std::vector<double> measure(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
   std::vector<double> times;
   double total = 0;
-  while (flags.runs > 0 ? static_cast<int64_t>(times.size()) < flags.runs
-                        : total < flags.seconds * 1000 || times.size() < 3) {
+  const auto wants_more = [&] {
+    return flags.runs > 0 ? static_cast<int64_t>(times.size()) < flags.runs
+                          : total < flags.seconds * 1000 || times.size() < 3;
+  };
+  while (agreed_by_first(world, wants_more())) {
     times.push_back(run_once(session, flags, inputs));
     total += times.back();
   }
@@ -118,18 +123,19 @@ void print_measured(const Flags& flags, const Measured& m) {
       m.share() > 1 ? kFasterThanLimits : "");
 }
 
-void bench(const Flags& flags, const CLI::App& app) {
-  if (flags.runs > 0) check_not_given(app, "--seconds", "with --runs, which says how often");
+void bench(const Flags& flags, const std::shared_ptr<World>& world) {
+  const FirstRankSpeaks quiet(*world);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
-  Session session(model, flags.run.session_options());
+  Session session(model, session_options(flags.run, world));
   const double first = run_once(session, flags, inputs);
-  const std::vector<double> times = measure(session, flags, inputs);
+  const std::vector<double> times = measure(session, flags, inputs, *world);
   const double median = times[times.size() / 2],
                p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
   // Back to back by the device's clock: what remains when uploads, downloads and the host are hidden.
-  const double device_ms =
-      1e3 * session.seconds_per_run(flags.entry, inputs, std::clamp(static_cast<int>(200 / median), 1, 100));
+  const std::string runs =
+      said_by_first(*world, std::to_string(std::clamp(static_cast<int>(200 / median), 1, 100)));
+  const double device_ms = 1e3 * session.seconds_per_run(flags.entry, inputs, std::stoi(runs));
   const auto tokens = inputs.find("tokens");
   const double rate =
       tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
@@ -153,10 +159,15 @@ void add_bench(CLI::App& app) {
              at_least<int64_t>(0));
   add_number(*command, "--seconds", flags->seconds, "how long to measure", at_least<double>(0));
   flags->inputs.add_to(*command);
+  add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-run bench qwen2.genesis --entry loss --size batch=8 --size seq=256");
-  command->callback([flags, command] { bench(*flags, *command); });
+  command->callback([flags, command] {
+    if (flags->runs > 0) check_not_given(*command, "--seconds", "with --runs, which says how often");
+    const std::shared_ptr<World> world = join_ranks(flags->mesh, flags->run.device);
+    as_rank(*world, [&] { bench(*flags, world); });
+  });
 }
 
 }  // namespace genesis::tools

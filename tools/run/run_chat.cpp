@@ -12,6 +12,7 @@
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
+#include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
@@ -30,7 +31,7 @@ constexpr const char* kHelp =
     "Ctrl-C stops an answer. A message that begins with / is written with //.\n";
 
 struct Flags {
-  std::string file, tokenizer, chat_template, system, variables;
+  std::string file, tokenizer, chat_template, system, variables, mesh;
   text::GenerateOptions options = {.max_tokens = 1024};
   int64_t prefill_chunk = 512;
   RunFlags run;
@@ -50,18 +51,23 @@ nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interr
           {"decode_tokens_per_second", per_second(result.decoded, result.decode_seconds)}};
 }
 
-// Reads lines and answers them until the input ends.
+// Reads lines and answers them until the input ends. All ranks answer what rank 0 reads.
 class ChatLoop {
  public:
-  ChatLoop(chat::Dialogue& dialogue, const Flags& flags)
-      : dialogue_(dialogue), flags_(flags), is_terminal_(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {}
+  ChatLoop(chat::Dialogue& dialogue, const Flags& flags, World& world)
+      : dialogue_(dialogue),
+        flags_(flags),
+        world_(world),
+        is_terminal_(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {}
 
   // Whether every line of a pipe could be answered.
   bool run() {
     if (is_terminal_) std::cerr << "/help lists the commands\n";
     for (std::string line; !done_;) {
-      if (is_terminal_) std::cerr << "> " << std::flush;
-      switch (input_.next(interrupts_, line)) {
+      if (is_terminal_ && !waits_) std::cerr << "> " << std::flush;
+      switch (next(line)) {
+        case LineInput::Event::kWaiting:
+          break;
         case LineInput::Event::kEnd:
           done_ = true;
           break;
@@ -78,8 +84,29 @@ class ChatLoop {
   }
 
  private:
+  // What rank 0 waits for can take long: the others hear from it meanwhile.
+  LineInput::Event next(std::string& line) {
+    std::string said;
+    if (world_.is_first()) {
+      const LineInput::Event event = input_.next(interrupts_, line, world_.size() > 1);
+      said = std::to_string(static_cast<int>(event)) + line;
+    }
+    said = said_by_first(world_, said);
+    line = said.substr(1);
+    const auto event = static_cast<LineInput::Event>(said[0] - '0');
+    waits_ = event == LineInput::Event::kWaiting;
+    return event;
+  }
+
+  // Asked now and then where others have to answer too.
+  bool is_interrupted() {
+    constexpr int kPieces = 8;
+    if (world_.size() > 1 && ++pieces_ % kPieces != 0) return false;
+    return agreed_by_first(world_, interrupts_.count() > 0);
+  }
+
   void at_prompt_interrupted() {
-    if (interrupts_.count() > 1) throw CLI::RuntimeError(128 + SIGINT);
+    if (agreed_by_first(world_, interrupts_.count() > 1)) throw CLI::RuntimeError(128 + SIGINT);
     std::cerr << "\nCtrl-C again leaves\n";
   }
 
@@ -98,12 +125,14 @@ class ChatLoop {
 
   void answer(const std::string& message) {
     TextWriter writer;
+    bool interrupted = false;
+    pieces_ = 0;
     const auto answer = dialogue_.reply(message, [&](const text::Piece& piece) {
       if (!flags_.out.json) writer.write(piece.text);
-      return interrupts_.count() == 0;
+      return !(interrupted = is_interrupted());
     });
     if (flags_.out.json)
-      flags_.out.print(as_json(answer, interrupts_.count() > 0), [] {});
+      flags_.out.print(as_json(answer, interrupted), [] {});
     else
       writer.write("\n");
     if (answer.result.stop == text::StopReason::kCacheFull)
@@ -120,13 +149,16 @@ class ChatLoop {
     if (name != "/save")
       fail("there is no command {}: /help lists them, and // begins a message with /", shortened(name));
     if (rest.empty()) fail("/save needs the name of a file");
-    write_file_atomically(rest, chat::messages_line(dialogue_.messages()) + "\n");
+    if (world_.is_first()) write_file_atomically(rest, chat::messages_line(dialogue_.messages()) + "\n");
     std::cerr << "saved " << printable(rest) << "\n";
   }
 
   chat::Dialogue& dialogue_;
   const Flags& flags_;
+  World& world_;
   const bool is_terminal_;
+  bool waits_ = false;  // for the rest of a line
+  int pieces_ = 0;      // of this answer
   LineInput input_;
   InterruptCount interrupts_;
   bool done_ = false;
@@ -167,7 +199,8 @@ jinja::Dict variables_of(const Flags& flags) {
   return *value.dict();
 }
 
-void chat_command(const Flags& flags, const CLI::App& app) {
+void chat_command(const Flags& flags, const CLI::App& app, const std::shared_ptr<World>& world) {
+  const FirstRankSpeaks quiet(*world);
   check_prefill_chunk(flags.prefill_chunk);
   const std::shared_ptr<const Model> model = open_model(flags.file);
   const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
@@ -179,10 +212,10 @@ void chat_command(const Flags& flags, const CLI::App& app) {
   chat::DialogueOptions options = {flags.system, variables_of(flags),
                                    generate_options(flags, app, codec, files)};
   add_end_of_turn(chat, tokenizer, options.generate);
-  Session session = text::open_for_generation(model, flags.run.session_options());
+  Session session = text::open_for_generation(model, session_options(flags.run, world));
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   chat::Dialogue dialogue(chat, tokenizer, generator, std::move(options));
-  if (!ChatLoop(dialogue, flags).run()) throw CLI::RuntimeError(1);
+  if (!ChatLoop(dialogue, flags, *world).run()) throw CLI::RuntimeError(1);
 }
 
 }  // namespace
@@ -207,12 +240,16 @@ void add_chat(CLI::App& app) {
              at_least<int64_t>(1));
   add_sampling(*command, flags->options);
   add_prefill_chunk(*command, flags->prefill_chunk);
+  add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);
   command->add_flag("--json", flags->out.json, "print one JSON object on stdout for each answer");
   command->footer(
       std::string("Each line of stdin is a message, or a command:\n") + kHelp +
       "Example:\n  genesis-run chat qwen.genesis --tokenizer Qwen2.5-0.5B-Instruct --system \"Be brief.\"");
-  command->callback([flags, command] { chat_command(*flags, *command); });
+  command->callback([flags, command] {
+    const std::shared_ptr<World> world = join_ranks(flags->mesh, flags->run.device);
+    as_rank(*world, [&] { chat_command(*flags, *command, world); });
+  });
 }
 
 }  // namespace genesis::tools

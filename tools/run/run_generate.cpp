@@ -7,6 +7,7 @@
 #include "models/zoo.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
+#include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
@@ -19,7 +20,7 @@ namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file, tokenizer;
+  std::string file, tokenizer, mesh;
   PromptFlags prompts;
   text::GenerateOptions options;
   int64_t logprobs = -1;  // -1: none
@@ -140,12 +141,12 @@ void print_totals(const std::vector<text::GenerateResult>& results, double secon
 }
 
 void write_batch(const Model& model, const TextCodec& codec, const std::vector<std::string>& prompts,
-                 const Flags& flags) {
+                 const Flags& flags, const SessionOptions& options) {
   std::vector<text::Request> requests;
   const int64_t context = text::positions_of_cache(model);
   for (const std::string& prompt : prompts)
     requests.push_back({truncated(codec.encode(prompt), context, flags), flags.options});
-  Session session = text::open_for_generation(with_rows(model, requests, flags), flags.run.session_options());
+  Session session = text::open_for_generation(with_rows(model, requests, flags), options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   for (size_t i = 0; i < prompts.size(); ++i) check(generator, prompts[i], requests[i].prompt, flags);
   AnswerLines lines(prompts, flags.unordered);
@@ -162,19 +163,33 @@ void check_flags(const Flags& flags, const CLI::App& app) {
   if (flags.batch == 0) check_not_given(app, "--unordered", "without --batch");
 }
 
-void generate_command(Flags& flags, const CLI::App& app) {
-  check_flags(flags, app);
+// All ranks have rank 0's: stdin is its own.
+std::vector<std::string> read_prompts(const PromptFlags& flags, World& world) {
+  if (world.size() == 1) return flags.read();
+  const nlohmann::json mine = world.is_first() ? nlohmann::json(flags.read()) : nlohmann::json();
+  return nlohmann::json::parse(said_by_first(world, mine.dump())).get<std::vector<std::string>>();
+}
+
+void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
+  const FirstRankSpeaks quiet(*world);
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
-  const std::vector<std::string> prompts = flags.prompts.read();
+  const std::vector<std::string> prompts = read_prompts(flags.prompts, *world);
   const std::shared_ptr<const Model> model = open_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   const auto& ends = codec.end_tokens();
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
-  if (flags.batch > 0) return write_batch(*model, codec, prompts, flags);
-  Session session = text::open_for_generation(model, flags.run.session_options());
+  const SessionOptions options = session_options(flags.run, world);
+  if (flags.batch > 0) return write_batch(*model, codec, prompts, flags, options);
+  Session session = text::open_for_generation(model, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   for (const std::string& prompt : prompts) write_text(generator, codec, prompt, flags);
+}
+
+void generate_command(Flags& flags, const CLI::App& app) {
+  check_flags(flags, app);
+  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
+  as_rank(*world, [&] { generate_together(flags, world); });
 }
 
 }  // namespace
@@ -212,6 +227,7 @@ void add_generate(CLI::App& app) {
                     "with --batch: print each text when it ends, not in the order of the prompts");
   command->add_flag("--truncate", flags->truncate,
                     "of a prompt that is longer than the context, read the end");
+  add_mesh(*command, flags->mesh);
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(
