@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "schema/core/float16.h"
 #include "schema/core/halves.h"
 #include "schema/core/parallel.h"
 #include "schema/graph/quantized_formats.h"
@@ -102,8 +103,9 @@ const StateFormat& bf16_halves_format() {
 }
 
 const StateFormat* plain_format(DType meant) {
-  static const StateFormat formats[] = {plain_format_of<float>(DType::f32),
-                                        plain_format_of<double>(DType::f64)};
+  static const StateFormat formats[] = {
+      plain_format_of<float>(DType::f32), plain_format_of<double>(DType::f64),
+      plain_format_of<bf16>(DType::bf16), plain_format_of<f16>(DType::f16)};
   for (const StateFormat& format : formats)
     if (format.meant == meant) return &format;
   return nullptr;
