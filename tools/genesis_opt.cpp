@@ -4,13 +4,10 @@
 
 #include <iostream>
 
-#include "executor/compile.h"
-#include "executor/distributed/traffic.h"
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
 #include "models/hugging_face/adapter.h"
 #include "passes/core/extract.h"
-#include "passes/distribution/rank_sizes.h"
 #include "passes/lora/lora.h"
 #include "passes/memory/offsets/plan_csv.h"
 #include "passes/pipelines.h"
@@ -28,6 +25,7 @@
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
+#include "tools/opt/check.h"
 
 namespace genesis::tools {
 namespace {
@@ -48,13 +46,13 @@ constexpr const char* kExamples = R"(Examples:
   genesis-opt --plan-csv buffers.csv --json)";
 
 struct Flags {
-  std::string input, output, train, cast, plan_csv, print_after, dump, check, target = "cpu", mesh, quantize,
-                                                                              adapter, save_adapter;
-  std::vector<std::string> passes, disable, entries, sizes, keep_f32, groups;
+  std::string input, output, train, cast, plan_csv, print_after, dump, target = "cpu", quantize, adapter,
+                                                                       save_adapter;
+  std::vector<std::string> passes, disable, entries, keep_f32, groups;
   bool quantize_embedding = false, quantize_head = false;
   bool list_passes = false, list_ops = false, inference = false, averages = false, merge_lora = false,
        text = false, quiet = false;
-  int zero = 0;
+  CheckFlags check;
   BudgetFlags memory;
   Output out;
 
@@ -221,60 +219,10 @@ void take_averages(Model& model, const Flags& flags) {
     fail("{} holds no averages of weights: train it with --train OPTIMIZER,ema=0.999", flags.input);
 }
 
-// What a rank keeps of the optimizer and exchanges, as lines and in the row.
-std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
-  std::string text;
-  if (const int64_t bytes = optimizer_bytes(compiled); bytes > 0) {
-    row["optimizer_bytes"] = bytes;
-    text = fmt::format("  {}states of the optimizer take {}\n", mesh.ranks() > 1 ? "on each rank " : "",
-                       human_bytes(static_cast<double>(bytes)));
-  }
-  for (const AxisTraffic& along : traffic_of(compiled.plan, mesh)) {
-    row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
-    text += fmt::format("  each rank sends {} along '{}', in {} exchanges\n",
-                        human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
-  }
-  return text;
-}
-
-// Whether every node has a kernel, and how much memory a run takes.
 void check(const Flags& flags) {
   const std::shared_ptr<const Model> model = load_model(flags.input);
-  const std::string device = resolve_device(flags.check);
-  const Target target = target_of(device);
-  const Bindings sizes = parse_sizes(flags.sizes);
-  check_sizes_exist(*model, sizes);
-  const Mesh mesh = flags.mesh.empty() ? Mesh() : Mesh::parse(flags.mesh);
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  std::string text;
-  for (const std::string& name : chosen_entries(flags, *model)) {
-    check_sizes_known(model->entry(name), sizes);
-    const CompiledEntry compiled =
-        compile_entry(*model, name, passes::sizes_of_rank(model->entry(name), sizes, mesh), target,
-                      {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
-                       .memory_budget = flags.memory.bytes(),
-                       .mesh = mesh,
-                       .zero = flags.zero});
-    const Plan& plan = compiled.plan;
-    nlohmann::ordered_json row{
-        {"entry", name},
-        {"steps", plan.steps.size()},
-        {"arena_bytes", plan.arena_bytes},
-        {"lower_bound", plan.lower_bound_bytes},
-        {"ratio", plan.lower_bound_bytes > 0
-                      ? static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound_bytes)
-                      : 1.0}};
-    for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
-      row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
-    const std::string exchanged = rank_lines(compiled, mesh, row);
-    json.push_back(row);
-    text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n{}", name,
-                        plan.steps.size(), human_bytes(static_cast<double>(plan.arena_bytes)),
-                        human_bytes(static_cast<double>(plan.lower_bound_bytes)), row["ratio"].get<double>(),
-                        memory_lines(plan.peak), exchanged);
-  }
-  flags.out.print({{"device", device}, {"mesh", mesh.to_string()}, {"entries", json}},
-                  [&] { std::cout << printable_lines(text); });
+  check_entries(*model, chosen_entries(flags, *model), flags.check,
+                {flags.disable, flags.memory.bytes(), flags.out});
 }
 
 void report(const Flags& flags, const Model& model, const std::vector<passes::PassReport>& reports) {
@@ -309,7 +257,7 @@ void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
 
 // Everything that is given does something, and something comes of it.
 void check_rewrite(const Flags& flags, const CLI::App& app) {
-  for (const char* option : {"--size", "--mesh", "--zero"})
+  for (const char* option : {"--size", "--mesh", "--zero", "--chip", "--links"})
     check_not_given(app, option, "without --check DEVICE");
   if (!flags.train.empty() && flags.inference)
     fail_usage("--train adds what --inference leaves out: give one of them");
@@ -357,10 +305,10 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
     plan_csv(flags);
   } else if (flags.input.empty()) {
     throw CLI::RequiredError("a model file");
-  } else if (!flags.check.empty()) {
+  } else if (!flags.check.device.empty()) {
     check_only(app,
-               {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--memory-budget", "--remat",
-                "--disable", "--json"},
+               {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
+                "--memory-budget", "--remat", "--disable", "--json"},
                "with --check, which changes nothing");
     check(flags);
   } else {
@@ -438,14 +386,7 @@ void add_pass_flags(CLI::App& app, Flags& flags) {
   app.add_option("--dump", flags.dump, "write the graph after every pass that changed it to this folder");
   app.add_option("--target", flags.target, "device to optimise for: cpu, cuda or auto")
       ->capture_default_str();
-  app.add_option("--check", flags.check, "say whether this device runs every node, and what memory it takes");
-  app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for --check")->take_all();
-  CLI::Option* with_mesh =
-      app.add_option("--mesh", flags.mesh,
-                     "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
-  add_number(app, "--zero", flags.zero, "1: with --mesh: the ranks along data share the optimizer's states",
-             Range<int>{0, 1})
-      ->needs(with_mesh);
+  flags.check.add_to(app);
   app.add_option("--plan-csv", flags.plan_csv, "plan the buffers given as id,lower,upper,size lines");
   app.add_flag("--quiet", flags.quiet, "no word about progress");
   flags.memory.add_to(app);

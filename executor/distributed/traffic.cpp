@@ -14,14 +14,13 @@ int64_t bytes_of(const std::vector<TensorType>& types) {
   return bytes;
 }
 
-// Sent by each of `ranks`.
+}  // namespace
+
 int64_t bytes_sent(const Step& step, int64_t ranks) {
   const int64_t whole = std::max(bytes_of(step.input_types), bytes_of(step.output_types));
   const int64_t to_others = whole - whole / ranks;
   return passes::is<ops::AllReduce>(*step.op) ? 2 * to_others : to_others;
 }
-
-}  // namespace
 
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {
   std::vector<AxisTraffic> traffic;

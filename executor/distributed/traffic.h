@@ -17,6 +17,8 @@ struct AxisTraffic {
   int64_t bytes = 0;
 };
 
+// Of one exchange between so many ranks.
+int64_t bytes_sent(const Step& exchange, int64_t ranks);
 // By axis of the mesh, in its order; axes along which nothing goes are left out.
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh);
 

@@ -84,7 +84,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
       "backends/cuda/device", "backends/cuda/gemm", "backends/cuda/hopper", "backends/cuda/moves",
       "backends/cuda/rows", "backends/cuda/runtime"}},
 
-    {"executor/distributed", {"executor"}},
+    {"executor/distributed", {"executor", "executor/runtime"}},
     {"executor/runtime", {}},
     {"executor/cpu", {"executor/runtime"}},
     {"executor/cuda", {"executor/runtime"}},

@@ -47,6 +47,21 @@ TEST_F(SharingRanks, KeepTheirPartOfTheOptimizer) {
   EXPECT_EQ(bytes("1") * 2, bytes("0"));
 }
 
+TEST_F(SharingRanks, ArePredicted) {
+  const auto ms = [](const std::string& mesh, const std::string& batch) {
+    const nlohmann::json json = expect_json(run_tool(
+        "genesis-opt",
+        {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry", "train_step", "--size", "batch=" + batch,
+         "--size", "seq=16", "--mesh", mesh, "--chip", "h100", "--links", "300,40,4", "--json"}));
+    return json["entries"][0]["predicted"]["ms"].get<double>();
+  };
+  EXPECT_LT(ms("data=2", "8"), ms("data=1024", "4096"));
+  const Process wrong = run_tool(
+      "genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry", "train_step", "--size",
+                      "batch=4", "--size", "seq=16", "--chip", "h100", "--links", "300,40"});
+  EXPECT_NE(wrong.err.find("expected GB/s beside each other"), std::string::npos) << wrong.err;
+}
+
 // What two ranks write that compute the layers together is what one writes; rank 0 alone says it.
 TEST_F(SharingRanks, WriteTextTogether) {
   write_text(path("prompts.txt"), "In the beginning\nGod\n");

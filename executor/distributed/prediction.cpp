@@ -1,0 +1,92 @@
+#include "executor/distributed/prediction.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "executor/distributed/traffic.h"
+#include "executor/runtime/cost.h"
+#include "executor/runtime/step_graph.h"
+#include "passes/core/match.h"
+#include "schema/core/error.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/nn/attention.h"
+
+namespace genesis {
+namespace {
+
+constexpr ChipRates kChips[] = {
+    {"h100", 620e12, 45e12, 420e12, 2.55e12, 2.6},
+    {"h200", 640e12, 45e12, 430e12, 3.6e12, 2.6},
+};
+
+// Of an exchange that runs beside a computation, the part by which it slows that.
+constexpr double kSlowedBy = 0.75;
+
+double compute_us(const Step& step, const ChipRates& chip) {
+  const Cost cost = cost_of(step);
+  const bool is_attention = passes::is<ops::Attention, ops::AttentionGrad>(*step.op);
+  const bool is_low = !step.input_types.empty() && size_of(step.input_types[0].dtype) == 2;
+  const double rate = is_attention ? chip.attention_flops : is_low ? chip.low_flops : chip.f32_flops;
+  return chip.step_us + 1e6 * std::max(cost.flops / rate, cost.bytes / chip.bytes);
+}
+
+// Of the ranks that exchange with rank 0 along an axis, how they are spread over hosts.
+struct Group {
+  int64_t hosts = 1, each_host = 1;
+};
+
+Group group_of(const Mesh& mesh, std::string_view axis, const Links& links) {
+  const std::vector<int64_t> ranks = mesh.group(0, axis);
+  Group group;
+  group.hosts = ranks.back() / links.ranks_each_host - ranks.front() / links.ranks_each_host + 1;
+  group.hosts = std::min<int64_t>(group.hosts, std::ssize(ranks));
+  group.each_host = std::ssize(ranks) / group.hosts;
+  return group;
+}
+
+// Rings go through every rank of a host before they leave it, and leave it by the links of all.
+double exchange_us(const Step& step, const Mesh& mesh, const Links& links) {
+  const std::string_view axis = axis_of(*step.op, step.attributes);
+  const Group group = group_of(mesh, axis, links);
+  const auto bytes = static_cast<double>(bytes_sent(step, mesh.size(axis)));
+  if (group.hosts == 1) return links.same_host_us + 1e6 * bytes / links.same_host;
+  const double rate = std::min(links.same_host, links.other_hosts * static_cast<double>(group.each_host));
+  return links.same_host_us + links.other_hosts_us * std::ceil(std::log2(static_cast<double>(group.hosts))) +
+         1e6 * bytes / rate;
+}
+
+}  // namespace
+
+const ChipRates& chip_rates(std::string_view name) {
+  for (const ChipRates& chip : kChips)
+    if (chip.name == name) return chip;
+  fail("there are no rates of a chip '{}': known are h100 and h200", name);
+}
+
+Prediction predict(const Plan& plan, const Mesh& mesh, const ChipRates& chip, const Links& links) {
+  const StepGraph graph = make_step_graph(plan);
+  std::vector<double> ready(plan.steps.size(), 0);  // when all that a step waits for is done
+  double busy = 0, exchanging = 0;                  // until when
+  Prediction prediction;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = plan.steps[i];
+    double end = 0;
+    if (step.op->info.collective) {
+      const double took = exchange_us(step, mesh, links);
+      prediction.exchange_us += took;
+      end = exchanging = std::max(exchanging, ready[i]) + took;
+    } else {
+      const double took = compute_us(step, chip), start = std::max(busy, ready[i]);
+      const double beside = std::clamp(exchanging - start, 0.0, took);
+      prediction.compute_us += took;
+      end = busy = start + took + kSlowedBy * beside;
+    }
+    for (const int32_t next : graph.successors[i])
+      ready[static_cast<size_t>(next)] = std::max(ready[static_cast<size_t>(next)], end);
+    prediction.step_us = std::max(prediction.step_us, end);
+  }
+  return prediction;
+}
+
+}  // namespace genesis

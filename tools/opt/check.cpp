@@ -1,0 +1,125 @@
+#include "tools/opt/check.h"
+
+#include <charconv>
+#include <iostream>
+
+#include "executor/compile.h"
+#include "executor/distributed/prediction.h"
+#include "executor/distributed/traffic.h"
+#include "executor/runtime/device.h"
+#include "passes/distribution/rank_sizes.h"
+#include "tools/common/numbers.h"
+#include "tools/common/printable.h"
+
+namespace genesis::tools {
+namespace {
+
+// What a rank keeps of the optimizer and exchanges, as lines and in the row.
+std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
+  std::string text;
+  if (const int64_t bytes = optimizer_bytes(compiled); bytes > 0) {
+    row["optimizer_bytes"] = bytes;
+    text = fmt::format("  {}states of the optimizer take {}\n", mesh.ranks() > 1 ? "on each rank " : "",
+                       human_bytes(static_cast<double>(bytes)));
+  }
+  for (const AxisTraffic& along : traffic_of(compiled.plan, mesh)) {
+    row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
+    text += fmt::format("  each rank sends {} along '{}', in {} exchanges\n",
+                        human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
+  }
+  return text;
+}
+
+// "310,50,8": GB/s between ranks of a host and between hosts, and ranks of a host.
+Links parse_links(const std::string& text) {
+  Links links;
+  if (text.empty()) return links;
+  int64_t numbers[3] = {};
+  const char *at = text.data(), *end = at + text.size();
+  for (size_t i = 0; i < 3; ++i) {
+    const auto [stop, error] = std::from_chars(at, end, numbers[i]);
+    const bool is_next = i == 2 ? stop == end : stop != end && *stop == ',';
+    if (error != std::errc() || numbers[i] < 1 || !is_next)
+      fail("--links {}: expected GB/s beside each other, GB/s between hosts and ranks of a host, as 310,50,8",
+           text);
+    at = stop + 1;
+  }
+  links.same_host = 1e9 * static_cast<double>(numbers[0]);
+  links.other_hosts = 1e9 * static_cast<double>(numbers[1]);
+  links.ranks_each_host = numbers[2];
+  return links;
+}
+
+// How long a run would take on such chips.
+std::string prediction_line(const Plan& plan, const Mesh& mesh, const CheckFlags& flags,
+                            nlohmann::ordered_json& row) {
+  if (flags.chip.empty()) return "";
+  const Prediction predicted = predict(plan, mesh, chip_rates(flags.chip), parse_links(flags.links));
+  row["predicted"] = {{"chip", flags.chip},
+                      {"ms", 1e-3 * predicted.step_us},
+                      {"compute_ms", 1e-3 * predicted.compute_us},
+                      {"exchange_ms", 1e-3 * predicted.exchange_us}};
+  return fmt::format(
+      "  predicted for {}: {:.2f} ms, {:.2f} of them computing; exchanges take {:.2f}, of which {:.2f} "
+      "show\n",
+      flags.chip, 1e-3 * predicted.step_us, 1e-3 * predicted.compute_us, 1e-3 * predicted.exchange_us,
+      1e-3 * predicted.shown_us());
+}
+
+}  // namespace
+
+void CheckFlags::add_to(CLI::App& app) {
+  app.add_option("--check", device, "say whether this device runs every node, and what memory it takes");
+  app.add_option("--size", sizes, "SYMBOL=SIZE, for --check")->take_all();
+  CLI::Option* with_mesh = app.add_option(
+      "--mesh", mesh, "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
+  add_number(app, "--zero", zero, "1: with --mesh: the ranks along data share the optimizer's states",
+             Range<int>{0, 1})
+      ->needs(with_mesh);
+  app.add_option("--chip", chip, "with --check: predict how long a run takes on such chips: h100 or h200");
+  app.add_option("--links", links,
+                 "with --chip: GB/s between ranks of a host, GB/s between hosts, ranks of a host (310,50,8 "
+                 "when not given)")
+      ->needs("--chip");
+}
+
+void check_entries(const Model& model, const std::vector<std::string>& entries, const CheckFlags& flags,
+                   const CheckOptions& options) {
+  const std::string device = resolve_device(flags.device);
+  const Target target = target_of(device);
+  const Bindings sizes = parse_sizes(flags.sizes);
+  check_sizes_exist(model, sizes);
+  const Mesh mesh = flags.mesh.empty() ? Mesh() : Mesh::parse(flags.mesh);
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::string text;
+  for (const std::string& name : entries) {
+    check_sizes_known(model.entry(name), sizes);
+    const CompiledEntry compiled =
+        compile_entry(model, name, passes::sizes_of_rank(model.entry(name), sizes, mesh), target,
+                      {.disabled_passes = {options.disable.begin(), options.disable.end()},
+                       .memory_budget = options.memory_budget,
+                       .mesh = mesh,
+                       .zero = flags.zero});
+    const Plan& plan = compiled.plan;
+    nlohmann::ordered_json row{
+        {"entry", name},
+        {"steps", plan.steps.size()},
+        {"arena_bytes", plan.arena_bytes},
+        {"lower_bound", plan.lower_bound_bytes},
+        {"ratio", plan.lower_bound_bytes > 0
+                      ? static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.lower_bound_bytes)
+                      : 1.0}};
+    for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
+      row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
+    const std::string exchanged = rank_lines(compiled, mesh, row) + prediction_line(plan, mesh, flags, row);
+    json.push_back(row);
+    text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n{}", name,
+                        plan.steps.size(), human_bytes(static_cast<double>(plan.arena_bytes)),
+                        human_bytes(static_cast<double>(plan.lower_bound_bytes)), row["ratio"].get<double>(),
+                        memory_lines(plan.peak), exchanged);
+  }
+  options.out.print({{"device", device}, {"mesh", mesh.to_string()}, {"entries", json}},
+                    [&] { std::cout << printable_lines(text); });
+}
+
+}  // namespace genesis::tools
