@@ -9,6 +9,8 @@
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
@@ -44,6 +46,7 @@ class Partitioner {
 
   Graph run() {
     for (const Node& node : graph_.nodes()) visit(node);
+    for (const NamedValue& output : graph_.outputs()) make_whole(output.value);
     for (const StateUpdate& update : graph_.updates())
       if (const auto part = parts_.find(update.state); part != parts_.end()) {
         rewriter_.drop_update(update.state);
@@ -82,6 +85,7 @@ class Partitioner {
 
   void emit_part(const Node& node) {
     const std::vector<Factor> shared = shared_factors(node);
+    gather_operands(node, shared);
     Node local{node};
     std::vector<Value> operands = rewriter_.map(node.inputs), once;
     std::vector<bool> is_sum(node.outputs.size());
@@ -99,7 +103,6 @@ class Partitioner {
         operands.resize(factor.once[0]);
       }
     }
-    check_cut(node, shared);
     std::vector<Value> results = emit_node(*node.op, local.attributes, operands);
     for (size_t i = 0; i < results.size(); ++i) {
       if (is_sum[i]) results[i] = all_reduce(results[i], "tensor");
@@ -118,18 +121,38 @@ class Partitioner {
     return slice(rewriter_.map(operand), member.dim, 0, size.value() / ranks_);
   }
 
-  void check_cut(const Node& node, const std::vector<Factor>& shared) {
+  // What no factor names as it is cut is wanted whole.
+  void gather_operands(const Node& node, const std::vector<Factor>& shared) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int dim = cut(node.inputs[i]);
       const bool is_named =
-          dim == kWhole || std::any_of(shared.begin(), shared.end(), [&](const Factor& factor) {
-            return std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& m) {
-              return !m.is_result && m.index == i && m.dim == dim;
-            });
-          });
-      if (!is_named)
-        fail("node '{}' ({}) needs its operand {} whole, and it is cut", node.name, node.op->name(), i);
+          dim == kWhole || std::any_of(shared.begin(), shared.end(),
+                                       [&](const Factor& factor) { return has_member(factor, i, dim); });
+      if (!is_named) make_whole(node.inputs[i]);
     }
+  }
+  static bool has_member(const Factor& factor, size_t operand, int dim) {
+    return std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& member) {
+      return !member.is_result && member.index == operand && member.dim == dim;
+    });
+  }
+
+  // From the parts of all ranks, for all that reads it from now on.
+  void make_whole(ValueId id) {
+    if (cut(id) == kWhole) return;
+    const int dim = cut(id);
+    const Value part = rewriter_.map(id);
+    Value whole = all_gather(part, "tensor", ranks_);
+    if (dim > 0) {
+      std::vector<Dim> by_rank = part.shape().dims();
+      by_rank.insert(by_rank.begin(), Dim(ranks_));
+      std::vector<int64_t> order(by_rank.size());
+      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+      std::rotate(order.begin(), order.begin() + 1, order.begin() + dim + 1);
+      whole = reshape(permute(reshape(whole, Shape(by_rank)), order), graph_.type(id).shape);
+    }
+    rewriter_.replace(id, whole);
+    cut(id) = kWhole;
   }
 
   // Those that are whole, and those that are cut, whose sums are added up.

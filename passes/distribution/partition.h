@@ -2,7 +2,7 @@
 //
 // States that the context's storage keeps as shards along that axis are read and written as this rank's part. From there on
 // every node whose operands are parts computes a part, as its factors say (sharding/factors.h); where results are sums over what
-// is shared, an all_reduce adds up the ranks' sums. find_tensor_shards() has seen to it that this leads nowhere else.
+// is shared, an all_reduce adds up the ranks' sums. What a node or an output wants whole is gathered from all ranks.
 #pragma once
 
 #include "passes/core/pass.h"

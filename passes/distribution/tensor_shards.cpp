@@ -7,8 +7,9 @@
 #include <numeric>
 #include <set>
 
-#include "passes/core/analysis.h"
+#include "passes/core/match.h"
 #include "passes/distribution/sharding/factors.h"
+#include "schema/ops/nn/matmul.h"
 
 namespace genesis::passes {
 namespace {
@@ -303,6 +304,7 @@ class Chooser {
       chosen_[group] = std::move(states);
     }
     for (const auto& entry : model.entries()) drop_conflicts(*entry);
+    find_gathered();
     if (chosen_.empty())
       fail("{} ranks along 'tensor' cannot share any layer of this model: {}", ranks_,
            dimensions_.a_reason());
@@ -314,6 +316,9 @@ class Chooser {
       for (const auto& [state, dim] : states)
         storage.groups.push_back(
             {plain_format(model_.state(state).type.dtype), {state}, {}, shard(state, dim, place)});
+    for (const int32_t state : gathered_)
+      storage.groups.push_back(
+          {plain_format(model_.state(state).type.dtype), {state}, {}, shard(state, 0, place)});
     std::sort(storage.groups.begin(), storage.groups.end(),
               [](const StoredGroup& a, const StoredGroup& b) { return a.members < b.members; });
     number_parts(storage, model_.states().size());
@@ -346,6 +351,38 @@ class Chooser {
     }
   }
 
+  // Large weights of layers whose results are wanted whole, such as a head: each rank makes a part of the results, which are
+  // gathered. Training would have to cut the gradients of the results again.
+  void find_gathered() {
+    std::set<int32_t> refused, weights;
+    for (const auto& entry : model_.entries()) {
+      for (const StateUpdate& update : entry->updates()) refused.insert(update.state);
+      for (const Node& node : entry->nodes())
+        for (size_t i = 0; i < node.inputs.size(); ++i) {
+          const int32_t state = state_of(*entry, node.inputs[i]);
+          if (state < 0) continue;
+          const auto layer = match<ops::Linear>(node);
+          const bool fits = layer && layer->is_plain() && node.inputs.size() == 2 && i == 1;
+          (fits ? weights : refused).insert(state);
+        }
+    }
+    int64_t all = 0;
+    for (const State& state : model_.states())
+      if (state.role == StateRole::kParameter) all += state.type.shape.is_constant() ? state.type.numel() : 0;
+    for (const int32_t state : weights)
+      if (!refused.contains(state) && is_worth_gathering(state, all)) gathered_.push_back(state);
+  }
+  bool is_worth_gathering(int32_t index, int64_t all) {
+    constexpr int64_t kLeastShare = 64;   // one in so many of all weights
+    constexpr int64_t kLeastInputs = 32;  // multiply-adds for each result
+    const State& state = model_.state(index);
+    for (int dim = 0; dim < state.type.shape.rank(); ++dim)
+      if (chosen_.contains(dimensions_.group_of_state(index, dim))) return false;
+    return state.role == StateRole::kParameter && !state.encoded && plain_format(state.type.dtype) &&
+           state.type.numel() * kLeastShare >= all && state.type.shape[0].value() % ranks_ == 0 &&
+           state.type.shape[1].value() >= kLeastInputs;
+  }
+
   Shard shard(int32_t index, int dim, int64_t place) {
     Shape shape = model_.state(index).type.shape;
     int64_t outer = 1, inner = 1;
@@ -361,6 +398,7 @@ class Chooser {
   Dimensions dimensions_;
   std::map<size_t, std::vector<std::pair<int32_t, int>>> chosen_;  // dimensions of states by group
   std::map<size_t, int64_t> weights_;                              // elements, by group
+  std::vector<int32_t> gathered_;                                  // weights whose results are gathered
 };
 
 }  // namespace

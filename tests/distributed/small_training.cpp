@@ -32,8 +32,10 @@ models::Settings tiny(const std::string& model, int64_t vocabulary) {
 
 }  // namespace
 
-std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary) {
-  return models::make_model(name, tiny(name, vocabulary), 5);
+std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary, bool is_tied) {
+  models::Settings settings = tiny(name, vocabulary);
+  if (!is_tied) settings["tie_word_embeddings"] = "false";
+  return models::make_model(name, settings, 5);
 }
 
 std::shared_ptr<const Model> training(const std::string& name, const std::string& options,

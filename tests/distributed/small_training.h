@@ -12,7 +12,7 @@ namespace genesis::testing {
 
 inline constexpr int kSteps = 50;
 
-std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary = 61);
+std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary = 61, bool is_tied = true);
 // A small model of the zoo with a training step; `options` as genesis-opt --train takes them.
 std::shared_ptr<const Model> training(const std::string& name, const std::string& options,
                                       int64_t vocabulary = 61);
