@@ -253,6 +253,38 @@ TEST(LinearCrossEntropy, SeveralBlocks) {
   }
 }
 
+// Where the weight is frozen there is no gradient of it, and that of x is the same, bit for bit.
+TEST(LinearCrossEntropy, FrozenWeightHasNoGradient) {
+  constexpr int64_t kRows = 1100, kHidden = 8, kClasses = 40;
+  std::vector<float> x(kRows * kHidden), w(kClasses * kHidden);
+  std::vector<int64_t> t(kRows);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  for (size_t i = 0; i < w.size(); ++i) w[i] = std::cos(static_cast<float>(3 * i));
+  for (size_t i = 0; i < t.size(); ++i) t[i] = i % 11 == 0 ? -100 : static_cast<int64_t>(i * 7 % kClasses);
+  const auto run = [&](DType dtype, bool frozen) {
+    return run_graph(
+        {{"x", Tensor::of<float>({kRows, kHidden}, x)},
+         {"w", Tensor::of<float>({kClasses, kHidden}, w)},
+         {"t", Tensor::of<int64_t>({kRows}, t)}},
+        [&](const Inputs& in) {
+          const Value low_x = cast(in[0], dtype), low_w = cast(in[1], dtype);
+          const Value loss = linear_cross_entropy(low_x, low_w, in[2]);
+          std::vector<Value> wrt = {low_x};
+          if (!frozen) wrt.push_back(low_w);
+          const Value dx = passes::gradients(in.graph, loss, wrt)[0];
+          const Graph& graph = in.graph;
+          EXPECT_EQ(graph.node(graph.value(loss.id).producer).outputs.size(), frozen ? 2U : 3U);
+          return std::vector<std::pair<std::string, Value>>{{"y", loss}, {"dx", cast(dx, DType::f32)}};
+        },
+        {.optimise = false});
+  };
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const NamedTensors frozen = run(dtype, true), whole = run(dtype, false);
+    for (const auto& [name, tensor] : whole)
+      EXPECT_EQ(frozen.at(name).to_doubles(), tensor.to_doubles()) << name << " " << name_of(dtype);
+  }
+}
+
 // Small gradients: many rows and classes, in dtypes of 16 bits, against f32 of the same numbers.
 TEST(LinearCrossEntropy, LowPrecisionKeepsSmallGradients) {
   constexpr int64_t kRows = 700, kHidden = 16, kClasses = 2000;

@@ -235,13 +235,18 @@ struct ExponentialRun {
     }
   }
 
-  // When dweight has what exponentials^T scaled_x adds, and raw_dx is exponentials weight: the rest of both.
-  void finish_gradients(int64_t block) const {
+  void add_to_dweight(int64_t block) const {
     const int64_t rows = b.rows_in(block);
     const TargetArguments targets{rows,      packs,       rows_of(block),
                                   at.slopes, x_of(block), static_cast<float4*>(c.output(2).data)};
     add_targets<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(blocks_for(packs, kTargetThreads))),
                   kTargetThreads, 0, launch_of(c).stream>>>(targets);
+  }
+
+  // When dweight has what exponentials^T scaled_x adds, and raw_dx is exponentials weight: the rest of both.
+  void finish_gradients(int64_t block) const {
+    const int64_t rows = b.rows_in(block);
+    if (b.weight_gradient) add_to_dweight(block);
     for_each(c, rows * packs,
              FinishDx{rows_of(block), at.factors, at.slopes, c.input(1).as<const Words>(), at.raw_dx,
                       dx_of(block), packs});

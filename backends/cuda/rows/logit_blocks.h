@@ -17,7 +17,7 @@ struct Classes {
 
 // Of one range of classes.
 struct LogitProducts {
-  std::shared_ptr<const Gemm> logits, dx, dweight;
+  std::shared_ptr<const Gemm> logits, dx, dweight;  // those that are asked for
 };
 
 // How the rows are cut, by shape alone, and the products of the first block, of those between, and of the last.
@@ -25,7 +25,7 @@ struct LogitBlocks {
   DType dtype, wide, dx;
   int64_t rows = 0, hidden = 0, classes = 0, each = 1;
   int64_t ld = 0;  // of logits: rows start where fast loads can
-  bool gradients = false;
+  bool gradients = false, weight_gradient = false;
   std::vector<LogitProducts> first, middle, last;  // by range, where prepare_blocks() made them
 
   // The few first, so that what they add to dx is rounded while it is small.
@@ -73,7 +73,7 @@ struct LogitRun {
   std::byte* logits_of(const Classes& range) const { return logits + range.first * b.element(); }
 
   void count_targets() const;
-  // dx = dlogits weight and dweight += dlogits^T x, of what stands in the place of a block's logits.
+  // dx = dlogits weight and, where it is asked for, dweight += dlogits^T x, of what stands in the place of a block's logits.
   void add_gradients(int64_t block, const void* x, void* dx) const;
   void put_loss() const;
 };

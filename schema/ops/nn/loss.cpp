@@ -84,13 +84,15 @@ std::vector<TensorType> LinearCrossEntropy::infer(Types in) const {
   logits.push_back(weight.shape[0]);
   check_cross_entropy({x.dtype, logits}, in[2], nullptr, label_smoothing, ignore_index);
   const DType dtype = loss_dtype(x.dtype);
-  if (!with_gradients) return {{dtype, {}}};
-  return {{dtype, {}}, {x.dtype == DType::f16 ? dtype : x.dtype, x.shape}, {dtype, weight.shape}};
+  std::vector<TensorType> out = {{dtype, {}}};
+  if (with_gradients) out.push_back({x.dtype == DType::f16 ? dtype : x.dtype, x.shape});
+  if (with_gradients && !frozen_weight) out.push_back({dtype, weight.shape});
+  return out;
 }
 
 Cost LinearCrossEntropy::cost(Types in, Types out) const {
   const double logits = product_flops(in[0], axis_size(in[1], 0));
-  return {bytes_moved(in, out), with_gradients ? 3 * logits : logits};
+  return {bytes_moved(in, out), static_cast<double>(out.size()) * logits};  // a product each
 }
 
 double LinearCrossEntropy::sum_length(Types in, Types) const {
@@ -136,9 +138,10 @@ void CrossEntropy::grad(GradientContext& g) const {
 void LinearCrossEntropy::grad(GradientContext& g) const {
   LinearCrossEntropy saving = *this;
   saving.with_gradients = true;
-  const Value dx = g.extra_output(to_attributes(saving), 1), dweight = g.output(2);
-  g.set(0, cast(dx, dweight.dtype()) * g.dy());  // set() casts to what x is
-  g.set(1, dweight * g.dy());
+  saving.frozen_weight = !g.wants(1);
+  const Value dx = g.extra_output(to_attributes(saving), 1);
+  g.set(0, cast(dx, g.output().dtype()) * g.dy());  // set() casts to what x is
+  if (g.wants(1)) g.set(1, g.output(2) * g.dy());
 }
 
 }  // namespace ops

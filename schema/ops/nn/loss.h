@@ -65,10 +65,10 @@ struct CrossEntropyGrad {
   double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }
 };
 
-// x [..., H], weight [V, H], target [...] -> loss, [dx, dweight]. The logits exist for one block of rows at a
+// x [..., H], weight [V, H], target [...] -> loss, [dx, [dweight]]. The logits exist for one block of rows at a
 // time. Gradients, for a loss gradient of 1, come out of the same pass when `with_gradients`: the logits are
-// at hand there, and computing them again would cost a third matrix product. dweight is f32 (f64 for f64): it
-// is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold gradients of a loss that is
+// at hand there, and computing them again would cost a third matrix product. With `frozen_weight` there is no
+// dweight, which would be a third of the work. dweight is f32 (f64 for f64): it is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold gradients of a loss that is
 // not scaled; for the same reason a kernel does not keep (p - target) / rows in f16, but a multiple of it.
 struct LinearCrossEntropy {
   static constexpr OpInfo info{.name = "linear_cross_entropy",
@@ -80,12 +80,13 @@ struct LinearCrossEntropy {
   int64_t ignore_index = -100;
   double label_smoothing = 0;
   Reduction reduction = Reduction::kMean;  // not kNone
-  bool with_gradients = false;
+  bool with_gradients = false, frozen_weight = false;
   static void fields(auto& self, auto&& visit) {
     visit("ignore_index", self.ignore_index);
     visit("label_smoothing", self.label_smoothing);
     visit("reduction", self.reduction);
     visit("with_gradients", self.with_gradients);
+    visit("frozen_weight", self.frozen_weight);
   }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;

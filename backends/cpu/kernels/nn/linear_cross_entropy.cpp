@@ -1,6 +1,6 @@
 // cross_entropy(linear(x, weight), target) in blocks of rows. For each block: logits = x weight^T into
 // scratch, the loss of its rows, and while they are in the cache the gradient over them; then dx = dlogits
-// weight and dweight += dlogits^T x. Blocks run one after the other, so that dweight is summed in one order.
+// weight and, where it is asked for, dweight += dlogits^T x. Blocks run one after the other, so that dweight is summed in one order.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,7 +22,7 @@ struct Products {
 struct Blocks {
   DType dtype, wide, dx;
   int64_t rows = 0, hidden = 0, classes = 0, each = 1;
-  bool gradients = false;
+  bool gradients = false, weight_gradient = false;
   const KernelNames* disabled = nullptr;  // while products are made
   Products first, middle, last;
 
@@ -64,6 +64,7 @@ Products products_of(const Blocks& b, int64_t rows, bool accumulate) {
                               .ldb = b.hidden,
                               .ldc = b.hidden},
                              b.disabled);
+  if (!b.weight_gradient) return products;
   products.dweight = Gemm::create({.a = b.dtype,
                                    .b = b.dtype,
                                    .c = b.wide,
@@ -90,6 +91,7 @@ std::shared_ptr<Blocks> make_blocks(const KernelQuery& query) {
   blocks->rows = query.inputs[2].numel();
   blocks->each = rows_per_block(blocks->classes);
   blocks->gradients = query.outputs.size() > 1;
+  blocks->weight_gradient = query.outputs.size() > 2;
   blocks->dx = blocks->gradients ? query.outputs[1].dtype : x.dtype;
   const int64_t count = blocks->count();
   if (blocks->classes == 0 || count == 0) return blocks;
@@ -184,7 +186,7 @@ void run_block(const KernelContext& c, const Blocks& b, const Layout& layout, Cr
   const std::byte* dlogits = b.dtype == b.wide ? logits : c.scratch + layout.low;
   std::byte* dx = c.output(1).as<std::byte>() + first * b.hidden * static_cast<int64_t>(size_of(b.dx));
   products.dx->run(dlogits, c.input(1).data, dx, nullptr, gemm);
-  products.dweight->run(dlogits, x, c.output(2).data, nullptr, gemm);
+  if (b.weight_gradient) products.dweight->run(dlogits, x, c.output(2).data, nullptr, gemm);
 }
 
 // Gradients over logits are small, and f16 has no small numbers: they are kept this many times larger, and
@@ -192,9 +194,9 @@ void run_block(const KernelContext& c, const Blocks& b, const Layout& layout, Cr
 constexpr double kF16Boost = 1024;
 
 void scale_gradients(const KernelContext& c, double factor) {
-  for (int i : {1, 2}) {
-    auto* values = c.output(i).as<float>();
-    parallel_rows(c.output(i).numel(), 4, [&](int64_t first, int64_t last) {
+  for (const TensorView& gradient : c.outputs.subspan(1)) {
+    auto* values = gradient.as<float>();
+    parallel_rows(gradient.numel(), 4, [&](int64_t first, int64_t last) {
       for (int64_t k = first; k < last; ++k) values[k] *= static_cast<float>(factor);
     });
   }
@@ -213,7 +215,7 @@ void linear_cross_entropy(const KernelContext& c) {
   const double dy_factor = job.dy_factor;
   const bool boosted = blocks.gradients && blocks.dtype == DType::f16;
   if (boosted) job.dy_factor = kF16Boost;
-  if (blocks.gradients && blocks.count() == 0)
+  if (blocks.weight_gradient && blocks.count() == 0)
     std::memset(c.output(2).data, 0, static_cast<size_t>(c.output(2).bytes()));
   for (int64_t block = 0; blocks.classes > 0 && block < blocks.count(); ++block)
     run_block(c, blocks, layout, job, block);

@@ -1,7 +1,7 @@
 // linear_cross_entropy on CUDA, in blocks of rows: logits = x weight^T into scratch, in the dtype of x; then
 // one kernel that makes each row's loss and, in place of its logits, the gradient over them, reading the row
 // from memory once where a block can hold it (logit_rows.h), else twice (streamed_logit_rows.h); then dx =
-// dlogits weight and dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one
+// dlogits weight and, where it is asked for, dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one
 // order.
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/rows/logit_blocks.h"
@@ -61,7 +61,8 @@ std::vector<LogitProducts> products_of(const LogitBlocks& b, int64_t rows, bool 
     products.logits = wants_logits ? Gemm::create(logits, disabled) : Gemm::create_plain(logits);
     if (!b.gradients) continue;
     products.dx = Gemm::create(dx_problem(b, rows, range.count, all.size() > 1), disabled);
-    products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate), disabled);
+    if (b.weight_gradient)
+      products.dweight = Gemm::create(dweight_problem(b, rows, range.count, accumulate), disabled);
   }
   return all;
 }
@@ -86,6 +87,7 @@ LogitBlocks cut_rows(const KernelQuery& query) {
   b.rows = query.inputs[2].numel();
   b.ld = round_up(b.classes, 64);
   b.gradients = query.outputs.size() > 1;
+  b.weight_gradient = query.outputs.size() > 2;
   b.dx = b.gradients ? query.outputs[1].dtype : b.dtype;
   const int64_t most =
       std::clamp(kBlockElements / std::max<int64_t>(b.ld, 1) / kRowStep * kRowStep, kRowStep, kMaxRows);
@@ -204,9 +206,8 @@ void make_dlogits(const LogitRun& run, int64_t block) {
 void clear(const LogitRun& run) {
   const cudaStream_t stream = launch_of(run.c).stream;
   cudaMemsetAsync(run.row_loss, 0, static_cast<size_t>(run.b.rows * 8), stream);
-  if (!run.b.gradients) return;
-  for (int i = 1; i < 3; ++i)
-    cudaMemsetAsync(run.c.output(i).data, 0, static_cast<size_t>(run.c.output(i).bytes()), stream);
+  for (const TensorView& gradient : run.c.outputs.subspan(1))
+    cudaMemsetAsync(gradient.data, 0, static_cast<size_t>(gradient.bytes()), stream);
 }
 
 }  // namespace
@@ -225,6 +226,7 @@ void LogitRun::add_gradients(int64_t block, const void* x, void* dx) const {
                   .workspace = workspace,
                   .stream = launch_of(c).stream};
     products[r].dx->run(data);
+    if (!b.weight_gradient) continue;
     data.b = x;
     data.c = rows_of(c.output(2), ranges[r].first);
     products[r].dweight->run(data);
@@ -248,8 +250,8 @@ void run_row_blocks(const KernelContext& c, const LogitBlocks& b) {
     if (b.gradients) run.add_gradients(block, run.rows_of(c.input(0), row), run.rows_of(c.output(1), row));
   }
   if (boost_of(b) > 0 && b.count() > 0)
-    for (int i : {1, 2})
-      for_each(c, c.output(i).numel(), ScaleGradients{c.output(i).as<float>(), run.divisor});
+    for (const TensorView& gradient : c.outputs.subspan(1))
+      for_each(c, gradient.numel(), ScaleGradients{gradient.as<float>(), run.divisor});
   run.put_loss();
 }
 
