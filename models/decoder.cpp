@@ -65,17 +65,23 @@ void add_loss(Model& model, const Decoder& decoder, const std::string& entry,
   g.output("loss", cross_entropy(decoder.logits(x), targets));
 }
 
+// i64[batch, seq]: of each token the first one of its segment.
+Value segment_starts(Value segments) {
+  const Value seq = dim_value(*segments.graph, segments.dim(1));
+  const Value same = eq(unsqueeze(segments, 2), unsqueeze(segments, 1));
+  return min(where(same, arange(*segments.graph, segments.dim(1)), seq), {2});
+}
+
 Positions packed_positions(GraphBuilder& g, const Shape& shape) {
   const Value ids = g.input("positions", DType::i64, shape),
               segments = g.input("segments", DType::i64, shape);
-  const Value same = eq(unsqueeze(segments, 2), unsqueeze(segments, 1));
-  return {.ids = ids, .start = {}, .count = {}, .row = {}, .mask = unsqueeze(same, 1)};
+  return {.ids = ids, .start = {}, .count = {}, .row = {}, .first = segment_starts(segments)};
 }
 
 }  // namespace
 
 Value Positions::length(Graph& graph) const {
-  if (mask) return max(cast(ids, DType::f64), {1}) + 1;
+  if (first) return max(cast(ids, DType::f64), {1}) + 1;
   const Value seq = count ? count : dim_value(graph, ids.dim(-1));
   return start ? start + seq : seq;
 }
@@ -87,7 +93,7 @@ KeyValueCache::KeyValueCache(const Scope& scope, const CacheSize& size, int64_t 
 Value KeyValueCache::attend(Value q, Value k, Value v, const Positions& positions,
                             AttentionOptions options) const {
   options.causal = true;
-  if (!positions.start) return attention(q, k, v, options, positions.mask);
+  if (!positions.start) return attention(q, k, v, options, {}, {}, positions.first);
   const Value keys = append(keys_, k, positions), values = append(values_, v, positions);
   const Value length = positions.start + dim_value(*q.graph, q.dim(1));
   return attention(q, keys, values, options, {}, length);

@@ -2,7 +2,7 @@
 //
 //   loss     tokens i64[batch,seq], targets i64[batch,seq] -> loss f32[]; targets of -100 do not count
 //   loss_packed  the same with positions and segments i64[batch,seq], for rows that hold several texts: a token stands
-//                at its position in its text and sees only tokens of its own segment
+//                at its position in its text and sees only tokens of its own segment, which stand side by side
 //   forward  tokens i64[batch,seq]                         -> logits [batch,seq,vocab]
 //   prefill  tokens i64[1,seq], position i64[]             -> logits [1,vocab] of the last token; fills the cache
 //   decode   tokens i64[1,1], position i64[]               -> logits [1,vocab]; appends to the cache
@@ -32,7 +32,8 @@ struct Positions {
   Value start;  // i64[] or [rows]: where the cache is appended; empty where there is no cache (loss, forward)
   Value count;  // i64[rows]: how many tokens of a row are no padding; empty: all
   Value row;    // i64[]: the row of the cache that the only row at hand is; empty: all rows are at hand
-  Value mask;   // bool [rows, 1, seq, seq]: which tokens see which, beside causality; empty: all before them
+  Value
+      first;  // i64[rows, seq]: the first token that a token sees, where a row holds several texts; empty: the row's first
 
   // Tokens of the text so far, those at hand among them: numbers [] or [rows]. Of rows that hold several texts those of
   // each row's longest.

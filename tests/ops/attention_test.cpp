@@ -19,7 +19,13 @@ struct Setting {
   int64_t key_length = -1;               // -1: none
   bool gradient = true;                  // checked too: too slow where there are many keys
   std::vector<double> key_lengths = {};  // one of each row of the batch, in its place
+  std::vector<double> key_starts = {};   // of each query of each row of the batch; empty: none
 
+  bool has_start() const { return !key_starts.empty(); }
+  CaseInput start_input() const { return integer_data({batch, queries}, key_starts); }
+  Tensor start_tensor() const {
+    return Tensor::of<int64_t>({batch, queries}, std::vector<int64_t>(key_starts.begin(), key_starts.end()));
+  }
   bool has_length() const { return key_length >= 0 || !key_lengths.empty(); }
   int64_t length_of(int64_t b) const {
     if (!key_lengths.empty()) return static_cast<int64_t>(key_lengths[static_cast<size_t>(b)]);
@@ -59,7 +65,8 @@ std::vector<double> weights(const Setting& s, const Refs& x, const Ref* mask, bo
   const int64_t length = s.length_of(b);
   std::vector<double> p(static_cast<size_t>(s.keys), -infinity);
   double top = -infinity, sum = 0;
-  for (int64_t j = 0; j < std::min(length, s.keys); ++j) {
+  const auto start = s.has_start() ? static_cast<int64_t>(s.key_starts[size_t(b * s.queries + i)]) : 0;
+  for (int64_t j = std::max<int64_t>(start, 0); j < std::min(length, s.keys); ++j) {
     const int64_t last = i + length - s.queries;
     if (s.options.causal && j > last) continue;
     if (s.options.window > 0 && j <= last - s.options.window) continue;
@@ -107,20 +114,31 @@ Refs unpacked(const Setting& s, const Refs& x) {
   return parts;
 }
 
+struct OptionalInputs {
+  Value mask, start, length;
+};
+OptionalInputs optional_inputs(const Setting& s, const Inputs& x, size_t first) {
+  OptionalInputs found;
+  if (!s.mask.empty()) found.mask = x[first++];
+  if (s.has_start()) found.start = x[first++];
+  if (s.has_length()) found.length = x[first];
+  return found;
+}
+
 void check_packed_attention(const std::string& name, const Setting& s, CaseInput mask = {}) {
   OpCase one{.name = "packed_attention_" + name,
              .inputs = {real(s.shape(s.heads + 2 * s.key_heads, s.queries, s.size), -2, 2)},
              .build =
                  [=](const Inputs& x) {
-                   const Value mask_value = s.mask.empty() ? Value{} : x[1];
-                   const Value length = !s.has_length() ? Value{} : x[s.mask.empty() ? 1 : 2];
-                   return Outputs{packed_attention(x[0], s.key_heads, s.options, mask_value, length)};
+                   const auto [mask_value, start, length] = optional_inputs(s, x, 1);
+                   return Outputs{packed_attention(x[0], s.key_heads, s.options, mask_value, length, start)};
                  },
              .reference =
                  [=](const Refs& x) {
                    return Refs{attention_reference(s, unpacked(s, x), mask.dtype == DType::boolean)};
                  }};
   if (!s.mask.empty()) one.inputs.push_back(mask);
+  if (s.has_start()) one.inputs.push_back(s.start_input());
   if (s.has_length()) one.inputs.push_back(s.length_input());
   check(one);
 }
@@ -132,14 +150,14 @@ void check_attention(const std::string& name, const Setting& s, CaseInput mask =
                         real(s.shape(s.key_heads, s.keys, s.value_size()))},
              .build =
                  [=](const Inputs& x) {
-                   const Value mask_value = s.mask.empty() ? Value{} : x[3];
-                   const Value length = !s.has_length() ? Value{} : x[s.mask.empty() ? 3 : 4];
-                   return Outputs{attention(x[0], x[1], x[2], s.options, mask_value, length)};
+                   const auto [mask_value, start, length] = optional_inputs(s, x, 3);
+                   return Outputs{attention(x[0], x[1], x[2], s.options, mask_value, length, start)};
                  },
              .reference =
                  [=](const Refs& x) { return Refs{attention_reference(s, x, mask.dtype == DType::boolean)}; },
              .gradient = s.gradient};
   if (!s.mask.empty()) one.inputs.push_back(mask);
+  if (s.has_start()) one.inputs.push_back(s.start_input());
   if (s.has_length()) one.inputs.push_back(s.length_input());
   check(one);
 }
@@ -263,6 +281,53 @@ TEST(Attention, Window) {
       "window", {.batch = 2, .heads = 2, .key_heads = 1, .queries = 6, .keys = 6, .options = options(4)});
 }
 
+// Several texts in a row: each query sees only keys of its own.
+TEST(Attention, KeyStarts) {
+  const std::vector<double> two_rows = {0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
+  const Setting texts{.batch = 2, .heads = 4, .key_heads = 2, .queries = 6, .keys = 6, .options = kCausal};
+  Setting s = texts;
+  s.key_starts = two_rows;
+  check_attention("key_starts", s);
+  check_packed_attention("key_starts", s);
+  s.options.window = 2;
+  check_attention("key_starts_window", s);
+  s.options.window = 0;
+  s.mask = {6, 6};
+  check_attention("key_starts_masked", s, real({6, 6}, -2, 2));
+  check_attention("key_starts_hidden", s, booleans({6, 6}));
+  s.mask = {};
+  s.key_lengths = {6, 4};
+  check_attention("key_starts_key_lengths", s);
+  // Not causal, other lengths, and queries that see nothing; before the first key is from the first.
+  check_attention(
+      "key_starts_both_ways",
+      {.batch = 2, .heads = 2, .key_heads = 1, .queries = 3, .keys = 7, .key_starts = {-4, 2, 2, 5, 7, 90}});
+  check_attention("key_starts_heads_first",
+                  {.queries = 4, .keys = 6, .options = kCausalHeadsFirst, .key_starts = {0, 0, 4, 4}});
+  check_attention("key_starts_decode", {.batch = 2,
+                                        .heads = 4,
+                                        .key_heads = 2,
+                                        .queries = 2,
+                                        .keys = 300,
+                                        .size = 64,
+                                        .options = kCausal,
+                                        .gradient = false,
+                                        .key_starts = {0, 170, 299, 299}});
+}
+
+TEST(Attention, KeyStartsThatFallAreAnError) {
+  expect_error(
+      [] {
+        run_graph(
+            {{"q", Tensor::zeros({DType::f32, {1, 3, 1, 4}})}, {"s", Tensor::of<int64_t>({1, 3}, {0, 1, 0})}},
+            [](const Inputs& x) {
+              return std::vector<std::pair<std::string, Value>>{
+                  {"y", attention(x[0], x[0], x[0], kCausal, {}, {}, x[1])}};
+            });
+      },
+      {"attention", "falls along a row", "side by side"});
+}
+
 // More keys than a block of any way has, so that blocks are passed over.
 TEST(Attention, WindowOverManyKeys) {
   const auto options = [](int64_t window) { return AttentionOptions{.causal = true, .window = window}; };
@@ -367,6 +432,12 @@ TEST(Attention, Errors) {
   expect_error(build({q, k, k, {DType::i32, {5, 6}}}), {"mask must be bool or floating-point"});
   expect_error(build({q, k, k, {DType::boolean, {5, 6}}, {DType::i64, {1}}}),
                {"key_length must be an i64 scalar"});
+  expect_error(
+      [&] {
+        infer_case({q, k, k, {DType::i64, {2, 6}}},
+                   [](const Inputs& x) { return Outputs{attention(x[0], x[1], x[2], {}, {}, {}, x[3])}; });
+      },
+      {"key_start must be i64[2,5]", "i64[2,6]"});
 }
 
 TEST(Attention, PackedErrors) {
@@ -533,6 +604,7 @@ void compare_implementations(const Setting& s, DType dtype, double tolerance) {
   op.layout = s.options.layout;
   op.window = s.options.window;
   op.has_mask = !s.mask.empty();
+  op.has_key_start = s.has_start();
   op.has_key_length = s.has_length();
   op.with_lse = true;
   Tensors inputs = {random_tensor({dtype, Shape::of(s.shape(s.heads, s.queries, s.size))}, 1),
@@ -540,6 +612,7 @@ void compare_implementations(const Setting& s, DType dtype, double tolerance) {
                     random_tensor({dtype, Shape::of(s.shape(s.key_heads, s.keys, s.value_size()))}, 3)};
   Tensors rest;
   if (op.has_mask) rest.push_back(random_tensor({DType::boolean, Shape::of(s.mask)}, 4));
+  if (op.has_key_start) rest.push_back(s.start_tensor());
   if (op.has_key_length) rest.push_back(s.length_tensor());
   inputs.insert(inputs.end(), rest.begin(), rest.end());
   const Tensors expected = *run_with("reference", "attention", to_attributes(op), inputs);
@@ -603,6 +676,62 @@ TEST(Attention, BlocksAgreeWithTheFormula) {
       kBf16);
   compare_implementations({.heads = 4, .key_heads = 2, .queries = 100, .keys = 100, .size = 40}, DType::bf16,
                           kBf16);
+}
+
+// Of texts as long as they come in a row of `queries`.
+std::vector<double> starts_of_texts(const std::vector<int64_t>& lengths, int64_t queries) {
+  std::vector<double> starts;
+  int64_t start = 0;
+  for (const int64_t length : lengths) {
+    starts.insert(starts.end(), static_cast<size_t>(length), static_cast<double>(start));
+    start += length;
+  }
+  starts.resize(static_cast<size_t>(queries), static_cast<double>(start));
+  return starts;
+}
+
+TEST(Attention, BlocksOfSeveralTextsAgreeWithTheFormula) {
+  const Setting s{.heads = 4, .key_heads = 2, .queries = 600, .keys = 600, .size = 32, .options = kCausal};
+  for (const std::vector<int64_t>& lengths :
+       std::vector<std::vector<int64_t>>{{600}, {300, 300}, {1, 63, 64, 65, 128, 200}, {13, 400, 7}, {}}) {
+    Setting texts = s;
+    texts.key_starts = starts_of_texts(lengths, s.queries);
+    compare_implementations(texts, DType::f32, 1e-5);
+    texts.options.causal = false;
+    compare_implementations(texts, DType::f32, 1e-5);
+  }
+  Setting texts = s;
+  texts.key_starts = starts_of_texts({100, 30, 300}, s.queries);
+  compare_implementations(texts, DType::bf16, 8e-3);
+  texts.options.window = 50;
+  compare_implementations(texts, DType::f32, 1e-5);
+}
+
+// What a mask hides, too, bit for bit: forward and backward.
+TEST(Attention, KeyStartsGiveTheBitsOfTheirMask) {
+  const int64_t time = 500;
+  const std::vector<double> starts = starts_of_texts({37, 120, 260, 3}, time);
+  std::byte* data;
+  const Tensor mask = Tensor::uninitialized({DType::boolean, {1, 1, time, time}}, &data);
+  for (int64_t i = 0; i < time * time; ++i)
+    reinterpret_cast<bool*>(data)[i] = static_cast<double>(i % time) >= starts[static_cast<size_t>(i / time)];
+  const Tensor start = Tensor::of<int64_t>({1, time}, std::vector<int64_t>(starts.begin(), starts.end()));
+  const TensorType q{DType::f32, {1, time, 4, 32}}, k{DType::f32, {1, time, 2, 32}};
+  const Tensors inputs = {random_tensor(q, 1), random_tensor(k, 2), random_tensor(k, 3)};
+  const auto run = [&](std::string_view op_name, auto op, Tensors given, bool masked) {
+    op.causal = true;
+    (masked ? op.has_mask : op.has_key_start) = true;
+    given.push_back(masked ? mask : start);
+    return *run_with("blocks", op_name, to_attributes(op), given);
+  };
+  ops::Attention forward;
+  forward.with_lse = true;
+  const Tensors y = run("attention", forward, inputs, true);
+  expect_same_bits(run("attention", forward, inputs, false), y);
+  Tensors all = inputs;
+  all.insert(all.end(), {y[0], y[1], random_tensor(q, 4)});
+  expect_same_bits(run("attention_grad", ops::AttentionGrad{}, all, false),
+                   run("attention_grad", ops::AttentionGrad{}, all, true));
 }
 
 TEST(Attention, DecodeAgreesWithTheFormula) {

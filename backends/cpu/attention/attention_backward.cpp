@@ -132,6 +132,10 @@ void query_tile(const BackwardTask& task, const QueryBlock& queries, const Buffe
   const int64_t rows = std::min<int64_t>(kMr, queries.rows - row), first = task.first + at;
   const int64_t n = std::clamp<int64_t>(queries.sight.end(queries.first + row + rows - 1) - first, 0, count);
   float *p = b.p + row * kBlock, *ds = b.ds + row * kBlock;
+  if (n == 0 || queries.sight.begin(queries.first + row) >= first + count) {
+    std::fill(p, p + rows * kBlock, 0.0f);
+    return std::fill(ds, ds + rows * kBlock, 0.0f);
+  }
   row_of_tiles<Stored::kRows>(rows, n, task.head.size, b.q + row * b.ld, b.ld,
                               transposed(b.k_panels + at * b.ld, b.ld), p, kBlock, false);
   row_of_tiles<Stored::kRows>(rows, n, task.head.v_size, b.dy + row * b.v_ld, b.v_ld,
@@ -158,10 +162,13 @@ void key_tile(const BackwardTask& task, const QueryBlock& queries, const Buffers
 }
 
 void query_block(const BackwardTask& task, const QueryBlock& queries, const Buffers& b) {
-  load_queries(task.head, queries, b);
-  const int64_t seen = queries.sight.end(queries.first + queries.rows - 1) - task.first;
+  const int64_t seen = std::min(task.count, queries.sight.end(queries.first + queries.rows - 1) - task.first);
   const int64_t hidden = std::max<int64_t>(0, queries.sight.begin(queries.first) - task.first);
-  for (int64_t at = hidden / kBlock * kBlock; at < std::min(seen, task.count); at += kBlock) {
+  if (hidden < seen)
+    load_queries(task.head, queries, b);
+  else
+    std::fill(b.dq, b.dq + queries.rows * b.ld, 0.0f);
+  for (int64_t at = hidden / kBlock * kBlock; at < seen; at += kBlock) {
     const int64_t count = std::min(kBlock, task.count - at);
     for (int64_t row = 0; row < queries.rows; row += kMr) query_tile(task, queries, b, row, at, count);
     for (int64_t key = 0; key < count; key += kMr) key_tile(task, queries, b, at, key, count);

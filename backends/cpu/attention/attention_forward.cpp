@@ -75,17 +75,18 @@ void softmax_row(const ForwardTask& task, const Buffers& b, int64_t row, int64_t
   std::fill(scores + n, scores + width, 0.0f);
 }
 
-// `rows` queries from `row` against the block of `count` keys from `first`.
+// `rows` queries from `row` against the block of `count` keys from `first`, without the panels that they all see none of.
 void attend(const ForwardTask& task, const Buffers& b, int64_t row, int64_t rows, int64_t first,
             int64_t count) {
   const AttentionHead& head = task.head;
-  const int64_t n = std::min(count, head.sight.end(task.first + row + rows - 1) - first);
-  if (n <= 0 || head.sight.begin(task.first + row) >= first + count) return;
-  row_of_tiles<Stored::kRows>(rows, n, head.size, b.q + row * b.ld, b.ld, transposed(b.k, b.ld), b.scores,
-                              kKeys, false);
-  for (int64_t i = 0; i < rows; ++i) softmax_row(task, b, row + i, first, n, b.scores + i * kKeys);
-  row_of_tiles<Stored::kRows>(rows, head.v_size, n, b.scores, kKeys, rows_of(b.v, b.v_ld), b.o + row * b.v_ld,
-                              b.v_ld, true);
+  const int64_t hidden = std::max<int64_t>(0, head.sight.begin(task.first + row) - first) / kNr * kNr;
+  const int64_t n = std::min(count, head.sight.end(task.first + row + rows - 1) - first) - hidden;
+  if (n <= 0) return;
+  row_of_tiles<Stored::kRows>(rows, n, head.size, b.q + row * b.ld, b.ld,
+                              transposed(b.k + hidden * b.ld, b.ld), b.scores, kKeys, false);
+  for (int64_t i = 0; i < rows; ++i) softmax_row(task, b, row + i, first + hidden, n, b.scores + i * kKeys);
+  row_of_tiles<Stored::kRows>(rows, head.v_size, n, b.scores, kKeys, rows_of(b.v + hidden * b.v_ld, b.v_ld),
+                              b.o + row * b.v_ld, b.v_ld, true);
 }
 
 void finish(const ForwardTask& task, const Buffers& b) {

@@ -35,7 +35,7 @@ AttentionGeometry attention_geometry(const KernelQuery& query) {
   g.size = q[3];
   g.v_size = v[3];
   g.scale = g.rules.scale != 0 ? g.rules.scale : 1 / std::sqrt(static_cast<double>(g.size));
-  g.first_optional = static_cast<int>(query.inputs.size()) - g.rules.has_mask - g.rules.has_key_length;
+  g.first_optional = static_cast<int>(query.inputs.size()) - g.rules.optional_inputs();
   return g;
 }
 
@@ -74,9 +74,24 @@ int64_t key_length(const AttentionGeometry& g, const KernelContext& c, int64_t b
   return std::clamp<int64_t>(lengths.as<int64_t>()[b], 0, kMost);
 }
 
+// Of a row of the batch; null: there is none.
+const int64_t* key_starts(const AttentionGeometry& g, const KernelContext& c, int64_t b) {
+  if (!g.rules.has_key_start) return nullptr;
+  return c.input(g.first_optional + g.rules.has_mask).as<int64_t>() + b * g.queries;
+}
+
+void check_key_start(const AttentionGeometry& g, const KernelContext& c) {
+  for (int64_t b = 0; b < g.batch; ++b)
+    if (const int64_t* starts = key_starts(g, c, b))
+      if (!std::is_sorted(starts, starts + g.queries))
+        c.fault->report(
+            "key_start of attention falls along a row: tokens of one text must stand side by side");
+}
+
 }  // namespace
 
-void check_key_length(const AttentionGeometry& g, const KernelContext& c) {
+void check_key_range(const AttentionGeometry& g, const KernelContext& c) {
+  check_key_start(g, c);
   if (!g.rules.has_key_length) return;
   const TensorView& lengths = c.inputs.back();
   for (int64_t b = 0; b < lengths.numel(); ++b) {
@@ -108,8 +123,8 @@ int64_t mask_head_step(const AttentionGeometry& g, const KernelContext& c) {
 }
 
 Sight sight_of(const AttentionGeometry& g, const KernelContext& c, int64_t b, int64_t h) {
-  return {key_count(g, c, b), g.rules.causal, key_length(g, c, b) - g.queries, g.rules.window,
-          mask_plane(g, c, b, h)};
+  return {key_count(g, c, b), g.rules.causal,         key_length(g, c, b) - g.queries,
+          g.rules.window,     mask_plane(g, c, b, h), key_starts(g, c, b)};
 }
 
 }  // namespace genesis::cpu

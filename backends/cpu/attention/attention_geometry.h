@@ -11,7 +11,7 @@ struct AttentionGeometry {
   ops::AttentionRules rules;
   int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, size = 0, v_size = 0;
   double scale = 1;
-  int first_optional = 3;  // input number of the mask, or of key_length without one
+  int first_optional = 3;  // input number of the mask, or of what comes behind it
 
   // Input numbers of attention_grad.
   int y() const { return rules.operands(); }
@@ -45,8 +45,8 @@ QkvHeads gradient_heads(const AttentionGeometry& g, const KernelContext& c);  //
 // Of y, or anything of its form.
 Heads result_heads(const AttentionGeometry& g, const TensorView& y);
 
-// Reports a key_length out of range, once for a run.
-void check_key_length(const AttentionGeometry& g, const KernelContext& c);
+// Reports a key_length out of range and a key_start that falls, once for a run.
+void check_key_range(const AttentionGeometry& g, const KernelContext& c);
 // How many keys of row `b` of the batch exist in this run: within the keys there are.
 int64_t key_count(const AttentionGeometry& g, const KernelContext& c, int64_t b);
 // The most of any row.

@@ -3,6 +3,7 @@
 // *_floats() names; its result depends on nothing but its task.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "schema/core/dtype.h"
@@ -34,6 +35,7 @@ struct Sight {
   int64_t offset = 0;  // causal: query i sees keys j <= i + offset
   int64_t window = 0;  // and j > i + offset - window; 0: all
   MaskPlane mask;
+  const int64_t* starts = nullptr;  // query i sees keys j >= starts[i], which never fall; null: all
 
   // Keys [0, result) may be seen by queries up to `query`.
   int64_t end(int64_t query) const {
@@ -43,13 +45,15 @@ struct Sight {
   }
   // Keys [0, result) are seen by none of the queries from `query` on.
   int64_t begin(int64_t query) const {
-    const int64_t first = query + offset + 1 - window;
-    return window == 0 || first < 0 ? 0 : first < keys ? first : keys;
+    int64_t first = window == 0 ? 0 : query + offset + 1 - window;
+    if (starts && starts[query] > first) first = starts[query];
+    return first < 0 ? 0 : first < keys ? first : keys;
   }
-  // Queries [result, ..) see none of keys [0, key]; `queries` where there is no window.
-  int64_t past(int64_t key, int64_t queries) const {
-    const int64_t first = key - offset + window;
-    return window == 0 || first > queries ? queries : first < 0 ? 0 : first;
+  // Queries [result, end) see none of keys [0, key].
+  int64_t past(int64_t key, int64_t end) const {
+    int64_t first = window == 0 ? end : key - offset + window;
+    first = first > end ? end : first < 0 ? 0 : first;
+    return starts ? std::upper_bound(starts, starts + first, key) - starts : first;
   }
 };
 

@@ -34,6 +34,9 @@ struct AttentionShape {
 // Of an `attention` or `attention_grad` node.
 AttentionShape attention_shape(const KernelQuery& query);
 
+// Of every way: none takes key_start.
+std::optional<std::string> key_start_declines(const KernelQuery& query);
+
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr;
   const int64_t* key_length = nullptr;

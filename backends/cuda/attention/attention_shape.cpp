@@ -22,6 +22,11 @@ void read_mask(AttentionShape& s, const TensorType& mask) {
 
 }  // namespace
 
+std::optional<std::string> key_start_declines(const KernelQuery& query) {
+  if (!ops::attention_rules(query.op, query.attributes).has_key_start) return std::nullopt;
+  return "it takes no key_start, which a mask can say";
+}
+
 AttentionShape attention_shape(const KernelQuery& query) {
   const auto rules = ops::attention_rules(query.op, query.attributes);
   const auto types = ops::qkv_types(rules, query.inputs);

@@ -100,6 +100,7 @@ Work work_of(const AttentionShape& s) {
 
 // Asks no GPU.
 std::optional<std::string> decline(const KernelQuery& query) {
+  if (auto why_not = key_start_declines(query)) return why_not;
   const AttentionShape s = attention_shape(query);
   if (s.dtype != DType::bf16 || s.size != 64 || s.v_size != 64) return "it takes heads of 64 in bf16";
   if (s.has_mask || s.has_key_length || s.window > 0) return "it takes no mask, key_length or window";

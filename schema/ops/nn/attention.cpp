@@ -69,10 +69,10 @@ bool expands_to(const Shape& shape, const Shape& wider) {
 
 // The optional inputs from `first` on.
 void check_rest(Types in, const QkvTypes& qkv, size_t first, const ops::AttentionRules& rules) {
-  const size_t expected = first + (rules.has_mask ? 1 : 0) + (rules.has_key_length ? 1 : 0);
+  const size_t expected = first + static_cast<size_t>(rules.optional_inputs());
   if (in.size() != expected)
-    fail("attention with has_mask={} and has_key_length={} takes {} inputs, {} were given", rules.has_mask,
-         rules.has_key_length, expected, in.size());
+    fail("attention with has_mask={}, has_key_start={} and has_key_length={} takes {} inputs, {} were given",
+         rules.has_mask, rules.has_key_start, rules.has_key_length, expected, in.size());
   const Sizes q = sizes_of(qkv[0].shape, rules.layout), k = sizes_of(qkv[1].shape, rules.layout);
   if (rules.has_mask) {
     const TensorType& mask = in[first];
@@ -83,6 +83,10 @@ void check_rest(Types in, const QkvTypes& qkv, size_t first, const ops::Attentio
       fail("attention: mask {} does not broadcast to [batch, heads, query_time, key_time] = {}",
            mask.to_string(), scores.to_string());
   }
+  const size_t start = first + (rules.has_mask ? 1 : 0);
+  if (rules.has_key_start && !(in[start] == TensorType{DType::i64, {q.batch, q.time}}))
+    fail("attention: key_start must be i64[{},{}], one of each query, got {}", q.batch.to_string(),
+         q.time.to_string(), in[start].to_string());
   if (rules.has_key_length && !(in.back() == TensorType{DType::i64, {}}) &&
       !(in.back() == TensorType{DType::i64, {q.batch}}))
     fail("attention: key_length must be an i64 scalar, or i64[{}] with one of each row of the batch, got {}",
@@ -170,7 +174,7 @@ std::vector<TensorType> Attention::infer(Types in) const {
 }
 
 Cost Attention::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 2), has_key_length};
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 2), has_key_length || has_key_start};
 }
 
 double Attention::sum_length(Types in, Types) const { return terms_of_heads(in, *this, false); }
@@ -188,7 +192,7 @@ std::vector<TensorType> AttentionGrad::infer(Types in) const {
 }
 
 Cost AttentionGrad::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 5), has_key_length};
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 5), has_key_length || has_key_start};
 }
 
 double AttentionGrad::sum_length(Types in, Types) const { return terms_of_heads(in, *this, true); }
@@ -216,8 +220,8 @@ Value scores(Value a, Value b, AttentionLayout layout) {
   return reshape(product, {q.batch, q.heads, q.time, k.time});
 }
 
-// Which keys a query sees by causality, window and key_length: bool, broadcasts to [batch, heads, query_time, key_time].
-Value seen(GradientContext& g, const ops::Attention& op, const Sizes& q, const Sizes& k) {
+// Which keys a query sees by causality, window and key_length.
+Value seen_up_to_end(GradientContext& g, const ops::Attention& op, const Sizes& q, const Sizes& k) {
   Graph& graph = g.graph();
   const Value keys = arange(graph, k.time);
   Value count = op.has_key_length ? g.input(g.num_inputs() - 1) : dim_value(graph, k.time);
@@ -226,6 +230,14 @@ Value seen(GradientContext& g, const ops::Attention& op, const Sizes& q, const S
   const Value last = unsqueeze(arange(graph, q.time), 1) + (count - dim_value(graph, q.time));
   const Value before = logical_and(keys <= last, keys < count);
   return op.window == 0 ? before : logical_and(before, keys > last - op.window);
+}
+
+// By key_start too: bool, broadcasts to [batch, heads, query_time, key_time].
+Value seen(GradientContext& g, const ops::Attention& op, const Sizes& q, const Sizes& k) {
+  const Value to_end = seen_up_to_end(g, op, q, k);
+  if (!op.has_key_start) return to_end;
+  const Value start = reshape(g.input(op.operands() + (op.has_mask ? 1 : 0)), {q.batch, 1, q.time, 1});
+  return logical_and(to_end, arange(g.graph(), k.time) >= start);
 }
 
 // q, k and v as three tensors.
@@ -282,31 +294,35 @@ std::span<const OpDef* const> attention_ops() { return kOps; }
 namespace {
 
 Value emit_attention(std::vector<Value> inputs, int64_t packed_key_heads, const AttentionOptions& options,
-                     Value mask, Value key_length) {
+                     Value mask, Value key_length, Value key_start) {
   ops::Attention op;
   op.causal = options.causal;
   op.scale = options.scale;
   op.layout = options.layout;
   op.window = options.window;
   op.has_mask = static_cast<bool>(mask);
+  op.has_key_start = static_cast<bool>(key_start);
   op.has_key_length = static_cast<bool>(key_length);
   op.packed_key_heads = packed_key_heads;
   if (mask) inputs.push_back(mask);
+  if (key_start) inputs.push_back(cast(key_start, DType::i64));
   if (key_length) inputs.push_back(cast(key_length, DType::i64));
   return emit_node(kAttention, to_attributes(op), inputs)[0];
 }
 
 }  // namespace
 
-Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask, Value key_length) {
+Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask, Value key_length,
+                Value key_start) {
   const DType dtype = promote(promote(q.dtype(), k.dtype()), v.dtype());
-  return emit_attention({cast(q, dtype), cast(k, dtype), cast(v, dtype)}, 0, options, mask, key_length);
+  return emit_attention({cast(q, dtype), cast(k, dtype), cast(v, dtype)}, 0, options, mask, key_length,
+                        key_start);
 }
 
 Value packed_attention(Value qkv, int64_t key_heads, const AttentionOptions& options, Value mask,
-                       Value key_length) {
+                       Value key_length, Value key_start) {
   if (key_heads <= 0) fail("packed_attention: key_heads must be positive, got {}", key_heads);
-  return emit_attention({qkv}, key_heads, options, mask, key_length);
+  return emit_attention({qkv}, key_heads, options, mask, key_length, key_start);
 }
 
 }  // namespace genesis

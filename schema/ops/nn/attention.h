@@ -30,24 +30,26 @@ struct AttentionOptions {
 
 namespace ops {
 
-// What attention and its gradient have in common. Optional inputs come last: mask, then key_length.
+// What attention and its gradient have in common. Optional inputs come last: mask, then key_start, then key_length.
 // Instead of q, k and v they take one tensor [batch, time, heads + 2 packed_key_heads, head_size] that holds
 // the heads of all three in this order; their gradients then come as one such tensor.
 struct AttentionRules {
   bool causal = false;
   double scale = 0;  // 0: 1 / sqrt(head_size)
   AttentionLayout layout = AttentionLayout::kBTHD;
-  bool has_mask = false, has_key_length = false;
+  bool has_mask = false, has_key_start = false, has_key_length = false;
   int64_t packed_key_heads = 0;  // 0: q, k and v are three tensors
   int64_t window = 0;            // 0: a causal query sees all keys up to its own
 
   bool packed() const { return packed_key_heads > 0; }
   int operands() const { return packed() ? 1 : 3; }  // inputs that hold q, k and v
+  int optional_inputs() const { return has_mask + has_key_start + has_key_length; }
   static void fields(auto& self, auto&& visit) {
     visit("causal", self.causal);
     visit("scale", self.scale);
     visit("layout", self.layout);
     visit("has_mask", self.has_mask);
+    visit("has_key_start", self.has_key_start);
     visit("has_key_length", self.has_key_length);
     visit("packed_key_heads", self.packed_key_heads);
     visit("window", self.window);
@@ -66,8 +68,9 @@ struct Attention : AttentionRules {
       .doc =
           "softmax(scale q k^T + mask) v per head, with grouped key heads; `with_lse` adds "
           "the log-sum-exp of each row as output 1. `packed_key_heads`: one tensor holds q, k and v. "
-          "`window`: a causal query sees the last so many keys up to its own (0: all).",
-      .inputs = {1, 5},
+          "`window`: a causal query sees the last so many keys up to its own (0: all). "
+          "`has_key_start`: an input says where each query's keys begin, as in rows of several texts.",
+      .inputs = {1, 6},
       .precision = Precision::kMatmul};
   bool with_lse = false;
   static void fields(auto& self, auto&& visit) {
@@ -80,7 +83,7 @@ struct Attention : AttentionRules {
   void grad(GradientContext& g) const;
 };
 
-// Inputs q, k, v (or the three packed), y, lse, dy [, mask] [, key_length]; outputs dq, dk, dv (or these
+// Inputs q, k, v (or the three packed), y, lse, dy [, mask] [, key_start] [, key_length]; outputs dq, dk, dv (or these
 // packed).
 struct AttentionGrad : AttentionRules {
   static constexpr OpInfo info{
@@ -88,7 +91,7 @@ struct AttentionGrad : AttentionRules {
       .doc =
           "The gradients of attention by q, k and v, from (q, k, v, y, lse, dy) and what "
           "else the attention was given.",
-      .inputs = {4, 8},
+      .inputs = {4, 9},
       .precision = Precision::kMatmul};
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
@@ -102,13 +105,15 @@ struct AttentionGrad : AttentionRules {
 // mask: bool (true = see) or float (added), broadcast to [batch, heads, query_time, key_time]. key_length:
 // i64 scalar; only the first key_length keys exist (a KV cache that is partly filled), and causality counts
 // from it. Or i64[batch], one of each row of the batch: these may be beyond the keys there are, as where a row's
-// queries are padded at the end of its cache.
+// queries are padded at the end of its cache. key_start: i64[batch, query_time]; a query sees only keys from there
+// on. Along a row it never falls, which an error of the run says: rows of several texts, one behind the other. What
+// is hidden so costs no time, unlike what a mask hides.
 Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Value mask = {},
-                Value key_length = {});
+                Value key_length = {}, Value key_start = {});
 
 // The same of q, k and v that stand together, head by head: qkv is [batch, time, heads + 2 key_heads,
 // head_size].
 Value packed_attention(Value qkv, int64_t key_heads, const AttentionOptions& options = {}, Value mask = {},
-                       Value key_length = {});
+                       Value key_length = {}, Value key_start = {});
 
 }  // namespace genesis

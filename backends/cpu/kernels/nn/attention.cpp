@@ -91,7 +91,7 @@ float* lse_of(const KernelContext& c) { return c.outputs.size() > 1 ? c.output(1
 void run_forward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const ForwardCut cut = cut_forward(g);
-  check_key_length(g, c);
+  check_key_range(g, c);
   Slots slots(c.scratch, cut.tasks, forward_task_bytes(g, cut));
   float* lse = lse_of(c);
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {
@@ -193,7 +193,7 @@ void merge_row(const Geometry& g, const KernelContext& c, const DecodeCut& cut, 
 void run_decode(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const DecodeCut cut = cut_decode(g);
-  check_key_length(g, c);
+  check_key_range(g, c);
   const int64_t keys = most_keys(g, c), parts = ceil_div(keys, kDecodeKeys);
   Slots slots(c.scratch, decode_tasks(g, cut), decode_floats(g.size, g.v_size) * kFloat);
   auto* partials = reinterpret_cast<float*>(c.scratch + decode_slots_bytes(g, cut));
@@ -278,7 +278,7 @@ BackwardTask backward_task(const Geometry& g, const KernelContext& c, const Back
 void run_backward(const KernelContext& c) {
   const auto& g = c.prepared<Geometry>();
   const BackwardCut cut = cut_backward(g);
-  check_key_length(g, c);
+  check_key_range(g, c);
   Slots slots(c.scratch, cut.tasks, backward_task_bytes(g, cut));
   auto* dq_parts = reinterpret_cast<float*>(c.scratch + backward_slots_bytes(g, cut));
   for_each_task(cut.tasks, multiply_adds(g, g.keys), [&](int64_t index) {

@@ -13,6 +13,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 
 template <std::optional<std::string> (*kDeclines)(const AttentionShape&)>
 std::optional<std::string> can_run(const KernelQuery& query) {
+  if (auto why_not = key_start_declines(query)) return why_not;
   return kDeclines(attention_shape(query));
 }
 
