@@ -15,25 +15,27 @@ using jinja::Value;
 
 bool is_assistant(const Value& message) { return *message.dict()->find("role")->text() == "assistant"; }
 
-// Where the answers stand in `text`, found by rendering the messages up to each.
-std::vector<Span> spans_by_prefixes(const ChatTemplate& chat, const Value& messages,
-                                    const std::string& text) {
-  std::vector<Span> spans;
-  for (size_t i = 0; i < messages.sequence()->items.size(); ++i) {
+// What the model is to write where, found by rendering the messages up to each answer. An answer is learnt in the text that
+// ends with it, as the model will read it, or in that of a later answer where this begins with it.
+std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages,
+                                        const std::string& whole) {
+  std::vector<Rendered> texts;  // the last first
+  for (size_t i = messages.sequence()->items.size(); i-- > 0;) {
     if (!is_assistant(messages.sequence()->items[i])) continue;
-    const std::string before = chat.render(first_messages(messages, i), {.add_generation_prompt = true}).text,
-                      after = chat.render(first_messages(messages, i + 1)).text;
-    if (!after.starts_with(before) || !text.starts_with(after))
+    const std::string before = chat.render(first_messages(messages, i), {.add_generation_prompt = true}).text;
+    std::string after = chat.render(first_messages(messages, i + 1)).text;
+    if (!after.starts_with(before))
       fail(
-          "the chat template renders what stands before message {} in another way with it or with later "
-          "messages, so that "
-          "what the assistant says cannot be told: mark it in the template with {{% generation %}}, or end "
-          "the "
-          "conversation there",
-          text.starts_with(after) ? i : i + 1);
-    spans.push_back({before.size(), after.size()});
+          "the chat template renders what stands before message {} in another way with it, so that what the "
+          "assistant says cannot be told: mark it in the template with {{% generation %}}",
+          i);
+    const Span answer{before.size(), after.size()};
+    if (texts.empty() && whole.starts_with(after)) after = whole;
+    if (texts.empty() || !texts.back().text.starts_with(after)) texts.push_back({.text = std::move(after)});
+    texts.back().generations.insert(texts.back().generations.begin(), answer);
   }
-  return spans;
+  std::reverse(texts.begin(), texts.end());
+  return texts;
 }
 
 // `rendered` in the form in which the tokenizer sees it. What stands on both sides of a mark is never composed.
@@ -117,22 +119,28 @@ std::vector<Span> token_spans(const text::Tokenizer& tokenizer, std::string_view
   return spans;
 }
 
-Sample SampleMaker::of_messages(const Value& messages) const {
+std::vector<Sample> SampleMaker::of_messages(const Value& messages) const {
   check_messages(messages);
   const auto& all = messages.sequence()->items;
   if (std::none_of(all.begin(), all.end(), is_assistant))
     fail("no message is the assistant's: there is nothing to learn");
-  Rendered rendered = chat_.render(messages);
-  if (rendered.lost_generation)
+  const Rendered whole = chat_.render(messages);
+  if (whole.lost_generation)
     fail(
         "the chat template has {{% generation %}} inside of a macro or a block that is set, where its place "
         "is not known");
-  const bool by_prefixes = rendered.generations.empty();
-  if (by_prefixes) rendered.generations = spans_by_prefixes(chat_, messages, rendered.text);
+  if (!whole.generations.empty()) return {sample_of(whole, false)};
+  std::vector<Sample> samples;
+  for (const Rendered& text : texts_by_prefixes(chat_, messages, whole.text))
+    samples.push_back(sample_of(text, true));
+  return samples;
+}
+
+Sample SampleMaker::sample_of(const Rendered& rendered, bool by_prefixes) const {
   try {
-    return sample_of(tokenizer_, rendered, by_prefixes);
+    return chat::sample_of(tokenizer_, rendered, by_prefixes);
   } catch (const Error&) {
-    return sample_of(tokenizer_, normalized(rendered), by_prefixes);
+    return chat::sample_of(tokenizer_, normalized(rendered), by_prefixes);
   }
 }
 

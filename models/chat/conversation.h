@@ -16,16 +16,21 @@ class SampleMaker {
   SampleMaker(ChatTemplate chat, text::Tokenizer tokenizer)
       : chat_(std::move(chat)), tokenizer_(std::move(tokenizer)) {}
 
-  // What the assistant says: what the template marks with {% generation %}; where it marks nothing, what an answer adds to
-  // the rendered messages before it with the generation prompt, up to its last special token.
+  // What the assistant says: what the template marks with {% generation %}, in one sample; where it marks nothing, what an
+  // answer adds to the rendered messages before it with the generation prompt, up to its last special token.
   //
-  // Throws Error where nobody answers, and where the template renders earlier messages in another way once later ones are
-  // there, so that what was learnt would not be what is read.
-  Sample of_messages(const jinja::Value& messages) const;
+  // A template may render an answer in another way once later messages are there: Qwen3's leaves out what was thought. Then
+  // each answer is learnt in a sample of its own, behind what the model will have read when it is to write it; samples are
+  // in the order of their last answers. Answers that stay as they were share a sample.
+  //
+  // Throws Error where nobody answers, and where an answer does not begin with the generation prompt.
+  std::vector<Sample> of_messages(const jinja::Value& messages) const;
   // Plain text: all of it is learnt, and the end of it where the folder names an eos_token.
   Sample of_text(std::string_view text) const;
 
  private:
+  Sample sample_of(const jinja::Rendered& rendered, bool by_prefixes) const;
+
   ChatTemplate chat_;
   text::Tokenizer tokenizer_;
 };

@@ -1,5 +1,8 @@
 #include "models/data/conversations.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "models/chat/jinja/values/json_value.h"
 #include "models/corpus/text_files.h"
 #include "schema/core/parallel.h"
@@ -28,32 +31,32 @@ std::vector<Line> lines_of(std::string_view text) {
   return lines;
 }
 
-chat::Sample sample_of(std::string_view line, const chat::SampleMaker& maker) {
+std::vector<chat::Sample> samples_of(std::string_view line, const chat::SampleMaker& maker) {
   const Value value = jinja::parse_json(line);
   if (!value.dict()) fail("expected an object with 'messages' or 'text', got {}", type_name(value));
   const Value *messages = value.dict()->find("messages"), *text = value.dict()->find("text");
   if ((messages != nullptr) == (text != nullptr)) fail("expected an object with either 'messages' or 'text'");
   if (messages) return maker.of_messages(*messages);
   if (!text->text()) fail("'text' is not a text");
-  return maker.of_text(*text->text());
+  return {maker.of_text(*text->text())};
 }
 
 void read_file(const std::filesystem::path& path, const chat::SampleMaker& maker, bool skip_bad,
                Conversations& all) {
   const std::string text = read_whole_file(path);
   const std::vector<Line> lines = lines_of(text);
-  std::vector<chat::Sample> samples(lines.size());
+  std::vector<std::vector<chat::Sample>> samples(lines.size());
   std::vector<std::string> problems(lines.size());
   in_parallel(static_cast<int64_t>(lines.size()), kLinesAtOnce, [&](int64_t first, int64_t last) {
     for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) try {
-        samples[i] = sample_of(lines[i].text, maker);
+        samples[i] = samples_of(lines[i].text, maker);
       } catch (const Error& error) {
         problems[i] = fmt::format("{}:{}: {}", path.string(), lines[i].number, error.message());
       }
   });
   for (size_t i = 0; i < lines.size(); ++i) {
     if (problems[i].empty()) {
-      all.samples.push_back(std::move(samples[i]));
+      std::move(samples[i].begin(), samples[i].end(), std::back_inserter(all.samples));
       continue;
     }
     if (!skip_bad) throw Error(problems[i]);

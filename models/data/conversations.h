@@ -10,7 +10,7 @@
 namespace genesis::data {
 
 struct Conversations {
-  std::vector<chat::Sample> samples;  // in the order of their lines
+  std::vector<chat::Sample> samples;  // in the order of their lines, of which one may give several
   int64_t skipped = 0;                // lines that were wrong
   std::string first_skipped = {};     // what was wrong with the first of them, and where
 };

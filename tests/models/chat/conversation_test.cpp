@@ -56,7 +56,7 @@ const char* const kTalk = R"([{"role": "system", "content": "Be brief."}, {"role
 TEST(SampleMaker, LearnsWhatTransformersMarks) {
   const SampleMaker marked = maker(source_of("marked"));
   for (const auto& one : stored("masks.json")) {
-    const Sample sample = marked.of_messages(parse_messages(one["messages"].dump()));
+    const Sample sample = marked.of_messages(parse_messages(one["messages"].dump())).at(0);
     EXPECT_EQ(std::vector<int64_t>(sample.tokens.begin(), sample.tokens.end()),
               one["ids"].get<std::vector<int64_t>>())
         << one["messages"];
@@ -71,32 +71,89 @@ TEST(SampleMaker, FindsAnswersByPrefixes) {
                             "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
                             "'<|im_end|>\n' }}{% endfor %}"
                             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
-                            .of_messages(parse_messages(kTalk));
+                            .of_messages(parse_messages(kTalk))
+                            .at(0);
   EXPECT_EQ(learnt(sample),
             "one<|im_end|>\n|two<|im_end|>\n|");  // <|im_end|> is no special token of this tokenizer
   const Sample ended =
       maker(
           "{% for m in messages %}{{ m.role + ':\n' + m.content + '<|endoftext|>\n' }}{% endfor %}"
           "{% if add_generation_prompt %}{{ 'assistant:\n' }}{% endif %}")
-          .of_messages(parse_messages(kTalk));
+          .of_messages(parse_messages(kTalk))
+          .at(0);
   EXPECT_EQ(learnt(ended), "one<|endoftext|>|two<|endoftext|>|");
 }
 
-TEST(SampleMaker, RefusesTemplatesThatRewriteWhatWasSaid) {
+using Ids = std::vector<int64_t>;
+
+// How often a sample has `answer` behind `prompt` at its beginning and learns it whole. The samples' targets that are so found are
+// counted, too.
+int times_learnt(const std::vector<Sample>& samples, const Ids& prompt, const Ids& answer) {
+  int times = 0;
+  for (const Sample& sample : samples) {
+    Ids text = prompt;
+    text.insert(text.end(), answer.begin(), answer.end());
+    if (sample.tokens.size() < text.size() || !std::equal(text.begin(), text.end(), sample.tokens.begin()))
+      continue;
+    const auto first = sample.is_target.begin() + std::ssize(prompt);
+    if (std::all_of(first, first + std::ssize(answer), [](bool is_target) { return is_target; })) ++times;
+  }
+  return times;
+}
+
+// Each answer is learnt once, behind what transformers lets a model read before it writes that answer; and nothing else is.
+TEST(SampleMaker, LearnsEachAnswerBehindWhatIsReadBeforeIt) {
+  for (const auto& one : stored("turns.json")) {
+    SCOPED_TRACE(one["template"].dump() + one["messages"].dump());
+    const auto samples = maker(source_of(one["template"].get<std::string>().c_str()))
+                             .of_messages(parse_messages(one["messages"].dump()));
+    size_t learnt = 0, answers = 0;
+    for (const auto& turn : one["turns"]) {
+      const Ids answer = turn["answer"];
+      answers += answer.size();
+      EXPECT_EQ(times_learnt(samples, turn["prompt"], answer), 1) << turn["answer"];
+    }
+    for (const Sample& sample : samples)
+      learnt += static_cast<size_t>(std::count(sample.is_target.begin(), sample.is_target.end(), true));
+    EXPECT_EQ(learnt, answers);
+  }
+}
+
+std::vector<std::string> all_learnt(const std::vector<Sample>& samples) {
+  std::vector<std::string> texts;
+  for (const Sample& sample : samples) texts.push_back(learnt(sample));
+  return texts;
+}
+
+// Thoughts are learnt, though later turns do not have them; answers with a tool between them share a sample.
+TEST(SampleMaker, AnswersThatLaterTurnsRewriteHaveSamplesOfTheirOwn) {
   const SampleMaker thinking = maker(source_of("thinking"));
-  EXPECT_NE(error_of([&] { thinking.of_messages(parse_messages(kTalk)); }).find("message"),
-            std::string::npos);
-  // With one answer nothing is rewritten.
-  EXPECT_EQ(learnt(thinking.of_messages(parse_messages(
-                R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "one"}])"))),
-            "<think>\n\n</think>\n\none<|im_end|>\n|");
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(all_learnt(thinking.of_messages(parse_messages(kTalk))),
+            (Texts{"<think>\n\n</think>\n\none<|im_end|>\n|", "<think>\n\n</think>\n\ntwo<|im_end|>\n|"}));
+  EXPECT_EQ(
+      all_learnt(thinking.of_messages(parse_messages(
+          R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "<think>\nx\n</think>\n\nb"},
+              {"role": "tool", "content": "t"}, {"role": "assistant", "content": "<think>\ny\n</think>\n\nc"},
+              {"role": "user", "content": "d"}, {"role": "assistant", "content": "e"}])"))),
+      (Texts{"<think>\nx\n</think>\n\nb<|im_end|>\n|<think>\ny\n</think>\n\nc<|im_end|>\n|",
+             "<think>\n\n</think>\n\ne<|im_end|>\n|"}));
+}
+
+TEST(SampleMaker, RefusesTemplatesThatHideWhatIsSaid) {
+  const auto error = [](const std::string& source) {
+    return error_of([&] { maker(source).of_messages(parse_messages(kTalk)); });
+  };
+  EXPECT_NE(error("{{ messages|length }}").find("generation"), std::string::npos);
+  // Two answers in a row: the first loses its empty thought as soon as the second is there.
   EXPECT_NE(
-      error_of([&] { maker("{{ messages|length }}").of_messages(parse_messages(kTalk)); }).find("generation"),
+      error_of([&] {
+        maker(source_of("thinking"))
+            .of_messages(parse_messages(
+                R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "assistant", "content": "c"}])"));
+      }).find("message 2"),
       std::string::npos);
-  EXPECT_NE(error_of([&] {
-              maker("{% set x %}{% generation %}a{% endgeneration %}{% endset %}{{ x }}")
-                  .of_messages(parse_messages(kTalk));
-            }).find("macro"),
+  EXPECT_NE(error("{% set x %}{% generation %}a{% endgeneration %}{% endset %}{{ x }}").find("macro"),
             std::string::npos);
 }
 
