@@ -19,11 +19,19 @@ Evaluation Evaluator::run() {
   return evaluation;
 }
 
+// As genesis-run eval has it: the sum over all that counts by how much there is of it. Batches of which nothing counts have
+// no mean.
 double Evaluator::mean_loss() {
-  double sum = 0;
-  for (int64_t i = 0; i < batches_; ++i)
-    sum += session_.run(passes::kEvaluationEntry, source_.batch(i)).at("loss").to_doubles()[0];
-  return sum / static_cast<double>(batches_);
+  double sum = 0, weights = 0;
+  for (int64_t i = 0; i < batches_; ++i) {
+    const NamedTensors outputs = session_.run(passes::kEvaluationEntry, source_.batch(i));
+    const auto of_batch = outputs.find(passes::kEvaluationWeight);
+    const double weight = of_batch == outputs.end() ? 1 : of_batch->second.item<double>();
+    if (weight == 0) continue;
+    sum += weight * outputs.at("loss").item<double>();
+    weights += weight;
+  }
+  return sum / weights;
 }
 
 }  // namespace genesis

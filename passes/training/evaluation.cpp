@@ -8,9 +8,14 @@
 #include "passes/core/rewriter.h"
 #include "passes/training/training_loss.h"
 #include "passes/training/weight_average.h"
+#include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/loss.h"
+#include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/random.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
@@ -29,6 +34,64 @@ std::map<int32_t, Value> averages(const Model& model, Graph& graph) {
   for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i)
     if (const int32_t average = average_of(model, i); average >= 0) values[i] = graph.state(average);
   return values;
+}
+
+// A mean over targets: those that are `ignored` do not count, the others count as much as their class.
+struct MeanOverTargets {
+  Value target, class_weights = {};
+  int64_t ignored = 0;
+};
+
+template <class Op>
+void add_mean(Graph& graph, const Node& node, size_t target, std::vector<MeanOverTargets>& means) {
+  const auto loss = match<Op>(node);
+  if (!loss || loss->reduction != Reduction::kMean) return;
+  MeanOverTargets mean{.target = graph.handle(loss.input(target)), .ignored = loss->ignore_index};
+  if (is_float(mean.target.dtype())) return;  // probabilities, which all count
+  if (loss.num_inputs() > target + 1) mean.class_weights = graph.handle(loss.input(target + 1));
+  means.push_back(mean);
+}
+
+// That `loss` is made of.
+std::vector<MeanOverTargets> means_in(Graph& graph, Value loss) {
+  std::vector<MeanOverTargets> means;
+  const Node* made_by = producer(graph, loss.id);
+  if (!made_by) return means;
+  const std::vector<bool> needed = needed_by(graph, {id_of(graph, *made_by)});
+  for (size_t i = 0; i < needed.size(); ++i) {
+    if (!needed[i]) continue;
+    add_mean<ops::CrossEntropy>(graph, graph.nodes()[i], 1, means);
+    add_mean<ops::LinearCrossEntropy>(graph, graph.nodes()[i], 2, means);
+  }
+  return means;
+}
+
+// What the mean divides by.
+Value weight_of(const MeanOverTargets& mean) {
+  const Value counts = ne(mean.target, scalar_like(mean.target, mean.ignored));
+  if (!mean.class_weights) return cast(sum(cast(counts, DType::i64)), DType::f64);
+  const Value target = where(counts, mean.target, scalar_like(mean.target, 0));
+  const Value weights = squeeze(embedding(target, unsqueeze(mean.class_weights, -1)), -1);
+  return sum(cast(where(counts, weights, scalar_like(weights, 0)), DType::f64));
+}
+
+// Checkpoints of earlier versions have an entry point whose loss is one rank's, in f32.
+bool counts_targets(const Graph& evaluation) {
+  const auto& outputs = evaluation.outputs();
+  return !outputs.empty() && evaluation.type(outputs[0].value).dtype == DType::f64;
+}
+
+// The mean of all ranks' batches, whose targets count alike; where it is not known how many a loss is the mean of, the
+// ranks count alike.
+void add_outputs(Graph& graph, Value loss) {
+  loss = cast(loss, DType::f64);
+  const std::vector<MeanOverTargets> means = means_in(graph, loss);
+  if (means.size() != 1) return graph.add_output("loss", all_reduce(loss, "data", RankReduction::kMean));
+  const Value weight = weight_of(means[0]), zero = scalar_like(weight, 0);
+  const Value part = where(gt(weight, zero), loss * weight, zero);  // a mean of nothing is NaN
+  const std::vector<Value> all = all_reduce(std::vector{part, weight}, "data", RankReduction::kSum);
+  graph.add_output("loss", all[0] / all[1]);
+  graph.add_output(kEvaluationWeight, all[1]);
 }
 
 int32_t add_number(Model& model, const char* name, Tensor initial) {
@@ -59,7 +122,7 @@ void add_memory(Model& model) {
 }  // namespace
 
 void add_evaluation(Model& model) {
-  if (model.find_entry(kEvaluationEntry)) return;
+  if (const Graph* there = model.find_entry(kEvaluationEntry); there && counts_targets(*there)) return;
   const auto training = model.metadata.find("training");
   if (training == model.metadata.end())
     fail("the model says nothing of its training, so there is no loss to evaluate: it has no train_step");
@@ -70,9 +133,9 @@ void add_evaluation(Model& model) {
   for (const ValueId id : loss.inputs())
     inputs.push_back(graph.add_input(loss.value(id).name, loss.type(id)));
   const InlinedGraph part = inline_graph(graph, loss, inputs, averages(model, graph));
-  graph.add_output("loss", part.outputs.at(options.output));
+  add_outputs(graph, part.outputs.at(options.output));
   model.replace_entry(without_dead_nodes(graph));
-  add_memory(model);
+  if (!model.find_entry(kEvaluatedEntry)) add_memory(model);
 }
 
 std::set<std::string> lasting_entries(const Model& model) {

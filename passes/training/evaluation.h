@@ -10,8 +10,12 @@
 
 namespace genesis::passes {
 
-// With the inputs of one micro-batch and the output "loss".
+// With the inputs of one micro-batch, of which ranks along "data" have a part each. Outputs, the same on all ranks: loss
+// f64[], the mean over the batch; and where it is one cross-entropy's mean over targets, what it divides by, f64[]: the
+// number of targets that are not ignored, each as much as the weight of its class. So batches of which few targets count
+// are not taken for as much as others. Where there is none, batches count alike.
 inline constexpr const char* kEvaluationEntry = "evaluate";
+inline constexpr const char* kEvaluationWeight = "weight";
 // Remembers, as states, the least of the losses that came so far ("evaluation.best") and how many came since
 // ("evaluation.since_best"), so that a run that is resumed stops where it would have stopped. Input: loss f32[]; outputs:
 // best f64[], since_best i64[], which is 0 for a new best. A loss that is no number is never the best.

@@ -60,7 +60,7 @@ void check_tensor(const TensorRecord& tensor, const ModelRecord& record) {
   const auto expected = static_cast<uint64_t>(tensor.type.bytes());
   if (tensor.bytes != expected)
     fail("{} bytes given for {}, which takes {}", tensor.bytes, tensor.type.to_string(), expected);
-  if (tensor.bytes == 0) return;
+  if (tensor.bytes == 0 || tensor.is_joined()) return;
   if (tensor.segment >= record.segments.size())
     fail("it is in segment {}, the file has {}", tensor.segment, record.segments.size());
   const SegmentRecord& segment = record.segments[tensor.segment];
@@ -73,11 +73,40 @@ void check_tensor(const TensorRecord& tensor, const ModelRecord& record) {
     fail("{} bytes at {} lie outside its segment of {} bytes", tensor.bytes, tensor.offset, room);
 }
 
+// Its pieces are smaller rows before it that nothing else is joined from: so what joining takes of memory is there, in files.
+class JoinCheck {
+ public:
+  explicit JoinCheck(const ModelRecord& record) : record_(record) {}
+
+  void check(const TensorRecord& tensor, size_t row) {
+    const uint64_t count = tensor.pieces.size(), element = size_of(tensor.type.dtype);
+    if (tensor.segment != 0 || tensor.offset != 0) fail("it is joined, and has a place of its own too");
+    if (tensor.runs == 0 || tensor.bytes == 0 || tensor.bytes % count != 0 ||
+        tensor.bytes / count % element != 0 || tensor.bytes / count / element % tensor.runs != 0)
+      fail("{} bytes in {} runs cannot be joined from {} pieces", tensor.bytes, tensor.runs, count);
+    for (const uint32_t piece : tensor.pieces) check_piece(tensor, row, piece);
+  }
+
+ private:
+  void check_piece(const TensorRecord& tensor, size_t row, uint32_t piece) {
+    if (piece >= row) fail("it is joined from row {}, and stands in row {}", piece, row);
+    const TensorRecord& part = record_.tensors[piece];
+    if (part.is_joined() || part.type.dtype != tensor.type.dtype ||
+        part.bytes != tensor.bytes / tensor.pieces.size())
+      fail("it is joined from '{}', {}, which is no such part of it", part.name, part.type.to_string());
+    if (!places_.emplace(part.segment, part.offset).second)
+      fail("it is joined from '{}', as another is", part.name);
+  }
+
+  const ModelRecord& record_;
+  std::set<std::pair<uint32_t, uint64_t>> places_;
+};
+
 // Two tensors have the same bytes or none in common.
 void check_overlap(const ModelRecord& record) {
   std::vector<const TensorRecord*> order;
   for (const TensorRecord& tensor : record.tensors)
-    if (tensor.bytes != 0) order.push_back(&tensor);
+    if (tensor.bytes != 0 && !tensor.is_joined()) order.push_back(&tensor);
   const auto place = [](const TensorRecord* t) { return std::tuple(t->segment, t->offset, t->bytes); };
   std::sort(order.begin(), order.end(), [&](auto* a, auto* b) { return place(a) < place(b); });
   for (size_t i = 1; i < order.size(); ++i) {
@@ -88,8 +117,16 @@ void check_overlap(const ModelRecord& record) {
 }
 
 void check_tensors(const ModelRecord& record) {
-  for (const TensorRecord& tensor : record.tensors)
-    with_context([&] { check_tensor(tensor, record); }, [&] { return "in tensor '" + tensor.name + "'"; });
+  JoinCheck joins(record);
+  for (size_t row = 0; row < record.tensors.size(); ++row) {
+    const TensorRecord& tensor = record.tensors[row];
+    with_context(
+        [&] {
+          check_tensor(tensor, record);
+          if (tensor.is_joined()) joins.check(tensor, row);
+        },
+        [&] { return "in tensor '" + tensor.name + "'"; });
+  }
   check_overlap(record);
   check_unique_names("constant", record.constants);
   for (const ConstantRecord& constant : record.constants)

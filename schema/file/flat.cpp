@@ -79,8 +79,9 @@ Offset<fbs::Attribute> Encoder::attribute(const std::string& name, const AttrVal
 
 Offset<fbs::Tensor> Encoder::tensor(const TensorRecord& row) {
   const auto shape = sizes(row.type);
+  const auto pieces = numbers(row.pieces);
   return fbs::CreateTensor(b_, text(row.name), to_fbs(row.type.dtype), shape, row.segment, row.offset,
-                           row.bytes);
+                           row.bytes, pieces, row.runs);
 }
 
 Offset<fbs::State> Encoder::state(const StateRecord& row) {
@@ -278,7 +279,10 @@ TensorRecord Decoder::tensor(const fbs::Tensor& row) {
   const std::string name = text(row.name());
   return with_context(
       [&]() -> TensorRecord {
-        return {name, known_type(row.dtype(), row.sizes()), row.segment(), row.offset(), row.bytes()};
+        return {name,          known_type(row.dtype(), row.sizes()),
+                row.segment(), row.offset(),
+                row.bytes(),   numbers(row.pieces()),
+                row.runs()};
       },
       [&] { return "in tensor '" + name + "'"; });
 }

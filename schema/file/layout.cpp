@@ -25,8 +25,11 @@ bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
 // Gives tensors their places, equal bytes the same one.
 class TensorTable {
  public:
-  TensorTable(Layout& layout, const LinkTable& links, uint64_t segment_bytes)
-      : layout_(layout), links_(links), segment_bytes_(segment_bytes) {
+  TensorTable(Layout& layout, const LinkTable& links, const SaveOptions& options)
+      : layout_(layout),
+        links_(links),
+        segment_bytes_(options.segment_bytes),
+        finds_equals_(options.finds_equals) {
     layout_.record.segments = links.segments();
   }
 
@@ -69,8 +72,9 @@ class TensorTable {
       return row;
     }
     std::vector<Placed>& alike = placed_[hash];
-    const auto same =
-        std::find_if(alike.begin(), alike.end(), [&](const Placed& p) { return same_bytes(p.bytes, bytes); });
+    const auto same = std::find_if(alike.begin(), alike.end(), [&](const Placed& p) {
+      return finds_equals_ && same_bytes(p.bytes, bytes);
+    });
     if (same != alike.end()) {
       row.segment = same->segment;
       row.offset = same->offset;
@@ -127,7 +131,9 @@ class TensorTable {
 
   Layout& layout_;
   const LinkTable& links_;
-  uint64_t segment_bytes_, segment_start_ = 0, used_ = 0;
+  const uint64_t segment_bytes_;
+  const bool finds_equals_;
+  uint64_t segment_start_ = 0, used_ = 0;
   std::vector<Hash128> hashes_;  // of each piece
   std::vector<size_t> ends_;     // of each closed segment, among the pieces
   std::map<Hash128, std::vector<Placed>> placed_;
@@ -185,48 +191,92 @@ class EntryWriter {
   EntryRecord entry_;
 };
 
-// Of every state, every constant and every file, in the order of rows; of nothing for those that stay where they are.
-std::vector<Hash128> tensor_hashes(const Model& model, const LinkTable& links, const OnProgress& progress) {
-  std::vector<std::span<const std::byte>> tensors;
-  const auto add = [&](const Tensor& tensor) {
-    const bool has_bytes = !tensor.empty_handle() && !links.find(tensor);
-    tensors.push_back(has_bytes ? bytes_of(tensor) : std::span<const std::byte>());
-  };
+// Null: the state's values are the model's.
+const JoinedValues* joined_of(const State& state, const SaveOptions& options) {
+  const auto at = options.joined.find(state.name);
+  return at == options.joined.end() ? nullptr : &at->second;
+}
+
+// The tensors of every state, every constant and every file, in the order of rows; a state has an empty one where it has
+// nothing to start from.
+std::vector<Tensor> all_tensors(const Model& model, const SaveOptions& options) {
+  std::vector<Tensor> tensors;
   for (const State& state : model.states()) {
-    if (!state.encoded) add(state.initial);
-    for (const Tensor& part : state.encoded.parts) add(part);
+    const JoinedValues* joined = joined_of(state, options);
+    const std::vector<Tensor>& parts = joined ? joined->pieces : state.encoded.parts;
+    if (parts.empty()) tensors.push_back(state.initial);
+    tensors.insert(tensors.end(), parts.begin(), parts.end());
   }
-  for (const NamedTensor& constant : model.tensors()) add(constant.tensor);
-  for (const auto& [name, bytes] : model.files) add(bytes);
-  return hashes_of(tensors, [&](uint64_t done, uint64_t total) {
+  for (const NamedTensor& constant : model.tensors()) tensors.push_back(constant.tensor);
+  for (const auto& [name, bytes] : model.files) tensors.push_back(bytes);
+  return tensors;
+}
+
+// Of nothing for those that stay where they are.
+std::vector<Hash128> tensor_hashes(const std::vector<Tensor>& tensors, const LinkTable& links,
+                                   const OnProgress& progress) {
+  std::vector<std::span<const std::byte>> bytes;
+  for (const Tensor& tensor : tensors)
+    bytes.push_back(tensor.empty_handle() || links.find(tensor) ? std::span<const std::byte>()
+                                                                : bytes_of(tensor));
+  return hashes_of(bytes, [&](uint64_t done, uint64_t total) {
     if (progress) progress("hashing", done, total);
   });
 }
 
+// Makes the rows of states. `hash`: of the next tensor of all_tensors().
+class StateWriter {
+ public:
+  StateWriter(TensorTable& tensors, ModelRecord& record, const SaveOptions& options)
+      : tensors_(tensors), record_(record), options_(options) {}
+
+  void add(const State& state, std::vector<Hash128>::const_iterator& hash) {
+    StateRecord row{state.name, state.type, state.role, state.trainable};
+    if (const JoinedValues* joined = joined_of(state, options_)) {
+      std::vector<uint32_t> pieces;
+      for (const Tensor& piece : joined->pieces)
+        pieces.push_back(tensors_.row_of(state.name, piece, *hash++));
+      row.initial = join(state, std::move(pieces), joined->runs);
+    } else if (state.encoded) {
+      row.format = state.encoded.format->name;
+      for (size_t i = 0; i < state.encoded.parts.size(); ++i)
+        row.parts.push_back(tensors_.row_of(state.name + std::string(state.encoded.format->parts[i].suffix),
+                                            state.encoded.parts[i], *hash++));
+    } else if (const Hash128& own = *hash++; !state.initial.empty_handle()) {
+      row.initial = static_cast<int32_t>(tensors_.row_of(state.name, state.initial, own));
+    }
+    record_.states.push_back(std::move(row));
+  }
+
+ private:
+  int32_t join(const State& state, std::vector<uint32_t> pieces, int64_t runs) {
+    TensorRecord whole{.name = state.name, .type = state.type};
+    whole.bytes = static_cast<uint64_t>(state.type.bytes());
+    whole.pieces = std::move(pieces);
+    whole.runs = static_cast<uint64_t>(runs);
+    record_.tensors.push_back(std::move(whole));
+    return static_cast<int32_t>(record_.tensors.size() - 1);
+  }
+
+  TensorTable& tensors_;
+  ModelRecord& record_;
+  const SaveOptions& options_;
+};
+
 }  // namespace
 
-Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress,
-               std::span<const LinkedFile> links) {
+Layout lay_out(const Model& model, const SaveOptions& options, std::span<const LinkedFile> links) {
   Layout layout;
   ModelRecord& record = layout.record;
   record.producer = kProducer;
   record.metadata = model.metadata;
-  const LinkTable table(model, links, segment_bytes);
-  TensorTable tensors(layout, table, segment_bytes);
-  const std::vector<Hash128> hashes = tensor_hashes(model, table, progress);
+  const std::vector<Tensor> all = all_tensors(model, options);
+  const LinkTable table(all, links, options.segment_bytes);
+  TensorTable tensors(layout, table, options);
+  const std::vector<Hash128> hashes = tensor_hashes(all, table, options.progress);
   auto hash = hashes.begin();
-  for (const State& state : model.states()) {
-    StateRecord& row =
-        record.states.emplace_back(StateRecord{state.name, state.type, state.role, state.trainable});
-    if (state.encoded) {
-      row.format = state.encoded.format->name;
-      for (size_t i = 0; i < state.encoded.parts.size(); ++i)
-        row.parts.push_back(tensors.row_of(state.name + std::string(state.encoded.format->parts[i].suffix),
-                                           state.encoded.parts[i], *hash++));
-    } else if (const Hash128& own = *hash++; !state.initial.empty_handle()) {
-      row.initial = static_cast<int32_t>(tensors.row_of(state.name, state.initial, own));
-    }
-  }
+  StateWriter states(tensors, record, options);
+  for (const State& state : model.states()) states.add(state, hash);
   for (const NamedTensor& constant : model.tensors())
     record.constants.push_back({constant.name, tensors.row_of(constant.name, constant.tensor, *hash++)});
   for (const auto& [name, bytes] : model.files)

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "schema/core/progress.h"
 #include "schema/file/links/link_table.h"
 #include "schema/file/records.h"
+#include "schema/file/writer.h"
 
 namespace genesis::file {
 
@@ -22,9 +22,8 @@ struct Layout {
   uint64_t data_bytes = 0;
 };
 
-// Tensors that lie in one of `links` are no pieces. Throws Error for a model that a file cannot hold. Pieces point into the
-// model's tensors.
-Layout lay_out(const Model& model, uint64_t segment_bytes, const OnProgress& progress = {},
-               std::span<const LinkedFile> links = {});
+// Tensors that lie in one of `links`, which stand for those of the options, are no pieces. Throws Error for a model that a
+// file cannot hold. Pieces point into the tensors.
+Layout lay_out(const Model& model, const SaveOptions& options, std::span<const LinkedFile> links = {});
 
 }  // namespace genesis::file

@@ -11,6 +11,7 @@
 #include "schema/file/format.h"
 #include "schema/file/io/mapped_file.h"
 #include "schema/file/io/temporary_name.h"
+#include "schema/file/links/join_tensors.h"
 #include "schema/file/links/linked_files.h"
 #include "schema/file/upgrade.h"
 #include "schema/graph/state_storage.h"
@@ -88,7 +89,8 @@ class ModelBuilder {
 
   std::unique_ptr<Model> build() {
     const ModelRecord& record = opened_.record;
-    for (const TensorRecord& row : record.tensors) tensors_.push_back(view(row));
+    for (const TensorRecord& row : record.tensors)
+      tensors_.push_back(row.is_joined() ? join(row) : view(row));
     for (const ConstantRecord& row : record.constants) model_->add_tensor(row.name, tensors_[row.tensor]);
     for (const StateRecord& row : record.states) {
       const Tensor initial = row.initial < 0 ? Tensor() : tensors_[static_cast<size_t>(row.initial)];
@@ -127,6 +129,16 @@ class ModelBuilder {
       graph.add_output(output.name, graph.handle({output.value}));
     for (const UpdateRecord& update : entry.updates)
       graph.add_update(update.state, graph.handle({update.value}));
+  }
+
+  // Of rows that stand before it.
+  Tensor join(const TensorRecord& row) const {
+    std::vector<JoinedPiece> pieces;
+    for (const uint32_t piece : row.pieces) {
+      const TensorRecord& part = opened_.record.tensors[piece];
+      pieces.push_back({tensors_[piece], opened_.links[part.segment].file});
+    }
+    return join_tensors(row.type, pieces, static_cast<int64_t>(row.runs));
   }
 
   // Makes the values that begin at `at`; returns how many.
@@ -179,7 +191,7 @@ std::vector<OpUse> ops_of(const ModelRecord& record) {
 std::vector<SegmentInfo> segments_of(const Opened& opened) {
   std::set<std::pair<uint32_t, uint64_t>> places;
   for (const TensorRecord& row : opened.record.tensors)
-    if (row.bytes > 0) places.insert({row.segment, row.offset});
+    if (row.bytes > 0 && !row.is_joined()) places.insert({row.segment, row.offset});
   std::vector<SegmentInfo> segments;
   for (const SegmentRecord& row : opened.record.segments)
     segments.push_back({row.offset + (row.is_linked() ? 0 : opened.header.data_offset), row.bytes,

@@ -38,6 +38,11 @@ struct TensorRecord {
   uint32_t segment = 0;
   uint64_t offset = 0;  // from the start of the segment
   uint64_t bytes = 0;
+  // Where it is joined from other rows, which lie before it; then it has no place of its own.
+  std::vector<uint32_t> pieces = {};
+  uint64_t runs = 1;
+
+  bool is_joined() const { return !pieces.empty(); }
   bool operator==(const TensorRecord&) const = default;
 };
 
@@ -113,9 +118,11 @@ struct ModelRecord {
   std::vector<FileRecord> files;
   bool operator==(const ModelRecord&) const = default;
 
-  // The version that a reader must know: where nothing is encoded, the first reads the file as well.
+  // The version that a reader must know: where nothing is encoded or joined, the first reads the file as well.
   uint16_t major() const {
+    const auto is_joined = [](const TensorRecord& tensor) { return tensor.is_joined(); };
     const auto is_encoded = [](const StateRecord& state) { return !state.format.empty(); };
+    if (std::any_of(tensors.begin(), tensors.end(), is_joined)) return 3;
     return std::any_of(states.begin(), states.end(), is_encoded) ? 2 : 1;
   }
 };

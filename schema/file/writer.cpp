@@ -58,7 +58,9 @@ std::string path_from(const std::filesystem::path& saved, const std::filesystem:
 std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesystem::path& path) {
   std::vector<LinkedFile> links;
   for (const auto& file : options.links)
-    links.push_back({file, {path_from(path, file->path()), file->stamp().bytes, file->stamp().written}});
+    links.push_back({file,
+                     {path_from(path, file->path()), file->stamp().bytes, file->stamp().written},
+                     segments_in(*file)});
   return links;
 }
 
@@ -67,8 +69,7 @@ std::vector<LinkedFile> links_of(const SaveOptions& options, const std::filesyst
 void save_model(const Model& model, const std::filesystem::path& path, const SaveOptions& options) {
   with_context(
       [&] {
-        const Layout layout =
-            lay_out(model, options.segment_bytes, options.progress, links_of(options, path));
+        const Layout layout = lay_out(model, options, links_of(options, path));
         check_records(layout.record, layout.data_bytes);
         const std::vector<std::byte> graph = encode_graph(layout.record);
         if (graph.size() > kMaxGraphBytes)

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "schema/core/progress.h"
 #include "schema/file/io/mapped_file.h"
 #include "schema/graph/model.h"
 
 namespace genesis {
+
+// A state's values in pieces: each has an equal part of each of their `runs` equal runs, in this order.
+struct JoinedValues {
+  std::vector<Tensor> pieces;
+  int64_t runs = 1;
+};
 
 struct SaveOptions {
   // A segment is closed once it holds this much; each has a hash of its own.
@@ -16,11 +25,14 @@ struct SaveOptions {
   // Tensors that are views into one of these files stay there: the new file has their places, and the path of that file
   // from its own folder, so that both move together.
   MappedFiles links = {};
+  // By name of a state: its values, whatever the model says that it starts from. The pieces stay pieces in the file.
+  std::map<std::string, JoinedValues> joined = {};
+  // Whether tensors with equal bytes are stored once.
+  bool finds_equals = true;
 };
 
 // Atomic: on any error the file that was there is untouched and nothing is left beside it. Throws Error
-// naming the path and the reason. Tensors with equal bytes are stored once; a state without an initial tensor
-// takes no space.
+// naming the path and the reason. A state without an initial tensor takes no space.
 void save_model(const Model& model, const std::filesystem::path& path, const SaveOptions& options = {});
 
 }  // namespace genesis

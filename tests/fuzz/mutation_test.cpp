@@ -78,7 +78,7 @@ TEST(Mutation, DamagedFilesWhoseHashIsRight) {
 TEST(Mutation, RecordsThatSayAnything) {
   for (const Seed& seed : model_seeds()) {
     const auto model = load_bytes(seed.bytes);
-    const file::Layout layout = file::lay_out(*model, 1 << 20);
+    const file::Layout layout = file::lay_out(*model, {.segment_bytes = 1 << 20});
     const int loaded = count_loaded(seed.name == "zoo" ? 2000 : 4000, [&](Mutator& mutator) {
       file::ModelRecord record = layout.record;
       for (uint64_t times = 1 + mutator.below(2); times > 0; --times) mutator.damage(record);

@@ -177,7 +177,7 @@ class Watchdog {
 std::string graph_file(Mutator& mutator) {
   const auto model = random_graph(mutator);
   if (!mutator.chance(4)) return file_of(*model);
-  file::Layout layout = file::lay_out(*model, 1 << 20);
+  file::Layout layout = file::lay_out(*model, {.segment_bytes = 1 << 20});
   for (uint64_t times = 1 + mutator.below(2); times > 0; --times) mutator.damage(layout.record);
   return file_of(layout.record, std::string(layout.data_bytes, '\0'));
 }

@@ -78,7 +78,7 @@ TEST(FileRefusal, ANewerFormat) {
 // A rich model's file with its records changed by `change`, and the hash right.
 std::string changed(const std::function<void(ModelRecord&)>& change) {
   const auto model = rich_model();
-  const file::Layout layout = file::lay_out(*model, 1 << 20);
+  const file::Layout layout = file::lay_out(*model, {.segment_bytes = 1 << 20});
   ModelRecord record = layout.record;
   change(record);
   return file_of(record, std::string(layout.data_bytes, '\0'));
@@ -174,7 +174,7 @@ TEST(FileRefusal, RecordsThatSayTheImpossible) {
 
 TEST(FileRefusal, BytesThatAreNoBools) {
   const auto model = rich_model();
-  const file::Layout layout = file::lay_out(*model, 1 << 20);
+  const file::Layout layout = file::lay_out(*model, {.segment_bytes = 1 << 20});
   expect_says(error_of(file_of(layout.record, std::string(layout.data_bytes, '\2'))),
               "other than 0 and 1 as bools (in tensor 'mask')");
 }
@@ -303,7 +303,7 @@ entry f(lr: f32[], step: i64[], scale: f32[], p: f32[4], q: f32[2], u: bf16[6], 
 // The nodes as versions before wrote them: by hand, from what their ops said.
 TEST(FileUpgrade, AdamUpdatesOfOlderFilesBecomeOneOp) {
   const auto model = parse_text(kAdamUpdates);
-  ModelRecord record = file::lay_out(*model, 1 << 20).record;
+  ModelRecord record = file::lay_out(*model, {.segment_bytes = 1 << 20}).record;
   std::vector<file::NodeRecord>& nodes = record.entries[0].nodes;
   for (file::NodeRecord& node : nodes) node.op_version = 1;
   nodes[0].attributes = attributes(std::pair("eps", 0.5), std::pair("weight_decay", 0.25));
@@ -348,7 +348,7 @@ entry f(x: f32[2,3], g: f32[3], w: f32[4,3], v: f32[4,3], b: f32[4], c: f32[4], 
 
 TEST(FileUpgrade, ProductsOfOlderFilesBecomeFormsOfLinearAndMatmul) {
   const auto model = parse_text(kLinears);
-  ModelRecord record = file::lay_out(*model, 1 << 20).record;
+  ModelRecord record = file::lay_out(*model, {.segment_bytes = 1 << 20}).record;
   std::vector<file::NodeRecord>& nodes = record.entries[0].nodes;
   const auto was = [&](size_t node, const char* op, const Attributes& set) {
     nodes[node].op = op;

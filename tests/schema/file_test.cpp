@@ -16,7 +16,7 @@ namespace {
 using namespace testing;
 
 // All there is to know of a model but its weights' bytes, which the hashes in it stand for.
-file::ModelRecord facts(const Model& model) { return file::lay_out(model, 1 << 20).record; }
+file::ModelRecord facts(const Model& model) { return file::lay_out(model, {.segment_bytes = 1 << 20}).record; }
 
 TEST(File, EverythingComesBack) {
   const TemporaryFolder folder;

@@ -214,7 +214,7 @@ TEST(QuantizedFiles, OnlyTheyAreOfVersionTwo) {
 TEST(QuantizedFiles, RecordsThatSayTheImpossible) {
   const auto model = quantized_model(WeightFormat::kQ8);
   const std::string whole = file_of(*model);
-  const file::Layout layout = file::lay_out(*model, 1 << 20);
+  const file::Layout layout = file::lay_out(*model, {.segment_bytes = 1 << 20});
   const std::string data = whole.substr(whole.size() - layout.data_bytes);
   const std::pair<std::function<void(file::StateRecord&)>, const char*> cases[] = {
       {[](auto& s) { s.format = "q9"; }, "encoded as 'q9', which this version of Genesis does not know"},

@@ -254,7 +254,7 @@ void check_useful(const TrainFlags& flags, const CLI::App& command, const Model&
 }
 
 // What is evaluated is taken in its own order, so that every evaluation takes the same.
-Sources open_sources(const TrainFlags& flags, const Model& model) {
+Sources open_all_data(const TrainFlags& flags, const Model& model) {
   data::SourceOptions options = source_options(flags, model.entry("train_step"));
   TrainData data = open_train_data(flags.data, model, "train_step", options, flags.text, flags.quiet);
   Sources sources{std::move(data.training), std::move(data.held_out)};
@@ -265,6 +265,14 @@ Sources open_sources(const TrainFlags& flags, const Model& model) {
   sources.evaluation =
       open_train_data(flags.evaluation_data, model, passes::kEvaluationEntry, options, text, flags.quiet)
           .training;
+  return sources;
+}
+
+// Of every batch each rank has its part.
+Sources open_sources(const TrainFlags& flags, const Model& model, const World& world) {
+  Sources sources = open_all_data(flags, model);
+  for (auto* source : {&sources.training, &sources.evaluation})
+    if (*source) *source = share_of(std::move(*source), world.mesh(), world.rank());
   return sources;
 }
 
@@ -353,8 +361,7 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
   Session session(model, options);
-  Sources sources = open_sources(flags, *model);
-  sources.training = share_of(std::move(sources.training), world->mesh(), world->rank());
+  Sources sources = open_sources(flags, *model, *world);
   if (world->is_first()) warn_of_what_will_be_lost(flags, *model);
   const StopSignals signals;
   Seen seen;

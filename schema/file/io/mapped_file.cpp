@@ -45,6 +45,12 @@ std::vector<std::byte> MappedFile::copy(size_t offset, size_t count) const {
   return bytes;
 }
 
+bool MappedFile::map_at(void* address, size_t offset, size_t count) const {
+  GENESIS_ASSERT(offset <= size_ && count <= size_ - offset);
+  return ::mmap(address, count, PROT_READ, MAP_PRIVATE | MAP_FIXED, file_.fd, static_cast<off_t>(offset)) !=
+         MAP_FAILED;
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }

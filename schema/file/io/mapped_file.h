@@ -37,6 +37,9 @@ class MappedFile {
   // Bytes as they are in the file now, which later writes do not change. Throws Error where the file has
   // become too short for them.
   std::vector<std::byte> copy(size_t offset, size_t count) const;
+  // Maps a range of the file to an address that the caller has reserved; offset and address begin pages. False: the system
+  // refuses.
+  bool map_at(void* address, size_t offset, size_t count) const;
 
  private:
   MappedFile(Descriptor file, std::filesystem::path path, const FileStamp& stamp, const std::byte* data)

@@ -2,21 +2,14 @@
 
 #include <algorithm>
 
+#include "schema/file/check_records.h"
+#include "schema/file/flat.h"
+#include "schema/file/format.h"
+
 namespace genesis::file {
 namespace {
 
 using Bytes = std::span<const std::byte>;
-
-std::vector<Bytes> tensors_of(const Model& model) {
-  std::vector<Bytes> tensors;
-  const auto add = [&](const Tensor& tensor) {
-    if (!tensor.empty_handle() && tensor.bytes() > 0)
-      tensors.push_back({tensor.data(), static_cast<size_t>(tensor.bytes())});
-  };
-  for (const State& state : model.states()) add(state.initial);
-  for (const NamedTensor& constant : model.tensors()) add(constant.tensor);
-  return tensors;
-}
 
 bool holds(Bytes file, Bytes part) {
   const std::less_equal<const std::byte*> is_not_behind;
@@ -26,24 +19,71 @@ bool holds(Bytes file, Bytes part) {
 
 }  // namespace
 
-LinkTable::LinkTable(const Model& model, std::span<const LinkedFile> files, uint64_t segment_bytes) {
-  if (files.empty()) return;
-  const std::vector<Bytes> tensors = tensors_of(model);
-  std::vector<Bytes> hashed;
+std::vector<SegmentRecord> segments_in(const MappedFile& file) {
+  const Bytes bytes = file.bytes();
+  if (bytes.size() < kHeaderBytes) return {};
+  try {
+    const Bytes start = bytes.first(kHeaderBytes);
+    const Header header = decode_header(start, bytes.size());
+    const Bytes graph = bytes.subspan(kHeaderBytes, header.graph_bytes);
+    check_hash(header, start, graph);
+    const ModelRecord record = decode_graph(graph);
+    check_records(record, bytes.size() - header.data_offset);
+    std::vector<SegmentRecord> own;
+    for (const SegmentRecord& segment : record.segments)
+      if (!segment.is_linked())
+        own.push_back({segment.offset + header.data_offset, segment.bytes, segment.hash, {}});
+    return own;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+LinkTable::LinkTable(std::span<const Tensor> tensors, std::span<const LinkedFile> files,
+                     uint64_t segment_bytes) {
   for (const LinkedFile& file : files) {
     std::vector<Range> inside;
-    for (const Bytes& tensor : tensors)
-      if (holds(file.file->bytes(), tensor)) inside.emplace_back(tensor.data(), tensor.size());
+    for (const Tensor& tensor : tensors) {
+      if (tensor.empty_handle() || tensor.bytes() == 0) continue;
+      const Bytes bytes{tensor.data(), static_cast<size_t>(tensor.bytes())};
+      if (holds(file.file->bytes(), bytes)) inside.emplace_back(bytes.data(), bytes.size());
+    }
     std::sort(inside.begin(), inside.end());
     inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
+    inside = add_known(file, inside);
+    const size_t first = segments_.size();
     add_tensors_of(file, inside, segment_bytes);
-    while (hashed.size() < segments_.size()) {
-      const SegmentRecord& segment = segments_[hashed.size()];
-      hashed.push_back(file.file->bytes().subspan(segment.offset, segment.bytes));
-    }
+    hash_segments(file, first);
   }
+}
+
+void LinkTable::hash_segments(const LinkedFile& file, size_t first) {
+  std::vector<Bytes> hashed;
+  for (size_t i = first; i < segments_.size(); ++i)
+    hashed.push_back(file.file->bytes().subspan(segments_[i].offset, segments_[i].bytes));
   const std::vector<Hash128> hashes = hashes_of(hashed, [](uint64_t, uint64_t) {});
-  for (size_t i = 0; i < hashes.size(); ++i) segments_[i].hash = hashes[i];
+  for (size_t i = 0; i < hashes.size(); ++i) segments_[first + i].hash = hashes[i];
+}
+
+// Both are in order.
+std::vector<LinkTable::Range> LinkTable::add_known(const LinkedFile& file,
+                                                   const std::vector<Range>& tensors) {
+  std::vector<Range> others;
+  std::map<uint64_t, uint32_t> added;  // by offset: the number of the segment
+  for (const auto& [data, bytes] : tensors) {
+    const auto offset = static_cast<uint64_t>(data - file.file->bytes().data());
+    const auto behind = std::upper_bound(file.known.begin(), file.known.end(), offset,
+                                         [](uint64_t at, const SegmentRecord& s) { return at < s.offset; });
+    const SegmentRecord* segment = behind == file.known.begin() ? nullptr : &*(behind - 1);
+    if (!segment || offset + bytes > segment->offset + segment->bytes) {
+      others.emplace_back(data, bytes);
+      continue;
+    }
+    const auto [at, is_new] = added.try_emplace(segment->offset, static_cast<uint32_t>(segments_.size()));
+    if (is_new) segments_.push_back({segment->offset, segment->bytes, segment->hash, file.link});
+    places_[{data, bytes}] = {at->second, offset - segment->offset};
+  }
+  return others;
 }
 
 // A segment is closed once it holds `segment_bytes`.
