@@ -439,8 +439,11 @@ void Session::reset_states(StateRole role) {
 }
 
 std::unique_ptr<StateSnapshot> Session::make_state_snapshot() {
-  if (shares_states()) fail("states that ranks share are copied by all of them together, not beside runs");
-  return std::make_unique<StateSnapshot>(model(), impl_->states(), impl_->device());
+  const SessionOptions& options = impl_->options();
+  StateParts parts;
+  if (options.mesh.ranks() > 1)
+    parts = divide_states(model(), impl_->states().storage(), options.mesh, options.rank);
+  return std::make_unique<StateSnapshot>(model(), impl_->states(), impl_->device(), std::move(parts));
 }
 
 MemoryStatistics Session::memory() const {

@@ -222,30 +222,55 @@ int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
   return moved;
 }
 
-StateCopies StateMemory::copies() const {
+TensorType StateMemory::kept_type(int32_t state) const {
+  const TensorType& type = model_->state(state).type;
+  return is_shared(state) ? TensorType{type.dtype, {place(state).group->shard->numel()}} : type;
+}
+
+Tensor StateMemory::kept(int32_t state) const {
+  if (!is_shared(state)) return copy(state);
+  const StoredGroup& group = *place(state).group;
+  const TensorType type = kept_type(state);
+  if (owns_all(group)) return read_values(device_, *group.format, type, parts(state));
+  const std::byte* whole = initial(state);
+  if (!whole) return Tensor::zeros(type);
+  std::byte* to;
+  Tensor part = Tensor::uninitialized(type, &to);
+  group.shard->take(whole, model_->state(state).type.numel(), size_of(type.dtype), to);
+  return part;
+}
+
+bool StateMemory::has_own_values(int32_t state) const {
+  return is_encoded(state) ? owns_all(*place(state).group) : owned(state) != nullptr;
+}
+
+StateCopies StateMemory::copies(const std::function<bool(int32_t)>& is_wanted) const {
   StateCopies copies;
-  std::vector<int64_t> offsets(owned_.size(), -1);
-  for (size_t i = 0; i < owned_.size(); ++i) {
-    const State& state = model_->state(static_cast<int32_t>(i));
-    if (!owned_[i] || state.role == StateRole::kCache) continue;
-    offsets[i] = copies.bytes;
-    copies.parts.push_back({owned_[i].get(), state.type.bytes(), copies.bytes});
-    copies.bytes += aligned(state.type.bytes());
-  }
-  const auto offset_of = [&](int32_t state) { return offsets[static_cast<size_t>(state)]; };
-  for (int32_t i = 0; i < static_cast<int32_t>(owned_.size()); ++i) {
-    if (const StoredGroup* group = place(i).group) {
-      if (!owns_all(*group)) continue;  // as copy() has it
-      StateCopies::Value value{i, group->format, {}};
-      for (size_t part = 0; part < group->parts.size(); ++part)
-        value.at[part] = offset_of(group->parts[part]) + group->format->part_bytes(part, place(i).first);
-      copies.values.push_back(value);
-      copies.decoded_bytes += model_->state(i).type.bytes();
-    } else if (offset_of(i) >= 0 && members_[static_cast<size_t>(i)].empty()) {
-      copies.values.push_back({i, nullptr, {offset_of(i)}});
-    }
+  for (int32_t i = 0; i < static_cast<int32_t>(members_.size()); ++i) {
+    const bool is_part = !members_[static_cast<size_t>(i)].empty();
+    if (!is_part && model_->state(i).role != StateRole::kCache && has_own_values(i) && is_wanted(i))
+      add_copy(i, copies);
   }
   return copies;
+}
+
+void StateMemory::add_copy(int32_t state, StateCopies& copies) const {
+  StateCopies::Value value{.state = state, .type = kept_type(state)};
+  const auto add = [&](size_t part, const std::byte* from, int64_t bytes) {
+    value.at[part] = copies.bytes;
+    copies.parts.push_back({from, bytes, copies.bytes});
+    copies.bytes += aligned(bytes);
+  };
+  if (const StoredGroup* group = place(state).group) {
+    value.format = group->format;
+    const StateFormat::Parts from = parts(state);
+    for (size_t part = 0; part < group->parts.size(); ++part)
+      add(part, from[part], group->format->part_bytes(part, value.type.numel()));
+    copies.decoded_bytes += value.type.bytes();
+  } else {
+    add(0, owned(state).get(), value.type.bytes());
+  }
+  copies.values.push_back(value);
 }
 
 int64_t StateMemory::missing_bytes(int32_t state) const {

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/collectives.h"
@@ -16,13 +18,15 @@
 
 namespace genesis {
 
-// Copies of the memory of all states but caches, one behind the other, and which values they hold.
+// Copies of the memory of states, one behind the other, and which values they hold: of a state that ranks share, those that
+// this one keeps.
 struct StateCopies {
   struct Value {
     int32_t state = -1;
     const StateFormat* format = nullptr;  // null: the copy is the value
     // Where the copies of its parts begin, or that of the whole in [0].
     std::array<int64_t, StateFormat::kMaxParts> at{};
+    TensorType type = {};
   };
   std::vector<MemoryPart> parts;
   std::vector<Value> values;  // of states that are not here nobody has written
@@ -49,10 +53,17 @@ class StateMemory {
   Tensor copy(int32_t state) const;  // of a state that ranks share: called by all of them
   bool is_shared(int32_t state) const { return is_encoded(state) && place(state).group->shard; }
   bool shares() const { return storage_.has_shards(); }
+  const StateStorage& storage() const { return storage_; }
+  // Of this rank alone: a state, or of one that ranks share the part that this one keeps, flat; and the type of that.
+  Tensor kept(int32_t state) const;
+  TensorType kept_type(int32_t state) const;
+  // Why the ranks can exchange no more data; empty: they can. Any thread may ask.
+  std::string failure_of_ranks() const { return collectives_ ? collectives_->failure() : ""; }
   // The states that the model has encoded, with their parts as they are now; and back: how many addresses changed.
   std::map<int32_t, EncodedValues> encoded() const;
   int64_t set_encoded(const std::map<int32_t, EncodedValues>& values);
-  StateCopies copies() const;
+  // Of those that `is_wanted`, but caches.
+  StateCopies copies(const std::function<bool(int32_t)>& is_wanted) const;
   int64_t owned_bytes() const;
   int64_t owned_bytes(StateRole role) const;
   int64_t mapped_bytes() const;
@@ -79,7 +90,9 @@ class StateMemory {
   void fill_initial(int32_t state);
   void encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh);
   StateFormat::Parts parts(int32_t member) const;  // some may be null
-  const std::byte* initial(int32_t state) const;   // null: zeros
+  bool has_own_values(int32_t state) const;        // else nobody has written it
+  void add_copy(int32_t state, StateCopies& copies) const;
+  const std::byte* initial(int32_t state) const;  // null: zeros
   // Of a state in parts: what they hold of `values`, which may be null for zeros, goes to `to`.
   void upload(int32_t state, const StateFormat::Parts& to, const std::byte* values);
   Tensor gathered(int32_t state) const;

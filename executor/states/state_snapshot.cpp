@@ -1,12 +1,15 @@
 #include "executor/states/state_snapshot.h"
 
+#include <utility>
+#include <vector>
+
 #include "executor/runtime/device.h"
 #include "executor/states/stored_values.h"
 
 namespace genesis {
 
-StateSnapshot::StateSnapshot(const Model& model, const StateMemory& states, Device& device)
-    : model_(model), states_(states), downloads_(device.make_downloads()) {}
+StateSnapshot::StateSnapshot(const Model& model, const StateMemory& states, Device& device, StateParts parts)
+    : model_(model), states_(states), parts_(std::move(parts)), downloads_(device.make_downloads()) {}
 
 bool StateSnapshot::reserve(const StateCopies& layout) {
   if (!downloads_->reserve(layout.bytes, layout.decoded_bytes)) return false;
@@ -20,46 +23,98 @@ bool StateSnapshot::reserve(const StateCopies& layout) {
 bool StateSnapshot::take() {
   taken_ = layout();
   if (!reserve(taken_)) return false;
+  find_untouched();
   downloads_->take(taken_.parts);
   return true;
 }
 
+// Those that this rank keeps and nobody has written yet.
+void StateSnapshot::find_untouched() {
+  std::vector<bool> is_taken(model_.states().size());
+  for (const StateCopies::Value& value : taken_.values) is_taken[static_cast<size_t>(value.state)] = true;
+  untouched_.clear();
+  for (int32_t i = 0; i < static_cast<int32_t>(is_taken.size()); ++i) {
+    const State& state = model_.state(i);
+    if (is_taken[static_cast<size_t>(i)] || state.role == StateRole::kCache || !parts_.is_mine(i)) continue;
+    State kept = state;
+    kept.type = states_.kept_type(i);
+    if (!(kept.type == state.type)) kept.initial = states_.kept(i);
+    untouched_.emplace(i, std::move(kept));
+  }
+}
+
 namespace {
 
-EncodedValues encoded_at(const std::byte* copies, const StateCopies::Value& value, const TensorType& type) {
+EncodedValues encoded_at(const std::byte* copies, const StateCopies::Value& value) {
   EncodedValues values{value.format, {}};
   for (size_t i = 0; i < value.format->parts.size(); ++i)
-    values.parts.emplace_back(value.format->part_type(i, type), nullptr, copies + value.at[i]);
+    values.parts.emplace_back(value.format->part_type(i, value.type), nullptr, copies + value.at[i]);
   return values;
 }
 
 }  // namespace
 
-std::unique_ptr<Model> StateSnapshot::model() {
-  auto model = std::make_unique<Model>(model_);
+State StateSnapshot::taken(const StateCopies::Value& value, const std::byte* copies, int64_t& decoded) const {
+  State state = model_.state(value.state);
+  state.type = value.type;
+  const std::byte* data = copies + value.at[0];
+  if (value.format && state.encoded.format == value.format) {
+    state.encoded = encoded_at(copies, value);
+    return state;
+  }
+  if (value.format) {
+    StateFormat::ConstParts parts{};
+    for (size_t i = 0; i < value.format->parts.size(); ++i) parts[i] = copies + value.at[i];
+    std::byte* to = decoded_.get() + decoded;
+    decode_values(*value.format, parts, value.type.numel(), to);
+    decoded += value.type.bytes();
+    data = to;
+  }
+  state.initial = Tensor(value.type, nullptr, data);
+  return state;
+}
+
+// By state of the model, those that this rank keeps.
+std::map<int32_t, State> StateSnapshot::all_taken() {
+  std::map<int32_t, State> states = untouched_;
   const std::byte* copies = downloads_->wait();
   int64_t decoded = 0;
-  for (const StateCopies::Value& value : taken_.values) {
-    const TensorType& type = model->state(value.state).type;
-    const std::byte* data = copies + value.at[0];
-    if (value.format && model->state(value.state).encoded.format == value.format) {
-      model->set_encoded(value.state, encoded_at(copies, value, type));
-      continue;
-    }
-    if (value.format) {
-      StateFormat::ConstParts parts{};
-      for (size_t i = 0; i < value.format->parts.size(); ++i) parts[i] = copies + value.at[i];
-      std::byte* to = decoded_.get() + decoded;
-      decode_values(*value.format, parts, type.numel(), to);
-      decoded += type.bytes();
-      data = to;
-    }
-    model->set_initial(value.state, Tensor(type, nullptr, data));
+  for (const StateCopies::Value& value : taken_.values)
+    states.emplace(value.state, taken(value, copies, decoded));
+  for (auto& [index, state] : states)
+    if (!state.encoded && state.initial.empty_handle()) state.initial = Tensor::zeros(state.type);
+  return states;
+}
+
+std::unique_ptr<Model> StateSnapshot::model() {
+  auto model = std::make_unique<Model>(model_);
+  for (auto& [index, state] : all_taken()) {
+    if (state.encoded)
+      model->set_encoded(index, state.encoded);
+    else
+      model->set_initial(index, state.initial);
   }
-  for (size_t i = 0; i < model->states().size(); ++i) {  // nobody has written these yet
-    const State& state = model->states()[i];
-    if (state.role != StateRole::kCache && !state.encoded && state.initial.empty_handle())
-      model->set_initial(static_cast<int32_t>(i), Tensor::zeros(state.type));
+  return model;
+}
+
+std::unique_ptr<Model> StateSnapshot::part() {
+  auto model = std::make_unique<Model>();
+  for (auto& [index, state] : all_taken()) model->add_state(state);
+  return model;
+}
+
+std::unique_ptr<Model> StateSnapshot::part_now() const {
+  auto model = std::make_unique<Model>();
+  const std::map<int32_t, EncodedValues> encoded = states_.encoded();
+  for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
+    State state = model_.state(i);
+    if (state.role == StateRole::kCache || !parts_.is_mine(i)) continue;
+    state.type = states_.kept_type(i);
+    if (state.encoded)
+      state.encoded = encoded.at(i);
+    else
+      state.initial = states_.kept(i);
+    model->add_state(std::move(state));
   }
   return model;
 }

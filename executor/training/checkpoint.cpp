@@ -7,6 +7,7 @@
 #include <charconv>
 #include <vector>
 
+#include "executor/training/checkpoint_parts.h"
 #include "executor/training/intact_files.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
@@ -17,8 +18,6 @@ namespace {
 
 constexpr const char* kStepKey = "checkpoint.step";  // in the metadata
 constexpr std::string_view kPrefix = "step-", kSuffix = ".genesis";
-
-std::string file_name(int64_t step) { return fmt::format("{}{:09}{}", kPrefix, step, kSuffix); }
 
 std::optional<int64_t> step_of(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -42,15 +41,20 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
   return found;
 }
 
+// First the model, so that none is there without its parts. What cannot be removed stays.
+void remove(const Checkpoint& checkpoint) {
+  std::error_code error;
+  if (fs::remove(checkpoint.path, error)) fs::remove_all(parts_folder(checkpoint.path), error);
+}
+
 // Later steps than `step` are none of this run's: it passed over them because they are damaged, so they do
 // not count among those to keep; nor do damaged ones of earlier steps.
 void remove_all_but(int keep, const std::vector<Checkpoint>& newest_first, int64_t step) {
-  std::error_code error;  // what cannot be removed stays
   int intact = 0;
   for (const Checkpoint& checkpoint : newest_first) {
     if (checkpoint.step > step) continue;
     if (intact >= std::max(keep, 1))
-      fs::remove(checkpoint.path, error);
+      remove(checkpoint);
     else
       intact += why_damaged(checkpoint.path).empty();
   }
@@ -83,11 +87,19 @@ Checkpoint save_checkpoint(const Session& session, const fs::path& directory, in
   return write_checkpoint(*with_values(session), directory, step, keep);
 }
 
-Checkpoint write_checkpoint(Model& model, const fs::path& directory, int64_t step, int keep) {
+fs::path checkpoint_path(const fs::path& directory, int64_t step) {
+  return directory / fmt::format("{}{:09}{}", kPrefix, step, kSuffix);
+}
+
+Checkpoint write_checkpoint(Model& model, const fs::path& directory, int64_t step, int keep,
+                            const WriteModel& write) {
   make_checkpoint_folder(directory);
   model.metadata[kStepKey] = std::to_string(step);
-  const Checkpoint written{directory / file_name(step), step};
-  save_model(model, written.path);
+  const Checkpoint written{checkpoint_path(directory, step), step};
+  if (write)
+    write(model, written.path);
+  else
+    save_model(model, written.path);
   remember_intact(written.path);
   remove_all_but(keep, list_checkpoints(directory), step);
   return written;

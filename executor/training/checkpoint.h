@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -43,9 +44,16 @@ bool has_checkpoints(const std::filesystem::path& directory);
 Checkpoint save_checkpoint(const Session& session, const std::filesystem::path& directory, int64_t step,
                            int keep = 2);
 
-// The same of a model that has the states' values and the metadata of the session's model. Used by
-// CheckpointWriter.
-Checkpoint write_checkpoint(Model& model, const std::filesystem::path& directory, int64_t step, int keep);
+// Writes the model, with the steps done among its metadata, to a path.
+using WriteModel = std::function<void(Model& model, const std::filesystem::path& path)>;
+
+// The same of a model that has the states' values and the metadata of the session's model, or that `write` gives them.
+// Used by CheckpointWriter.
+Checkpoint write_checkpoint(Model& model, const std::filesystem::path& directory, int64_t step, int keep,
+                            const WriteModel& write = {});
+
+// Where the checkpoint of a step is.
+std::filesystem::path checkpoint_path(const std::filesystem::path& directory, int64_t step);
 
 // The newest checkpoint in the folder of which every byte is intact; a damaged newer one is passed over, with
 // a warning. Empty: there is none. Throws Error naming all of them when there are some and all are damaged:

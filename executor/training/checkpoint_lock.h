@@ -15,7 +15,8 @@ namespace genesis {
 class CheckpointLock {
  public:
   // Makes the folder when it is missing. Throws Error naming the process that holds the lock, its host and
-  // since when. Removes the temporary files of checkpoints whose writers were killed.
+  // since when. Removes the temporary files of checkpoints whose writers were killed, and the parts of those that were
+  // not finished.
   explicit CheckpointLock(const std::filesystem::path& directory);
   ~CheckpointLock();
   CheckpointLock(const CheckpointLock&) = delete;

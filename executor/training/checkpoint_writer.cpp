@@ -5,12 +5,19 @@
 #include <chrono>
 #include <utility>
 
+#include "executor/environment.h"
 #include "executor/training/checkpoint.h"
+#include "executor/training/checkpoint_parts.h"
 
 namespace genesis {
 
-CheckpointWriter::CheckpointWriter(Session& session, std::filesystem::path directory, int keep)
-    : session_(session), directory_(std::move(directory)), keep_(keep) {}
+CheckpointWriter::CheckpointWriter(Session& session, std::filesystem::path directory, int keep,
+                                   std::string run)
+    : session_(session),
+      directory_(std::move(directory)),
+      keep_(keep),
+      run_(std::move(run)),
+      snapshot_(session.make_state_snapshot()) {}
 
 CheckpointWriter::~CheckpointWriter() {
   settle();
@@ -28,8 +35,7 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 void CheckpointWriter::prepare() {
-  if (snapshot_ || session_.shares_states()) return;
-  snapshot_ = session_.make_state_snapshot();
+  if (std::exchange(is_prepared_, true)) return;
   start([this, layout = snapshot_->layout()] {
     try {
       beside_ = snapshot_->reserve(layout);
@@ -48,21 +54,41 @@ void CheckpointWriter::prepare() {
 double CheckpointWriter::begin(int64_t step) {
   const auto start_time = std::chrono::steady_clock::now();
   finish();
-  if (beside_ && snapshot_->take()) {
+  if (beside_ && snapshot_->take())
     start([this, step] { write_taken(step); });
-  } else {
-    const Checkpoint written = save_checkpoint(session_, directory_, step, keep_);
-    const std::lock_guard lock(mutex_);
-    newest_ = written.path;
-  }
+  else
+    write_now(step);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
 }
 
+void CheckpointWriter::write_now(int64_t step) {
+  if (is_part()) return write_part_of(step, *snapshot_->part_now());
+  set_newest(save_checkpoint(session_, directory_, step, keep_).path);
+}
+
 void CheckpointWriter::write_taken(int64_t step) {
-  const std::unique_ptr<Model> model = snapshot_->model();
-  const Checkpoint written = write_checkpoint(*model, directory_, step, keep_);
+  if (is_part()) return write_part_of(step, *snapshot_->part());
+  set_newest(write_checkpoint(*snapshot_->model(), directory_, step, keep_).path);
+}
+
+// And the checkpoint too where this is the first rank.
+void CheckpointWriter::write_part_of(int64_t step, Model& part) {
+  const StateParts& parts = snapshot_->parts();
+  write_part(part, checkpoint_path(directory_, step), parts.rank, run_);
+  if (parts.rank != 0) return;
+  Model model(snapshot_->session_model());
+  const PartsToCome expected{.run = run_,
+                             .given_up = [this] { return snapshot_->failure_of_ranks(); },
+                             .seconds = environment().collective_timeout};
+  const auto join = [&](Model& named, const std::filesystem::path& path) {
+    join_parts(named, parts, path, expected);
+  };
+  set_newest(write_checkpoint(model, directory_, step, keep_, join).path);
+}
+
+void CheckpointWriter::set_newest(const std::filesystem::path& path) {
   const std::lock_guard lock(mutex_);
-  newest_ = written.path;
+  newest_ = path;
 }
 
 void CheckpointWriter::check() {

@@ -5,8 +5,10 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <tuple>
 
+#include "executor/training/checkpoint_parts.h"
 #include "schema/core/error.h"
 #include "schema/file/reader.h"
 
@@ -16,12 +18,24 @@ namespace {
 namespace fs = std::filesystem;
 
 // Whatever writes to a file changes one of these.
-using Identity = std::tuple<dev_t, ino_t, off_t, time_t, long>;
+using FileIdentity = std::tuple<dev_t, ino_t, off_t, time_t, long>;
+// Of a checkpoint and its parts, in no order.
+using Identity = std::set<FileIdentity>;
+
+bool add_identity(const fs::path& path, Identity& to) {
+  struct stat facts;
+  if (::stat(path.c_str(), &facts) != 0) return false;
+  to.emplace(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+  return true;
+}
 
 std::optional<Identity> identity_of(const fs::path& path) {
-  struct stat facts;
-  if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
-  return Identity(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+  Identity identity;
+  if (!add_identity(path, identity)) return std::nullopt;
+  std::error_code error;
+  for (const auto& part : fs::directory_iterator(parts_folder(path), error))
+    add_identity(part.path(), identity);
+  return identity;
 }
 
 std::mutex mutex;

@@ -105,9 +105,9 @@ class TrainingRun {
         lock_(options.checkpoint_lock),
         last_{.step = first, .loss = std::nan("")} {
     if (options.evaluation) evaluator_.emplace(session, *options.evaluation, options.evaluation_batches);
-    if (options.checkpoint.empty() || !options.writes) return;
-    if (!lock_) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
-    writer_.emplace(session, options.checkpoint, options.keep_checkpoints);
+    if (options.checkpoint.empty()) return;
+    if (!lock_ && options.writes) lock_ = std::make_shared<CheckpointLock>(options.checkpoint);
+    writer_.emplace(session, options.checkpoint, options.keep_checkpoints, options.run);
   }
 
   TrainMetrics run() {
@@ -162,21 +162,17 @@ class TrainingRun {
     metrics.evaluation_loss = evaluation.loss;
     metrics.is_best = evaluation.since_best == 0;
     metrics.out_of_patience = options_.patience > 0 && evaluation.since_best >= options_.patience;
-    if (metrics.is_best && writer_)
+    if (!metrics.is_best || !writer_) return;
+    if (options_.writes)
       session_.save(options_.checkpoint / kBestModel);
-    else if (metrics.is_best)
-      help_to_save();
-  }
-
-  // On the ranks that do not write.
-  void help_to_save() const {
-    if (!options_.checkpoint.empty() && session_.shares_states()) session_.take_part_in_states();
+    else if (session_.shares_states())
+      session_.take_part_in_states();
   }
 
   void care_for_checkpoints(int64_t step, bool is_last) {
     const int64_t every = options_.checkpoint_every;
     const bool is_due = is_last || (every > 0 && step % every == 0);
-    if (!writer_) return is_due ? help_to_save() : void();
+    if (!writer_) return;
     if (step == first_ + 1 && !is_last && every > 0 && (step + every - 1) / every * every < options_.steps)
       writer_->prepare();
     writer_->check();
@@ -189,7 +185,7 @@ class TrainingRun {
   // What of the work is there when a step fails.
   std::string where_it_failed(int64_t step) {
     const std::string where = fmt::format("at step {} of {}", step, options_.steps);
-    if (!writer_) return where;
+    if (!writer_ || !options_.writes) return where;
     writer_->settle();
     const std::filesystem::path newest = writer_->newest();
     return where + (newest.empty() ? "; this run had not written a checkpoint yet"

@@ -34,9 +34,11 @@ struct TrainerOptions {
   int64_t steps = 0;                      // total, those before a resume included
   int64_t max_skipped_steps = 40;         // in a row; by then the loss scale has gone from 2^16 to 2^-24
   std::filesystem::path checkpoint = {};  // folder; empty: none
-  // Of several ranks one writes. The others are told the same folder and rhythm, and that they are not the one: where ranks
-  // share states (Session::shares_states()) they take part in what it saves.
+  // Of several ranks the first has the folder's lock and removes old checkpoints. The others are told the same folder and
+  // rhythm, and that they are not the first: all write their parts of what is saved.
   bool writes = true;
+  // With several ranks: what no other run is called, the same on all ranks (checkpoint_parts.h).
+  std::string run = {};
   // Of that folder, when the caller holds it already; else train() takes it.
   std::shared_ptr<const CheckpointLock> checkpoint_lock = {};
   int64_t checkpoint_every = 0;  // steps; 0: only at the end

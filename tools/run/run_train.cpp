@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <iostream>
 
@@ -143,6 +144,12 @@ std::string progress_text(const TrainMetrics& m, double evaluation_loss, const c
                      std::isnan(mfu) ? "" : fmt::format("  MFU {:.0f}%", 100 * mfu));
 }
 
+// Another for every run, the same on all its ranks.
+std::string name_of_run(World& world) {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return world.gather(fmt::format("{} {} {}", world.host(), ::getpid(), since_1970.count()))[0];
+}
+
 TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, const StopSignals& signals,
                  std::shared_ptr<const CheckpointLock> lock, World& world, Seen& seen) {
   Progress progress(steps_done(session.model()), flags.steps, flags.quiet);
@@ -153,6 +160,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   options.steps = flags.steps;
   options.checkpoint = flags.checkpoint;
   options.writes = world.is_first();
+  options.run = name_of_run(world);
   options.checkpoint_lock = std::move(lock);
   options.checkpoint_every = flags.checkpoint_every;
   options.keep_checkpoints = static_cast<int>(flags.keep);

@@ -1,0 +1,134 @@
+#include "executor/training/checkpoint_parts.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "executor/training/checkpoint.h"
+#include "schema/file/io/atomic_write.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
+
+namespace genesis {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kRunKey = "checkpoint.run";  // in a part's metadata
+constexpr std::string_view kFolderSuffix = ".parts";
+
+fs::path part_file(const fs::path& checkpoint, int64_t rank) {
+  return parts_folder(checkpoint) / fmt::format("rank-{}.genesis", rank);
+}
+
+// A part of this run, mapped.
+struct Part {
+  std::shared_ptr<const MappedFile> file;
+  std::unique_ptr<Model> model;
+};
+
+// Empty where it is not there yet. The folder is listed first: on network file systems that shows new files sooner than
+// asking for one by name.
+Part open_part(const fs::path& file, const std::string& run) {
+  std::error_code error;
+  bool is_listed = false;
+  for (const auto& entry : fs::directory_iterator(file.parent_path(), error))
+    is_listed |= entry.path().filename() == file.filename();
+  if (!is_listed) return {};
+  Part part{MappedFile::open(file), nullptr};
+  auto model = load_model_from(part.file, part.file->bytes());
+  if (model->metadata[kRunKey] != run) return {};
+  part.model = std::move(model);
+  return part;
+}
+
+Part wait_for_part(const fs::path& file, int64_t rank, const PartsToCome& expected, Clock::time_point until) {
+  constexpr std::chrono::milliseconds kShortest{2}, kLongest{200};
+  for (auto pause = kShortest;; pause = std::min(2 * pause, kLongest)) {
+    Part part = open_part(file, expected.run);
+    if (part.model) return part;
+    if (const std::string why = expected.given_up ? expected.given_up() : ""; !why.empty())
+      fail("rank {} has not written its part {}: {}", rank, file.string(), why);
+    if (Clock::now() > until)
+      fail(
+          "rank {} has not written its part {} within {} seconds: it is too slow, or does not see the "
+          "folder, "
+          "which all ranks must share",
+          rank, file.string(), expected.seconds);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+const State& state_in(const Part& part, const State& wanted, int64_t rank) {
+  const int32_t index = part.model->find_state(wanted.name);
+  if (index < 0) fail("rank {} has not written its part of state '{}'", rank, wanted.name);
+  return part.model->state(index);
+}
+
+JoinedValues joined(const State& state, const StateOwners& owners, const std::vector<Part>& parts) {
+  JoinedValues values{{}, owners.runs};
+  for (const int64_t rank : owners.ranks)
+    values.pieces.push_back(state_in(parts[static_cast<size_t>(rank)], state, rank).initial);
+  return values;
+}
+
+}  // namespace
+
+fs::path parts_folder(const fs::path& checkpoint) {
+  return fs::path(checkpoint).replace_extension(kFolderSuffix);
+}
+
+// A tensor a segment: so large ones begin with a page, and can be mapped side by side.
+void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std::string& run) {
+  const fs::path file = part_file(checkpoint, rank);
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error) fail("cannot make the folder {}: {}", file.parent_path().string(), error.message());
+  part.metadata[kRunKey] = run;
+  save_model(part, file, {.segment_bytes = 1, .finds_equals = false});
+}
+
+void join_parts(Model& model, const StateParts& parts, const fs::path& checkpoint,
+                const PartsToCome& expected) {
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(expected.seconds));
+  std::vector<Part> of_ranks;
+  SaveOptions options;
+  for (int64_t rank = 0; rank < parts.ranks; ++rank) {
+    of_ranks.push_back(wait_for_part(part_file(checkpoint, rank), rank, expected, until));
+    options.links.push_back(of_ranks.back().file);
+  }
+  for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i) {
+    const State& state = model.state(i);
+    const StateOwners& owners = parts.owners[static_cast<size_t>(i)];
+    if (owners.ranks.empty()) continue;
+    if (owners.is_joined()) {
+      options.joined.emplace(state.name, joined(state, owners, of_ranks));
+      continue;
+    }
+    const int64_t rank = owners.ranks[0];
+    const State& values = state_in(of_ranks[static_cast<size_t>(rank)], state, rank);
+    if (values.encoded)
+      model.set_encoded(i, values.encoded);
+    else
+      model.set_initial(i, values.initial);
+  }
+  save_model(model, checkpoint, options);
+}
+
+void remove_abandoned_parts(const fs::path& directory) {
+  std::error_code error;  // what cannot be removed stays
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const fs::path checkpoint = fs::path(entry.path()).replace_extension(".genesis");
+    if (entry.path().extension() == kFolderSuffix && is_checkpoint_name(checkpoint.filename()) &&
+        !fs::exists(checkpoint, error))
+      folders.push_back(entry.path());
+  }
+  for (const fs::path& folder : folders) fs::remove_all(folder, error);
+}
+
+}  // namespace genesis
