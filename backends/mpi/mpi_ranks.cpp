@@ -31,6 +31,15 @@ struct Opened {
   std::string error;  // why not
 };
 
+// Empty: it is nowhere.
+fs::path find_module(const char* name) {
+  const fs::path here = folder_of_this_code();
+  std::error_code error;
+  for (const char* place : kPluginPlaces)
+    if (const fs::path file = here / place / name; fs::exists(file, error)) return file;
+  return {};
+}
+
 Opened open_file(const fs::path& file) {
   // Global, since MPI's own modules look for their library's names among the global ones.
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -44,12 +53,7 @@ Opened open_file(const fs::path& file) {
 }
 
 Opened open_plugin() {
-  const fs::path here = folder_of_this_code();
-  for (const char* place : kPluginPlaces) {
-    const fs::path file = here / place / "libgenesis_mpi.so";
-    std::error_code error;
-    if (fs::exists(file, error)) return open_file(file);
-  }
+  if (const fs::path file = find_module("libgenesis_mpi.so"); !file.empty()) return open_file(file);
   return {nullptr, "the module libgenesis_mpi.so is not there"};
 }
 
@@ -62,6 +66,11 @@ const Opened& opened() {
 
 std::string why_missing() {
   return opened().plugin ? "" : "MPI cannot be used (" + opened().error + "): " + kRemedy;
+}
+
+fs::path loopback_module() {
+  std::error_code error;
+  return fs::canonical(find_module("libgenesis_loopback.so"), error);
 }
 
 std::unique_ptr<RankLink> join_ranks(const RankLimits& limits) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/child_ranks.h"
 #include "executor/distributed/launch.h"
 #include "schema/core/error.h"
@@ -33,6 +34,15 @@ std::string find_program(const char* name) {
   for (std::string folder; std::getline(folders, folder, ':');)
     if (const std::string file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0) return file;
   return "";
+}
+
+// By a module, for mpirun has no option for it. A path with a blank or a colon cannot be preloaded.
+void listen_on_loopback_alone() {
+  const std::string module = mpi::loopback_module().string();
+  const char* others = std::getenv("LD_PRELOAD");
+  const std::string preloaded = others ? others : "";
+  if (module.empty() || module.find_first_of(" :") != module.npos || preloaded.starts_with(module)) return;
+  ::setenv("LD_PRELOAD", (module + (preloaded.empty() ? "" : ":" + preloaded)).c_str(), 1);
 }
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
@@ -73,6 +83,7 @@ void set_mpirun_environment() {
       {"OMPI_MCA_odls_base_sigkill_timeout", "4"},
   };
   for (const auto& [name, value] : kVariables) ::setenv(name, value, 0);
+  listen_on_loopback_alone();
   if (::geteuid() == 0)
     for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       ::setenv(name, "1", 0);

@@ -23,9 +23,8 @@ int launch_ranks(const Mesh& mesh, std::string_view device_kind);
 inline constexpr int kGraceSeconds = 15;
 
 // The command that starts `program` on so many ranks of this host, and what it needs in its environment: more ranks than
-// cores are allowed, threads run where they like, and ranks exchange data in shared memory and by the loopback. (Open MPI 4's
-// mpirun itself also listens at a port of all interfaces while the run lasts, and has no option against it.) Throws Error
-// without mpirun.
+// cores are allowed, threads run where they like, and ranks exchange data in shared memory and by the loopback, where mpirun
+// listens while the run lasts. Throws Error without mpirun.
 std::vector<std::string> mpirun_command(int64_t ranks, const std::vector<std::string>& program);
 void set_mpirun_environment();
 

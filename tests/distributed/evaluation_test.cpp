@@ -7,7 +7,7 @@
 
 #include "executor/training/rank_share.h"
 #include "passes/training/evaluation.h"
-#include "schema/graph/parse_text.h"
+#include "schema/graph/text.h"
 #include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
 
@@ -16,6 +16,11 @@ namespace {
 
 constexpr int64_t kBatches = 3, kIgnored = -100;
 
+std::vector<int64_t> to_vector(const Tensor& tensor) {
+  const auto values = tensor.as<int64_t>();
+  return {values.begin(), values.end()};
+}
+
 // Of the tokens' targets few count, and of each row another number; of the second batch's first half none.
 class FewTargets final : public BatchSource {
  public:
@@ -23,14 +28,14 @@ class FewTargets final : public BatchSource {
   NamedTensors batch(int64_t position) override {
     NamedTensors batch = numbers_.batch(position);
     const TensorType& type = batch.at("targets").type();
-    std::vector<int64_t> targets = batch.at("targets").to_vector<int64_t>();
+    std::vector<int64_t> targets = to_vector(batch.at("targets"));
     const size_t length = static_cast<size_t>(type.shape[1].value());
     for (size_t i = 0; i < targets.size(); ++i) {
       const size_t row = i / length, column = i % length;
       const bool is_empty = position == 1 && row < 4;
       if (is_empty || column > (row * 5 + static_cast<size_t>(position)) % length) targets[i] = kIgnored;
     }
-    batch.at("targets") = Tensor::of<int64_t>(type.shape, targets);
+    batch.at("targets") = Tensor::copy_of(type, targets.data());
     return batch;
   }
   int64_t items_per_batch() const override { return 8; }
@@ -61,7 +66,7 @@ double expected_mean(const std::shared_ptr<const Model>& model) {
     const NamedTensors batch = source.batch(i);
     const std::vector<double> logits =
         session.run("forward", {{"tokens", batch.at("tokens")}}).at("logits").to_doubles();
-    const std::vector<int64_t> targets = batch.at("targets").to_vector<int64_t>();
+    const std::vector<int64_t> targets = to_vector(batch.at("targets"));
     const size_t classes = logits.size() / targets.size();
     for (size_t t = 0; t < targets.size(); ++t) {
       if (targets[t] == kIgnored) continue;
@@ -126,10 +131,10 @@ TEST(Evaluation, RanksShareWhatHasNoTargets) {
 TEST(Evaluation, ClassesCountAsMuchAsTheyWeigh) {
   const std::shared_ptr<Model> model = parse_text(R"(
 state @w: f32[3] parameter trainable = (0.5, -1.0, 2.0)
-const @classes: f32[3] = (1.0, 2.0, 4.0)
+tensor #classes: f32[3] = (1.0, 2.0, 4.0)
 entry loss(x: f32[batch,3], target: i64[batch]) {
   %logits = mul(x, @w)
-  %loss = cross_entropy(%logits, target, @classes) {ignore_index=7}
+  %loss = cross_entropy(%logits, target, #classes) {ignore_index=7}
   return loss = %loss
 }
 )");
