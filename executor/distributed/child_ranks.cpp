@@ -104,7 +104,7 @@ std::vector<std::string> environment_of(int rank, int ranks, int port) {
 class Children {
  public:
   Children(int ranks, std::vector<std::string> command)
-      : command_(std::move(command)), pids_(static_cast<size_t>(ranks)) {
+      : command_(std::move(command)), pids_(static_cast<size_t>(ranks)), stopped_at_(pids_.size()) {
     const int port = free_port();
     for (int rank = 0; rank < ranks; ++rank) start(rank, port);
   }
@@ -115,6 +115,7 @@ class Children {
     while (std::any_of(pids_.begin(), pids_.end(), [](pid_t pid) { return pid > 0; })) {
       reap();
       pass_signals_on();
+      end_stopped();
       if (status_ != 0) hurry();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -134,7 +135,13 @@ class Children {
   void reap() {
     for (size_t rank = 0; rank < pids_.size(); ++rank) {
       int status = 0;
-      if (pids_[rank] <= 0 || ::waitpid(pids_[rank], &status, WNOHANG) != pids_[rank]) continue;
+      if (pids_[rank] <= 0 ||
+          ::waitpid(pids_[rank], &status, WNOHANG | WUNTRACED | WCONTINUED) != pids_[rank])
+        continue;
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+        stopped_at_[rank] = WIFSTOPPED(status) ? Clock::now() : Clock::time_point();
+        continue;
+      }
       pids_[rank] = 0;
       const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (code != 0 && status_ == 0) {
@@ -144,6 +151,25 @@ class Children {
       if (WIFSIGNALED(status) && killed_with_ == 0)
         std::cerr << fmt::format("rank {} was ended by signal {}; the others end too\n", rank,
                                  WTERMSIG(status));
+    }
+  }
+
+  // A rank that is stopped keeps the others waiting. Where all are, somebody has stopped the run.
+  void end_stopped() {
+    constexpr std::chrono::seconds kPatience{15};
+    std::vector<size_t> stopped;
+    size_t alive = 0;
+    for (size_t rank = 0; rank < pids_.size(); ++rank) {
+      if (pids_[rank] <= 0) continue;
+      ++alive;
+      if (stopped_at_[rank] != Clock::time_point()) stopped.push_back(rank);
+    }
+    if (stopped.size() == alive) return;
+    for (const size_t rank : stopped) {
+      if (Clock::now() - stopped_at_[rank] < kPatience) continue;
+      std::cerr << fmt::format("rank {} has been stopped for {} s; it is ended\n", rank, kPatience.count());
+      ::kill(pids_[rank], SIGKILL);
+      stopped_at_[rank] = Clock::time_point();
     }
   }
 
@@ -170,7 +196,8 @@ class Children {
   }
 
   std::vector<std::string> command_;
-  std::vector<pid_t> pids_;  // 0: not started, or ended
+  std::vector<pid_t> pids_;                    // 0: not started, or ended
+  std::vector<Clock::time_point> stopped_at_;  // by a signal; the beginning of time: they run
   int status_ = 0, killed_with_ = 0;
   Clock::time_point failed_at_;
 };

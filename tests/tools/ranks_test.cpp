@@ -28,10 +28,17 @@ TEST_F(SharingRanks, GoOnWithAnotherNumberOfThem) {
   for (const std::string zero : {"0", "1"}) {
     const Words keep = {"--checkpoint", path("run" + zero)};
     expect_ok(train("data=2", zero, 3, keep));
-    EXPECT_EQ(files_in(path("run" + zero)), std::set<std::string>{"step-000000003.genesis"});
+    const std::set<std::string> two = {"step-000000003.genesis", "step-000000003.parts",
+                                       "step-000000003.parts/rank-0.genesis",
+                                       "step-000000003.parts/rank-1.genesis"};
+    EXPECT_EQ(files_in(path("run" + zero)), two);
     const Words more = {"--checkpoint-every", "2", "--resume", "-o", path(zero + ".genesis")};
     expect_ok(train("data=4", zero, 7, keep + more));
-    const std::set<std::string> left = {"step-000000006.genesis", "step-000000007.genesis"};
+    std::set<std::string> left;
+    for (const std::string step : {"step-000000006", "step-000000007"}) {
+      left.insert({step + ".genesis", step + ".parts"});
+      for (int rank = 0; rank < 4; ++rank) left.insert(fmt::format("{}.parts/rank-{}.genesis", step, rank));
+    }
     EXPECT_EQ(files_in(path("run" + zero)), left);
   }
   EXPECT_TRUE(read_text(path("1.genesis")) == read_text(path("0.genesis")));

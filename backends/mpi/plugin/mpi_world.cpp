@@ -2,14 +2,18 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "schema/core/error.h"
 
 namespace genesis::mpi {
 namespace {
 
-constexpr int kFailed = 1, kLeaves = 2;  // tags of words
-constexpr size_t kLongestWord = 4000;    // bytes; short messages arrive without the other side's help
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFailed = 1, kLeaves = 2, kAlive = 3;  // tags of words
+constexpr std::chrono::seconds kBeat{1};
+constexpr size_t kLongestWord = 4000;  // bytes; short messages arrive without the other side's help
 
 std::string error_text(int error) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -37,9 +41,17 @@ MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &words_), "MPI_Comm_dup");
   gather_hosts();
+  heard_at_ = Clock::now();
+  if (size_ > 1) heart_ = std::thread([this] { beat(); });
 }
 
 MpiWorld::~MpiWorld() {
+  {
+    const std::lock_guard lock(ending_mutex_);
+    ending_ = true;
+  }
+  wake_.notify_all();
+  if (heart_.joinable()) heart_.join();
   say(kLeaves, "");
   if (wait_for_leaving() && !has_failed_) MPI_Finalize();
 }
@@ -106,10 +118,38 @@ void MpiWorld::hear(const MPI_Status& status) {
   MPI_Get_count(&status, MPI_CHAR, &length);
   std::string text(static_cast<size_t>(std::max(length, 0)), ' ');
   MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, words_, MPI_STATUS_IGNORE);
+  if (status.MPI_SOURCE == (rank_ + size_ - 1) % size_) heard_at_ = Clock::now();
   if (status.MPI_TAG == kLeaves)
     left_.insert(status.MPI_SOURCE);
-  else
+  else if (status.MPI_TAG == kFailed)
     keep_failure(text);
+}
+
+// Who has slept through several beats was stopped itself, perhaps with all others, and begins to listen anew.
+void MpiWorld::beat() {
+  const int before = (rank_ + size_ - 1) % size_;
+  auto last = Clock::now();
+  for (std::unique_lock lock(ending_mutex_); !ending_ && !has_failed_;) {
+    wake_.wait_for(lock, kBeat);
+    if (ending_) return;
+    say_alive();
+    listen();
+    const auto now = Clock::now();
+    if (now - std::exchange(last, now) > 4 * kBeat) heard_at_ = now;
+    const double silent = std::chrono::duration<double>(now - heard_at_.load()).count();
+    if (silent > limits_.silence && !has_left(before))
+      fail(
+          fmt::format("{} has said nothing for {:.0f} s: its process was stopped, or its host is not reached",
+                      name(before), silent));
+  }
+}
+
+// Not while the last one is still on its way: its reader does not read.
+void MpiWorld::say_alive() {
+  const std::lock_guard lock(mutex_);
+  int has_arrived = 0;
+  if (MPI_Test(&alive_, &has_arrived, MPI_STATUS_IGNORE) != MPI_SUCCESS || !has_arrived) return;
+  MPI_Isend(nullptr, 0, MPI_CHAR, (rank_ + 1) % size_, kAlive, words_, &alive_);
 }
 
 bool MpiWorld::have_all_left() const {
@@ -118,7 +158,6 @@ bool MpiWorld::have_all_left() const {
 }
 
 bool MpiWorld::wait_for_leaving() {
-  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   for (;;) {
     listen();

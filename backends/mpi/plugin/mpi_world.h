@@ -2,15 +2,21 @@
 // every call of MPI is made under. The lock is never held while something is waited for, so any thread may say that the
 // run has failed while another waits.
 //
+// However long a rank computes, a thread of its own says every second to the next rank that the process is there. One that is
+// stopped, or whose host is gone, falls silent, and the next rank says that the run has failed.
+//
 // Two communicators keep apart what ranks exchange (data) and what they say (words): a rank that fails says why to all
 // others, and one that ends says that it leaves; whoever waits listens now and then.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <list>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backends/mpi/plugin/mpi_api.h"
@@ -65,6 +71,8 @@ class MpiWorld {
   bool keep_failure(const std::string& why);
   void say(int tag, const std::string& text);
   void hear(const MPI_Status& status);
+  void beat();
+  void say_alive();
   bool have_all_left() const;
   bool wait_for_leaving();
 
@@ -77,7 +85,15 @@ class MpiWorld {
   std::atomic<bool> has_failed_ = false;
   std::string failure_;
   std::set<int> left_;
-  std::list<Word> words_sent_;  // MPI reads them until they have arrived, and a list moves nothing
+  std::atomic<std::chrono::steady_clock::time_point> heard_at_ =
+      {};                                 // when the rank before this one spoke last
+  MPI_Request alive_ = MPI_REQUEST_NULL;  // to the rank behind it
+  std::list<Word> words_sent_;            // MPI reads them until they have arrived, and a list moves nothing
+
+  std::mutex ending_mutex_;
+  std::condition_variable wake_;
+  bool ending_ = false;
+  std::thread heart_;
 };
 
 }  // namespace genesis::mpi
