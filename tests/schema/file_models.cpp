@@ -7,10 +7,10 @@
 #include <limits>
 #include <random>
 
+#include "schema/file/attached_files.h"
 #include "schema/file/flat.h"
 #include "schema/file/format.h"
 #include "schema/file/layout.h"
-#include "schema/file/attached_files.h"
 #include "schema/graph/quantized_formats.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
@@ -114,6 +114,21 @@ std::unique_ptr<Model> golden_model_of_version_2() {
     model->set_encoded(state, encode_tensor(row, weight));
   }
   return model;
+}
+
+std::unique_ptr<Model> golden_model_of_version_3() {
+  auto model = golden_model_of_version_2();
+  model->add_state({"joined.weight", {DType::f32, {2, 4}}, StateRole::kParameter, true, {}});
+  return model;
+}
+
+// Two columns each.
+SaveOptions golden_options_of_version_3() {
+  SaveOptions options;
+  options.joined["joined.weight"] = {
+      {Tensor::of<float>({4}, {0.0f, 1.0f, 4.0f, 5.0f}), Tensor::of<float>({4}, {2.0f, 3.0f, 6.0f, 7.0f})},
+      2};
+  return options;
 }
 
 TemporaryFolder::TemporaryFolder() {

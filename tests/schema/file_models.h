@@ -7,6 +7,7 @@
 
 #include "schema/file/reader.h"
 #include "schema/file/records.h"
+#include "schema/file/writer.h"
 #include "schema/graph/model.h"
 
 namespace genesis::testing {
@@ -19,6 +20,9 @@ std::unique_ptr<Model> rich_model();
 // that are encoded, beside them.
 std::unique_ptr<Model> golden_model();
 std::unique_ptr<Model> golden_model_of_version_2();
+// Since version 3 tensors are joined: the state "joined.weight", when it is saved with these options.
+std::unique_ptr<Model> golden_model_of_version_3();
+SaveOptions golden_options_of_version_3();
 
 // A folder of its own that is removed at the end.
 class TemporaryFolder {

@@ -26,5 +26,13 @@ TEST(Golden, VersionTwoMeansWhatItMeant) {
   EXPECT_EQ(inspect_file(kFolder / "v2.genesis").major, 2);
 }
 
+TEST(Golden, VersionThreeMeansWhatItMeant) {
+  const auto loaded = load_model(kFolder / "v3.genesis", {.verify = Verify::kFull});
+  EXPECT_EQ(to_text(*loaded, {.max_values = 1000}), testing::read_bytes(kFolder / "v3.txt"));
+  EXPECT_EQ(loaded->state(loaded->find_state("joined.weight")).initial.to_doubles(),
+            (std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(inspect_file(kFolder / "v3.genesis").major, 3);
+}
+
 }  // namespace
 }  // namespace genesis

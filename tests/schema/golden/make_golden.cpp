@@ -1,5 +1,5 @@
 // Writes the golden file of today's format version, and its text form beside it, once per version; both then
-// stay in the tree for good and golden_test holds them together: make_golden tests/schema/golden/v2.genesis
+// stay in the tree for good and golden_test holds them together: make_golden tests/schema/golden/v3.genesis
 #include <cstdio>
 
 #include "schema/file/io/atomic_write.h"
@@ -12,9 +12,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: make_golden FILE\n");
     return 2;
   }
-  const auto model = genesis::testing::golden_model_of_version_2();
+  using namespace genesis::testing;
   const std::filesystem::path path = argv[1];
-  genesis::save_model(*model, path);
+  genesis::save_model(*golden_model_of_version_3(), path, golden_options_of_version_3());
+  const auto model = genesis::load_model(path);
   genesis::write_file_atomically(std::filesystem::path(path).replace_extension(".txt"),
                                  genesis::to_text(*model, {.max_values = 1000}));
 }
