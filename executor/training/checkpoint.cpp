@@ -124,7 +124,8 @@ std::optional<Checkpoint> find_checkpoint(const fs::path& directory) {
 }
 
 std::shared_ptr<Model> load_checkpoint(const Checkpoint& checkpoint) {
-  return load_model(checkpoint.path, {.verify = Verify::kFull});
+  return load_model(checkpoint.path,
+                    {.verify = is_known_intact(checkpoint.path) ? Verify::kHeader : Verify::kFull});
 }
 
 }  // namespace genesis

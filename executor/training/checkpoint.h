@@ -60,7 +60,8 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& directory, in
 // to begin anew is for the user to decide.
 std::optional<Checkpoint> find_checkpoint(const std::filesystem::path& directory);
 
-// Loads a checkpoint as a model to start a Session from, and verifies every byte of it.
+// Loads a checkpoint as a model to start a Session from; every byte of it is verified, unless this process has just done
+// so.
 std::shared_ptr<Model> load_checkpoint(const Checkpoint& checkpoint);
 
 }  // namespace genesis

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -94,6 +95,13 @@ bool CheckpointLock::try_lock() {
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, words.data(), words.size(), 0) < 0)
     spdlog::debug("{} could not be written: {}", file_.string(), std::strerror(errno));
   return true;
+}
+
+std::string CheckpointLock::owner(const fs::path& directory) {
+  std::ifstream in(directory / ".lock");
+  std::string words;
+  std::getline(in, words);
+  return words;
 }
 
 CheckpointLock::~CheckpointLock() {

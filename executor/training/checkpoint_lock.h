@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace genesis {
 
@@ -19,6 +20,8 @@ class CheckpointLock {
   // not finished.
   explicit CheckpointLock(const std::filesystem::path& directory);
   ~CheckpointLock();
+  // Who has the lock of a folder, in words; empty: nobody seems to.
+  static std::string owner(const std::filesystem::path& directory);
   CheckpointLock(const CheckpointLock&) = delete;
   CheckpointLock& operator=(const CheckpointLock&) = delete;
 

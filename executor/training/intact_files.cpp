@@ -44,13 +44,13 @@ std::map<fs::path, Identity>& intact() {
   return files;
 }
 
-bool is_known(const fs::path& path) {
+}  // namespace
+
+bool is_known_intact(const fs::path& path) {
   const std::lock_guard lock(mutex);
   const auto at = intact().find(path);
   return at != intact().end() && identity_of(path) == at->second;
 }
-
-}  // namespace
 
 void remember_intact(const fs::path& path) {
   const std::lock_guard lock(mutex);
@@ -58,7 +58,7 @@ void remember_intact(const fs::path& path) {
 }
 
 std::string why_damaged(const fs::path& path) {
-  if (is_known(path)) return "";
+  if (is_known_intact(path)) return "";
   try {
     load_model(path, {.verify = Verify::kFull});
   } catch (const Error& error) {

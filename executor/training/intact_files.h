@@ -12,6 +12,9 @@ namespace genesis {
 // The file has just been written as a whole, or loaded with every byte checked.
 void remember_intact(const std::filesystem::path& path);
 
+// Whether it is known to be intact, without reading it.
+bool is_known_intact(const std::filesystem::path& path);
+
 // Why the file is damaged; empty: it is not.
 std::string why_damaged(const std::filesystem::path& path);
 

@@ -101,6 +101,18 @@ TEST_F(FailedRuns, WhatDiffersIsNamedByRank) {
   EXPECT_NE(options.find("what is shared and kept differs between ranks"), std::string::npos) << options;
 }
 
+// Two hosts without a file system in common.
+TEST_F(FailedRuns, AFolderThatRanksDoNotShareIsAnErrorAtTheStart) {
+  for (const char* folder : {"a", "b"}) fs::create_directory(path(folder));
+  const Words words = train_words("qwen2", 4, {"--mesh", "data=2", "--checkpoint", "run"});
+  const Process process =
+      run_ranks(2, words, "cd " + path("a") + "\n" + on_rank(1, "cd " + path("b")), {.timeout_seconds = 60});
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("the folder of checkpoints, which all ranks must share, differs between ranks"),
+            std::string::npos)
+      << process.err;
+}
+
 TEST_F(FailedRuns, ABatchThatRanksDoNotDivideSaysWhichTheyDo) {
   const Words words = {"train",   tiny("qwen2.train.genesis"),
                        "--data",  TinyModels::get().text(),

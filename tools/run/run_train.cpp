@@ -48,30 +48,48 @@ std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions&
   return model;
 }
 
-// A checkpoint brings its own graph.
-std::shared_ptr<Model> resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
-  std::shared_ptr<Model> model = load_checkpoint(checkpoint);
-  const auto order = model->metadata.find(kDataOrderKey);
-  if (order != model->metadata.end() && order->second != flags.data_order())
+// A model, and what tells it from others.
+struct Loaded {
+  std::shared_ptr<Model> model;
+  std::string digest;
+};
+
+// A checkpoint brings its own graph. The first rank has verified it; the hash of its graph section, where the hashes of all its
+// values stand, tells whether another rank sees the same.
+Loaded resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
+  Loaded loaded{load_model(checkpoint.path), inspect_file(checkpoint.path).hash};
+  const Model& model = *loaded.model;
+  const auto order = model.metadata.find(kDataOrderKey);
+  if (order != model.metadata.end() && order->second != flags.data_order())
     spdlog::warn(
         "the checkpoint {} took its data with {}, this run does with {}: it will not be the run that goes on",
         checkpoint.path.string(), order->second, flags.data_order());
-  if (train_step_text(*model) != train_step_text(*load_prepared(flags)))
+  if (train_step_text(model) != train_step_text(*load_prepared(flags)))
     spdlog::warn(
         "the checkpoint {} was made with another model or other training options than {}: going on with "
         "those of the checkpoint",
         checkpoint.path.string(), flags.file);
-  return model;
+  return loaded;
 }
 
-std::shared_ptr<Model> load(const TrainFlags& flags) {
+// What the first rank has found, for all.
+std::optional<Checkpoint> checkpoint_to_resume(const TrainFlags& flags, World& world) {
+  std::optional<Checkpoint> found;
+  if (world.is_first()) found = find_checkpoint(flags.checkpoint);
+  const std::string path = world.gather(found ? found->path.string() : "")[0];
+  return path.empty() ? std::nullopt : std::optional(Checkpoint{path});
+}
+
+Loaded load(const TrainFlags& flags, World& world) {
   if (flags.resume) {
-    if (const auto checkpoint = find_checkpoint(flags.checkpoint)) return resume(flags, *checkpoint);
+    if (const auto checkpoint = checkpoint_to_resume(flags, world)) return resume(flags, *checkpoint);
   } else if (!flags.checkpoint.empty() && has_checkpoints(flags.checkpoint)) {
     fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
          flags.checkpoint);
   }
-  return load_prepared(flags, {.verify = Verify::kFull});  // every weight is read anyway
+  Loaded loaded{load_prepared(flags, {.verify = Verify::kFull}), ""};  // every weight is read anyway
+  if (world.size() > 1) loaded.digest = digest_of_states(*loaded.model);
+  return loaded;
 }
 
 void check_trainable(const Model& model, const std::string& file) {
@@ -337,8 +355,7 @@ TrainFlags flags_of_rank(TrainFlags flags, const World& world) {
 }
 
 // Ranks that were given different files or options would wait for each other for ever, or learn nonsense.
-void check_same(World& world, const TrainFlags& flags, const Model& model) {
-  world.require_same("the version of Genesis", std::string(kVersion));
+void check_same(World& world, const TrainFlags& flags, const Model& model, const std::string& digest) {
   world.require_same("the training step", train_step_text(model));
   world.require_same("the data's order",
                      fmt::format("{} --data {}", flags.data_order(), fmt::join(flags.data, " ")));
@@ -349,7 +366,16 @@ void check_same(World& world, const TrainFlags& flags, const Model& model) {
       "what is shared and kept",
       fmt::format("--zero {} --checkpoint '{}' --checkpoint-every {}{}", flags.zero, flags.checkpoint,
                   flags.checkpoint_every, flags.output.empty() ? "" : " -o"));
-  world.require_same("the model's weights", digest_of_states(model));
+  world.require_same("the model's weights", digest);
+}
+
+// Before anything is looked up. All ranks see the lock that the first one has taken, and so what the others write.
+void check_start(World& world, const TrainFlags& flags) {
+  world.require_same("the version of Genesis", std::string(kVersion));
+  std::string folder = flags.resume ? "--resume " : "";
+  if (!flags.checkpoint.empty() && world.size() > 1)
+    folder += fmt::format("--checkpoint {} of {}", flags.checkpoint, CheckpointLock::owner(flags.checkpoint));
+  world.require_same("the folder of checkpoints, which all ranks must share,", folder);
 }
 
 void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::shared_ptr<World>& world) {
@@ -358,14 +384,14 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
   if (!flags.checkpoint.empty() && world->is_first())
     lock = std::make_shared<CheckpointLock>(flags.checkpoint);
-  world->barrier();
-  const std::shared_ptr<Model> model = load(flags);
+  check_start(*world, flags);
+  const auto [model, digest] = load(flags, *world);
   check_trainable(*model, flags.file);
   check_useful(flags, command, *model);
   check_steps(*model, flags);
   prepare_evaluation(flags, *model);
   model->metadata[kDataOrderKey] = flags.data_order();
-  if (world->size() > 1) check_same(*world, flags, *model);
+  if (world->size() > 1) check_same(*world, flags, *model, digest);
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
   Session session(model, options);
