@@ -173,7 +173,14 @@ void Mutator::damage(file::EntryRecord& entry) {
 }
 
 void Mutator::damage(file::TensorRecord& tensor) {
-  switch (below(4)) {
+  switch (below(6)) {
+    case 4:
+      tensor.pieces.resize(below(4));
+      for (uint32_t& piece : tensor.pieces) piece = static_cast<uint32_t>(chance(4) ? number() : below(4));
+      return;
+    case 5:
+      tensor.runs = static_cast<uint64_t>(number());
+      return;
     case 0:
       tensor.segment = static_cast<uint32_t>(number());
       return;

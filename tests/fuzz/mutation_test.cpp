@@ -66,7 +66,7 @@ TEST(Mutation, DamagedFiles) {
 TEST(Mutation, DamagedFilesWhoseHashIsRight) {
   const std::vector<Seed>& seeds = model_seeds();
   const int loaded = count_loaded(12000, [&](Mutator& mutator) {
-    const std::string& seed = seeds[mutator.below(2)].bytes;
+    const std::string& seed = seeds[mutator.below(3)].bytes;
     std::string bytes = mutator.chance(4) ? damaged(seed, mutator) : seed;
     mutator.damage_in_place(bytes);
     fix_header(bytes);

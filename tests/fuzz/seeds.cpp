@@ -59,7 +59,10 @@ std::unique_ptr<Model> op_zoo() {
 
 const std::vector<Seed>& model_seeds() {
   static const std::vector<Seed> seeds = {
-      {"rich", file_of(*rich_model())}, {"zoo", file_of(*op_zoo())}, {"empty", file_of(Model())}};
+      {"rich", file_of(*rich_model())},
+      {"zoo", file_of(*op_zoo())},
+      {"joined", file_of(*golden_model_of_version_3(), golden_options_of_version_3())},
+      {"empty", file_of(Model())}};
   return seeds;
 }
 

@@ -107,8 +107,9 @@ void expect_same_bits(const std::shared_ptr<const Model>& model, SessionOptions 
   for (const std::string_view step : step_switches()) options.disabled_passes.emplace(step);
   Session session(model, options);
   if (bits_of_two_runs(session, graph.name(), inputs) != bits)
-    throw std::runtime_error(fmt::format("results differ where no memory is shared, with {} threads, {}optimised:\n{}",
-                                         3 - options.threads, options.optimise ? "" : "not ", to_text(graph)));
+    throw std::runtime_error(
+        fmt::format("results differ where no memory is shared, with {} threads, {}optimised:\n{}",
+                    3 - options.threads, options.optimise ? "" : "not ", to_text(graph)));
 }
 
 RunOutcome run_entry(const std::shared_ptr<const Model>& model, const Graph& graph, Mutator& mutator) {

@@ -160,8 +160,8 @@ std::string file_of(const file::ModelRecord& record, const std::string& data) {
   return bytes + data;
 }
 
-std::string file_of(const Model& model) {
-  const file::Layout layout = file::lay_out(model, {.segment_bytes = 1 << 20});
+std::string file_of(const Model& model, const SaveOptions& options) {
+  const file::Layout layout = file::lay_out(model, options);
   std::string data(layout.data_bytes, '\0');
   for (const file::Piece& piece : layout.pieces)
     std::memcpy(data.data() + piece.offset, piece.bytes.data(), piece.bytes.size());

@@ -39,7 +39,7 @@ class TemporaryFolder {
 
 // A whole file from its parts; `data` is what stands behind the graph section.
 std::string file_of(const file::ModelRecord& record, const std::string& data);
-std::string file_of(const Model& model);
+std::string file_of(const Model& model, const SaveOptions& options = {.segment_bytes = 1 << 20});
 
 // Makes sizes and hash of a damaged file agree with what it holds, so that deeper checks are reached.
 void fix_header(std::string& bytes);
