@@ -86,9 +86,10 @@ class AttentionHeads {
   }
   void add_like_query(bool is_result, size_t index) { add(is_result, index, dim_, 0); }
   void add_statistics(bool is_result, size_t index) { add(is_result, index, 1, 0); }
-  // A mask, then key lengths, from this operand on.
+  // A mask, then where keys start, then key lengths, from this operand on.
   void add_optional(size_t index) {
     if (rules_.has_mask) add_mask(index++);
+    if (rules_.has_key_start) rows_.members.push_back(operand_dim(index++, 0));
     if (rules_.has_key_length && context_.operand(index).rank() == 1)
       rows_.members.push_back(operand_dim(index, 0));
   }
