@@ -83,15 +83,20 @@ function planOf(build, graph, net) {
     state_bytes: [["parameter", 4e7], ["optimizer", 8e7]], constant_bytes: 0, input_bytes: 32768, written_states: [] };
 }
 
+// Steps one after the other, and the same run as two threads share it: long steps are cut in two.
 function measuredOf(build, net) {
   let now = 0;
-  const steps = { start_us: [], end_us: [], lane: [], kernel: [], least_us: [] };
+  const steps = { start_us: [], end_us: [], lane: [], kernel: [], least_us: [] }, spans = { step: [], lane: [], start_us: [], end_us: [] }, ends = [0, 0];
+  const span = (step, lane, start, time) => Object.entries({ step, lane, start_us: start, end_us: (ends[lane] = start + time) }).forEach(([key, value]) => spans[key].push(value));
   net.nodes.forEach((node, i) => {
-    const time = node.flops > 0 ? 180 + (i % 7) * 10 : 25 + (i % 5) * 4;
-    Object.entries({ start_us: now, end_us: now + time, lane: i % 2, kernel: build.string(node.kernel?.name ?? `cpu.${node.op}`), least_us: time * 0.6 }).forEach(([key, value]) => steps[key].push(value));
-    now += i % 2 === 1 ? time : time / 2;
+    const time = node.flops > 0 ? 180 + (i % 7) * 10 : 25 + (i % 5) * 4, start = Math.max(...ends);
+    Object.entries({ start_us: now, end_us: now + time, lane: 0, kernel: build.string(node.kernel?.name ?? `cpu.${node.op}`), least_us: time * 0.6 }).forEach(([key, value]) => steps[key].push(value));
+    now += time;
+    if (node.flops > 0) [0, 1].forEach((lane) => span(i, lane, start, time / 2));
+    else span(i, i % 2, ends[i % 2], time);
   });
-  return { device: "cpu", runs: 5, total_us: now, lanes: ["thread 0", "thread 1"], steps, peaks: [{ name: "f32 products", value: 1.2e12, unit: "FLOP/s" }, { name: "memory", value: 4e10, unit: "B/s" }] };
+  return { device: "cpu", runs: 5, total_us: now, lanes: ["cpu, one step after the other"], steps, peaks: [{ name: "f32 products", value: 1.2e12, unit: "FLOP/s" }, { name: "memory", value: 4e10, unit: "B/s" }],
+    timeline: { total_us: Math.max(...ends), lanes: [{ name: "thread 0", rank: 0 }, { name: "thread 1", rank: 0 }], spans } };
 }
 
 function budgetsOf(build, plan, net) {
@@ -127,6 +132,45 @@ export function training(layers = 24) {
   build.json.models.push(model(build, net, [step, entry(build, "loss", loss, [stages[0]])]));
   build.json.runs.push(runOf("run-a", 400, 1), runOf("run-b", 300, 2));
   build.json.numerics = numericsOf(build, net);
+  return build.json;
+}
+
+/** A training step on two GPUs: streams of both ranks, gradients exchanged beside the computation, memory of each. */
+export function ranks(layers = 4) {
+  const build = new DataBuilder("train.genesis"), net = decoder(build, layers);
+  withGradients(build, net);
+  const gradients = net.nodes.filter((node) => node.op === "linear_grad");
+  gradients.forEach((node, i) => net.nodes.push({ op: "all_reduce", name: `exchange.bucket${i}`, reads: [node.name], type: node.type, attributes: [["axis", "\"data\""]], bytes: 4096 }));
+  const graph = build.graph(net.values, net.nodes, [["loss", net.loss]]), plan = planOf(build, graph, net), measured = measuredOf(build, net), spans = { step: [], lane: [], start_us: [], end_us: [] };
+  let main = 0, aside = 0;
+  for (const rank of [0, 1]) {
+    [main, aside] = [0, 0];
+    net.nodes.forEach((node, i) => {
+      const exchange = node.op === "all_reduce", start = exchange ? Math.max(aside, main / 2) : main, time = exchange ? 200 : 50;
+      Object.entries({ step: i, lane: 2 * rank + (exchange ? 1 : 0), start_us: start, end_us: start + time }).forEach(([key, value]) => spans[key].push(value));
+      if (exchange) aside = start + time;
+      else main += time;
+    });
+  }
+  measured.timeline = { total_us: Math.max(main, aside), lanes: [0, 1].flatMap((rank) => [{ name: "main stream", rank }, { name: "stream of exchanges", rank }]), spans };
+  const part = (arena) => ({ arena_bytes: arena, state_bytes: [["parameter", 4e7], ["optimizer", 4e7]] });
+  const mesh = { axes: "data=2", zero: 1, rank_count: 2, ranks: [part(plan.arena_bytes), part(plan.arena_bytes)], traffic: [{ axis: "data", calls: gradients.length, bytes: 123456789 }] };
+  build.json.models.push(model(build, net, [entry(build, "train_step", net, [{ kind: "author", name: "author", why: "", graph }], { plan, measured: { ...measured, device: "cuda:0" }, mesh })]));
+  build.json.view = "time";
+  return build.json;
+}
+
+/** Where a run first gave a value that is not finite. */
+export function nonfinite() {
+  const build = new DataBuilder("broken.genesis"), net = decoder(build, 2), graph = build.graph(net.values, net.nodes, [["loss", net.loss]]);
+  build.json.models.push(model(build, net, [entry(build, "loss", net, [{ kind: "author", name: "author", why: "", graph }])]));
+  const node = net.nodes.find((one) => one.name.endsWith("mlp.swiglu")), edges = [-2, -1, 0, 1, 2], none = { nan: 0, positive_infinity: 0, negative_infinity: 0 };
+  const counts = (a, special = none) => ({ edges, a, b: [], a_special: special, b_special: none });
+  const result = counts([1, 20, 30, 1], { nan: 7, positive_infinity: 2, negative_infinity: 0 });
+  build.json.view = "numerics";
+  build.json.numerics = { kind: "nonfinite", entry: "loss", a: "cpu", b: "", criterion: "that is not finite", compared: 0, nodes: { name: [], op: [], error: [], tolerance: [] },
+    first: { node: build.path(node.name), author: build.path(node.name), op: node.op, element: 3, a: null, b: null, error: null, tolerance: null, message: "node is the first to produce NaN", histogram: result,
+      values: [{ role: "output", index: 0, type: "f32[8]", histogram: result }, { role: "input", index: 0, type: "f32[8]", histogram: counts([5, 6, 7, 8]) }, { role: "input", index: 1, type: "f32[0]", histogram: { ...counts([]), edges: [] } }] } };
   return build.json;
 }
 
@@ -169,7 +213,7 @@ export function deep(layers = 32) {
   return training(layers);
 }
 
-const kSamples = { training, difference, hostile, flat, deep };
+const kSamples = { training, difference, ranks, nonfinite, hostile, flat, deep };
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const [, , name, out, size] = process.argv;

@@ -88,10 +88,13 @@ class Views(PageCase):
         self.browser.click("button", "Export trace")
         events = json.loads(self.downloaded())["traceEvents"]
         steps = self.browser.run("return genesis.currentEntry.measured.steps")
-        complete = [event for event in events if event["ph"] == "X"]
-        self.assertEqual(len(complete), len(steps["start_us"]))
-        self.assertEqual({event["tid"] for event in complete}, {0, 1})
-        self.assertEqual([event["args"]["bytes"] for event in events if event["ph"] == "C"], self.browser.run("return genesis.currentEntry.plan.live_bytes"))
+        spans = self.browser.run("return genesis.currentEntry.measured.timeline.spans")
+        run, alone = ([event for event in events if event["ph"] == "X" and event["pid"] == process] for process in (1, 2))
+        self.assertEqual(len(run), len(spans["step"]))
+        self.assertEqual(len(alone), len(steps["start_us"]))
+        self.assertEqual({event["tid"] for event in run}, {0, 1})
+        self.assertEqual([event["args"]["name"] for event in events if event["name"] == "thread_name"], ["thread 0", "thread 1", "cpu, one step after the other"])
+        self.assertEqual([event["args"]["bytes"] for event in events if event["ph"] == "C" and event["pid"] == 2], self.browser.run("return genesis.currentEntry.plan.live_bytes"))
         self.browser.run("const select = document.querySelector('select[aria-label=\"Table by\"]'); select.value = 'op'; select.dispatchEvent(new Event('change'))")
         rows = self.browser.texts(".time tbody tr td:first-child")
         self.assertIn("linear", rows)
@@ -107,6 +110,34 @@ class Views(PageCase):
         self.browser.run("window.before = document.querySelector('.block-canvas').toDataURL()")
         self.browser.keys("+", "+", Keys.ARROW_RIGHT)
         self.browser.wait("document.querySelector('.block-canvas').toDataURL() !== window.before")
+
+    def test_threads_have_lanes_and_one_step_after_the_other_is_a_choice_away(self):
+        self.open("training")
+        self.browser.tab("time")
+        self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
+        busy = self.browser.texts(".columns th")
+        self.assertEqual(busy[:2], ["thread 0", "thread 1"])
+        self.mouse("mouseMoved", *self.at(".block-canvas", 0.5, 0.7))
+        tip = self.browser.wait("!document.querySelector('.tip').hidden && document.querySelector('.tip').textContent")
+        self.assertIn("thread 1", tip)
+        self.browser.run("const select = document.querySelector('select[aria-label=Show]'); select.value = 'alone'; select.dispatchEvent(new Event('change'))")
+        self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
+        self.mouse("mouseMoved", *self.at(".block-canvas", 0.5, 0.5))
+        tip = self.browser.wait("!document.querySelector('.tip').hidden && document.querySelector('.tip').textContent")
+        self.assertIn("one step after the other", tip)
+
+    def test_ranks_have_lanes_and_memory_each(self):
+        self.open("ranks")
+        self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
+        text = self.browser.texts(".time")[0]
+        for word in ("rank 0, main stream", "rank 1, stream of exchanges", "communication", "% hidden"):
+            self.assertIn(word, text)
+        self.browser.tab("memory")
+        ranks = self.browser.texts(".ranks")[0]
+        for word in ("Each of 2 ranks (data=2, zero 1)", "118 MiB along 'data'", "optimizer"):
+            self.assertIn(word, ranks)
+        self.assertEqual(len(self.browser.find(".ranks tbody tr")), 2)
+        self.assertEqual(len(self.browser.find(".rank-bar > div > div")), 6)
 
     def test_training_smooths_compares_and_exports(self):
         self.open("training")
@@ -155,6 +186,21 @@ class Views(PageCase):
         for word in ("element 17 differs", "0.5 against 0.51", "3 NaN", "post_attention_layernorm"):
             self.assertIn(word, text)
         self.assertEqual(len(self.browser.find(".histogram rect")), 80)
+
+    def test_numerics_lead_to_the_graph(self):
+        self.open("training")
+        self.browser.tab("numerics")
+        self.browser.click(".numerics button", "Show in the graph")
+        self.browser.wait("document.body.dataset.ready === 'graph' && genesis.graph.selected >= 0")
+
+    def test_the_first_value_that_is_not_finite_with_its_neighbours(self):
+        self.open("nonfinite")
+        text = self.browser.texts(".numerics")[0]
+        for word in ("The first node with a value that is not finite", "It gave", "7 NaN, 2 +∞", "model.layers.0.mlp.gate_proj.linear", "No finite value"):
+            self.assertIn(word, text)
+        self.assertEqual(len(self.browser.find(".histogram rect")), 8)
+        self.browser.click(".neighbours button", "input 0")
+        self.browser.wait("document.body.dataset.ready === 'graph' && document.querySelector('.details h2')?.textContent === 'linear'")
 
     def test_weights(self):
         self.open("training")

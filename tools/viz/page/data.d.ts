@@ -96,6 +96,7 @@ export interface Entry {
   plan?: Plan; // of the last stage; left out: see `problem`
   budgets: Budget[]; // largest arena first; empty: none to show
   measured?: Measured; // of the plan
+  mesh?: MeshPlan; // `plan` is then that of rank 0
   problem?: string; // why there are no stages behind the author's, or no plan
 }
 
@@ -186,7 +187,7 @@ export interface Measured {
   device: string; // "cpu", a GPU's name
   runs: number; // this is the fastest of them
   total_us: number;
-  lanes: string[]; // threads or streams: "cpu", "stream 0"
+  lanes: string[]; // of `steps`: one, as a profile runs them one after the other
   steps: {
     // by step of the plan, in its order
     start_us: Column;
@@ -196,6 +197,29 @@ export interface Measured {
     least_us: Column; // that the device's limits allow; 0: not known
   };
   peaks: { name: string; value: number; unit: string }[]; // limits of the device: f32 products, memory
+  timeline?: Timeline;
+}
+
+// A run as it goes when nobody looks, steps beside each other; `steps` above ran one after the other.
+export interface Timeline {
+  total_us: number;
+  lanes: { name: string; rank: number }[]; // threads of a CPU, streams of a GPU; rank: 0 where there is one
+  // By lane, then in the order of time. A step has several where threads share it.
+  spans: {
+    step: Column;
+    lane: Column;
+    start_us: Column; // since the run began, on all ranks together
+    end_us: Column;
+  };
+}
+
+// What `--mesh` makes of an entry point.
+export interface MeshPlan {
+  axes: string; // "data=2"
+  zero: number;
+  ranks: { arena_bytes: number; state_bytes: [role: string, bytes: number][] }[]; // by rank, the first 16
+  rank_count: number;
+  traffic: { axis: string; calls: number; bytes: number }[]; // that each rank sends in a run
 }
 
 export interface Difference {
@@ -252,7 +276,9 @@ export interface Numerics {
     error: number | null;
     tolerance: number | null;
     message: string; // in words
-    histogram: Histogram;
+    histogram: Histogram; // of both sides; of nonfinite: of the node's result
+    // Of nonfinite: what the node read and wrote, as far as it was still there.
+    values?: { role: "input" | "output"; index: number; type: string; histogram: Histogram }[];
   };
 }
 

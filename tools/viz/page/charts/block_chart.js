@@ -5,14 +5,14 @@ import { onThemeChange, themeColour } from "../core/theme.js";
 import { rounded } from "../graph/painter.js";
 import { roundTicks } from "./ticks.js";
 
-const kLeft = 78, kBottom = 26, kTop = 8, kRight = 12;
+const kLeft = 78, kWideLeft = 150, kBottom = 26, kTop = 8, kRight = 12;
 
 /**
  * @typedef {{left: number, right: number, low: number, high: number}} Block in units of the axes
  * @typedef {{label: string, blocks: Block[], colours(i: number): {fill: string, border: string, text: string}, words(i: number): string, tip(i: number): string[],
- *   height: number, xFormat(x: number): string, xTicks?: typeof roundTicks, xTitle: string, yTicks(): {at: number, text: string}[], down: boolean,
+ *   height: number, xFormat(x: number): string, xTicks?: typeof roundTicks, xTitle: string, yTicks(): {at: number, text: string}[], down: boolean, wideLabels?: boolean,
  *   marks?: {at: number, text: string}[], lines?: {at: number, text: string}[], select?(i: number): void}} Options
- *   `down`: low values stand at the top; `marks`: vertical lines; `lines`: horizontal ones
+ *   `down`: low values stand at the top; `wideLabels`: names stand beside the y axis, not numbers; `marks`: vertical lines; `lines`: horizontal ones
  */
 export class BlockChart {
   /** @param {Options} options */
@@ -41,8 +41,13 @@ export class BlockChart {
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
+  // Names get less room on a phone.
+  get left() {
+    return this.options.wideLabels ? Math.min(kWideLeft, this.canvas.clientWidth * 0.3) : kLeft;
+  }
+
   get plotWidth() {
-    return this.canvas.clientWidth - kLeft - kRight;
+    return this.canvas.clientWidth - this.left - kRight;
   }
 
   get plotHeight() {
@@ -50,7 +55,7 @@ export class BlockChart {
   }
 
   x(value) {
-    return kLeft + ((value - this.from) / (this.to - this.from)) * this.plotWidth;
+    return this.left + ((value - this.from) / (this.to - this.from)) * this.plotWidth;
   }
 
   y(value) {
@@ -59,7 +64,7 @@ export class BlockChart {
   }
 
   atX(pixel) {
-    return this.from + ((pixel - kLeft) / this.plotWidth) * (this.to - this.from);
+    return this.from + ((pixel - this.left) / this.plotWidth) * (this.to - this.from);
   }
 
   show(from, to) {
@@ -69,7 +74,7 @@ export class BlockChart {
     this.draw();
   }
 
-  zoom(factor, pixel = kLeft + this.plotWidth / 2) {
+  zoom(factor, pixel = this.left + this.plotWidth / 2) {
     const centre = this.atX(pixel);
     this.show(centre - (centre - this.from) / factor, centre + (this.to - centre) / factor);
   }
@@ -93,7 +98,7 @@ export class BlockChart {
     this.drawAxes(context);
     context.save();
     context.beginPath();
-    context.rect(kLeft, kTop, this.plotWidth, this.plotHeight);
+    context.rect(this.left, kTop, this.plotWidth, this.plotHeight);
     context.clip();
     for (const i of this.order) this.drawBlock(context, i);
     this.drawMarks(context);
@@ -107,16 +112,16 @@ export class BlockChart {
     context.textAlign = "right";
     for (const { at, text } of options.yTicks()) {
       context.fillStyle = line;
-      context.fillRect(kLeft, Math.round(this.y(at)), this.plotWidth, 1);
+      context.fillRect(this.left, Math.round(this.y(at)), this.plotWidth, 1);
       context.fillStyle = muted;
-      context.fillText(text, kLeft - 6, this.y(at));
+      context.fillText(text, this.left - 6, this.y(at));
     }
     context.textAlign = "center";
     for (const at of (options.xTicks ?? roundTicks)(this.from, this.to, this.plotWidth / 110)) {
       context.fillStyle = line;
       context.fillRect(Math.round(this.x(at)), kTop, 1, this.plotHeight);
       context.fillStyle = muted;
-      context.fillText(options.xFormat(at), Math.min(this.x(at), kLeft + this.plotWidth - 16), bottom + 12);
+      context.fillText(options.xFormat(at), Math.min(this.x(at), this.left + this.plotWidth - 16), bottom + 12);
     }
     context.textAlign = "left";
     context.fillText(options.xTitle, 6, bottom + 12);
@@ -144,7 +149,7 @@ export class BlockChart {
   }
 
   drawWords(context, i, place, colours) {
-    const left = Math.max(place.x, kLeft), room = place.x + place.width - left - 8, words = this.options.words(i), most = Math.floor(room / 6);
+    const left = Math.max(place.x, this.left), room = place.x + place.width - left - 8, words = this.options.words(i), most = Math.floor(room / 6);
     if (most < 4) return;
     context.fillStyle = colours.text;
     context.fillText(words.length <= most ? words : words.slice(0, most - 1) + "…", left + 4, place.y + place.height / 2);
@@ -154,13 +159,13 @@ export class BlockChart {
     context.fillStyle = themeColour("--found");
     for (const { at, text } of this.options.marks ?? []) {
       context.fillRect(Math.round(this.x(at)), kTop, 2, this.plotHeight);
-      const right = this.x(at) > kLeft + this.plotWidth * 0.7;
+      const right = this.x(at) > this.left + this.plotWidth * 0.7;
       if (text) this.drawMarkText(context, text, this.x(at) + (right ? -5 : 6), right);
     }
     context.textAlign = "left";
     for (const { at, text } of this.options.lines ?? []) {
-      context.fillRect(kLeft, Math.round(this.y(at)), this.plotWidth, 1);
-      context.fillText(text, kLeft + 6, this.y(at) + (this.y(at) < kTop + 20 ? 9 : -7));
+      context.fillRect(this.left, Math.round(this.y(at)), this.plotWidth, 1);
+      context.fillText(text, this.left + 6, this.y(at) + (this.y(at) < kTop + 20 ? 9 : -7));
     }
   }
 

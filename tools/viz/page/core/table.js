@@ -9,7 +9,7 @@ const kRows = 200;
  *   `value`: what to sort by, and what to show if there is no `text`
  */
 export class Table {
-  /** @param {string} label @param {Column<any>[]} columns @param {{sortBy?: number, select?(row: any): void}} [options] */
+  /** @param {string} label @param {Column<any>[]} columns @param {{sortBy?: number, selectOn?: number, select?(row: any): void}} [options] */
   constructor(label, columns, options = {}) {
     Object.assign(this, { columns, options, sortBy: options.sortBy ?? -1, down: true, shown: kRows });
     this.head = element("tr");
@@ -38,10 +38,10 @@ export class Table {
   }
 
   row(row) {
-    const { select } = this.options;
+    const { select, selectOn = 0 } = this.options;
     return element("tr", {}, this.columns.map((column, i) => {
       const value = column.text ? column.text(row) : shortened(String(column.value(row) ?? "–"), 200);
-      const content = select && i === 0 ? button(value, () => select(row), { class: "link" }) : value;
+      const content = select && i === selectOn ? button(value, () => select(row), { class: "link" }) : value;
       return element("td", { class: column.number ? "number" : column.wide ? "wide" : "" }, content);
     }));
   }

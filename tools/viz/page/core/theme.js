@@ -1,6 +1,7 @@
 // Colours: of the page's theme, of kinds of ops, of shares on a scale. Text on any of them keeps a contrast of 4.5 to 1.
 
 const kKinds = [
+  { name: "communication", hue: 190, pattern: /^(all_reduce|all_gather|reduce_scatter|all_to_all|broadcast)$/ },
   { name: "product", hue: 215, pattern: /linear|matmul|gemm|conv|einsum|logits/i },
   { name: "attention", hue: 275, pattern: /attention|rope|rotary/i },
   { name: "norm", hue: 165, pattern: /norm/i },

@@ -8,6 +8,7 @@ import { Table } from "../core/table.js";
 import { blockColours } from "../core/theme.js";
 import { bars } from "./bars.js";
 import { BudgetPanel } from "./budget_panel.js";
+import { ranksPanel } from "./ranks_panel.js";
 import { aliveAt, blockRows, shortName, sums } from "./memory_data.js";
 
 const kHues = { activation: 215, gradient: 32, scratch: null, result: 140, other: 280 };
@@ -46,7 +47,7 @@ class Memory {
     this.showStep(this.plan.peak_step);
     return [this.summary(), element("div", { class: "legend inline" }, Object.entries(kHues).filter(([kind]) => this.rows.some((row) => row.kind === kind)).map(([kind, hue]) =>
       element("span", {}, element("span", { class: "swatch", style: { background: blockColours(hue, true).fill, "border-color": blockColours(hue).border } }), kind))),
-    this.chart.root, this.chosen, this.stepSlider(), this.sums, this.entry.budgets.length > 0 && new BudgetPanel(this.app.page, this.entry).root,
+    this.chart.root, this.chosen, this.stepSlider(), this.sums, this.entry.mesh && ranksPanel(this.entry.mesh), this.entry.budgets.length > 0 && new BudgetPanel(this.app.page, this.entry).root,
     this.aliveTitle, this.table.root];
   }
 

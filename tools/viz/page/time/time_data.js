@@ -1,6 +1,7 @@
 // The measured steps as rows, sums of them, and the trace that Perfetto and chrome://tracing open.
 import { undelta } from "../core/page_data.js";
 import { layerOf } from "../memory/memory_data.js";
+import { isCommunication } from "./timeline_data.js";
 
 /** @param {import("../core/page_data").Page} page */
 export function timeRows(page, model, entryIndex) {
@@ -29,13 +30,30 @@ export function grouped(rows, key) {
     flopRate: sum.us > 0 && sum.flops > 0 ? (sum.flops / sum.us) * 1e6 : null, byteRate: sum.us > 0 && sum.bytes > 0 ? (sum.bytes / sum.us) * 1e6 : null }));
 }
 
-/** The Trace Event Format: complete events by lane, and bytes alive as a counter. */
-export function chromeTrace(entry, rows) {
-  const events = [{ ph: "M", pid: 1, name: "process_name", args: { name: `${entry.name} on ${entry.measured.device}` } },
-    ...entry.measured.lanes.map((name, tid) => ({ ph: "M", pid: 1, tid, name: "thread_name", args: { name } }))];
-  for (const row of rows) {
-    events.push({ ph: "X", pid: 1, tid: row.lane, ts: row.start, dur: row.us, name: row.name || row.kernel, cat: row.op, args: { kernel: row.kernel, flops: row.flops, bytes: row.bytes, roofline: row.share } });
-    events.push({ ph: "C", pid: 1, ts: row.start, name: "arena", args: { bytes: entry.plan.live_bytes[row.i] ?? 0 } });
-  }
+/**
+ * The Trace Event Format: a process for each rank with a track for each thread or stream, one for the steps one after the
+ * other, and bytes alive as a counter beside both. `spans`: of the timeline (timeline_data.js); empty: there is none.
+ */
+export function chromeTrace(entry, rows, spans = []) {
+  const { lanes = [] } = entry.measured.timeline ?? {}, ranks = lanes.reduce((most, { rank }) => Math.max(most, rank + 1), 0), on = `${entry.name} on ${entry.measured.device}`;
+  const events = [...Array(ranks).keys()].map((rank) => named("process_name", rank + 1, 0, ranks > 1 ? `${on}, rank ${rank}` : on));
+  lanes.forEach(({ name, rank }, tid) => events.push(named("thread_name", rank + 1, tid, name)));
+  for (let rank = 0; rank < ranks; ++rank) addTracks(events, entry, rank + 1, spans.filter((span) => lanes[span.lane].rank === rank));
+  events.push(named("process_name", ranks + 1, 0, `${on}, one step after the other`), ...entry.measured.lanes.map((name, tid) => named("thread_name", ranks + 1, tid, name)));
+  addTracks(events, entry, ranks + 1, rows);
   return JSON.stringify({ traceEvents: events, displayTimeUnit: "ms" });
+}
+
+function named(what, pid, tid, name) {
+  return { ph: "M", pid, tid, name: what, args: { name } };
+}
+
+function addTracks(events, entry, pid, rows) {
+  const seen = new Set();
+  for (const row of rows.slice().sort((a, b) => a.start - b.start)) {
+    const step = row.step ?? row.i;
+    events.push({ ph: "X", pid, tid: row.lane, ts: row.start, dur: row.us, name: row.name || row.kernel, cat: isCommunication(row.op) ? "communication" : row.op, args: { op: row.op, kernel: row.kernel, flops: row.flops, bytes: row.bytes, roofline: row.share } });
+    if (!seen.has(step)) events.push({ ph: "C", pid, ts: row.start, name: "arena", args: { bytes: entry.plan.live_bytes[step] ?? 0 } });
+    seen.add(step);
+  }
 }

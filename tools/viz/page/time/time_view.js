@@ -9,6 +9,7 @@ import { kindOf, opColours, scaleColours } from "../core/theme.js";
 import { bars } from "../memory/bars.js";
 import { shortName } from "../memory/memory_data.js";
 import { chromeTrace, grouped, timeRows } from "./time_data.js";
+import { communicationRows, laneNames, laneRows, spanRows } from "./timeline_data.js";
 
 const kBy = { step: "step", op: "op", kernel: "kernel", layer: "layer" };
 
@@ -27,45 +28,66 @@ export function timeView(app) {
 
 class Time {
   constructor(app, entry) {
-    Object.assign(this, { app, entry, by: "step", colour: "op" });
+    Object.assign(this, { app, entry, by: "step", colour: "op", timeline: entry.measured.timeline ?? null });
     this.rows = timeRows(app.page, app.model, app.entry);
+    this.spans = this.timeline ? spanRows(this.timeline, this.rows) : [];
+    this.shown = this.timeline ? "run" : "alone";
     this.total = this.rows.reduce((sum, row) => sum + row.us, 0);
     this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a step; the wheel zooms, a drag pans."));
-    this.tableBox = element("div");
+    [this.tableBox, this.chartBox] = [element("div"), element("div")];
   }
 
   parts() {
-    this.chart = this.timeline();
+    this.showChart();
     this.showTable();
-    return [this.head(), this.toolbar(), this.chart.root, this.chosen, this.kinds(), this.tableBox];
+    return [this.head(), this.toolbar(), this.legend(), this.chartBox, this.chosen, this.lanes(), this.kinds(), this.tableBox];
+  }
+
+  showChart() {
+    this.chart = this.shown === "run" ? this.blocks(this.spans, laneNames(this.timeline)) : this.blocks(this.rows, this.entry.measured.lanes);
+    fill(this.chartBox, this.chart.root);
   }
 
   head() {
     const { measured } = this.entry, least = this.rows.reduce((sum, row) => sum + row.least, 0);
-    return element("div", {}, element("h2", {}, `${duration(measured.total_us)} on ${measured.device}`),
-      element("p", { class: "muted" }, `${count(this.rows.length, "step")}, the fastest of ${count(measured.runs, "run")}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.total || 1))} of the time in steps` : ""}.`),
+    return element("div", {}, element("h2", {}, `${duration(this.timeline?.total_us ?? measured.total_us)} on ${measured.device}`),
+      element("p", { class: "muted" }, `${count(this.rows.length, "step")}, the fastest of ${count(measured.runs, "run")}${this.timeline ? `; one after the other they take ${duration(measured.total_us)}` : ""}${least > 0 ? `; the device's limits allow ${duration(least)} for the same, ${percent(least / (this.total || 1))} of the time in steps` : ""}.`),
       measured.peaks.length > 0 && element("details", {}, element("summary", {}, "What this device can do"), bars(measured.peaks.map(({ name, value, unit }) => ({ name: shortened(name, 80), value: 0, text: quantity(value, unit) })))));
   }
 
   toolbar() {
-    return element("div", { class: "toolbar" }, choice("Table by", Object.entries(kBy), this.by, (by) => { this.by = by; this.showTable(); }),
+    return element("div", { class: "toolbar" }, this.timeline && choice("Show", [["run", "the run, as it goes"], ["alone", "one step after the other"]], this.shown, (shown) => { this.shown = shown; this.showChart(); }),
+      choice("Table by", Object.entries(kBy), this.by, (by) => { this.by = by; this.showTable(); }),
       choice("Colour", [["op", "kind of op"], ["roofline", "share of the roofline"]], this.colour, (colour) => { this.colour = colour; this.chart.draw(); }),
       button("All", () => this.chart.show(0, this.chart.end), { title: "The whole run (0)" }),
-      button("Export trace", () => download("trace.json", "application/json", chromeTrace(this.entry, this.rows)), { title: "For Perfetto and chrome://tracing" }),
+      button("Export trace", () => download("trace.json", "application/json", chromeTrace(this.entry, this.rows, this.spans)), { title: "For Perfetto and chrome://tracing" }),
       button("Show in the graph", () => this.app.showGraphBy("time")));
   }
 
-  timeline() {
-    const { rows, entry } = this, { lanes } = entry.measured, height = lanes.length;
+  blocks(rows, lanes) {
     const chart = new BlockChart({
-      label: `Timeline of ${rows.length} steps on ${count(lanes.length, "lane")}; the same steps are in the table below.`, down: true, height,
+      label: `Timeline of ${rows.length} pieces of work on ${count(lanes.length, "lane")}; the steps are in the table below.`, down: true, height: lanes.length, wideLabels: true,
       blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.lane + 0.06, high: row.lane + 0.94 })),
       colours: (i) => (this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => shortName(rows[i].name) || rows[i].op,
-      tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
-      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: name.length > 12 ? `${name.slice(0, 11)}…` : name })), select: (i) => this.choose(rows[i]),
+      tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, lanes[rows[i].lane], rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
+      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: name.length > 23 ? `${name.slice(0, 22)}…` : name })), select: (i) => this.choose(rows[i]),
     });
-    chart.canvas.style.height = `${Math.min(420, 60 + Math.max(1, lanes.length) * 54)}px`;
+    chart.canvas.style.height = `${Math.min(640, 60 + Math.max(1, lanes.length) * 46)}px`;
     return chart;
+  }
+
+  // Which colour stands for what, of the ops that ran.
+  legend() {
+    const kinds = [...new Map(this.rows.map((row) => [kindOf(row.op).name, row.op]))];
+    return element("div", { class: "legend inline" }, kinds.map(([name, op]) => element("span", {}, element("span", { class: "swatch", style: { background: opColours(op, true).fill, "border-color": opColours(op, true).border } }), name)));
+  }
+
+  // How busy threads and streams were, and what was hidden behind what.
+  lanes() {
+    if (!this.timeline) return null;
+    const rows = laneRows(this.timeline, this.spans), exchanged = communicationRows(this.timeline, this.spans);
+    return element("div", { class: "columns" }, element("div", {}, element("h3", {}, "How busy each lane was"), bars(rows.map((row) => ({ name: row.name, value: row.us, text: `${duration(row.us)}, ${percent(row.share)}` })))),
+      exchanged.length > 0 && element("div", {}, element("h3", {}, "Communication, and how much of it computation hides"), bars(exchanged.map((row) => ({ name: `rank ${row.rank}`, value: row.us, text: `${duration(row.us)}, ${percent(row.hidden / row.us)} hidden` })))));
   }
 
   choose(row) {
@@ -93,7 +115,9 @@ class Time {
     fill(this.tableBox, table.use(steps ? this.rows : grouped(this.rows, this.by)).root);
   }
 
-  reveal(row) {
+  // Of the run, where it is shown, the longest span of the step.
+  reveal(step) {
+    const row = this.shown === "run" ? this.spans.filter((span) => span.step === step.i).reduce((longest, span) => (span.us > longest.us ? span : longest), { ...step, us: -1 }) : step;
     const wide = Math.max(row.us * 4, this.chart.end / 200);
     this.chart.show((row.start + row.end) / 2 - wide, (row.start + row.end) / 2 + wide);
     this.choose(row);
