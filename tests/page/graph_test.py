@@ -50,6 +50,26 @@ class Graph(PageCase):
         self.browser.click(".details button.link", "lm_head.linear")
         self.browser.wait("document.querySelector('.details h2').textContent === 'linear'")
 
+    def test_all_that_leads_to_a_value_is_marked(self):
+        self.open("training")
+        self.click_at(*self.place("lm_head.linear"))
+        self.browser.click(".details button", "All that leads here")
+        forward = self.browser.run("return genesis.graph.view.overlay.found.length")
+        self.assertGreater(forward, 24 * 10)
+        self.assertIn(f"{forward} items marked", self.browser.texts(".details")[0])
+        names = self.browser.run("return genesis.graph.view.overlay.found.filter((item) => genesis.graph.hierarchy.isNode(item)).map((item) => genesis.graph.hierarchy.graph.nodeName(item))")
+        self.assertIn("model.layers.0.self_attn.attention", names)
+        self.assertNotIn("cross_entropy", names)
+
+    def test_what_is_shown_can_be_saved_as_a_picture(self):
+        self.open("training")
+        self.browser.drawn()
+        self.browser.run("window.caught = null; URL.createObjectURL = (blob) => { window.caught = [blob.type, blob.size]; return 'blob:null/none'; }; HTMLAnchorElement.prototype.click = function () {}")
+        self.browser.click(".toolbar button", "PNG")
+        kind, size = self.browser.wait("window.caught")
+        self.assertEqual(kind, "image/png")
+        self.assertGreater(size, 10000)
+
     def test_search_by_name_op_type_and_expression(self):
         self.open("training")
         for query, count in (("layers.3.mlp.up_proj.linear", 2), ("attention causal", 0), ("rope_grad", 48), ("f32[batch,seq,3584] swiglu", 24), (r"/layers\.\d+\.mlp\.swiglu swiglu/", 24), ("/targets input/", 1)):

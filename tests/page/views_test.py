@@ -71,6 +71,9 @@ class Views(PageCase):
         self.slide("Step", 10)
         self.browser.wait("[...document.querySelectorAll('.memory h3')].some((title) => title.textContent.endsWith('alive at step 10'))")
         self.assertIn("model.layers.0", self.browser.texts(".columns th"))
+        alive = self.browser.run("return genesis.currentEntry.plan.blocks.first.filter((first, i) => first <= 10 && 10 <= genesis.currentEntry.plan.blocks.last[i]).length")
+        self.assertEqual(len(self.browser.find(".arena-strip > div")), alive)
+        self.assertIn("Begins here: ", self.browser.texts(".moment p")[0])
 
     def test_budgets(self):
         self.open("training")
@@ -126,6 +129,22 @@ class Views(PageCase):
         tip = self.browser.wait("!document.querySelector('.tip').hidden && document.querySelector('.tip').textContent")
         self.assertIn("one step after the other", tip)
 
+    def test_time_by_key_filter_and_area(self):
+        self.open("training")
+        self.browser.tab("time")
+        self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
+        self.browser.keys(".", ".")
+        first = self.browser.texts(".chosen .name")[0]
+        self.browser.keys(".", "f", "w", "d", ",")
+        self.assertEqual(self.browser.texts(".chosen .name")[0], first)
+        self.browser.keys("0", Keys.ESCAPE)
+        (left, y), (right, _) = self.at(".block-canvas", 0.4, 0.5), self.at(".block-canvas", 0.6, 0.5)
+        self.mouse("mousePressed", left, y, modifiers=8), self.mouse("mouseMoved", right, y, buttons=1, modifiers=8), self.mouse("mouseReleased", right, y, modifiers=8)
+        self.assertRegex(self.browser.texts(".chosen")[0], r"ms from .* ms \d+ pieces of work, .* together: linear .* in \d+")
+        self.browser.click("input[type=search]").send_keys("/swiglu$/")
+        self.browser.wait("[...document.querySelectorAll('.time .table tbody td:first-child')].every((cell) => cell.textContent.endsWith('swiglu'))")
+        self.assertEqual(len(self.browser.find(".time .table tbody tr")), 24)
+
     def test_ranks_have_lanes_and_memory_each(self):
         self.open("ranks")
         self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
@@ -142,7 +161,7 @@ class Views(PageCase):
     def test_training_smooths_compares_and_exports(self):
         self.open("training")
         self.browser.tab("training")
-        self.assertEqual(self.browser.texts("figcaption"), ["loss", "eval_loss", "learning_rate", "grad_norm", "tokens_per_second"])
+        self.assertEqual([text.split()[0] for text in self.browser.texts("figcaption")], ["loss", "eval_loss", "learning_rate", "grad_norm", "tokens_per_second"])
         curves = "[...document.querySelector('figure svg').querySelectorAll('path.line')].map((path) => path.getAttribute('d'))"
         before = self.browser.wait(curves)
         self.assertEqual(len(before), 2)
@@ -158,6 +177,31 @@ class Views(PageCase):
         rows = list(csv.DictReader(io.StringIO(self.downloaded())))
         self.assertEqual(len(rows), 300)
         self.assertEqual(float(rows[7]["loss"]), self.browser.run("return genesis.page.json.runs[1].columns[1].values[7]"))
+
+    def test_a_drag_looks_at_a_part_of_all_curves_and_a_double_click_at_all(self):
+        self.open("training")
+        self.browser.tab("training")
+        ticks = "[...document.querySelectorAll('figure:nth-child(1) .axes text')].map((text) => text.textContent)"
+        before, (left, y), (right, _) = self.browser.wait(ticks), self.at("figure svg", 0.4, 0.5), self.at("figure svg", 0.6, 0.5)
+        self.mouse("mousePressed", left, y), self.mouse("mouseMoved", right, y, buttons=1), self.mouse("mouseReleased", right, y)
+        self.browser.wait("genesis.panes.get('training').window")
+        first, last = self.browser.run("return genesis.panes.get('training').window")
+        self.assertTrue(100 < first < 170 < 210 < last < 260, (first, last))
+        self.assertNotEqual(self.browser.run(f"return {ticks}"), before)
+        self.assertTrue(self.browser.run("return [...genesis.panes.get('training').charts.values()].every((chart) => chart.window)"))
+        self.browser.run("document.querySelector('figure svg').dispatchEvent(new MouseEvent('dblclick'))")
+        self.assertEqual(self.browser.run(f"return {ticks}"), before)
+        self.browser.run("document.querySelector('figure svg').focus()")
+        self.browser.keys("+", Keys.ARROW_RIGHT, "0")
+        self.assertEqual(self.browser.run(f"return {ticks}"), before)
+
+    def test_numbers_by_name_and_over_the_whole_width(self):
+        self.open("training")
+        self.browser.tab("training")
+        self.browser.click("input[type=search]").send_keys("/loss$/")
+        self.browser.wait("document.querySelectorAll('figure').length === 2")
+        self.browser.click("figcaption button")
+        self.browser.wait("document.querySelector('figure.wide svg').getAttribute('height') === '420'")
 
     def test_log_axes_have_round_ticks(self):
         self.open("training")

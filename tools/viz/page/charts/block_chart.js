@@ -11,8 +11,8 @@ const kLeft = 78, kWideLeft = 150, kBottom = 26, kTop = 8, kRight = 12;
  * @typedef {{left: number, right: number, low: number, high: number}} Block in units of the axes
  * @typedef {{label: string, blocks: Block[], colours(i: number): {fill: string, border: string, text: string}, words(i: number): string, tip(i: number): string[],
  *   height: number, xFormat(x: number): string, xTicks?: typeof roundTicks, xTitle: string, yTicks(): {at: number, text: string}[], down: boolean, wideLabels?: boolean,
- *   marks?: {at: number, text: string}[], lines?: {at: number, text: string}[], select?(i: number): void}} Options
- *   `down`: low values stand at the top; `wideLabels`: names stand beside the y axis, not numbers; `marks`: vertical lines; `lines`: horizontal ones
+ *   marks?: {at: number, text: string}[], lines?: {at: number, text: string}[], select?(i: number): void, area?(from: number, to: number): void}} Options
+ *   `down`: low values stand at the top; `wideLabels`: names stand beside the y axis, not numbers; `marks`: vertical lines; `lines`: horizontal ones; `area`: a drag with the shift key chose a part of the x axis
  */
 export class BlockChart {
   /** @param {Options} options */
@@ -156,6 +156,12 @@ export class BlockChart {
   }
 
   drawMarks(context) {
+    if (this.area) {
+      context.globalAlpha = 0.15;
+      context.fillStyle = themeColour("--accent");
+      context.fillRect(this.x(this.area[0]), kTop, this.x(this.area[1]) - this.x(this.area[0]), this.plotHeight);
+      context.globalAlpha = 1;
+    }
     context.fillStyle = themeColour("--found");
     for (const { at, text } of this.options.marks ?? []) {
       context.fillRect(Math.round(this.x(at)), kTop, 2, this.plotHeight);
@@ -195,19 +201,27 @@ export class BlockChart {
 
   press(event) {
     this.canvas.setPointerCapture(event.pointerId);
-    this.drag = { x: event.clientX, from: this.from, to: this.to, moved: false };
+    this.drag = { x: event.clientX, from: this.from, to: this.to, moved: false, area: event.shiftKey && this.options.area !== undefined };
   }
 
   move(event) {
     if (!this.drag) return this.hover(event);
     const by = ((this.drag.x - event.clientX) / this.plotWidth) * (this.drag.to - this.drag.from);
     this.drag.moved ||= Math.abs(this.drag.x - event.clientX) > 4;
+    if (this.drag.area) return this.showArea(event);
     if (this.drag.moved) this.show(this.drag.from + by, this.drag.to + by);
   }
 
   release(event) {
     if (this.drag && !this.drag.moved) this.select(this.blockAt(event));
+    if (this.drag?.area && this.drag.moved && this.area) this.options.area(...this.area);
     this.drag = null;
+  }
+
+  showArea(event) {
+    const left = this.canvas.getBoundingClientRect().left, ends = [this.drag.x, event.clientX].map((x) => Math.max(0, Math.min(this.end, this.atX(x - left))));
+    this.area = [Math.min(...ends), Math.max(...ends)];
+    this.draw();
   }
 
   select(i) {

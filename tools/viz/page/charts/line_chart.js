@@ -1,4 +1,5 @@
-// Lines over a common axis, as SVG: round ticks, log axes, a hover that reads every line, a legend of its own.
+// Lines over a common axis, as SVG: round ticks, log axes, a hover that reads every line, a legend of its own. A drag, or + and
+// arrows, look at a part of the axis; a double click or 0 brings all of it back.
 import { element, fill, shortened, svg } from "../core/dom.js";
 import { digits } from "../core/format.js";
 import { lineColour, onThemeChange } from "../core/theme.js";
@@ -8,19 +9,24 @@ const kLeft = 68, kRight = 12, kTop = 10, kBottom = 34, kMostPoints = 1200;
 
 /**
  * @typedef {{name: string, x: number[], y: (number|null)[], faint?: boolean, colour?: number, dots?: boolean}} Series `faint`: drawn thin, behind, without a legend
- * @typedef {{title: string, xTitle: string, xFormat?(x: number): string, yFormat?(y: number): string, yTicks?: typeof roundTicks, height?: number, xLog?: boolean, yLog?: boolean, zero?: boolean}} Options
+ * @typedef {{title: string, xTitle: string, xFormat?(x: number): string, yFormat?(y: number): string, yTicks?: typeof roundTicks, height?: number, xLog?: boolean, yLog?: boolean, zero?: boolean, zoomed?(window: [number, number]|null): void}} Options
  */
 export class LineChart {
   /** @param {Options} options */
   constructor(options) {
     this.options = { xFormat: (x) => digits(x), yFormat: digits, yTicks: roundTicks, height: 220, ...options };
     this.series = [];
-    this.svg = svg("svg", { class: "lines", role: "img", "aria-label": options.title, height: this.options.height });
+    this.window = null; // the part of the x axis that is shown; null: all
+    this.svg = svg("svg", { class: "lines", role: "img", "aria-label": options.title, height: this.options.height, tabindex: "0" });
     this.tip = element("div", { class: "tip", hidden: true });
     this.legend = element("div", { class: "legend inline" });
     this.root = element("figure", { class: "line-chart" }, element("figcaption", {}, options.title), element("div", { class: "line-plot" }, this.svg, this.tip), this.legend);
     this.svg.addEventListener("pointermove", (event) => this.hover(event));
     this.svg.addEventListener("pointerleave", () => this.leave());
+    this.svg.addEventListener("pointerdown", (event) => this.press(event));
+    this.svg.addEventListener("pointerup", (event) => this.release(event));
+    this.svg.addEventListener("dblclick", () => this.zoomTo(null));
+    this.svg.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.svg);
     onThemeChange(() => this.draw());
   }
@@ -37,7 +43,9 @@ export class LineChart {
     this.measure();
     const lines = this.series.slice().sort((a, b) => Number(b.faint ?? false) - Number(a.faint ?? false)).map((one) => this.line(one));
     this.cross = svg("line", { class: "cross", y1: kTop, y2: this.options.height - kBottom, visibility: "hidden" });
-    fill(this.svg, this.axes(), lines, this.cross);
+    this.chosen = svg("rect", { class: "chosen-range", y: kTop, height: this.options.height - kTop - kBottom, visibility: "hidden" });
+    const clip = `plot-${LineChart.made = (LineChart.made ?? 0) + 1}`, plot = svg("clipPath", { id: clip }, svg("rect", { x: kLeft, y: 0, width: Math.max(0, this.width - kLeft - kRight), height: this.options.height - kBottom }));
+    fill(this.svg, plot, this.axes(), svg("g", { "clip-path": `url(#${clip})` }, lines), this.cross, this.chosen);
     const named = this.series.filter((one) => !one.faint);
     fill(this.legend, named.length > 1 && named.map((one) => element("span", {}, element("span", { class: "swatch", style: { background: lineColour(one.colour), "border-color": lineColour(one.colour) } }), shortened(one.name, 60))));
   }
@@ -53,7 +61,10 @@ export class LineChart {
       return [low, high];
     };
     this.xRange = range(this.series.flatMap((one) => (one.x.length > 0 ? [one.x.find((x) => !xLog || x > 0) ?? null, one.x[one.x.length - 1]] : [])), xLog);
-    this.yRange = range(function* (all) { for (const one of all) yield* one.y; }(this.series), yLog);
+    this.fullRange = this.xRange;
+    if (this.window) this.xRange = this.window;
+    const [from, to] = this.xRange;
+    this.yRange = range(function* (all) { for (const one of all) for (let i = 0; i < one.y.length; ++i) if (one.x[i] >= from && one.x[i] <= to) yield one.y[i]; }(this.series), yLog);
     if (zero) this.yRange[0] = Math.min(0, this.yRange[0]);
     if (!yLog) {
       const room = (this.yRange[1] - this.yRange[0]) * 0.04;
@@ -91,15 +102,66 @@ export class LineChart {
 
   // More points than pixels become the lowest and the highest of each run of them.
   path(one) {
-    const all = points(one).filter(([x, y]) => (!this.options.xLog || x > 0) && (!this.options.yLog || y > 0)), step = Math.ceil(all.length / kMostPoints);
+    const all = this.near(points(one)).filter(([x, y]) => (!this.options.xLog || x > 0) && (!this.options.yLog || y > 0)), step = Math.ceil(all.length / kMostPoints);
     const kept = step < 3 ? all : all.flatMap((_, i) => (i % step === 0 ? extremes(all.slice(i, i + step)) : []));
     return kept.map(([x, y], i) => `${i === 0 ? "M" : "L"}${this.x(x).toFixed(1)} ${this.y(y).toFixed(1)}`).join("");
   }
 
+  // What the window shows, and one point on either side, so that lines reach its edges.
+  near(all) {
+    if (!this.window) return all;
+    const [from, to] = this.xRange, first = all.findIndex(([x]) => x >= from), last = all.findLastIndex(([x]) => x <= to);
+    return first < 0 || last < 0 ? [] : all.slice(Math.max(0, first - 1), last + 2);
+  }
+
+  /** @param {[number, number]|null} window */
+  zoomTo(window) {
+    this.window = window;
+    this.draw();
+    this.options.zoomed?.(window);
+  }
+
+  share(event) {
+    return (event.clientX - this.svg.getBoundingClientRect().left - kLeft) / (this.width - kLeft - kRight);
+  }
+
+  at(share) {
+    const [low, high] = this.xRange;
+    return this.options.xLog ? low * (high / low) ** share : low + share * (high - low);
+  }
+
+  press(event) {
+    if (event.pointerType === "touch") return; // a finger scrolls the page
+    this.drag = Math.max(0, Math.min(1, this.share(event)));
+    this.svg.setPointerCapture(event.pointerId);
+  }
+
+  release(event) {
+    if (this.drag === undefined) return;
+    const end = Math.max(0, Math.min(1, this.share(event))), [from, to] = [Math.min(this.drag, end), Math.max(this.drag, end)];
+    this.drag = undefined;
+    this.chosen.setAttribute("visibility", "hidden");
+    if ((to - from) * this.width > 6) this.zoomTo([this.at(from), this.at(to)]);
+  }
+
+  showDrag(share) {
+    const [from, to] = [Math.min(this.drag, share), Math.max(this.drag, share)].map((one) => kLeft + Math.max(0, Math.min(1, one)) * (this.width - kLeft - kRight));
+    for (const [name, value] of [["x", from], ["width", to - from], ["visibility", "visible"]]) this.chosen.setAttribute(name, String(value));
+  }
+
+  key(event) {
+    const part = { "+": [0.2, 0.8], "=": [0.2, 0.8], "-": [-0.33, 1.33], ArrowLeft: [-0.15, 0.85], ArrowRight: [0.15, 1.15] }[event.key];
+    if (event.key === "0") this.zoomTo(null);
+    else if (part && (this.window || part[0] > 0)) this.zoomTo([Math.max(this.fullRange[0], this.at(part[0])), Math.min(this.fullRange[1], this.at(part[1]))]);
+    else return;
+    event.preventDefault();
+  }
+
   hover(event) {
-    const box = this.svg.getBoundingClientRect(), share = (event.clientX - box.left - kLeft) / (this.width - kLeft - kRight);
+    const share = this.share(event);
+    if (this.drag !== undefined) this.showDrag(share);
     if (share < 0 || share > 1 || this.series.length === 0) return this.leave();
-    const [low, high] = this.xRange, x = this.options.xLog ? low * (high / low) ** share : low + share * (high - low);
+    const x = this.at(share);
     const rows = this.series.filter((one) => !one.faint).map((one) => ({ one, point: nearest(one, x) })).filter(({ point }) => point);
     if (rows.length === 0) return this.leave();
     const at = this.x(rows[0].point[0]);

@@ -75,7 +75,11 @@ export function shortened(text, most = 120) {
 
 /** Hands the user a file; nothing leaves the page. */
 export function download(name, type, text) {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+  downloadBlob(name, new Blob([text], { type }));
+}
+
+export function downloadBlob(name, blob) {
+  const url = URL.createObjectURL(blob);
   const link = element("a", { href: url, download: name });
   document.body.append(link);
   link.click();

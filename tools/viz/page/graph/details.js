@@ -5,7 +5,7 @@ import { bytes, count, digits, duration, percent, quantity } from "../core/forma
 const kMostRows = 60;
 
 export class Details {
-  /** @param {{select(item: number): void, toggle(item: number): void}} on */
+  /** @param {{select(item: number): void, toggle(item: number): void, trace(item: number, reads: boolean): number}} on */
   constructor(on) {
     this.on = on;
     this.root = element("section", { class: "details", "aria-label": "Details", "aria-live": "polite" });
@@ -82,8 +82,15 @@ export class Details {
       this.changeOf(node),
       section("Inputs", this.list("", [...graph.inputs(node)].map((value) => this.value(value)))),
       section("Outputs", this.list("", graph.outputs(node).map((value) => this.result(value)))),
-      this.attributes(node), this.cost(node), this.kernel(node),
+      this.attributes(node), this.cost(node), this.kernel(node), this.traces(node),
     ];
+  }
+
+  // Marks in the picture what leads to a value, or away from it, however far.
+  traces(node) {
+    const found = element("span", { class: "muted", role: "status" });
+    const trace = (label, reads) => button(label, () => (found.textContent = ` ${count(this.on.trace(node, reads), "item")} marked`));
+    return section("Follow", element("p", {}, trace("All that leads here", true), " ", trace("All that follows", false), found));
   }
 
   changeOf(node) {

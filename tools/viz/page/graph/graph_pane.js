@@ -19,7 +19,7 @@ export class GraphPane {
     this.view = new GraphView({ select: (item) => this.select(item), toggle: (item) => this.toggle(item), key: (event) => this.key(event), moved: () => this.minimap.draw() });
     this.minimap = new Minimap(this.view);
     this.tree = new ScopeTree({ select: (item) => this.go(item) });
-    this.details = new Details({ select: (item) => this.go(item), toggle: (item) => this.toggle(item) });
+    this.details = new Details({ select: (item) => this.go(item), toggle: (item) => this.toggle(item), trace: (item, reads) => this.trace(item, reads) });
     this.search = new SearchBox({ found: (items) => this.mark(items), go: (item) => this.go(item), left: () => this.view.canvas.focus() });
     this.colourChoice = element("span");
     this.legend = element("ul", { class: "legend", "aria-label": "Colours" });
@@ -36,7 +36,8 @@ export class GraphPane {
       button("Fit", () => this.view.fit(), { title: "Show everything (0)" }),
       button("+", () => this.view.zoomAt(1.3), { "aria-label": "Zoom in" }), button("−", () => this.view.zoomAt(1 / 1.3), { "aria-label": "Zoom out" }),
       button("Close all", () => this.setOpen(new Set()), { title: "Close every scope" }),
-      button("Open more", () => this.openMore(), { title: "Open one level more" }));
+      button("Open more", () => this.openMore(), { title: "Open one level more" }),
+      button("PNG", () => this.view.savePicture(), { title: "What is shown, as a picture" }));
   }
 
   body() {
@@ -201,6 +202,20 @@ export class GraphPane {
     if (reads) return isInput ? [] : [...graph.inputs(item)].filter((value) => graph.producer[value] >= 0 || graph.kind(value) === 0).map(maker);
     const values = isInput ? [hierarchy.inputItems[item - hierarchy.firstInput]] : graph.outputs(item);
     return values.flatMap((value) => [...graph.consumersOf(value), ...graph.columns.outputs.flatMap(([, of], i) => (of === value ? [hierarchy.firstOutput + i] : []))]);
+  }
+
+  /** Marks all that an item's value follows from, or all that follows from it. */
+  trace(item, reads) {
+    const found = new Set([item]), next = [item];
+    while (next.length > 0)
+      for (const other of this.neighbours(next.pop(), reads))
+        if (!found.has(other)) {
+          found.add(other);
+          next.push(other);
+        }
+    found.delete(item);
+    this.mark([...found]);
+    return found.size;
   }
 
   mark(items) {

@@ -4,7 +4,7 @@ import { Camera } from "./camera.js";
 import { Overlay } from "./overlay.js";
 import { Painter } from "./painter.js";
 import { Tiles } from "./tiles.js";
-import { element } from "../core/dom.js";
+import { downloadBlob, element } from "../core/dom.js";
 import { onThemeChange, themeColour } from "../core/theme.js";
 
 const kWheelZoom = 0.0016, kClick = 4;
@@ -131,6 +131,11 @@ export class GraphView {
   }
 
   // A mouse's wheel zooms; two fingers on a touchpad pan, and pinch (which comes as a wheel with Ctrl) zooms.
+  /** Hands out what is shown now as a picture. */
+  savePicture() {
+    this.canvas.toBlob((blob) => downloadBlob("graph.png", blob), "image/png");
+  }
+
   wheel(event) {
     event.preventDefault();
     const lines = event.deltaMode === 1 ? 16 : 1, touchpad = !event.ctrlKey && (event.deltaX !== 0 || (Math.abs(event.deltaY) < 40 && event.deltaMode === 0));

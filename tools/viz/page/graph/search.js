@@ -1,4 +1,5 @@
 // Finds nodes, inputs and outputs by name, op, type or regular expression.
+import { matcher } from "../core/matcher.js";
 
 /**
  * @param {import("./hierarchy").Hierarchy} hierarchy
@@ -13,21 +14,6 @@ export function search(hierarchy, query) {
   const items = [], texts = searchTexts(hierarchy);
   for (let item = 0; item < texts.length; ++item) if (test(texts[item])) items.push(item);
   return { items, problem: null };
-}
-
-// A function of a text, or what is wrong with the query.
-function matcher(text) {
-  const expression = /^\/(.+?)\/?$/s.exec(text);
-  if (!expression) {
-    const words = text.toLowerCase().split(/\s+/);
-    return (candidate) => words.every((word) => candidate.toLowerCase().includes(word));
-  }
-  try {
-    const pattern = new RegExp(expression[1], "i");
-    return (candidate) => pattern.test(candidate);
-  } catch (error) {
-    return error.message;
-  }
 }
 
 const known = new WeakMap();

@@ -40,6 +40,7 @@ class Memory {
     this.aliveTitle = element("h3");
     this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a tensor; the wheel zooms, a drag pans."));
     this.sums = element("div", { class: "columns" });
+    this.moment = element("div", { class: "moment" });
   }
 
   parts() {
@@ -47,7 +48,7 @@ class Memory {
     this.showStep(this.plan.peak_step);
     return [this.summary(), element("div", { class: "legend inline" }, Object.entries(kHues).filter(([kind]) => this.rows.some((row) => row.kind === kind)).map(([kind, hue]) =>
       element("span", {}, element("span", { class: "swatch", style: { background: blockColours(hue, true).fill, "border-color": blockColours(hue).border } }), kind))),
-    this.chart.root, this.chosen, this.stepSlider(), this.sums, this.entry.mesh && ranksPanel(this.entry.mesh), this.entry.budgets.length > 0 && new BudgetPanel(this.app.page, this.entry).root,
+    this.chart.root, this.chosen, this.stepSlider(), this.moment, this.sums, this.entry.mesh && ranksPanel(this.entry.mesh), this.entry.budgets.length > 0 && new BudgetPanel(this.app.page, this.entry).root,
     this.aliveTitle, this.table.root];
   }
 
@@ -89,10 +90,20 @@ class Memory {
       this.chart.options.marks = [this.chart.options.marks[0], { at: step + 0.5, text: "" }];
       this.chart.draw();
     }
+    fill(this.moment, this.atStep(step, alive));
     this.aliveTitle.textContent = `${count(alive.length, "tensor")} alive at step ${step}${step === this.plan.peak_step ? ", the peak" : ""}`;
     const column = (title, key) => element("div", {}, element("h3", {}, title), bars(sums(alive, key).slice(0, 14).map(([name, value]) => ({ name: shortened(name, 60), value, text: bytes(value) }))));
     fill(this.sums, column("By kind", (row) => row.kind), column("By layer", (row) => row.layer));
     this.table.use(alive);
+  }
+
+  // The arena at one step from its first byte to its last, and what this step takes and gives back.
+  atStep(step, alive) {
+    const arena = this.plan.arena_bytes || 1, named = (rows) => rows.slice().sort((a, b) => b.bytes - a.bytes).slice(0, 5).map((row) => `${shortName(row.name)} ${bytes(row.bytes)}`).join(", ") + (rows.length > 5 ? ` and ${rows.length - 5} more` : "");
+    const begins = alive.filter((row) => row.first === step), ends = this.rows.filter((row) => row.last === step - 1);
+    return [element("div", { class: "arena-strip", role: "img", "aria-label": `The arena at step ${step}: ${count(alive.length, "tensor")} in ${bytes(arena)}` }, alive.map((row) =>
+      element("div", { title: `${shortened(row.name, 160)}: ${bytes(row.bytes)} at ${bytes(row.offset)}`, style: { left: `${(100 * row.offset) / arena}%`, width: `${(100 * row.bytes) / arena}%`, background: blockColours(kHues[row.kind], true).fill } }))),
+    element("p", { class: "muted" }, begins.length > 0 ? `Begins here: ${named(begins)}. ` : "Nothing begins here. ", ends.length > 0 ? `Given back before: ${named(ends)}.` : "")];
   }
 
   choose(i, scroll) {

@@ -1,6 +1,7 @@
 // The view "Weights": what a file holds beside its graphs: states and tensors with their types and bytes, metadata, files.
 import { element, fill, shortened } from "../core/dom.js";
 import { bytes, count } from "../core/format.js";
+import { lenientMatcher } from "../core/matcher.js";
 import { undelta } from "../core/page_data.js";
 import { Table } from "../core/table.js";
 import { bars } from "../memory/bars.js";
@@ -38,7 +39,7 @@ class ModelPage {
   }
 
   filter(text) {
-    const words = text.toLowerCase().split(/\s+/), kept = this.rows.filter((row) => words.every((word) => `${row.name} ${row.role} ${row.type} ${row.format}`.toLowerCase().includes(word)));
+    const fits = lenientMatcher(text), kept = this.rows.filter((row) => fits(`${row.name} ${row.role} ${row.type} ${row.format}`));
     this.found.textContent = `${count(kept.length, "row")}, ${bytes(kept.reduce((sum, row) => sum + row.bytes, 0))}`;
     this.table.use(kept);
   }

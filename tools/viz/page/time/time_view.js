@@ -4,8 +4,9 @@ import { BlockChart } from "../charts/block_chart.js";
 import { roundTicks } from "../charts/ticks.js";
 import { button, choice, download, element, fill, shortened } from "../core/dom.js";
 import { bytes, count, duration, percent, quantity } from "../core/format.js";
+import { lenientMatcher } from "../core/matcher.js";
 import { Table } from "../core/table.js";
-import { kindOf, opColours, scaleColours } from "../core/theme.js";
+import { blockColours, kindOf, opColours, scaleColours } from "../core/theme.js";
 import { bars } from "../memory/bars.js";
 import { shortName } from "../memory/memory_data.js";
 import { chromeTrace, grouped, timeRows } from "./time_data.js";
@@ -15,13 +16,15 @@ const kBy = { step: "step", op: "op", kernel: "kernel", layer: "layer" };
 
 export function timeView(app) {
   const root = element("div", { class: "time view" });
-  let entry = null;
+  let entry = null, time = null;
   return {
     root,
+    pageKey: (event) => time?.pageKey(event) ?? false,
     shown: () => {
       if (entry === app.currentEntry) return;
       entry = app.currentEntry;
-      fill(root, entry.measured && entry.plan ? new Time(app, entry).parts() : element("p", { class: "empty" }, "No run of this entry point was measured."));
+      time = entry.measured && entry.plan ? new Time(app, entry) : null;
+      fill(root, time ? time.parts() : element("p", { class: "empty" }, "No run of this entry point was measured."));
     },
   };
 }
@@ -33,7 +36,8 @@ class Time {
     this.spans = this.timeline ? spanRows(this.timeline, this.rows) : [];
     this.shown = this.timeline ? "run" : "alone";
     this.total = this.rows.reduce((sum, row) => sum + row.us, 0);
-    this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a step; the wheel zooms, a drag pans."));
+    this.chosen = element("div", { class: "chosen", "aria-live": "polite" }, element("span", { class: "muted" }, "A click shows a step; the wheel zooms, a drag pans; a drag with Shift sums up. Keys: , and . step along a lane, f looks closer, w a s d move, 0 shows all."));
+    this.fits = () => true;
     [this.tableBox, this.chartBox] = [element("div"), element("div")];
   }
 
@@ -59,6 +63,7 @@ class Time {
     return element("div", { class: "toolbar" }, this.timeline && choice("Show", [["run", "the run, as it goes"], ["alone", "one step after the other"]], this.shown, (shown) => { this.shown = shown; this.showChart(); }),
       choice("Table by", Object.entries(kBy), this.by, (by) => { this.by = by; this.showTable(); }),
       choice("Colour", [["op", "kind of op"], ["roofline", "share of the roofline"]], this.colour, (colour) => { this.colour = colour; this.chart.draw(); }),
+      element("input", { type: "search", placeholder: "Filter by name, op or kernel", "aria-label": "Filter by name, op or kernel", oninput: (event) => this.useFilter(event.target.value) }),
       button("All", () => this.chart.show(0, this.chart.end), { title: "The whole run (0)" }),
       button("Export trace", () => download("trace.json", "application/json", chromeTrace(this.entry, this.rows, this.spans)), { title: "For Perfetto and chrome://tracing" }),
       button("Show in the graph", () => this.app.showGraphBy("time")));
@@ -68,9 +73,9 @@ class Time {
     const chart = new BlockChart({
       label: `Timeline of ${rows.length} pieces of work on ${count(lanes.length, "lane")}; the steps are in the table below.`, down: true, height: lanes.length, wideLabels: true,
       blocks: rows.map((row) => ({ left: row.start, right: row.end, low: row.lane + 0.06, high: row.lane + 0.94 })),
-      colours: (i) => (this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => shortName(rows[i].name) || rows[i].op,
+      colours: (i) => (!this.fits(rows[i]) ? blockColours(null) : this.colour === "op" ? opColours(rows[i].op, true) : scaleColours(rows[i].share === null ? 0 : 1 - rows[i].share)), words: (i) => shortName(rows[i].name) || rows[i].op,
       tip: (i) => [shortened(rows[i].name || rows[i].op, 160), `${rows[i].op}, ${rows[i].kernel}`, `${duration(rows[i].us)} from ${duration(rows[i].start)}`, lanes[rows[i].lane], rows[i].share === null ? "" : `${percent(rows[i].share)} of the roofline`].filter(Boolean),
-      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: name.length > 23 ? `${name.slice(0, 22)}…` : name })), select: (i) => this.choose(rows[i]),
+      xFormat: duration, xTitle: "time", xTicks: roundTicks, yTicks: () => lanes.map((name, i) => ({ at: i + 0.5, text: name.length > 23 ? `${name.slice(0, 22)}…` : name })), select: (i) => this.choose(rows[i]), area: (from, to) => this.sum(rows, from, to),
     });
     chart.canvas.style.height = `${Math.min(640, 60 + Math.max(1, lanes.length) * 46)}px`;
     return chart;
@@ -88,6 +93,54 @@ class Time {
     const rows = laneRows(this.timeline, this.spans), exchanged = communicationRows(this.timeline, this.spans);
     return element("div", { class: "columns" }, element("div", {}, element("h3", {}, "How busy each lane was"), bars(rows.map((row) => ({ name: row.name, value: row.us, text: `${duration(row.us)}, ${percent(row.share)}` })))),
       exchanged.length > 0 && element("div", {}, element("h3", {}, "Communication, and how much of it computation hides"), bars(exchanged.map((row) => ({ name: `rank ${row.rank}`, value: row.us, text: `${duration(row.us)}, ${percent(row.hidden / row.us)} hidden` })))));
+  }
+
+  useFilter(text) {
+    const fits = lenientMatcher(text);
+    this.fits = (row) => fits(`${row.name} ${row.op} ${row.kernel}`);
+    this.chart.draw();
+    this.showTable();
+  }
+
+  // What ran between two times, by op.
+  sum(rows, from, to) {
+    const inside = rows.map((row) => ({ ...row, us: Math.min(row.end, to) - Math.max(row.start, from) })).filter((row) => row.us > 0), all = inside.reduce((sum, row) => sum + row.us, 0);
+    const ops = grouped(inside, "op").sort((a, b) => b.us - a.us).slice(0, 8).map((row) => `${row.name} ${duration(row.us)} in ${row.count}`);
+    fill(this.chosen, element("b", {}, `${duration(to - from)} from ${duration(from)}`), ` ${count(inside.length, "piece")} of work, ${duration(all)} together: ${ops.join(", ")}`);
+  }
+
+  get current() {
+    return this.shown === "run" ? this.spans : this.rows;
+  }
+
+  /** Keys of the whole page while this view is shown. */
+  pageKey(event) {
+    const { chart } = this, wide = chart.to - chart.from, row = this.current[chart.selected];
+    if (event.key === "w") chart.zoom(1.4);
+    else if (event.key === "s") chart.zoom(1 / 1.4);
+    else if (event.key === "a" || event.key === "d") chart.show(chart.from + (event.key === "a" ? -0.15 : 0.15) * wide, chart.to + (event.key === "a" ? -0.15 : 0.15) * wide);
+    else if (event.key === "0") chart.show(0, chart.end);
+    else if (event.key === "." || event.key === ",") this.step(row, event.key === "." ? 1 : -1);
+    else if (event.key === "f" && row) chart.show(row.start - row.us * 0.5, row.end + row.us * 0.5);
+    else if (event.key === "Escape") this.forget();
+    else return false;
+    return true;
+  }
+
+  // The next piece of work on the same lane.
+  step(row, by) {
+    const lane = this.current.filter((other) => other.lane === (row?.lane ?? 0)).sort((a, b) => a.start - b.start), at = lane.indexOf(row), next = lane[at < 0 ? 0 : at + by];
+    if (!next) return;
+    const { chart } = this, wide = chart.to - chart.from;
+    if (next.start < chart.from || next.end > chart.to) chart.show((next.start + next.end - wide) / 2, (next.start + next.end + wide) / 2);
+    this.choose(next);
+  }
+
+  forget() {
+    this.chart.area = null;
+    this.chart.selected = -1;
+    this.chart.draw();
+    fill(this.chosen);
   }
 
   choose(row) {
@@ -112,7 +165,8 @@ class Time {
       { title: "Roofline", value: (row) => row.share, text: (row) => percent(row.share), number: true }, { title: "FLOP/s", value: (row) => row.flopRate, text: (row) => (row.flopRate ? quantity(row.flopRate) : "–"), number: true },
       { title: "Bytes/s", value: (row) => row.byteRate, text: (row) => (row.byteRate ? `${bytes(row.byteRate)}/s` : "–"), number: true }].filter(Boolean);
     const table = new Table(`Time by ${this.by}`, columns, { sortBy: steps ? 3 : 2, select: steps ? (row) => this.reveal(row) : undefined });
-    fill(this.tableBox, table.use(steps ? this.rows : grouped(this.rows, this.by)).root);
+    const kept = this.rows.filter((row) => this.fits(row));
+    fill(this.tableBox, table.use(steps ? kept : grouped(kept, this.by)).root);
   }
 
   // Of the run, where it is shown, the longest span of the step.

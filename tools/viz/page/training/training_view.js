@@ -4,6 +4,7 @@ import { LineChart } from "../charts/line_chart.js";
 import { smoothed } from "../charts/smooth.js";
 import { button, choice, download, element, fill, shortened } from "../core/dom.js";
 import { digits, quantity } from "../core/format.js";
+import { lenientMatcher } from "../core/matcher.js";
 import { lineColour } from "../core/theme.js";
 import { runsAsCsv } from "./csv.js";
 
@@ -15,7 +16,9 @@ export class TrainingView {
   constructor(app) {
     this.runs = app.page.json.runs;
     this.hidden = new Set();
-    this.settings = { smoothing: 0.6, xLog: false, yLog: false, x: "step" };
+    this.settings = { smoothing: 0.6, xLog: false, yLog: false, x: "step", filter: "" };
+    this.window = null; // of the x axis, of all charts
+    this.wide = new Set(); // names of charts over the whole width
     this.charts = new Map();
     this.grid = element("div", { class: "chart-grid" });
     this.runList = element("div", { class: "run-list" });
@@ -34,7 +37,9 @@ export class TrainingView {
     const check = (text, name) => element("label", {}, element("input", { type: "checkbox", checked: settings[name], onchange: change(name) }), ` ${text}`);
     const xs = kXColumns.filter((name) => this.runs.some((run) => columnOf(run, name)));
     return element("div", { class: "toolbar" }, element("label", { class: "slider" }, "Smoothing ", element("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: settings.smoothing, "aria-label": "Smoothing", oninput: change("smoothing") })), this.smoothingText,
-      check("log y", "yLog"), check("log x", "xLog"), xs.length > 1 && choice("Over", xs.map((name) => [name, name]), "step", (name) => { settings.x = name; this.update(); }),
+      check("log y", "yLog"), check("log x", "xLog"), xs.length > 1 && choice("Over", xs.map((name) => [name, name]), "step", (name) => { settings.x = name; this.zoom(null); this.update(); }),
+      element("input", { type: "search", placeholder: "Numbers: name or /expression/", "aria-label": "Show numbers whose name has this", oninput: (event) => { settings.filter = event.target.value; this.update(); } }),
+      button("All steps", () => this.zoom(null), { title: "A drag in a chart looks at a part; this, a double click or 0 shows all" }),
       button("CSV", () => download("metrics.csv", "text/csv", runsAsCsv(this.visible())), { title: "Everything that is shown, one row a step and run" }));
   }
 
@@ -47,8 +52,36 @@ export class TrainingView {
     this.showRuns();
     const names = [...new Set(this.runs.flatMap((run) => run.columns.map((column) => column.name)))].filter((name) => !kXColumns.includes(name));
     names.sort((a, b) => rank(a) - rank(b));
-    for (const name of names) this.show(name);
-    fill(this.grid, names.length > 0 ? names.map((name) => this.charts.get(name).root) : element("p", { class: "empty" }, "These runs have no numbers yet."));
+    const shown = names.filter(lenientMatcher(this.settings.filter));
+    for (const name of shown) this.show(name);
+    fill(this.grid, shown.length > 0 ? shown.map((name) => this.charts.get(name).root) : element("p", { class: "empty" }, names.length > 0 ? "No number has such a name." : "These runs have no numbers yet."));
+  }
+
+  /** The same part of the axis in all charts. */
+  zoom(window) {
+    this.window = window;
+    for (const chart of this.charts.values()) {
+      chart.window = window;
+      chart.draw();
+    }
+  }
+
+  make(name) {
+    const chart = new LineChart({ title: shortened(name, 80), xTitle: "step", yFormat: name.includes("per_second") ? quantity : digits, zoomed: (window) => this.zoom(window) });
+    chart.root.querySelector("figcaption").append(" ", button("⤢", () => this.widen(name), { class: "link", "aria-label": `${shortened(name, 60)}: over the whole width`, "aria-pressed": "false" }));
+    chart.window = this.window;
+    this.charts.set(name, chart);
+    return chart;
+  }
+
+  widen(name) {
+    const chart = this.charts.get(name), wide = !this.wide.delete(name);
+    if (wide) this.wide.add(name);
+    chart.root.classList.toggle("wide", wide);
+    chart.root.querySelector("figcaption button").setAttribute("aria-pressed", String(wide));
+    chart.options.height = wide ? 420 : 220;
+    chart.svg.setAttribute("height", String(chart.options.height));
+    chart.draw();
   }
 
   showRuns() {
@@ -59,8 +92,7 @@ export class TrainingView {
   }
 
   show(name) {
-    if (!this.charts.has(name)) this.charts.set(name, new LineChart({ title: shortened(name, 80), xTitle: "step", yFormat: name.includes("per_second") ? quantity : digits }));
-    const chart = this.charts.get(name), { settings } = this;
+    const chart = this.charts.get(name) ?? this.make(name), { settings } = this;
     Object.assign(chart.options, { xLog: settings.xLog, yLog: settings.yLog && name !== "learning_rate", xTitle: settings.x });
     chart.use(this.runs.flatMap((run, i) => (this.hidden.has(i) ? [] : this.series(run, i, name))));
   }
