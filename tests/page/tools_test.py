@@ -27,7 +27,7 @@ class ToolPages(PageCase):
         return done.stdout
 
     def tabs(self) -> list[str]:
-        return self.browser.texts("header [role=tab]")
+        return self.browser.texts(".tabs [role=tab]")
 
     def test_a_training_step(self):
         self.make("genesis-viz", "train.genesis", "--size", "batch=4", "--size", "seq=64", "-o", "train.html")

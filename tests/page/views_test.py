@@ -34,9 +34,9 @@ class Views(PageCase):
 
     def test_only_views_with_data_have_a_tab(self):
         self.open("training")
-        self.assertEqual(self.browser.texts("header [role=tab]"), ["Graph", "Memory", "Time", "Training", "Numerics", "Weights"])
+        self.assertEqual(self.browser.texts(".tabs [role=tab]"), ["Graph", "Memory", "Time", "Training", "Numerics", "Weights"])
         self.open("flat", 50)
-        self.assertEqual(self.browser.texts("header [role=tab]"), ["Graph", "Weights"])
+        self.assertEqual(self.browser.texts(".tabs [role=tab]"), ["Graph", "Weights"])
 
     def test_an_empty_page_says_so(self):
         empty = {"version": 1, "made_by": "test", "title": "", "strings": [], "paths": {"parent": [], "segment": []}, "types": [], "attributes": [], "costs": [], "kernels": [], "models": [], "runs": []}
@@ -49,6 +49,15 @@ class Views(PageCase):
         self.browser.run("document.getElementById('tab-graph').focus()")
         self.browser.keys(Keys.ARROW_RIGHT)
         self.browser.wait("document.body.dataset.ready === 'memory' && document.activeElement.id === 'tab-memory'")
+
+    def test_entry_points_are_tabs(self):
+        self.open("training")
+        self.assertEqual(self.browser.texts(".entries [role=tab]"), ["train_step", "loss"])
+        self.browser.run("document.querySelector('.entries [aria-selected=true]').focus()")
+        self.browser.keys(Keys.ARROW_RIGHT)
+        self.browser.wait("genesis.currentEntry.name === 'loss' && document.activeElement.textContent === 'loss'")
+        self.browser.click(".entries button", "train_step")
+        self.browser.wait("genesis.currentEntry.name === 'train_step'")
 
     def test_memory_shows_the_arena_and_its_peak(self):
         self.open("training")

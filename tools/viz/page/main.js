@@ -26,6 +26,8 @@ const kViews = [
   { name: "model", title: "Weights", has: (json) => json.models.some((model) => model.states.name.length + model.tensors.name.length + model.metadata.length > 0), make: modelView },
 ];
 
+const kMostTabs = 8; // of entry points: more of them are a list
+
 function anyEntry(json, has) {
   return json.models.some((model) => model.entries.some((entry) => has(entry)));
 }
@@ -85,7 +87,18 @@ class App {
     const { models } = this.page.json, entries = models[this.model]?.entries ?? [];
     fill(this.where,
       models.length > 1 && choice("Model", models.map((model, i) => [String(i), shortened(model.file, 60)]), String(this.model), (i) => this.useEntry(Number(i), 0)),
-      entries.length > 0 && choice("Entry point", entries.map((entry, i) => [String(i), shortened(entry.name, 60)]), String(this.entry), (i) => this.useEntry(this.model, Number(i))));
+      entries.length > kMostTabs ? choice("Entry point", entries.map((entry, i) => [String(i), shortened(entry.name, 60)]), String(this.entry), (i) => this.useEntry(this.model, Number(i))) : entries.length > 0 && this.entryTabs(entries));
+  }
+
+  entryTabs(entries) {
+    const go = (i) => this.useEntry(this.model, (i + entries.length) % entries.length).then(() => this.where.querySelector("[aria-selected=true]")?.focus());
+    const keys = (event) => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (by) go(this.entry + by);
+      if (by) event.preventDefault();
+    };
+    return element("div", { class: "entries", role: "tablist", "aria-label": "Entry points", onkeydown: keys }, entries.map((entry, i) => button(shortened(entry.name, 40), () => this.useEntry(this.model, i), {
+      role: "tab", tabIndex: i === this.entry ? 0 : -1, "aria-selected": String(i === this.entry), "aria-controls": "main", title: shortened(entry.name, 400) })));
   }
 
   async useEntry(model, entry) {
