@@ -167,6 +167,7 @@ export function nonfinite() {
   const node = net.nodes.find((one) => one.name.endsWith("mlp.swiglu")), edges = [-2, -1, 0, 1, 2], none = { nan: 0, positive_infinity: 0, negative_infinity: 0 };
   const counts = (a, special = none) => ({ edges, a, b: [], a_special: special, b_special: none });
   const result = counts([1, 20, 30, 1], { nan: 7, positive_infinity: 2, negative_infinity: 0 });
+  build.json.models[0].states.values = net.states.map((_, i) => (i === 0 ? null : { low: -2, high: 2, mean: 0.5, deviation: 1, zeros: 3, not_finite: i, first: [0.25, null, -1], counts: [1, 2, 3, 4] }));
   build.json.view = "numerics";
   build.json.numerics = { kind: "nonfinite", entry: "loss", a: "cpu", b: "", criterion: "that is not finite", compared: 0, nodes: { name: [], op: [], error: [], tolerance: [] },
     first: { node: build.path(node.name), author: build.path(node.name), op: node.op, element: 3, a: null, b: null, error: null, tolerance: null, message: "node is the first to produce NaN", histogram: result,

@@ -262,6 +262,17 @@ class Views(PageCase):
         self.browser.wait("document.querySelectorAll('.model .table tbody tr').length === 1")
         self.assertIn("architecture", self.browser.texts(".model .facts th"))
 
+    def test_weights_show_their_values(self):
+        self.open("nonfinite")
+        self.browser.tab("model")
+        self.assertIn("Deviation", " ".join(self.browser.texts(".model .table th")))
+        buttons = self.browser.find(".model .table tbody td:first-child button")
+        buttons[0].click()
+        self.assertIn("before training", self.browser.texts(".values")[0])
+        buttons[1].click()
+        self.assertIn("First: 0.25, –, -1", self.browser.texts(".values")[0])
+        self.assertEqual(len(self.browser.find(".values .histogram rect")), 4)
+
     def test_about_names_what_is_bundled(self):
         self.open("training")
         self.browser.click("header button", "About")

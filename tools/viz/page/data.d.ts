@@ -78,6 +78,19 @@ export interface States {
   role: Column; // Str: "parameter", "buffer", "optimizer", "cache", "random", "step"
   trainable: Column; // 0 or 1
   format: Column; // Str: "q8", "q4", "halves"...; -1: as the type says
+  values?: (ValueSummary | null)[]; // with --values; null: zeros that nobody has given values yet
+}
+
+// What the values of a tensor are like; nulls where none is finite.
+export interface ValueSummary {
+  low: number | null;
+  high: number | null;
+  mean: number | null;
+  deviation: number | null; // standard
+  zeros: number;
+  not_finite: number;
+  first: (number | null)[]; // up to 32, row-major
+  counts: number[]; // of finite values, in cells of one width from low to high
 }
 
 // Constants of the model; of a .safetensors file, all it has.
@@ -85,6 +98,7 @@ export interface Tensors {
   name: Deltas; // Path
   type: Column;
   bytes: Column;
+  values?: ValueSummary[];
 }
 
 export interface Entry {
