@@ -377,6 +377,14 @@ std::vector<StepTiming> Session::profile(const std::string& entry, const NamedTe
   return timings;
 }
 
+Timeline Session::timeline(const std::string& entry, const NamedTensors& inputs) {
+  const OneCall call = impl_->one_call();
+  impl_->check_idle();
+  Timeline timeline;
+  impl_->execute(*impl_->compile(entry, inputs), inputs, {.timeline = &timeline});
+  return timeline;
+}
+
 double Session::seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats) {
   const OneCall call = impl_->one_call();
   impl_->check_idle();

@@ -38,7 +38,7 @@ struct MemoryStatistics {
   int64_t mapped_bytes = 0;  // states and constants read where the model keeps them
   // What the process holds of a GPU's memory, and held at most.
   int64_t device_bytes = 0, device_peak_bytes = 0;
-  int64_t plans = 0;  // kept; SessionOptions::max_plans bounds them
+  int64_t plans = 0;            // kept; SessionOptions::max_plans bounds them
   int64_t optimizer_bytes = 0;  // of state_bytes, those of optimizers
 };
 
@@ -79,6 +79,9 @@ class Session {
   }
   // Runs with a timing per step of plan(entry, inputs).
   std::vector<StepTiming> profile(const std::string& entry, const NamedTensors& inputs);
+  // Runs as ever, and tells what each thread or stream did when. To look costs a little, on a GPU the starts of kernels too:
+  // there steps run on their streams one launch at a time, not as one graph.
+  Timeline timeline(const std::string& entry, const NamedTensors& inputs);
   // By the device's own clock, back to back: uploads, downloads and the host stay out of it.
   double seconds_per_run(const std::string& entry, const NamedTensors& inputs, int repeats);
   // Runs and shows every step's data: for comparing two ways of running. The observer may not call this

@@ -4,17 +4,22 @@
 #include <cmath>
 #include <iostream>
 
+#include "executor/compile.h"
+#include "executor/runtime/device.h"
+#include "passes/distribution/rank_sizes.h"
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
-#include "tools/viz/data/inputs.h"
+#include "tools/viz/data/mesh_data.h"
+#include "tools/viz/files/inputs.h"
 #include "tools/viz/make_page.h"
 #include "tools/viz/page_file.h"
 #include "tools/viz/pictures/charts.h"
 #include "tools/viz/pictures/dot.h"
 #include "tools/viz/pictures/layout.h"
+#include "tools/viz/pictures/timeline_chart.h"
 #include "tools/viz/serve/watch.h"
 
 namespace genesis::tools {
@@ -28,15 +33,20 @@ constexpr const char* kExamples = R"(Examples:
   genesis-viz model.genesis --entry forward --color time --profile profile.json -o hot.svg
   genesis-viz before.genesis --compare after.genesis --entry forward -o diff.svg
   genesis-viz train.genesis --compare other.genesis -o diff.html
+  genesis-viz train.genesis --entry train_step --memory --mesh data=4 --size batch=8 --size seq=256 -o ranks.svg
+  genesis-viz --trace trace.json -o timeline.svg
   genesis-viz --loss metrics.jsonl -o loss.svg
   genesis-viz --loss run/metrics.jsonl --loss other/metrics.jsonl -o runs.html
   genesis-viz watch run/)";
 
 struct Flags {
-  std::string input, output, entry, color = "op", device = "cpu", diff, profile, baseline_name = "baseline";
+  std::string input, output, entry, color = "op", device = "cpu", diff, profile, trace,
+                                    baseline_name = "baseline";
   std::vector<std::string> sizes, loss;
   double baseline = std::nan(""), layout_seconds = 300;
-  bool memory = false, no_fold = false, graph_only = false;
+  std::string mesh;
+  int zero = 0;
+  bool memory = false, no_fold = false, graph_only = false, values = false;
   Output out;
 };
 
@@ -54,7 +64,7 @@ bool is_page(const Flags& flags) {
 void check_kind(const Flags& flags) {
   const std::string kind = extension(flags.output);
   if (kind == "svg" || is_page(flags)) return;
-  if (flags.memory || !flags.loss.empty())
+  if (flags.memory || !flags.loss.empty() || !flags.trace.empty())
     fail("-o {}: this picture is written as .svg or .html", flags.output);
   if (kind != "png" && kind != "pdf" && kind != "dot")
     fail("-o {}: expected a name that ends in .html, .svg, .png, .pdf, .dot or .json", flags.output);
@@ -74,11 +84,27 @@ void draw_loss(const Flags& flags) {
                                        flags.baseline, flags.baseline_name));
 }
 
+void draw_trace(const Flags& flags) {
+  write_file_atomically(flags.output, viz::timeline_svg(viz::read_trace(flags.trace)));
+}
+
+// Of each rank, with a mesh; else the arena.
+void draw_ranks(const Flags& flags, const Model& model, const std::string& entry, const Bindings& sizes) {
+  SessionOptions session{.device = resolve_device(flags.device)};
+  session.mesh = Mesh::parse(flags.mesh);
+  session.zero = flags.zero;
+  const Bindings of_rank = passes::sizes_of_rank(model.entry(entry), sizes, session.mesh);
+  const Plan plan = compile_entry(model, entry, of_rank, target_of(session.device), session).plan;
+  write_file_atomically(flags.output,
+                        viz::ranks_svg(entry, viz::mesh_data(model, entry, of_rank, session, plan)));
+}
+
 void draw_memory(const Flags& flags, const std::shared_ptr<const Model>& model, const std::string& entry) {
-  Session session(model);
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(*model, sizes);
   check_sizes_known(model->entry(entry), sizes);
+  if (!flags.mesh.empty()) return draw_ranks(flags, *model, entry, sizes);
+  Session session(model);
   write_file_atomically(flags.output, viz::memory_svg(session.plan(entry, sizes)));
 }
 
@@ -163,30 +189,41 @@ void make_page(const Flags& flags) {
                                                 .device = flags.device,
                                                 .view = flags.memory ? "memory" : "",
                                                 .sizes = parse_sizes(flags.sizes),
-                                                .graph_only = flags.graph_only}));
+                                                .mesh = flags.mesh,
+                                                .zero = flags.zero,
+                                                .graph_only = flags.graph_only,
+                                                .values = flags.values}));
 }
 
 void check_page_flags(const Flags& flags, const CLI::App& app) {
   check_only(app,
-             {"input", "--output", "--entry", "--size", "--device", "--memory", "--compare", "--loss",
-              "--graph-only", "--json"},
+             {"input", "--output", "--entry", "--size", "--device", "--mesh", "--zero", "--memory",
+              "--compare", "--loss", "--graph-only", "--values", "--json"},
              "in a page");
+  if (flags.graph_only) check_not_given(app, "--mesh", "with --graph-only, which makes no plan");
   if (!flags.input.empty()) return;
-  for (const char* option : {"--entry", "--size", "--device", "--memory", "--compare", "--graph-only"})
+  for (const char* option :
+       {"--entry", "--size", "--device", "--mesh", "--memory", "--compare", "--graph-only", "--values"})
     check_not_given(app, option, "without a model");
 }
 
 // Everything that is given does something to the picture.
 void check_flags(const Flags& flags, const CLI::App& app) {
   if (is_page(flags)) return check_page_flags(flags, app);
-  for (const char* option : {"--device", "--graph-only"}) check_not_given(app, option, "in a picture");
+  for (const char* option : {"--graph-only", "--values"}) check_not_given(app, option, "in a picture");
+  for (const char* option : {"--device", "--mesh"})
+    if (!flags.memory || flags.mesh.empty())
+      check_not_given(app, option, "in a picture, but with --memory --mesh");
+  if (!flags.trace.empty()) return check_only(app, {"--trace", "--output", "--json"}, "with --trace");
   if (flags.loss.size() > 1) fail_usage("a picture shows one --loss; a page (-o FILE.html) shows several");
   if (std::isnan(flags.baseline)) check_not_given(app, "--baseline-name", "without --baseline");
   if (!flags.loss.empty())
     return check_only(app, {"--loss", "--output", "--baseline", "--baseline-name", "--json"}, "with --loss");
   for (const char* option : {"--baseline", "--baseline-name"}) check_not_given(app, option, "without --loss");
   if (flags.memory)
-    return check_only(app, {"input", "--output", "--entry", "--memory", "--size", "--json"}, "with --memory");
+    return check_only(
+        app, {"input", "--output", "--entry", "--memory", "--size", "--mesh", "--zero", "--device", "--json"},
+        "with --memory");
   if (flags.color != "memory") check_not_given(app, "--size", "without --memory or --color memory");
   if (flags.color != "time") check_not_given(app, "--profile", "without --color time");
 }
@@ -198,6 +235,8 @@ void run(const Flags& flags) {
   nlohmann::ordered_json counts;  // of --diff
   if (is_page(flags))
     make_page(flags);
+  else if (!flags.trace.empty())
+    draw_trace(flags);
   else if (flags.loss.empty())
     counts = draw_model(flags);
   else
@@ -224,12 +263,19 @@ void add_graph_flags(CLI::App& app, Flags& flags) {
          "--device", flags.device,
          "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for")
       ->capture_default_str();
+  CLI::Option* mesh = app.add_option(
+      "--mesh", flags.mesh,
+      "AXIS=RANKS,... such as data=8: what each rank of it takes and sends; --size is of all ranks");
+  add_number(app, "--zero", flags.zero, "1: with --mesh: the ranks along data share the optimizer's states",
+             Range<int>{0, 1})
+      ->needs(mesh);
   CLI::Option* diff = app.add_option("--compare,--diff", flags.diff,
                                      "the model as it is later: nodes added, gone and changed are coloured");
   CLI::Option* memory =
       app.add_flag("--memory", flags.memory, "show the memory plan first, or instead of the graph");
   app.add_flag("--graph-only", flags.graph_only,
                "a page of the author's graph alone: no passes, kernels and plans");
+  app.add_flag("--values", flags.values, "a page that also tells what the values of all weights are like");
   app.add_flag("--no-fold", flags.no_fold, "draw every node of repeated layers");
   add_number(app, "--layout-seconds", flags.layout_seconds, "the longest that Graphviz may take",
              {.least = 0, .without_least = true});
@@ -241,6 +287,8 @@ void add_loss_flags(CLI::App& app, Flags& flags) {
                  "show the curves of this metrics.jsonl; a page takes several, and folders of them")
       ->take_all();
   add_number(app, "--baseline", flags.baseline, "a line to hold the loss against")->default_str("");
+  app.add_option("--trace", flags.trace,
+                 "draw a trace of `genesis-run profile --trace`: a lane for each thread or stream");
   app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/parallel/work_trace.h"
 #include "executor/runtime/nonfinite.h"
 #include "executor/runtime/step_call.h"
 #include "executor/runtime/step_graph.h"
@@ -59,10 +60,10 @@ class CpuRunner final : public Runner {
       for (Fault& fault : faults_) fault.set = false;
     if (options.timings || options.find_nonfinite || options.observer)
       run_observed(options);
-    else if (tbb::this_task_arena::max_concurrency() == 1)
-      run_in_order();
+    else if (options.timeline)
+      run_traced(*options.timeline);
     else
-      run_when_ready();
+      run_unseen();
     if (stopped_) report_first_fault();
     check_ranks(collectives_.get(), plan_);
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
@@ -91,8 +92,41 @@ class CpuRunner final : public Runner {
     }
   }
 
+  void run_unseen() {
+    if (tbb::this_task_arena::max_concurrency() == 1)
+      run_in_order();
+    else
+      run_when_ready();
+  }
+
+  void run_traced(Timeline& timeline) {
+    cpu::WorkTrace trace;
+    trace_ = &trace;
+    try {
+      run_unseen();
+    } catch (...) {
+      trace_ = nullptr;
+      throw;
+    }
+    trace_ = nullptr;
+    timeline = timeline_of(trace);
+  }
+
+  static Timeline timeline_of(const cpu::WorkTrace& trace) {
+    Timeline timeline;
+    for (const auto& spans : trace.spans()) {
+      Timeline::Lane lane{fmt::format("thread {}", timeline.lanes.size()), {}};
+      for (const auto& span : spans) lane.spans.push_back({span.step, span.start_us, span.end_us});
+      timeline.lanes.push_back(std::move(lane));
+    }
+    return timeline;
+  }
+
   void execute(size_t i) {
-    calls_[i]();
+    if (trace_)
+      trace_->run(static_cast<int32_t>(i), [&] { calls_[i](); });
+    else
+      calls_[i]();
     if (faults_[i].set.load(std::memory_order_relaxed)) stopped_.store(true, std::memory_order_relaxed);
   }
 
@@ -179,11 +213,11 @@ class CpuRunner final : public Runner {
                         [](const TensorView& view) { return first_nonfinite(view); });
   }
 
-  static void check_finite(const StepCall& call, bool inputs_were_finite) {
+  void check_finite(const StepCall& call, bool inputs_were_finite) const {
     const bool infinities_too = makes_infinities(*call.step, inputs_were_finite);
     for (size_t i = 0; i < call.outputs.size(); ++i)
       if (const auto found = first_nonfinite(call.outputs[i], infinities_too))
-        fail_on_nonfinite(*call.step, i, *found, inputs_were_finite);
+        fail_on_nonfinite(plan_, *call.step, i, *found, inputs_were_finite, call.inputs, call.outputs);
   }
 
   const Plan& plan_;
@@ -192,7 +226,8 @@ class CpuRunner final : public Runner {
   std::vector<Copy> copies_;
   std::vector<std::pair<TensorView*, const BufferRef*>> input_views_;
   StepGraph graph_;
-  std::vector<Fault> faults_;  // by step
+  cpu::WorkTrace* trace_ = nullptr;  // of the run that goes on, when it is looked at
+  std::vector<Fault> faults_;        // by step
   std::vector<std::atomic<int32_t>>
       waiting_;                        // by step: how many of its predecessors are not done in this run
   std::atomic<bool> stopped_ = false;  // a step reported a fault: the others are skipped

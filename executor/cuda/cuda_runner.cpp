@@ -88,6 +88,8 @@ class CudaRunner final : public Runner {
       inputs_.bring(host_inputs_, stream_);
       if (options.timings || options.find_nonfinite || options.observer)
         run_observed(options);
+      else if (options.timeline)
+        run_on_streams(*options.timeline);
       else
         run_graph();
       outputs_.fetch(memory_, stream_);
@@ -205,9 +207,46 @@ class CudaRunner final : public Runner {
     spdlog::debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
 
-  // Captured events become edges of the graph.
-  std::vector<cuda::Event> start_on_streams(const StepStreams& streams) {
-    progress_.begin_capture(streams);
+  // Steps [first, end), which one launch did.
+  struct TimedSteps {
+    size_t first, end;
+    uint8_t stream;
+    cuda::Event begin, done;
+  };
+
+  // The streams that a captured graph has as branches, without the graph: what happens inside of one nobody can time.
+  void run_on_streams(Timeline& timeline) {
+    if (!graph_) capture();  // chooses megakernels
+    for (CudaMegakernel& megakernel : megakernels_) megakernel.begin_run();
+    under_way_ = UnderWay::kSteps;
+    const cuda::Event begin = timed(stream_);
+    std::vector<TimedSteps> steps;
+    const std::vector<cuda::Event> order = start_on_streams(streams_of_plan(), &steps);
+    finish_steps();
+    cuda::wait_for(stream_, "timing steps");
+    timeline.lanes = {{"main stream", {}}, {"stream beside it", {}}, {"stream of exchanges", {}}};
+    for (const TimedSteps& one : steps)
+      for (size_t i = one.first; i < one.end; ++i)
+        timeline.lanes[one.stream].spans.push_back(
+            {static_cast<int32_t>(i), microseconds(begin, one.begin), microseconds(begin, one.done)});
+  }
+
+  static cuda::Event timed(cudaStream_t stream) {
+    cuda::Event event = cuda::make_event(true);
+    check(cudaEventRecord(event.get(), stream), "timing a step");
+    return event;
+  }
+
+  static double microseconds(const cuda::Event& begin, const cuda::Event& end) {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "timing steps");
+    return 1e3 * static_cast<double>(ms);
+  }
+
+  // Captured events become edges of the graph. `times`: outside of a capture; each launch adds itself.
+  std::vector<cuda::Event> start_on_streams(const StepStreams& streams,
+                                            std::vector<TimedSteps>* times = nullptr) {
+    if (!times) progress_.begin_capture(streams);
     std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
     // An exchange has few blocks, and would else wait for all of the kernels that are under way.
     for (size_t s = 1; s < StepStreams::kStreams; ++s)
@@ -222,16 +261,21 @@ class CudaRunner final : public Runner {
       end = megakernel ? megakernel->end() : i + 1;
       const cudaStream_t stream = launches_[i].stream = stream_number(streams.stream[i]);
       // The one kernel ahead is all that an early one waits for. The first has copies of inputs ahead.
-      launches_[i].early = launches_[i].can_use_pdl && streams.waits_for[i] == StepStreams::kNoWaits &&
+      launches_[i].early = !times && launches_[i].can_use_pdl &&
+                           streams.waits_for[i] == StepStreams::kNoWaits &&
                            std::exchange(has_begun[streams.stream[i]], true);
       for (const int32_t step : streams.waits_for[i])
         if (step != StepStreams::kNothing)
           wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
+      if (times) times->push_back({i, end, streams.stream[i], timed(stream), {}});
       if (megakernel)
         start(*megakernel, i);
       else
         start(calls_[i]);
-      progress_.captured(i, end, stream);
+      if (times)
+        times->back().done = timed(stream);
+      else
+        progress_.captured(i, end, stream);
       launches_[i].stream = stream_;
       launches_[i].early = false;
       for (size_t k = i; k < end; ++k)
@@ -329,9 +373,7 @@ class CudaRunner final : public Runner {
   void run_observed(const RunOptions& options) {
     std::vector<cuda::Event> events;
     const auto mark = [&] {
-      if (!options.timings) return;
-      events.push_back(cuda::make_event(true));
-      check(cudaEventRecord(events.back().get(), stream_), "timing a step");
+      if (options.timings) events.push_back(timed(stream_));
     };
     mark();
     for (const StepCall& call : calls_) {
@@ -348,11 +390,7 @@ class CudaRunner final : public Runner {
   void read_timings(const std::vector<cuda::Event>& events, std::vector<StepTiming>& timings) {
     cuda::wait_for(stream_, "timing steps");
     timings.clear();
-    const auto at = [&](size_t i) {
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, events[0].get(), events[i].get()), "timing steps");
-      return 1e3 * static_cast<double>(ms);
-    };
+    const auto at = [&](size_t i) { return microseconds(events[0], events[i]); };
     for (size_t i = 0; i + 1 < events.size(); ++i) timings.push_back({at(i), at(i + 1)});
   }
 
@@ -361,11 +399,18 @@ class CudaRunner final : public Runner {
     if (options.find_nonfinite)
       if (const auto found = inspector_.first_bad(call.outputs);
           found && (found->second.is_nan || makes_infinities(*call.step, inputs_were_finite)))
-        fail_on_nonfinite(*call.step, found->first, found->second, inputs_were_finite);
+        fail_on_nonfinite(call, *found, inputs_were_finite);
     if (options.observer) {
       const auto in = inspector_.host_copies(call.inputs), out = inspector_.host_copies(call.outputs);
       options.observer(*call.step, in.views, out.views);
     }
+  }
+
+  [[noreturn]] void fail_on_nonfinite(const StepCall& call, const std::pair<size_t, Nonfinite>& found,
+                                      bool inputs_were_finite) const {
+    const auto in = inspector_.host_copies(call.inputs), out = inspector_.host_copies(call.outputs);
+    genesis::fail_on_nonfinite(plan_, *call.step, found.first, found.second, inputs_were_finite, in.views,
+                               out.views);
   }
 
   const Plan& plan_;

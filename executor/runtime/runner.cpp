@@ -41,11 +41,52 @@ void check_ranks(const Collectives* collectives, const Plan& plan) {
     fail("entry point '{}': {}", plan.entry, why);
 }
 
-void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found, bool inputs_were_finite) {
-  fail("node '{}' ({}, '{}' after optimisation) is the first to produce {} at element {} of {}: {}",
-       step.authored, step.op->name(), step.name, name_of(found), found.index,
-       step.output_types[output].to_string(),
-       inputs_were_finite ? "its inputs were finite" : "it was given one that is not finite");
+namespace {
+
+bool overlap(const BufferRef& a, const BufferRef& b) {
+  return a.space == b.space && a.index == b.index && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
+}
+
+std::optional<Tensor> small_copy(const TensorView& view) {
+  if (view.bytes() > NonfiniteError::kMostBytes) return std::nullopt;
+  const auto sizes = view.sizes();
+  return Tensor::copy_of({view.dtype, Shape::of({sizes.begin(), sizes.end()})}, view.data);
+}
+
+// What the step read, as far as it is still there.
+std::vector<std::optional<Tensor>> inputs_left(const Step& step, std::span<const TensorView> inputs) {
+  std::vector<std::optional<Tensor>> left;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_gone = std::any_of(step.outputs.begin(), step.outputs.end(), [&](const BufferRef& output) {
+      return overlap(step.inputs[i], output);
+    });
+    left.push_back(is_gone ? std::nullopt : small_copy(inputs[i]));
+  }
+  return left;
+}
+
+}  // namespace
+
+void fail_on_nonfinite(const Plan& plan, const Step& step, size_t output, const Nonfinite& found,
+                       bool inputs_were_finite, std::span<const TensorView> inputs,
+                       std::span<const TensorView> outputs) {
+  NonfiniteError::Found values{plan.entry,
+                               plan.bindings,
+                               step.name,
+                               step.authored,
+                               std::string(step.op->name()),
+                               output,
+                               found.index,
+                               inputs_left(step, inputs)};
+  for (const TensorView& view : outputs) values.outputs.push_back(small_copy(view));
+  throw NonfiniteError(
+      fmt::format(
+          "node '{}' ({}, '{}' after optimisation) is the first to produce {} at element {} of {}: {}",
+          step.authored, step.op->name(), step.name, name_of(found), found.index,
+          step.output_types[output].to_string(),
+          inputs_were_finite ? "its inputs were finite" : "it was given one that is not finite"),
+      std::move(values));
 }
 
 namespace {

@@ -4,12 +4,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backends/kernel.h"
 #include "executor/runtime/nonfinite.h"
+#include "schema/core/error.h"
+#include "schema/core/tensor.h"
 #include "schema/graph/plan.h"
 
 namespace genesis {
@@ -29,21 +32,36 @@ struct StepTiming {
   double start_us = 0, end_us = 0;  // since the run began
 };
 
+// A run as it goes when nobody looks, steps beside each other: what the threads of a CPU or the streams of a GPU did when.
+struct Timeline {
+  struct Span {
+    int32_t step;  // of the plan; several spans where threads share a step, or leave it and come back
+    double start_us, end_us;  // since the run began
+  };
+  struct Lane {
+    std::string name;         // "thread 0", "stream of exchanges"
+    std::vector<Span> spans;  // in the order of time; they do not overlap
+  };
+  std::vector<Lane> lanes;
+};
+
 // Called after each step with what it read and wrote; in-place results have overwritten their inputs by then.
 using StepObserver = std::function<void(const Step& step, std::span<const TensorView> inputs,
                                         std::span<const TensorView> outputs)>;
 
 // How a plan is run, beside what it says.
 struct RunnerOptions {
-  bool side_stream = true;       // off: a GPU runs one step after the other
-  bool megakernel = true;        // off: a GPU starts a kernel for every step
-  KernelNames disabled_kernels;  // those that the plan was made without
+  bool side_stream = true;                        // off: a GPU runs one step after the other
+  bool megakernel = true;                         // off: a GPU starts a kernel for every step
+  KernelNames disabled_kernels;                   // those that the plan was made without
   std::shared_ptr<Collectives> collectives = {};  // of the ranks that run the plan together; null: one rank
 };
 
 struct RunOptions {
   bool find_nonfinite = false;  // stop with an Error at the first NaN, or infinity made of finite numbers
-  std::vector<StepTiming>* timings = nullptr;  // filled by step when not null
+  std::vector<StepTiming>* timings =
+      nullptr;                   // filled by step when not null: steps then run one after the other
+  Timeline* timeline = nullptr;  // filled when not null, unless timings or an observer are asked for
   StepObserver observer;
 };
 
@@ -51,8 +69,32 @@ struct RunOptions {
 [[noreturn]] void fail_on_data(const Step& step, const Fault& fault);
 // Throws Error where an exchange of the run failed, with what the ranks say.
 void check_ranks(const Collectives* collectives, const Plan& plan);
-[[noreturn]] void fail_on_nonfinite(const Step& step, size_t output, const Nonfinite& found,
-                                    bool inputs_were_finite);
+// `inputs` and `outputs`: of the step, on the host.
+[[noreturn]] void fail_on_nonfinite(const Plan& plan, const Step& step, size_t output, const Nonfinite& found,
+                                    bool inputs_were_finite, std::span<const TensorView> inputs,
+                                    std::span<const TensorView> outputs);
+
+// What a search for values that are not finite ends with: an Error that has the values around it.
+class NonfiniteError : public Error {
+ public:
+  // Tensors of a step larger than this are left out, and inputs that it wrote its results over.
+  static constexpr int64_t kMostBytes = 256 << 20;
+
+  struct Found {
+    std::string entry;  // point that ran, with these sizes
+    Bindings sizes;
+    std::string node, author, op;  // node: after optimisation
+    size_t output = 0;             // of the node's; and the first element of it that is not finite
+    int64_t element = 0;
+    std::vector<std::optional<Tensor>> inputs, outputs;  // empty: left out
+  };
+
+  NonfiniteError(std::string message, Found found) : Error(std::move(message)), found_(std::move(found)) {}
+  const Found& found() const { return found_; }
+
+ private:
+  Found found_;
+};
 
 // Whether a search for the first value that is not finite takes this step's infinities for one: those that it
 // made of finite numbers. What the model says itself (a mask's -inf) and what is passed on are none.

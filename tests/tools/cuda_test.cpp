@@ -127,7 +127,7 @@ TEST_F(CudaTools, ProfileAndBenchKnowTheLimitsOfTheGpu) {
   }
   for (const auto& row : profile["rows"]) EXPECT_LT(row["roofline"], 1.5) << row.dump();
   const auto trace = nlohmann::json::parse(read_text(path("t.json")));
-  EXPECT_EQ(trace["traceEvents"].size(), profile["steps"]);
+  EXPECT_GE(trace["traceEvents"].size(), 2 * profile["steps"].get<size_t>());  // on streams, and one by one
   EXPECT_GT(bench["share_of_peak"], 0);
   EXPECT_LT(bench["share_of_peak"], 1.1);
   // Held: what the session counts, and the little that inputs and reductions take.
@@ -176,8 +176,7 @@ TEST_F(AnyTools, InfoTellsWhatRunsWouldTakeOfADevice) {
 TEST_F(AnyTools, InfoSaysWhatTheBuildLacks) {
   std::string missing;
   const nlohmann::json info = expect_json(run_tool("genesis-run", {"info", tiny("mlp.genesis"), "--json"}));
-  for (const auto& part : info["missing"])
-    missing += part.get<std::string>() + "\n";
+  for (const auto& part : info["missing"]) missing += part.get<std::string>() + "\n";
   EXPECT_EQ(missing.find("has no CUDA") == std::string::npos, GENESIS_HAVE_CUDA == 1) << missing;
   EXPECT_EQ(missing.find("has no oneDNN") == std::string::npos, GENESIS_HAVE_ONEDNN == 1) << missing;
   const std::string text = expect_ok(run_tool("genesis-run", {"info", tiny("mlp.genesis")}));

@@ -101,6 +101,9 @@ void RunFlags::add_to(CLI::App& app) {
       ->delimiter(',');
   app.add_flag("--find-nonfinite", find_nonfinite,
                "stop at the first node that gives a NaN or makes an infinity of finite numbers, and name it");
+  app.add_option(
+      "--nonfinite-page", nonfinite_page,
+      "with --find-nonfinite: write what that node read and gave as a page for a browser, FILE.html");
   memory.add_to(app);
 }
 
@@ -123,7 +126,8 @@ namespace {
 void check_passes_run(const SessionOptions& options) {
   if (options.optimise) return;
   if (options.memory_budget) fail_usage("--memory-budget and --remat do nothing with --no-optimise");
-  const Switches switches = parse_switches(options.disabled_passes, target_of(resolve_device(options.device)));
+  const Switches switches =
+      parse_switches(options.disabled_passes, target_of(resolve_device(options.device)));
   for (const std::string& pass : switches.passes)
     fail_usage("--disable {} does nothing with --no-optimise, which runs no pass", pass);
 }
@@ -146,6 +150,8 @@ SessionOptions RunFlags::session_options() const {
   options.disabled_passes.insert(disable.begin(), disable.end());
   options.find_nonfinite = find_nonfinite;
   options.memory_budget = memory.bytes();
+  if (!nonfinite_page.empty() && !find_nonfinite)
+    fail_usage("--nonfinite-page {} is for --find-nonfinite, which looks for what it shows", nonfinite_page);
   check_options(options);
   return options;
 }

@@ -35,6 +35,7 @@ struct RunFlags {
   bool no_optimise = false;
   std::vector<std::string> disable;  // names of passes
   bool find_nonfinite = false;
+  std::string nonfinite_page;  // written by with_nonfinite_page(); empty: none
   BudgetFlags memory;
 
   void add_to(CLI::App& app);

@@ -8,6 +8,7 @@
 #include "tools/common/numbers.h"
 #include "tools/common/ranks.h"
 #include "tools/run/measured_peaks.h"
+#include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
 
@@ -128,7 +129,8 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   Session session(model, session_options(flags.run, world));
-  const double first = run_once(session, flags, inputs);
+  double first = 0;
+  with_nonfinite_page(flags.run, flags.file, session, [&] { first = run_once(session, flags, inputs); });
   const std::vector<double> times = measure(session, flags, inputs, *world);
   const double median = times[times.size() / 2],
                p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];

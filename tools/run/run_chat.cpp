@@ -14,6 +14,7 @@
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
+#include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
 #include "tools/text/open_model.h"
@@ -54,8 +55,9 @@ nlohmann::ordered_json as_json(const chat::Dialogue::Answer& answer, bool interr
 // Reads lines and answers them until the input ends. All ranks answer what rank 0 reads.
 class ChatLoop {
  public:
-  ChatLoop(chat::Dialogue& dialogue, const Flags& flags, World& world)
+  ChatLoop(chat::Dialogue& dialogue, const Session& session, const Flags& flags, World& world)
       : dialogue_(dialogue),
+        session_(session),
         flags_(flags),
         world_(world),
         is_terminal_(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) {}
@@ -113,14 +115,18 @@ class ChatLoop {
   void take(const std::string& line) {
     interrupts_.reset();
     try {
-      if (line.empty()) return;
-      if (line[0] != '/') return answer(line);
-      if (line.starts_with("//")) return answer(line.substr(1));
-      command(line);
+      with_nonfinite_page(flags_.run, flags_.file, session_, [&] { answer_or_do(line); });
     } catch (const Error& error) {
       ++failures_;
       std::cerr << "genesis-run: " << error_line(error.message()) << "\n";
     }
+  }
+
+  void answer_or_do(const std::string& line) {
+    if (line.empty()) return;
+    if (line[0] != '/') return answer(line);
+    if (line.starts_with("//")) return answer(line.substr(1));
+    command(line);
   }
 
   void answer(const std::string& message) {
@@ -154,6 +160,7 @@ class ChatLoop {
   }
 
   chat::Dialogue& dialogue_;
+  const Session& session_;
   const Flags& flags_;
   World& world_;
   const bool is_terminal_;
@@ -215,7 +222,7 @@ void chat_command(const Flags& flags, const CLI::App& app, const std::shared_ptr
   Session session = text::open_for_generation(model, session_options(flags.run, world));
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   chat::Dialogue dialogue(chat, tokenizer, generator, std::move(options));
-  if (!ChatLoop(dialogue, flags, *world).run()) throw CLI::RuntimeError(1);
+  if (!ChatLoop(dialogue, session, flags, *world).run()) throw CLI::RuntimeError(1);
 }
 
 }  // namespace

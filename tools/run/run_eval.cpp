@@ -16,6 +16,7 @@
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
+#include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
 #include "tools/text/open_model.h"
@@ -114,9 +115,11 @@ Result evaluate(const std::string& file, const std::shared_ptr<const Model>& mod
   Session session(model, flags.run.session_options());
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();
-  for (size_t i = 0; i < texts.tokens.size(); ++i)
-    result.evaluation.add(text::evaluate(session, texts.tokens[i], flags.options,
-                                         texts.counts.empty() ? std::vector<bool>() : texts.counts[i]));
+  with_nonfinite_page(flags.run, file, session, [&] {
+    for (size_t i = 0; i < texts.tokens.size(); ++i)
+      result.evaluation.add(text::evaluate(session, texts.tokens[i], flags.options,
+                                           texts.counts.empty() ? std::vector<bool>() : texts.counts[i]));
+  });
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }

@@ -9,6 +9,7 @@
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
+#include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
 #include "tools/text/open_model.h"
@@ -151,8 +152,11 @@ void write_batch(const Model& model, const TextCodec& codec, const std::vector<s
   for (size_t i = 0; i < prompts.size(); ++i) check(generator, prompts[i], requests[i].prompt, flags);
   AnswerLines lines(prompts, flags.unordered);
   const auto begin = std::chrono::steady_clock::now();
-  const auto results = generator.generate_all(
-      requests, [&](size_t index, const text::GenerateResult& result) { lines.add(index, result); });
+  std::vector<text::GenerateResult> results;
+  with_nonfinite_page(flags.run, flags.file, session, [&] {
+    results = generator.generate_all(
+        requests, [&](size_t index, const text::GenerateResult& result) { lines.add(index, result); });
+  });
   print_totals(results, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
@@ -183,7 +187,9 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   if (flags.batch > 0) return write_batch(*model, codec, prompts, flags, options);
   Session session = text::open_for_generation(model, options);
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
-  for (const std::string& prompt : prompts) write_text(generator, codec, prompt, flags);
+  with_nonfinite_page(flags.run, flags.file, session, [&] {
+    for (const std::string& prompt : prompts) write_text(generator, codec, prompt, flags);
+  });
 }
 
 void generate_command(Flags& flags, const CLI::App& app) {

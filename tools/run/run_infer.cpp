@@ -10,6 +10,7 @@
 #include "tools/common/json_values.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
+#include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
 
@@ -57,7 +58,8 @@ void infer(const Flags& flags) {
   Session session(model, flags.run.session_options());
   std::vector<std::string> invented;
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), &invented);
-  const NamedTensors outputs = session.run(flags.entry, inputs);
+  NamedTensors outputs;
+  with_nonfinite_page(flags.run, flags.file, session, [&] { outputs = session.run(flags.entry, inputs); });
   if (!flags.output.empty()) write_outputs(outputs, flags.output);
   nlohmann::ordered_json json{{"entry", flags.entry}, {"output", flags.output}};
   const auto most = [&](int64_t standard) { return flags.max_values >= 0 ? flags.max_values : standard; };

@@ -6,25 +6,28 @@
 #include <map>
 
 #include "executor/runtime/roofline.h"
-#include "schema/file/io/atomic_write.h"
+#include "passes/distribution/rank_sizes.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
+#include "tools/common/ranks.h"
 #include "tools/run/measured_peaks.h"
+#include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
 #include "tools/viz/data/measured_data.h"
 #include "tools/viz/data/model_data.h"
 #include "tools/viz/data/page_data.h"
-#include "tools/viz/data/plan_data.h"
+#include "tools/viz/files/trace_file.h"
 #include "tools/viz/page_file.h"
 
 namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file, entry = "forward", trace, page;
+  std::string file, entry = "forward", trace, page, mesh;
   int64_t runs = 5, top = 30;
+  int zero = 0;
   bool by_op = false;
   InputFlags inputs;
   RunFlags run;
@@ -61,6 +64,22 @@ std::vector<StepTiming> best_timings(Session& session, const Flags& flags, const
   return best;
 }
 
+// Of the shortest run, all ranks together. Null for a device that tells nothing.
+viz::Json best_timeline(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
+  viz::Json best;
+  for (int64_t i = 0; i < flags.runs; ++i) {
+    world.barrier();
+    const Timeline mine = session.timeline(flags.entry, inputs);
+    std::vector<viz::Json> ranks;
+    for (const std::string& text : world.gather(viz::timeline_data(mine, world.rank()).dump()))
+      ranks.push_back(viz::Json::parse(text));
+    const viz::Json all = viz::joined_timelines(ranks);
+    if (all["lanes"].empty()) return nullptr;
+    if (best.is_null() || all["total_us"].get<double>() < best["total_us"].get<double>()) best = all;
+  }
+  return best;
+}
+
 std::string kernels_text(const Row& row) {
   if (row.kernels.size() == 1) return row.kernels.begin()->first;
   std::vector<std::string> texts;
@@ -68,10 +87,11 @@ std::string kernels_text(const Row& row) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// What was measured of a plan, by step.
+// What was measured of a plan, by step; and how all ranks went, steps beside each other.
 struct Measured {
   std::vector<StepTiming> timings;
   std::vector<std::string> kernels;
+  viz::Json timeline;
 };
 
 std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const DevicePeaks& peaks, bool by_op) {
@@ -99,43 +119,6 @@ std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const Dev
   for (auto& [name, row] : rows) sorted.push_back(row);
   std::stable_sort(sorted.begin(), sorted.end(), [](const Row& a, const Row& b) { return a.us > b.us; });
   return sorted;
-}
-
-nlohmann::ordered_json track_name(const char* what, const std::string& name) {
-  return {{"name", what}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", name}}}};
-}
-
-nlohmann::ordered_json step_event(const Step& step, const StepTiming& timing, const std::string& kernel) {
-  const Cost cost = cost_of(step);
-  return {
-      {"name", step.name},
-      {"cat", step.op->name()},
-      {"ph", "X"},
-      {"pid", 1},
-      {"tid", 1},
-      {"ts", timing.start_us},
-      {"dur", timing.end_us - timing.start_us},
-      {"args", {{"from", step.authored}, {"kernel", kernel}, {"bytes", cost.bytes}, {"flops", cost.flops}}}};
-}
-
-nlohmann::ordered_json memory_event(double us, int64_t bytes) {
-  return {{"name", "arena, bytes alive"}, {"ph", "C"}, {"pid", 1}, {"ts", us}, {"args", {{"bytes", bytes}}}};
-}
-
-// The format of chrome://tracing and Perfetto: a track of steps, and a counter of what is alive in the arena.
-void write_trace(const std::string& path, const std::string& device, const Plan& plan,
-                 const Measured& measured) {
-  nlohmann::ordered_json events = nlohmann::ordered_json::array();
-  events.push_back(track_name("process_name", plan.entry));
-  events.push_back(track_name("thread_name", device + ", one step after the other"));
-  const std::vector<int64_t> live = viz::live_bytes(plan);
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    events.push_back(step_event(plan.steps[i], measured.timings[i], measured.kernels[i]));
-    events.push_back(memory_event(measured.timings[i].start_us, live[i]));
-  }
-  events.push_back(memory_event(measured.timings.back().end_us, 0));
-  const nlohmann::ordered_json trace{{"traceEvents", events}, {"displayTimeUnit", "ms"}};
-  write_file_atomically(path, json_text(trace));
 }
 
 std::string share_text(const Row& row) {
@@ -172,11 +155,14 @@ void print_table(const Flags& flags, const std::vector<Row>& rows, const DeviceP
 }
 
 // The page of genesis-viz with the measured times on it.
-void write_page(const Flags& flags, const Model& model, const Plan& plan, const viz::Measurement& measured) {
+void write_page(const Flags& flags, const Model& model, const Plan& plan,
+                const SessionOptions& session_options, const viz::Measurement& measured) {
   viz::Tables tables(plan.bindings);
   viz::ModelOptions options{.entries = {flags.entry}, .sizes = plan.bindings};
-  options.entry.session = flags.run.session_options();
+  options.entry.session = session_options;
   options.entry.session.device = measured.device;
+  options.entry.session.collectives = nullptr;
+  options.entry.sizes_are_of_rank = true;
   options.entry.budgets = false;
   options.entry.measured = &measured;
   const std::string name = std::filesystem::path(flags.file).filename().string();
@@ -185,17 +171,37 @@ void write_page(const Flags& flags, const Model& model, const Plan& plan, const 
   viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
 }
 
-void profile(const Flags& flags, const CLI::App& app) {
-  if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
-  check_can_write(flags.trace);
-  check_can_write(flags.page);
+// The sizes on the command line are of all ranks together; each makes the inputs of its part.
+NamedTensors inputs_of_rank(const Flags& flags, const Graph& entry, const Mesh& mesh) {
+  InputFlags inputs = flags.inputs;
+  inputs.sizes.clear();
+  for (const auto& [symbol, size] : passes::sizes_of_rank(entry, parse_sizes(flags.inputs.sizes), mesh))
+    inputs.sizes.push_back(fmt::format("{}={}", symbol, size));
+  return inputs.make(entry);
+}
+
+Measured measure(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
+  Measured measured;
+  with_nonfinite_page(flags.run, flags.file, session, [&] {
+    measured = {best_timings(session, flags, inputs), session.kernels(flags.entry, inputs),
+                best_timeline(session, flags, inputs, world)};
+  });
+  return measured;
+}
+
+void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const std::shared_ptr<const Model> model = load_model(flags.file);
-  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
-  Session session(model, flags.run.session_options());
+  const NamedTensors inputs = inputs_of_rank(flags, model->entry(flags.entry), world->mesh());
+  SessionOptions options = session_options(flags.run, world);
+  options.zero = flags.zero;
+  Session session(model, options);
   const Plan& plan = session.plan(flags.entry, inputs);
   if (plan.steps.empty()) fail("entry point '{}' has nothing to run", flags.entry);
-  const Measured measured{best_timings(session, flags, inputs), session.kernels(flags.entry, inputs)};
-  if (!flags.trace.empty()) write_trace(flags.trace, session.device(), plan, measured);
+  const Measured measured = measure(session, flags, inputs, *world);
+  if (!world->is_first()) return;
+  if (!flags.trace.empty())
+    viz::write_trace(flags.trace, session.device(), plan, measured.timings, measured.kernels,
+                     measured.timeline);
   const DevicePeaks peaks = measured_peaks(session, [&](const DevicePeaks& limits) {
     const std::vector<Row> nodes = make_rows(plan, measured, limits, false);
     return std::none_of(nodes.begin(), nodes.end(), [](const Row& row) { return row.too_fast(); });
@@ -203,8 +209,8 @@ void profile(const Flags& flags, const CLI::App& app) {
   const std::vector<Row> rows = make_rows(plan, measured, peaks, flags.by_op);
   const double total = measured.timings.back().end_us;
   if (!flags.page.empty())
-    write_page(flags, *model, plan,
-               {session.device(), flags.runs, measured.timings, measured.kernels, peaks});
+    write_page(flags, *model, plan, options,
+               {session.device(), flags.runs, measured.timings, measured.kernels, peaks, measured.timeline});
   nlohmann::ordered_json json{{"entry", flags.entry},
                               {"total_us", total},
                               {"steps", plan.steps.size()},
@@ -223,6 +229,14 @@ void profile(const Flags& flags, const CLI::App& app) {
   flags.out.print(json, [&] { print_table(flags, rows, peaks, total); });
 }
 
+void profile(const Flags& flags, const CLI::App& app) {
+  if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
+  check_can_write(flags.trace);
+  check_can_write(flags.page);
+  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
+  as_rank(*world, [&] { profile_rank(flags, world); });
+}
+
 }  // namespace
 
 void add_profile(CLI::App& app) {
@@ -239,6 +253,12 @@ void add_profile(CLI::App& app) {
   command->add_option(
       "-o,--output", flags->page,
       "write a page for a browser with the times on it: FILE.html, or FILE.json for its data alone");
+  CLI::Option* with_mesh = command->add_option(
+      "--mesh", flags->mesh,
+      "AXIS=RANKS such as data=2: the ranks run together, and the page and the trace show all");
+  add_number(*command, "--zero", flags->zero,
+             "1: with --mesh: the ranks along data share the optimizer's states", Range<int>{0, 1})
+      ->needs(with_mesh);
   flags->inputs.add_to(*command);
   flags->run.add_to(*command);
   flags->out.add_to(*command);

@@ -23,6 +23,7 @@
 #include "tools/common/progress.h"
 #include "tools/common/ranks.h"
 #include "tools/common/stop_signals.h"
+#include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
 #include "tools/run/train_flags.h"
@@ -399,7 +400,9 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   if (world->is_first()) warn_of_what_will_be_lost(flags, *model);
   const StopSignals signals;
   Seen seen;
-  const TrainMetrics last = run(flags, session, sources, signals, lock, *world, seen);
+  TrainMetrics last;
+  with_nonfinite_page(flags.run, flags.file, session,
+                      [&] { last = run(flags, session, sources, signals, lock, *world, seen); });
   if (!flags.output.empty() && world->is_first()) save_output(flags, session, last);
   if (!flags.output.empty() && !world->is_first()) session.take_part_in_states();
   const End end = end_of(last, flags, seen.stop);

@@ -8,7 +8,7 @@
 #include "tools/viz/data/difference_data.h"
 #include "tools/viz/data/model_data.h"
 #include "tools/viz/data/page_data.h"
-#include "tools/viz/data/training_data.h"
+#include "tools/viz/files/training_data.h"
 #include "tools/viz/foreign/foreign_data.h"
 
 namespace genesis::viz {
@@ -34,6 +34,7 @@ class PageMaker {
     Tables tables(all_sizes());
     PageParts parts{.title = title(), .view = view()};
     if (model_) parts.models.push_back(model_data(*model_, request_.input, options(), tables));
+    if (!parts.models.empty()) check_mesh(parts.models.front());
     if (is_foreign(request_.input)) parts.models.push_back(foreign_data(request_.input, tables));
     if (other_) {
       parts.models.push_back(model_data(*other_, request_.compare, options(), tables));
@@ -79,12 +80,26 @@ class PageMaker {
     }
   }
 
+  // A mesh that nothing is shared along would show nothing.
+  void check_mesh(const Json& model) const {
+    if (request_.mesh.empty()) return;
+    for (const Json& entry : model["entries"])
+      if (entry.contains("problem") || (entry.contains("mesh") && !entry["mesh"]["traffic"].empty())) return;
+    fail(
+        "--mesh {}: no entry point of {} exchanges anything along its axes: a training step does along "
+        "'data'",
+        request_.mesh, request_.input);
+  }
+
   ModelOptions options() const {
     ModelOptions options{.sizes = request_.sizes};
     if (!request_.entry.empty()) options.entries = {request_.entry};
     options.entry.session.device = resolve_device(request_.device);
     options.entry.budgets = !other_;
+    if (!request_.mesh.empty()) options.entry.session.mesh = Mesh::parse(request_.mesh);
+    options.entry.session.zero = request_.zero;
     options.entry.passes = !request_.graph_only;
+    options.values = request_.values;
     return options;
   }
 

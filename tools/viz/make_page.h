@@ -16,8 +16,11 @@ struct PageRequest {
   std::string entry;                 // empty: all
   std::string device = "cpu";
   std::string view;         // to open first
-  Bindings sizes;           // that were given
+  Bindings sizes;           // that were given; of all ranks together
+  std::string mesh;         // "data=2"; empty: one rank
+  int zero = 0;             // SessionOptions::zero
   bool graph_only = false;  // no passes, kernels and plans
+  bool values = false;      // of weights
 };
 
 // Throws Error for a file that cannot be read, and for an entry point or a size that no model has.

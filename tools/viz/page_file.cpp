@@ -1,9 +1,11 @@
 #include "tools/viz/page_file.h"
 
+#include <spdlog/spdlog.h>
 #include <zlib.h>
 
 #include "schema/core/error.h"
 #include "schema/file/io/atomic_write.h"
+#include "tools/common/printable.h"
 
 namespace genesis::viz {
 namespace {
@@ -11,6 +13,7 @@ namespace {
 #include "page.inc"
 
 constexpr std::string_view kDataElement = "<script id=\"data\" type=\"application/octet-stream\">";
+constexpr std::string_view kNoPage = "<meta name=\"page\" content=\"none\">";  // of tools/viz/no_page.html
 constexpr std::string_view kAsksNobody = "connect-src 'none'", kAsksItsServer = "connect-src 'self'";
 
 std::string page_template() {
@@ -33,6 +36,12 @@ std::string page_html(const Json& data, bool live) {
 }
 
 void write_page(const std::string& output, const Json& data) {
+  if (!output.ends_with(".json") && page_template().find(kNoPage) != std::string::npos)
+    spdlog::warn(
+        "this Genesis was built without the visualizer's page, so {} holds the data and shows nothing: "
+        "install esbuild and "
+        "python3-xstatic-dagre and build again",
+        tools::printable(output));
   write_file_atomically(output, output.ends_with(".json") ? data_text(data) : page_html(data));
 }
 

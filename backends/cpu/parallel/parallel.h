@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cpu/parallel/work_trace.h"
 #include "schema/core/task_edges.h"
 
 namespace genesis::cpu {
@@ -21,9 +22,10 @@ void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return;
   if (count <= grain) return body(int64_t{0}, count);
   TaskEdges edges;
-  tbb::parallel_for(
-      tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(grain)),
-      edges.around([&](const tbb::blocked_range<int64_t>& range) { body(range.begin(), range.end()); }));
+  tbb::parallel_for(tbb::blocked_range<int64_t>(0, count, static_cast<size_t>(grain)),
+                    edges.around(traced([&](const tbb::blocked_range<int64_t>& range) {
+                      body(range.begin(), range.end());
+                    })));
 }
 
 // The same for rows that move `row_bytes` each.
@@ -38,9 +40,9 @@ void parallel_pieces(int64_t count, const Body& body) {
   if (count == 1) return body(int64_t{0});
   TaskEdges edges;
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, count),
-                    edges.around([&](const tbb::blocked_range<int64_t>& range) {
+                    edges.around(traced([&](const tbb::blocked_range<int64_t>& range) {
                       for (int64_t i = range.begin(); i < range.end(); ++i) body(i);
-                    }),
+                    })),
                     tbb::simple_partitioner());
 }
 

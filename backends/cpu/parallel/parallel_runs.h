@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "backends/cpu/parallel/work_trace.h"
 #include "schema/core/task_edges.h"
 
 namespace genesis::cpu {
@@ -52,7 +53,8 @@ void parallel_runs(int64_t count, const Body& body) {
   };
   TaskEdges edges;
   tbb::parallel_for(tbb::blocked_range<int>(0, runs, 1),
-                    edges.around([&](const tbb::blocked_range<int>&) { work(); }), tbb::simple_partitioner());
+                    edges.around(traced([&](const tbb::blocked_range<int>&) { work(); })),
+                    tbb::simple_partitioner());
 }
 
 }  // namespace genesis::cpu

@@ -5,17 +5,12 @@
 
 #include "schema/graph/state_storage.h"
 #include "tools/viz/data/graph_data.h"
+#include "tools/viz/data/value_summary.h"
 
 namespace genesis::viz {
 namespace {
 
 enum class Status : int32_t { kSame = 0, kAdded = 1, kGone = 2, kOtherValues = 3, kOtherType = 4 };
-
-// A piece of a tensor as numbers, so that gigabytes are never there twice.
-std::vector<double> numbers_of(const Tensor& tensor, int64_t first, int64_t count) {
-  const auto offset = static_cast<size_t>(first) * size_of(tensor.type().dtype);
-  return Tensor({tensor.type().dtype, {count}}, nullptr, tensor.data() + offset).to_doubles();
-}
 
 struct StateColumns {
   std::vector<int32_t> name, status;

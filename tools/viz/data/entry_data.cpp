@@ -1,11 +1,16 @@
 #include "tools/viz/data/entry_data.h"
 
+#include <future>
+#include <optional>
+
 #include "executor/compile.h"
 #include "executor/runtime/device.h"
 #include "executor/runtime/step_call.h"
 #include "passes/core/bind.h"
+#include "passes/distribution/rank_sizes.h"
 #include "passes/pipelines.h"
 #include "tools/viz/data/graph_data.h"
+#include "tools/viz/data/mesh_data.h"
 #include "tools/viz/data/plan_data.h"
 
 namespace genesis::viz {
@@ -79,38 +84,48 @@ bool is_training(const Graph& graph) {
   return passes::pipeline_for(graph).data() == passes::training_pipeline().data();
 }
 
-// Plans under four budgets between what the step takes and the least that can be reached, and under that.
-Json budgets_data(const Model& model, const Graph& entry, const EntryOptions& options, const Plan& plan,
-                  Tables& tables) {
+// Empty: offsets leave gaps, so the budget cannot be met.
+std::optional<Plan> plan_under(const Model& model, const std::string& entry, const Bindings& sizes,
+                               SessionOptions session, int64_t budget) {
+  session.memory_budget = budget;
+  try {
+    return compile_entry(model, entry, sizes, target_of(session.device), session).plan;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// Plans under four budgets between what the step takes and the least that can be reached, and under that. Those between
+// are made beside each other: each takes as long as the first plan did, or longer.
+Json budgets_data(const Model& model, const Graph& entry, const EntryOptions& options, const Bindings& sizes,
+                  const Plan& plan, Tables& tables) {
   constexpr int kSteps = 5;
   const auto under = [&](int64_t budget) {
-    SessionOptions session = options.session;
-    session.memory_budget = budget;
-    return compile_entry(model, entry.name(), options.sizes, target_of(session.device), session).plan;
+    return plan_under(model, entry.name(), sizes, options.session, budget);
   };
-  const Plan least = under(0);
+  const std::optional<Plan> least = under(0);
   Json budgets = Json::array({budget_data(plan, options.session.memory_budget, tables)});
+  if (!least) return budgets;
+  std::vector<std::pair<int64_t, std::future<std::optional<Plan>>>> smaller;
   for (int i = 1; i < kSteps; ++i) {
-    const int64_t budget = plan.arena_bytes - (plan.arena_bytes - least.arena_bytes) * i / kSteps;
-    if (budget >= plan.arena_bytes || budget <= least.arena_bytes) break;
-    try {
-      const Plan smaller = under(budget);
-      if (smaller.arena_bytes < budgets.back()["arena_bytes"])
-        budgets.push_back(budget_data(smaller, budget, tables));
-    } catch (const Error&) {  // offsets leave gaps: this one cannot be met
-    }
+    const int64_t budget = plan.arena_bytes - (plan.arena_bytes - least->arena_bytes) * i / kSteps;
+    if (budget >= plan.arena_bytes || budget <= least->arena_bytes) break;
+    smaller.emplace_back(budget, std::async(std::launch::async, under, budget));
   }
-  if (least.arena_bytes < budgets.back()["arena_bytes"])
-    budgets.push_back(budget_data(least, least.arena_bytes, tables));
+  for (auto& [budget, made] : smaller)
+    if (const auto found = made.get(); found && found->arena_bytes < budgets.back()["arena_bytes"])
+      budgets.push_back(budget_data(*found, budget, tables));
+  if (least->arena_bytes < budgets.back()["arena_bytes"])
+    budgets.push_back(budget_data(*least, least->arena_bytes, tables));
   return budgets;
 }
 
-Json sizes_data(const Graph& entry, const EntryOptions& options) {
+Json sizes_data(const Graph& entry, const EntryOptions& options, const Bindings& bound) {
   Json sizes = Json::array();
   for (const std::string& symbol : passes::symbols_of(entry)) {
     const auto is_there = [&](const Json& row) { return row["symbol"] == symbol; };
-    const auto at = options.sizes.find(symbol);
-    if (at == options.sizes.end() || std::any_of(sizes.begin(), sizes.end(), is_there)) continue;
+    const auto at = bound.find(symbol);
+    if (at == bound.end() || std::any_of(sizes.begin(), sizes.end(), is_there)) continue;
     sizes.push_back(
         {{"symbol", symbol}, {"size", at->second}, {"assumed", options.assumed.contains(symbol)}});
   }
@@ -122,7 +137,7 @@ Json sizes_data(const Graph& entry, const EntryOptions& options) {
 EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions& options, Tables& tables) {
   EntryData data;
   data.json = {{"name", entry.name()},
-               {"sizes", sizes_data(entry, options)},
+               {"sizes", sizes_data(entry, options, options.sizes)},
                {"device", options.session.device},
                {"stages", nullptr},
                {"budgets", Json::array()}};
@@ -133,8 +148,12 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
   }
   try {
     const Target target = target_of(options.session.device);
-    const CompiledEntry made = compile_entry(model, entry.name(), options.sizes, target, options.session,
-                                             false, [&](const CompileStage& stage) { stages.add(stage); });
+    const Bindings sizes = options.sizes_are_of_rank
+                               ? options.sizes
+                               : passes::sizes_of_rank(entry, options.sizes, options.session.mesh);
+    data.json["sizes"] = sizes_data(entry, options, sizes);
+    const CompiledEntry made = compile_entry(model, entry.name(), sizes, target, options.session, false,
+                                             [&](const CompileStage& stage) { stages.add(stage); });
     data.json["plan"] = plan_data(made.plan, stages.last(), tables);
     stages.set_kernels(
         kernels_by_node(made.plan, stages.last(), target, made.runner.disabled_kernels, tables));
@@ -142,7 +161,9 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
     if (options.measured && options.measured->timings.size() == made.plan.steps.size())
       data.json["measured"] = measured_data(made.plan, *options.measured, tables);
     if (options.budgets && is_training(entry))
-      data.json["budgets"] = budgets_data(model, entry, options, made.plan, tables);
+      data.json["budgets"] = budgets_data(model, entry, options, sizes, made.plan, tables);
+    if (options.session.mesh.ranks() > 1)
+      data.json["mesh"] = mesh_data(model, entry.name(), sizes, options.session, made.plan);
   } catch (const Error& error) {
     data.json["problem"] = error.what();
   }
@@ -150,13 +171,13 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
   return data;
 }
 
-Bindings assumed_sizes(const Model& model, const Bindings& given) {
+Bindings assumed_sizes(const Model& model, const Bindings& given, int64_t ranks) {
   Bindings assumed;
   for (const auto& entry : model.entries())
     for (const std::string& symbol : passes::symbols_of(*entry)) {
       const bool is_length =
           symbol.find("seq") != std::string::npos || symbol.find("len") != std::string::npos;
-      if (!given.contains(symbol)) assumed[symbol] = is_length ? 128 : 1;
+      if (!given.contains(symbol)) assumed[symbol] = is_length ? 128 : ranks;
     }
   return assumed;
 }

@@ -13,10 +13,12 @@
 namespace genesis::viz {
 
 struct EntryOptions {
-  Bindings sizes;          // of all symbols of the entry point
-  Bindings assumed;        // those of them that nobody gave
-  SessionOptions session;  // device, passes to leave out, memory budget
-  bool passes = true;      // off: the author's graph alone
+  Bindings sizes;    // of all symbols of the entry point
+  Bindings assumed;  // those of them that nobody gave
+  SessionOptions
+      session;  // device, passes to leave out, memory budget, mesh: what each rank takes is then shown too
+  bool sizes_are_of_rank = false;  // with a mesh: else they are of all ranks together
+  bool passes = true;              // off: the author's graph alone
   bool budgets = true;  // plans of training steps under less memory, which take some seconds for large ones
   const Measurement* measured = nullptr;  // of the plan; null: nothing was
 };
@@ -29,7 +31,7 @@ struct EntryData {
 // A graph that cannot be planned is no Error: the page says why.
 EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions& options, Tables& tables);
 
-// Sizes for the symbols that `given` has none of, as examples: 128 for a length, 1 for anything else.
-Bindings assumed_sizes(const Model& model, const Bindings& given);
+// Sizes for the symbols that `given` has none of, as examples: 128 for a length, 1 for each rank for anything else.
+Bindings assumed_sizes(const Model& model, const Bindings& given, int64_t ranks = 1);
 
 }  // namespace genesis::viz

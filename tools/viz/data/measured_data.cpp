@@ -23,7 +23,46 @@ Json peaks_data(const DevicePeaks& peaks) {
 // A hundredth of a microsecond is less than any clock here tells.
 double rounded(double us) { return std::round(us * 100) / 100; }
 
+constexpr const char* kSpanColumns[] = {"step", "lane", "start_us", "end_us"};
+
+void append(Json& columns, const Json& more) {
+  for (const Json& value : more) columns.push_back(value);
+}
+
 }  // namespace
+
+Json timeline_data(const Timeline& timeline, int64_t rank) {
+  Json lanes = Json::array(), spans;
+  for (const char* column : kSpanColumns) spans[column] = Json::array();
+  double total = 0;
+  for (const Timeline::Lane& lane : timeline.lanes) {
+    if (lane.spans.empty()) continue;
+    for (const Timeline::Span& span : lane.spans) {
+      spans["step"].push_back(span.step);
+      spans["lane"].push_back(lanes.size());
+      spans["start_us"].push_back(rounded(span.start_us));
+      spans["end_us"].push_back(rounded(span.end_us));
+      total = std::max(total, span.end_us);
+    }
+    lanes.push_back({{"name", lane.name}, {"rank", rank}});
+  }
+  return {{"total_us", rounded(total)}, {"lanes", lanes}, {"spans", spans}};
+}
+
+Json joined_timelines(const std::vector<Json>& timelines) {
+  Json joined = timelines.front();
+  for (size_t i = 1; i < timelines.size(); ++i) {
+    const Json& one = timelines[i];
+    const size_t lanes = joined["lanes"].size();
+    joined["total_us"] = std::max(joined["total_us"].get<double>(), one["total_us"].get<double>());
+    append(joined["lanes"], one["lanes"]);
+    for (const Json& lane : one["spans"]["lane"])
+      joined["spans"]["lane"].push_back(lanes + lane.get<size_t>());
+    for (const char* column : {"step", "start_us", "end_us"})
+      append(joined["spans"][column], one["spans"][column]);
+  }
+  return joined;
+}
 
 Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables) {
   const std::vector<double> least = least_microseconds(plan, measured.peaks);
@@ -39,7 +78,7 @@ Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables
     total = std::max(total, end.back());
   }
   // A profile runs the steps one after the other.
-  return {
+  Json data{
       {"device", measured.device},
       {"runs", measured.runs},
       {"total_us", total},
@@ -47,6 +86,8 @@ Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables
       {"steps",
        {{"start_us", start}, {"end_us", end}, {"lane", lane}, {"kernel", kernel}, {"least_us", least_us}}},
       {"peaks", peaks_data(measured.peaks)}};
+  if (!measured.timeline.is_null()) data["timeline"] = measured.timeline;
+  return data;
 }
 
 }  // namespace genesis::viz

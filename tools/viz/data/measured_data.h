@@ -17,7 +17,13 @@ struct Measurement {
   std::vector<StepTiming> timings;   // by step of the plan
   std::vector<std::string> kernels;  // likewise
   DevicePeaks peaks;
+  Json timeline;  // of timeline_data(), or of several ranks; null: none
 };
+
+// `Timeline` of data.d.ts: the lanes of one rank. Lanes that nothing ran on are left out.
+Json timeline_data(const Timeline& timeline, int64_t rank = 0);
+// The timelines of several ranks, which began together, as one.
+Json joined_timelines(const std::vector<Json>& timelines);
 
 Json measured_data(const Plan& plan, const Measurement& measured, Tables& tables);
 

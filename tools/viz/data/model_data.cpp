@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schema/graph/state_storage.h"
+#include "tools/viz/data/value_summary.h"
 
 namespace genesis::viz {
 namespace {
@@ -28,6 +29,22 @@ Json states_data(const Model& model, Tables& tables) {
   }
   return {{"name", deltas(name)}, {"type", type},           {"bytes", bytes},
           {"role", role},         {"trainable", trainable}, {"format", format}};
+}
+
+// null: zeros that nobody has given values yet (optimizer states before training).
+Json values_of_states(const Model& model) {
+  Json values = Json::array();
+  for (const State& state : model.states()) {
+    const bool has_values = state.encoded || !state.initial.empty_handle();
+    values.push_back(has_values ? value_summary(initial_value(state)) : Json(nullptr));
+  }
+  return values;
+}
+
+Json values_of_tensors(const Model& model) {
+  Json values = Json::array();
+  for (const NamedTensor& tensor : model.tensors()) values.push_back(value_summary(tensor.tensor));
+  return values;
 }
 
 Json tensors_data(const Model& model, Tables& tables) {
@@ -57,8 +74,12 @@ Json model_data(const Model& model, const std::filesystem::path& file, const Mod
   for (const auto& [name, bytes] : model.files) data["files"].push_back({name, bytes.bytes()});
   data["states"] = states_data(model, tables);
   data["tensors"] = tensors_data(model, tables);
+  if (options.values) {
+    data["states"]["values"] = values_of_states(model);
+    data["tensors"]["values"] = values_of_tensors(model);
+  }
   EntryOptions entry = options.entry;
-  entry.assumed = assumed_sizes(model, options.sizes);
+  entry.assumed = assumed_sizes(model, options.sizes, options.entry.session.mesh.ranks());
   entry.sizes = options.sizes;
   entry.sizes.insert(entry.assumed.begin(), entry.assumed.end());
   for (const auto& graph : model.entries())

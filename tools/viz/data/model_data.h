@@ -12,6 +12,7 @@ struct ModelOptions {
   std::vector<std::string> entries;  // to show; empty: all
   Bindings sizes;                    // that were given
   EntryOptions entry;                // its sizes are set here
+  bool values = false;               // look at the values of all states and constants, which takes a while
 };
 
 // Throws Error for an entry point that the model does not have.

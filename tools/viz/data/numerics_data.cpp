@@ -42,13 +42,14 @@ std::vector<int64_t> counts_between(const std::vector<double>& edges, const std:
 }
 
 Json special_data(const std::vector<double>& numbers) {
-  int64_t nan = 0, positive = 0, negative = 0;
+  int64_t nan = 0, positive = 0, negative = 0, zero = 0;
   for (const double number : numbers) {
     nan += std::isnan(number);
+    zero += number == 0;
     positive += std::isinf(number) && number > 0;
     negative += std::isinf(number) && number < 0;
   }
-  return {{"nan", nan}, {"positive_infinity", positive}, {"negative_infinity", negative}};
+  return {{"nan", nan}, {"positive_infinity", positive}, {"negative_infinity", negative}, {"zero", zero}};
 }
 
 double at(const std::vector<double>& numbers, int64_t index) {
@@ -77,7 +78,7 @@ Json histogram_data(const std::vector<double>& a, const std::vector<double>& b) 
   const std::vector<double> edges = edges_between(bounds);
   return {{"edges", edges},
           {"a", counts_between(edges, a)},
-          {"b", counts_between(edges, b)},
+          {"b", b.empty() ? Json::array() : Json(counts_between(edges, b))},
           {"a_special", special_data(a)},
           {"b_special", special_data(b)}};
 }
@@ -101,6 +102,53 @@ Json numerics_data(const Comparison& comparison, Tables& tables) {
       {"nodes", {{"name", name}, {"op", op}, {"error", finite(error)}, {"tolerance", finite(tolerance)}}}};
   if (!comparison.first.empty()) data["first"] = first_data(comparison.first.front(), tables);
   return data;
+}
+
+namespace {
+
+Json one_histogram(const Tensor& tensor) { return histogram_data(tensor.to_doubles(), {}); }
+
+void add_values(const char* role, const std::vector<std::optional<Tensor>>& tensors, Json& values) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i] && is_float(tensors[i]->type().dtype))
+      values.push_back({{"role", role},
+                        {"index", i},
+                        {"type", tensors[i]->type().to_string()},
+                        {"histogram", one_histogram(*tensors[i])}});
+}
+
+}  // namespace
+
+Json nonfinite_data(const NonfiniteError& error, const std::string& ran, Tables& tables) {
+  const NonfiniteError::Found& found = error.found();
+  Json values = Json::array();
+  add_values("output", found.outputs, values);
+  add_values("input", found.inputs, values);
+  const std::optional<Tensor>& result = found.outputs[found.output];
+  const Json none = nullptr;
+  Json first{{"node", tables.path(found.node)},
+             {"author", tables.path(found.author)},
+             {"op", found.op},
+             {"element", found.element},
+             {"a", none},
+             {"b", none},
+             {"error", none},
+             {"tolerance", none},
+             {"message", error.message()},
+             {"histogram", result ? one_histogram(*result) : histogram_data({}, {})},
+             {"values", values}};
+  return {{"kind", "nonfinite"},
+          {"entry", found.entry},
+          {"a", ran},
+          {"b", ""},
+          {"criterion", "that is not finite"},
+          {"compared", 0},
+          {"nodes",
+           {{"name", Json::array()},
+            {"op", Json::array()},
+            {"error", Json::array()},
+            {"tolerance", Json::array()}}},
+          {"first", first}};
 }
 
 }  // namespace genesis::viz

@@ -1,9 +1,10 @@
-// What two runs of an entry point computed, value by value: `Numerics` of tools/viz/page/data.d.ts.
+// What two runs of an entry point computed, value by value, and where a run was first not finite: `Numerics` of tools/viz/page/data.d.ts.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "executor/runtime/runner.h"
 #include "tools/viz/data/tables.h"
 
 namespace genesis::viz {
@@ -30,8 +31,11 @@ struct Comparison {
 
 Json numerics_data(const Comparison& comparison, Tables& tables);
 
+// Where a value was first not finite, with what its node read and wrote. `ran`: what ran, as on the command line.
+Json nonfinite_data(const NonfiniteError& error, const std::string& ran, Tables& tables);
+
 // Counts of both sides in cells of one width between the least and the largest finite number; what is not finite is
-// counted beside them.
+// counted beside them. `b` may be empty: there is one side.
 Json histogram_data(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace genesis::viz

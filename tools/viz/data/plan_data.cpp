@@ -10,8 +10,6 @@
 namespace genesis::viz {
 namespace {
 
-enum class BlockKind : int32_t { kActivation = 0, kGradient = 1, kScratch = 2, kResult = 3 };
-
 // Nodes of autodiff stand in a scope called "grad".
 bool is_gradient(const std::string& node) { return ("." + node + ".").find(".grad.") != std::string::npos; }
 
@@ -66,21 +64,20 @@ Json steps_data(const Plan& plan, const Graph& graph) {
   return {{"node", deltas(node)}, {"scratch_bytes", scratch}};
 }
 
-// Bytes of what the plan touches outside its arena.
-void add_tables(const Plan& plan, const Model& model, Json& data) {
-  std::set<int32_t> states(plan.written_states.begin(), plan.written_states.end()), constants;
+std::set<int32_t> touched(const Plan& plan, Space space) {
+  std::set<int32_t> found;
   for (const Step& step : plan.steps)
     for (const auto* refs : {&step.inputs, &step.outputs})
       for (const BufferRef& ref : *refs)
-        if (ref.space == Space::kState || ref.space == Space::kConstant)
-          (ref.space == Space::kState ? states : constants).insert(ref.index);
-  std::map<std::string, int64_t> by_role;
-  for (const int32_t state : states)
-    by_role[std::string(name_of(model.state(state).role))] += model.state(state).type.bytes();
-  data["state_bytes"] = Json::array();
-  for (const auto& [role, bytes] : by_role) data["state_bytes"].push_back({role, bytes});
+        if (ref.space == space) found.insert(ref.index);
+  return found;
+}
+
+// Bytes of what the plan touches outside its arena.
+void add_tables(const Plan& plan, const Model& model, Json& data) {
+  data["state_bytes"] = state_bytes(plan, model);
   int64_t constant_bytes = 0, input_bytes = 0;
-  for (const int32_t tensor : constants)
+  for (const int32_t tensor : touched(plan, Space::kConstant))
     constant_bytes += model.tensors()[static_cast<size_t>(tensor)].tensor.bytes();
   for (const PlanPort& port : plan.inputs) input_bytes += port.type.bytes();
   data["constant_bytes"] = constant_bytes;
@@ -98,6 +95,19 @@ bool runs_again(const std::string& name) {
 }
 
 }  // namespace
+
+BlockKind kind_of(const Plan& plan, const ArenaBlock& block) { return content_of(plan, block).kind; }
+
+Json state_bytes(const Plan& plan, const Model& model) {
+  std::set<int32_t> states = touched(plan, Space::kState);
+  states.insert(plan.written_states.begin(), plan.written_states.end());
+  std::map<std::string, int64_t> by_role;
+  for (const int32_t state : states)
+    by_role[std::string(name_of(model.state(state).role))] += model.state(state).type.bytes();
+  Json rows = Json::array();
+  for (const auto& [role, bytes] : by_role) rows.push_back({role, bytes});
+  return rows;
+}
 
 std::vector<int64_t> live_bytes(const Plan& plan) {
   std::vector<int64_t> live(plan.steps.size() + 1, 0);

@@ -9,6 +9,15 @@
 
 namespace genesis::viz {
 
+enum class BlockKind : int32_t { kActivation = 0, kGradient = 1, kScratch = 2, kResult = 3 };
+inline constexpr size_t kBlockKinds = 4;
+inline constexpr const char* kBlockKindNames[kBlockKinds] = {"activation", "gradient", "scratch buffer",
+                                                             "result"};
+// What a block of the arena is for: what its first step writes into it.
+BlockKind kind_of(const Plan& plan, const ArenaBlock& block);
+
+// Bytes of the states that the plan touches, by role: [["parameter", 1024], ...].
+Json state_bytes(const Plan& plan, const Model& model);
 // Bytes alive in the arena, by step.
 std::vector<int64_t> live_bytes(const Plan& plan);
 

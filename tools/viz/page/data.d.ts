@@ -301,6 +301,6 @@ export interface Histogram {
   edges: number[];
   a: number[];
   b: number[]; // of nonfinite: empty
-  a_special: { nan: number; positive_infinity: number; negative_infinity: number };
-  b_special: { nan: number; positive_infinity: number; negative_infinity: number };
+  a_special: { nan: number; positive_infinity: number; negative_infinity: number; zero?: number };
+  b_special: { nan: number; positive_infinity: number; negative_infinity: number; zero?: number };
 }

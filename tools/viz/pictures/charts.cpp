@@ -1,9 +1,12 @@
 #include "tools/viz/pictures/charts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <map>
 
 #include "tools/common/tool.h"
+#include "tools/viz/data/plan_data.h"
 #include "tools/viz/pictures/escape.h"
 #include "tools/viz/pictures/frame.h"
 #include "tools/viz/pictures/smooth.h"
@@ -57,50 +60,149 @@ Curve without_gaps(const Curve& curve) {
 
 std::string reference_line(const Frame& frame, double value, const std::string& name) {
   return fmt::format(
-      R"(<line x1="{}" y1="{:.1f}" x2="{}" y2="{:.1f}" stroke="#c0392b" stroke-dasharray="6 4"/><text x="{}" y="{:.1f}" text-anchor="end" fill="#c0392b">{} {:.3f}</text>
+      R"(<line class="reference" x1="{}" y1="{:.1f}" x2="{}" y2="{:.1f}" stroke-dasharray="6 4"/><text class="name" x="{}" y="{:.1f}" text-anchor="end">{} {:.3f}</text>
 )",
       frame.left(), frame.y(value), frame.right(), frame.y(value), frame.right(), frame.y(value) - 6,
       xml_text(name), value);
 }
 
-std::string key(double x, const char* color, const std::string& text) {
+std::string key(double x, const char* line, const std::string& text) {
   return fmt::format(
-      R"(<line x1="{}" y1="20" x2="{}" y2="20" stroke="{}" stroke-width="2"/><text x="{}" y="24">{}</text>
+      R"(<line class="{}" x1="{}" y1="44" x2="{}" y2="44" stroke-width="2"/><text x="{}" y="48">{}</text>
 )",
-      x, x + 20, color, x + 26, xml_text(text));
+      line, x, x + 20, x + 26, xml_text(text));
 }
+
+std::string bytes_text(int64_t bytes) { return tools::human_bytes(static_cast<double>(bytes)); }
 
 // The step with the most bytes alive, and how many they are.
 std::pair<size_t, int64_t> fullest_step(const Plan& plan) {
-  std::vector<int64_t> change(plan.steps.size() + 1, 0);
-  for (const ArenaBlock& block : plan.blocks) {
-    change[static_cast<size_t>(block.first_step)] += block.bytes;
-    change[static_cast<size_t>(block.last_step) + 1] -= block.bytes;
+  const std::vector<int64_t> live = live_bytes(plan);
+  if (live.empty()) return {0, 0};
+  const auto most = std::max_element(live.begin(), live.end());
+  return {static_cast<size_t>(most - live.begin()), *most};
+}
+
+// The end of a name says more than its beginning: "mlp.swiglu", "mlp.swiglu grad".
+std::string short_name(const std::string& name) {
+  const size_t grad = name.find(".grad.");
+  const std::string forward = name.substr(0, grad);
+  size_t dot = forward.rfind('.');
+  if (dot != std::string::npos && dot > 0) dot = forward.rfind('.', dot - 1);
+  return forward.substr(dot == std::string::npos ? 0 : dot + 1) + (grad == std::string::npos ? "" : " grad");
+}
+
+// "model.layers.3" of "model.layers.3.mlp.swiglu": up to the first number, else the outermost scope.
+std::string layer_of(const std::string& name) {
+  for (size_t at = 0, end; at < name.size(); at = end + 1) {
+    end = std::min(name.find('.', at), name.size());
+    if (at > 0 && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(at),
+                              name.begin() + static_cast<std::ptrdiff_t>(end),
+                              [](unsigned char c) { return std::isdigit(c); }))
+      return name.substr(0, end);
   }
-  std::pair<size_t, int64_t> most{0, 0};
-  int64_t live = 0;
-  for (size_t i = 0; i < plan.steps.size(); ++i)
-    if ((live += change[i]) > most.second) most = {i, live};
-  return most;
+  return name.substr(0, name.find('.'));
 }
 
 // The numbers stand beside the picture of them: pixels are rounded.
-std::string block_svg(const Frame& frame, const ArenaBlock& block, size_t number) {
+std::string block_svg(const Frame& frame, const ArenaBlock& block) {
   const double x = frame.x(block.first_step), top = frame.y(static_cast<double>(block.offset + block.bytes));
+  const double width = frame.x(block.last_step + 1) - x,
+               height = frame.y(static_cast<double>(block.offset)) - top;
   return fmt::format(
-      R"svg(<rect class="block" x="{:.2f}" y="{:.3f}" width="{:.2f}" height="{:.3f}" fill="hsl({},60%,75%)" stroke="#555" stroke-width="0.2" data-steps="{} {}" data-offset="{}" data-bytes="{}"><title>{}: {} at {}, steps {} to {}</title></rect>
+      R"svg(<rect class="block" x="{:.2f}" y="{:.3f}" width="{:.2f}" height="{:.3f}" data-steps="{} {}" data-offset="{}" data-bytes="{}"><title>{}: {} at {}, steps {} to {}</title></rect>
 )svg",
-      x, top, frame.x(block.last_step + 1) - x, frame.y(static_cast<double>(block.offset)) - top,
-      number * 47 % 360, block.first_step, block.last_step, block.offset, block.bytes, xml_text(block.name),
-      tools::human_bytes(static_cast<double>(block.bytes)),
-      tools::human_bytes(static_cast<double>(block.offset)), block.first_step, block.last_step);
+      x, top, width, height, block.first_step, block.last_step, block.offset, block.bytes,
+      xml_text(block.name), bytes_text(block.bytes), bytes_text(block.offset), block.first_step,
+      block.last_step);
+}
+
+std::string block_words(const Frame& frame, const ArenaBlock& block) {
+  const double x = frame.x(block.first_step), top = frame.y(static_cast<double>(block.offset + block.bytes));
+  return Frame::words_in(x, top, frame.x(block.last_step + 1) - x,
+                         frame.y(static_cast<double>(block.offset)) - top, short_name(block.name));
 }
 
 std::string memory_title(const Plan& plan, size_t step, int64_t bytes) {
   if (plan.arena_bytes == 0) return fmt::format("{}: needs no arena", plan.entry);
   return fmt::format("{}: arena of {}; at most {} are alive at once, in step {} of {}", plan.entry,
-                     tools::human_bytes(static_cast<double>(plan.arena_bytes)),
-                     tools::human_bytes(static_cast<double>(bytes)), step, plan.steps.size());
+                     bytes_text(plan.arena_bytes), bytes_text(bytes), step, plan.steps.size());
+}
+
+bool is_alive(const ArenaBlock& block, size_t step) {
+  return block.first_step <= static_cast<int32_t>(step) && static_cast<int32_t>(step) <= block.last_step;
+}
+
+// By kind, what is alive at the fullest step.
+std::vector<LegendRow> memory_legend(const Plan& plan, size_t fullest) {
+  int64_t bytes[kBlockKinds] = {};
+  for (const ArenaBlock& block : plan.blocks)
+    if (is_alive(block, fullest)) bytes[static_cast<size_t>(kind_of(plan, block))] += block.bytes;
+  std::vector<LegendRow> rows;
+  for (size_t kind = 0; kind < kBlockKinds; ++kind)
+    rows.push_back(
+        {kind, fmt::format("{}s, {} at the fullest step", kBlockKindNames[kind], bytes_text(bytes[kind]))});
+  return rows;
+}
+
+// The largest layers at the fullest step, in words below the picture.
+std::string memory_by_layer(const Frame& frame, const Plan& plan, size_t fullest) {
+  std::map<std::string, int64_t> by_layer;
+  for (const ArenaBlock& block : plan.blocks)
+    if (is_alive(block, fullest)) by_layer[layer_of(block.name)] += block.bytes;
+  std::vector<std::pair<int64_t, std::string>> largest;
+  for (const auto& [layer, bytes] : by_layer) largest.emplace_back(bytes, layer);
+  std::stable_sort(largest.begin(), largest.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text = "In the fullest step: ";
+  size_t told = 0;
+  for (; told < largest.size() && text.size() < 120; ++told)
+    text += fmt::format("{}{} {}", told > 0 ? ", " : "", largest[told].second.substr(0, 60),
+                        bytes_text(largest[told].first));
+  if (told < largest.size()) text += fmt::format(", and {} more", largest.size() - told);
+  return fmt::format("<text class=\"muted\" x=\"14\" y=\"{}\">{}</text>\n", frame.bottom() + 62,
+                     xml_text(text));
+}
+
+std::string fullest_mark(const Frame& frame, size_t step, int64_t bytes) {
+  const double x = frame.x(static_cast<double>(step) + 0.5);
+  const bool is_right = x > (frame.left() + frame.right()) / 2;
+  return fmt::format(
+      R"(<line class="reference" x1="{0:.1f}" y1="{1}" x2="{0:.1f}" y2="{2}" stroke-width="1.5"/><text class="name" x="{3:.1f}" y="{4}" text-anchor="{5}">fullest: {6}</text>
+)",
+      x, frame.top(), frame.bottom(), x + (is_right ? -5 : 5), frame.top() - 4, is_right ? "end" : "start",
+      bytes_text(bytes));
+}
+
+// Of a rank, first the arena, then its states by role.
+std::vector<std::pair<std::string, int64_t>> parts_of_rank(const Json& rank) {
+  std::vector<std::pair<std::string, int64_t>> parts{{"arena", rank["arena_bytes"].get<int64_t>()}};
+  for (const Json& row : rank["state_bytes"])
+    parts.emplace_back(row[0].get<std::string>(), row[1].get<int64_t>());
+  return parts;
+}
+
+std::string rank_bar(const Frame& frame, double row,
+                     const std::vector<std::pair<std::string, int64_t>>& parts,
+                     const std::vector<std::string>& names) {
+  const double top = frame.y(row + 0.88), height = frame.y(row + 0.12) - top;
+  std::string svg;
+  int64_t before = 0;
+  for (const auto& [name, bytes] : parts) {
+    const double x = frame.x(static_cast<double>(before)),
+                 width = frame.x(static_cast<double>(before + bytes)) - x;
+    const auto colour =
+        static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin()) % kColours;
+    svg += fmt::format(
+        R"(<rect class="k{} box" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {}</title></rect>
+)",
+        colour, x, top, width, height, xml_text(name), bytes_text(bytes));
+    svg += Frame::words_in(x, top, width, height, bytes_text(bytes));
+    before += bytes;
+  }
+  return svg + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+                           frame.x(static_cast<double>(before)) + 6, top + height / 2 + 4,
+                           bytes_text(before));
 }
 
 }  // namespace
@@ -119,20 +221,61 @@ std::string curve_svg(const Curve& curve, const std::string& title, double refer
   std::string svg = frame.begin(title) +
                     frame.axes("step", step_ticks(steps.low, steps.high), decimal_ticks(low, high, grid));
   if (std::isfinite(reference)) svg += reference_line(frame, reference, reference_name);
-  svg += lines(frame, curve, "stroke=\"#a9c7e8\" stroke-width=\"1\"");
+  svg += lines(frame, curve, R"(class="raw" stroke-width="1")");
   smoothed.values = smooth(smoothed.values);
-  svg += lines(frame, smoothed, "stroke=\"#1f5fa8\" stroke-width=\"2\"");
-  svg += key(frame.right() - 210, "#a9c7e8", "each step") + key(frame.right() - 100, "#1f5fa8", "smoothed");
+  svg += lines(frame, smoothed, R"(class="line" stroke-width="2")");
+  svg += key(frame.left(), "raw", "each step") + key(frame.left() + 100, "line", "smoothed");
   return svg + "</svg>\n";
 }
 
 std::string memory_svg(const Plan& plan) {
   const auto steps = static_cast<double>(plan.steps.size()), bytes = static_cast<double>(plan.arena_bytes);
   const auto [fullest, most] = fullest_step(plan);
-  const Frame frame(0, steps, 0, bytes);
+  const Frame frame(0, steps, 0, bytes, {.height = 560, .bottom = 75}, 2);
   std::string svg = frame.begin(memory_title(plan, fullest, most)) +
+                    frame.legend(memory_legend(plan, fullest)) +
                     frame.axes("step", step_ticks(0, steps), byte_ticks(bytes));
-  for (size_t i = 0; i < plan.blocks.size(); ++i) svg += block_svg(frame, plan.blocks[i], i);
+  // One group a kind: its class says the colour once.
+  for (size_t kind = 0; kind < kBlockKinds; ++kind) {
+    svg += fmt::format("<g class=\"k{} box\">\n", kind);
+    for (const ArenaBlock& block : plan.blocks)
+      if (static_cast<size_t>(kind_of(plan, block)) == kind) svg += block_svg(frame, block);
+    svg += "</g>\n";
+  }
+  for (const ArenaBlock& block : plan.blocks) svg += block_words(frame, block);
+  if (plan.arena_bytes > 0) svg += fullest_mark(frame, fullest, most) + memory_by_layer(frame, plan, fullest);
+  return svg + "</svg>\n";
+}
+
+std::string ranks_svg(const std::string& entry, const Json& mesh) {
+  const Json& ranks = mesh["ranks"];
+  std::vector<std::string> names;
+  int64_t most = 0;
+  for (const Json& rank : ranks) {
+    int64_t total = 0;
+    for (const auto& [name, bytes] : parts_of_rank(rank)) {
+      total += bytes;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    most = std::max(most, total);
+  }
+  const auto count = static_cast<double>(ranks.size());
+  const Frame frame(0, static_cast<double>(most), 0, count, {.height = 115 + 34 * count, .right = 110}, 1);
+  std::vector<LegendRow> legend;
+  for (size_t i = 0; i < names.size(); ++i) legend.push_back({i % kColours, names[i]});
+  std::string title = fmt::format(
+      "{} on {} ranks ({}{})", entry, mesh["rank_count"].get<int64_t>(), mesh["axes"].get<std::string>(),
+      mesh["zero"].get<int>() > 0 ? ", zero " + std::to_string(mesh["zero"].get<int>()) : "");
+  for (const Json& along : mesh["traffic"])
+    title += fmt::format("; each sends {} along '{}' in a run", bytes_text(along["bytes"].get<int64_t>()),
+                         along["axis"].get<std::string>());
+  std::vector<Tick> rows;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    rows.push_back({count - static_cast<double>(i) - 0.5, fmt::format("rank {}", i)});
+  std::string svg = frame.begin(title) + frame.legend(legend) +
+                    frame.axes("bytes", byte_ticks(static_cast<double>(most)), rows);
+  for (size_t i = 0; i < ranks.size(); ++i)
+    svg += rank_bar(frame, count - 1 - static_cast<double>(i), parts_of_rank(ranks[i]), names);
   return svg + "</svg>\n";
 }
 

@@ -1,11 +1,12 @@
-// Pictures that are not graphs, as SVG: a loss curve, and memory over the steps of a plan.
+// Pictures that are not graphs, as SVG: a loss curve, memory over the steps of a plan, memory of the ranks of a mesh.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "schema/graph/plan.h"
-#include "tools/viz/data/inputs.h"
+#include "tools/viz/data/columns.h"
+#include "tools/viz/files/inputs.h"
 
 namespace genesis::viz {
 
@@ -13,7 +14,11 @@ namespace genesis::viz {
 std::string curve_svg(const Curve& curve, const std::string& title, double reference,
                       const std::string& reference_name);
 
-// Every block of the arena as a rectangle: from its first to its last step, at its offset. No two overlap.
+// Every block of the arena as a rectangle: from its first to its last step, at its offset. No two overlap. Large ones have
+// their names, the fullest step is marked, and what is alive there is summed up by layer.
 std::string memory_svg(const Plan& plan);
+
+// What each rank holds, as bars. `mesh`: of mesh_data().
+std::string ranks_svg(const std::string& entry, const Json& mesh);
 
 }  // namespace genesis::viz

@@ -1,4 +1,8 @@
-// The frame of a chart: maps data to pixels, and draws the title and the axes. Used by the charts.
+// The frame of a chart: maps data to pixels, and draws the title, the legend and the axes. Its colours are classes of a
+// style sheet that follows whoever looks at it: light or dark (prefers-color-scheme). Used by the charts.
+//
+// Classes: "text", "muted", "grid", "box"; "kN" fills and "sN" strokes with colour N of palette(); "raw" is a faint line,
+// "reference" a red one.
 #pragma once
 
 #include <string>
@@ -8,9 +12,20 @@
 
 namespace genesis::viz {
 
+struct FrameSize {
+  double width = 960, height = 480, left = 70, right = 20, bottom = 45;
+};
+
+struct LegendRow {
+  size_t colour;  // of the palette
+  std::string text;
+};
+
+inline constexpr size_t kColours = 10;
+
 class Frame {
  public:
-  Frame(double x0, double x1, double y0, double y1);
+  Frame(double x0, double x1, double y0, double y1, const FrameSize& size = {}, size_t legend_rows = 1);
   double x(double value) const;  // pixels
   double y(double value) const;
   double left() const;
@@ -19,11 +34,16 @@ class Frame {
   double bottom() const;
 
   std::string begin(const std::string& title) const;  // plain text
+  // Swatches with words, below the title, in as many rows as the frame has room for.
+  std::string legend(const std::vector<LegendRow>& rows) const;
   std::string axes(const std::string& x_name, const std::vector<Tick>& x_ticks,
                    const std::vector<Tick>& y_ticks) const;
+  // Words in a rectangle, cut to fit; nothing where there is no room for any.
+  static std::string words_in(double x, double y, double width, double height, const std::string& text);
 
  private:
-  double x0_, x1_, y0_, y1_;
+  FrameSize size_;
+  double x0_, x1_, y0_, y1_, top_;
 };
 
 }  // namespace genesis::viz

@@ -92,6 +92,16 @@ bool wait_for(pid_t child, double seconds, int& status) {
   return true;
 }
 
+// Who looks at it in the dark sees its lightness turned over, and its hues as they are.
+std::string with_dark_colours(std::string svg) {
+  const size_t tag = svg.find("<svg "), end = svg.find('>', tag);
+  if (tag == std::string::npos || end == std::string::npos) return svg;
+  svg.insert(
+      end + 1,
+      "\n<style>@media (prefers-color-scheme:dark){.graph{filter:invert(.92) hue-rotate(180deg)}}</style>");
+  return svg;
+}
+
 }  // namespace
 
 std::string lay_out(const std::string& dot, const LayoutOptions& options) {
@@ -109,7 +119,7 @@ std::string lay_out(const std::string& dot, const LayoutOptions& options) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     fail("Graphviz's `dot` is not installed: apt-get install graphviz, or write a .dot file");
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("Graphviz's `dot` failed: {}", errors.read());
-  return out.read();
+  return options.format == "svg" ? with_dark_colours(out.read()) : out.read();
 }
 
 }  // namespace genesis::viz

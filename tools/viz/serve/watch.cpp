@@ -2,7 +2,7 @@
 
 #include "schema/core/error.h"
 #include "tools/viz/data/page_data.h"
-#include "tools/viz/data/training_data.h"
+#include "tools/viz/files/training_data.h"
 #include "tools/viz/page_file.h"
 #include "tools/viz/serve/http_server.h"
 

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/attention/attention_geometry.h"
 #include "backends/cpu/parallel/slots.h"
+#include "backends/cpu/parallel/work_trace.h"
 #include "schema/core/checked_size.h"
 #include "schema/core/task_edges.h"
 
@@ -43,7 +44,7 @@ void for_each_task(int64_t count, double work, const Body& body) {
     return;
   }
   TaskEdges edges;
-  tbb::parallel_for(int64_t{0}, count, edges.around(body), tbb::simple_partitioner());
+  tbb::parallel_for(int64_t{0}, count, edges.around(traced(body)), tbb::simple_partitioner());
 }
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {

@@ -20,6 +20,6 @@ export function histogram({ edges, a, b, a_special, b_special }, nameA, nameB) {
 }
 
 function special(counts) {
-  const found = [["NaN", counts.nan], ["+∞", counts.positive_infinity], ["−∞", counts.negative_infinity]].filter(([, number]) => number > 0);
+  const found = [["NaN", counts.nan], ["+∞", counts.positive_infinity], ["−∞", counts.negative_infinity], ["0", counts.zero ?? 0]].filter(([, number]) => number > 0);
   return found.length > 0 ? ` (${found.map(([name, number]) => `${number.toLocaleString("en")} ${name}`).join(", ")})` : "";
 }

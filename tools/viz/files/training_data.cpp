@@ -1,4 +1,4 @@
-#include "tools/viz/data/training_data.h"
+#include "tools/viz/files/training_data.h"
 
 #include <sys/stat.h>
 

@@ -1,0 +1,193 @@
+#include "tools/viz/files/inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "models/data/sources.h"
+#include "schema/core/error.h"
+
+namespace genesis::viz {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kMetrics = "`genesis-run train --metrics FILE` writes such lines";
+constexpr const char* kProfile = "make a profile with `genesis-run profile FILE --json`";
+constexpr const char* kTrace = "`genesis-run profile FILE --trace FILE` writes traces";
+
+// "an object without 'us'", "a list", "text": what stands where something else was expected.
+std::string found(const Json& json) {
+  if (json.is_array()) return "a list";
+  if (json.is_null()) return "null";
+  return json.is_string() ? "a text" : std::string("a") + (json.is_object() ? "n " : " ") + json.type_name();
+}
+
+const Json& field(const Json& object, const char* name, const std::string& where, const char* expected,
+                  const char* advice) {
+  if (!object.is_object()) fail("{}: expected {}, got {}: {}", where, expected, found(object), advice);
+  const auto at = object.find(name);
+  if (at == object.end())
+    fail("{}: expected {}, got an object without '{}': {}", where, expected, name, advice);
+  return *at;
+}
+
+// A number, or NaN where `may_be_null` and null stands there: JSON has no other way to say it.
+double number(const Json& value, const char* name, const std::string& where, bool may_be_null,
+              const char* advice) {
+  if (may_be_null && value.is_null()) return std::nan("");
+  if (!value.is_number())
+    fail("{}: expected a number as '{}', got {}: {}", where, name, found(value), advice);
+  return value.get<double>();
+}
+
+void add_row(const Json& row, const std::string& where, Curve& curve) {
+  constexpr const char* kExpected = "a JSON object with numbers 'step' and 'loss'";
+  const double step = number(field(row, "step", where, kExpected, kMetrics), "step", where, false, kMetrics);
+  const double loss = number(field(row, "loss", where, kExpected, kMetrics), "loss", where, true, kMetrics);
+  curve.steps.push_back(step);
+  curve.values.push_back(loss);
+}
+
+Json parse_json(const std::string& path, const char* what, const char* advice) {
+  const std::string text = data::read_file(path);
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+    fail("{}, line {}: not a {}, this is not JSON: {}", path, 1 + std::count(text.begin(), end, '\n'), what,
+         advice);
+  } catch (const Json::exception&) {  // a number beyond what a double holds
+    fail("{}: not a {}, a number in it is too large: {}", path, what, advice);
+  }
+}
+
+std::string text_of(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+// Processes and tracks have numbers; some programs write them as texts.
+std::string id_of(const Json& event, const char* name) {
+  const auto at = event.find(name);
+  return at == event.end() ? "" : at->is_string() ? at->get<std::string>() : at->dump();
+}
+
+class TraceReader {
+ public:
+  explicit TraceReader(std::string path) : path_(std::move(path)) {}
+
+  Trace read() {
+    const Json json = parse_json(path_, "trace", kTrace);
+    const Json& events = json.is_array() ? json
+                                         : field(json, "traceEvents", path_ + ": not a trace",
+                                                 "an object with a list 'traceEvents'", kTrace);
+    if (!events.is_array())
+      fail("{}: not a trace: expected a list as 'traceEvents', got {}: {}", path_, found(events), kTrace);
+    for (size_t i = 0; i < events.size(); ++i) add(events[i], i);
+    return finish();
+  }
+
+ private:
+  using Track = std::pair<std::string, std::string>;  // process, thread
+
+  void add(const Json& event, size_t number) {
+    if (!event.is_object())
+      fail("{}, event {}: expected an object, got {}: {}", path_, number + 1, found(event), kTrace);
+    const std::string kind = text_of(event, "ph"), name = text_of(event, "name"),
+                      process = id_of(event, "pid");
+    if (kind == "M" && event.contains("args") && event["args"].is_object()) {
+      if (name == "process_name") processes_[process] = text_of(event["args"], "name");
+      if (name == "thread_name") tracks_[{process, id_of(event, "tid")}] = text_of(event["args"], "name");
+    }
+    if (kind != "X") return;
+    const std::string where = fmt::format("{}, event {}", path_, number + 1);
+    constexpr const char* kExpected = "an object with 'ts' and 'dur'";
+    const double start = number_of(event, "ts", where, kExpected),
+                 took = number_of(event, "dur", where, kExpected);
+    const Track track{process, id_of(event, "tid")};
+    if (!spans_.contains(track)) order_.push_back(track);
+    spans_[track].push_back({start, start + std::max(took, 0.0), name, text_of(event, "cat")});
+  }
+
+  static double number_of(const Json& event, const char* name, const std::string& where,
+                          const char* expected) {
+    return number(field(event, name, where, expected, kTrace), name, where, false, kTrace);
+  }
+
+  // The lanes as they stand in the file.
+  Trace finish() {
+    Trace trace;
+    if (order_.empty()) fail("{} has no steps to draw: {}", path_, kTrace);
+    std::set<std::string> shown;
+    for (const Track& track : order_)
+      if (!is_alone(track.first)) shown.insert(track.first);
+    for (const Track& track : order_) {
+      if (!shown.empty() && !shown.contains(track.first)) continue;
+      if (trace.lanes.empty()) trace.title = processes_[track.first];
+      trace.lanes.push_back({lane_name(track, shown.size() > 1), std::move(spans_[track])});
+    }
+    return trace;
+  }
+
+  bool is_alone(const std::string& process) {
+    return processes_[process].ends_with("one step after the other");
+  }
+
+  // Of "train_step on cuda:0, rank 1" the end says which it is.
+  std::string lane_name(const Track& track, bool with_process) {
+    const std::string& process = processes_[track.first];
+    const std::string name = tracks_.contains(track) ? tracks_[track] : track.second;
+    if (!with_process) return name;
+    const size_t comma = process.rfind(", ");
+    return (comma == std::string::npos ? process : process.substr(comma + 2)) + ", " + name;
+  }
+
+  const std::string path_;
+  std::map<std::string, std::string> processes_;
+  std::map<Track, std::string> tracks_;
+  std::map<Track, std::vector<Trace::Span>> spans_;
+  std::vector<Track> order_;
+};
+
+}  // namespace
+
+Curve read_curve(const std::string& path) {
+  Curve curve;
+  std::istringstream in(data::read_file(path));
+  int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const Json row = Json::parse(line, nullptr, false);
+    if (row.is_discarded() && in.eof()) break;
+    const std::string where = fmt::format("{}, line {}", path, number);
+    if (row.is_discarded()) fail("{}: expected a JSON object, this line is not JSON: {}", where, kMetrics);
+    add_row(row, where, curve);
+  }
+  if (curve.steps.empty()) fail("{} has no steps to draw: {}", path, kMetrics);
+  return curve;
+}
+
+std::map<std::string, double> read_times(const std::string& path) {
+  const Json json = parse_json(path, "profile", kProfile);
+  const Json& rows = field(json, "rows", path + ": not a profile", "an object with a list 'rows'", kProfile);
+  if (!rows.is_array())
+    fail("{}: not a profile: expected a list as 'rows', got {}: {}", path, found(rows), kProfile);
+  std::map<std::string, double> times;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    constexpr const char* kExpected = "an object with 'name' and 'us'";
+    const std::string where = fmt::format("{}, row {} of 'rows'", path, i + 1);
+    const Json& name = field(rows[i], "name", where, kExpected, kProfile);
+    if (!name.is_string()) fail("{}: expected a text as 'name', got {}: {}", where, found(name), kProfile);
+    times[name.get<std::string>()] +=
+        number(field(rows[i], "us", where, kExpected, kProfile), "us", where, false, kProfile);
+  }
+  return times;
+}
+
+Trace read_trace(const std::string& path) { return TraceReader(path).read(); }
+
+}  // namespace genesis::viz
