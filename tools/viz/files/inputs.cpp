@@ -126,7 +126,7 @@ class TraceReader {
       if (!is_alone(track.first)) shown.insert(track.first);
     for (const Track& track : order_) {
       if (!shown.empty() && !shown.contains(track.first)) continue;
-      if (trace.lanes.empty()) trace.title = processes_[track.first];
+      if (trace.lanes.empty()) trace.title = title_of(processes_[track.first], shown.size());
       trace.lanes.push_back({lane_name(track, shown.size() > 1), std::move(spans_[track])});
     }
     return trace;
@@ -134,6 +134,11 @@ class TraceReader {
 
   bool is_alone(const std::string& process) {
     return processes_[process].ends_with("one step after the other");
+  }
+
+  static std::string title_of(const std::string& process, size_t processes) {
+    return processes < 2 ? process
+                         : fmt::format("{}, {} ranks", process.substr(0, process.rfind(", ")), processes);
   }
 
   // Of "train_step on cuda:0, rank 1" the end says which it is.

@@ -104,17 +104,19 @@ std::string layer_of(const std::string& name) {
   return name.substr(0, name.find('.'));
 }
 
+constexpr const char* kNoBorder = " stroke=\"none\"";  // of blocks that would be all border
+
 // The numbers stand beside the picture of them: pixels are rounded.
 std::string block_svg(const Frame& frame, const ArenaBlock& block) {
   const double x = frame.x(block.first_step), top = frame.y(static_cast<double>(block.offset + block.bytes));
   const double width = frame.x(block.last_step + 1) - x,
                height = frame.y(static_cast<double>(block.offset)) - top;
   return fmt::format(
-      R"svg(<rect class="block" x="{:.2f}" y="{:.3f}" width="{:.2f}" height="{:.3f}" data-steps="{} {}" data-offset="{}" data-bytes="{}"><title>{}: {} at {}, steps {} to {}</title></rect>
+      R"svg(<rect class="block" x="{:.2f}" y="{:.3f}" width="{:.2f}" height="{:.3f}"{} data-steps="{} {}" data-offset="{}" data-bytes="{}"><title>{}: {} at {}, steps {} to {}</title></rect>
 )svg",
-      x, top, width, height, block.first_step, block.last_step, block.offset, block.bytes,
-      xml_text(block.name), bytes_text(block.bytes), bytes_text(block.offset), block.first_step,
-      block.last_step);
+      x, top, width, height, height < 2 || width < 2 ? kNoBorder : "", block.first_step, block.last_step,
+      block.offset, block.bytes, xml_text(block.name), bytes_text(block.bytes), bytes_text(block.offset),
+      block.first_step, block.last_step);
 }
 
 std::string block_words(const Frame& frame, const ArenaBlock& block) {
@@ -160,7 +162,7 @@ std::string memory_by_layer(const Frame& frame, const Plan& plan, size_t fullest
     text += fmt::format("{}{} {}", told > 0 ? ", " : "", largest[told].second.substr(0, 60),
                         bytes_text(largest[told].first));
   if (told < largest.size()) text += fmt::format(", and {} more", largest.size() - told);
-  return fmt::format("<text class=\"muted\" x=\"14\" y=\"{}\">{}</text>\n", frame.bottom() + 62,
+  return fmt::format("<text class=\"muted\" x=\"14\" y=\"{}\">{}</text>\n", frame.bottom() + 60,
                      xml_text(text));
 }
 
@@ -170,7 +172,7 @@ std::string fullest_mark(const Frame& frame, size_t step, int64_t bytes) {
   return fmt::format(
       R"(<line class="reference" x1="{0:.1f}" y1="{1}" x2="{0:.1f}" y2="{2}" stroke-width="1.5"/><text class="name" x="{3:.1f}" y="{4}" text-anchor="{5}">fullest: {6}</text>
 )",
-      x, frame.top(), frame.bottom(), x + (is_right ? -5 : 5), frame.top() - 4, is_right ? "end" : "start",
+      x, frame.top(), frame.bottom(), x + (is_right ? -5 : 5), frame.top() + 14, is_right ? "end" : "start",
       bytes_text(bytes));
 }
 

@@ -29,19 +29,19 @@ std::string palette(const char* const (&colours)[kColours]) {
   return rules;
 }
 
+constexpr const char* kLightRules = R"(svg{color-scheme:light dark}
+.page{fill:#fff}text{fill:#16202e}.muted{fill:#55606f}.grid{stroke:#dde2e9}.box{stroke:#5b6675;stroke-width:.4}
+.raw{stroke:#a9c7e8}.line{stroke:#1f5fa8}.reference{stroke:#c0392b}
+.name{fill:#c0392b;stroke:#fff;stroke-width:4px;paint-order:stroke}
+)";
+constexpr const char* kDarkRules =
+    R"(.page{fill:#12161d}text{fill:#e8edf4}.muted{fill:#a5b1c2}.grid{stroke:#2c3542}.box{stroke:#c6cbd6}
+.raw{stroke:#3b5b80}.line{stroke:#6cb0ff}.reference{stroke:#ff8a80}.name{fill:#ff8a80;stroke:#12161d}
+)";
+
 std::string style() {
-  return "<style>svg{color-scheme:light "
-         "dark}.page{fill:#fff}text{fill:#16202e}.muted{fill:#55606f}.grid{stroke:#dde2e9}"
-         ".box{stroke:#5b6675;stroke-width:.4}.raw{stroke:#a9c7e8}.line{stroke:#1f5fa8}.reference{stroke:#"
-         "c0392b}"
-         ".name{fill:#c0392b}" +
-         palette(kLight) +
-         "@media "
-         "(prefers-color-scheme:dark){.page{fill:#12161d}text{fill:#e8edf4}.muted{fill:#a5b1c2}.grid{stroke:#"
-         "2c3542}"
-         ".box{stroke:#c6cbd6}.raw{stroke:#3b5b80}.line{stroke:#6cb0ff}.reference{stroke:#ff8a80}.name{fill:#"
-         "ff8a80}" +
-         palette(kDark) + "}</style>\n";
+  return fmt::format("<style>{}{}\n@media (prefers-color-scheme:dark){{{}{}}}</style>\n", kLightRules,
+                     palette(kLight), kDarkRules, palette(kDark));
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ std::string Frame::axes(const std::string& x_name, const std::vector<Tick>& x_ti
         x(tick.at), top(), bottom() + 4, bottom() + 18, xml_text(tick.label));
   return out + fmt::format(R"(<text class="muted" x="{}" y="{}" text-anchor="middle">{}</text>
 )",
-                           (left() + right()) / 2, size_.height - 8, xml_text(x_name));
+                           (left() + right()) / 2, bottom() + 37, xml_text(x_name));
 }
 
 std::string Frame::words_in(double x, double y, double width, double height, const std::string& text) {

@@ -80,9 +80,9 @@ std::string piece_svg(const Frame& frame, const Piece& piece, double top, double
   const std::string name =
       piece.count == 1 ? piece.name : fmt::format("{} and {} more", piece.name, piece.count - 1);
   return fmt::format(
-             R"(<rect class="k{} box" x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}"><title>{}: {}</title></rect>
+             R"(<rect class="k{}{}" x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}"><title>{}: {}</title></rect>
 )",
-             kKinds[piece.kind].colour, x, top, width, height, xml_text(name),
+             kKinds[piece.kind].colour, width > 4 ? " box" : "", x, top, width, height, xml_text(name),
              duration_text(piece.end - piece.start)) +
          Frame::words_in(x, top, width, height, piece.name);
 }
