@@ -170,6 +170,47 @@ TEST_F(Cuda, ASecondStreamChangesNoBit) {
     EXPECT_EQ(two.state(state.name).to_doubles(), one.state(state.name).to_doubles()) << state.name;
 }
 
+// A run on streams that are timed launch by launch: every step once, in order on its stream, and the same bits.
+TEST_F(Cuda, ATimelineShowsTheStreams) {
+  const std::shared_ptr<Model> made = tiny_qwen("adamw,lr=1e-3,clip=1.0");
+  Session looked(made, {.device = "cuda"}), plain(made, {.device = "cuda"});
+  std::vector<int64_t> tokens(64 * 512);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int64_t>((i * 7 + i / 61) % 61);
+  const Tensor text = Tensor::of<int64_t>({64, 512}, tokens);
+  const NamedTensors inputs{{"tokens", text}, {"targets", text}};
+  const Timeline timeline = looked.timeline("train_step", inputs);
+  const Timeline again = looked.timeline("train_step", inputs);
+  plain.run("train_step", inputs);
+  plain.run("train_step", inputs);
+  EXPECT_EQ(looked.run("train_step", inputs).at("loss").to_doubles(),
+            plain.run("train_step", inputs).at("loss").to_doubles());
+  std::vector<int> seen(looked.plan("train_step", inputs).steps.size(), 0);
+  EXPECT_EQ(timeline.lanes.size(), 3u);
+  for (const Timeline::Lane& lane : timeline.lanes) {
+    double last = 0;
+    for (const Timeline::Span& span : lane.spans) {
+      ++seen.at(static_cast<size_t>(span.step));
+      EXPECT_GE(span.start_us, last - 1) << lane.name;
+      EXPECT_GE(span.end_us, span.start_us);
+      last = span.end_us;
+    }
+  }
+  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+  EXPECT_GT(timeline.lanes[0].spans.size(), timeline.lanes[1].spans.size());
+}
+
+TEST_F(Cuda, TheFirstValueThatIsNotFiniteComesWithItsNeighbours) {
+  Session session(model(), {.device = "cuda", .optimise = false, .find_nonfinite = true});
+  try {
+    session.run("look", {{"i", Tensor::of<int64_t>({2}, {1, 0})}});
+    ADD_FAILURE() << "nothing was found";
+  } catch (const NonfiniteError& error) {
+    EXPECT_EQ(error.found().author, "safe");
+    EXPECT_EQ(error.found().inputs.at(0)->to_doubles(), (Doubles{2, 3, 0, 1}));
+    EXPECT_TRUE(std::isinf(error.found().outputs.at(0)->to_doubles()[2]));
+  }
+}
+
 // Trains a tiny model of the zoo on both devices: the losses must agree step by step.
 void train_on_both(const std::string& name, const models::Settings& settings, const std::string& options) {
   const std::shared_ptr<Model> made = models::make_model(name, settings);

@@ -54,6 +54,7 @@ std::vector<Call> calls(const TemporaryFolder& folder) {
            }},
           {"plan of inputs", [=](Session& s) { s.plan("wide", x); }},
           {"profile", [=](Session& s) { s.profile("wide", x); }},
+          {"timeline", [=](Session& s) { s.timeline("wide", x); }},
           {"seconds_per_run", [=](Session& s) { s.seconds_per_run("wide", x, 1); }},
           {"observe", [=](Session& s) { s.observe("wide", x, {}); }},
           {"state", [](Session& s) { s.state("count"); }},

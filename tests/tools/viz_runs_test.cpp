@@ -92,8 +92,8 @@ TEST_F(VizRuns, AMeshShowsWhatEachRankTakes) {
   EXPECT_EQ(mesh["ranks"][0]["arena_bytes"], entry["plan"]["arena_bytes"]);
   EXPECT_EQ(entry["sizes"][0]["size"], 2);  // of the batch of 4
   const Json check =
-      expect_json(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry",
-                                           "train_step", "--mesh", "data=2", "--zero", "1", "--json"} +
+      expect_json(run_tool("genesis-opt", Words{tiny("qwen2.train.genesis"), "--check", "cpu", "--entry",
+                                                "train_step", "--mesh", "data=2", "--zero", "1", "--json"} +
                                               kSizes))["entries"][0];
   EXPECT_EQ(mesh["traffic"][0]["bytes"], check["exchanged"]["data"]["bytes"]);
   std::map<std::string, int64_t> states;

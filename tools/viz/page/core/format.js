@@ -7,6 +7,11 @@ export function bytes(count) {
   return scaled(count, 1024, ["KiB", "MiB", "GiB", "TiB", "PiB"]);
 }
 
+/** The same for the ticks of an axis: "32 MiB", not "32.0 MiB". */
+export function roundBytes(count) {
+  return bytes(count).replace(/\.0+ /, " ");
+}
+
 /** 2500000 -> "2.50 M". */
 export function quantity(count, unit = "") {
   if (count === null || count === undefined) return "unknown";

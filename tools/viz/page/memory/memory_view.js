@@ -3,7 +3,7 @@
 import { BlockChart } from "../charts/block_chart.js";
 import { byteTicks, roundTicks } from "../charts/ticks.js";
 import { button, element, fill, shortened } from "../core/dom.js";
-import { bytes, count, percent } from "../core/format.js";
+import { bytes, count, percent, roundBytes } from "../core/format.js";
 import { Table } from "../core/table.js";
 import { blockColours } from "../core/theme.js";
 import { bars } from "./bars.js";
@@ -69,7 +69,7 @@ class Memory {
       colours: (i) => blockColours(kHues[rows[i].kind], true), words: (i) => shortName(rows[i].name), height: plan.arena_bytes || 1, down: false,
       tip: (i) => [shortened(rows[i].name, 160), `${rows[i].type} ${bytes(rows[i].bytes)}, ${rows[i].kind}`, `steps ${rows[i].first} to ${rows[i].last}, at ${bytes(rows[i].offset)}`],
       xFormat: (x) => x.toLocaleString("en"), xTitle: "step", xTicks: (low, high, most) => roundTicks(low, high, most).filter(Number.isInteger),
-      yTicks: () => byteTicks(0, plan.arena_bytes || 1).map((at) => ({ at, text: bytes(at) })),
+      yTicks: () => byteTicks(0, plan.arena_bytes || 1).map((at) => ({ at, text: roundBytes(at) })),
       marks: [{ at: plan.peak_step + 0.5, text: `peak ${bytes(plan.lower_bound_bytes)}` }], select: (i) => this.choose(i, false),
     });
   }
