@@ -50,6 +50,39 @@ class ToolPages(PageCase):
         self.assertGreater(len(self.browser.find(".table tbody tr")), 3)
         self.assertGreater(len(self.browser.run("return genesis.currentEntry.budgets")), 1)
 
+    def test_ranks_of_a_mesh(self):
+        self.make("genesis-viz", "train.genesis", "--entry", "train_step", "--size", "batch=4", "--size", "seq=64", "--mesh", "data=2", "--zero", "1", "-o", "ranks.html")
+        self.browser.open(self.folder / "ranks.html")
+        self.browser.tab("memory")
+        text = self.browser.texts(".ranks")[0]
+        self.assertIn("Each of 2 ranks (data=2, zero 1)", text)
+        self.assertRegex(text, r"each sends [\d.]+ [KM]iB along 'data', in \d+ exchange")
+        self.assertEqual(len(self.browser.find(".ranks tbody tr")), 2)
+        self.browser.tab("graph")
+        self.browser.run("const select = genesis.graph; return select.use(0, genesis.entry, genesis.currentEntry.stages.length - 1)")
+        ops = self.browser.run("const {graph} = genesis.graph.hierarchy; return [...Array(graph.size).keys()].map((node) => graph.op(node))")
+        self.assertIn("reduce_scatter", ops)
+
+    def test_the_first_value_that_is_not_finite(self):
+        self.make("genesis-opt", "model.genesis", "--train", "sgd,lr=1e30", "-o", "hot.genesis", "--quiet")
+        (self.folder / "text.txt").write_text("a text to learn from, and not much of it. " * 50)
+        done = subprocess.run([TOOLS / "genesis-run", "train", "hot.genesis", "--data", "text.txt", "--seq", "16", "--batch", "2", "--quiet", "--find-nonfinite", "--nonfinite-page", "nan.html"],
+                              cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.browser.open(self.folder / "nan.html")
+        self.assertEqual(self.browser.run("return document.body.dataset.ready"), "numerics")
+        self.assertIn("is the first to produce", self.browser.texts(".problem")[0])
+        self.assertGreater(len(self.browser.find(".neighbours section")), 1)
+        self.browser.click(".numerics button", "Show in the graph")
+        self.browser.wait("document.body.dataset.ready === 'graph' && genesis.graph.selected >= 0")
+
+    def test_values_of_weights(self):
+        self.make("genesis-viz", "model.genesis", "--values", "--entry", "forward", "-o", "values.html")
+        self.browser.open(self.folder / "values.html")
+        self.browser.tab("model")
+        self.browser.find(".model .table tbody td:first-child button")[0].click()
+        self.assertGreater(len(self.browser.find(".values .histogram rect")), 10)
+
     def test_a_profile_has_times(self):
         self.make("genesis-run", "profile", "model.genesis", "--entry", "forward", "--size", "batch=2", "--size", "seq=32", "-o", "run.html")
         self.browser.open(self.folder / "run.html")
@@ -57,6 +90,9 @@ class ToolPages(PageCase):
         self.browser.tab("time")
         self.browser.wait("document.querySelector('.block-canvas').dataset.drawn")
         self.assertIn("linear", self.browser.texts(".time td"))
+        self.assertEqual(self.browser.texts(".columns th")[0], "thread 0")
+        timeline = self.browser.run("return genesis.currentEntry.measured.timeline")
+        self.assertEqual(set(timeline["spans"]["step"]), set(range(len(self.browser.run("return genesis.currentEntry.measured.steps.start_us")))))
         self.browser.click("button", "Show in the graph")
         self.browser.wait("document.body.dataset.ready === 'graph' && genesis.graph.mode === 'time'")
 
