@@ -152,9 +152,11 @@ class GraphOnAPhone(PageCase):
         self.browser.drawn()
         self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 390)
         self.assertGreater(self.browser.run("return document.querySelector('.graph-canvas').clientHeight"), 300)
-        for tab in self.browser.run("return genesis.views.map((view) => view.name)"):
-            self.browser.tab(tab)
-            self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 390, tab)
+        for sample in ("training", "difference", "ranks", "nonfinite"):
+            self.open(sample)
+            for tab in self.browser.run("return genesis.views.map((view) => view.name)"):
+                self.browser.tab(tab)
+                self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 390, f"{sample}: {tab}")
 
 
 if __name__ == "__main__":

@@ -76,6 +76,15 @@ class ToolPages(PageCase):
         self.browser.click(".numerics button", "Show in the graph")
         self.browser.wait("document.body.dataset.ready === 'graph' && genesis.graph.selected >= 0")
 
+    def test_two_models_measured_side_by_side(self):
+        self.make("genesis-opt", "model.genesis", "--inference", "--cast", "bf16", "-o", "half.genesis", "--quiet")
+        self.make("genesis-run", "profile", "model.genesis", "--entry", "forward", "--size", "batch=2", "--size", "seq=32", "--runs", "1", "--compare", "half.genesis", "-o", "both.html")
+        self.browser.open(self.folder / "both.html")
+        self.assertEqual(self.browser.run("return document.body.dataset.ready"), "difference")
+        titles = " ".join(self.browser.texts(".difference h4"))
+        for word in ("arena: ", "time: "):
+            self.assertIn(word, titles)
+
     def test_values_of_weights(self):
         self.make("genesis-viz", "model.genesis", "--values", "--entry", "forward", "-o", "values.html")
         self.browser.open(self.folder / "values.html")

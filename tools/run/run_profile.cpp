@@ -15,6 +15,7 @@
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/run_inputs.h"
+#include "tools/viz/data/difference_data.h"
 #include "tools/viz/data/measured_data.h"
 #include "tools/viz/data/model_data.h"
 #include "tools/viz/data/page_data.h"
@@ -25,7 +26,7 @@ namespace genesis::tools {
 namespace {
 
 struct Flags {
-  std::string file, entry = "forward", trace, page, mesh;
+  std::string file, entry = "forward", trace, page, compare, mesh;
   int64_t runs = 5, top = 30;
   int zero = 0;
   bool by_op = false;
@@ -154,20 +155,35 @@ void print_table(const Flags& flags, const std::vector<Row>& rows, const DeviceP
   print_notes(rows);
 }
 
-// The page of genesis-viz with the measured times on it.
-void write_page(const Flags& flags, const Model& model, const Plan& plan,
-                const SessionOptions& session_options, const viz::Measurement& measured) {
-  viz::Tables tables(plan.bindings);
-  viz::ModelOptions options{.entries = {flags.entry}, .sizes = plan.bindings};
-  options.entry.session = session_options;
-  options.entry.session.device = measured.device;
+// A model with what was measured of it.
+struct Profiled {
+  std::string file;
+  std::shared_ptr<const Model> model;
+  Plan plan;
+  viz::Measurement measured;
+};
+
+viz::Json page_of(const Flags& flags, const Profiled& one, const SessionOptions& session,
+                  viz::Tables& tables) {
+  viz::ModelOptions options{.entries = {flags.entry}, .sizes = one.plan.bindings};
+  options.entry.session = session;
+  options.entry.session.device = one.measured.device;
   options.entry.session.collectives = nullptr;
   options.entry.sizes_are_of_rank = true;
   options.entry.budgets = false;
-  options.entry.measured = &measured;
-  const std::string name = std::filesystem::path(flags.file).filename().string();
-  viz::PageParts parts{.title = name + ", measured", .view = "time"};
-  parts.models.push_back(viz::model_data(model, flags.file, options, tables));
+  options.entry.measured = &one.measured;
+  return viz::model_data(*one.model, one.file, options, tables);
+}
+
+// The page of genesis-viz with the measured times on it; of two models, one beside the other.
+void write_page(const Flags& flags, const SessionOptions& session, const std::vector<Profiled>& sides) {
+  viz::Tables tables(sides[0].plan.bindings);
+  viz::PageParts parts{.title = std::filesystem::path(flags.file).filename().string() + ", measured",
+                       .view = sides.size() > 1 ? "difference" : "time"};
+  for (const Profiled& one : sides) parts.models.push_back(page_of(flags, one, session, tables));
+  if (sides.size() > 1)
+    parts.difference =
+        viz::difference_data(*sides[0].model, parts.models[0], *sides[1].model, parts.models[1], tables);
   viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
 }
 
@@ -189,6 +205,19 @@ Measured measure(Session& session, const Flags& flags, const NamedTensors& input
   return measured;
 }
 
+// The model of --compare, with the limits that were measured for the other.
+Profiled profile_other(const Flags& flags, const SessionOptions& options, const DevicePeaks& peaks,
+                       World& world) {
+  const std::shared_ptr<const Model> model = load_model(flags.compare);
+  Session session(model, options);
+  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
+  const Measured measured = measure(session, flags, inputs, world);
+  return {flags.compare,
+          model,
+          session.plan(flags.entry, inputs),
+          {session.device(), flags.runs, measured.timings, measured.kernels, peaks, measured.timeline}};
+}
+
 void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = inputs_of_rank(flags, model->entry(flags.entry), world->mesh());
@@ -208,9 +237,15 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   });
   const std::vector<Row> rows = make_rows(plan, measured, peaks, flags.by_op);
   const double total = measured.timings.back().end_us;
-  if (!flags.page.empty())
-    write_page(flags, *model, plan, options,
-               {session.device(), flags.runs, measured.timings, measured.kernels, peaks, measured.timeline});
+  if (!flags.page.empty()) {
+    std::vector<Profiled> sides{
+        {flags.file,
+         model,
+         plan,
+         {session.device(), flags.runs, measured.timings, measured.kernels, peaks, measured.timeline}}};
+    if (!flags.compare.empty()) sides.push_back(profile_other(flags, options, peaks, *world));
+    write_page(flags, options, sides);
+  }
   nlohmann::ordered_json json{{"entry", flags.entry},
                               {"total_us", total},
                               {"steps", plan.steps.size()},
@@ -233,6 +268,8 @@ void profile(const Flags& flags, const CLI::App& app) {
   if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
   check_can_write(flags.trace);
   check_can_write(flags.page);
+  if (flags.page.empty()) check_not_given(app, "--compare", "without -o, the page that shows it");
+  if (!flags.mesh.empty()) check_not_given(app, "--compare", "with --mesh");
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
   as_rank(*world, [&] { profile_rank(flags, world); });
 }
@@ -253,6 +290,8 @@ void add_profile(CLI::App& app) {
   command->add_option(
       "-o,--output", flags->page,
       "write a page for a browser with the times on it: FILE.html, or FILE.json for its data alone");
+  command->add_option("--compare", flags->compare,
+                      "with -o: profile this model too; the page shows both, memory and time side by side");
   CLI::Option* with_mesh = command->add_option(
       "--mesh", flags->mesh,
       "AXIS=RANKS such as data=2: the ranks run together, and the page and the trace show all");

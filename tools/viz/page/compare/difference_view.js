@@ -33,7 +33,7 @@ export class DifferenceView {
   sizes(before, after) {
     const pairs = [];
     if (before.plan && after.plan) pairs.push(["arena", before.plan.arena_bytes, after.plan.arena_bytes, bytes], ["states", total(before.plan.state_bytes), total(after.plan.state_bytes), bytes]);
-    if (before.measured && after.measured) pairs.push(["time", before.measured.total_us, after.measured.total_us, duration]);
+    if (before.measured && after.measured) pairs.push(["time", runTime(before.measured), runTime(after.measured), duration]);
     return element("div", { class: "columns" }, pairs.map(([name, a, b, format]) => element("div", {}, element("h4", {}, `${name}: ${a === b ? "the same" : `${b > a ? "+" : "−"}${percent(Math.abs(b / a - 1))}`}`),
       bars([{ name: "before", value: a, text: format(a) }, { name: "after", value: b, text: format(b) }]))));
   }
@@ -64,4 +64,9 @@ function mark(what) {
 
 function total(pairs) {
   return pairs.reduce((sum, [, size]) => sum + size, 0);
+}
+
+// Of the run as it goes, where it was measured; else of its steps one after the other.
+function runTime(measured) {
+  return measured.timeline?.total_us ?? measured.total_us;
 }
