@@ -207,9 +207,9 @@ class CudaRunner final : public Runner {
     spdlog::debug("'{}': captured in {:.3f} s", plan_.entry, took.count());
   }
 
-  // Steps [first, end), which one launch did.
-  struct TimedSteps {
-    size_t first, end;
+  // A launch: of a step, or of a megakernel, whose first step this is.
+  struct TimedLaunch {
+    size_t step;
     uint8_t stream;
     cuda::Event begin, done;
   };
@@ -220,15 +220,14 @@ class CudaRunner final : public Runner {
     for (CudaMegakernel& megakernel : megakernels_) megakernel.begin_run();
     under_way_ = UnderWay::kSteps;
     const cuda::Event begin = timed(stream_);
-    std::vector<TimedSteps> steps;
-    const std::vector<cuda::Event> order = start_on_streams(streams_of_plan(), &steps);
+    std::vector<TimedLaunch> launches;
+    const std::vector<cuda::Event> order = start_on_streams(streams_of_plan(), &launches);
     finish_steps();
     cuda::wait_for(stream_, "timing steps");
     timeline.lanes = {{"main stream", {}}, {"stream beside it", {}}, {"stream of exchanges", {}}};
-    for (const TimedSteps& one : steps)
-      for (size_t i = one.first; i < one.end; ++i)
-        timeline.lanes[one.stream].spans.push_back(
-            {static_cast<int32_t>(i), microseconds(begin, one.begin), microseconds(begin, one.done)});
+    for (const TimedLaunch& one : launches)
+      timeline.lanes[one.stream].spans.push_back(
+          {static_cast<int32_t>(one.step), microseconds(begin, one.begin), microseconds(begin, one.done)});
   }
 
   static cuda::Event timed(cudaStream_t stream) {
@@ -245,7 +244,7 @@ class CudaRunner final : public Runner {
 
   // Captured events become edges of the graph. `times`: outside of a capture; each launch adds itself.
   std::vector<cuda::Event> start_on_streams(const StepStreams& streams,
-                                            std::vector<TimedSteps>* times = nullptr) {
+                                            std::vector<TimedLaunch>* times = nullptr) {
     if (!times) progress_.begin_capture(streams);
     std::vector<cuda::Event> done(calls_.size() + 1);  // behind each step; the last: before all of them
     // An exchange has few blocks, and would else wait for all of the kernels that are under way.
@@ -267,7 +266,7 @@ class CudaRunner final : public Runner {
       for (const int32_t step : streams.waits_for[i])
         if (step != StepStreams::kNothing)
           wait_on(stream, step == StepStreams::kBegin ? done.back() : done[static_cast<size_t>(step)]);
-      if (times) times->push_back({i, end, streams.stream[i], timed(stream), {}});
+      if (times) times->push_back({i, streams.stream[i], timed(stream), {}});
       if (megakernel)
         start(*megakernel, i);
       else

@@ -219,6 +219,7 @@ Profiled profile_other(const Flags& flags, const SessionOptions& options, const 
 }
 
 void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
+  const FirstRankSpeaks quiet(*world);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = inputs_of_rank(flags, model->entry(flags.entry), world->mesh());
   SessionOptions options = session_options(flags.run, world);
