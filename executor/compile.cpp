@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "executor/environment.h"
+#include "executor/plan_buffers.h"
 #include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "passes/distribution/optimizer_shards.h"
@@ -45,6 +46,7 @@ Graph optimise(Graph bound, const Target& target, const Switches& switches, std:
   passes::PassContext context;
   context.mesh = options.mesh;
   context.rank = options.rank;
+  context.zero = options.zero;
   context.target = &target;
   context.storage = &storage;
   context.memory_budget = budget;
@@ -62,7 +64,9 @@ void append(StateStorage& storage, const StateStorage& more, const Model& model)
 // The groups that have none of these states, which are in `members`, sorted.
 StateStorage without(StateStorage storage, const std::vector<int32_t>& members) {
   std::erase_if(storage.groups, [&](const StoredGroup& group) {
-    return std::binary_search(members.begin(), members.end(), group.members[0]);
+    return std::any_of(group.members.begin(), group.members.end(), [&](int32_t state) {
+      return std::binary_search(members.begin(), members.end(), state);
+    });
   });
   return storage;
 }
@@ -73,13 +77,19 @@ Switches switches_of(const SessionOptions& options, const Target& target) {
   return parse_switches(disabled, target);
 }
 
-// With what pays as halves. Shards of moments are for updates of whole parameters.
+// Weights that may be kept as halves.
+StateStorage find_halves(const Model& model, const Target& target, const SessionOptions& options,
+                         const Switches& switches) {
+  const bool pays = options.optimise && options.split_weights.value_or(target.splits_weights);
+  return pays && !switches.passes.contains("split_weights") ? passes::find_halves(model) : StateStorage{};
+}
+
+// With what pays as halves, unless the ranks share it.
 StateStorage storage_for(const Model& model, const std::string& entry, const Target& target,
                          const SessionOptions& options, const Switches& switches, bool are_halves) {
   StateStorage storage = storage_of_all(model, target, options);
-  const bool pays = options.optimise && options.split_weights.value_or(target.splits_weights);
-  if (!pays || switches.passes.contains("split_weights") || storage.has_shards()) return storage;
-  const StateStorage halves = passes::find_halves(model);
+  if (storage.has_shards()) return storage;
+  const StateStorage halves = find_halves(model, target, options, switches);
   if (!are_halves && !passes::updates_stored(model.entry(entry), halves)) return storage;
   append(storage, halves, model);
   return storage;
@@ -90,8 +100,13 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options) {
   StateStorage storage = encoded_states(model);
   append(storage, passes::find_tensor_shards(model, options.mesh, options.rank), model);
-  if (options.zero > 0 && !switches_of(options, target).passes.contains("shard_optimizer"))
-    append(storage, without(passes::find_shards(model, options.mesh, options.rank), storage.members()), model);
+  const Switches switches = switches_of(options, target);
+  if (options.zero == 0 || options.mesh.size("data") == 1 || switches.passes.contains("shard_optimizer"))
+    return storage;
+  const StateStorage halves = find_halves(model, target, options, switches);
+  const StateStorage shards = passes::find_shards(model, options.mesh, options.rank, options.zero,
+                                                  without(halves, storage.members()));
+  append(storage, without(shards, storage.members()), model);
   return storage;
 }
 
@@ -117,6 +132,16 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   compiled.plan = passes::make_plan(graph, target, switches.plan);
   compiled.plan.bindings = bindings;
   return compiled;
+}
+
+int64_t state_bytes(const CompiledEntry& compiled) {
+  std::set<int32_t> states(compiled.plan.written_states.begin(), compiled.plan.written_states.end());
+  for_each_buffer(compiled.plan, [&](const BufferRef& ref) {
+    if (ref.space == Space::kState) states.insert(ref.index);
+  });
+  int64_t bytes = 0;
+  for (const int32_t index : states) bytes += compiled.work->state(index).type.bytes();
+  return bytes;
 }
 
 int64_t optimizer_bytes(const CompiledEntry& compiled) {

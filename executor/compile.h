@@ -29,7 +29,8 @@ struct CompileStage {
 };
 using StageObserver = std::function<void(const CompileStage&)>;
 
-// How states are kept whichever entry points are compiled: those that the model has encoded, then shards.
+// How states are kept whichever entry points are compiled: those that the model has encoded, then those that ranks share,
+// halves of weights among them.
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options);
 
 // Throws Error that names the entry point and the node when the target cannot run it. Weights are kept
@@ -39,6 +40,8 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
                             const Target& target, const SessionOptions& options, bool are_halves = false,
                             const StageObserver& observe = {});
 
+// Of all states that the entry point reads or writes, as they are kept.
+int64_t state_bytes(const CompiledEntry& compiled);
 // Of the optimizer's states that the entry point updates, as they are kept: whole, or this rank's shards.
 int64_t optimizer_bytes(const CompiledEntry& compiled);
 

@@ -8,10 +8,10 @@ namespace genesis {
 SessionOptions resolved(SessionOptions options) {
   if (options.max_plans < 1)
     fail("SessionOptions::max_plans is {}: at least one plan must be kept", options.max_plans);
-  if (options.zero < 0 || options.zero > 1)
+  if (options.zero < 0 || options.zero > 3)
     fail(
-        "SessionOptions::zero is {}: expected 0 (every rank keeps all) or 1 (ranks share the optimizer's "
-        "states)",
+        "SessionOptions::zero is {}: expected 0 (every rank keeps all), or ranks share 1 (the optimizer's "
+        "states), 2 (gradients too), 3 (weights too)",
         options.zero);
   if (options.zero > 0 && !options.optimise)
     fail("SessionOptions::zero is {}, which needs the passes that SessionOptions::optimise leaves out",

@@ -35,7 +35,8 @@ struct SessionOptions {
   Mesh mesh = {};
   int64_t rank = 0;
   std::shared_ptr<Collectives> collectives = {};
-  // What the ranks along "data" share instead of keeping it all: 0: nothing, 1: the optimizer's states (ZeRO's stages).
+  // What the ranks along "data" share instead of keeping it all, by ZeRO's stages: 0: nothing, 1: the optimizer's states,
+  // 2: gradients too, 3: weights too.
   int zero = 0;
 };
 

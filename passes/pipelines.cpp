@@ -6,7 +6,9 @@
 #include <iterator>
 
 #include "passes/distribution/distribute.h"
+#include "passes/distribution/gather_weights.h"
 #include "passes/distribution/partition.h"
+#include "passes/distribution/place_gathers.h"
 #include "passes/distribution/shard_optimizer.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 #include "passes/fusion/fuse_addend.h"
@@ -66,6 +68,7 @@ constexpr Pass kLowPrecision[] = {
 
 constexpr Pass kInference[] = {
     {"partition", "first: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"gather_weights", "early: every pass after it sees whole weights", gather_weights},
     {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
@@ -95,12 +98,14 @@ constexpr Pass kInference[] = {
      "after the passes that make one layer of several, which know layers as they were written",
      read_quantized},
     {"fuse_elementwise", "after every named pattern: it takes what is left", fuse_elementwise},
-    {"dce", "last: nothing unread is run", eliminate_dead_code},
+    {"dce", "nothing unread is run, nor gathered", eliminate_dead_code},
+    {"place_gathers", "last: the order of the nodes says when a weight is needed", place_gathers},
 };
 
 constexpr Pass kTraining[] = {
     {"partition", "first: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
     {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
+    {"gather_weights", "behind shard_optimizer, whose updates read the parts of weights", gather_weights},
     {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
@@ -122,6 +127,7 @@ constexpr Pass kTraining[] = {
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
+    {"place_gathers", "behind every pass that looks for equal nodes; before remat, which sees what weights take", place_gathers},
     {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},
     {"fuse_swiglu_products", "behind remat, which makes a product again without what reads it",
      fuse_swiglu_products},

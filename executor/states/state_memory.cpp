@@ -41,10 +41,15 @@ void StateMemory::keep_as(const Model& tables, const StateStorage& storage,
 }
 
 void StateMemory::add_places(const StoredGroup& group) {
-  int64_t first = 0;
+  int64_t all = 0;
+  for (int32_t member : group.members) all += model_->state(member).type.numel();
+  Place next{.group = &group};
   for (int32_t member : group.members) {
-    places_[static_cast<size_t>(member)] = {&group, first};
-    first += model_->state(member).type.numel();
+    const int64_t values = model_->state(member).type.numel();
+    if (group.shard) next.shard = group.shard_of(values, all);
+    places_[static_cast<size_t>(member)] = next;
+    next.first += values;
+    next.first_of_shard += next.shard.numel();
   }
   for (int32_t part : group.parts) members_[static_cast<size_t>(part)] = group.members;
 }
@@ -102,19 +107,30 @@ void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t
 }
 
 void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const std::byte* values) {
-  const StoredGroup& group = *place(state).group;
+  const Place& at = place(state);
+  StateFormat::Parts whole{}, shards{};
+  for (size_t i = 0; i < at.group->parts.size(); ++i) (at.group->is_shard(i) ? shards : whole)[i] = to[i];
+  const auto is_wanted = [](const StateFormat::Parts& parts) {
+    return std::any_of(parts.begin(), parts.end(), [](const std::byte* part) { return part != nullptr; });
+  };
   const int64_t total = model_->state(state).type.numel();
-  if (!group.shard) return upload_values(device_, *group.format, to, values, total);
-  const size_t value_bytes = size_of(group.format->meant);
+  if (is_wanted(whole)) upload_values(device_, *at.group->format, whole, values, total);
+  if (is_wanted(shards)) upload_shard(at, shards, values, total);
+}
+
+void StateMemory::upload_shard(const Place& at, const StateFormat::Parts& to, const std::byte* values,
+                               int64_t total) {
+  const Shard& shard = at.shard;
+  const size_t value_bytes = size_of(at.group->format->meant);
   std::vector<std::byte> pieces;
-  if (values && group.shard->runs > 1) {
-    pieces.resize(static_cast<size_t>(group.shard->numel()) * value_bytes);
-    group.shard->take(values, total, value_bytes, pieces.data());
+  if (values && shard.runs > 1) {
+    pieces.resize(static_cast<size_t>(shard.numel()) * value_bytes);
+    shard.take(values, total, value_bytes, pieces.data());
     values = pieces.data();
   } else if (values) {
-    values += static_cast<size_t>(group.shard->first) * value_bytes;
+    values += static_cast<size_t>(shard.first) * value_bytes;
   }
-  upload_values(device_, *group.format, to, values, group.shard->numel());
+  upload_values(device_, *at.group->format, to, values, shard.numel());
 }
 
 StateFormat::Parts StateMemory::parts(int32_t member) const {
@@ -122,8 +138,17 @@ StateFormat::Parts StateMemory::parts(int32_t member) const {
   StateFormat::Parts parts{};
   for (size_t i = 0; i < at.group->parts.size(); ++i)
     if (const DeviceMemory& memory = owned(at.group->parts[i]))
-      parts[i] = memory.get() + at.group->format->part_bytes(i, at.first);
+      parts[i] = memory.get() + at.group->format->part_bytes(i, at.first_in(i));
   return parts;
+}
+
+// Parts that hold all values hold those of the shard in one piece.
+StateFormat::Parts StateMemory::kept_parts(int32_t member) const {
+  const Place& at = place(member);
+  StateFormat::Parts kept = parts(member);
+  for (size_t i = 0; at.group->shard && i < at.group->whole_parts; ++i)
+    if (kept[i]) kept[i] += at.group->format->part_bytes(i, at.shard.first);
+  return kept;
 }
 
 bool StateMemory::owns_all(const StoredGroup& group) const {
@@ -181,24 +206,36 @@ Tensor StateMemory::copy(int32_t state) const {
 // By way of the device's memory, for that is what ranks exchange.
 Tensor StateMemory::gathered(int32_t state) const {
   const State& row = model_->state(state);
-  const Shard& shard = *place(state).group->shard;
-  RankGroup* ranks = collectives_ ? collectives_->group(shard.axis) : nullptr;
+  const StoredGroup& group = *place(state).group;
+  StateFormat::Parts whole = parts(state);
+  std::vector<DeviceMemory> gathered;
+  for (size_t i = 0; i < group.parts.size(); ++i)
+    if (group.is_shard(i)) whole[i] = gathered.emplace_back(gathered_part(state, i)).get();
+  Tensor values = read_values(device_, *group.format, row.type, whole);
+  if (const std::string failure = collectives_->failure(); !failure.empty())
+    fail("while gathering state '{}' from all ranks: {}", row.name, failure);
+  const Shard& shard = place(state).shard;
+  if (shard.runs == 1) return values;
+  const auto joined = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(values.bytes()));
+  shard.join(values.data(), row.type.numel(), size_of(row.type.dtype), joined->data());
+  return Tensor(row.type, joined, joined->data());
+}
+
+DeviceMemory StateMemory::gathered_part(int32_t state, size_t part) const {
+  const State& row = model_->state(state);
+  const Place& at = place(state);
+  RankGroup* ranks = collectives_ ? collectives_->group(at.shard.axis) : nullptr;
   if (!ranks)
     fail(
         "of state '{}' every rank along '{}' keeps a part, and this session cannot exchange data with them: "
         "give "
         "SessionOptions::collectives",
-        row.name, shard.axis);
-  const DeviceMemory whole = device_.allocate(row.type.bytes());
-  const Exchange exchange{parts(state)[0], whole.get(), shard.numel(), row.type.dtype};
+        row.name, at.shard.axis);
+  const FormatPart& kind = at.group->format->parts[part];
+  DeviceMemory whole = device_.allocate(at.group->format->part_bytes(part, row.type.numel()));
+  const Exchange exchange{parts(state)[part], whole.get(), at.shard.numel() / kind.values_each, kind.dtype};
   device_.enter([&] { ranks->all_gather({&exchange, 1}, device_.stream()); });
-  const Tensor of_ranks = read_tensor(device_, row.type, whole.get());
-  if (const std::string failure = collectives_->failure(); !failure.empty())
-    fail("while gathering state '{}' from all ranks: {}", row.name, failure);
-  if (shard.runs == 1) return of_ranks;
-  const auto values = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(of_ranks.bytes()));
-  shard.join(of_ranks.data(), row.type.numel(), size_of(row.type.dtype), values->data());
-  return Tensor(row.type, values, values->data());
+  return whole;
 }
 
 std::map<int32_t, EncodedValues> StateMemory::encoded() const {
@@ -224,19 +261,19 @@ int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
 
 TensorType StateMemory::kept_type(int32_t state) const {
   const TensorType& type = model_->state(state).type;
-  return is_shared(state) ? TensorType{type.dtype, {place(state).group->shard->numel()}} : type;
+  return is_shared(state) ? TensorType{type.dtype, {place(state).shard.numel()}} : type;
 }
 
 Tensor StateMemory::kept(int32_t state) const {
   if (!is_shared(state)) return copy(state);
   const StoredGroup& group = *place(state).group;
   const TensorType type = kept_type(state);
-  if (owns_all(group)) return read_values(device_, *group.format, type, parts(state));
+  if (owns_all(group)) return read_values(device_, *group.format, type, kept_parts(state));
   const std::byte* whole = initial(state);
   if (!whole) return Tensor::zeros(type);
   std::byte* to;
   Tensor part = Tensor::uninitialized(type, &to);
-  group.shard->take(whole, model_->state(state).type.numel(), size_of(type.dtype), to);
+  place(state).shard.take(whole, model_->state(state).type.numel(), size_of(type.dtype), to);
   return part;
 }
 
@@ -263,7 +300,7 @@ void StateMemory::add_copy(int32_t state, StateCopies& copies) const {
   };
   if (const StoredGroup* group = place(state).group) {
     value.format = group->format;
-    const StateFormat::Parts from = parts(state);
+    const StateFormat::Parts from = kept_parts(state);
     for (size_t part = 0; part < group->parts.size(); ++part)
       add(part, from[part], group->format->part_bytes(part, value.type.numel()));
     copies.decoded_bytes += value.type.bytes();

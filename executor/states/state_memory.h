@@ -75,10 +75,14 @@ class StateMemory {
   int64_t missing_bytes(int32_t state) const;
 
  private:
-  // Of a state that is kept in parts: its group, and how many values lie there before its own.
+  // Of a state that is kept in parts: its group, and how many values lie there before its own, in parts that hold all
+  // values and in shards.
   struct Place {
     const StoredGroup* group = nullptr;  // null: the state is kept as it is
-    int64_t first = 0;
+    int64_t first = 0, first_of_shard = 0;
+    Shard shard = {};  // of its values, where the group has shards
+
+    int64_t first_in(size_t part) const { return group->is_shard(part) ? first_of_shard : first; }
   };
 
   const Place& place(int32_t state) const { return places_[static_cast<size_t>(state)]; }
@@ -89,13 +93,16 @@ class StateMemory {
   void add_places(const StoredGroup& group);
   void fill_initial(int32_t state);
   void encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh);
-  StateFormat::Parts parts(int32_t member) const;  // some may be null
-  bool has_own_values(int32_t state) const;        // else nobody has written it
+  StateFormat::Parts parts(int32_t member) const;       // some may be null
+  StateFormat::Parts kept_parts(int32_t member) const;  // of the values that this rank keeps
+  bool has_own_values(int32_t state) const;             // else nobody has written it
   void add_copy(int32_t state, StateCopies& copies) const;
   const std::byte* initial(int32_t state) const;  // null: zeros
   // Of a state in parts: what they hold of `values`, which may be null for zeros, goes to `to`.
   void upload(int32_t state, const StateFormat::Parts& to, const std::byte* values);
+  void upload_shard(const Place& at, const StateFormat::Parts& to, const std::byte* values, int64_t total);
   Tensor gathered(int32_t state) const;
+  DeviceMemory gathered_part(int32_t state, size_t part) const;
 
   const Model* model_;
   Device& device_;

@@ -8,10 +8,15 @@ namespace genesis {
 namespace {
 
 // Of the states whose ranks keep parts.
-std::map<int32_t, const Shard*> shards_of(const StateStorage& storage) {
-  std::map<int32_t, const Shard*> shards;
-  for (const StoredGroup& group : storage.groups)
-    if (group.shard) shards[group.members[0]] = &*group.shard;
+std::map<int32_t, Shard> shards_of(const Model& model, const StateStorage& storage) {
+  std::map<int32_t, Shard> shards;
+  for (const StoredGroup& group : storage.groups) {
+    if (!group.shard) continue;
+    int64_t all = 0;
+    for (const int32_t member : group.members) all += model.state(member).type.numel();
+    for (const int32_t member : group.members)
+      shards[member] = group.shard_of(model.state(member).type.numel(), all);
+  }
   return shards;
 }
 
@@ -58,7 +63,7 @@ bool StateParts::is_mine(int32_t state) const {
 
 // The largest first, so that the smaller ones even out what is left.
 StateParts divide_states(const Model& model, const StateStorage& storage, const Mesh& mesh, int64_t rank) {
-  const std::map<int32_t, const Shard*> shards = shards_of(storage);
+  const std::map<int32_t, Shard> shards = shards_of(model, storage);
   std::vector<int32_t> order(model.states().size());
   std::iota(order.begin(), order.end(), 0);
   const auto bytes_of = [&](int32_t state) { return model.state(state).type.bytes(); };
@@ -71,7 +76,7 @@ StateParts divide_states(const Model& model, const StateStorage& storage, const 
     const auto shard = shards.find(state);
     parts.owners[static_cast<size_t>(state)] = shard == shards.end()
                                                    ? division.whole(bytes_of(state))
-                                                   : division.shared(*shard->second, bytes_of(state));
+                                                   : division.shared(shard->second, bytes_of(state));
   }
   return parts;
 }

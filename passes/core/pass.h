@@ -28,6 +28,7 @@ struct PassContext {
   // The ranks that run this graph together, and which of them it is for.
   Mesh mesh = {};
   int64_t rank = 0;
+  int zero = 0;  // ZeRO's stage: what the ranks along "data" share
   // The states that are not kept as what they mean; null: none.
   const StateStorage* storage = nullptr;
   // Called for every hit of a named rewrite with the node that came out, to trace what a pass does.

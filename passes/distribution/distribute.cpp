@@ -5,18 +5,12 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/distribution/embedding_rows.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
-#include "schema/ops/tensor/index.h"
 
 namespace genesis::passes {
 namespace {
-
-// A gradient of an embedding's table: few rows, and what is added to them where the table is also something else's weight.
-struct RowsOfTable {
-  Matched<ops::EmbeddingGrad> rows;
-  std::optional<ValueId> dense;
-};
 
 // Inputs of one all_reduce or reduce_scatter that travel together.
 struct Bucket {
@@ -61,29 +55,12 @@ class Distributor {
     return info.kind == ValueKind::kNode ? info.producer.index : -1;
   }
 
-  // Where all ranks' rows are less than half of the table they go into.
   void find_rows(const Node& node) {
     const auto all = match<ops::AllReduce>(node);
     if (all->reduction != RankReduction::kMean && all->reduction != RankReduction::kSum) return;
-    for (const ValueId input : node.inputs) {
-      const RowsOfTable found = match_rows(input);
-      if (!found.rows) continue;
-      const TensorType &rows = graph_.type(found.rows.input(1)), &table = graph_.type(input);
-      if (rows.shape.is_constant() && table.shape.is_constant() &&
-          2 * ranks_of(node) * rows.bytes() <= table.bytes())
+    for (const ValueId input : node.inputs)
+      if (const RowsOfTable found = match_rows(graph_, uses_, input, ranks_of(node)))
         rows_.emplace(input, found);
-    }
-  }
-
-  RowsOfTable match_rows(ValueId input) const {
-    if (const auto alone = match_sole<ops::EmbeddingGrad>(graph_, uses_, input)) return {alone, {}};
-    const auto sum = match_sole<ops::Add>(graph_, uses_, input);
-    if (!sum) return {};
-    for (const auto& [rows, dense] : either_way(*sum.node))
-      if (const auto matched = match_sole<ops::EmbeddingGrad>(graph_, uses_, rows);
-          matched && graph_.type(dense) == graph_.type(input))
-        return {matched, dense};
-    return {};
   }
 
   // What is to be summed over the ranks for an input; nothing where rows are all there is.
@@ -150,13 +127,9 @@ class Distributor {
       const auto at = rows_.find(all.input(i));
       if (at == rows_.end()) continue;
       const Node& table = *at->second.rows.node;
-      const int64_t ranks = ranks_of(*all.node);
       rewriter_.begin_nodes_from({all.node, &table});
-      Value rows = rewriter_.map(table.inputs[1]);
-      if (all->reduction == RankReduction::kMean) rows = rows * (1.0 / static_cast<double>(ranks));
-      const Value ids = rewriter_.map(table.inputs[0]);
-      const std::vector<Value> gathered = all_gather(std::vector{ids, rows}, all->axis, ranks);
-      const Value sum = emit_node(*table.op, table.attributes, gathered)[0];
+      const Value sum =
+          table_of_all_ranks(rewriter_, at->second, all->axis, ranks_of(*all.node), all->reduction);
       std::vector<Value>& results = results_[all.node];
       results.resize(all.num_inputs());
       results[i] = at->second.dense ? results[i] + sum : sum;

@@ -31,7 +31,7 @@ std::optional<ValueId> sole_operand(const Graph& graph, const Node& node) {
   return sole;
 }
 
-// The moments of the updates that can work on parts, and all other states that an entry point reads or writes.
+// The updates that can work on parts.
 class Finder {
  public:
   Finder(const Model& model, int64_t ranks) : model_(model), ranks_(ranks) {
@@ -41,11 +41,25 @@ class Finder {
 
   std::set<int32_t> moments() const {
     std::set<int32_t> all;
-    for (const std::vector<int32_t>& moments : updates_) all.insert(moments.begin(), moments.end());
+    for (const Update& update : updates_) all.insert(update.moments.begin(), update.moments.end());
     return all;
   }
+  // Weights that such updates alone write.
+  std::set<int32_t> updated_in_parts() const {
+    std::map<int32_t, int> left = writes_;
+    std::set<int32_t> all;
+    for (const Update& update : updates_)
+      if (update.parameter >= 0 && --left[update.parameter] == 0) all.insert(update.parameter);
+    return all;
+  }
+  bool is_updated(int32_t state) const { return writes_.contains(state); }
 
  private:
+  struct Update {
+    int32_t parameter;  // whose new value its result is; -1: none
+    std::vector<int32_t> moments;
+  };
+
   void look_at(const Graph& graph) {
     const Uses uses(graph);
     const std::set<ValueId> averaged = averaged_values(graph);
@@ -59,15 +73,26 @@ class Finder {
           moments.push_back(state_of(graph, node.inputs[inputs.moments[k]]));
       if (moments.size() < inputs.moments.size()) continue;
       for (const int32_t moment : moments) ++expected[moment];
-      updates_.push_back(std::move(moments));
+      updates_.push_back({parameter_of(graph, node, inputs), std::move(moments)});
     }
     for (size_t i = 0; i < graph.values().size(); ++i) {
       const ValueId id{static_cast<int32_t>(i)};
       const int32_t state = state_of(graph, id);
       if (state >= 0 && uses.count(id) != expected[state]) refused_.insert(state);
     }
-    for (const StateUpdate& update : graph.updates())
+    for (const StateUpdate& update : graph.updates()) {
       if (expected[update.state] == 0) refused_.insert(update.state);
+      ++writes_[update.state];
+    }
+  }
+
+  static int32_t parameter_of(const Graph& graph, const Node& update, const UpdateInputs& inputs) {
+    const int32_t state = state_of(graph, update.inputs[inputs.parameter]);
+    const auto is_written = [&](const StateUpdate& u) {
+      return u.state == state && u.value == update.outputs[0];
+    };
+    const bool writes = std::any_of(graph.updates().begin(), graph.updates().end(), is_written);
+    return state >= 0 && writes ? state : -1;
   }
 
   // Whether nothing but the update reads the moment's old value and its new one becomes the state's.
@@ -85,20 +110,91 @@ class Finder {
   // An update works on parts of all its moments or of none.
   void drop_refused() {
     const auto is_refused = [&](int32_t state) { return refused_.contains(state); };
-    const auto first = std::stable_partition(updates_.begin(), updates_.end(), [&](const auto& moments) {
-      return std::none_of(moments.begin(), moments.end(), is_refused);
+    const auto first = std::stable_partition(updates_.begin(), updates_.end(), [&](const Update& update) {
+      return std::none_of(update.moments.begin(), update.moments.end(), is_refused);
     });
     if (first == updates_.end()) return;
     for (auto update = first; update != updates_.end(); ++update)
-      refused_.insert(update->begin(), update->end());
+      refused_.insert(update->moments.begin(), update->moments.end());
     updates_.erase(first, updates_.end());
     drop_refused();
   }
 
   const Model& model_;
   const int64_t ranks_;
-  std::vector<std::vector<int32_t>> updates_;  // their moments
+  std::vector<Update> updates_;
   std::set<int32_t> refused_;
+  std::map<int32_t, int> writes_;  // by state: updates of it in all entry points
+};
+
+// What a rank keeps, group by group.
+class Storage {
+ public:
+  Storage(const Model& model, const Mesh& mesh, int64_t rank, int stage)
+      : model_(model),
+        ranks_(mesh.size("data")),
+        place_(mesh.place(rank, "data")),
+        stage_(stage),
+        found_(model, ranks_),
+        in_parts_(found_.updated_in_parts()) {}
+
+  StateStorage find(const StateStorage& halves) {
+    for (const StoredGroup& group : halves.groups) add_halves(group);
+    const std::set<int32_t> moments = found_.moments();
+    for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
+      const State& state = model_.state(i);
+      if (moments.contains(i) || (is_shared_weight(i) && !halved_.contains(i)))
+        add({plain_format(state.type.dtype), {i}, {}});
+      else if (state.role == StateRole::kOptimizer && state.type.numel() > 1)
+        spdlog::debug("zero: every rank keeps the whole of '{}', {}", state.name, state.type.to_string());
+    }
+    number_parts(storage_, model_.states().size());
+    return std::move(storage_);
+  }
+
+ private:
+  // Every member of lower halves begins at a multiple of 16 bytes.
+  static constexpr int64_t kElementsApart = 8;
+
+  bool is_shared_weight(int32_t index) const {
+    const State& state = model_.state(index);
+    return stage_ >= 3 && state.role == StateRole::kParameter && !state.encoded &&
+           plain_format(state.type.dtype) && state.type.shape.rank() > 1 && is_divided(state.type, ranks_) &&
+           (in_parts_.contains(index) || !found_.is_updated(index));
+  }
+
+  // Groups of which no member is updated in parts are as they are; a group of which some are is none.
+  void add_halves(const StoredGroup& group) {
+    const std::vector<int32_t>& members = group.members;
+    const auto in_parts = [&](int32_t state) { return in_parts_.contains(state); };
+    const auto fits = [&](int32_t state) {
+      return model_.state(state).type.numel() % (ranks_ * kElementsApart) == 0;
+    };
+    const bool whole = std::none_of(members.begin(), members.end(), in_parts);
+    if (!whole &&
+        !std::all_of(members.begin(), members.end(), [&](int32_t s) { return in_parts(s) && fits(s); }))
+      return;
+    halved_.insert(members.begin(), members.end());
+    if (whole) return storage_.groups.push_back(group);
+    if (!std::all_of(members.begin(), members.end(), [&](int32_t s) { return is_shared_weight(s); }))
+      return add({group.format, members, {}, {}, 1});
+    for (const int32_t member : members) add({group.format, {member}, {}});
+  }
+
+  void add(StoredGroup group) {
+    int64_t values = 0;
+    for (const int32_t member : group.members) values += model_.state(member).type.numel();
+    group.shard = Shard{"data", place_ * (values / ranks_), values / ranks_};
+    storage_.groups.push_back(std::move(group));
+  }
+
+  const Model& model_;
+  const int64_t ranks_, place_;
+  const int stage_;
+  const Finder found_;
+  const std::set<int32_t> in_parts_;
+  std::set<int32_t> halved_;
+  StateStorage storage_;
 };
 
 }  // namespace
@@ -117,23 +213,15 @@ bool is_divided(const TensorType& type, int64_t ranks) {
   return type.shape.is_constant() && type.numel() > 0 && type.numel() % ranks == 0;
 }
 
-StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank) {
-  StateStorage storage;
-  const int64_t ranks = mesh.size("data");
-  if (ranks == 1) return storage;
-  const std::set<int32_t> moments = Finder(model, ranks).moments();
-  for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i) {
-    const State& state = model.state(i);
-    if (moments.contains(i)) {
-      const int64_t count = state.type.numel() / ranks;
-      storage.groups.push_back(
-          {plain_format(state.type.dtype), {i}, {}, Shard{"data", mesh.place(rank, "data") * count, count}});
-    } else if (state.role == StateRole::kOptimizer && state.type.numel() > 1) {
-      spdlog::debug("zero: every rank keeps the whole of '{}', {}", state.name, state.type.to_string());
-    }
-  }
-  number_parts(storage, model.states().size());
-  return storage;
+StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
+                         const StateStorage& halves) {
+  if (mesh.size("data") == 1) return halves;
+  return Storage(model, mesh, rank, stage).find(halves);
+}
+
+bool is_weight_shard(const Model& model, const StoredGroup& group) {
+  return group.shard && group.shard->axis == "data" && group.whole_parts == 0 && group.members.size() == 1 &&
+         model.state(group.members[0]).role == StateRole::kParameter;
 }
 
 }  // namespace genesis::passes

@@ -1,5 +1,5 @@
-// Which states of an optimizer the ranks along "data" can keep a part of each, and the updates that then work on a part
-// (ZeRO stage 1: Rajbhandari et al. 2020, arXiv:1910.02054).
+// Which states of an optimizer the ranks along "data" can keep a part of each, whose updates then work on a part
+// (ZeRO: Rajbhandari et al. 2020, arXiv:1910.02054); then which weights.
 #pragma once
 
 #include <set>
@@ -16,8 +16,16 @@ std::set<ValueId> averaged_values(const Graph& graph);
 // Whether so many ranks can each have a part, flat and equally large.
 bool is_divided(const TensorType& type, int64_t ranks);
 
-// Of this rank: a part of each moment that only updates of a single parameter from an averaged gradient use, where the
-// ranks divide the number of its elements. The others are named under debug. Empty where the mesh has one rank along "data".
-StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank);
+// Of this rank, by ZeRO's stages. From stage 1 on: a part of each moment that only updates of a single parameter from an
+// averaged gradient use, where the ranks divide the number of its elements; the others are named under debug. Weights
+// that `halves` has, and whose moments are so shared, stay halves: the upper ones whole, of the lower ones a part. Stage 3:
+// a part of every weight that is updated so or not at all, but for vectors (norms' weights, biases), which are small.
+// `halves` without ranks along "data".
+StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
+                         const StateStorage& halves = {});
+
+// Whether of a weight, the only member of the group, this rank has no more than a part, which is to be gathered for
+// who reads it.
+bool is_weight_shard(const Model& model, const StoredGroup& group);
 
 }  // namespace genesis::passes

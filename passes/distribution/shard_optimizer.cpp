@@ -1,14 +1,17 @@
 #include "passes/distribution/shard_optimizer.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/core/update_inputs.h"
-#include "passes/distribution/distribute.h"
+#include "passes/distribution/embedding_rows.h"
 #include "passes/distribution/optimizer_shards.h"
+#include "passes/distribution/part_updates.h"
 #include "schema/ops/collective/collective.h"
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/tensor/reshape.h"
@@ -25,35 +28,35 @@ class Sharder {
         place_(context.mesh.place(context.rank, "data")),
         uses_(graph),
         averaged_(averaged_values(graph)),
-        rewriter_(graph) {
-    if (context.storage)
-      for (const StoredGroup& group : context.storage->groups)
-        if (group.shard && group.shard->axis == "data") shards_[group.members[0]] = group.parts[0];
-    for (const Node& node : graph.nodes())
-      if (updates_shards(node)) updates_.insert(&node);
+        rewriter_(graph),
+        updates_(graph, context, rewriter_) {
     find_scattered();
+    if (context.zero >= 2) micro_batches_ = count_micro_batches();
+    for_averages([&](const Node& node, size_t i) {
+      if (micro_batches_ == 1 && graph_.type(node.inputs[i]).shape[0].value() % ranks_ == 0)
+        if (const RowsOfTable found = match_rows(graph_, uses_, node.inputs[i], ranks_))
+          rows_.emplace(node.inputs[i], found);
+      for (const ValueId term : terms_of(node.inputs[i])) travels_flat_.insert(term);
+    });
   }
 
   Graph run() {
     for (const Node& node : graph_.nodes()) {
-      if (reads_gathered(node)) gather();
+      if (updates_.is_awaited_by(node)) finish_updates();
       rewriter_.begin_nodes_from({&node});
       visit(node);
       for (const ValueId output : node.outputs)
         if (travels_flat_.contains(output)) flat(output);
       rewriter_.end_nodes_from();
-      if (bytes_ >= kBucketBytes) gather();
     }
-    gather();
+    finish_updates();
     return without_dead_nodes(rewriter_.finish());
   }
 
  private:
-  bool updates_shards(const Node& node) const {
-    const UpdateInputs inputs = update_inputs(node);
-    if (inputs.moments.empty()) return false;
-    const ValueInfo& moment = graph_.value(node.inputs[inputs.moments[0]]);
-    return moment.kind == ValueKind::kState && shards_.contains(moment.index);
+  void finish_updates() {
+    updates_.finish();
+    rewriter_.end_nodes_from();
   }
 
   // Averaged values of which only this rank's part is needed. What is made of another's elements is so where all that is
@@ -64,8 +67,16 @@ class Sharder {
         const ValueId value = node->outputs[i];
         if (!averaged_.contains(value) || !needs_part_alone(value)) continue;
         scattered_.insert(value);
-        if (is<ops::AllReduce>(*node)) travels_flat_.insert(node->inputs[i]);
       }
+  }
+
+  // Of what ranks exchange: body(node, which of its inputs) where this rank gets its part alone.
+  template <class Body>
+  void for_averages(const Body& body) const {
+    for (const Node& node : graph_.nodes())
+      if (is<ops::AllReduce>(node))
+        for (size_t i = 0; i < node.inputs.size(); ++i)
+          if (scattered_.contains(node.outputs[i])) body(node, i);
   }
 
   bool needs_part_alone(ValueId value) const {
@@ -74,7 +85,7 @@ class Sharder {
     for (const NodeId id : readers) {
       const Node& reader = graph_.node(id);
       reads += static_cast<int>(std::count(reader.inputs.begin(), reader.inputs.end(), value));
-      if (!is<ops::SumSquares>(reader) && !updates_.contains(&reader) &&
+      if (!is<ops::SumSquares>(reader) && !updates_.contains(reader) &&
           !(reader.outputs.size() == 1 && scattered_.contains(reader.outputs[0])))
         return false;
     }
@@ -84,7 +95,7 @@ class Sharder {
   void visit(const Node& node) {
     if (norms_.contains(&node)) return;
     if (is<ops::SumSquares>(node) && has_parts(node)) return emit_norms(node);
-    if (updates_.contains(&node)) return emit_update(node);
+    if (updates_.contains(node)) return updates_.emit(node, part(node.inputs[update_inputs(node).gradient]));
     if (std::none_of(node.outputs.begin(), node.outputs.end(),
                      [&](ValueId output) { return scattered_.contains(output); }))
       return rewriter_.copy(node);
@@ -110,23 +121,95 @@ class Sharder {
     return made;
   }
 
+  // What is exchanged to average `gradient`: itself; from stage 2 on, of each micro-batch the gradient that it is the sum of,
+  // before it is made wider for that.
+  std::vector<ValueId> terms_of(ValueId gradient) const {
+    std::vector<ValueId> terms;
+    if (const auto at = rows_.find(gradient); at != rows_.end()) {
+      if (at->second.dense) terms.push_back(*at->second.dense);
+      return terms;
+    }
+    while (static_cast<int64_t>(terms.size()) + 1 < micro_batches_) {
+      const Node& sum = *sum_at(gradient);
+      terms.push_back(unwidened(sum.inputs[1]));
+      gradient = sum.inputs[0];
+    }
+    terms.push_back(micro_batches_ > 1 ? unwidened(gradient) : gradient);
+    std::reverse(terms.begin(), terms.end());
+    return terms;
+  }
+
+  // Every gradient is then ((first + second) + ...), of as many as there are; some are sums within one, too.
+  int64_t count_micro_batches() const {
+    int64_t fewest = scattered_.empty() ? 1 : std::numeric_limits<int64_t>::max();
+    for_averages(
+        [&](const Node& node, size_t i) { fewest = std::min(fewest, length_of_sum(node.inputs[i])); });
+    return fewest;
+  }
+
+  int64_t length_of_sum(ValueId value) const {
+    const Node* sum = sum_at(value);
+    return sum ? 1 + length_of_sum(sum->inputs[0]) : 1;
+  }
+
+  const Node* sum_at(ValueId value) const {
+    const auto sum = match_sole<ops::Add>(graph_, uses_, value);
+    const auto has_its_shape = [&](ValueId id) { return graph_.type(id) == graph_.type(value); };
+    return sum && std::all_of(sum.node->inputs.begin(), sum.node->inputs.end(), has_its_shape) ? sum.node
+                                                                                               : nullptr;
+  }
+
+  ValueId unwidened(ValueId value) const {
+    const auto cast = match_sole<ops::Cast>(graph_, uses_, value);
+    const bool widens = cast && is_float(graph_.type(cast.input(0)).dtype) &&
+                        size_of(graph_.type(cast.input(0)).dtype) < size_of(graph_.type(value).dtype);
+    return widens ? cast.input(0) : value;
+  }
+
   // Some of its results whole, of the others this rank's part.
   void emit_average(const Node& node) {
-    std::vector<Value> whole, shared;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool is_shared = scattered_.contains(node.outputs[i]);
-      (is_shared ? shared : whole)
-          .push_back(is_shared ? flat(node.inputs[i]) : rewriter_.map(node.inputs[i]));
-    }
-    if (!whole.empty()) whole = all_reduce(whole, "data", RankReduction::kMean);
-    shared = reduce_scatter(shared, "data", ranks_, RankReduction::kMean);
-    std::vector<Value> results(node.outputs.size());
-    for (size_t i = 0, w = 0, s = 0; i < results.size(); ++i)
+    std::vector<Value> whole;
+    std::vector<size_t> shared;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
       if (scattered_.contains(node.outputs[i]))
-        parts_[node.outputs[i]] = shared[s++];
+        shared.push_back(i);
       else
-        results[i] = whole[w++];
+        whole.push_back(rewriter_.map(node.inputs[i]));
+    if (!whole.empty()) whole = all_reduce(whole, "data", RankReduction::kMean);
+    for (int64_t k = 0; k < micro_batches_; ++k) add_micro_batch(node, shared, static_cast<size_t>(k));
+    for (const size_t i : shared)
+      if (rows_.contains(node.inputs[i])) add_rows(node, i);
+    std::vector<Value> results(node.outputs.size());
+    for (size_t i = 0, w = 0; i < results.size(); ++i)
+      if (!scattered_.contains(node.outputs[i])) results[i] = whole[w++];
     rewriter_.replace(node, results);
+  }
+
+  // One exchange each, so that none waits for the next.
+  void add_micro_batch(const Node& average, const std::vector<size_t>& shared, size_t number) {
+    std::vector<Value> terms;
+    std::vector<size_t> inputs;
+    for (const size_t i : shared) {
+      const std::vector<ValueId> all = terms_of(average.inputs[i]);
+      if (number >= all.size()) continue;  // rows alone
+      terms.push_back(flat(all[number]));
+      inputs.push_back(i);
+    }
+    if (!terms.empty()) terms = reduce_scatter(terms, "data", ranks_, RankReduction::kMean);
+    for (size_t t = 0; t < terms.size(); ++t) {
+      Value& sum = parts_[average.outputs[inputs[t]]];
+      const Value term = cast(terms[t], graph_.type(average.inputs[inputs[t]]).dtype);
+      sum = sum ? sum + term : term;
+    }
+  }
+
+  void add_rows(const Node& average, size_t input) {
+    const ValueId gradient = average.inputs[input];
+    Value rows =
+        table_part_of_all_ranks(rewriter_, rows_.at(gradient), "data", ranks_, place_, RankReduction::kMean);
+    Value& sum = parts_[average.outputs[input]];
+    if (sum) rows = reshape(sum, rows.shape()) + rows;
+    sum = reshape(rows, Shape{rows.shape().numel()});
   }
 
   bool is_shared(ValueId value) const {
@@ -173,68 +256,18 @@ class Sharder {
     }
   }
 
-  void emit_update(const Node& node) {
-    const UpdateInputs at = update_inputs(node);
-    std::vector<Value> inputs;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const auto moment = std::find(at.moments.begin(), at.moments.end(), i);
-      if (moment != at.moments.end())
-        inputs.push_back(rewriter_.graph().state(shards_.at(graph_.value(node.inputs[i]).index)));
-      else
-        inputs.push_back(i == at.parameter || i == at.gradient ? part(node.inputs[i])
-                                                               : rewriter_.map(node.inputs[i]));
-    }
-    const std::vector<Value> results = emit_node(*node.op, node.attributes, inputs);
-    for (size_t k = 0; k < at.moments.size(); ++k) {
-      const int32_t moment = graph_.value(node.inputs[at.moments[k]]).index;
-      rewriter_.drop_update(moment);
-      rewriter_.graph().add_update(shards_.at(moment), results[1 + k]);
-    }
-    rewriter_.replace(node, std::vector<Value>(node.outputs.size()));
-    updated_.push_back({&node, results[0]});
-    bytes_ += graph_.type(node.outputs[0]).bytes();
-  }
-
-  bool reads_gathered(const Node& node) const {
-    return std::any_of(updated_.begin(), updated_.end(), [&](const auto& update) {
-      const ValueId parameter = update.first->outputs[0];
-      return std::find(node.inputs.begin(), node.inputs.end(), parameter) != node.inputs.end();
-    });
-  }
-
-  // The new parameters, whole, of the updates since the last time.
-  void gather() {
-    if (updated_.empty()) return;
-    std::vector<const Node*> nodes;
-    std::vector<Value> parts;
-    for (const auto& [node, value] : updated_) {
-      nodes.push_back(node);
-      parts.push_back(value);
-    }
-    rewriter_.begin_nodes_from(nodes);
-    const std::vector<Value> whole = all_gather(parts, "data", ranks_);
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      const ValueId parameter = nodes[i]->outputs[0];
-      rewriter_.replace(parameter, reshape(whole[i], graph_.type(parameter).shape));
-    }
-    rewriter_.end_nodes_from();
-    updated_.clear();
-    bytes_ = 0;
-  }
-
   const Graph& graph_;
   const int64_t ranks_, place_;
   const Uses uses_;
   const std::set<ValueId> averaged_;
   Rewriter rewriter_;
-  std::map<int32_t, int32_t> shards_;  // by state that is kept as one: the state with this rank's part
-  std::set<const Node*> updates_;      // of such
-  std::set<ValueId> scattered_;        // averaged values of which this rank has its part alone
-  std::set<ValueId> travels_flat_;     // what they are averages of
+  PartUpdates updates_;
+  int64_t micro_batches_ = 1;            // that are exchanged one by one
+  std::map<ValueId, RowsOfTable> rows_;  // by what is averaged
+  std::set<ValueId> scattered_;          // averaged values of which this rank has its part alone
+  std::set<ValueId> travels_flat_;       // what they are averages of
   std::map<ValueId, Value> flat_, parts_;
-  std::set<const Node*> norms_;                         // done
-  std::vector<std::pair<const Node*, Value>> updated_;  // updates whose parameters are still to be gathered
-  int64_t bytes_ = 0;                                   // of those
+  std::set<const Node*> norms_;  // done
 };
 
 }  // namespace

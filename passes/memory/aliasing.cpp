@@ -5,6 +5,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "passes/memory/joined_exchanges.h"
+
 namespace genesis::passes {
 namespace {
 
@@ -17,7 +19,10 @@ class Assigner {
         last_read_(graph.values().size(), -1),
         target_state_(graph.values().size(), -1) {
     aliasing_.locations.resize(graph.values().size());
-    for (const StateUpdate& update : graph.updates()) updates_.emplace(update.value, update.state);
+    for (const StateUpdate& update : updates_through_views(graph))
+      updates_.emplace(update.value, update.state);
+    if (in_place) pieces_ = joined_exchanges(graph);
+    for (const auto& [value, piece] : pieces_) aliasing_.wholes.emplace(piece.whole, -1);
     find_last_reads();
     find_exchanges();
     find_update_targets();
@@ -142,10 +147,31 @@ class Assigner {
   }
 
   void place_output(const Node& node, ValueId id, int step) {
-    if (try_view(node, id, step) || try_in_place(node, id, step) || try_state(id, step)) return;
+    if (try_joined(id, step) || try_view(node, id, step) || try_in_place(node, id, step)) return;
+    if (try_state(id, step)) return;
     const int32_t root =
         new_root({.bytes = graph_.type(id).bytes(), .first = step, .last = step, .value = id});
     settle(id, root, 0);
+  }
+
+  // A piece where it goes in its whole, and the whole where its pieces are.
+  bool try_joined(ValueId id, int step) {
+    if (const auto whole = aliasing_.wholes.find(id); whole != aliasing_.wholes.end()) {
+      settle(id, whole->second, 0);
+      return true;
+    }
+    const auto piece = pieces_.find(id);
+    if (piece == pieces_.end()) return false;
+    const ValueId whole = piece->second.whole;
+    int32_t& root = aliasing_.wholes.at(whole);
+    if (root < 0) {
+      const int32_t state = target_state_[static_cast<size_t>(whole.index)];
+      root = state >= 0 && is_update(whole, state) ? state_root_once_read(state, whole, step) : -1;
+      if (root < 0)
+        root = new_root({.bytes = graph_.type(whole).bytes(), .first = step, .last = step, .value = whole});
+    }
+    settle(id, root, piece->second.offset);
+    return true;
   }
 
   bool try_view(const Node& node, ValueId id, int) {
@@ -228,11 +254,18 @@ class Assigner {
   bool try_state(ValueId id, int step) {
     const int32_t state = target_state_[static_cast<size_t>(id.index)];
     if (!in_place_ || state < 0 || !is_update(id, state)) return false;
-    const int32_t root = state_root(state, id);
-    if (read_until(root) >= step) return false;
-    read_until(root) = -1;
+    const int32_t root = state_root_once_read(state, id, step);
+    if (root < 0) return false;
     settle(id, root, 0);
     return true;
+  }
+
+  // The state's memory for its new value, -1: somebody still reads the old one.
+  int32_t state_root_once_read(int32_t state, ValueId id, int step) {
+    const int32_t root = state_root(state, id);
+    if (read_until(root) >= step) return -1;
+    read_until(root) = -1;
+    return root;
   }
 
   bool is_update(ValueId id, int32_t state) const { return updates_.contains({id, state}); }
@@ -255,12 +288,25 @@ class Assigner {
   std::unordered_map<int32_t, int32_t> state_roots_;
   std::set<std::pair<ValueId, int32_t>> updates_;  // of states
   std::vector<int> last_read_;                     // by value: last step that reads it, -1: none
+  std::map<ValueId, JoinedPiece> pieces_;          // by result of an exchange
   std::vector<int32_t> target_state_;              // by value: state whose memory it may take, -1: none
   const Node* candidates_of_ = nullptr;
   std::vector<std::vector<ValueId>> candidates_;  // of that node, by output
 };
 
 }  // namespace
+
+std::vector<StateUpdate> updates_through_views(const Graph& graph) {
+  std::vector<StateUpdate> updates;
+  for (StateUpdate update : graph.updates()) {
+    updates.push_back(update);
+    for (auto source = viewed_whole(graph, update.value); source; source = viewed_whole(graph, *source)) {
+      update.value = *source;
+      updates.push_back(update);
+    }
+  }
+  return updates;
+}
 
 Aliasing find_aliasing(const Graph& graph, const std::vector<NodeId>& order, bool in_place) {
   return Assigner(graph, order, in_place).run();

@@ -2,6 +2,7 @@
 // root; roots in the arena get a lifetime in steps, which passes/memory/make_plan turns into offsets.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "schema/graph/graph.h"
@@ -26,8 +27,13 @@ struct Location {
 
 struct Aliasing {
   std::vector<Root> roots;
-  std::vector<Location> locations;  // by value id; root -1 for a value nobody needs
+  std::vector<Location> locations;    // by value id; root -1 for a value nobody needs
+  std::map<ValueId, int32_t> wholes;  // concatenations whose parts are made in their places, with their roots
 };
+
+// The updates of a graph, and behind each what its value is another shape of: that, too, may be written straight into the
+// state.
+std::vector<StateUpdate> updates_through_views(const Graph& graph);
 
 // `order` lists node ids; lifetimes are positions in it. Sizes must be known. A value that is an output or an
 // update lives to the end (position order.size()).

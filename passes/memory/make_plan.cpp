@@ -134,6 +134,7 @@ class PlanMaker {
   }
 
   bool is_view(const Node& node) const {
+    if (aliasing_.wholes.contains(node.outputs[0])) return true;
     return !node.inputs.empty() && location(node.outputs[0]).root == location(node.inputs[0]).root &&
            node.op->view_offset != nullptr && node.op->view_offset(node.attributes, graph_.input_types(node));
   }

@@ -4,6 +4,9 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
+
+#include "passes/memory/aliasing.h"
 
 namespace genesis::passes {
 namespace {
@@ -20,11 +23,39 @@ int64_t bytes_of(const Graph& graph, ValueId id) {
   return value.type.bytes();
 }
 
+constexpr NodeId kNobody{-1};
+
 // A node that makes something out of nothing that the arena holds (constants, arange, a cast of a weight):
 // running it early only keeps its result alive longer.
 bool needs_no_arena(const Graph& graph, const Node& node) {
   return std::all_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId id) { return graph.value(id).kind != ValueKind::kNode; });
+}
+
+// All its inputs are there from the beginning, or made of what is.
+bool is_made_of_states(const Graph& graph, const Node& node) {
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+    const ValueInfo& value = graph.value(id);
+    return value.kind != ValueKind::kNode || needs_no_arena(graph, graph.node(value.producer));
+  });
+}
+
+// By node: the one that it has to stand before, because the graph has it there: what ranks exchange of states (a layer's
+// weights) while the nodes from there on compute. Otherwise the best place to gather a weight would be right before its
+// reader, which would wait for it.
+std::vector<NodeId> begun_before(const Graph& graph) {
+  std::vector<NodeId> behind(graph.nodes().size(), kNobody);
+  std::vector<size_t> exchanges;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (needs_no_arena(graph, node) && !node.op->info.collective) continue;
+    const bool of_states = node.op->info.collective && is_made_of_states(graph, node);
+    if (of_states) exchanges.push_back(i);
+    if (of_states || node.op->info.collective) continue;
+    for (const size_t exchange : exchanges) behind[exchange] = {static_cast<int32_t>(i)};
+    exchanges.clear();
+  }
+  return behind;
 }
 
 // Emits nodes in graph order, holding back the movable ones until somebody needs them.
@@ -34,7 +65,8 @@ class LateOrder {
 
   std::vector<NodeId> run() {
     for (size_t i = 0; i < graph_.nodes().size(); ++i)
-      if (!needs_no_arena(graph_, graph_.nodes()[i])) emit({static_cast<int32_t>(i)});
+      if (!needs_no_arena(graph_, graph_.nodes()[i]) || graph_.nodes()[i].op->info.collective)
+        emit({static_cast<int32_t>(i)});
     for (size_t i = 0; i < graph_.nodes().size(); ++i)
       emit({static_cast<int32_t>(i)});  // those only outputs need
     return std::move(order_);
@@ -67,7 +99,7 @@ class GreedyOrder {
       : graph_(graph),
         variation_(variation),
         readers_(graph.values().size()),
-        overwriters_(graph.nodes().size()),
+        followers_(graph.nodes().size()),
         waiting_(graph.nodes().size(), 0),
         growth_(graph.nodes().size(), 0),
         done_(graph.nodes().size(), false),
@@ -83,6 +115,7 @@ class GreedyOrder {
     for (const NamedValue& output : graph.outputs()) ++left_[at(output.value)];  // never freed
     for (const StateUpdate& update : graph.updates()) ++left_[at(update.value)];
     hold_updates_back();
+    hold_exchanges();
     for (size_t i = 0; i < graph.nodes().size(); ++i) growth_[i] = growth_at_first({static_cast<int32_t>(i)});
   }
 
@@ -109,16 +142,33 @@ class GreedyOrder {
     for (size_t i = 0; i < graph_.values().size(); ++i)
       if (graph_.values()[i].kind == ValueKind::kState)
         states[graph_.values()[i].index] = {static_cast<int32_t>(i)};
-    for (const StateUpdate& update : graph_.updates()) {
+    for (const StateUpdate& update : updates_through_views(graph_)) {
       const ValueInfo& value = graph_.value(update.value);
       const auto state = states.find(update.state);
       if (value.kind != ValueKind::kNode || state == states.end()) continue;
       for (NodeId reader : readers_[static_cast<size_t>(state->second.index)]) {
         if (reader >= value.producer) continue;
-        overwriters_[at(reader)].push_back(value.producer);
-        ++waiting_[at(value.producer)];
+        put_before(reader, value.producer);
       }
     }
+  }
+
+  // Between the node it stands before and the one that the exchange ahead stands before.
+  void hold_exchanges() {
+    const std::vector<NodeId> behind = begun_before(graph_);
+    NodeId before = kNobody, next = kNobody;
+    for (size_t i = 0; i < behind.size(); ++i) {
+      if (behind[i] == kNobody) continue;
+      const NodeId exchange{static_cast<int32_t>(i)};
+      if (!(behind[i] == next)) before = std::exchange(next, behind[i]);
+      put_before(exchange, behind[i]);
+      if (!(before == kNobody)) put_before(before, exchange);
+    }
+  }
+
+  void put_before(NodeId first, NodeId second) {
+    followers_[at(first)].push_back(second);
+    ++waiting_[at(second)];
   }
 
   std::vector<ValueId> distinct_inputs(NodeId id) const {
@@ -150,7 +200,7 @@ class GreedyOrder {
     for (ValueId output : graph_.node(id).outputs)
       for (NodeId reader : readers_[at(output)])
         if (--waiting_[at(reader)] == 0) ready_.insert(key(reader));
-    for (NodeId update : overwriters_[at(id)])
+    for (NodeId update : followers_[at(id)])
       if (--waiting_[at(update)] == 0) ready_.insert(key(update));
   }
 
@@ -167,8 +217,8 @@ class GreedyOrder {
 
   const Graph& graph_;
   const uint32_t variation_;
-  std::vector<std::vector<NodeId>> readers_;      // by value
-  std::vector<std::vector<NodeId>> overwriters_;  // by node: updates that wait for it
+  std::vector<std::vector<NodeId>> readers_;    // by value
+  std::vector<std::vector<NodeId>> followers_;  // by node: what waits for it besides its readers
   std::vector<int> waiting_;     // by node: inputs not made yet, and readers of the state it updates
   std::vector<int64_t> growth_;  // by node: of the live bytes, if it ran next
   std::vector<bool> done_;       // by node

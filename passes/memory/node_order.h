@@ -3,7 +3,8 @@
 //
 // Candidates: the order of the graph, the same with every node as late as its first reader allows, and a
 // greedy list schedule that always runs the ready node which frees most. make_plan takes the one with the
-// lowest peak; the graph's own order wins ties, since authors write sensible ones.
+// lowest peak; the graph's own order wins ties, since authors write sensible ones. What ranks exchange of states alone, which
+// is weights of which each has a part, stays before the node it stands before in the graph (passes/distribution/place_gathers).
 #pragma once
 
 #include <vector>

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "passes/memory/aliasing.h"
 #include "schema/graph/cost.h"
 #include "schema/graph/model.h"
 
@@ -50,7 +51,8 @@ RematSchedule::RematSchedule(const Graph& graph, const std::vector<NodeId>& orde
 std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph& graph,
                                                                     const Target& target) {
   auto facts = std::make_shared<Nodes>(Nodes{graph, target.alignment, {}, {}, {}, {}, {}});
-  for (const StateUpdate& update : graph.updates()) facts->updates.emplace(update.value, update.state);
+  for (const StateUpdate& update : updates_through_views(graph))
+    facts->updates.emplace(update.value, update.state);
   for (const Node& node : graph.nodes()) {
     const std::vector<TensorType> inputs = graph.input_types(node), outputs = graph.output_types(node);
     const bool view = node.op->view_offset && node.op->view_offset(node.attributes, inputs);
@@ -92,6 +94,7 @@ void RematSchedule::add_item(NodeId id) {
 int64_t RematSchedule::bytes_of(const Node& node, size_t output) const {
   const ValueId id = node.outputs[output];
   const auto [first, last] = nodes_->updates.equal_range(id);
+  if (first != last && node.op->info.collective) return 0;  // what is gathered in the end
   for (auto update = first; update != last; ++update) {
     for (const InPlace& pair : nodes_->in_place[at(graph().value(id).producer.index)]) {
       const ValueInfo& input = graph().value(node.inputs[at(pair.input)]);

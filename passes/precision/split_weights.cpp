@@ -7,7 +7,9 @@
 #include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
 #include "passes/precision/weights_as_halves.h"
+#include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
@@ -15,12 +17,15 @@ namespace {
 
 constexpr size_t kUpper = 0, kLower = 1;  // parts of bf16_halves_format
 
-bool is_halves(const StoredGroup& group) { return group.format == &bf16_halves_format(); }
+// Halves of which the upper one is whole. Where it is not, who reads it has been given what ranks gather.
+bool is_halves(const StoredGroup& group) {
+  return group.format == &bf16_halves_format() && !group.is_shard(kUpper);
+}
 
 class Splitter {
  public:
   Splitter(const Graph& graph, const PassContext& context)
-      : graph_(graph), storage_(*context.storage), rewriter_(graph) {
+      : graph_(graph), mesh_(context.mesh), storage_(*context.storage), rewriter_(graph) {
     for (size_t i = 0; i < storage_.groups.size(); ++i) {
       if (!is_halves(storage_.groups[i])) continue;
       Dim row(0);
@@ -120,8 +125,22 @@ class Splitter {
     const Place& place = places_.at(state);
     const StoredGroup& group = storage_.groups[place.group];
     const Value half = rewriter_.graph().state(group.parts[upper ? kUpper : kLower]);
+    if (!upper && group.shard) return gathered_lower(state, group, half);
     if (group.members.size() == 1) return half;
     return narrow(half, 0, place.row, graph_.model().state(state).type.shape[0]);
+  }
+
+  // Of which this rank has a part of every member.
+  Value gathered_lower(int32_t state, const StoredGroup& group, Value lower) {
+    const int64_t ranks = mesh_.size(group.shard->axis);
+    int64_t first = 0;
+    for (const int32_t member : group.members) {
+      if (member == state) break;
+      first += graph_.model().state(member).type.numel() / ranks;
+    }
+    const Shape& shape = graph_.model().state(state).type.shape;
+    const Value part = narrow(lower, 0, Dim(first), Dim(shape.numel().value() / ranks));
+    return reshape(all_gather(part, group.shard->axis, ranks), shape);
   }
 
   // What an update reads it reads as halves.
@@ -161,6 +180,7 @@ class Splitter {
   }
 
   const Graph& graph_;
+  const Mesh& mesh_;
   const StateStorage& storage_;
   Rewriter rewriter_;
   std::map<int32_t, Place> places_;  // by state

@@ -59,10 +59,9 @@ State part_of(const Model& model, const StoredGroup& group, size_t index) {
               .initial = {}};
   int64_t rows = 0;
   for (int32_t member : group.members) rows += model.state(member).type.shape[0].value();
-  if (group.shard)
+  state.type.shape[0] = Dim(rows);
+  if (group.is_shard(index))
     state.type.shape = group.shard->shape.rank() > 0 ? group.shard->shape : Shape{group.shard->numel()};
-  else
-    state.type.shape[0] = Dim(rows);
   state.type = group.format->part_type(index, {first.type.dtype, state.type.shape});
   if (is_encoded_so(model, group)) state.initial = first.encoded.parts[index];
   while (model.find_state(state.name) >= 0) state.name += '_';
@@ -209,6 +208,12 @@ void Shard::join(const std::byte* of_ranks, int64_t total, size_t value_bytes, s
   for (int64_t rank = 0; rank < ranks; ++rank)
     for (int64_t i = 0; i < runs; ++i, of_ranks += piece)
       std::memcpy(all + static_cast<size_t>(i) * run + static_cast<size_t>(rank) * piece, of_ranks, piece);
+}
+
+Shard StoredGroup::shard_of(int64_t values, int64_t all) const {
+  if (values == all) return *shard;
+  const int64_t ranks = all / shard->count, place = shard->first / shard->count;
+  return {shard->axis, place * (values / ranks), values / ranks};
 }
 
 bool StateStorage::has_shards() const {

@@ -90,12 +90,18 @@ struct Shard {
   void join(const std::byte* of_ranks, int64_t total, size_t value_bytes, std::byte* all) const;
 };
 
-// States that are kept in the same parts, one behind the other along their first axis; or a shard of one state.
+// States that are kept in the same parts, one behind the other along their first axis; or shards of them. Of several members
+// `shard` counts the values of all, in one run, and of each the same share is kept.
 struct StoredGroup {
   const StateFormat* format = nullptr;
-  std::vector<int32_t> members;     // states of the model
-  std::vector<int32_t> parts;       // states that add_parts() adds, one for each part of the format
-  std::optional<Shard> shard = {};  // of the only member
+  std::vector<int32_t> members;  // states of the model
+  std::vector<int32_t> parts;    // states that add_parts() adds, one for each part of the format
+  std::optional<Shard> shard = {};
+  size_t whole_parts = 0;  // so many of the first parts hold all values where the others hold the shard's
+
+  bool is_shard(size_t part) const { return shard && part >= whole_parts; }
+  // Of a member with `values` of the `all` values of the group.
+  Shard shard_of(int64_t values, int64_t all) const;
 };
 
 // Of a model: the states that are not kept as what they mean.

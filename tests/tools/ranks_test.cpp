@@ -25,7 +25,7 @@ class SharingRanks : public ToolTest {
 
 // Started on two ranks, gone on with on four, by ranks that share and by ranks that keep all: the same file comes out.
 TEST_F(SharingRanks, GoOnWithAnotherNumberOfThem) {
-  for (const std::string zero : {"0", "1"}) {
+  for (const std::string zero : {"0", "1", "2", "3"}) {
     const Words keep = {"--checkpoint", path("run" + zero)};
     expect_ok(train("data=2", zero, 3, keep));
     const std::set<std::string> two = {"step-000000003.genesis", "step-000000003.parts",
@@ -41,17 +41,19 @@ TEST_F(SharingRanks, GoOnWithAnotherNumberOfThem) {
     }
     EXPECT_EQ(files_in(path("run" + zero)), left);
   }
-  EXPECT_TRUE(read_text(path("1.genesis")) == read_text(path("0.genesis")));
+  for (const char* shared : {"1", "2", "3"})
+    EXPECT_TRUE(read_text(path(std::string(shared) + ".genesis")) == read_text(path("0.genesis"))) << shared;
 }
 
 TEST_F(SharingRanks, KeepTheirPartOfTheOptimizer) {
-  const auto bytes = [](const std::string& zero) {
+  const auto bytes = [](const std::string& zero, const char* of = "optimizer_bytes") {
     const nlohmann::json json = expect_json(run_tool(
         "genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry", "train_step", "--size",
                         "batch=4", "--size", "seq=16", "--mesh", "data=2", "--zero", zero, "--json"}));
-    return json["entries"][0]["optimizer_bytes"].get<int64_t>();
+    return json["entries"][0][of].get<int64_t>();
   };
-  EXPECT_EQ(bytes("1") * 2, bytes("0"));
+  for (const char* stage : {"1", "2", "3"}) EXPECT_EQ(bytes(stage) * 2, bytes("0"));
+  EXPECT_LT(bytes("3", "state_bytes"), bytes("2", "state_bytes"));
 }
 
 TEST_F(SharingRanks, ArePredicted) {

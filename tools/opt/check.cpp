@@ -16,12 +16,15 @@ namespace {
 
 // What a rank keeps of the optimizer and exchanges, as lines and in the row.
 std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
-  std::string text;
+  const int64_t kept = state_bytes(compiled);
+  row["state_bytes"] = kept;
+  std::string text = fmt::format("  {}states take {}", mesh.ranks() > 1 ? "on each rank " : "",
+                                 human_bytes(static_cast<double>(kept)));
   if (const int64_t bytes = optimizer_bytes(compiled); bytes > 0) {
     row["optimizer_bytes"] = bytes;
-    text = fmt::format("  {}states of the optimizer take {}\n", mesh.ranks() > 1 ? "on each rank " : "",
-                       human_bytes(static_cast<double>(bytes)));
+    text += fmt::format(", those of the optimizer {}", human_bytes(static_cast<double>(bytes)));
   }
+  text += "\n";
   for (const AxisTraffic& along : traffic_of(compiled.plan, mesh)) {
     row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
     text += fmt::format("  each rank sends {} along '{}', in {} exchanges\n",
@@ -73,8 +76,10 @@ void CheckFlags::add_to(CLI::App& app) {
   app.add_option("--size", sizes, "SYMBOL=SIZE, for --check")->take_all();
   CLI::Option* with_mesh = app.add_option(
       "--mesh", mesh, "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
-  add_number(app, "--zero", zero, "1: with --mesh: the ranks along data share the optimizer's states",
-             Range<int>{0, 1})
+  add_number(
+      app, "--zero", zero,
+      "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
+      Range<int>{0, 3})
       ->needs(with_mesh);
   app.add_option("--chip", chip, "with --check: predict how long a run takes on such chips: h100 or h200");
   app.add_option("--links", links,

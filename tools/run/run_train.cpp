@@ -329,6 +329,7 @@ nlohmann::ordered_json summary(const TrainFlags& flags, const End& end, const Se
                               {"checkpoint_stall_seconds", seen.longest_stall},
                               {"arena_bytes", memory.arena_bytes},
                               {"state_bytes", memory.state_bytes}};
+  if (memory.device_peak_bytes > 0) json["device_peak_bytes"] = memory.device_peak_bytes;
   if (std::isnan(seen.evaluation_loss)) return json;
   json["evaluation_loss"] = seen.evaluation_loss;
   if (seen.best_step > 0) json["best"] = {{"step", seen.best_step}, {"evaluation_loss", seen.best_loss}};

@@ -17,9 +17,9 @@ void TrainFlags::add_to(CLI::App& command) {
       "srun or torchrun's variables, else by this command on this host");
   add_number(
       command, "--zero", zero,
-      "1: the ranks along data share the optimizer's states, each keeps a part (ZeRO stage 1); 0: each "
-      "keeps all",
-      Range<int>{0, 1})
+      "what the ranks along data share, each keeping a part: 1: the optimizer's states, 2: gradients too, 3: "
+      "weights too (ZeRO's stages); 0: each keeps all",
+      Range<int>{0, 3})
       ->needs(with_mesh);
   out.add_to(command);
 }

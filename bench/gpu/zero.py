@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Training Qwen2.5-1.5B on several GPUs of a host with ZeRO's stages, each GPU 4 x 2048 tokens a step, against FSDP2 of PyTorch.
+
+    python3 bench/gpu/zero.py BUILD_DIR [--gpus 2] [--only zero1,zero2,zero3,fsdp] [--layers 28] [--steps 24] [--json FILE]
+
+Parts, each with a line of its own as soon as it is done: zero0 (every GPU has all), zero1, zero2, zero3, and fsdp (fully_shard of
+each layer and of the model, each layer and the loss compiled, weights and gradients exchanged in bf16). A line gives tokens/s of all
+GPUs, the memory that was planned for each (arena and states), what a session or PyTorch's allocator held at most, and what
+nvidia-smi saw at most, with context and buffers of NCCL. Losses of the stages are compared to those of the first one run.
+Bars against fsdp: 1.4x tokens/s at 0.6x of the memory.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+QWEN = dict(vocab_size=151936, hidden_size=1536, intermediate_size=8960, num_attention_heads=12, num_key_value_heads=2,
+            max_position_embeddings=4096)
+BATCH, SEQ, WARMUP = 4, 2048, 8
+PARTS = ("zero0", "zero1", "zero2", "zero3", "fsdp")
+GIB = 1 << 30
+
+
+class SeenMemory:
+    """The most MiB that nvidia-smi reports of any GPU while the block runs."""
+
+    def __enter__(self):
+        self.most = 0
+        self.process = subprocess.Popen(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "250"],
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+        return self
+
+    def _read(self):
+        for line in self.process.stdout:
+            if line.strip().isdigit():
+                self.most = max(self.most, int(line))
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def run(words, seconds):
+    """Standard output, or why there is none."""
+    try:
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=seconds,
+                              env={**os.environ, "NCCL_NVLS_ENABLE": "0"})
+    except subprocess.TimeoutExpired:
+        return None, f"took more than {seconds} s"
+    except OSError as error:
+        return None, str(error)
+    if done.returncode:
+        return None, done.stderr.strip()[-1500:]
+    return done.stdout, None
+
+
+def tool(flags, name):
+    return os.path.join(flags.build, "tools", name)
+
+
+def make_files(flags, folder):
+    model, training = os.path.join(folder, "model.genesis"), os.path.join(folder, "train.genesis")
+    settings = {**QWEN, "num_hidden_layers": flags.layers}
+    steps = ([tool(flags, "genesis-build"), "qwen2", "-o", model, *(x for k, v in settings.items() for x in ("--set", f"{k}={v}"))],
+             [tool(flags, "genesis-opt"), model, "-o", training, "--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16"])
+    for words in steps:
+        _, why_not = run(words, 240)
+        if why_not:
+            sys.exit(f"{' '.join(words[:2])}: {why_not}")
+    os.remove(model)
+    tokens = np.random.default_rng(1).integers(0, QWEN["vocab_size"], (8 * BATCH * flags.gpus, SEQ + 1), dtype=np.int64)
+    np.save(os.path.join(folder, "tokens.npy"), np.ascontiguousarray(tokens[:, :-1]))
+    np.save(os.path.join(folder, "targets.npy"), np.ascontiguousarray(tokens[:, 1:]))
+    return training
+
+
+def train(flags, folder, training, stage):
+    metrics = os.path.join(folder, f"zero{stage}.jsonl")
+    words = [tool(flags, "genesis-run"), "train", training, "--batch", BATCH * flags.gpus, "--steps", flags.steps, "--device", "cuda", "--metrics", metrics,
+             "--json", "--mesh", f"data={flags.gpus}", "--zero", stage]
+    for kind in ("tokens", "targets"):
+        words += ["--data", f"{kind}={os.path.join(folder, kind + '.npy')}"]
+    with SeenMemory() as seen:
+        out, why_not = run(words, flags.limit)
+    if why_not:
+        return {"failed": why_not}
+    with open(metrics) as file:
+        rows = [json.loads(line) for line in file]
+    summary = json.loads(out)
+    return {"seconds": (rows[-1]["seconds"] - rows[WARMUP - 1]["seconds"]) / (len(rows) - WARMUP), "losses": [row["loss"] for row in rows],
+            "planned_bytes": summary["arena_bytes"] + summary["state_bytes"], "held_bytes": summary["device_peak_bytes"], "seen_bytes": seen.most << 20}
+
+
+def fsdp(flags):
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", flags.gpus, os.path.abspath(__file__), flags.build,
+             "--torch-worker", "--layers", flags.layers, "--steps", flags.steps]
+    with SeenMemory() as seen:
+        out, why_not = run(words, flags.limit)
+    if why_not:
+        return {"failed": why_not}
+    row = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
+    return {"seconds": row["seconds"], "held_bytes": row["peak_bytes"], "seen_bytes": seen.most << 20, "losses": row["losses"]}
+
+
+def torch_worker(layers, steps):
+    """One rank of FSDP2, started by torchrun."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    dist.init_process_group("nccl")
+    rank = dist.get_rank()
+    torch.cuda.set_device(rank)
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("high")
+    config = Qwen2Config(**QWEN, num_hidden_layers=layers, rope_theta=1e6, tie_word_embeddings=True, attn_implementation="sdpa", use_cache=False)
+    with torch.device("cuda"):
+        model = Qwen2ForCausalLM(config).train()
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    for layer in model.model.layers:
+        layer.compile()
+        fully_shard(layer, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    tokens = torch.randint(QWEN["vocab_size"], (BATCH, SEQ + 1), device="cuda")
+
+    @torch.compile
+    def loss_of(logits, targets):
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model(input_ids=tokens[:, :-1]).logits, tokens[:, 1:])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    losses = [step() for _ in range(WARMUP)]
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    dist.barrier()
+    start = time.perf_counter()
+    losses += [step() for _ in range(steps - WARMUP)]
+    torch.cuda.synchronize()
+    seconds = (time.perf_counter() - start) / (steps - WARMUP)
+    if rank == 0:
+        print(json.dumps({"seconds": seconds, "peak_bytes": torch.cuda.max_memory_allocated(), "losses": [float(loss) for loss in losses]}), flush=True)
+    dist.destroy_process_group()
+
+
+def line_of(part, row, flags):
+    if "failed" in row:
+        return f"{part:6} failed: {row['failed']}"
+    tokens = flags.gpus * BATCH * SEQ / row["seconds"]
+    planned = f"planned {row['planned_bytes'] / GIB:6.2f}, " if "planned_bytes" in row else ""
+    return (f"{part:6} {tokens:9.0f} tokens/s, {1e3 * row['seconds']:7.1f} ms a step; GiB a GPU: {planned}held {row['held_bytes'] / GIB:6.2f}, "
+            f"seen {row['seen_bytes'] / GIB:6.2f}; loss {row['losses'][0]:.3f} -> {row['losses'][-1]:.3f}")
+
+
+def comparisons(rows):
+    first = next((part for part in PARTS[:4] if "losses" in rows.get(part, {})), None)
+    for part in PARTS[:4]:
+        if "losses" not in rows.get(part, {}):
+            continue
+        row = rows[part]
+        if part != first:
+            apart = max(abs(a - b) / abs(b) for a, b in zip(row["losses"], rows[first]["losses"]))
+            yield f"{part}: losses {'have the bits' if apart == 0 else f'are {apart:.1e} from those'} of {first}"
+        if "seconds" in rows.get("fsdp", {}):
+            yield (f"{part}: {rows['fsdp']['seconds'] / row['seconds']:.2f}x the tokens/s of FSDP2 (bar 1.4), "
+                   f"{row['held_bytes'] / rows['fsdp']['held_bytes']:.2f}x its memory (bar 0.6)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--only", default="zero1,zero2,zero3,fsdp", help="parts, separated by commas")
+    parser.add_argument("--layers", type=int, default=28)
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--limit", type=float, default=120, help="seconds that a part may take")
+    parser.add_argument("--torch-worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--json")
+    flags = parser.parse_args()
+    if flags.torch_worker:
+        return torch_worker(flags.layers, flags.steps)
+    wanted = flags.only.split(",")
+    if unknown := set(wanted) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; the parts are {', '.join(PARTS)}")
+    if flags.steps <= WARMUP:
+        parser.error(f"--steps: {WARMUP} steps come first, and are not timed")
+    rows = {}
+    print(f"Qwen2.5-1.5B with {flags.layers} layers, bf16, {BATCH} x {SEQ} a GPU, {flags.gpus} GPUs", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        training = make_files(flags, folder) if set(wanted) & set(PARTS[:4]) else None
+        for part in PARTS:
+            if part in wanted:
+                rows[part] = fsdp(flags) if part == "fsdp" else train(flags, folder, training, int(part[4:]))
+                print(line_of(part, rows[part], flags), flush=True)
+    for text in comparisons(rows):
+        print(text)
+    if flags.json:
+        with open(flags.json, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

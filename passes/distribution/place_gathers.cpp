@@ -1,0 +1,210 @@
+#include "passes/distribution/place_gathers.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/core/match.h"
+#include "passes/core/rewriter.h"
+#include "passes/distribution/optimizer_shards.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/layout.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+// "model.layers.3" of "model.layers.3.mlp.up_proj.weight"; empty where no part of the name is a number.
+std::string layer_of(const std::string& name) {
+  for (size_t from = 0, dot; (dot = name.find('.', from)) != std::string::npos; from = dot + 1)
+    if (dot > from && name.find_first_not_of("0123456789", from) >= dot) return name.substr(0, dot);
+  return "";
+}
+
+class Placer {
+ public:
+  explicit Placer(const Graph& graph)
+      : graph_(graph), uses_(graph), form_of_(graph.values().size(), kNone), rewriter_(graph) {
+    for (const Node& node : graph.nodes()) find_forms(node);
+    for (const Node& node : graph.nodes())
+      if (!makes_forms(node)) add_to_stage(node);
+  }
+
+  bool has_some() const { return !stages_.empty(); }
+
+  Graph run() {
+    for (const Node& node : graph_.nodes()) {
+      if (makes_forms(node)) continue;
+      if (const auto at = stage_of_.find(&node); at != stage_of_.end()) {
+        if (stages_[at->second].first == &node) begin_stage(at->second);
+        for (const ValueId input : node.inputs)
+          if (form(input) != kNone) rewriter_.replace(input, made(stages_[at->second], form(input)));
+      }
+      rewriter_.copy(node);
+    }
+    return without_dead_nodes(rewriter_.finish());
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  // What weights are made into: what a gather makes of a part, or another form of such. Equal ones are one.
+  struct Form {
+    const Node* node = nullptr;
+    std::vector<int> inputs = {};  // of another form
+    ValueId part = {};             // of a gather
+    std::string layer = {};
+    bool is_gather() const { return inputs.empty(); }
+  };
+  struct Stage {
+    std::string layer;
+    const Node* first;
+    std::set<int> gathers = {};
+    std::map<int, Value> made = {};
+  };
+
+  int form(ValueId id) const { return form_of_[static_cast<size_t>(id.index)]; }
+  bool makes_forms(const Node& node) const { return form(node.outputs[0]) != kNone; }
+
+  // A state, or what one node makes of states alone.
+  bool is_made_of_states(ValueId id) const {
+    if (state_of(graph_, id) >= 0) return true;
+    const Node* node = producer(graph_, id);
+    return node && node->outputs.size() == 1 && !node->op->info.collective && !node->inputs.empty() &&
+           std::all_of(node->inputs.begin(), node->inputs.end(),
+                       [&](ValueId input) { return state_of(graph_, input) >= 0; });
+  }
+
+  bool is_read_by_nodes_alone(const Node& node) const {
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      int reads = 0;
+      for (const NodeId reader : uses_.readers(id)) {
+        const std::vector<ValueId>& inputs = graph_.node(reader).inputs;
+        reads += static_cast<int>(std::count(inputs.begin(), inputs.end(), id));
+      }
+      return reads == uses_.count(id);
+    });
+  }
+
+  void find_forms(const Node& node) {
+    if (!is_read_by_nodes_alone(node)) return;
+    const auto each = [&](const auto& is_so) {
+      return std::all_of(node.inputs.begin(), node.inputs.end(), is_so);
+    };
+    const auto gather = match<ops::AllGather>(node);
+    if (gather && gather->axis == "data" && each([&](ValueId id) { return is_made_of_states(id); })) {
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        set_form(node.outputs[i], key_of_part(node.inputs[i]),
+                 {&node, {}, node.inputs[i], layer(node.inputs[i])});
+    } else if (is<ops::Reshape, ops::Concat, ops::Cast, ops::Permute>(node) &&
+               each([&](ValueId id) { return form(id) != kNone; })) {
+      Form made{.node = &node};
+      for (const ValueId id : node.inputs) made.inputs.push_back(form(id));
+      std::string key(node.op->name());
+      key += node.attributes.to_string();
+      for (const int input : made.inputs) key += "," + std::to_string(input);
+      set_form(node.outputs[0], key, std::move(made));
+    }
+  }
+
+  std::string key_of_part(ValueId part) const {
+    if (const int32_t state = state_of(graph_, part); state >= 0) return "@" + std::to_string(state);
+    const Node& node = *producer(graph_, part);
+    std::string key = "@" + std::string(node.op->name()) + node.attributes.to_string();
+    for (const ValueId id : node.inputs) key += ",@" + std::to_string(state_of(graph_, id));
+    return key;
+  }
+
+  std::string layer(ValueId part) const {
+    int32_t state = state_of(graph_, part);
+    if (state < 0) state = state_of(graph_, producer(graph_, part)->inputs[0]);
+    return layer_of(graph_.model().state(state).name);
+  }
+
+  void set_form(ValueId id, const std::string& key, Form form) {
+    const auto [at, is_new] = numbers_.try_emplace(key, static_cast<int>(forms_.size()));
+    if (is_new) forms_.push_back(std::move(form));
+    form_of_[static_cast<size_t>(id.index)] = at->second;
+  }
+
+  void add_gathers(int number, std::set<int>& gathers) const {
+    const Form& form = forms_[static_cast<size_t>(number)];
+    if (form.is_gather()) gathers.insert(number);
+    for (const int input : form.inputs) add_gathers(input, gathers);
+  }
+
+  void add_to_stage(const Node& node) {
+    std::set<int> gathers;
+    for (const ValueId input : node.inputs)
+      if (form(input) != kNone) add_gathers(form(input), gathers);
+    if (gathers.empty()) return;
+    const std::string& layer = forms_[static_cast<size_t>(*gathers.begin())].layer;
+    if (stages_.empty() || stages_.back().layer != layer) stages_.push_back({layer, &node});
+    stages_.back().gathers.merge(gathers);
+    stage_of_[&node] = stages_.size() - 1;
+  }
+
+  void begin_stage(size_t stage) {
+    if (stage == 0) gather(stages_[0]);
+    if (stage + 1 < stages_.size()) gather(stages_[stage + 1]);
+  }
+
+  void gather(Stage& stage) {
+    std::vector<const Node*> nodes;
+    std::vector<Value> parts;
+    for (const int number : stage.gathers) {
+      const Form& form = forms_[static_cast<size_t>(number)];
+      nodes.push_back(form.node);
+      parts.push_back(part(form.part));
+    }
+    const auto op = from_attributes<ops::AllGather>(nodes[0]->attributes);
+    rewriter_.from_nodes(nodes);
+    const std::vector<Value> values = all_gather(parts, op.axis, op.ranks);
+    rewriter_.end_nodes_from();
+    size_t next = 0;
+    for (const int number : stage.gathers) stage.made[number] = values[next++];
+  }
+
+  Value part(ValueId id) {
+    if (state_of(graph_, id) >= 0) return rewriter_.map(id);
+    const Node& node = *producer(graph_, id);
+    rewriter_.from_nodes({&node});
+    return emit_node(*node.op, node.attributes, rewriter_.map(node.inputs))[0];
+  }
+
+  Value made(Stage& stage, int number) {
+    Value& value = stage.made[number];
+    if (value) return value;
+    const Form& form = forms_[static_cast<size_t>(number)];
+    std::vector<Value> inputs;
+    for (const int input : form.inputs) inputs.push_back(made(stage, input));
+    rewriter_.from_nodes({form.node});
+    value = emit_node(*form.node->op, form.node->attributes, inputs)[0];
+    rewriter_.end_nodes_from();
+    return value;
+  }
+
+  const Graph& graph_;
+  const Uses uses_;
+  std::vector<int> form_of_;  // by value
+  std::vector<Form> forms_;
+  std::map<std::string, int> numbers_;
+  std::vector<Stage> stages_;
+  std::map<const Node*, size_t> stage_of_;
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+Graph place_gathers(const Graph& graph, const PassContext& context) {
+  const auto is_weight = [&](const StoredGroup& group) { return is_weight_shard(graph.model(), group); };
+  if (!context.storage ||
+      std::none_of(context.storage->groups.begin(), context.storage->groups.end(), is_weight))
+    return copy_graph(graph, graph.model());
+  Placer placer(graph);
+  return placer.has_some() ? placer.run() : copy_graph(graph, graph.model());
+}
+
+}  // namespace genesis::passes
