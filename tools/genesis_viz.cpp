@@ -266,8 +266,9 @@ void add_graph_flags(CLI::App& app, Flags& flags) {
   CLI::Option* mesh = app.add_option(
       "--mesh", flags.mesh,
       "AXIS=RANKS,... such as data=8: what each rank of it takes and sends; --size is of all ranks");
-  add_number(app, "--zero", flags.zero, "1: with --mesh: the ranks along data share the optimizer's states",
-             Range<int>{0, 1})
+  add_number(app, "--zero", flags.zero,
+             "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
+             Range<int>{0, 3})
       ->needs(mesh);
   CLI::Option* diff = app.add_option("--compare,--diff", flags.diff,
                                      "the model as it is later: nodes added, gone and changed are coloured");
