@@ -18,8 +18,8 @@ namespace genesis {
 struct RankLimits {
   double call = 600;  // an exchange; a rank that comes later is taken for lost
   double end = 5;     // at the end of a run that failed, so that every rank can say why
-  double silence =
-      20;  // of a process that says every second that it is there: then it was stopped, or its host is gone
+  // Of a process, which says every second that it is there: after this it was stopped, or its host is gone.
+  double silence = 15;
 };
 
 class RankLink {

@@ -156,15 +156,11 @@ class Children {
 
   // A rank that is stopped keeps the others waiting. Where all are, somebody has stopped the run.
   void end_stopped() {
-    constexpr std::chrono::seconds kPatience{15};
+    constexpr std::chrono::seconds kPatience{8};
     std::vector<size_t> stopped;
-    size_t alive = 0;
-    for (size_t rank = 0; rank < pids_.size(); ++rank) {
-      if (pids_[rank] <= 0) continue;
-      ++alive;
-      if (stopped_at_[rank] != Clock::time_point()) stopped.push_back(rank);
-    }
-    if (stopped.size() == alive) return;
+    for (size_t rank = 0; rank < pids_.size(); ++rank)
+      if (pids_[rank] > 0 && stopped_at_[rank] != Clock::time_point()) stopped.push_back(rank);
+    if (stopped.size() == pids_.size()) return;
     for (const size_t rank : stopped) {
       if (Clock::now() - stopped_at_[rank] < kPatience) continue;
       std::cerr << fmt::format("rank {} has been stopped for {} s; it is ended\n", rank, kPatience.count());

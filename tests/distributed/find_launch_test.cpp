@@ -148,5 +148,16 @@ TEST_F(FindLaunch, AChildThatFailsDecidesTheCodeAndEndsTheOthers) {
   EXPECT_EQ(run_child_ranks(2, {"/no/such/program"}), 127);
 }
 
+TEST_F(FindLaunch, AChildThatIsStoppedIsEnded) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(run_child_ranks(2, {"/bin/sh", "-c", "[ $RANK = 1 ] && kill -STOP $$; exec sleep 1"}), 128 + 9);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST_F(FindLaunch, AChildThatIsContinuedInTimeGoesOn) {
+  const std::string script = "[ $RANK = 1 ] && { (sleep 1; kill -CONT $$) & kill -STOP $$; }; exec sleep 0.2";
+  EXPECT_EQ(run_child_ranks(2, {"/bin/sh", "-c", script}), 0);
+}
+
 }  // namespace
 }  // namespace genesis
