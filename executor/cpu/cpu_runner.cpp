@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/collectives.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/parallel/work_trace.h"
 #include "executor/runtime/nonfinite.h"
@@ -58,6 +59,7 @@ class CpuRunner final : public Runner {
   void run(const RunOptions& options) override {
     if (stopped_.exchange(false))
       for (Fault& fault : faults_) fault.set = false;
+    failed_exchange_ = -1;
     if (options.timings || options.find_nonfinite || options.observer)
       run_observed(options);
     else if (options.timeline)
@@ -65,7 +67,9 @@ class CpuRunner final : public Runner {
     else
       run_unseen();
     if (stopped_) report_first_fault();
-    check_ranks(collectives_.get(), plan_);
+    const int64_t exchange = failed_exchange_;
+    check_ranks(collectives_.get(), plan_,
+                exchange < 0 ? nullptr : &plan_.steps[static_cast<size_t>(exchange)]);
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
   }
 
@@ -128,6 +132,14 @@ class CpuRunner final : public Runner {
     else
       calls_[i]();
     if (faults_[i].set.load(std::memory_order_relaxed)) stopped_.store(true, std::memory_order_relaxed);
+    if (collectives_ && calls_[i].step->op->info.collective && !collectives_->failure().empty())
+      stop_at_exchange(i);
+  }
+
+  void stop_at_exchange(size_t i) {
+    int64_t none = -1;
+    failed_exchange_.compare_exchange_strong(none, static_cast<int64_t>(i));
+    stopped_.store(true, std::memory_order_relaxed);
   }
 
   void run_in_order() {
@@ -202,10 +214,9 @@ class CpuRunner final : public Runner {
   }
 
   // The first in the plan's order, whichever thread saw one first.
-  [[noreturn]] void report_first_fault() const {
-    size_t i = 0;
-    while (!faults_[i].set) ++i;
-    fail_on_data(*calls_[i].step, faults_[i]);
+  void report_first_fault() const {
+    for (size_t i = 0; i < faults_.size(); ++i)
+      if (faults_[i].set) fail_on_data(*calls_[i].step, faults_[i]);
   }
 
   static bool all_finite(const std::vector<TensorView>& views) {
@@ -230,7 +241,8 @@ class CpuRunner final : public Runner {
   std::vector<Fault> faults_;        // by step
   std::vector<std::atomic<int32_t>>
       waiting_;                        // by step: how many of its predecessors are not done in this run
-  std::atomic<bool> stopped_ = false;  // a step reported a fault: the others are skipped
+  std::atomic<bool> stopped_ = false;  // a step reported a fault, or ranks failed: the others are skipped
+  std::atomic<int64_t> failed_exchange_ = -1;  // the first step in which this rank saw that they did
 };
 
 }  // namespace

@@ -36,9 +36,12 @@ void fail_on_data(const Step& step, const Fault& fault) {
        step.op->name(), fault.value, fault.limit);
 }
 
-void check_ranks(const Collectives* collectives, const Plan& plan) {
-  if (const std::string why = collectives ? collectives->failure() : ""; !why.empty())
-    fail("entry point '{}': {}", plan.entry, why);
+void check_ranks(const Collectives* collectives, const Plan& plan, const Step* exchange) {
+  const std::string why = collectives ? collectives->failure() : "";
+  if (why.empty()) return;
+  const std::string where =
+      exchange ? fmt::format(", node '{}' ({})", exchange->authored, exchange->op->name()) : "";
+  fail("entry point '{}'{}: {}", plan.entry, where, why);
 }
 
 namespace {

@@ -67,8 +67,9 @@ struct RunOptions {
 
 // The Error for a step that reported a fault, and for the first step with a value that is not finite.
 [[noreturn]] void fail_on_data(const Step& step, const Fault& fault);
-// Throws Error where an exchange of the run failed, with what the ranks say.
-void check_ranks(const Collectives* collectives, const Plan& plan);
+// Throws Error where an exchange of the run failed, with what the ranks say. `exchange`: the step that it was; null: nobody
+// knows.
+void check_ranks(const Collectives* collectives, const Plan& plan, const Step* exchange = nullptr);
 // `inputs` and `outputs`: of the step, on the host.
 [[noreturn]] void fail_on_nonfinite(const Plan& plan, const Step& step, size_t output, const Nonfinite& found,
                                     bool inputs_were_finite, std::span<const TensorView> inputs,

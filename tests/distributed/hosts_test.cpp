@@ -83,6 +83,7 @@ TEST_F(Hosts, AHostThatIsNoLongerReachedIsNamed) {
   EXPECT_NE(process.err.find(fmt::format("rank 1 (host {}) has said nothing for", second_)),
             std::string::npos)
       << process.err;
+  EXPECT_NE(process.err.find("entry point 'train_step', node '"), std::string::npos) << process.err;
 }
 
 }  // namespace
