@@ -13,12 +13,14 @@ Random weights, whose speed does not depend on the values. What it prints, with 
               resident after 32 tokens beside weights and KV cache
 
 Both sides take turns, each in a process of its own, and of each the fastest counts, so that other work on the machine does least
-harm. --python names a Python with torch, transformers, peft, gguf and llama_cpp (llama-cpp-python); what it lacks is left out with a
+harm. --processor-time does less still: one thread, in processor time, of everything but `open`; shares of the bandwidth mean
+little then. --python names a Python with torch, transformers, peft, gguf and llama_cpp (llama-cpp-python); what it lacks is left out with a
 word. --layers 2 makes a quick trial of everything, whose figures mean little: the head is most of such a model.
 """
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -46,13 +48,23 @@ def genesis(flags, tool, *words):
 
 def peer(flags, script, *words):
     """The report of a script beside this one, or why there is none."""
-    report = json.loads(process([flags.python, os.path.join(HERE, script), "--threads", flags.threads, *words], script))
+    clock = "processor" if flags.processor_time else "wall"
+    report = json.loads(process([flags.python, os.path.join(HERE, script), "--threads", flags.threads, "--clock", clock, *words], script))
     return report if "missing" not in report else report["missing"]
 
 
+def processor_seconds(work):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    work()
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
 def bench(flags, model, entry, runs, *words):
-    report = json.loads(genesis(flags, "genesis-run", "bench", model, "--entry", entry, "--threads", flags.threads, "--runs", runs,
-                                "--json", *words))
+    run = lambda runs: json.loads(genesis(flags, "genesis-run", "bench", model, "--entry", entry, "--threads", flags.threads,
+                                          "--runs", runs, "--json", *words))
+    if flags.processor_time:  # without loading, compiling and the first run
+        return (processor_seconds(lambda: run(1 + runs)) - processor_seconds(lambda: run(1))) / runs
+    report = run(runs)
     flags.read_gbps = max(flags.read_gbps, report["peaks"]["read_gbps"])
     return report["min_ms"] * 1e-3
 
@@ -117,7 +129,7 @@ def decode(flags):
         seconds[format] = (ours, llama)
     for format, (ours, llama) in seconds.items():  # the bandwidth is that of the whole run
         weights = matrix_elements(flags) * BYTES[format]
-        share = weights / ours / flags.read_gbps * 1e-9
+        share = weights / ours / flags.read_gbps * 1e-9 if flags.read_gbps else 0.0
         words, ratio = beside("llama.cpp " + FORMATS[format], llama, ours, None if format == "bf16" else 1.0)
         print(f"  {format}: {1 / ours:.1f} tokens/s, {ours * 1e3:.2f} ms; {weights * 1e-6:.0f} MB of weights take "
               f"{100 * share:.0f}% of {flags.read_gbps:.1f} GB/s (bar {100 * BARS['share']:.0f}%); {words}")
@@ -199,6 +211,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--processor-time", action="store_true", help="one thread, processor time instead of wall time")
     parser.add_argument("--layers", type=int, default=SHAPE["num_hidden_layers"])
     parser.add_argument("--dtype", default="bf16", choices=["bf16", "f32"], help="of prefill and lora: bf16 where the CPU has it")
     parser.add_argument("--tokens", type=int, default=64, help="tokens decoded a round")
@@ -206,6 +219,8 @@ def main():
     parser.add_argument("--python", default=os.environ.get("TORCH_PYTHON", sys.executable), help="for the peers")
     parser.add_argument("--json", help="write the results to this file")
     flags = parser.parse_args()
+    if flags.processor_time:
+        flags.threads = 1
     flags.read_gbps, results = 0.0, {"threads": flags.threads, "layers": flags.layers}
     with tempfile.TemporaryDirectory() as flags.folder:
         for part in flags.only:
