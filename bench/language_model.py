@@ -129,10 +129,11 @@ def decode(flags):
         seconds[format] = (ours, llama)
     for format, (ours, llama) in seconds.items():  # the bandwidth is that of the whole run
         weights = matrix_elements(flags) * BYTES[format]
-        share = weights / ours / flags.read_gbps * 1e-9 if flags.read_gbps else 0.0
+        share = weights / ours / flags.read_gbps * 1e-9 if flags.read_gbps else None  # None: not measured in processor time
+        of_limit = f"take {100 * share:.0f}% of {flags.read_gbps:.1f} GB/s (bar {100 * BARS['share']:.0f}%)" if share else "are read"
         words, ratio = beside("llama.cpp " + FORMATS[format], llama, ours, None if format == "bf16" else 1.0)
-        print(f"  {format}: {1 / ours:.1f} tokens/s, {ours * 1e3:.2f} ms; {weights * 1e-6:.0f} MB of weights take "
-              f"{100 * share:.0f}% of {flags.read_gbps:.1f} GB/s (bar {100 * BARS['share']:.0f}%); {words}")
+        print(f"  {format}: {1 / ours:.1f} tokens/s, {ours * 1e3:.2f} ms; {weights * 1e-6:.0f} MB of weights "
+              f"{of_limit}; {words}")
         found[format] = {"seconds": ours, "share": share, "llama": ratio, "read_gbps": flags.read_gbps}
     return found
 
