@@ -155,6 +155,26 @@ void print_table(const Flags& flags, const std::vector<Row>& rows, const DeviceP
   print_notes(rows);
 }
 
+nlohmann::ordered_json rows_json(const Plan& plan, const std::vector<Row>& rows, const DevicePeaks& peaks,
+                                 double total) {
+  nlohmann::ordered_json json{{"entry", plan.entry},
+                              {"total_us", total},
+                              {"steps", plan.steps.size()},
+                              {"arena_bytes", plan.arena_bytes},
+                              {"arena_lower_bound", plan.lower_bound_bytes},
+                              {"peaks", peaks_json(peaks)}};
+  for (const Row& row : rows)
+    json["rows"].push_back({{"name", row.name},
+                            {"op", row.op},
+                            {"count", row.count},
+                            {"kernels", row.kernels},
+                            {"us", row.us},
+                            {"bytes", row.bytes},
+                            {"flops", row.flops},
+                            {"roofline", row.judged() ? nlohmann::ordered_json(row.roofline()) : nullptr}});
+  return json;
+}
+
 // A model with what was measured of it.
 struct Profiled {
   std::string file;
@@ -247,22 +267,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
     if (!flags.compare.empty()) sides.push_back(profile_other(flags, options, peaks, *world));
     write_page(flags, options, sides);
   }
-  nlohmann::ordered_json json{{"entry", flags.entry},
-                              {"total_us", total},
-                              {"steps", plan.steps.size()},
-                              {"arena_bytes", plan.arena_bytes},
-                              {"arena_lower_bound", plan.lower_bound_bytes},
-                              {"peaks", peaks_json(peaks)}};
-  for (const Row& row : rows)
-    json["rows"].push_back({{"name", row.name},
-                            {"op", row.op},
-                            {"count", row.count},
-                            {"kernels", row.kernels},
-                            {"us", row.us},
-                            {"bytes", row.bytes},
-                            {"flops", row.flops},
-                            {"roofline", row.judged() ? nlohmann::ordered_json(row.roofline()) : nullptr}});
-  flags.out.print(json, [&] { print_table(flags, rows, peaks, total); });
+  flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, rows, peaks, total); });
 }
 
 void profile(const Flags& flags, const CLI::App& app) {
