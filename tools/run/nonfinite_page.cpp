@@ -1,7 +1,5 @@
 #include "tools/run/nonfinite_page.h"
 
-#include <spdlog/spdlog.h>
-
 #include <filesystem>
 
 #include "tools/common/printable.h"
@@ -35,10 +33,10 @@ void with_nonfinite_page(const RunFlags& flags, const std::string& file, const S
   check_can_write(flags.nonfinite_page);
   try {
     body();
-  } catch (const NonfiniteError& error) {
+  } catch (NonfiniteError& error) {
     if (flags.nonfinite_page.empty()) throw;
     write_page(flags, file, session, error);
-    spdlog::info("saved {}", printable(flags.nonfinite_page));
+    error.add_context("what it read and gave is in " + printable(flags.nonfinite_page));
     throw;
   }
 }
