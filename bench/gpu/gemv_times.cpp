@@ -1,8 +1,8 @@
-// The GEMVs of decoding alone, without plan and executor: bf16, q8 and q4 weights of the layers of two models, for some
-// rows of x, by each kernel and each way in which the streaming one can be laid over the chip. Weights are cold: runs
+// The products of decoding alone, without plan and executor: bf16, q8 and q4 weights of the layers of two models, for some
+// rows of x, by each kernel and each way in which the streaming one, or the one for few rows, can be laid over the chip. Weights are cold: runs
 // rotate through copies that the second-level cache cannot hold, and kernels start early behind each other as in a token.
 //
-//   bench_gemv_times [--models 0.5B,7B] [--rows 1,2,4,8] [--formats bf16,q8,q4] [--shapes layer,qkv,...] [--check-only]
+//   bench_gemv_times [--models 0.5B,7B] [--rows 1,2,4,8,32] [--formats bf16,q8,q4] [--shapes layer,qkv,...] [--check-only]
 //
 // Each line: us a product, GB/s of weights and scales, their share of what copying reaches in this run, and `error`: the
 // greatest difference from sums in double precision over what bytes of x may cost, of rows from both ends and between; it
@@ -18,7 +18,7 @@
 #include <map>
 #include <vector>
 
-#include "backends/cuda/gemm/gemm_plain.h"
+#include "backends/cuda/gemm/few_rows.h"
 #include "backends/cuda/gemm/quantized_gemv.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -56,7 +56,7 @@ const std::map<std::string, std::vector<Shape>> kModels = {
       {"gate_up", {18944, 18944}, 3584, true, false, false, true},
       {"down", {3584}, 18944, false, false, true},
       {"head", {152064}, 3584, true}}}};
-constexpr int kMaxRows = 8;
+constexpr int kMaxRows = 32;
 constexpr float kEps = 1e-6f;
 
 // Bytes that memory is filled with, one after the other again and again.
@@ -148,6 +148,47 @@ class Product {
     }
     return gemv;
   }
+  // All of it in one start, of bf16 weights.
+  void run_few_rows(int m, int64_t copy, const cuda::Launch& launch, cuda::FewRowsCut cut) const {
+    cuda::Gemv gemv;
+    gemv.m = m, gemv.k = gemv.lda = shape_.k;
+    gemv.layers = static_cast<int>(shape_.n.size());
+    gemv.settled = true;
+    gemv.norm = normalises(m) ? gains_.get() : nullptr;
+    gemv.eps = kEps;
+    int64_t row = 0;
+    for (int i = 0; i < gemv.layers; ++i) {
+      const int64_t n = shape_.n[static_cast<size_t>(i)];
+      gemv.layer[i] = {quants_at(copy, row), bias_at(row), addend(), y_at(row), n, n, 0};
+      row += n;
+    }
+    cuda::run_few_rows(DType::bf16, shape_.swiglu, gemv, x_.get(), launch, cut);
+  }
+  // Its first weight by a product of matrices, without norm and swiglu.
+  void run_library(int m, int64_t copy, const cuda::Launch& launch) const {
+    cuda::GemmProblem problem{.in = DType::bf16,
+                              .out = DType::bf16,
+                              .m = m,
+                              .n = shape_.rows(),
+                              .k = shape_.k,
+                              .lda = shape_.k,
+                              .ldb = shape_.k,
+                              .ldc = shape_.rows(),
+                              .transpose_b = true,
+                              .accumulate = shape_.has_addend};
+    static const KernelNames kNoGemv = {"gemm.gemv"};
+    auto& made = libraries_[m];
+    if (!made) {
+      made = cuda::Gemm::create(problem, &kNoGemv);
+      workspace_ = cuda::allocate(0, cuda::gemm_workspace_bytes(problem, &kNoGemv));
+    }
+    made->run({.a = x_.get(),
+               .b = quants_at(copy, 0),
+               .c = y_.get(),
+               .addend = addend(),
+               .workspace = workspace_.get(),
+               .stream = launch.stream});
+  }
   // The same of bf16 weights.
   void run_bf16(int m, int64_t copy, const cuda::Launch& launch) const {
     const cuda::GemvStart start{launch.stream, launch.can_use_pdl, launch.early, true};
@@ -219,8 +260,8 @@ class Product {
   };
 
   static int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-  // bf16 needs a norm in its kernel, which only one row has.
-  bool normalises(int m) const { return shape_.has_norm && m == 1; }
+  // bf16 needs a norm in its kernel, which one row has and many have.
+  bool normalises(int m) const { return shape_.has_norm && (m == 1 || m > cuda::kMaxGemvRows); }
 
   Tile tile_of_quants() const {
     constexpr int64_t kBytes = (16 << 20) + 256 * 37;
@@ -315,6 +356,8 @@ class Product {
   int64_t copies_ = 0, quants_each_ = 0, scales_each_ = 0;
   std::shared_ptr<std::byte> quants_memory_, scales_memory_, x_, gains_, bias_, addend_, y_;
   std::map<int, std::vector<Expected>> expected_;  // by rows of x
+  mutable std::map<int, std::shared_ptr<const cuda::Gemm>> libraries_;
+  mutable std::shared_ptr<std::byte> workspace_;
   std::vector<float> x_values_, gain_values_, bias_values_, addend_values_;
 };
 
@@ -322,6 +365,7 @@ class Product {
 struct Variant {
   std::string name;
   std::function<bool(const Product&, int m, int64_t copy, const cuda::Launch&)> run;
+  bool is_whole = true;  // it computes all of the product
 };
 
 Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) {
@@ -333,12 +377,42 @@ Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) 
           }};
 }
 
+Variant few_rows(int tiles, int parts) {
+  return {fmt::format("few rows, {} tiles, {} blocks", tiles, parts),
+          [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
+            if (m <= cuda::kMaxGemvRows) return false;
+            product.run_few_rows(m, copy, launch, {tiles, parts});
+            return true;
+          }};
+}
+
+std::vector<Variant> bf16_variants() {
+  std::vector<Variant> variants = {
+      {"prefetched",
+       [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
+         if (m > cuda::kMaxGemvRows) return false;
+         product.run_bf16(m, copy, launch);
+         return true;
+       }},
+      {"library, one weight",
+       [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
+         if (m <= cuda::kMaxGemvRows) return false;
+         product.run_library(m, copy, launch);
+         return true;
+       },
+       false},
+      {"few rows, as chosen", [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
+         if (m <= cuda::kMaxGemvRows) return false;
+         product.run_few_rows(m, copy, launch, cuda::few_rows_cut(product.shape().rows(), product.shape().k));
+         return true;
+       }}};
+  for (const int tiles : {1, 2, 4})
+    for (const int parts : {1, 2, 4, 8}) variants.push_back(few_rows(tiles, parts));
+  return variants;
+}
+
 std::vector<Variant> variants_of(Format format) {
-  if (format == Format::kBf16)
-    return {{"prefetched", [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-               product.run_bf16(m, copy, launch);
-               return true;
-             }}};
+  if (format == Format::kBf16) return bf16_variants();
   std::vector<Variant> variants = {
       {"plain", [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
          if (cuda::why_no_quantized_gemv(m, product.shape().k)) return false;
@@ -462,11 +536,11 @@ class Bench {
     int64_t bytes = 0;
     for (Product* product : products) {
       if (!watch_.run_once(variant, *product, m)) return;
-      if (products.size() == 1) error = product->error(m);
+      if (products.size() == 1 && variant.is_whole) error = product->error(m);
       bytes += product->bytes();
     }
     right_ = right_ && error < 1;
-    fmt::print("{:5} {:8} {:5} rows {}  {:34}", names[0], names[1], names[2], m, variant.name);
+    fmt::print("{:5} {:8} {:5} rows {:2}  {:34}", names[0], names[1], names[2], m, variant.name);
     if (!wanted_.check_only) {
       const double us = watch_.microseconds(variant, products, m),
                    gbps = 1e-3 * static_cast<double>(bytes) / us;

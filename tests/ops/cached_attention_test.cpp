@@ -148,6 +148,42 @@ TEST(CachedAttention, Window) {
   check_cached("window_odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.window = 3}});
 }
 
+// On a GPU in 16 bits all query heads of a key head are one block's, and blocks of a cluster share a text.
+TEST(CachedAttention, ManyTexts) {
+  const Setting eight{
+      .batch = 8, .heads = 14, .key_heads = 2, .positions = 40, .op = {.turns = true, .theta = 1e6}};
+  const auto with = [&](auto&& change) {
+    Setting s = eight;
+    change(s);
+    return s;
+  };
+  check_cached("texts", eight);
+  check_cached("texts_first", with([](Setting& s) { s.start = 0; }));
+  check_cached("texts_last", with([](Setting& s) { s.start = 39; }));
+  check_cached("texts_starts", with([](Setting& s) { s.starts = {0, 1, 15, 16, 17, 39, 32, 5}; }));
+  check_cached("texts_long", with([](Setting& s) {
+                 s.positions = 700;
+                 s.starts = {0, 699, 64, 65, 128, 513, 31, 600};
+                 s.frequencies = true;
+               }));
+  check_cached("texts_window", with([](Setting& s) {
+                 s.positions = 300;
+                 s.starts = {0, 299, 64, 65, 128, 213, 31, 200};
+                 s.op.window = 70;
+               }));
+  check_cached("texts_neighbours", with([](Setting& s) {
+                 s.heads = 16, s.op.kind = RopeKind::kInterleaved, s.op.rotary_size = 32;
+               }));
+  check_cached("texts_as_they_are", with([](Setting& s) { s.heads = 2, s.op = {.scale = 0.2}; }));
+  check_cached("texts_128", with([](Setting& s) {
+                 s.heads = 8, s.size = s.v_size = 128, s.positions = 500;
+                 s.starts = {0, 499, 64, 65, 128, 413, 31, 400};
+               }));
+  check_cached(
+      "texts_of_one_split",
+      {.batch = 34, .heads = 40, .key_heads = 8, .positions = 70, .start = 69, .op = {.turns = true}});
+}
+
 TEST(CachedAttention, ManyKeys) {
   check_cached("one_split", {.heads = 4, .positions = 600, .start = 127, .op = {.turns = true}});
   check_cached("two_splits", {.heads = 4, .positions = 600, .start = 129, .op = {.turns = true}});

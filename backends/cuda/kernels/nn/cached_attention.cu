@@ -10,6 +10,7 @@
 #include "backends/cuda/device/rotation_angle.h"
 #include "backends/cuda/device/words.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/kernels/nn/cached_call.h"
 #include "backends/cuda/moves/moves.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "schema/core/checked_size.h"
@@ -19,55 +20,22 @@ namespace genesis::cuda {
 namespace {
 
 constexpr int kWarps = 4, kAll = kWarps * kLanes, kAhead = 4;
-constexpr int kMaxPairs = 128, kMaxSplits = 64, kMinKeys = 128;
-constexpr int64_t kWantedBlocks = 264, kMaxPositions = int64_t{1} << 24;
+constexpr int kMaxSplits = 64, kMinKeys = 128;
+constexpr int64_t kWantedBlocks = 264;
 
-// How the work is cut, by shape alone: a block has one query head and a range of keys. Keys of a group are
-// read once per head, out of the second-level cache: what counts is how soon one block is done.
-struct Cut {
-  int group = 1, splits = 1;  // query heads of a key head; ranges of keys
-  int64_t columns = 1;        // batch * query heads: the splits of a column are merged
-  // Partial results: weighted values [column][split][size], then [column][split]{maximum, sum}.
-  int64_t partial_rows = 1;
-
-  static Cut of(const KernelQuery& query) {
-    const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
-    Cut cut;
-    cut.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
-    cut.columns = cache[0] * cache[2] * cut.group;
-    const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kMinKeys), 1, kMaxSplits);
-    cut.splits =
-        static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, cut.columns), 1, most));
-    cut.partial_rows = cut.columns * cut.splits;
-    return cut;
-  }
-};
-
-struct CachedCall {
-  const void *q = nullptr, *k = nullptr, *v = nullptr;
-  void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
-  const int64_t* start = nullptr;  // one, or one of each row of the batch
-  const double* frequencies =
-      nullptr;  // [pairs] or [batch, pairs], where they are an input; null: those below
-  int64_t start_step = 0, frequencies_step = 0;  // from one row of the batch to the next
-  float* partials = nullptr;
-  unsigned* tickets = nullptr;  // [column], zero between runs
-  FaultReport fault;
-  Cut cut;
-  int key_heads = 1;
-  int64_t positions = 0;
-  int window = 0;  // 0: all positions up to start
-  float scale = 1;
-  bool settled = false;  // start, frequencies and the caches
-  bool packed = true;    // the caches are aligned to 16 bytes
-  bool halves = true;
-  int pairs = 0;  // that rotate
-  double of_theta[kMaxPairs] = {};
-
-  __device__ __forceinline__ double frequency(int batch, int pair) const {
-    return frequencies ? frequencies[batch * frequencies_step + pair] : of_theta[pair];
-  }
-};
+// A block has one query head and a range of keys. Keys of a group are read once per head, out of the second-level
+// cache: what counts is how soon one block is done.
+CachedCut cut_of(const KernelQuery& query) {
+  const auto q = query.inputs[0].shape.sizes(), cache = query.inputs[3].shape.sizes();
+  CachedCut cut;
+  cut.group = static_cast<int>(q[2] / std::max<int64_t>(1, cache[2]));
+  cut.columns = cache[0] * cache[2] * cut.group;
+  const int64_t most = std::clamp<int64_t>(blocks_for(cache[1], kMinKeys), 1, kMaxSplits);
+  cut.splits =
+      static_cast<int>(std::clamp<int64_t>(kWantedBlocks / std::max<int64_t>(1, cut.columns), 1, most));
+  cut.partial_rows = cut.columns * cut.splits;
+  return cut;
+}
 
 // A block's place.
 struct Place {
@@ -303,21 +271,9 @@ struct Prepared {
 };
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
-  auto made = std::make_shared<Prepared>();
+  auto made = std::make_shared<Prepared>(Prepared{cached_call(query), nullptr});
   CachedCall& c = made->call;
-  const auto op = from_attributes<ops::CachedAttention>(query.attributes);
-  const auto cache = query.inputs[3].shape.sizes();
-  c.cut = Cut::of(query);
-  c.positions = cache[1];
-  c.key_heads = static_cast<int>(cache[2]);
-  c.scale = static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(cache[3])));
-  const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
-  c.pairs = op.turns ? static_cast<int>(rotated / 2) : 0;
-  c.halves = op.kind == RopeKind::kHalf;
-  c.window = static_cast<int>(std::min<int64_t>(op.window, kMaxPositions + 1));
-  c.start_step = query.inputs[5].shape.rank();
-  for (int i = 0; i < c.pairs; ++i)
-    c.of_theta[i] = std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
+  c.cut = cut_of(query);
   made->tickets = allocate(current_device(), c.cut.columns * int64_t{sizeof(unsigned)});
   c.tickets = reinterpret_cast<unsigned*>(made->tickets.get());
   return made;
@@ -340,26 +296,7 @@ void start_type(const KernelContext& k, const CachedCall& c, int64_t size) {
 }
 
 void run(const KernelContext& k) {
-  const bool in_place = k.output(1).data == k.input(3).data && k.output(2).data == k.input(4).data;
-  copy_whole(k, k.output(1), k.input(3));
-  copy_whole(k, k.output(2), k.input(4));
-  CachedCall c = k.prepared<Prepared>().call;
-  c.q = k.input(0).data;
-  c.k = k.input(1).data;
-  c.v = k.input(2).data;
-  c.start = k.input(5).as<const int64_t>();
-  if (k.inputs.size() > 6) {
-    c.frequencies = k.input(6).as<const double>();
-    c.frequencies_step = k.input(6).rank == 2 ? c.pairs : 0;
-  }
-  c.y = k.output(0).data;
-  c.k_cache = k.output(1).data;
-  c.v_cache = k.output(2).data;
-  c.partials = reinterpret_cast<float*>(k.scratch);
-  c.fault = launch_of(k).fault;
-  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5) &&
-              (k.inputs.size() < 7 || is_settled(k, 6));
-  c.packed = aligned_to_packs(k.output(1), k.output(2));
+  const CachedCall c = with_data(k.prepared<Prepared>().call, k);
   const int64_t size = k.output(1).dim(3);
   if (k.output().dtype == DType::bf16) return start_type<__nv_bfloat16>(k, c, size);
   if (k.output().dtype == DType::f16) return start_type<__half>(k, c, size);
@@ -367,19 +304,15 @@ void run(const KernelContext& k) {
 }
 
 int64_t scratch_bytes(const KernelQuery& query) {
-  return (CheckedSize(Cut::of(query).partial_rows) * (CheckedSize(query.inputs[3].shape[3].value()) + 2) * 4)
+  return (CheckedSize(cut_of(query).partial_rows) * (CheckedSize(query.inputs[3].shape[3].value()) + 2) * 4)
       .value();
 }
 
 std::optional<std::string> can_run(const KernelQuery& query) {
-  const TensorType &q = query.inputs[0], &k_cache = query.inputs[3], &v_cache = query.inputs[4];
-  const int64_t size = k_cache.shape[3].value();
-  if (q.dtype == DType::f64) return "it computes in f32, the operands are f64";
-  if (query.outputs[0].numel() == 0 || k_cache.numel() == 0) return "there is nothing to compute";
-  if (size != v_cache.shape[3].value()) return "it takes one head size for keys and values";
-  if (size != 64 && size != 128 && (q.dtype == DType::f32 || size != 256))
+  if (auto why = decline_cached(query)) return why;
+  const int64_t size = query.inputs[3].shape[3].value();
+  if (size != 64 && size != 128 && (query.inputs[0].dtype == DType::f32 || size != 256))
     return "it takes head sizes 64, 128 and, in 16 bits, 256";
-  if (k_cache.shape[1].value() > kMaxPositions || q.numel() > kMaxPositions) return "it counts in 32 bits";
   return std::nullopt;
 }
 
@@ -414,13 +347,70 @@ void run_parts(const KernelContext& k) {
   });
 }
 
-constexpr KernelImpl kCachedAttention[] = {
-    {.name = "one_start", .run = run, .can_run = can_run, .scratch_bytes = scratch_bytes, .prepare = prepare},
-    {.name = "in_parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}};
-constexpr OpKernels kOps[] = {{"cached_attention", kCachedAttention}};
-
 }  // namespace
 
-std::span<const OpKernels> cached_attention_kernels() { return kOps; }
+CachedCall cached_call(const KernelQuery& query) {
+  CachedCall c;
+  const auto op = from_attributes<ops::CachedAttention>(query.attributes);
+  const auto cache = query.inputs[3].shape.sizes();
+  c.positions = cache[1];
+  c.key_heads = static_cast<int>(cache[2]);
+  c.scale = static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(cache[3])));
+  const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
+  c.pairs = op.turns ? static_cast<int>(rotated / 2) : 0;
+  c.halves = op.kind == RopeKind::kHalf;
+  c.window = static_cast<int>(std::min<int64_t>(op.window, kMaxCachedPositions + 1));
+  c.start_step = query.inputs[5].shape.rank();
+  for (int i = 0; i < c.pairs; ++i)
+    c.of_theta[i] = std::pow(op.theta, -2.0 * i / static_cast<double>(rotated));
+  return c;
+}
+
+CachedCall with_data(CachedCall c, const KernelContext& k) {
+  const bool in_place = k.output(1).data == k.input(3).data && k.output(2).data == k.input(4).data;
+  copy_whole(k, k.output(1), k.input(3));
+  copy_whole(k, k.output(2), k.input(4));
+  c.q = k.input(0).data;
+  c.k = k.input(1).data;
+  c.v = k.input(2).data;
+  c.start = k.input(5).as<const int64_t>();
+  if (k.inputs.size() > 6) {
+    c.frequencies = k.input(6).as<const double>();
+    c.frequencies_step = k.input(6).rank == 2 ? c.pairs : 0;
+  }
+  c.y = k.output(0).data;
+  c.k_cache = k.output(1).data;
+  c.v_cache = k.output(2).data;
+  c.partials = reinterpret_cast<float*>(k.scratch);
+  c.fault = launch_of(k).fault;
+  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5) &&
+              (k.inputs.size() < 7 || is_settled(k, 6));
+  c.packed = aligned_to_packs(k.output(1), k.output(2));
+  return c;
+}
+
+std::optional<std::string> decline_cached(const KernelQuery& query) {
+  const TensorType &q = query.inputs[0], &k_cache = query.inputs[3], &v_cache = query.inputs[4];
+  if (q.dtype == DType::f64) return "it computes in f32, the operands are f64";
+  if (query.outputs[0].numel() == 0 || k_cache.numel() == 0) return "there is nothing to compute";
+  if (k_cache.shape[3].value() != v_cache.shape[3].value())
+    return "it takes one head size for keys and values";
+  if (k_cache.shape[1].value() > kMaxCachedPositions || q.numel() > kMaxCachedPositions)
+    return "it counts in 32 bits";
+  return std::nullopt;
+}
+
+std::span<const OpKernels> cached_attention_kernels() {
+  static const KernelImpl ways[] = {
+      grouped_attention_way(),
+      {.name = "one_start",
+       .run = run,
+       .can_run = can_run,
+       .scratch_bytes = scratch_bytes,
+       .prepare = prepare},
+      {.name = "in_parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}};
+  static const OpKernels ops[] = {{"cached_attention", ways}};
+  return ops;
+}
 
 }  // namespace genesis::cuda

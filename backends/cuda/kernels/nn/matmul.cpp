@@ -93,7 +93,8 @@ KernelImpl dequantized() {
 std::span<const OpKernels> matmul_kernels() {
   static const KernelImpl matmul[] = {gemm_way<ops::Matmul>(), matmul_swiglu_epilogue_way(),
                                       matmul_bias_grad_way(), in_parts<ops::Matmul, MatmulParts>()};
-  static const KernelImpl linear[] = {gemm_way<ops::Linear>(),
+  static const KernelImpl linear[] = {linear_few_rows_way(),
+                                      gemm_way<ops::Linear>(),
                                       linear_gemv_way(),
                                       linear_quantized_gemv_way(),
                                       linear_swiglu_epilogue_way(),

@@ -7,6 +7,7 @@
 namespace genesis::cuda {
 
 KernelImpl linear_gemv_way();             // linear_gemv.cpp
+KernelImpl linear_few_rows_way();         // linear_few_rows.cpp
 KernelImpl linear_quantized_gemv_way();   // quantized_linear.cpp
 KernelImpl linear_swiglu_epilogue_way();  // swiglu_epilogue.cu
 KernelImpl matmul_swiglu_epilogue_way();  // swiglu_epilogue.cu

@@ -1,0 +1,42 @@
+// The tensor cores' product that every chip since compute capability 8.0 has, for operands that a warp holds in
+// registers. Used by few_rows.cu and attend_rows.cu.
+#pragma once
+
+#include "backends/cuda/device/words.h"
+
+namespace genesis::cuda {
+
+#ifdef __CUDACC__
+
+// sums += a b over 16 elements of k: a has 16 rows and b 8 columns. Of lane 4 * g + t, sums are [g][2t], [g][2t + 1],
+// [g + 8][2t], [g + 8][2t + 1]; a0 and a2 have two elements each of row g, a1 and a3 of row g + 8, b0 and b1 of column g,
+// a0 and a1 of the same two k as b0, a2 and a3 as b1.
+template <class T>
+__device__ __forceinline__ void multiply_16x8(float (&sums)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                              uint32_t a3, uint32_t b0, uint32_t b1) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  else
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// The same over 32 elements of k, of which lane 4 * g + t has eight as they lie in memory: of rows g and g + 8 of a, and
+// of column g of b. Any order of k is as good as another as long as both have the same.
+template <class T>
+__device__ __forceinline__ void multiply_32(float (&sums)[4], const Words& low, const Words& high,
+                                            const Words& b) {
+  multiply_16x8<T>(sums, low.x, high.x, low.y, high.y, b.x, b.y);
+  multiply_16x8<T>(sums, low.z, high.z, low.w, high.w, b.z, b.w);
+}
+
+#endif
+
+}  // namespace genesis::cuda

@@ -1,0 +1,436 @@
+// A block has some 16-row tiles of weights; its eight warps, and those of the other blocks of its cluster, take turns
+// along k, 32 elements at a time. Each lane has a ring of its own in shared memory: 16 bytes of two rows of every tile, and
+// of a row of x for every eight, arrive there by asynchronous copies, of weights before the kernels ahead have ended. So
+// x is read once by every warp, out of the second-level cache: half as many bytes as weights where a warp has four tiles
+// and 32 rows. At the end sums meet in shared memory, those of warps first, then those of blocks, always in one order.
+#include "backends/cuda/gemm/few_rows.h"
+
+#include <algorithm>
+
+#include "backends/cuda/device/activate.h"
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/cluster.h"
+#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/swiglu_formula.h"
+#include "backends/cuda/device/tensor_core.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int kTile = 16, kStep = 32;
+constexpr int kPackBytes = kLanes * 16;  // what a warp copies at once
+
+template <int kTiles, int kColumns, bool kNorm>
+struct Sizes {
+  // Four tiles take twice the registers.
+  static constexpr int kWarps = kTiles == 4 ? 4 : 8, kAll = kWarps * kLanes;
+  static constexpr int kEights = kColumns;  // of rows of x
+  static constexpr int kWeights = 2 * kTiles, kPacks = kWeights + kColumns + kNorm;
+  // Steps under way: a block takes less than half of a multiprocessor's shared memory, so that the next kernel's fit in.
+  static constexpr int kDepth = kTiles == 2 ? 3 : 4;
+  static constexpr int kRing = kDepth * kPacks * kPackBytes;  // bytes of a warp
+  static constexpr int kSums =
+      kTiles * kColumns * kLanes;  // of four numbers each, as a tensor core gives them
+  static constexpr int kSharedBytes = kWarps * kRing + kSums * 16;
+  static_assert(kRing >= kSums * 16, "a warp puts its sums where its ring was");
+};
+
+// What a lane copies: rows g and g + 8 of every tile, row g of every eight of x, and of them the eight elements of a
+// step that are its quarter's.
+template <class T, int kTiles, int kColumns, int kTileRows, bool kNorm>
+struct LaneFeed {
+  using S = Sizes<kTiles, kColumns, kNorm>;
+  const T *low, *high;  // rows of the first tile
+  const T* x;
+  const T* gains;
+  int tile_step, x_step;  // elements to the next tile, and to the next eight rows of x
+  int k, rows, low_rows,
+      high_rows;  // elements of a row; rows there are, of x and of weights, from the lane's own on
+  uint32_t ring;
+  uint64_t once;
+
+  // Past the end of k, and instead of rows that do not exist, there are zeros.
+  __device__ __forceinline__ void copy(int slot, int pack, const T* from, bool there) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at(slot, pack)), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+  }
+  __device__ __forceinline__ void copy_weight(int slot, int pack, const T* from, bool there) const {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(at(slot, pack)),
+                 "l"(from), "r"(there ? 16 : 0), "l"(once)
+                 : "memory");
+  }
+  __device__ __forceinline__ uint32_t at(int slot, int pack) const {
+    return ring + static_cast<uint32_t>((slot * S::kPacks + pack) * kPackBytes);
+  }
+  __device__ __forceinline__ int element(int step) const {
+    return step * kStep + static_cast<int>(threadIdx.x) % 4 * 8;
+  }
+  __device__ __forceinline__ void ask_weights(int slot, int step) const {
+    const int i = element(step);
+    const bool there = i < k;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int at = tile * tile_step + i;
+      const bool has_low = there && tile * kTileRows < low_rows,
+                 has_high = there && tile * kTileRows < high_rows;
+      copy_weight(slot, 2 * tile, low + (has_low ? at : 0), has_low);
+      copy_weight(slot, 2 * tile + 1, high + (has_high ? at : 0), has_high);
+    }
+    if constexpr (kNorm) copy(slot, S::kPacks - 1, gains + (there ? i : 0), there);
+  }
+  __device__ __forceinline__ void ask_x(int slot, int step) const {
+    const int i = element(step);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      const bool there = i < k && 8 * c < rows;
+      copy(slot, S::kWeights + c, x + (there ? c * x_step + i : 0), there);
+    }
+  }
+  __device__ __forceinline__ Words read(int slot, int pack) const {
+    Words words;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+                 : "r"(at(slot, pack))
+                 : "memory");
+    return words;
+  }
+};
+
+// Which rows of which layer a block has.
+struct Place {
+  int layer = 0, rank = 0;
+  int64_t first = 0;  // row of the layer; of a swiglu, of gate and up
+};
+
+// Weight rows of a tile: of a swiglu eight of gate and eight of up, so that one lane has the sums of both.
+template <bool kSwiglu>
+constexpr int kResults = kSwiglu ? kTile / 2 : kTile;
+
+template <int kTiles, bool kSwiglu>
+__device__ __forceinline__ Place place_of(const Gemv& gemv, int parts) {
+  Place place;
+  const int64_t block = static_cast<int64_t>(blockIdx.x) / parts;
+  place.rank = static_cast<int>(blockIdx.x) % parts;
+  if (!kSwiglu)
+    while (place.layer + 1 < gemv.layers && block >= gemv.layer[place.layer + 1].first_block) ++place.layer;
+  place.first = (block - gemv.layer[place.layer].first_block) * kTiles * kResults<kSwiglu>;
+  return place;
+}
+
+template <class T, class Feed, bool kSwiglu>
+__device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const Place& place,
+                                        unsigned char* shared) {
+  const Gemv::Layer &low = gemv.layer[place.layer], &high = gemv.layer[kSwiglu ? 1 : place.layer];
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes,
+            g = lane / 4;
+  Feed feed;
+  const int64_t row = place.first + g, left = low.n - row;
+  feed.low_rows = static_cast<int>(left);
+  feed.high_rows = static_cast<int>(kSwiglu ? left : left - 8);
+  feed.low = static_cast<const T*>(low.weight) + (feed.low_rows > 0 ? row * gemv.k : 0);
+  feed.high =
+      static_cast<const T*>(high.weight) + (feed.high_rows > 0 ? (row + (kSwiglu ? 0 : 8)) * gemv.k : 0);
+  feed.tile_step = static_cast<int>(kResults<kSwiglu> * gemv.k);
+  feed.rows = static_cast<int>(gemv.m) - g;
+  feed.x = x + (feed.rows > 0 ? g * gemv.lda : 0);
+  feed.x_step = static_cast<int>(8 * gemv.lda);
+  feed.gains = static_cast<const T*>(gemv.norm);
+  feed.k = static_cast<int>(gemv.k);
+  feed.ring = static_cast<uint32_t>(__cvta_generic_to_shared(shared + warp * Feed::S::kRing + lane * 16));
+  feed.once = evict_first_policy();
+  return feed;
+}
+
+// The eight elements times the norm's weight, as T rounds them; their squares are added up.
+template <class T>
+__device__ __forceinline__ Words with_gains(const Words& x, const Words& gains, float& squares) {
+  float y[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float xi = element_of<T>(x, i);
+    squares = fmaf(xi, xi, squares);
+    y[i] = xi * element_of<T>(gains, i);
+  }
+  return words_of<T>(y);
+}
+
+template <class T, bool kNorm, class Feed, int kTiles, int kColumns>
+__device__ __forceinline__ void multiply_step(const Feed& feed, int slot, float (&sums)[kTiles][kColumns][4],
+                                              float (&squares)[kColumns]) {
+  using S = typename Feed::S;
+  Words x[kColumns];
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) x[c] = feed.read(slot, S::kWeights + c);
+  if constexpr (kNorm) {
+    const Words gains = feed.read(slot, S::kPacks - 1);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) x[c] = with_gains<T>(x[c], gains, squares[c]);
+  }
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    const Words low = feed.read(slot, 2 * tile), high = feed.read(slot, 2 * tile + 1);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) multiply_32<T>(sums[tile][c], low, high, x[c]);
+  }
+}
+
+// One lane's four numbers of a tile: rows g and g + 8 of weights, or gate and up, times two rows of x.
+template <class T, int kColumns, bool kSwiglu>
+struct Results {
+  int64_t row[2];
+  int m;
+  float bias[2] = {}, addend[2][2] = {};  // addend: [row][m]
+
+  __device__ __forceinline__ Results(const Gemv& gemv, const Place& place, int sum) {
+    const int tile = sum / (kLanes * kColumns), lane = sum % kLanes;
+    row[0] = place.first + tile * kResults<kSwiglu> + lane / 4;
+    row[1] = row[0] + (kSwiglu ? 0 : 8);
+    m = sum / kLanes % kColumns * 8 + lane % 4 * 2;
+    const Gemv::Layer& layer = gemv.layer[place.layer];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (row[r] >= layer.n) continue;
+      const void* biases = gemv.layer[kSwiglu ? r : place.layer].bias;
+      if (biases) bias[r] = widen(static_cast<const T*>(biases)[row[r]]);
+      if (!layer.addend) continue;
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        if (m + i < gemv.m)
+          addend[r][i] = widen(static_cast<const T*>(layer.addend)[(m + i) * layer.ldc + row[r]]);
+    }
+  }
+  // scales: of rows m and m + 1.
+  __device__ __forceinline__ void put(const Gemv& gemv, const Place& place, const float4& sums,
+                                      const float (&scales)[2]) const {
+    const Gemv::Layer& layer = gemv.layer[place.layer];
+    const float of_row[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (m + i >= gemv.m) return;
+      T* y = static_cast<T*>(layer.y) + (m + i) * layer.ldc;
+      const float a = of_row[0][i] * scales[i] + bias[0], b = of_row[1][i] * scales[i] + bias[1];
+      if constexpr (kSwiglu) {
+        if (row[0] < layer.n) y[row[0]] = narrow<T>(gated<T>(widen(narrow<T>(a)), widen(narrow<T>(b))));
+      } else {
+        if (row[0] < layer.n) y[row[0]] = narrow<T>(activate(a, gemv.activation) + addend[0][i]);
+        if (row[1] < layer.n) y[row[1]] = narrow<T>(activate(b, gemv.activation) + addend[1][i]);
+      }
+    }
+  }
+};
+
+__device__ __forceinline__ void add(float4& sum, const float4& more) {
+  sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+}
+
+// Squares of the rows of x that a block has seen.
+template <int kWarps, int kColumns>
+struct RowSquares {
+  float of_warp[kWarps][8 * kColumns], of_block[8 * kColumns];
+
+  __device__ __forceinline__ void put(const float (&squares)[kColumns]) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      const float sum = reduce_lanes(squares[c], 4, Add{});
+      if (lane % 4 == 0) of_warp[threadIdx.x / kLanes][c * 8 + lane / 4] = sum;
+    }
+  }
+  __device__ __forceinline__ void add_warps() {
+    if (threadIdx.x >= 8 * kColumns) return;
+    float sum = 0;
+    for (int warp = 0; warp < kWarps; ++warp) sum += of_warp[warp][threadIdx.x];
+    of_block[threadIdx.x] = sum;
+  }
+  __device__ __forceinline__ float scale(const Gemv& gemv, int m, int parts) const {
+    float sum = 0;
+    for (int part = 0; part < parts; ++part) sum += read_of_block(of_block + m, part, parts);
+    return 1 / sqrtf(sum / static_cast<float>(gemv.k) + gemv.eps);
+  }
+};
+
+// The share of k of one warp: steps from `step` on, every `stride`th. Weights are asked for before the kernels ahead have
+// ended.
+template <class T, bool kNorm, class Feed, int kTiles, int kColumns>
+__device__ __forceinline__ void multiply_all(const Feed& feed, bool settled, int step, int stride,
+                                             float (&sums)[kTiles][kColumns][4], float (&squares)[kColumns]) {
+  constexpr int kDepth = Feed::S::kDepth;
+  if (settled)
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) feed.ask_weights(d, step + d * stride);
+  pdl_wait();
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) {
+    if (!settled) feed.ask_weights(d, step + d * stride);
+    feed.ask_x(d, step + d * stride);
+    end_batch();
+  }
+  int slot = 0;
+  for (; step * kStep < feed.k; step += stride) {
+    wait_for_batches<kDepth - 1>();
+    multiply_step<T, kNorm>(feed, slot, sums, squares);
+    feed.ask_weights(slot, step + kDepth * stride);
+    feed.ask_x(slot, step + kDepth * stride);
+    end_batch();
+    if (++slot == kDepth) slot = 0;
+  }
+  wait_for_batches<0>();
+}
+
+// Where sums lie in shared memory: each warp's where its ring was, the block's behind them.
+template <class S>
+struct SharedSums {
+  unsigned char* shared;
+
+  __device__ __forceinline__ float4* of_warp(int warp) const {
+    return reinterpret_cast<float4*>(shared + warp * S::kRing);
+  }
+  __device__ __forceinline__ float4* of_block() const { return of_warp(S::kWarps); }
+  template <int kTiles, int kColumns>
+  __device__ __forceinline__ void put(const float (&sums)[kTiles][kColumns][4]) const {
+    float4* to = of_warp(static_cast<int>(threadIdx.x) / kLanes) + threadIdx.x % kLanes;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        const float(&s)[4] = sums[tile][c];
+        to[(tile * kColumns + c) * kLanes] = make_float4(s[0], s[1], s[2], s[3]);
+      }
+  }
+  __device__ __forceinline__ float4 all_warps(int i) const {
+    float4 sum = of_warp(0)[i];
+#pragma unroll
+    for (int warp = 1; warp < S::kWarps; ++warp) add(sum, of_warp(warp)[i]);
+    return sum;
+  }
+  __device__ __forceinline__ void add_warps() const {
+    for (int i = static_cast<int>(threadIdx.x); i < S::kSums; i += S::kAll) of_block()[i] = all_warps(i);
+  }
+  // Those of the blocks are there with more parts than one.
+  __device__ __forceinline__ float4 all(int i, int parts) const {
+    if (parts == 1) return all_warps(i);
+    float4 sum = read_of_block(of_block() + i, 0, parts);
+    for (int part = 1; part < parts; ++part) add(sum, read_of_block(of_block() + i, part, parts));
+    return sum;
+  }
+};
+
+// A block's part of the sums.
+template <class T, class S, bool kSwiglu, bool kNorm, class Squares>
+__device__ __forceinline__ void finish(const Gemv& gemv, const Place& place, const SharedSums<S>& sums,
+                                       const Squares& squares, int parts) {
+  constexpr int kSumsEach = (S::kSums + S::kAll - 1) / S::kAll;
+  const int count = S::kSums / parts, first = place.rank * count;
+#pragma unroll
+  for (int j = 0; j < kSumsEach; ++j) {
+    const int at = static_cast<int>(threadIdx.x) + j * S::kAll;
+    if (at >= count) break;
+    const Results<T, S::kEights, kSwiglu> results(gemv, place, first + at);
+    float scales[2] = {1, 1};
+    if constexpr (kNorm) {
+      scales[0] = squares.scale(gemv, results.m, parts);
+      scales[1] = squares.scale(gemv, results.m + 1, parts);
+    }
+    results.put(gemv, place, sums.all(first + at, parts), scales);
+  }
+}
+
+template <class T, int kTiles, int kColumns, bool kSwiglu, bool kNorm>
+__global__ void __launch_bounds__(Sizes<kTiles, kColumns, kNorm>::kAll, 2)
+    few_rows(const __grid_constant__ Gemv gemv, const T* x, int parts) {
+  using S = Sizes<kTiles, kColumns, kNorm>;
+  using Feed = LaneFeed<T, kTiles, kColumns, kResults<kSwiglu>, kNorm>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ RowSquares<S::kWarps, kNorm ? kColumns : 1> row_squares;
+  pdl_launch_dependents();
+  const Place place = place_of<kTiles, kSwiglu>(gemv, parts);
+  const Feed feed = feed_of<T, Feed, kSwiglu>(gemv, x, place, shared);
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  float sums[kTiles][kColumns][4] = {}, squares[kColumns] = {};
+  multiply_all<T, kNorm>(feed, gemv.settled, place.rank * S::kWarps + warp, S::kWarps * parts, sums, squares);
+
+  const SharedSums<S> shared_sums{shared};
+  shared_sums.put(sums);
+  if constexpr (kNorm) row_squares.put(squares);
+  __syncthreads();
+  if constexpr (kNorm) row_squares.add_warps();
+  if (parts > 1) {
+    shared_sums.add_warps();
+    wait_for_cluster();
+  } else if (kNorm) {
+    __syncthreads();
+  }
+  finish<T, S, kSwiglu, kNorm>(gemv, place, shared_sums, row_squares, parts);
+  if (parts > 1) wait_for_cluster();  // others read this block's sums
+}
+
+// --- starting it
+
+template <class T, int kTiles, int kColumns, bool kSwiglu, bool kNorm>
+void start_kernel(Gemv gemv, const void* x, const Launch& launch, int parts) {
+  using S = Sizes<kTiles, kColumns, kNorm>;
+  int64_t blocks = 0;
+  for (int i = 0; i < (kSwiglu ? 1 : gemv.layers); ++i) {
+    gemv.layer[i].first_block = blocks;
+    blocks += blocks_for(gemv.layer[i].n, kTiles * kResults<kSwiglu>);
+  }
+  if (blocks == 0) return;
+  const auto kernel = few_rows<T, kTiles, kColumns, kSwiglu, kNorm>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes);
+  ClusterLaunch early(launch, static_cast<unsigned>(blocks * parts), S::kAll, S::kSharedBytes,
+                      static_cast<unsigned>(parts));
+  cudaLaunchKernelEx(&early.config, kernel, gemv, static_cast<const T*>(x), parts);
+}
+
+template <class T, int kTiles, int kColumns>
+void start_columns(bool swiglu, const Gemv& gemv, const void* x, const Launch& launch, int parts) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    if (gemv.norm)
+      return swiglu ? start_kernel<T, kTiles, kColumns, true, true>(gemv, x, launch, parts)
+                    : start_kernel<T, kTiles, kColumns, false, true>(gemv, x, launch, parts);
+  swiglu ? start_kernel<T, kTiles, kColumns, true, false>(gemv, x, launch, parts)
+         : start_kernel<T, kTiles, kColumns, false, false>(gemv, x, launch, parts);
+}
+
+template <class T, int kTiles>
+void start_tiles(bool swiglu, const Gemv& gemv, const void* x, const Launch& launch, int parts) {
+  gemv.m <= 16 ? start_columns<T, kTiles, 2>(swiglu, gemv, x, launch, parts)
+               : start_columns<T, kTiles, 4>(swiglu, gemv, x, launch, parts);
+}
+
+template <class T>
+void start_type(bool swiglu, const Gemv& gemv, const void* x, const Launch& launch, const FewRowsCut& cut) {
+  if (cut.tiles == 1) return start_tiles<T, 1>(swiglu, gemv, x, launch, cut.parts);
+  if (cut.tiles == 2) return start_tiles<T, 2>(swiglu, gemv, x, launch, cut.parts);
+  start_tiles<T, 4>(swiglu, gemv, x, launch, cut.parts);
+}
+
+}  // namespace
+
+FewRowsCut few_rows_cut(int64_t n, int64_t k) {
+  constexpr int64_t kManyBlocks = 128;  // a multiprocessor each, on a large chip
+  FewRowsCut cut;
+  while (cut.tiles < 4 && blocks_for(n, 2 * cut.tiles * kTile) >= kManyBlocks) cut.tiles *= 2;
+  // Clusters end later than blocks do, so each warp has a few steps of its own.
+  while (cut.parts < 8 && blocks_for(n, cut.tiles * kTile) * cut.parts < kManyBlocks &&
+         k >= 4 * 8 * kStep * cut.parts)
+    cut.parts *= 2;
+  return cut;
+}
+
+std::optional<std::string> few_rows_decline(DType dtype, int64_t m, int64_t k) {
+  if (dtype != DType::bf16 && dtype != DType::f16) return "neither bf16 nor f16";
+  if (m < 1 || m > kMaxFewRows) return "too many rows";
+  if (k < 8 || k % 8 != 0 || k >= int64_t{1} << 24) return "rows that are no multiple of 16 bytes";
+  return std::nullopt;
+}
+
+void run_few_rows(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch,
+                  FewRowsCut cut) {
+  if (!launch.can_use_pdl) cut.parts = 1;  // older chips
+  if (dtype == DType::bf16) return start_type<__nv_bfloat16>(swiglu, gemv, x, launch, cut);
+  start_type<__half>(swiglu, gemv, x, launch, cut);
+}
+
+}  // namespace genesis::cuda

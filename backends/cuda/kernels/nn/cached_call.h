@@ -1,0 +1,58 @@
+// One cached_attention on the device, and how every way of it is told what to do. Used by cached_attention.cu and
+// grouped_attention.cu.
+#pragma once
+
+#include "backends/cuda/runtime/launch.h"
+#include "schema/ops/nn/cached_attention.h"
+
+namespace genesis::cuda {
+
+constexpr int64_t kMaxCachedPositions = int64_t{1} << 24;
+
+// How the work is cut, by shape alone.
+struct CachedCut {
+  int group = 1, splits = 1;  // query heads of a key head; ranges of keys
+  int64_t columns = 1;        // what the ranges are merged for: a query head of a text, or a key head
+  // Partial results: weighted values [column][split][size], then [column][split]{maximum, sum}.
+  int64_t partial_rows = 1;
+};
+
+struct CachedCall {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *k_cache = nullptr, *v_cache = nullptr, *y = nullptr;
+  const int64_t* start = nullptr;  // one, or one of each row of the batch
+  const double* frequencies =
+      nullptr;  // [pairs] or [batch, pairs], where they are an input; null: those below
+  int64_t start_step = 0, frequencies_step = 0;  // from one row of the batch to the next
+  float* partials = nullptr;
+  unsigned* tickets = nullptr;  // [column], zero between runs
+  FaultReport fault;
+  CachedCut cut;
+  int key_heads = 1;
+  int64_t positions = 0;
+  int window = 0;  // 0: all positions up to start
+  float scale = 1;
+  bool settled = false;  // start, frequencies and the caches
+  bool packed = true;    // the caches are aligned to 16 bytes
+  bool halves = true;
+  int pairs = 0;  // that rotate
+  static constexpr int kMaxPairs = 128;
+  double of_theta[kMaxPairs] = {};
+
+  __device__ __forceinline__ double frequency(int batch, int pair) const {
+    return frequencies ? frequencies[batch * frequencies_step + pair] : of_theta[pair];
+  }
+};
+
+// What is the same in all runs, but for the cut.
+CachedCall cached_call(const KernelQuery& query);
+// A run's data. The caches are copied first where they are not updated in place.
+CachedCall with_data(CachedCall call, const KernelContext& c);
+
+// Of every way: the dtypes and sizes that kernels take, head sizes apart.
+std::optional<std::string> decline_cached(const KernelQuery& query);
+
+// grouped_attention.cu
+KernelImpl grouped_attention_way();
+
+}  // namespace genesis::cuda
