@@ -1,5 +1,5 @@
 // The tensor cores' product that every chip since compute capability 8.0 has, for operands that a warp holds in
-// registers. Used by few_rows.cu and attend_rows.cu.
+// registers. Used by few_rows.cu and grouped_attention.cu.
 #pragma once
 
 #include "backends/cuda/device/words.h"

@@ -10,6 +10,7 @@
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/cluster.h"
+#include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "backends/cuda/device/tensor_core.h"
@@ -25,10 +26,12 @@ struct Sizes {
   // Four tiles take twice the registers.
   static constexpr int kWarps = kTiles == 4 ? 4 : 8, kAll = kWarps * kLanes;
   static constexpr int kEights = kColumns;  // of rows of x
-  static constexpr int kWeights = 2 * kTiles, kPacks = kWeights + kColumns + kNorm;
+  static constexpr int kWeights = 2 * kTiles, kPacks = kWeights + kColumns;
   // Steps under way: a block takes less than half of a multiprocessor's shared memory, so that the next kernel's fit in.
   static constexpr int kDepth = kTiles == 2 ? 3 : 4;
-  static constexpr int kRing = kDepth * kPacks * kPackBytes;  // bytes of a warp
+  static constexpr int kGains =
+      kDepth * kPacks * kPackBytes;  // where those of the norm are: a step has 64 bytes
+  static constexpr int kRing = kGains + (kNorm ? kDepth * kStep * 2 : 0);  // bytes of a warp
   static constexpr int kSums =
       kTiles * kColumns * kLanes;  // of four numbers each, as a tensor core gives them
   static constexpr int kSharedBytes = kWarps * kRing + kSums * 16;
@@ -49,52 +52,40 @@ struct LaneFeed {
   uint32_t ring;
   uint64_t once;
 
-  // Past the end of k, and instead of rows that do not exist, there are zeros.
-  __device__ __forceinline__ void copy(int slot, int pack, const T* from, bool there) const {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at(slot, pack)), "l"(from),
-                 "r"(there ? 16 : 0)
-                 : "memory");
-  }
-  __device__ __forceinline__ void copy_weight(int slot, int pack, const T* from, bool there) const {
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(at(slot, pack)),
-                 "l"(from), "r"(there ? 16 : 0), "l"(once)
-                 : "memory");
-  }
   __device__ __forceinline__ uint32_t at(int slot, int pack) const {
     return ring + static_cast<uint32_t>((slot * S::kPacks + pack) * kPackBytes);
+  }
+  // The norm's weight is the same for all rows: four lanes copy it for the warp.
+  __device__ __forceinline__ uint32_t gains_at(int slot) const {
+    const auto lane = static_cast<uint32_t>(threadIdx.x) % kLanes;
+    return ring - lane * 16 + lane % 4 * 16 + static_cast<uint32_t>(S::kGains + slot * kStep * 2);
   }
   __device__ __forceinline__ int element(int step) const {
     return step * kStep + static_cast<int>(threadIdx.x) % 4 * 8;
   }
+  // Past the end of k, and instead of rows that do not exist, there are zeros.
   __device__ __forceinline__ void ask_weights(int slot, int step) const {
     const int i = element(step);
     const bool there = i < k;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      const int at = tile * tile_step + i;
+      const int from = tile * tile_step + i;
       const bool has_low = there && tile * kTileRows < low_rows,
                  has_high = there && tile * kTileRows < high_rows;
-      copy_weight(slot, 2 * tile, low + (has_low ? at : 0), has_low);
-      copy_weight(slot, 2 * tile + 1, high + (has_high ? at : 0), has_high);
+      copy_once_or_zero(at(slot, 2 * tile), low + (has_low ? from : 0), has_low, once);
+      copy_once_or_zero(at(slot, 2 * tile + 1), high + (has_high ? from : 0), has_high, once);
     }
-    if constexpr (kNorm) copy(slot, S::kPacks - 1, gains + (there ? i : 0), there);
+    if (kNorm && threadIdx.x % kLanes < 4) copy_or_zero(gains_at(slot), gains + (there ? i : 0), there);
   }
   __device__ __forceinline__ void ask_x(int slot, int step) const {
     const int i = element(step);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const bool there = i < k && 8 * c < rows;
-      copy(slot, S::kWeights + c, x + (there ? c * x_step + i : 0), there);
+      copy_or_zero(at(slot, S::kWeights + c), x + (there ? c * x_step + i : 0), there);
     }
   }
-  __device__ __forceinline__ Words read(int slot, int pack) const {
-    Words words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(at(slot, pack))
-                 : "memory");
-    return words;
-  }
+  __device__ __forceinline__ Words read(int slot, int pack) const { return read_words(at(slot, pack)); }
 };
 
 // Which rows of which layer a block has.
@@ -163,7 +154,8 @@ __device__ __forceinline__ void multiply_step(const Feed& feed, int slot, float 
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) x[c] = feed.read(slot, S::kWeights + c);
   if constexpr (kNorm) {
-    const Words gains = feed.read(slot, S::kPacks - 1);
+    __syncwarp();  // they are there
+    const Words gains = read_words(feed.gains_at(slot));
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) x[c] = with_gains<T>(x[c], gains, squares[c]);
   }
@@ -173,16 +165,17 @@ __device__ __forceinline__ void multiply_step(const Feed& feed, int slot, float 
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) multiply_32<T>(sums[tile][c], low, high, x[c]);
   }
+  if constexpr (kNorm) __syncwarp();  // all have read them
 }
 
 // One lane's four numbers of a tile: rows g and g + 8 of weights, or gate and up, times two rows of x.
 template <class T, int kColumns, bool kSwiglu>
 struct Results {
-  int64_t row[2];
-  int m;
+  int64_t row[2] = {};
+  int m = 0;
   float bias[2] = {}, addend[2][2] = {};  // addend: [row][m]
 
-  __device__ __forceinline__ Results(const Gemv& gemv, const Place& place, int sum) {
+  __device__ __forceinline__ void read(const Gemv& gemv, const Place& place, int sum) {
     const int tile = sum / (kLanes * kColumns), lane = sum % kLanes;
     row[0] = place.first + tile * kResults<kSwiglu> + lane / 4;
     row[1] = row[0] + (kSwiglu ? 0 : 8);
@@ -316,25 +309,37 @@ struct SharedSums {
   }
 };
 
-// A block's part of the sums.
-template <class T, class S, bool kSwiglu, bool kNorm, class Squares>
-__device__ __forceinline__ void finish(const Gemv& gemv, const Place& place, const SharedSums<S>& sums,
-                                       const Squares& squares, int parts) {
-  constexpr int kSumsEach = (S::kSums + S::kAll - 1) / S::kAll;
-  const int count = S::kSums / parts, first = place.rank * count;
+// A block's part of the sums: what a thread adds to them is asked for while others still multiply.
+template <class T, class S, bool kSwiglu, bool kNorm>
+struct Finish {
+  static constexpr int kEach = (S::kSums + S::kAll - 1) / S::kAll;
+  Results<T, S::kEights, kSwiglu> results[kEach];
+  int count, first;
+
+  __device__ __forceinline__ Finish(const Gemv& gemv, const Place& place, int parts)
+      : count(S::kSums / parts), first(place.rank * count + static_cast<int>(threadIdx.x)) {
 #pragma unroll
-  for (int j = 0; j < kSumsEach; ++j) {
-    const int at = static_cast<int>(threadIdx.x) + j * S::kAll;
-    if (at >= count) break;
-    const Results<T, S::kEights, kSwiglu> results(gemv, place, first + at);
-    float scales[2] = {1, 1};
-    if constexpr (kNorm) {
-      scales[0] = squares.scale(gemv, results.m, parts);
-      scales[1] = squares.scale(gemv, results.m + 1, parts);
-    }
-    results.put(gemv, place, sums.all(first + at, parts), scales);
+    for (int j = 0; j < kEach; ++j)
+      if (is_there(j)) results[j].read(gemv, place, first + j * S::kAll);
   }
-}
+  __device__ __forceinline__ bool is_there(int j) const {
+    return static_cast<int>(threadIdx.x) + j * S::kAll < count;
+  }
+  template <class Squares>
+  __device__ __forceinline__ void run(const Gemv& gemv, const Place& place, const SharedSums<S>& sums,
+                                      const Squares& squares, int parts) const {
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      if (!is_there(j)) break;
+      float scales[2] = {1, 1};
+      if constexpr (kNorm) {
+        scales[0] = squares.scale(gemv, results[j].m, parts);
+        scales[1] = squares.scale(gemv, results[j].m + 1, parts);
+      }
+      results[j].put(gemv, place, sums.all(first + j * S::kAll, parts), scales);
+    }
+  }
+};
 
 template <class T, int kTiles, int kColumns, bool kSwiglu, bool kNorm>
 __global__ void __launch_bounds__(Sizes<kTiles, kColumns, kNorm>::kAll, 2)
@@ -353,6 +358,7 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns, kNorm>::kAll, 2)
   const SharedSums<S> shared_sums{shared};
   shared_sums.put(sums);
   if constexpr (kNorm) row_squares.put(squares);
+  const Finish<T, S, kSwiglu, kNorm> ends(gemv, place, parts);
   __syncthreads();
   if constexpr (kNorm) row_squares.add_warps();
   if (parts > 1) {
@@ -361,7 +367,7 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns, kNorm>::kAll, 2)
   } else if (kNorm) {
     __syncthreads();
   }
-  finish<T, S, kSwiglu, kNorm>(gemv, place, shared_sums, row_squares, parts);
+  ends.run(gemv, place, shared_sums, row_squares, parts);
   if (parts > 1) wait_for_cluster();  // others read this block's sums
 }
 

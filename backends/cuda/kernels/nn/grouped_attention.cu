@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backends/cuda/device/cluster.h"
+#include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/rotation_angle.h"
 #include "backends/cuda/device/tensor_core.h"
@@ -75,8 +76,7 @@ struct LaneFeed {
 
   __device__ __forceinline__ void copy(uint32_t to, const T* from, bool there) const {
     if (!packed) return copy_elements(to, from, there);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0)
-                 : "memory");
+    copy_or_zero(to, from, there);
   }
   __device__ __forceinline__ uint32_t at(int slot, int pack) const {
     return ring + static_cast<uint32_t>((slot * S::kPacks + pack) * kPackBytes);
@@ -100,14 +100,7 @@ struct LaneFeed {
         copy(at(slot, pack++), values + (j < end ? int64_t{j} * step + block * 64 : 0), j < end);
     }
   }
-  __device__ __forceinline__ Words read(int slot, int pack) const {
-    Words words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-                 : "r"(at(slot, pack))
-                 : "memory");
-    return words;
-  }
+  __device__ __forceinline__ Words read(int slot, int pack) const { return read_words(at(slot, pack)); }
   __device__ __forceinline__ Words key(int slot, int half, int quarter) const {
     return read(slot, half * S::kQuarters + quarter);
   }
