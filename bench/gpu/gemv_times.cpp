@@ -18,8 +18,10 @@
 #include <map>
 #include <vector>
 
+#include "backends/common/product_parts.h"
 #include "backends/cuda/gemm/few_rows.h"
 #include "backends/cuda/gemm/quantized_gemv.h"
+#include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "schema/core/error.h"
@@ -154,8 +156,6 @@ class Product {
     gemv.m = m, gemv.k = gemv.lda = shape_.k;
     gemv.layers = static_cast<int>(shape_.n.size());
     gemv.settled = true;
-    gemv.norm = normalises(m) ? gains_.get() : nullptr;
-    gemv.eps = kEps;
     int64_t row = 0;
     for (int i = 0; i < gemv.layers; ++i) {
       const int64_t n = shape_.n[static_cast<size_t>(i)];
@@ -178,16 +178,38 @@ class Product {
                               .accumulate = shape_.has_addend};
     static const KernelNames kNoGemv = {"gemm.gemv"};
     auto& made = libraries_[m];
-    if (!made) {
-      made = cuda::Gemm::create(problem, &kNoGemv);
-      workspace_ = cuda::allocate(0, cuda::gemm_workspace_bytes(problem, &kNoGemv));
-    }
+    if (!made) made = cuda::Gemm::create(problem, &kNoGemv);
+    workspace_for(cuda::gemm_workspace_bytes(problem, &kNoGemv));
     made->run({.a = x_.get(),
                .b = quants_at(copy, 0),
                .c = y_.get(),
                .addend = addend(),
                .workspace = workspace_.get(),
                .stream = launch.stream});
+  }
+  // What a model does without few_rows: a library's product a weight, then swiglu. False: it is one weight.
+  bool run_parts(int m, const cuda::Launch& launch, int64_t copy) const {
+    if (shape_.n.size() == 1) return false;
+    auto& made = parts_[m];
+    const Forms forms = forms_of(m);
+    if (!made) made = parts_of(forms);
+    workspace_for(made->scratch_bytes());
+    std::vector<TensorView> inputs, outputs;
+    const auto add = [](std::vector<TensorView>& to, const TensorType& type, const void* at) {
+      to.push_back(view_of(type, const_cast<void*>(at)));
+    };
+    add(inputs, forms.inputs[0], x());
+    const size_t weights = shape_.n.size();
+    int64_t row = 0;
+    for (size_t i = 0; i < weights; row += shape_.n[i++]) {
+      add(inputs, forms.inputs[1 + i], quants_at(copy, row));
+      if (i < forms.outputs.size()) add(outputs, forms.outputs[i], y_at(row));
+    }
+    row = 0;
+    for (size_t i = 0; shape_.has_bias && i < weights; row += shape_.n[i++])
+      add(inputs, forms.inputs[1 + weights + i], bias_at(row));
+    made->run({.inputs = inputs, .outputs = outputs, .scratch = workspace_.get(), .launch = &launch});
+    return true;
   }
   // The same of bf16 weights.
   void run_bf16(int m, int64_t copy, const cuda::Launch& launch) const {
@@ -259,9 +281,36 @@ class Product {
     double value, allowed;
   };
 
+  // The product as a node's types.
+  struct Forms {
+    ops::Linear op;
+    std::vector<TensorType> inputs, outputs;
+  };
+  Forms forms_of(int m) const {
+    Forms forms{{.weights = static_cast<int64_t>(shape_.n.size()),
+                 .epilogue = shape_.swiglu ? ops::LinearEpilogue::kSwiglu : ops::LinearEpilogue::kNone},
+                {{DType::bf16, {m, shape_.k}}},
+                {}};
+    for (const int64_t n : shape_.n) forms.inputs.push_back({DType::bf16, {n, shape_.k}});
+    for (const int64_t n : shape_.n)
+      if (shape_.has_bias) forms.inputs.push_back({DType::bf16, {n}});
+    for (const int64_t n : shape_.n)
+      if (!shape_.swiglu || forms.outputs.empty()) forms.outputs.push_back({DType::bf16, {m, n}});
+    return forms;
+  }
+  static std::unique_ptr<LinearParts> parts_of(const Forms& forms) {
+    static const KernelNames kWithout = {"few_rows"};
+    return std::make_unique<LinearParts>(
+        cuda::kernels_for, true,
+        KernelQuery{*find_op("linear"), to_attributes(forms.op), forms.inputs, forms.outputs, &kWithout});
+  }
+  void workspace_for(int64_t bytes) const {
+    if (bytes > workspace_bytes_) workspace_ = cuda::allocate(0, bytes), workspace_bytes_ = bytes;
+  }
+
   static int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-  // bf16 needs a norm in its kernel, which one row has and many have.
-  bool normalises(int m) const { return shape_.has_norm && (m == 1 || m > cuda::kMaxGemvRows); }
+  // bf16 needs a norm in its kernel, which one row has.
+  bool normalises(int m) const { return shape_.has_norm && m == 1; }
 
   Tile tile_of_quants() const {
     constexpr int64_t kBytes = (16 << 20) + 256 * 37;
@@ -357,7 +406,9 @@ class Product {
   std::shared_ptr<std::byte> quants_memory_, scales_memory_, x_, gains_, bias_, addend_, y_;
   std::map<int, std::vector<Expected>> expected_;  // by rows of x
   mutable std::map<int, std::shared_ptr<const cuda::Gemm>> libraries_;
+  mutable std::map<int, std::unique_ptr<LinearParts>> parts_;
   mutable std::shared_ptr<std::byte> workspace_;
+  mutable int64_t workspace_bytes_ = 0;
   std::vector<float> x_values_, gain_values_, bias_values_, addend_values_;
 };
 
@@ -385,6 +436,15 @@ Variant few_rows(int tiles, int parts) {
             return true;
           }};
 }
+Variant chosen_few_rows(const std::string& name, bool asks_ahead) {
+  return {name, [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
+            if (m <= cuda::kMaxGemvRows) return false;
+            cuda::FewRowsCut cut = cuda::few_rows_cut(product.shape().rows(), product.shape().k);
+            cut.asks_ahead = asks_ahead;
+            product.run_few_rows(m, copy, launch, cut);
+            return true;
+          }};
+}
 
 std::vector<Variant> bf16_variants() {
   std::vector<Variant> variants = {
@@ -401,12 +461,13 @@ std::vector<Variant> bf16_variants() {
          return true;
        },
        false},
-      {"few rows, as chosen", [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-         if (m <= cuda::kMaxGemvRows) return false;
-         product.run_few_rows(m, copy, launch, cuda::few_rows_cut(product.shape().rows(), product.shape().k));
-         return true;
-       }}};
-  for (const int tiles : {1, 2, 4})
+      {"library, each weight, swiglu",
+       [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
+         return m > cuda::kMaxGemvRows && product.run_parts(m, launch, copy);
+       }},
+      chosen_few_rows("few rows, as chosen", true),
+      chosen_few_rows("few rows, chosen, not ahead", false)};
+  for (const int tiles : {2, 4})
     for (const int parts : {1, 2, 4, 8}) variants.push_back(few_rows(tiles, parts));
   return variants;
 }

@@ -91,6 +91,15 @@ __device__ __forceinline__ void stream_to_shared([[maybe_unused]] void* to, [[ma
 #endif
 }
 
+// Asks memory into the second-level cache. Address and bytes are multiples of 16; there are some.
+__device__ __forceinline__ void prefetch_into_cache([[maybe_unused]] const void* from,
+                                                    [[maybe_unused]] uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+#endif
+}
+
 #endif
 
 }  // namespace genesis::cuda

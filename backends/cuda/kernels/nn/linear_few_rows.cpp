@@ -1,6 +1,6 @@
-// Every form of linear, of the rows that a batch of texts decodes: more than a GEMV takes, and too few for weights to be
-// read at memory's speed by a product of matrices. All weights of a node, with the norm ahead of them, swiglu behind or
-// an addend, are one start.
+// linear of the rows that a batch of texts decodes: more than a GEMV takes, and too few for a product of matrices to keep
+// memory busy between small steps. All weights of a node, with swiglu behind or an addend, are one start. A norm is
+// faster as a step of its own: inside, every block would repeat it.
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/few_rows.h"
@@ -27,23 +27,35 @@ GemmProblem problem_of(const KernelQuery& query, const ops::Linear& op, size_t w
   return problem;
 }
 
-std::optional<std::string> decline(const KernelQuery& query) {
-  const auto op = from_attributes<ops::Linear>(query.attributes);
-  if (op.epilogue == ops::LinearEpilogue::kWithSwiglu) return "gate and up are one weight";
-  if (op.is_quantized()) return "quantized weights";
-  if (op.weights > Gemv::kMaxLayers) return "more weights than a start takes";
-  const GemmProblem problem = problem_of(query, op, 0);
-  if (query.outputs[0].numel() == 0) return "nothing to compute";
-  if (problem.m <= kMaxGemvRows) return "so few rows that a GEMV reads them";
-  if (op.has_norm() && (problem.in != DType::bf16 || query.inputs[1].dtype != DType::bf16))
-    return "a norm that is not bf16";
-  return few_rows_decline(problem.in, problem.m, problem.k);
-}
-
 int64_t all_rows(const KernelQuery& query, const ops::Linear& op) {
   int64_t n = 0;
   for (size_t i = 0; i < static_cast<size_t>(op.weights); ++i) n += problem_of(query, op, i).n;
   return n;
+}
+
+int64_t weight_bytes(const KernelQuery& query, const ops::Linear& op) {
+  return all_rows(query, op) * problem_of(query, op, 0).k * 2;
+}
+
+// Where the library was as fast on an H100, or faster: what a start costs no longer counts. One weight by itself is one
+// start there, too.
+bool is_large(const KernelQuery& query, const ops::Linear& op) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  return weight_bytes(query, op) > (op.weights == 1 ? 16 : 64) * kMiB;
+}
+
+std::optional<std::string> decline(const KernelQuery& query) {
+  const auto op = from_attributes<ops::Linear>(query.attributes);
+  if (op.epilogue == ops::LinearEpilogue::kWithSwiglu) return "gate and up are one weight";
+  if (op.is_quantized()) return "quantized weights";
+  if (op.has_norm()) return "a norm, which is faster as a step of its own";
+  if (op.weights > Gemv::kMaxLayers) return "more weights than a start takes";
+  const GemmProblem problem = problem_of(query, op, 0);
+  if (query.outputs[0].numel() == 0) return "nothing to compute";
+  if (problem.m <= kMaxGemvRows) return "so few rows that a GEMV reads them";
+  if (const auto why = few_rows_decline(problem.in, problem.m, problem.k)) return why;
+  if (is_large(query, op)) return "weights so large that products of matrices read them at memory's speed";
+  return std::nullopt;
 }
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
@@ -56,7 +68,6 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   made->gemv.lda = p.lda;
   made->gemv.layers = static_cast<int>(made->op.weights);
   made->gemv.activation = made->op.activation;
-  made->gemv.eps = static_cast<float>(made->op.eps);
   made->cut = few_rows_cut(all_rows(query, made->op), p.k);
   if (made->op.is_plain())
     made->one = Gemm::create_plain(p);
@@ -73,8 +84,7 @@ int64_t scratch_bytes(const KernelQuery& query) {
 // Where the weights, biases and results of a run are.
 Gemv gemv_of(const KernelContext& c, const Prepared& p) {
   Gemv gemv = p.gemv;
-  gemv.settled = !p.op.has_norm() || is_settled(c, 1);
-  gemv.norm = p.op.has_norm() ? c.input(1).data : nullptr;
+  gemv.settled = true;
   const bool has_bias = p.op.has_bias(c.inputs.size());
   for (size_t i = 0; i < static_cast<size_t>(p.op.weights); ++i) {
     const size_t weight = p.op.first_weight() + i;
