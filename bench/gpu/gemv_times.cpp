@@ -463,7 +463,9 @@ std::vector<Variant> bf16_variants() {
        false},
       {"library, each weight, swiglu",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
-         return m > cuda::kMaxGemvRows && product.run_parts(m, launch, copy);
+         if (m <= cuda::kMaxGemvRows) return false;
+         if (!product.run_parts(m, launch, copy)) product.run_library(m, copy, launch);
+         return true;
        }},
       chosen_few_rows("few rows, as chosen", true),
       chosen_few_rows("few rows, chosen, not ahead", false)};

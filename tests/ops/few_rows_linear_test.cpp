@@ -1,6 +1,6 @@
 // linear of as many rows as a batch of texts has, in every form that decoding uses, against plain loops. On a GPU 9 to 32
-// rows in 16 bits go through the kernel for few rows: with one, two and four tiles of weights to a warp, and with k shared
-// among the blocks of a cluster; other rows go beside it.
+// rows in 16 bits go through the kernel for few rows: with two and four tiles of weights to a warp, and with k shared
+// among the blocks of a cluster, a norm as a step of its own; other rows go beside it.
 #include <cmath>
 
 #include "schema/ops/nn/matmul.h"
@@ -134,6 +134,9 @@ TEST(FewRowsLinear, Swiglu) {
   check_rows("swiglu_biases", {.x = {9, 96}, .out = {8, 8}, .has_bias = true, .swiglu = true});
   check_rows("swiglu_after_norm", {.x = {21, 96}, .out = {40, 40}, .has_norm = true, .swiglu = true});
   check_rows("swiglu_tiles", {.x = {30, 48}, .out = {4100, 4100}, .has_norm = true, .swiglu = true});
+  for (int64_t rows : {12, 16, 17})
+    check_rows("swiglu_many_tiles", {.x = {rows, 40}, .out = {4097, 4097}, .swiglu = true});
+  check_rows("swiglu_shared_16", {.x = {16, 2056}, .out = {21, 21}, .has_bias = true, .swiglu = true});
   check_rows("swiglu_shared", {.x = {30, 2048}, .out = {19, 19}, .has_norm = true, .swiglu = true});
 }
 

@@ -22,10 +22,13 @@ namespace {
 constexpr int kTile = 16, kStep = 32;
 constexpr int kPackBytes = kLanes * 16;  // what a warp copies at once
 
+// Four tiles take twice the registers.
+template <int kTiles>
+constexpr int kWarpsOf = kTiles == 4 ? 4 : 8;
+
 template <int kTiles, int kColumns>
 struct Sizes {
-  // Four tiles take twice the registers.
-  static constexpr int kWarps = kTiles == 4 ? 4 : 8, kAll = kWarps * kLanes;
+  static constexpr int kWarps = kWarpsOf<kTiles>, kAll = kWarps * kLanes;
   static constexpr int kEights = kColumns;  // of rows of x
   static constexpr int kWeights = 2 * kTiles, kPacks = kWeights + kColumns;
   // Steps under way: a block takes less than half of a multiprocessor's shared memory, so that the next kernel's fit in.
@@ -190,7 +193,10 @@ __device__ __forceinline__ void add(float4& sum, const float4& more) {
 // The first bytes of a block's rows, into the second-level cache: `ahead` of a row for each block of the cluster.
 template <class T, int kTiles, bool kSwiglu>
 __device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const Place& place, int ahead) {
-  const int i = static_cast<int>(threadIdx.x), from = place.rank * ahead;
+  // A warp's lanes ask one after the other, so all warps have a few.
+  constexpr int kWarps = kWarpsOf<kTiles>;
+  const int thread = static_cast<int>(threadIdx.x), from = place.rank * ahead,
+            i = thread % kLanes * kWarps + thread / kLanes;
   const int bytes = min(ahead, static_cast<int>(gemv.k * sizeof(T)) - from);
   if (i >= kTiles * kTile || bytes <= 0) return;
   const bool is_up = kSwiglu && i >= kTiles * kResults<kSwiglu>;
