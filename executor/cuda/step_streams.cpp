@@ -89,10 +89,19 @@ class Assigner {
     return durations_[step] <= kSmall && has_cover(step) && waiting_there + kWorthWhile <= waiting_here;
   }
 
+  // Whether work that does not wait for an exchange can hide it. Else it goes where nobody waits for another stream, as the
+  // sums behind every layer that ranks share.
+  bool can_hide(size_t exchange) const {
+    for (const int32_t next : graph_.successors[exchange])
+      if (!exchanges_[static_cast<size_t>(next)])
+        return work_before_[static_cast<size_t>(next)] - work_before_[exchange + 1] >= kShortest;
+    return true;
+  }
+
   void place(size_t step) {
-    const uint8_t stream = exchanges_[step]    ? StepStreams::kExchange
-                           : gains_aside(step) ? StepStreams::kAside
-                                               : StepStreams::kMain;
+    const uint8_t stream = exchanges_[step] && can_hide(step) ? StepStreams::kExchange
+                           : gains_aside(step)                ? StepStreams::kAside
+                                                              : StepStreams::kMain;
     finish_[step] = busy_[stream] = end_of(step, stream);
     streams_.stream[step] = stream;
   }

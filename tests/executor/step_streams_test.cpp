@@ -12,6 +12,7 @@
 #include "models/zoo.h"
 #include "passes/pipelines.h"
 #include "passes/training/train_step.h"
+#include "schema/ops/collective/collective.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -50,6 +51,19 @@ TEST(StepStreams, ASmallStepRunsBesideALargeOne) {
   EXPECT_EQ(streams.waits_for, (std::vector<StepStreams::Waits>{
                                    kNoWaits, {0, kNothing, kNothing}, kNoWaits, {kNothing, 1, kNothing}}));
   EXPECT_EQ(streams.last[StepStreams::kAside], 1);
+}
+
+// An exchange goes aside where other work can hide it, and else where its reader is.
+TEST(StepStreams, AnExchangeGoesAsideWhereSomethingHidesIt) {
+  for (const bool is_hidden : {false, true}) {
+    Plan plan;
+    plan.steps = {step({}, 0, kLargeBytes), step({0}, 1, kSmallBytes),
+                  step({is_hidden ? 0 : 1}, 2, kLargeBytes), step({1, 2}, 3, kLargeBytes)};
+    plan.steps[1].op = find_op("all_reduce");
+    plan.steps[1].attributes = to_attributes(ops::AllReduce{"data", RankReduction::kSum});
+    const uint8_t expected = is_hidden ? StepStreams::kExchange : StepStreams::kMain;
+    EXPECT_EQ(streams_of(plan).stream, (std::vector<uint8_t>{0, expected, 0, 0}));
+  }
 }
 
 TEST(StepStreams, WhatDependsOnNothingWaitsForTheBeginning) {
@@ -134,8 +148,11 @@ TEST(StepStreams, EveryDependencyOfRealPlansIsKept) {
     expect_order(of_rank.plan, streams_of(of_rank.plan));
     const auto& of_steps = streams_of(of_rank.plan).stream;
     EXPECT_EQ(std::count(of_steps.begin(), of_steps.end(), StepStreams::kExchange),
-              entry == "train_step" ? 3 : 0)
-        << "loss, gradients and their norm";
+              entry == "train_step" ? 1 : 0)
+        << "the loss: nothing hides the last gradients, nor their norm";
+    const CompiledEntry of_layers =
+        compile_entry(*model, entry, bindings, target, {.mesh = Mesh::parse("tensor=2")});
+    expect_order(of_layers.plan, streams_of(of_layers.plan));
     EXPECT_TRUE(made.runner.side_stream);
     EXPECT_FALSE(compile_entry(*model, entry, bindings, target, {.disabled_passes = {"side_stream"}})
                      .runner.side_stream);
