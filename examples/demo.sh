@@ -75,6 +75,8 @@ say "Drawing"
 "$tools/genesis-viz" "$out/model.genesis" --entry forward -o "$out/graph.svg"
 "$tools/genesis-viz" --loss "$out/metrics.jsonl" --baseline "$bigram" --baseline-name "byte bigram" -o "$out/loss.svg"
 "$tools/genesis-viz" "$out/train.genesis" --entry train_step --memory --size batch=8 --size seq=128 -o "$out/memory.svg"
+page=$out/page.html
+"$tools/genesis-viz" "$out/train.genesis" --loss "$out/metrics.jsonl" --size batch=8 --size seq=128 -o "$page" || page="not made: see above"
 
 loss=$(tail -n 20 "$out/metrics.jsonl" | grep -o '"loss":[0-9.]*' | cut -d: -f2 | awk '{ s += $1 } END { printf "%.4f", s / NR }')
 row() { printf '%-36s %s\n' "$1" "$2"; }
@@ -86,4 +88,5 @@ row "decoding" "$(printf %.0f "$decode") bytes/s"
 row "model for inference" "$out/model.genesis ($(du -h "$out/model.genesis" | cut -f1))"
 row "checkpoint to go on from" "$(ls "$out"/checkpoints/*.genesis | tail -n 1)"
 row "pictures" "$out/graph.svg $out/loss.svg $out/memory.svg"
+row "all of it as a page for a browser" "$page"
 awk -v a="$loss" -v b="$bigram" 'BEGIN { if (a >= b) { print "demo: the loss did not fall below the bigram model: train longer (--minutes)" > "/dev/stderr"; exit 1 } }'
