@@ -126,17 +126,12 @@ class Partitioner {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int dim = cut(node.inputs[i]);
       const bool is_named =
-          dim == kWhole || std::any_of(shared.begin(), shared.end(),
-                                       [&](const Factor& factor) { return has_member(factor, i, dim); });
+          dim == kWhole || std::any_of(shared.begin(), shared.end(), [&](const Factor& factor) {
+            return has_member(factor, false, i, dim);
+          });
       if (!is_named) make_whole(node.inputs[i]);
     }
   }
-  static bool has_member(const Factor& factor, size_t operand, int dim) {
-    return std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& member) {
-      return !member.is_result && member.index == operand && member.dim == dim;
-    });
-  }
-
   // From the parts of all ranks, for all that reads it from now on.
   void make_whole(ValueId id) {
     if (cut(id) == kWhole) return;

@@ -55,7 +55,7 @@ class Dimensions {
       add_values(*entry);
       for (const Node& node : entry->nodes()) join_factors(*entry, node);
       for (const StateUpdate& update : entry->updates()) join_update(*entry, update);
-      for (const ValueId output : outputs_of(*entry)) refuse_whole(*entry, output, "it is an output");
+      for (const NamedValue& output : entry->outputs()) refuse_whole(*entry, output.value, "it is an output");
     }
     for (const auto& entry : model.entries())
       for (const Node& node : entry->nodes()) check_cuts(*entry, node);
@@ -135,12 +135,6 @@ class Dimensions {
       const ValueKind kind = graph.value(id).kind;
       if (state < 0 && kind != ValueKind::kNode) refuse_whole(graph, id, "it is no result of a node");
     }
-  }
-
-  static std::vector<ValueId> outputs_of(const Graph& graph) {
-    std::vector<ValueId> outputs;
-    for (const auto& output : graph.outputs()) outputs.push_back(output.value);
-    return outputs;
   }
 
   size_t state_dim(int32_t state, int dim) const {

@@ -14,6 +14,7 @@ namespace {
 using testing::Curve;
 using testing::expect_close;
 using testing::expect_same_bits;
+using testing::expect_trains_as;
 using testing::Numbers;
 using testing::train;
 using testing::train_on;
@@ -24,12 +25,7 @@ class DataParallel : public ::testing::TestWithParam<std::tuple<const char*, con
 TEST_P(DataParallel, TrainsAsOneRankDoes) {
   const auto& [name, options, mesh] = GetParam();
   const auto model = training(name, options);
-  const Curve alone = train(model, {});
-  EXPECT_LT(alone.losses.back(), alone.losses.front());
-  const std::vector<Curve> ranks = train_on(mesh, model);
-  expect_close(ranks[0], alone, 1e-5);
-  for (const Curve& rank : ranks) expect_same_bits(rank, ranks[0]);
-  expect_same_bits(train_on(mesh, model)[0], ranks[0]);
+  expect_trains_as(train(model, {}), model, mesh);
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, DataParallel,

@@ -120,4 +120,14 @@ void expect_same_bits(const Curve& a, const Curve& b) {
         << name;
 }
 
+std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<const Model>& model,
+                                    const std::string& mesh) {
+  EXPECT_LT(alone.losses.back(), alone.losses.front());
+  const std::vector<Curve> ranks = train_on(mesh, model);
+  expect_close(ranks[0], alone, 1e-5);
+  for (const Curve& rank : ranks) expect_same_bits(rank, ranks[0]);
+  expect_same_bits(train_on(mesh, model)[0], ranks[0]);
+  return ranks;
+}
+
 }  // namespace genesis::testing

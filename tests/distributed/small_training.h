@@ -47,5 +47,8 @@ double relative_difference(const Tensor& a, const Tensor& b);
 // Losses, and all states but the optimizer's, to a relative `bound`.
 void expect_close(const Curve& got, const Curve& expected, double bound);
 void expect_same_bits(const Curve& a, const Curve& b);
+// Trained on the mesh: as `alone` to 1e-5, with the same bits on all ranks and again. What the ranks came to.
+std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<const Model>& model,
+                                    const std::string& mesh);
 
 }  // namespace genesis::testing

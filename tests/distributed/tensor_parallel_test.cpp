@@ -13,6 +13,7 @@ namespace {
 using testing::Curve;
 using testing::expect_close;
 using testing::expect_same_bits;
+using testing::expect_trains_as;
 using testing::train;
 using testing::train_on;
 using testing::training;
@@ -23,14 +24,8 @@ TEST_P(TensorParallel, TrainsAsOneRankDoes) {
   const auto& [name, options, mesh] = GetParam();
   const auto model = training(name, options);
   const Curve alone = train(model, {});
-  EXPECT_LT(alone.losses.back(), alone.losses.front());
-  const std::vector<Curve> ranks = train_on(mesh, model);
-  expect_close(ranks[0], alone, 1e-5);
-  for (const Curve& rank : ranks) {
-    expect_same_bits(rank, ranks[0]);
+  for (const Curve& rank : expect_trains_as(alone, model, mesh))
     EXPECT_LT(rank.memory.optimizer_bytes, alone.memory.optimizer_bytes);
-  }
-  expect_same_bits(train_on(mesh, model)[0], ranks[0]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, TensorParallel,

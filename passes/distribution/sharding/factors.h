@@ -30,6 +30,9 @@ struct Factor {
       {};  // operands that are added to such a result, which is to happen once: the last ones
 };
 
+// Whether the factor has this dimension of an operand or a result.
+bool has_member(const Factor& factor, bool is_result, size_t index, int dim);
+
 // The factors of a node, from the types in the graph; none of an op without a rule.
 std::vector<Factor> factors_of(const Graph& graph, const Node& node);
 // The attributes of the node on each of `ranks` ranks that share the factor.

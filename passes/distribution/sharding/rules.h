@@ -44,8 +44,6 @@ inline FactorMember operand_dim(size_t index, int dim, int part = 0, std::vector
 inline FactorMember result_dim(size_t index, int dim, int part = 0, std::vector<int64_t> cuts = {}) {
   return {true, index, dim, part, std::move(cuts)};
 }
-// Whether the factor has this member.
-bool has_member(const Factor& factor, bool is_result, size_t index, int dim);
 
 struct ShardingRule {
   std::string_view op;
