@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training Qwen2.5-1.5B on several GPUs of a host with ZeRO's stages, each GPU 4 x 2048 tokens a step, against FSDP2 of PyTorch.
 
-    python3 bench/gpu/zero.py BUILD_DIR [--gpus 2] [--only zero1,zero2,zero3,fsdp] [--layers 28] [--steps 24] [--json FILE]
+    python3 bench/gpu/zero.py BUILD_DIR [--gpus 2] [--only zero1,zero2,zero3,fsdp] [--layers 28] [--steps 24] [--memory-budget BYTES] [--json FILE]
 
 Parts, each with a line of its own as soon as it is done: zero0 (every GPU has all), zero1, zero2, zero3, and fsdp (fully_shard of
 each layer and of the model, each layer and the loss compiled, weights and gradients exchanged in bf16). A line gives tokens/s of all
@@ -85,7 +85,7 @@ def make_files(flags, folder):
 def train(flags, folder, training, stage):
     metrics = os.path.join(folder, f"zero{stage}.jsonl")
     words = [tool(flags, "genesis-run"), "train", training, "--batch", BATCH * flags.gpus, "--steps", flags.steps, "--device", "cuda", "--metrics", metrics,
-             "--json", "--mesh", f"data={flags.gpus}", "--zero", stage]
+             "--json", "--mesh", f"data={flags.gpus}", "--zero", stage, *(("--memory-budget", flags.memory_budget) if flags.memory_budget else ())]
     for kind in ("tokens", "targets"):
         words += ["--data", f"{kind}={os.path.join(folder, kind + '.npy')}"]
     with SeenMemory() as seen:
@@ -188,6 +188,7 @@ def main():
     parser.add_argument("--layers", type=int, default=28)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--limit", type=float, default=120, help="seconds that a part may take")
+    parser.add_argument("--memory-budget", help="of Genesis' arena on each GPU, as genesis-run train takes it")
     parser.add_argument("--torch-worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json")
     flags = parser.parse_args()
