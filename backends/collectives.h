@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "schema/core/dtype.h"
 #include "schema/ranks/rank_reduction.h"
@@ -29,6 +30,12 @@ struct Exchange {
   DType dtype = DType::f32;
 };
 
+// A call to come, with its tensors.
+struct PlannedExchange {
+  std::vector<Exchange> tensors;
+  bool is_beside = false;  // other kernels run at the same time, and should keep the processor
+};
+
 // The ranks along one axis of the mesh, this one among them. `stream`: a CUDA stream, in whose order a GPU's exchange is
 // done, capturable into a CUDA graph; null on a CPU, where a call is done when it returns.
 class RankGroup {
@@ -36,6 +43,11 @@ class RankGroup {
   virtual ~RankGroup() = default;
   virtual int rank() const = 0;  // on this axis, from 0
   virtual int size() const = 0;
+
+  // Says what the next calls exchange, in their order, so that ranks of one host can tell each other where it lies; those
+  // calls must follow, with these tensors. All ranks of the group call it at the same place of their runs, or none does:
+  // it makes exchanges faster and nothing else. Throws Error.
+  virtual void plan_exchanges(std::span<const PlannedExchange>) {}
 
   // Several tensors at once go together, as NCCL groups them: one start for all.
   virtual void all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) = 0;

@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::string_view kKernelPrefix = "kernel:";
 constexpr std::string_view kOrder = "node_order", kInPlace = "in_place", kReuse = "memory_reuse",
-                           kSideStream = "side_stream", kMegakernel = "megakernel";
-constexpr std::string_view kSteps[] = {kOrder, kInPlace, kReuse, kSideStream, kMegakernel};
+                           kSideStream = "side_stream", kMegakernel = "megakernel",
+                           kPeerMemory = "peer_memory";
+constexpr std::string_view kSteps[] = {kOrder, kInPlace, kReuse, kSideStream, kMegakernel, kPeerMemory};
 
 void switch_off_kernel(const std::string& name, const Target& target, KernelNames& disabled) {
   const std::vector<std::string> there =
@@ -57,6 +58,8 @@ Switches parse_switches(const std::set<std::string>& names, const Target& target
       switches.runner.side_stream = false;
     else if (name == kMegakernel)
       switches.runner.megakernel = false;
+    else if (name == kPeerMemory)
+      switches.runner.peer_memory = false;
     else
       switches.passes.insert(name);
   }

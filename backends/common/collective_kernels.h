@@ -11,6 +11,16 @@
 
 namespace genesis {
 
+// With their counts of elements: of a whole, and where only one side has a whole, of a part.
+inline std::vector<Exchange> exchanges_of(std::span<const TensorView> inputs,
+                                          std::span<const TensorView> outputs) {
+  std::vector<Exchange> tensors;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    tensors.push_back(
+        {inputs[i].data, outputs[i].data, std::min(inputs[i].numel(), outputs[i].numel()), inputs[i].dtype});
+  return tensors;
+}
+
 template <class Device>
 class CollectiveKernels {
  public:
@@ -50,8 +60,7 @@ class CollectiveKernels {
   }
 
  private:
-  // `call` takes the ranks of the axis, and the tensors with their counts of elements: of a whole, and where only one
-  // side has a whole, of a part. Along an axis of one rank values pass unchanged.
+  // `call` takes the ranks of the axis, and the tensors. Along an axis of one rank values pass unchanged.
   template <class Call>
   static void exchange(const KernelContext& c, const std::string& axis, const Call& call) {
     RankGroup* ranks = c.collectives ? c.collectives->group(axis) : nullptr;
@@ -59,10 +68,7 @@ class CollectiveKernels {
       for (size_t i = 0; i < c.inputs.size(); ++i) Device::copy(c, c.outputs[i], c.inputs[i]);
       return;
     }
-    std::vector<Exchange> tensors;
-    for (size_t i = 0; i < c.inputs.size(); ++i)
-      tensors.push_back({c.inputs[i].data, c.outputs[i].data,
-                         std::min(c.inputs[i].numel(), c.outputs[i].numel()), c.inputs[i].dtype});
+    std::vector<Exchange> tensors = exchanges_of(c.inputs, c.outputs);
     call(*ranks, tensors);
   }
 };

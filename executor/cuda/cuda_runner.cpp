@@ -15,6 +15,7 @@
 #include "executor/cuda/cuda_megakernel.h"
 #include "executor/cuda/cuda_progress.h"
 #include "executor/cuda/cuda_transfers.h"
+#include "executor/cuda/planned_exchanges.h"
 #include "executor/cuda/settled_inputs.h"
 #include "executor/cuda/step_streams.h"
 #include "executor/runtime/step_call.h"
@@ -188,6 +189,7 @@ class CudaRunner final : public Runner {
     std::erase_if(megakernels_, [&](CudaMegakernel& megakernel) {
       return is_parted(megakernel, streams) || !megakernel.load(calls_, stream_);
     });
+    tell_ranks(streams);
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "beginning a capture");
     cudaGraph_t graph = nullptr;
     std::vector<cuda::Event> order;
@@ -219,15 +221,21 @@ class CudaRunner final : public Runner {
     if (!graph_) capture();  // chooses megakernels
     for (CudaMegakernel& megakernel : megakernels_) megakernel.begin_run();
     under_way_ = UnderWay::kSteps;
+    const StepStreams streams = streams_of_plan();
+    tell_ranks(streams);
     const cuda::Event begin = timed(stream_);
     std::vector<TimedLaunch> launches;
-    const std::vector<cuda::Event> order = start_on_streams(streams_of_plan(), &launches);
+    const std::vector<cuda::Event> order = start_on_streams(streams, &launches);
     finish_steps();
     cuda::wait_for(stream_, "timing steps");
     timeline.lanes = {{"main stream", {}}, {"stream beside it", {}}, {"stream of exchanges", {}}};
     for (const TimedLaunch& one : launches)
       timeline.lanes[one.stream].spans.push_back(
           {static_cast<int32_t>(one.step), microseconds(begin, one.begin), microseconds(begin, one.done)});
+  }
+
+  void tell_ranks(const StepStreams& streams) {
+    if (options_.collectives && options_.peer_memory) plan_exchanges(*options_.collectives, calls_, streams);
   }
 
   static cuda::Event timed(cudaStream_t stream) {

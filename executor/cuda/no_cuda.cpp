@@ -1,5 +1,5 @@
 // Stands for the CUDA device in a build without CUDA.
-#include "backends/cuda/nccl/nccl_ranks.h"
+#include "backends/cuda/ranks/gpu_ranks.h"
 #include "executor/runtime/build_parts.h"
 #include "executor/runtime/device.h"
 #include "schema/core/error.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "backends/cuda/nccl/nccl_ranks.h"
+#include "backends/cuda/ranks/gpu_ranks.h"
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/environment.h"
 #include "schema/core/error.h"

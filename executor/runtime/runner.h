@@ -53,6 +53,7 @@ using StepObserver = std::function<void(const Step& step, std::span<const Tensor
 struct RunnerOptions {
   bool side_stream = true;                        // off: a GPU runs one step after the other
   bool megakernel = true;                         // off: a GPU starts a kernel for every step
+  bool peer_memory = true;                        // off: GPUs of a host exchange data by NCCL alone
   KernelNames disabled_kernels;                   // those that the plan was made without
   std::shared_ptr<Collectives> collectives = {};  // of the ranks that run the plan together; null: one rank
 };

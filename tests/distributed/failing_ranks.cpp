@@ -40,6 +40,7 @@ void run(const std::string& how) {
                   {.limits = {.call = 3, .end = 3}});
   world->barrier();
   if (how == "differs") world->require_same("the model file", world->rank() == 1 ? "b" : "a");
+  if (how == "hangs_in_peer_memory") return hang_in_peer_memory(*world);
   for (int i = 0; i < 2; ++i) exchange_once(*world);
   if (world->rank() == 1) fail_by(how, *world);
   for (int i = 0; i < 3; ++i) exchange_once(*world);

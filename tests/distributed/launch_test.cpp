@@ -103,7 +103,8 @@ TEST_F(OnGpus, RanksOfMpirunExchangeData) {
 }
 
 TEST_F(OnGpus, AChildThatFailsEndsTheOthers) {
-  for (const char* how : {"gpu_throws", "gpu_is_killed", "gpu_exits", "gpu_hangs"}) {
+  for (const char* how :
+       {"gpu_throws", "gpu_is_killed", "gpu_exits", "gpu_hangs", "gpu_hangs_in_peer_memory"}) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_NE(run_child_ranks(2, {self(), std::string("--as-rank=") + how}), 0) << how;
     EXPECT_LT(seconds_since(start), 40) << how;

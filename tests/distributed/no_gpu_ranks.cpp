@@ -5,3 +5,5 @@
 std::unique_ptr<genesis::RankLink> genesis::testing::join_staged_gpu_ranks(const Launch&, const RankLimits&) {
   fail("this build has no CUDA");
 }
+
+void genesis::testing::hang_in_peer_memory(World&) { fail("this build has no CUDA"); }

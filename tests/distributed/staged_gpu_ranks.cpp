@@ -1,10 +1,13 @@
 // Groups of GPUs that take host memory, and what only GPUs do: exchanges in a captured graph.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
+#include <optional>
+#include <thread>
 
 #include "backends/cuda/nccl/nccl_api.h"
-#include "backends/cuda/nccl/nccl_ranks.h"
+#include "backends/cuda/ranks/gpu_ranks.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "backends/mpi/mpi_ranks.h"
 #include "tests/distributed/test_ranks.h"
@@ -79,20 +82,27 @@ class StagedGroup final : public RankGroup {
     staged(tensors, {1, 1}, [&](auto device) { group_.broadcast(device, root, stream_.get()); });
   }
   void send(std::span<const Exchange> tensors, int to, void*) override {
-    staged(tensors, {1, 0}, [&](auto device) { group_.send(device, to, stream_.get()); });
+    staged(
+        tensors, {1, 0}, [&](auto device) { group_.send(device, to, stream_.get()); }, false);
   }
   void receive(std::span<const Exchange> tensors, int from, void*) override {
-    staged(tensors, {0, 1}, [&](auto device) { group_.receive(device, from, stream_.get()); });
+    staged(
+        tensors, {0, 1}, [&](auto device) { group_.receive(device, from, stream_.get()); }, false);
   }
 
  private:
-  void staged(std::span<const Exchange> tensors, Parts parts, auto&& call) {
+  // `all`: all ranks of the group make the call.
+  void staged(std::span<const Exchange> tensors, Parts parts, auto&& call, bool all = true) {
     std::vector<Staged> copies;
     std::vector<Exchange> device;
     for (const Exchange& tensor : tensors) {
       copies.emplace_back(tensor, parts, stream_.get());
       device.push_back(copies.back().on_device());
     }
+    // By NCCL, by what GPUs of a host do at once, and by what they do beside other work.
+    const int way = all ? calls_++ % 3 : 0;
+    const PlannedExchange planned{device, way == 2};
+    if (way > 0) group_.plan_exchanges({&planned, 1});
     call(std::span<const Exchange>(device));
     for (Staged& copy : copies) copy.bring_back();
     cuda::try_wait_for(stream_.get());
@@ -100,6 +110,7 @@ class StagedGroup final : public RankGroup {
 
   RankGroup& group_;
   cuda::Stream stream_;
+  int calls_ = 0;
 };
 
 class StagedCollectives final : public Collectives {
@@ -152,6 +163,38 @@ static_assert(int{cuda::nccl::kSum} == ncclSum && int{cuda::nccl::kAverage} == n
 static_assert(int{cuda::nccl::kMax} == ncclMax && int{cuda::nccl::kMin} == ncclMin);
 #endif
 
+// Sums of these tensors, one after the other. Where `is_beside` says something, it is told ahead.
+cuda::GraphExec capture_sums(RankGroup& group, const std::vector<Exchange>& tensors,
+                             std::optional<bool> is_beside, cudaStream_t stream) {
+  std::vector<PlannedExchange> planned;
+  for (const Exchange& tensor : tensors) planned.push_back({{tensor}, is_beside.value_or(false)});
+  if (is_beside) group.plan_exchanges(planned);
+  cudaGraph_t captured = nullptr;
+  cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "capturing");
+  for (const Exchange& tensor : tensors) group.all_reduce({&tensor, 1}, RankReduction::kSum, stream);
+  cuda::check(cudaStreamEndCapture(stream, &captured), "capturing");
+  return cuda::make_graph(captured);
+}
+
+// `graph` sums the tensor twice.
+void expect_sums(RankGroup& group, const cuda::GraphExec& graph, const Exchange& tensor,
+                 cudaStream_t stream) {
+  const auto bytes = static_cast<size_t>(tensor.count) * sizeof(float);
+  std::vector<float> x(static_cast<size_t>(tensor.count));
+  for (int replay = 0; replay < 5; ++replay) {
+    for (int64_t i = 0; i < tensor.count; ++i)
+      x[static_cast<size_t>(i)] = static_cast<float>(i % 11 + group.rank() + replay);
+    cuda::check(cudaMemcpyAsync(tensor.to, x.data(), bytes, cudaMemcpyHostToDevice, stream), "copying");
+    cuda::launch(graph.get(), stream);
+    cuda::check(cudaMemcpyAsync(x.data(), tensor.to, bytes, cudaMemcpyDeviceToHost, stream), "copying");
+    cuda::wait_for(stream, "replaying");
+    const auto n = static_cast<float>(group.size());
+    for (int64_t i = 0; i < tensor.count; i += 97)
+      ASSERT_EQ(x[static_cast<size_t>(i)], n * (n * static_cast<float>(i % 11 + replay) + n * (n - 1) / 2))
+          << i;
+  }
+}
+
 // Named as the tests that every rank runs (rank_main.h).
 TEST(Ranks, CapturedExchangesAreReplayed) {
   if (!ranks_have_gpus()) GTEST_SKIP() << "only GPUs have graphs";
@@ -159,36 +202,40 @@ TEST(Ranks, CapturedExchangesAreReplayed) {
   RankLink& link = *gpu_link;
   const auto collectives = link.collectives(Mesh::parse("data=" + std::to_string(link.size())));
   RankGroup& group = *collectives->group("data");
-  constexpr int64_t kCount = 1 << 20;
-  const auto bytes = static_cast<size_t>(kCount) * sizeof(float);
-  const auto memory = cuda::allocate(cuda::current_device(), static_cast<int64_t>(bytes));
   const cuda::Stream stream = cuda::make_stream();
-  const Exchange exchange{memory.get(), memory.get(), kCount, DType::f32};
-  cudaGraph_t captured = nullptr;
-  cuda::check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "capturing");
-  for (int i = 0; i < 2; ++i) group.all_reduce({&exchange, 1}, RankReduction::kSum, stream.get());
-  cuda::check(cudaStreamEndCapture(stream.get(), &captured), "capturing");
-  {
-    const cuda::GraphExec graph = cuda::make_graph(captured);
-    std::vector<float> x(static_cast<size_t>(kCount));
-    for (int replay = 0; replay < 3; ++replay) {
-      for (int64_t i = 0; i < kCount; ++i)
-        x[static_cast<size_t>(i)] = static_cast<float>(i % 11 + link.rank() + replay);
-      cuda::check(cudaMemcpyAsync(memory.get(), x.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
-                  "copying");
-      cuda::launch(graph.get(), stream.get());
-      cuda::check(cudaMemcpyAsync(x.data(), memory.get(), bytes, cudaMemcpyDeviceToHost, stream.get()),
-                  "copying");
-      cuda::wait_for(stream.get(), "replaying");
-      const auto n = static_cast<float>(link.size());
-      for (const int64_t i : {int64_t{0}, int64_t{12345}, kCount - 1})
-        EXPECT_EQ(x[static_cast<size_t>(i)], n * (n * static_cast<float>(i % 11 + replay) + n * (n - 1) / 2));
-    }
+  // One shot, two shots, and more than what copy engines pull at a time.
+  for (const int64_t count : {int64_t{3001}, int64_t{1} << 20, (int64_t{9} << 20) + 5}) {
+    const auto memory = cuda::allocate(cuda::current_device(), count * 4);
+    const Exchange exchange{memory.get(), memory.get(), count, DType::f32};
+    for (const std::optional<bool> is_beside :
+         {std::optional<bool>(), std::optional(false), std::optional(true)})
+      expect_sums(group, capture_sums(group, {exchange, exchange}, is_beside, stream.get()), exchange,
+                  stream.get());
   }
   EXPECT_EQ(collectives->failure(), "");
 }
 
 }  // namespace
+
+void hang_in_peer_memory(World& world) {
+  constexpr int64_t kCount = 1 << 20;
+  const auto memory = cuda::allocate(cuda::current_device(), kCount * 4);
+  const cuda::Stream stream = cuda::make_stream();
+  RankGroup& group = *world.collectives()->group("data");
+  const Exchange exchange{memory.get(), memory.get(), kCount, DType::f32};
+  std::vector<cuda::GraphExec> graphs;
+  for (const bool is_beside : {false, true})
+    graphs.push_back(capture_sums(group, {exchange, exchange, exchange}, is_beside, stream.get()));
+  const auto run = [&](const cuda::GraphExec& graph) {
+    cuda::launch(graph.get(), stream.get());
+    cuda::try_wait_for(stream.get());
+  };
+  for (const cuda::GraphExec& graph : graphs) run(graph);
+  world.check();
+  if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(600));
+  for (const cuda::GraphExec& graph : graphs) run(graph);  // each must come to an end
+  world.check();
+}
 
 std::unique_ptr<RankLink> join_staged_gpu_ranks(const Launch& launch, const RankLimits& limits) {
   std::unique_ptr<RankLink> words = launch.by == Launcher::kMpi ? mpi::join_ranks(limits) : nullptr;

@@ -6,6 +6,7 @@
 
 #include "backends/rank_link.h"
 #include "executor/distributed/launch.h"
+#include "executor/distributed/world.h"
 
 namespace genesis::testing {
 
@@ -16,5 +17,9 @@ std::unique_ptr<RankLink> join_test_ranks(const RankLimits& limits);
 
 // A link whose groups copy what they are given to the GPU and back. As they are in memory, `from` and `to` overlap there too.
 std::unique_ptr<RankLink> join_staged_gpu_ranks(const Launch& launch, const RankLimits& limits);
+
+// GPUs of one host run captured exchanges, at once and beside other work, until the second rank comes no more. Throws Error
+// as World::check().
+void hang_in_peer_memory(World& world);
 
 }  // namespace genesis::testing

@@ -71,6 +71,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"backends/cuda/runtime", {"backends"}},
     {"backends/cuda/nccl", {"backends", "backends/cuda/runtime"}},
     {"backends/cuda/device", {"backends", "backends/common", "backends/cuda/runtime"}},
+    {"backends/cuda/ranks",
+     {"backends", "backends/cuda/device", "backends/cuda/nccl", "backends/cuda/runtime"}},
     {"backends/cuda/moves", {"backends", "backends/common", "backends/cuda/device", "backends/cuda/runtime"}},
     {"backends/cuda/rows", {"backends/cuda/device", "backends/cuda/gemm"}},
     {"backends/cuda/gemm", {"backends/cuda/device", "backends/cuda/runtime"}},

@@ -12,6 +12,7 @@ namespace genesis::cuda::nccl {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr auto kReleaseEvery = std::chrono::milliseconds(1);  // a run may have hundreds of waits ahead
 constexpr auto kAbortWithin = std::chrono::seconds(10);
 
 double now() {
@@ -75,11 +76,29 @@ bool Watch::call(const char* what, const std::function<Result()>& body) {
 void Watch::watch() {
   cudaSetDevice(device_);
   for (std::unique_lock lock(ending_mutex_); !ending_;) {
-    wake_.wait_for(lock, kLookEvery);
-    if (ending_ || aborted_) continue;
-    look();
-    if (has_failed_) abort_all();
+    wake_.wait_for(lock, has_failed_ ? kReleaseEvery : kLookEvery);
+    if (ending_) continue;
+    if (!has_failed_) look();
+    if (!has_failed_) continue;
+    release_all();
+    if (!aborted_) abort_all();
   }
+}
+
+int Watch::add_release(std::function<void()> release) {
+  const std::lock_guard lock(releases_mutex_);
+  releases_[++last_release_] = std::move(release);
+  return last_release_;
+}
+
+void Watch::forget_release(int number) {
+  const std::lock_guard lock(releases_mutex_);
+  releases_.erase(number);
+}
+
+void Watch::release_all() {
+  const std::lock_guard lock(releases_mutex_);
+  for (const auto& [number, release] : releases_) release();
 }
 
 // What another rank did wrong shows in the communicators' own errors, or in nothing coming.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -31,10 +32,16 @@ class Watch {
   // A call of NCCL, unless the run has failed: false then, and when it fails.
   bool call(const char* what, const std::function<Result()>& body);
 
+  // Something that lets work on this GPU go on which waits for other ranks without NCCL: called again and again, by the
+  // thread that watches, once the run has failed. The number is for forget_release().
+  int add_release(std::function<void()> release);
+  void forget_release(int number);
+
  private:
   void watch();
   void look();
   void abort_all();
+  void release_all();
 
   std::string name_;
   int device_;
@@ -47,6 +54,9 @@ class Watch {
   std::atomic<double> call_begun_ = 0;  // when the one that goes on began, in seconds; 0: none
   std::vector<Comm*> comms_;
   bool aborted_ = false;
+  std::mutex releases_mutex_;
+  std::map<int, std::function<void()>> releases_;
+  int last_release_ = 0;
   std::mutex ending_mutex_;
   std::condition_variable wake_;
   bool ending_ = false;

@@ -1,4 +1,4 @@
-#include "backends/cuda/nccl/nccl_ranks.h"
+#include "backends/cuda/ranks/gpu_ranks.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "backends/cuda/nccl/nccl_group.h"
+#include "backends/cuda/ranks/peer_group.h"
+#include "backends/cuda/ranks/rank_texts.h"
 #include "backends/cuda/runtime/runtime.h"
 #include "schema/core/error.h"
 
@@ -40,83 +42,25 @@ UniqueId common_id(const GpuRank& self, RankLink* words) {
   return id;
 }
 
-class NcclCollectives final : public LinkCollectives<NcclGroup> {
+class GpuCollectives final : public LinkCollectives<PeerGroup> {
  public:
-  NcclCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh) : LinkCollectives(link) {
+  GpuCollectives(RankLink& link, Watch& watch, Comm* world, const Mesh& mesh, bool is_one_host)
+      : LinkCollectives(link) {
     for (const MeshAxis& axis : mesh.axes()) {
       const int place = static_cast<int>(mesh.place(link.rank(), axis.name));
       const int first = static_cast<int>(mesh.group(link.rank(), axis.name)[0]);
       Comm* part = nullptr;
       if (!watch.call("ncclCommSplit", [&] { return api().split(world, first, place, &part, nullptr); }))
         fail("{}", watch.failure());
-      groups_.try_emplace(axis.name, watch, watch.add(part), axis.name, place, static_cast<int>(axis.size));
+      groups_.try_emplace(axis.name, watch, watch.add(part), axis.name, place, static_cast<int>(axis.size),
+                          is_one_host);
     }
   }
 };
 
-// Texts over NCCL, through memory of the device: a slot for each rank, in which a text lies behind its length. Texts that
-// are longer than a slot make all ranks take longer slots and exchange once more.
-class Texts {
+class GpuLink final : public RankLink {
  public:
-  Texts(NcclGroup& group, int device) : group_(group), device_(device), stream_(make_stream()) {
-    make_slots(1024);
-  }
-
-  std::vector<std::string> gather(const std::string& mine) {
-    exchange(mine);
-    int64_t longest = 0;
-    for (int rank = 0; rank < group_.size(); ++rank) longest = std::max(longest, length_of(rank));
-    if (longest > slot_ - kHead) {
-      make_slots(kHead + longest);
-      exchange(mine);
-    }
-    std::vector<std::string> texts;
-    for (int rank = 0; rank < group_.size(); ++rank)
-      texts.emplace_back(reinterpret_cast<const char*>(at(rank) + kHead),
-                         static_cast<size_t>(length_of(rank)));
-    return texts;
-  }
-
- private:
-  static constexpr int64_t kHead = sizeof(int64_t);
-
-  void make_slots(int64_t bytes) {
-    slot_ = bytes;
-    host_ = allocate_pinned(slot_ * group_.size());
-    device_memory_ = allocate(device_, slot_ * group_.size());
-  }
-  std::byte* at(int rank) const { return host_.get() + rank * slot_; }
-  int64_t length_of(int rank) const {
-    int64_t length;
-    std::memcpy(&length, at(rank), sizeof length);
-    return length;
-  }
-
-  void exchange(const std::string& mine) {
-    const auto length = static_cast<int64_t>(mine.size());
-    const auto bytes = static_cast<size_t>(slot_), all = bytes * static_cast<size_t>(group_.size());
-    std::byte* const own = at(group_.rank());
-    std::memcpy(own, &length, sizeof length);
-    std::memcpy(own + kHead, mine.data(), std::min(mine.size(), bytes - kHead));
-    std::byte* const there = device_memory_.get() + group_.rank() * slot_;
-    check(cudaMemcpyAsync(there, own, bytes, cudaMemcpyHostToDevice, stream_.get()), "sending a text");
-    const Exchange slots{there, device_memory_.get(), slot_, DType::u8};
-    group_.all_gather({&slots, 1}, stream_.get());
-    check(cudaMemcpyAsync(host_.get(), device_memory_.get(), all, cudaMemcpyDeviceToHost, stream_.get()),
-          "receiving texts");
-    wait_for(stream_.get(), "exchanging texts between ranks");
-  }
-
-  NcclGroup& group_;
-  int device_;
-  Stream stream_;
-  int64_t slot_ = 0;
-  std::shared_ptr<std::byte> host_, device_memory_;
-};
-
-class NcclLink final : public RankLink {
- public:
-  NcclLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> words)
+  GpuLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> words)
       : self_(self),
         words_(std::move(words)),
         watch_(rank_name(self.rank, self.host), self.device, limits,
@@ -146,7 +90,8 @@ class NcclLink final : public RankLink {
   std::unique_ptr<Collectives> collectives(const Mesh& mesh) override {
     if (mesh.ranks() != size())
       fail("mesh '{}' has {} ranks, and {} were started", mesh.to_string(), mesh.ranks(), size());
-    return std::make_unique<NcclCollectives>(*this, watch_, world_, mesh);
+    check(cudaSetDevice(self_.device), "choosing a device");
+    return std::make_unique<GpuCollectives>(*this, watch_, world_, mesh, self_.is_one_host);
   }
   std::string failure() const override { return watch_.failure(); }
   void abort(const std::string& why) override {
@@ -160,14 +105,14 @@ class NcclLink final : public RankLink {
   Watch watch_;
   Comm* world_ = nullptr;
   std::optional<NcclGroup> group_;
-  std::optional<Texts> texts_;
+  std::optional<RankTexts> texts_;
 };
 
 }  // namespace
 
 std::unique_ptr<RankLink> join_gpu_ranks(const GpuRank& self, const RankLimits& limits,
                                          std::unique_ptr<RankLink> words) {
-  return std::make_unique<NcclLink>(self, limits, std::move(words));
+  return std::make_unique<GpuLink>(self, limits, std::move(words));
 }
 
 }  // namespace genesis::cuda

@@ -1,0 +1,142 @@
+#include "backends/cuda/ranks/peer_copies.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+
+#include "backends/cuda/runtime/libraries.h"
+#include "backends/cuda/runtime/runtime.h"
+
+namespace genesis::cuda {
+namespace {
+
+constexpr int64_t kPulledBytes = int64_t{16} << 20;
+constexpr uint32_t kHere = 1;
+
+const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
+std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
+int64_t length_of(const Exchange& tensor) {
+  return tensor.count * static_cast<int64_t>(size_of(tensor.dtype));
+}
+
+// The bytes of a whole that a rank adds up in an all_reduce.
+struct Span {
+  int64_t first, bytes;
+};
+Span part_of(const Exchange& tensor, int rank, int size) {
+  const int64_t all = length_of(tensor);
+  const int64_t accesses = (all + kPeerAccessBytes - 1) / kPeerAccessBytes;
+  const int64_t part = (accesses + size - 1) / size * kPeerAccessBytes;
+  const int64_t first = std::min(all, part * rank);
+  return {first, std::min(all, first + part) - first};
+}
+
+}  // namespace
+
+PeerCopies::PeerCopies(int rank, int size, int device, std::span<uint32_t* const> flags)
+    : rank_(rank),
+      size_(size),
+      pulled_(allocate(device, (size - 1) * kPulledBytes)),
+      release_stream_(make_stream()) {
+  std::copy(flags.begin(), flags.end(), flags_);
+}
+
+void PeerCopies::note(bool is_well, const char* what) {
+  if (!is_well && failure_.empty()) failure_ = std::string("CUDA refused ") + what;
+}
+
+void PeerCopies::copy(void* to, const void* from, int64_t bytes, cudaStream_t stream) {
+  if (bytes == 0 || to == from) return;
+  note(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream) == cudaSuccess,
+       "to copy another rank's memory");
+}
+
+// Each rank sets its flag at all others, and takes back theirs. A flag is set again only after the next meeting of another
+// kind, and so after it was taken back.
+void PeerCopies::meet(Meeting meeting, cudaStream_t stream) {
+  static const auto write = driver().function<decltype(&cuStreamWriteValue32)>("cuStreamWriteValue32_v2");
+  static const auto wait = driver().function<decltype(&cuStreamWaitValue32)>("cuStreamWaitValue32_v2");
+  const auto flag = [&](int reader, int writer) {
+    return reinterpret_cast<CUdeviceptr>(flags_[reader] + meeting * kMaxPeers + writer);
+  };
+  bool is_well = true;
+  for (int peer = 0; peer < size_; ++peer)
+    if (peer != rank_)
+      is_well &= write(stream, flag(peer, rank_), kHere, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    is_well &= wait(stream, flag(rank_, peer), kHere, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS;
+    is_well &= write(stream, flag(rank_, peer), 0, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS;
+  }
+  note(is_well, "to let streams of several ranks wait for each other");
+}
+
+void PeerCopies::release() {
+  cudaMemsetAsync(flags_[rank_], kHere, kFlags * sizeof(uint32_t), release_stream_.get());
+}
+
+void PeerCopies::add_up(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
+                        cudaStream_t stream) {
+  const auto element = static_cast<int64_t>(size_of(tensor.own.dtype));
+  for (int64_t at = 0; at < bytes; at += kPulledBytes) {
+    const int64_t now = std::min(kPulledBytes, bytes - at);
+    const void* parts[kMaxPeers] = {};
+    std::byte* pulled = pulled_.get();
+    for (int rank = 0; rank < size_; ++rank) {
+      const std::byte* const from = bytes_of(tensor.at.from[rank]) + first + at;
+      parts[rank] = from;
+      if (rank == rank_) continue;
+      copy(pulled, from, now, stream);
+      parts[rank] = pulled;
+      pulled += kPulledBytes;
+    }
+    const float scale = is_mean ? 1.0f / static_cast<float>(size_) : 1.0f;
+    start_sum_of_parts({tensor.own.dtype, now / element, scale}, size_, parts, to + at, stream);
+  }
+}
+
+void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream) {
+  meet(kReady, stream);
+  for (const PeerExchange& tensor : tensors) {
+    const auto [first, bytes] = part_of(tensor.own, rank_, size_);
+    add_up(tensor, first, bytes, bytes_of(tensor.own.to) + first, is_mean, stream);
+  }
+  meet(kSummed, stream);
+  for (const PeerExchange& tensor : tensors)
+    for (int next = 1; next < size_; ++next) {
+      const int peer = (rank_ + next) % size_;
+      const auto [first, bytes] = part_of(tensor.own, peer, size_);
+      copy(bytes_of(tensor.own.to) + first, bytes_of(tensor.at.to[peer]) + first, bytes, stream);
+    }
+  meet(kDone, stream);
+}
+
+// Where the result lies at the beginning of the input, whose first part another rank may not have pulled yet, it is added
+// up in this rank's part of the input, and copied when all are done.
+void PeerCopies::reduce_scatter(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream) {
+  const auto place = [&](const Exchange& own) {
+    return own.to == own.from ? bytes_of(own.to) + rank_ * length_of(own) : bytes_of(own.to);
+  };
+  meet(kReady, stream);
+  for (const PeerExchange& tensor : tensors)
+    add_up(tensor, rank_ * length_of(tensor.own), length_of(tensor.own), place(tensor.own), is_mean, stream);
+  meet(kDone, stream);
+  for (const PeerExchange& tensor : tensors)
+    copy(tensor.own.to, place(tensor.own), length_of(tensor.own), stream);
+}
+
+// Others pull out of the result where the part lies at its beginning, which another part will take.
+void PeerCopies::all_gather(std::span<const PeerExchange> tensors, cudaStream_t stream) {
+  for (const auto& [own, at] : tensors)
+    copy(bytes_of(own.to) + rank_ * length_of(own), own.from, length_of(own), stream);
+  meet(kReady, stream);
+  for (const auto& [own, at] : tensors)
+    for (int next = 1; next < size_; ++next) {
+      const int peer = (rank_ + next) % size_;
+      const int64_t first = peer * length_of(own);
+      copy(bytes_of(own.to) + first, bytes_of(at.to[peer]) + first, length_of(own), stream);
+    }
+  meet(kDone, stream);
+}
+
+}  // namespace genesis::cuda

@@ -1,0 +1,60 @@
+// Exchanges between GPUs of one host by their copy engines: each pulls what it needs out of the others' memory, beside
+// kernels whose multiprocessors stay theirs. Only sums take kernels, which are short. Made for exchanges that have other
+// work to hide behind: ranks meet by values that streams write and wait for, which takes some 15 us each time.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backends/collectives.h"
+#include "backends/cuda/ranks/peer_kernels.h"
+#include "backends/cuda/runtime/runtime.h"
+
+namespace genesis::cuda {
+
+// A tensor of this rank, and where all ranks have theirs.
+struct PeerExchange {
+  Exchange own;
+  PeerTensor at;
+};
+
+class PeerCopies {
+ public:
+  // 32-bit words that each rank must lend to all others, zero at first.
+  static constexpr int64_t kFlags = 3 * kMaxPeers;
+
+  // `flags`: of all ranks, as this one reaches them.
+  PeerCopies(int rank, int size, int device, std::span<uint32_t* const> flags);
+
+  // Elements as PeerSum says; all start at multiples of 16 bytes, parts of reduce_scatter too. Counts as RankGroup says.
+  void all_reduce(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream);
+  void reduce_scatter(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream);
+  // Elements of any kind.
+  void all_gather(std::span<const PeerExchange> tensors, cudaStream_t stream);
+
+  // What CUDA refused, once; empty: nothing.
+  std::string failure() const { return failure_; }
+  // Lets streams that wait for other ranks go on, once for each wait. Any thread may call it.
+  void release();
+
+ private:
+  enum Meeting { kReady, kSummed, kDone };
+
+  void meet(Meeting meeting, cudaStream_t stream);
+  void copy(void* to, const void* from, int64_t bytes, cudaStream_t stream);
+  // Adds up bytes [first, first + bytes) of all ranks' `from` into `to`, which is this rank's.
+  void add_up(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
+              cudaStream_t stream);
+  void note(bool is_well, const char* what);
+
+  int rank_, size_;
+  uint32_t* flags_[kMaxPeers] = {};
+  std::shared_ptr<std::byte> pulled_;  // kPulledBytes for each rank but this one
+  std::string failure_;
+  Stream release_stream_;
+};
+
+}  // namespace genesis::cuda

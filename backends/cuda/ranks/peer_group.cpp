@@ -1,0 +1,250 @@
+#include "backends/cuda/ranks/peer_group.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "schema/core/error.h"
+
+namespace genesis::cuda {
+namespace {
+
+// Beside other kernels a sum takes this or less as one shot, whose blocks are few then, and else copy engines.
+constexpr int64_t kSmallBeside = int64_t{256} << 10;
+
+// What each rank lends: flags of kernels, flags of streams, slots.
+constexpr int64_t kKernelFlagBytes = kMaxPeerBlocks * kMaxPeers * sizeof(uint32_t);
+constexpr int64_t kStreamFlagBytes = 4096;
+static_assert(PeerCopies::kFlags * sizeof(uint32_t) <= kStreamFlagBytes);
+
+int64_t bytes_of(const Exchange& tensor) {
+  return tensor.count * static_cast<int64_t>(size_of(tensor.dtype));
+}
+cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+// NCCL's switch for it, which its users know.
+bool peers_are_switched_off() {
+  const char* const text = std::getenv("NCCL_P2P_DISABLE");
+  return text && *text && std::string_view(text) != "0";
+}
+
+bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % kPeerAccessBytes == 0; }
+
+bool can_add(const PeerExchange& tensor, int ranks) {
+  const DType dtype = tensor.own.dtype;
+  return (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) &&
+         std::all_of(tensor.at.from, tensor.at.from + ranks, is_aligned) &&
+         std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
+}
+
+bool can_add(std::span<const PeerExchange> tensors, RankReduction reduction, int ranks) {
+  return (reduction == RankReduction::kSum || reduction == RankReduction::kMean) &&
+         std::all_of(tensors.begin(), tensors.end(),
+                     [&](const PeerExchange& t) { return can_add(t, ranks); });
+}
+
+PeerSum sum_of(const Exchange& tensor, RankReduction reduction, int ranks) {
+  return {tensor.dtype, tensor.count,
+          reduction == RankReduction::kMean ? 1.0f / static_cast<float>(ranks) : 1.0f};
+}
+
+}  // namespace
+
+PeerGroup::PeerGroup(nccl::Watch& watch, nccl::Comm* comm, const std::string& axis, int rank, int size,
+                     bool is_one_host)
+    : watch_(watch), nccl_(watch, comm, axis, rank, size), axis_(axis) {
+  if (is_one_host && size > 1 && size <= kMaxPeers && !peers_are_switched_off()) reach_peers();
+}
+
+PeerGroup::~PeerGroup() {
+  if (release_) watch_.forget_release(release_);
+}
+
+// All ranks must come to the same answer, so each says what it found.
+void PeerGroup::reach_peers() {
+  std::string why_not;
+  const std::vector<PeerMemory::Seen> seen = share_control(why_not);
+  if (memory_)
+    for (const PeerMemory::Seen& other : memory_->exchange({}, why_not))
+      if (why_not.empty()) why_not = other.word;
+  if (!why_not.empty() || watch_.has_failed()) {
+    spdlog::debug("GPUs along '{}' exchange all by NCCL: {}", axis_, why_not);
+    memory_.reset();
+    control_memory_.reset();
+    return;
+  }
+  connect(seen);
+}
+
+std::vector<PeerMemory::Seen> PeerGroup::share_control(std::string& why_not) {
+  const int device = current_device();
+  const int64_t slots = 2 * size() * kOneShotBytes;
+  control_memory_ = allocate(device, kKernelFlagBytes + kStreamFlagBytes + slots);
+  check(cudaDeviceSynchronize(),
+        "making the memory that GPUs of a host meet in");  // it is zero before others see it
+  memory_ = std::make_unique<PeerMemory>(nccl_, device);
+  std::byte* const mine = control_memory_.get();
+  try {
+    std::vector<PeerMemory::Seen> seen = memory_->exchange({&mine, 1}, "");
+    for (const PeerMemory::Seen& other : seen)
+      if (!other.addresses[0]) why_not = "a GPU cannot lend its memory";
+    return seen;
+  } catch (const Error& error) {
+    why_not = error.message();
+    return {};
+  }
+}
+
+void PeerGroup::connect(std::span<const PeerMemory::Seen> seen) {
+  const int device = current_device();
+  epochs_ = allocate(device, kMaxPeerBlocks * sizeof(uint32_t));
+  has_failed_ = allocate_pinned(sizeof(int32_t));
+  auto* const has_failed = reinterpret_cast<volatile int32_t*>(has_failed_.get());
+  *has_failed = 0;
+  control_.rank = rank();
+  control_.size = size();
+  control_.epochs = reinterpret_cast<uint32_t*>(epochs_.get());
+  control_.has_failed = has_failed;
+  std::vector<uint32_t*> stream_flags;
+  for (size_t r = 0; r < seen.size(); ++r) {
+    std::byte* const memory = seen[r].addresses[0];
+    control_.flags[r] = reinterpret_cast<uint32_t*>(memory);
+    stream_flags.push_back(reinterpret_cast<uint32_t*>(memory + kKernelFlagBytes));
+    control_.slots[r] = memory + kKernelFlagBytes + kStreamFlagBytes;
+  }
+  copies_.emplace(rank(), size(), device, stream_flags);
+  release_ = watch_.add_release([this, has_failed] {
+    *has_failed = 1;
+    copies_->release();
+  });
+}
+
+void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
+  planned_.clear();
+  if (!memory_ || exchanges.empty() || watch_.has_failed()) return;
+  std::vector<std::byte*> mine;
+  std::string sizes;  // of all tensors, and which exchanges are beside others: the same on all ranks
+  for (const PlannedExchange& exchange : exchanges) {
+    planned_.push_back({{}, exchange.is_beside, true});
+    for (const Exchange& tensor : exchange.tensors) {
+      if (tensor.count == 0) continue;
+      planned_.back().tensors.push_back({tensor, {}});
+      mine.push_back(static_cast<std::byte*>(const_cast<void*>(tensor.from)));
+      mine.push_back(static_cast<std::byte*>(tensor.to));
+      sizes += fmt::format("{} ", bytes_of(tensor));
+    }
+    sizes += exchange.is_beside ? "beside;" : ";";
+  }
+  const std::vector<PeerMemory::Seen> seen = memory_->exchange(mine, sizes);
+  if (watch_.has_failed()) return planned_.clear();
+  for (size_t r = 0; r < seen.size(); ++r) {
+    if (seen[r].word != sizes)
+      fail("ranks {} and {} along '{}' are about to exchange different tensors", rank(), r, axis_);
+    size_t at = 0;
+    for (Planned& planned : planned_)
+      for (PeerExchange& tensor : planned.tensors) {
+        tensor.at.from[r] = seen[r].addresses[at++];
+        tensor.at.to[r] = seen[r].addresses[at++];
+        planned.is_reachable &= tensor.at.from[r] && tensor.at.to[r];
+      }
+  }
+}
+
+void PeerGroup::skip_planned() {
+  if (!planned_.empty()) planned_.pop_front();
+}
+
+PeerGroup::Planned PeerGroup::next(std::span<const Exchange> tensors) {
+  if (planned_.empty()) return {};
+  Planned planned = std::move(planned_.front());
+  planned_.pop_front();
+  size_t at = 0;
+  for (const Exchange& tensor : tensors) {
+    if (tensor.count == 0) continue;
+    GENESIS_ASSERT(at < planned.tensors.size() && planned.tensors[at].own.from == tensor.from &&
+                   planned.tensors[at].own.to == tensor.to);
+    planned.tensors[at++].own = tensor;
+  }
+  planned.is_reachable &= !watch_.has_failed();
+  return planned;
+}
+
+void PeerGroup::note_failure() {
+  if (const std::string why = copies_->failure(); !why.empty())
+    watch_.fail(fmt::format("along '{}': {}", axis_, why));
+}
+
+void PeerGroup::all_reduce_at_once(const Planned& planned, RankReduction reduction, cudaStream_t stream) {
+  for (const PeerExchange& tensor : planned.tensors) {
+    const PeerSum sum = sum_of(tensor.own, reduction, size());
+    if (bytes_of(tensor.own) <= kOneShotBytes)
+      start_one_shot(control_, sum, tensor.own.from, tensor.own.to, stream);
+    else
+      start_two_shot(control_, sum, tensor.at, stream);
+  }
+}
+
+void PeerGroup::all_reduce_beside(const Planned& planned, RankReduction reduction, cudaStream_t stream) {
+  std::vector<PeerExchange> large;
+  for (const PeerExchange& tensor : planned.tensors)
+    if (bytes_of(tensor.own) <= kSmallBeside)
+      start_one_shot(control_, sum_of(tensor.own, reduction, size()), tensor.own.from, tensor.own.to, stream);
+    else
+      large.push_back(tensor);
+  if (!large.empty()) copies_->all_reduce(large, reduction == RankReduction::kMean, stream);
+  note_failure();
+}
+
+void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
+  const Planned planned = next(tensors);
+  if (!planned.is_reachable || !can_add(planned.tensors, reduction, size()))
+    return nccl_.all_reduce(tensors, reduction, stream);
+  if (planned.is_beside)
+    all_reduce_beside(planned, reduction, on(stream));
+  else
+    all_reduce_at_once(planned, reduction, on(stream));
+}
+
+void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
+  const Planned planned = next(tensors);
+  const auto has_aligned_parts = [](const PeerExchange& t) {
+    return bytes_of(t.own) % kPeerAccessBytes == 0;
+  };
+  if (!planned.is_reachable || !planned.is_beside || !can_add(planned.tensors, reduction, size()) ||
+      !std::all_of(planned.tensors.begin(), planned.tensors.end(), has_aligned_parts))
+    return nccl_.reduce_scatter(tensors, reduction, stream);
+  copies_->reduce_scatter(planned.tensors, reduction == RankReduction::kMean, on(stream));
+  note_failure();
+}
+
+void PeerGroup::all_gather(std::span<const Exchange> tensors, void* stream) {
+  const Planned planned = next(tensors);
+  if (!planned.is_reachable || !planned.is_beside) return nccl_.all_gather(tensors, stream);
+  copies_->all_gather(planned.tensors, on(stream));
+  note_failure();
+}
+
+void PeerGroup::all_to_all(std::span<const Exchange> tensors, void* stream) {
+  skip_planned();
+  nccl_.all_to_all(tensors, stream);
+}
+
+void PeerGroup::broadcast(std::span<const Exchange> tensors, int root, void* stream) {
+  skip_planned();
+  nccl_.broadcast(tensors, root, stream);
+}
+
+void PeerGroup::send(std::span<const Exchange> tensors, int to, void* stream) {
+  skip_planned();
+  nccl_.send(tensors, to, stream);
+}
+
+void PeerGroup::receive(std::span<const Exchange> tensors, int from, void* stream) {
+  skip_planned();
+  nccl_.receive(tensors, from, stream);
+}
+
+}  // namespace genesis::cuda
