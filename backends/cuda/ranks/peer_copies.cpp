@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/cuda/runtime/libraries.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -10,7 +11,8 @@
 namespace genesis::cuda {
 namespace {
 
-constexpr int64_t kPulledBytes = int64_t{16} << 20;
+// As much as a bucket of gradients has for a rank: a kernel beside others waits for them to make room, so one sum for all.
+constexpr int64_t kPulledBytes = int64_t{32} << 20, kLeastPulled = int64_t{1} << 20;
 constexpr uint32_t kHere = 1;
 
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
@@ -33,12 +35,16 @@ Span part_of(const Exchange& tensor, int rank, int size) {
 
 }  // namespace
 
-PeerCopies::PeerCopies(int rank, int size, int device, std::span<uint32_t* const> flags)
-    : rank_(rank),
-      size_(size),
-      pulled_(allocate(device, (size - 1) * kPulledBytes)),
+PeerCopies::PeerCopies(const PeerControl& peers, int device, std::span<uint32_t* const> flags)
+    : peers_(peers),
+      rank_(peers.rank),
+      size_(peers.size),
+      memory_(allocate(device, (size_ - 1) * kPulledBytes)),
       release_stream_(make_stream()) {
   std::copy(flags.begin(), flags.end(), flags_);
+  std::byte* memory = memory_.get();
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_) pulled_.others[rank] = std::exchange(memory, memory + kPulledBytes);
 }
 
 void PeerCopies::note(bool is_well, const char* what) {
@@ -75,32 +81,40 @@ void PeerCopies::release() {
   cudaMemsetAsync(flags_[rank_], kHere, kFlags * sizeof(uint32_t), release_stream_.get());
 }
 
-void PeerCopies::add_up(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
-                        cudaStream_t stream) {
-  const auto element = static_cast<int64_t>(size_of(tensor.own.dtype));
-  for (int64_t at = 0; at < bytes; at += kPulledBytes) {
-    const int64_t now = std::min(kPulledBytes, bytes - at);
-    const void* parts[kMaxPeers] = {};
-    std::byte* pulled = pulled_.get();
-    for (int rank = 0; rank < size_; ++rank) {
-      const std::byte* const from = bytes_of(tensor.at.from[rank]) + first + at;
-      parts[rank] = from;
-      if (rank == rank_) continue;
-      copy(pulled, from, now, stream);
-      parts[rank] = pulled;
-      pulled += kPulledBytes;
-    }
-    const float scale = is_mean ? 1.0f / static_cast<float>(size_) : 1.0f;
-    start_sum_of_parts({tensor.own.dtype, now / element, scale}, size_, parts, to + at, stream);
+void PeerCopies::pull(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
+                      cudaStream_t stream) {
+  const DType dtype = tensor.own.dtype;
+  const float scale = is_mean ? 1.0f / static_cast<float>(size_) : 1.0f;
+  if (dtype != dtype_ || scale != scale_) finish_sums(stream);
+  dtype_ = dtype;
+  scale_ = scale;
+  for (int64_t now; bytes > 0; first += now, to += now, bytes -= now) {
+    if (pulled_.count == PulledPieces::kMost || kPulledBytes - pulled_bytes_ < std::min(bytes, kLeastPulled))
+      finish_sums(stream);
+    now = std::min(bytes, kPulledBytes - pulled_bytes_);
+    for (int rank = 0; rank < size_; ++rank)
+      if (rank != rank_)
+        copy(const_cast<std::byte*>(pulled_.others[rank]) + pulled_bytes_,
+             bytes_of(tensor.at.from[rank]) + first, now, stream);
+    pulled_.pieces[pulled_.count++] = {bytes_of(tensor.own.from) + first, pulled_bytes_, to,
+                                       now / static_cast<int64_t>(size_of(dtype))};
+    pulled_bytes_ += (now + kPeerAccessBytes - 1) / kPeerAccessBytes * kPeerAccessBytes;
   }
+}
+
+void PeerCopies::finish_sums(cudaStream_t stream) {
+  if (pulled_.count > 0) start_sum_of_pieces(peers_, dtype_, scale_, pulled_, stream);
+  pulled_.count = 0;
+  pulled_bytes_ = 0;
 }
 
 void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream) {
   meet(kReady, stream);
   for (const PeerExchange& tensor : tensors) {
     const auto [first, bytes] = part_of(tensor.own, rank_, size_);
-    add_up(tensor, first, bytes, bytes_of(tensor.own.to) + first, is_mean, stream);
+    pull(tensor, first, bytes, bytes_of(tensor.own.to) + first, is_mean, stream);
   }
+  finish_sums(stream);
   meet(kSummed, stream);
   for (const PeerExchange& tensor : tensors)
     for (int next = 1; next < size_; ++next) {
@@ -119,7 +133,8 @@ void PeerCopies::reduce_scatter(std::span<const PeerExchange> tensors, bool is_m
   };
   meet(kReady, stream);
   for (const PeerExchange& tensor : tensors)
-    add_up(tensor, rank_ * length_of(tensor.own), length_of(tensor.own), place(tensor.own), is_mean, stream);
+    pull(tensor, rank_ * length_of(tensor.own), length_of(tensor.own), place(tensor.own), is_mean, stream);
+  finish_sums(stream);
   meet(kDone, stream);
   for (const PeerExchange& tensor : tensors)
     copy(tensor.own.to, place(tensor.own), length_of(tensor.own), stream);

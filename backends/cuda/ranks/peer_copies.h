@@ -27,7 +27,7 @@ class PeerCopies {
   static constexpr int64_t kFlags = 3 * kMaxPeers;
 
   // `flags`: of all ranks, as this one reaches them.
-  PeerCopies(int rank, int size, int device, std::span<uint32_t* const> flags);
+  PeerCopies(const PeerControl& peers, int device, std::span<uint32_t* const> flags);
 
   // Elements as PeerSum says; all start at multiples of 16 bytes, parts of reduce_scatter too. Counts as RankGroup says.
   void all_reduce(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream);
@@ -45,14 +45,21 @@ class PeerCopies {
 
   void meet(Meeting meeting, cudaStream_t stream);
   void copy(void* to, const void* from, int64_t bytes, cudaStream_t stream);
-  // Adds up bytes [first, first + bytes) of all ranks' `from` into `to`, which is this rank's.
-  void add_up(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
-              cudaStream_t stream);
+  // What pull() is told to add up is added up by the next finish_sums(), or earlier, where there is no more room.
+  // Bytes [first, first + bytes) of all ranks' `from`, into `to`, which is this rank's.
+  void pull(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
+            cudaStream_t stream);
+  void finish_sums(cudaStream_t stream);
   void note(bool is_well, const char* what);
 
-  int rank_, size_;
+  const PeerControl& peers_;
+  const int rank_, size_;
   uint32_t* flags_[kMaxPeers] = {};
-  std::shared_ptr<std::byte> pulled_;  // kPulledBytes for each rank but this one
+  std::shared_ptr<std::byte> memory_;  // kPulledBytes for each rank but this one
+  PulledPieces pulled_;
+  int64_t pulled_bytes_ = 0;  // of each rank
+  DType dtype_ = DType::f32;  // and scale: of all that is pulled
+  float scale_ = 1;
   std::string failure_;
   Stream release_stream_;
 };

@@ -12,9 +12,6 @@
 namespace genesis::cuda {
 namespace {
 
-// Beside other kernels a sum takes this or less as one shot, whose blocks are few then, and else copy engines.
-constexpr int64_t kSmallBeside = int64_t{256} << 10;
-
 // What each rank lends: flags of kernels, flags of streams, slots.
 constexpr int64_t kKernelFlagBytes = kMaxPeerBlocks * kMaxPeers * sizeof(uint32_t);
 constexpr int64_t kStreamFlagBytes = 4096;
@@ -83,8 +80,7 @@ std::vector<PeerMemory::Seen> PeerGroup::share_control(std::string& why_not) {
   const int device = current_device();
   const int64_t slots = 2 * size() * kOneShotBytes;
   control_memory_ = allocate(device, kKernelFlagBytes + kStreamFlagBytes + slots);
-  check(cudaDeviceSynchronize(),
-        "making the memory that GPUs of a host meet in");  // it is zero before others see it
+  wait_for(cudaStream_t{}, "making the memory that GPUs of a host meet in");  // zero before others see it
   memory_ = std::make_unique<PeerMemory>(nccl_, device);
   std::byte* const mine = control_memory_.get();
   try {
@@ -115,7 +111,7 @@ void PeerGroup::connect(std::span<const PeerMemory::Seen> seen) {
     stream_flags.push_back(reinterpret_cast<uint32_t*>(memory + kKernelFlagBytes));
     control_.slots[r] = memory + kKernelFlagBytes + kStreamFlagBytes;
   }
-  copies_.emplace(rank(), size(), device, stream_flags);
+  copies_.emplace(control_, device, stream_flags);
   release_ = watch_.add_release([this, has_failed] {
     *has_failed = 1;
     copies_->release();
@@ -187,25 +183,13 @@ void PeerGroup::all_reduce_at_once(const Planned& planned, RankReduction reducti
   }
 }
 
-void PeerGroup::all_reduce_beside(const Planned& planned, RankReduction reduction, cudaStream_t stream) {
-  std::vector<PeerExchange> large;
-  for (const PeerExchange& tensor : planned.tensors)
-    if (bytes_of(tensor.own) <= kSmallBeside)
-      start_one_shot(control_, sum_of(tensor.own, reduction, size()), tensor.own.from, tensor.own.to, stream);
-    else
-      large.push_back(tensor);
-  if (!large.empty()) copies_->all_reduce(large, reduction == RankReduction::kMean, stream);
-  note_failure();
-}
-
 void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
   const Planned planned = next(tensors);
   if (!planned.is_reachable || !can_add(planned.tensors, reduction, size()))
     return nccl_.all_reduce(tensors, reduction, stream);
-  if (planned.is_beside)
-    all_reduce_beside(planned, reduction, on(stream));
-  else
-    all_reduce_at_once(planned, reduction, on(stream));
+  if (!planned.is_beside) return all_reduce_at_once(planned, reduction, on(stream));
+  copies_->all_reduce(planned.tensors, reduction == RankReduction::kMean, on(stream));
+  note_failure();
 }
 
 void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {

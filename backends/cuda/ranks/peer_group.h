@@ -1,7 +1,7 @@
 // A group of GPUs: NCCL, and for GPUs of one host that reach each other's memory faster ways for planned exchanges:
 //   one shot     sums of up to 512 KiB a tensor, of which the latency is what counts
 //   two shots    larger sums that other work waits for
-//   copies       larger exchanges beside other kernels, by copy engines
+//   copies       what is exchanged beside other kernels, by copy engines
 // What is not planned, and whatever these ways do not do, is NCCL's.
 #pragma once
 
@@ -47,7 +47,6 @@ class PeerGroup final : public RankGroup {
   Planned next(std::span<const Exchange> tensors);
   void skip_planned();
   void all_reduce_at_once(const Planned& planned, RankReduction reduction, cudaStream_t stream);
-  void all_reduce_beside(const Planned& planned, RankReduction reduction, cudaStream_t stream);
   void note_failure();
 
   nccl::Watch& watch_;

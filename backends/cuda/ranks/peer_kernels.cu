@@ -16,10 +16,10 @@ constexpr int kPack = kPeerAccessBytes / sizeof(T);
 template <class T>
 using PeerPack = Pack<T, kPack<T>>;
 
-// By rank.
-struct Parts {
-  const void* at[kMaxPeers];
-};
+template <class T>
+__host__ __device__ int64_t packs_of(int64_t count) {
+  return (count + kPack<T> - 1) / kPack<T>;
+}
 
 // Past the first cache, in which what another GPU has written since would be missed.
 __device__ __forceinline__ uint4 read_past_cache(const void* from) {
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kPeerThreads)
     two_shot_kernel(PeerControl peers, PeerTensor tensor, int64_t count, float scale) {
   constexpr int kInFlight = kInFlightOfAll / kRanks;
   if (!meet(peers)) return;
-  const int64_t packs = (count + kPack<T> - 1) / kPack<T>, part = (packs + peers.size - 1) / peers.size;
+  const int64_t packs = packs_of<T>(count), part = (packs + peers.size - 1) / peers.size;
   const int64_t begin = part * peers.rank, end = min(packs, begin + part);
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
   for (int64_t first = begin + static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; first < end;
@@ -171,15 +171,22 @@ __global__ void __launch_bounds__(kPeerThreads)
 
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    sum_of_parts_kernel(Parts parts, int ranks, T* to, int64_t count, float scale) {
-  const int64_t packs = (count + kPack<T> - 1) / kPack<T>,
-                stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
+    sum_of_pieces_kernel(const __grid_constant__ PulledPieces pulled, int rank, int ranks, int64_t packs,
+                         float scale) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
+  int piece = 0;
+  int64_t first = 0;  // pack of that piece
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; i < packs; i += stride) {
+    for (int64_t its; i - first >= (its = packs_of<T>(pulled.pieces[piece].count)); ++piece) first += its;
+    const PeerPiece& own = pulled.pieces[piece];
+    const int64_t at = (i - first) * kPack<T>;
     uint4 x[kRanks] = {};
 #pragma unroll
     for (int r = 0; r < kRanks; ++r)
-      if (r < ranks) x[r] = read_own(static_cast<const T*>(parts.at[r]), i * kPack<T>, count);
-    write_pack(to, i * kPack<T>, count, sum_of<T>(x, ranks, scale));
+      if (r < ranks)
+        x[r] = read_own(reinterpret_cast<const T*>(r == rank ? own.own : pulled.others[r] + own.pulled), at,
+                        own.count);
+    write_pack(reinterpret_cast<T*>(own.to), at, own.count, sum_of<T>(x, ranks, scale));
   }
 }
 
@@ -227,15 +234,16 @@ void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTens
   });
 }
 
-void start_sum_of_parts(const PeerSum& sum, int ranks, const void* const* parts, void* to,
-                        cudaStream_t stream) {
-  Parts all{};
-  std::copy_n(parts, ranks, all.at);
-  const int64_t blocks = std::min<int64_t>(kBlocksBeside, blocks_of(sum));
-  dispatch(sum.dtype, ranks, [&](auto tag, auto most) {
+void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, const PulledPieces& pieces,
+                         cudaStream_t stream) {
+  dispatch(dtype, peers.size, [&](auto tag, auto ranks) {
     using T = typename decltype(tag)::type;
-    sum_of_parts_kernel<T, decltype(most)::value><<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(
-        all, ranks, static_cast<T*>(to), sum.count, sum.scale);
+    int64_t packs = 0;
+    for (int i = 0; i < pieces.count; ++i) packs += packs_of<T>(pieces.pieces[i].count);
+    const int64_t blocks = std::min<int64_t>(kBlocksBeside, blocks_for(packs, kPeerThreads));
+    sum_of_pieces_kernel<T, decltype(ranks)::value>
+        <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(pieces, peers.rank, peers.size, packs,
+                                                                     scale);
   });
 }
 

@@ -28,8 +28,22 @@ void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* fr
 void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
                     cudaStream_t stream);
 
-// to = what `parts`, by rank, add up to; all are memory of this rank, and `to` may be one of them. Meets nobody.
-void start_sum_of_parts(const PeerSum& sum, int ranks, const void* const* parts, void* to,
-                        cudaStream_t stream);
+// Elements of one tensor, of which other ranks' have been copied here.
+struct PeerPiece {
+  const std::byte* own;
+  int64_t pulled;  // where the others' begin, behind PulledPieces::others
+  std::byte* to;   // may be `own`
+  int64_t count;
+};
+struct PulledPieces {
+  static constexpr int kMost = 64;
+  const std::byte* others[kMaxPeers] = {};  // by rank; this rank's is not read
+  PeerPiece pieces[kMost] = {};
+  int count = 0;
+};
+
+// Each piece's sum, in one kernel of few blocks that meets nobody. All begin at multiples of 16 bytes.
+void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, const PulledPieces& pieces,
+                         cudaStream_t stream);
 
 }  // namespace genesis::cuda
