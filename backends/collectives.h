@@ -51,6 +51,9 @@ class RankGroup {
 
   // Several tensors at once go together, as NCCL groups them: one start for all.
   virtual void all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) = 0;
+  // As all_reduce of a sum, plus `addend`, which is the same on all ranks, of the same dtype and count, and not `to`. False
+  // where nothing was done, on all ranks: then all_reduce and an addition do.
+  virtual bool all_reduce_adding(const Exchange&, const void* /*addend*/, void* /*stream*/) { return false; }
   virtual void reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) = 0;
   virtual void all_gather(std::span<const Exchange> tensors, void* stream) = 0;
   virtual void all_to_all(std::span<const Exchange> tensors, void* stream) = 0;

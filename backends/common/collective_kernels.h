@@ -1,8 +1,10 @@
 // The kernels of collective ops. Devices differ only in how they copy and in whose stream an exchange is, which `Device`
-// says: static copy(context, to, from) and static stream(context). Used by kernels/collective of every backend.
+// says: static copy(context, to, from) and static stream(context), and where kAdds, static add(context, to, addend). Used by kernels/collective of every backend.
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "backends/collectives.h"
@@ -15,7 +17,7 @@ namespace genesis {
 inline std::vector<Exchange> exchanges_of(std::span<const TensorView> inputs,
                                           std::span<const TensorView> outputs) {
   std::vector<Exchange> tensors;
-  for (size_t i = 0; i < inputs.size(); ++i)
+  for (size_t i = 0; i < outputs.size(); ++i)
     tensors.push_back(
         {inputs[i].data, outputs[i].data, std::min(inputs[i].numel(), outputs[i].numel()), inputs[i].dtype});
   return tensors;
@@ -26,9 +28,16 @@ class CollectiveKernels {
  public:
   static void all_reduce(const KernelContext& c) {
     const auto& op = c.attributes<ops::AllReduce>();
+    if (op.has_addend) return all_reduce_adding(c, op);
     exchange(c, op.axis, [&](RankGroup& ranks, std::span<const Exchange> tensors) {
       ranks.all_reduce(tensors, op.reduction, Device::stream(c));
     });
+  }
+
+  static std::optional<std::string> can_all_reduce(const KernelQuery& query) {
+    if (!Device::kAdds && from_attributes<ops::AllReduce>(query.attributes).has_addend)
+      return "adds nothing to the sum of ranks";
+    return std::nullopt;
   }
 
   static void reduce_scatter(const KernelContext& c) {
@@ -60,12 +69,23 @@ class CollectiveKernels {
   }
 
  private:
+  static void all_reduce_adding(const KernelContext& c, const ops::AllReduce& op) {
+    if constexpr (Device::kAdds) {
+      bool is_added = false;
+      exchange(c, op.axis, [&](RankGroup& ranks, std::span<const Exchange> tensors) {
+        is_added = ranks.all_reduce_adding(tensors[0], c.input(1).data, Device::stream(c));
+        if (!is_added) ranks.all_reduce(tensors, op.reduction, Device::stream(c));
+      });
+      if (!is_added) Device::add(c, c.output(), c.input(1));
+    }
+  }
+
   // `call` takes the ranks of the axis, and the tensors. Along an axis of one rank values pass unchanged.
   template <class Call>
   static void exchange(const KernelContext& c, const std::string& axis, const Call& call) {
     RankGroup* ranks = c.collectives ? c.collectives->group(axis) : nullptr;
     if (!ranks || ranks->size() == 1) {
-      for (size_t i = 0; i < c.inputs.size(); ++i) Device::copy(c, c.outputs[i], c.inputs[i]);
+      for (size_t i = 0; i < c.outputs.size(); ++i) Device::copy(c, c.outputs[i], c.inputs[i]);
       return;
     }
     std::vector<Exchange> tensors = exchanges_of(c.inputs, c.outputs);
@@ -74,8 +94,9 @@ class CollectiveKernels {
 };
 
 template <class Device>
-inline constexpr KernelImpl kAllReduceWays[] = {
-    {.name = "ranks", .run = CollectiveKernels<Device>::all_reduce}};
+inline constexpr KernelImpl kAllReduceWays[] = {{.name = "ranks",
+                                                 .run = CollectiveKernels<Device>::all_reduce,
+                                                 .can_run = CollectiveKernels<Device>::can_all_reduce}};
 template <class Device>
 inline constexpr KernelImpl kReduceScatterWays[] = {
     {.name = "ranks", .run = CollectiveKernels<Device>::reduce_scatter}};

@@ -17,9 +17,9 @@ int64_t bytes_of(const std::vector<TensorType>& types) {
 }  // namespace
 
 int64_t bytes_sent(const Step& step, int64_t ranks) {
-  const int64_t whole = std::max(bytes_of(step.input_types), bytes_of(step.output_types));
-  const int64_t to_others = whole - whole / ranks;
-  return passes::is<ops::AllReduce>(*step.op) ? 2 * to_others : to_others;
+  const auto to_others = [&](int64_t whole) { return whole - whole / ranks; };
+  if (passes::is<ops::AllReduce>(*step.op)) return 2 * to_others(bytes_of(step.output_types));
+  return to_others(std::max(bytes_of(step.input_types), bytes_of(step.output_types)));
 }
 
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {

@@ -6,28 +6,37 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
 
 namespace genesis::passes {
 namespace {
 
-// An addition as part of the product that it alone reads.
+// An addition as part of the product, or of the sum over ranks, that it alone reads.
 struct Match {
   const Node* product = nullptr;
   ValueId addend;
 };
 
+// A sum along the axis `tensor`, where what is no part is the same on all ranks, as what they add must be.
+bool is_sum_of_ranks(const Node& node) {
+  const auto exchange = match<ops::AllReduce>(node);
+  return exchange && node.inputs.size() == 1 && exchange->reduction == RankReduction::kSum &&
+         !exchange->has_addend && exchange->axis == "tensor";
+}
+
 // Without an addend, and without an activation, which would have to come before one.
 bool can_take_addend(const Node& node) {
   if (const auto product = match<ops::Matmul>(node)) return product->is_plain() && node.inputs.size() == 2;
+  if (is_sum_of_ranks(node)) return true;
   const auto layer = match<ops::Linear>(node);
   return layer && layer->is_plain() && layer->activation == Activation::kNone && !layer->has_addend;
 }
 
 Attributes attributes_with_addend(const Node& product) {
   Attributes attributes = product.attributes;
-  if (is<ops::Linear>(product)) attributes.set("has_addend", true);
+  if (!is<ops::Matmul>(product)) attributes.set("has_addend", true);
   return attributes;
 }
 

@@ -215,6 +215,45 @@ TEST(Ranks, CapturedExchangesAreReplayed) {
   EXPECT_EQ(collectives->failure(), "");
 }
 
+// One shot, two shots; memory of the addend that starts anywhere; a last access that is not whole.
+TEST(Ranks, SumsTakeAnAddend) {
+  if (!ranks_have_gpus()) GTEST_SKIP() << "only GPUs add what is the same on all ranks";
+  const std::unique_ptr<RankLink> joined = gpu_link ? nullptr : join_test_ranks({});
+  const auto collectives = gpu_link->collectives(Mesh::parse("data=" + std::to_string(gpu_link->size())));
+  RankGroup& group = *collectives->group("data");
+  const cuda::Stream stream = cuda::make_stream();
+  const auto n = static_cast<float>(group.size());
+  for (const int64_t count : {int64_t{5}, int64_t{3001}, (int64_t{1} << 20) + 3})
+    for (const int64_t offset : {int64_t{0}, int64_t{1}}) {
+      const auto bytes = static_cast<size_t>(count) * sizeof(float);
+      const auto memory = cuda::allocate(cuda::current_device(), count * 4),
+                 added = cuda::allocate(cuda::current_device(), count * 4 + 4);
+      std::vector<float> x(static_cast<size_t>(count)), r(static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) {
+        x[static_cast<size_t>(i)] = static_cast<float>(i % 13 + group.rank());
+        r[static_cast<size_t>(i)] = static_cast<float>(i % 7) / 2;
+      }
+      std::byte* const addend = added.get() + offset * 4;
+      cuda::check(cudaMemcpyAsync(memory.get(), x.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
+                  "copying");
+      cuda::check(cudaMemcpyAsync(addend, r.data(), bytes, cudaMemcpyHostToDevice, stream.get()), "copying");
+      const Exchange exchange{memory.get(), memory.get(), count, DType::f32};
+      EXPECT_FALSE(group.all_reduce_adding(exchange, addend, stream.get())) << "not planned";
+      const PlannedExchange planned{{exchange}, false};
+      group.plan_exchanges({&planned, 1});
+      ASSERT_TRUE(group.all_reduce_adding(exchange, addend, stream.get()))
+          << "GPUs that do not reach each other";
+      cuda::check(cudaMemcpyAsync(x.data(), memory.get(), bytes, cudaMemcpyDeviceToHost, stream.get()),
+                  "copying");
+      cuda::wait_for(stream.get(), "adding");
+      for (int64_t i = 0; i < count; i += 3)
+        ASSERT_EQ(x[static_cast<size_t>(i)],
+                  n * static_cast<float>(i % 13) + n * (n - 1) / 2 + static_cast<float>(i % 7) / 2)
+            << i << " of " << count;
+    }
+  EXPECT_EQ(collectives->failure(), "");
+}
+
 }  // namespace
 
 void hang_in_peer_memory(World& world) {

@@ -379,6 +379,21 @@ TEST(FuseAddend, LeavesOthersAlone) {
   untouched("%t = tanh(r)\n %m = linear(x, w)\n %y = add(%m, %t)\n return y = %y");
 }
 
+TEST(FuseAddend, ASumOfRanksTakesWhatIsTheSameOnAllOfThem) {
+  const char* inputs = "x: f32[2,3], r: f32[2,3]";
+  const auto sum = [](const char* attributes) {
+    return std::string("%s = all_reduce(x) {") + attributes + "}\n %y = add(r, %s)\n return y = %y";
+  };
+  expect_fused(fuse_addend, inputs, sum("axis=\"tensor\""),
+               "%all_reduce = all_reduce(x, r) {axis=\"tensor\", has_addend=true}\n return y = %all_reduce");
+  // Along other axes ranks have data of their own; and what is added to a mean or a maximum comes later.
+  expect_untouched(fuse_addend, inputs, sum("axis=\"data\""));
+  expect_untouched(fuse_addend, inputs, sum("axis=\"tensor\", reduction=\"max\""));
+  expect_untouched(
+      fuse_addend, inputs,
+      "%a = all_reduce(x, r) {axis=\"tensor\"}\n %y = add(r, %a)\n return y = %y\n return b = %a:1");
+}
+
 TEST(FuseAddend, AsksTheTarget) {
   const std::string body = "%m = matmul(x, w)\n %y = add(%m, r)\n return y = %y";
   Target target;

@@ -149,10 +149,6 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
   }
 }
 
-void PeerGroup::skip_planned() {
-  if (!planned_.empty()) planned_.pop_front();
-}
-
 PeerGroup::Planned PeerGroup::next(std::span<const Exchange> tensors) {
   if (planned_.empty()) return {};
   Planned planned = std::move(planned_.front());
@@ -173,23 +169,40 @@ void PeerGroup::note_failure() {
     watch_.fail(fmt::format("along '{}': {}", axis_, why));
 }
 
-void PeerGroup::all_reduce_at_once(const Planned& planned, RankReduction reduction, cudaStream_t stream) {
-  for (const PeerExchange& tensor : planned.tensors) {
-    const PeerSum sum = sum_of(tensor.own, reduction, size());
-    if (bytes_of(tensor.own) <= kOneShotBytes)
-      start_one_shot(control_, sum, tensor.own.from, tensor.own.to, stream);
-    else
-      start_two_shot(control_, sum, tensor.at, stream);
-  }
+void PeerGroup::all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, cudaStream_t stream) {
+  if (bytes_of(tensor.own) <= kOneShotBytes)
+    start_one_shot(control_, sum, tensor.own.from, tensor.own.to, stream);
+  else
+    start_two_shot(control_, sum, tensor.at, stream);
+}
+
+// Whether the next call is planned, and one for kernels that meet their peers.
+bool PeerGroup::next_is_at_once(RankReduction reduction) const {
+  if (planned_.empty() || watch_.has_failed()) return false;
+  const Planned& planned = planned_.front();
+  return planned.is_reachable && !planned.is_beside && can_add(planned.tensors, reduction, size());
+}
+
+bool PeerGroup::all_reduce_adding(const Exchange& tensor, const void* addend, void* stream) {
+  if (!next_is_at_once(RankReduction::kSum) || !is_aligned(addend)) return false;
+  const Planned planned = next({&tensor, 1});
+  for (const PeerExchange& one : planned.tensors)  // none that is empty
+    all_reduce_at_once(one, {one.own.dtype, one.own.count, 1, addend}, on(stream));
+  return true;
 }
 
 void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
+  const bool is_at_once = next_is_at_once(reduction);
   const Planned planned = next(tensors);
-  if (!planned.is_reachable || !can_add(planned.tensors, reduction, size()))
-    return nccl_.all_reduce(tensors, reduction, stream);
-  if (!planned.is_beside) return all_reduce_at_once(planned, reduction, on(stream));
-  copies_->all_reduce(planned.tensors, reduction == RankReduction::kMean, on(stream));
-  note_failure();
+  if (is_at_once) {
+    for (const PeerExchange& tensor : planned.tensors)
+      all_reduce_at_once(tensor, sum_of(tensor.own, reduction, size()), on(stream));
+  } else if (planned.is_reachable && can_add(planned.tensors, reduction, size())) {
+    copies_->all_reduce(planned.tensors, reduction == RankReduction::kMean, on(stream));
+    note_failure();
+  } else {
+    nccl_.all_reduce(tensors, reduction, stream);
+  }
 }
 
 void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
@@ -212,22 +225,18 @@ void PeerGroup::all_gather(std::span<const Exchange> tensors, void* stream) {
 }
 
 void PeerGroup::all_to_all(std::span<const Exchange> tensors, void* stream) {
-  skip_planned();
   nccl_.all_to_all(tensors, stream);
 }
 
 void PeerGroup::broadcast(std::span<const Exchange> tensors, int root, void* stream) {
-  skip_planned();
   nccl_.broadcast(tensors, root, stream);
 }
 
 void PeerGroup::send(std::span<const Exchange> tensors, int to, void* stream) {
-  skip_planned();
   nccl_.send(tensors, to, stream);
 }
 
 void PeerGroup::receive(std::span<const Exchange> tensors, int from, void* stream) {
-  skip_planned();
   nccl_.receive(tensors, from, stream);
 }
 

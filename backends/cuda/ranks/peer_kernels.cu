@@ -63,25 +63,6 @@ __device__ bool meet(const PeerControl& peers) {
   return all_came;
 }
 
-template <class T, int kRanks>
-__device__ uint4 sum_of(const uint4 (&parts)[kRanks], int ranks, float scale) {
-  float sum[kPack<T>];
-#pragma unroll
-  for (int r = 0; r < kRanks; ++r) {
-    const PeerPack<T> part = reinterpret_cast<const PeerPack<T>&>(parts[r]);
-#pragma unroll
-    for (int k = 0; k < kPack<T>; ++k)
-      if (r == 0)
-        sum[k] = widen(part.at[k]);
-      else if (r < ranks)
-        sum[k] += widen(part.at[k]);
-  }
-  PeerPack<T> result;
-#pragma unroll
-  for (int k = 0; k < kPack<T>; ++k) result.at[k] = narrow<T>(sum[k] * scale);
-  return reinterpret_cast<const uint4&>(result);
-}
-
 // Elements [at, at + kPack) of which those from `count` on are not there.
 template <class T>
 __device__ uint4 read_own(const T* from, int64_t at, int64_t count) {
@@ -115,9 +96,52 @@ __device__ void write_pack(T* to, int64_t at, int64_t count, const uint4& x) {
     if (at + k < count) to[at + k] = pack.at[k];
 }
 
+// Memory that may begin anywhere.
+template <class T>
+__device__ PeerPack<T> addend_at(const T* from, int64_t at, int64_t count) {
+  const bool is_aligned = reinterpret_cast<uintptr_t>(from) % kPeerAccessBytes == 0;
+  const uint4 pack = read_own(from, at, is_aligned ? count : 0);
+  if (is_aligned) return reinterpret_cast<const PeerPack<T>&>(pack);
+  PeerPack<T> single{};
+#pragma unroll
+  for (int k = 0; k < kPack<T>; ++k)
+    if (at + k < count) single.at[k] = from[at + k];
+  return single;
+}
+
+// What is done to a sum.
+template <class T>
+struct Epilogue {
+  float scale;
+  const T* addend;  // null: nothing is added
+};
+
+template <class T, int kRanks>
+__device__ uint4 sum_of(const uint4 (&parts)[kRanks], int ranks, const Epilogue<T>& epilogue, int64_t at,
+                        int64_t count) {
+  float sum[kPack<T>];
+#pragma unroll
+  for (int r = 0; r < kRanks; ++r) {
+    const PeerPack<T> part = reinterpret_cast<const PeerPack<T>&>(parts[r]);
+#pragma unroll
+    for (int k = 0; k < kPack<T>; ++k)
+      if (r == 0)
+        sum[k] = widen(part.at[k]);
+      else if (r < ranks)
+        sum[k] += widen(part.at[k]);
+  }
+  PeerPack<T> addend{}, result;
+  if (epilogue.addend) addend = addend_at(epilogue.addend, at, count);
+#pragma unroll
+  for (int k = 0; k < kPack<T>; ++k)
+    result.at[k] =
+        narrow<T>(epilogue.addend ? sum[k] * epilogue.scale + widen(addend.at[k]) : sum[k] * epilogue.scale);
+  return reinterpret_cast<const uint4&>(result);
+}
+
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    one_shot_kernel(PeerControl peers, const T* from, T* to, int64_t count, float scale) {
+    one_shot_kernel(PeerControl peers, const T* from, T* to, int64_t count, Epilogue<T> epilogue) {
   const int64_t piece = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x, at = piece * kPack<T>;
   const uint32_t turn = (peers.epochs[blockIdx.x] + 1) & 1;
   const auto slot = [&](int reader, int writer) {
@@ -135,12 +159,12 @@ __global__ void __launch_bounds__(kPeerThreads)
 #pragma unroll
   for (int r = 0; r < kRanks; ++r)
     if (r < peers.size) parts[r] = r == peers.rank ? mine : read_past_cache(slot(peers.rank, r));
-  write_pack(to, at, count, sum_of<T>(parts, peers.size, scale));
+  write_pack(to, at, count, sum_of<T>(parts, peers.size, epilogue, at, count));
 }
 
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    two_shot_kernel(PeerControl peers, PeerTensor tensor, int64_t count, float scale) {
+    two_shot_kernel(PeerControl peers, PeerTensor tensor, int64_t count, Epilogue<T> epilogue) {
   constexpr int kInFlight = kInFlightOfAll / kRanks;
   if (!meet(peers)) return;
   const int64_t packs = packs_of<T>(count), part = (packs + peers.size - 1) / peers.size;
@@ -159,7 +183,8 @@ __global__ void __launch_bounds__(kPeerThreads)
 #pragma unroll
     for (int f = 0; f < kInFlight; ++f) {
       if (first + f * stride >= end) break;
-      const uint4 sum = sum_of<T>(parts[f], peers.size, scale);
+      const int64_t at = (first + f * stride) * kPack<T>;
+      const uint4 sum = sum_of<T>(parts[f], peers.size, epilogue, at, count);
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
         if (r < peers.size)
@@ -186,7 +211,8 @@ __global__ void __launch_bounds__(kPeerThreads)
       if (r < ranks)
         x[r] = read_own(reinterpret_cast<const T*>(r == rank ? own.own : pulled.others[r] + own.pulled), at,
                         own.count);
-    write_pack(reinterpret_cast<T*>(own.to), at, own.count, sum_of<T>(x, ranks, scale));
+    write_pack(reinterpret_cast<T*>(own.to), at, own.count,
+               sum_of<T>(x, ranks, Epilogue<T>{scale, nullptr}, at, own.count));
   }
 }
 
@@ -208,6 +234,11 @@ void dispatch(DType dtype, int ranks, const Body& body) {
   with_ranks(Tag<float>{});
 }
 
+template <class T>
+Epilogue<T> epilogue_of(const PeerSum& sum) {
+  return {sum.scale, static_cast<const T*>(sum.addend)};
+}
+
 int64_t blocks_of(const PeerSum& sum) {
   return blocks_for(sum.count * static_cast<int64_t>(size_of(sum.dtype)), kOneShotBlockBytes);
 }
@@ -220,7 +251,7 @@ void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* fr
     using T = typename decltype(tag)::type;
     one_shot_kernel<T, decltype(ranks)::value>
         <<<static_cast<unsigned>(blocks_of(sum)), kPeerThreads, 0, stream>>>(
-            peers, static_cast<const T*>(from), static_cast<T*>(to), sum.count, sum.scale);
+            peers, static_cast<const T*>(from), static_cast<T*>(to), sum.count, epilogue_of<T>(sum));
   });
 }
 
@@ -229,8 +260,8 @@ void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTens
   const int64_t blocks = std::min<int64_t>(kMaxPeerBlocks, blocks_for(blocks_of(sum), peers.size));
   dispatch(sum.dtype, peers.size, [&](auto tag, auto ranks) {
     using T = typename decltype(tag)::type;
-    two_shot_kernel<T, decltype(ranks)::value>
-        <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(peers, tensor, sum.count, sum.scale);
+    two_shot_kernel<T, decltype(ranks)::value><<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(
+        peers, tensor, sum.count, epilogue_of<T>(sum));
   });
 }
 

@@ -11,11 +11,13 @@
 
 namespace genesis::cuda {
 
-// What is summed, of `count` elements, multiplied by `scale` at last (1 / ranks for a mean).
+// What is summed, of `count` elements, multiplied by `scale` (1 / ranks for a mean); then `addend` is added,
+// which is the same on all ranks and not what is written. Null: nothing.
 struct PeerSum {
   DType dtype = DType::f32;
   int64_t count = 0;
   float scale = 1;
+  const void* addend = nullptr;
 };
 
 // Every rank pushes all it has to all others, and adds. For up to kOneShotBytes; `to` may be `from`; both start at

@@ -63,12 +63,19 @@ void set_all(GradientContext& g, const std::vector<Value>& gradients) {
 std::vector<TensorType> AllReduce::infer(Types in) const {
   check_axis(info.name, axis);
   check_reduction(info.name, reduction, in);
-  return {in.begin(), in.end()};
+  if (!has_addend) return {in.begin(), in.end()};
+  if (in.size() != 2 || in[0] != in[1] || reduction != RankReduction::kSum)
+    fail(
+        "all_reduce with `has_addend` takes the sum of one tensor and another tensor like it, got {} "
+        "tensors, the first {}",
+        in.size(), in.empty() ? "none" : in[0].to_string());
+  return {in[0]};
 }
 
-std::vector<InPlace> AllReduce::in_place(Types in, Types) const {
+// Not over what is added, which is read behind the sum.
+std::vector<InPlace> AllReduce::in_place(Types, Types out) const {
   std::vector<InPlace> pairs;
-  for (int i = 0; i < static_cast<int>(in.size()); ++i) pairs.push_back({i, i});
+  for (int i = 0; i < static_cast<int>(out.size()); ++i) pairs.push_back({i, i});
   return pairs;
 }
 
@@ -76,6 +83,10 @@ std::vector<InPlace> AllReduce::in_place(Types in, Types) const {
 void AllReduce::grad(GradientContext& g) const {
   if (reduction != RankReduction::kSum && reduction != RankReduction::kMean)
     fail("all_reduce has a gradient for sum and mean, not for max and min");
+  if (has_addend) {
+    g.set(0, all_reduce(g.dy(0), axis, reduction));
+    return g.set(1, g.dy(0));
+  }
   set_all(g, all_reduce(all_dy(g), axis, reduction));
 }
 

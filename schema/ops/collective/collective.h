@@ -30,17 +30,21 @@ struct OfRanks {
 };
 
 struct AllReduce {
-  static constexpr OpInfo info{
-      .name = "all_reduce",
-      .doc = "The sum, mean, max or min of what the ranks along `axis` have, of each input.",
-      .inputs = {1, kVariadic},
-      .precision = Precision::kFollow,
-      .collective = true};
+  static constexpr OpInfo info{.name = "all_reduce",
+                               .doc =
+                                   "The sum, mean, max or min of what the ranks along `axis` have, of each "
+                                   "input. With `has_addend` the "
+                                   "sum of one tensor plus a second input, which is the same on all ranks.",
+                               .inputs = {1, kVariadic},
+                               .precision = Precision::kFollow,
+                               .collective = true};
   std::string axis;
   RankReduction reduction = RankReduction::kSum;
+  bool has_addend = false;
   static void fields(auto& self, auto&& visit) {
     visit("axis", self.axis);
     visit("reduction", self.reduction);
+    visit("has_addend", self.has_addend);
   }
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;

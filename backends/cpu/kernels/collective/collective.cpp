@@ -7,6 +7,7 @@ namespace genesis::cpu {
 namespace {
 
 struct Cpu {
+  static constexpr bool kAdds = false;
   static void copy(const KernelContext&, const TensorView& to, const TensorView& from) {
     if (to.data != from.data && from.bytes() > 0)
       std::memcpy(to.data, from.data, static_cast<size_t>(from.bytes()));
