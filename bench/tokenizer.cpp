@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostText = 100'000'000;  // bytes
+constexpr size_t kMaxText = 100'000'000;  // bytes
 constexpr int64_t kTokens = 32000;
 
 // The library reads UTF-8 only.
@@ -36,8 +36,8 @@ std::string headers() {
   std::sort(files.begin(), files.end());
   std::string text;
   for (const fs::path& file : files)
-    if (text.size() < kMostText) text += utf8::repaired(read_whole_file(file));
-  if (text.size() > kMostText) text.resize(text.rfind('\n', kMostText) + 1);
+    if (text.size() < kMaxText) text += utf8::repaired(read_whole_file(file));
+  if (text.size() > kMaxText) text.resize(text.rfind('\n', kMaxText) + 1);
   return text;
 }
 

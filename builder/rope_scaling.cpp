@@ -64,7 +64,7 @@ double llama3(double frequency, const RopeScaling& s) {
   return (1 - smooth) * frequency / s.factor + smooth * frequency;
 }
 
-// The pair, as a real number, that turns so often within the original positions.
+// The pair, as a real number, that rotates so often within the original positions.
 double pair_of_turns(double turns, double theta, int64_t rotary_size, const RopeScaling& s) {
   return static_cast<double>(rotary_size) *
          std::log(static_cast<double>(s.original_positions) / (turns * 2 * std::numbers::pi)) /

@@ -17,7 +17,7 @@ enum class RopeScalingKind : uint8_t {
              // models", 2024)
   kYarn,     // a ramp between both (Peng et al., "YaRN: efficient context window extension of large language
              // models", 2023)
-  kProportional,  // the first `proportion` of the pairs divided by `factor`, the rest do not turn
+  kProportional,  // the first `proportion` of the pairs divided by `factor`, the rest do not rotate
 };
 
 }  // namespace genesis::nn

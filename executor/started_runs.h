@@ -70,7 +70,7 @@ class StartedRuns {
   // (`is_undisturbed`) and nothing that it gives is written over; otherwise what it gives is taken now.
   void make_room(bool is_undisturbed) {
     if (empty()) return;
-    if (runs_.size() == kMost) check_empty();
+    if (runs_.size() == kMaxRuns) check_empty();
     if (runs_.front().results || (is_undisturbed && runs_.front().compiled->runner->keeps_outputs())) return;
     Run run = std::move(runs_.front());  // one that fails is over
     runs_.pop_front();
@@ -90,7 +90,7 @@ class StartedRuns {
   }
 
  private:
-  static constexpr size_t kMost = 2;
+  static constexpr size_t kMaxRuns = 2;
   struct Run {
     CompiledPtr compiled;
     NamedTensors inputs;                  // an output may be one of them

@@ -159,7 +159,7 @@ void check(const QwenConfig& c) {
     fail("qwen: hidden_size {} is not a multiple of num_attention_heads {}: set head_dim", c.hidden_size,
          c.num_attention_heads);
   if (c.head_size() % 2 != 0)
-    fail("qwen: the head size {} is odd; rotary embedding turns pairs", c.head_size());
+    fail("qwen: the head size {} is odd; rotary embedding rotates pairs", c.head_size());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // cached_attention as the ops it stands for, one after the other, by the kernels of any backend: it gives
 // their bits, and takes every size and dtype. Used by kernels/cached_attention of every backend. Scratch
-// holds the turned q and k, the number of keys, then what the kernels want.
+// holds the rotated q and k, the number of keys, then what the kernels want.
 #pragma once
 
 #include <algorithm>
@@ -30,15 +30,15 @@ class CachedParts {
                                   {query.inputs[3 + i], query.inputs[1 + i], start}, {query.inputs[3 + i]});
     attend_ = KernelPart::of(kernels, ready, query.disabled, attention,
                              {q, query.inputs[3], query.inputs[4], start}, {query.outputs[0]});
-    turns_ = op.turns;
-    if (turns_) {
+    rotates_ = op.rotates;
+    if (rotates_) {
       // Positions of one token: of all rows, or of each.
-      std::vector<TensorType> turned = {q, {DType::i64, {1}}};
-      if (start.shape.rank() == 1) turned[1].shape = {start.shape[0], 1};
-      if (query.inputs.size() > 6) turned.push_back(query.inputs[6]);
-      turn_q_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), turned, {q});
-      turned[0] = k;
-      turn_k_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), turned, {k});
+      std::vector<TensorType> rotated = {q, {DType::i64, {1}}};
+      if (start.shape.rank() == 1) rotated[1].shape = {start.shape[0], 1};
+      if (query.inputs.size() > 6) rotated.push_back(query.inputs[6]);
+      rotate_q_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), rotated, {q});
+      rotated[0] = k;
+      rotate_k_ = KernelPart::of(kernels, ready, query.disabled, op.rope(), rotated, {k});
       k_at_ = aligned(q.bytes());
       length_at_ = aligned(CheckedSize(k_at_) + k.bytes());
     }
@@ -47,7 +47,7 @@ class CachedParts {
   int64_t scratch_bytes() const {
     const CheckedSize parts =
         std::max({append_[0].scratch_bytes(), append_[1].scratch_bytes(), attend_.scratch_bytes(),
-                  turn_q_.scratch_bytes(), turn_k_.scratch_bytes()});
+                  rotate_q_.scratch_bytes(), rotate_k_.scratch_bytes()});
     return (parts + parts_at()).value();
   }
 
@@ -58,9 +58,9 @@ class CachedParts {
     std::byte* scratch = c.scratch + parts_at();
     auto* length = reinterpret_cast<int64_t*>(c.scratch + length_at_);
     write_length(c, length);
-    if (turns_) {
-      turn(turn_q_, c, q, c.scratch, scratch);
-      turn(turn_k_, c, k, c.scratch + k_at_, scratch);
+    if (rotates_) {
+      rotate(rotate_q_, c, q, c.scratch, scratch);
+      rotate(rotate_k_, c, k, c.scratch + k_at_, scratch);
       q = c.scratch;
       k = c.scratch + k_at_;
     }
@@ -70,7 +70,7 @@ class CachedParts {
   }
 
  private:
-  static void turn(const KernelPart& part, const KernelContext& c, const void* x, void* y,
+  static void rotate(const KernelPart& part, const KernelContext& c, const void* x, void* y,
                    std::byte* scratch) {
     const bool given = c.inputs.size() > 6;  // frequencies
     const void* inputs[] = {x, c.input(5).data, given ? c.input(6).data : nullptr};
@@ -79,8 +79,8 @@ class CachedParts {
   static int64_t aligned(CheckedSize bytes) { return bytes.rounded_up(256).value(); }
   int64_t parts_at() const { return aligned(CheckedSize(length_at_) + CheckedSize(rows_) * sizeof(int64_t)); }
 
-  KernelPart turn_q_, turn_k_, append_[2], attend_;
-  bool turns_ = false;
+  KernelPart rotate_q_, rotate_k_, append_[2], attend_;
+  bool rotates_ = false;
   int64_t k_at_ = 0, length_at_ = 0, rows_ = 1;
 };
 

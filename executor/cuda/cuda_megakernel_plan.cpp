@@ -150,7 +150,7 @@ class Growing {
                       b.begin() + static_cast<std::ptrdiff_t>(first), b.end());
   }
 
-  // One way to turn heads, by one start and the same frequencies.
+  // One way to rotate heads, by one start and the same frequencies.
   bool goes_with_the_others(const cuda::InstructionShape& shape, const Step& s) const {
     for (const PlannedInstruction& other : instructions_) {
       if (other.shape.kind != shape.kind || shape.kind != Kind::kAttention) continue;

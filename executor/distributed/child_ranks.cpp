@@ -69,7 +69,7 @@ class NotedSignals {
 };
 
 // In a child that is about to become a rank: what it gets from its parent, and that it ends when the parent does.
-[[noreturn]] void become_rank(int rank, std::vector<char*>& words, std::vector<char*>& environment,
+[[noreturn]] void become_rank(int rank, std::vector<char*>& arguments, std::vector<char*>& environment,
                               pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);
@@ -77,7 +77,7 @@ class NotedSignals {
     ::dup2(nowhere, STDIN_FILENO);
     ::dup2(nowhere, STDOUT_FILENO);
   }
-  ::execve(words[0], words.data(), environment.data());
+  ::execve(arguments[0], arguments.data(), environment.data());
   ::_exit(127);
 }
 
@@ -125,10 +125,10 @@ class Children {
  private:
   void start(int rank, int port) {
     std::vector<std::string> variables = environment_of(rank, static_cast<int>(pids_.size()), port);
-    std::vector<char*> environment = pointers(variables), words = pointers(command_);
+    std::vector<char*> environment = pointers(variables), arguments = pointers(command_);
     const pid_t parent = ::getpid(), pid = ::fork();
     if (pid < 0) fail("cannot start rank {}: {}", rank, std::strerror(errno));
-    if (pid == 0) become_rank(rank, words, environment, parent);
+    if (pid == 0) become_rank(rank, arguments, environment, parent);
     pids_[static_cast<size_t>(rank)] = pid;
   }
 

@@ -21,11 +21,11 @@ namespace fs = std::filesystem;
 // This program and its arguments, as it was started.
 std::vector<std::string> own_command() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
-  if (words.empty()) fail("cannot read /proc/self/cmdline, which says how this program was started");
-  words[0] = fs::read_symlink("/proc/self/exe").string();
-  return words;
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(in, argument, '\0');) arguments.push_back(argument);
+  if (arguments.empty()) fail("cannot read /proc/self/cmdline, which says how this program was started");
+  arguments[0] = fs::read_symlink("/proc/self/exe").string();
+  return arguments;
 }
 
 std::string find_program(const char* name) {
@@ -46,10 +46,10 @@ void listen_on_loopback_alone() {
 }
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execv(words[0], words.data());
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(arguments[0], arguments.data());
   fail("cannot start {}: {}", command[0], std::strerror(errno));
 }
 

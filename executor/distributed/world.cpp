@@ -38,9 +38,9 @@ std::unique_ptr<RankLink> join_mpi(const Launch& launch, const RankLimits& limit
 
 // Ranks on CPUs have MPI; ranks on GPUs have NCCL, and MPI for what they say to each other where MPI started them.
 std::unique_ptr<RankLink> join(const Launch& launch, std::string_view device_kind, const RankLimits& limits) {
-  std::unique_ptr<RankLink> words = launch.by == Launcher::kMpi ? join_mpi(launch, limits) : nullptr;
+  std::unique_ptr<RankLink> host_link = launch.by == Launcher::kMpi ? join_mpi(launch, limits) : nullptr;
   if (device_kind != "cpu") {
-    if (!words && launch.address.empty())
+    if (!host_link && launch.address.empty())
       fail(
           "ranks on GPUs that {} started have no address to meet at: set MASTER_ADDR to the host of rank 0 "
           "and MASTER_PORT "
@@ -52,14 +52,14 @@ std::unique_ptr<RankLink> join(const Launch& launch, std::string_view device_kin
                                  .host = host_name(),
                                  .address = launch.address,
                                  .is_one_host = launch.is_one_host},
-                                limits, std::move(words));
+                                limits, std::move(host_link));
   }
-  if (!words)
+  if (!host_link)
     fail(
         "ranks on CPUs exchange data over MPI: start them with mpirun -n {} or srun --mpi=pmix -n {}, not by "
         "{}",
         launch.size, launch.size, name_of(launch.by));
-  return words;
+  return host_link;
 }
 
 }  // namespace
@@ -91,17 +91,18 @@ std::string differing_line(const std::string& text, const std::string& other) {
 }  // namespace
 
 void World::require_same(const std::string& what, const std::string& text) {
-  const std::vector<std::string> texts = gather(text);
+  const std::vector<std::string> host_link = gather(text);
   std::string others;
   size_t example = 0;
-  for (size_t rank = 1; rank < texts.size(); ++rank) {
-    if (texts[rank] == texts[0]) continue;
+  for (size_t rank = 1; rank < host_link.size(); ++rank) {
+    if (host_link[rank] == host_link[0]) continue;
     if (others.empty()) example = rank;
     others += (others.empty() ? "" : ", ") + name(static_cast<int>(rank));
   }
   if (!others.empty())
     fail("{} differs between ranks: {} has '{}', and not so: {} ('{}' on rank {})", what, name(0),
-         differing_line(texts[0], texts[example]), others, differing_line(texts[example], texts[0]), example);
+         differing_line(host_link[0], host_link[example]), others,
+         differing_line(host_link[example], host_link[0]), example);
 }
 
 void World::check() const {

@@ -80,7 +80,7 @@ void check_ranks(const Collectives* collectives, const Plan& plan, const Step* e
 class NonfiniteError : public Error {
  public:
   // Tensors of a step larger than this are left out, and inputs that it wrote its results over.
-  static constexpr int64_t kMostBytes = 256 << 20;
+  static constexpr int64_t kMaxBytes = 256 << 20;
 
   struct Found {
     std::string entry;  // point that ran, with these sizes

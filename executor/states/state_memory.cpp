@@ -20,7 +20,7 @@ StateMemory::StateMemory(const Model& model, Device& device, std::shared_ptr<Col
       device_(device),
       collectives_(std::move(collectives)),
       owned_(model.states().size()),
-      places_(model.states().size()),
+      memberships_(model.states().size()),
       members_(model.states().size()) {}
 
 // Allocations are shared, so nothing is given back before all of it has been read.
@@ -34,20 +34,20 @@ void StateMemory::keep_as(const Model& tables, const StateStorage& storage,
   owned_.assign(count, nullptr);
   model_ = &tables;
   storage_ = storage;
-  places_.assign(count, {});
+  memberships_.assign(count, {});
   members_.assign(count, {});
-  for (const StoredGroup& group : storage_.groups) add_places(group);
+  for (const StoredGroup& group : storage_.groups) add_members(group);
   for (const auto& [state, value] : kept) set(state, value);
 }
 
-void StateMemory::add_places(const StoredGroup& group) {
+void StateMemory::add_members(const StoredGroup& group) {
   int64_t all = 0;
   for (int32_t member : group.members) all += model_->state(member).type.numel();
-  Place next{.group = &group};
+  Membership next{.group = &group};
   for (int32_t member : group.members) {
     const int64_t values = model_->state(member).type.numel();
     if (group.shard) next.shard = group.shard_of(values, all);
-    places_[static_cast<size_t>(member)] = next;
+    memberships_[static_cast<size_t>(member)] = next;
     next.first += values;
     next.first_of_shard += next.shard.numel();
   }
@@ -55,7 +55,7 @@ void StateMemory::add_places(const StoredGroup& group) {
 }
 
 int32_t StateMemory::home(int32_t state) const {
-  return is_encoded(state) ? place(state).group->parts[0] : state;
+  return is_encoded(state) ? membership(state).group->parts[0] : state;
 }
 
 std::byte* StateMemory::data(int32_t state) {
@@ -80,7 +80,7 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
     if (!is_encoded(state))
       add(state);
     else
-      for (int32_t part : place(state).group->parts) add(part);
+      for (int32_t part : membership(state).group->parts) add(part);
   }
   if (offsets.empty()) return 0;
   const DeviceMemory all = device_.allocate(bytes);
@@ -99,7 +99,7 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
 
 // Only the parts that are `fresh`: the others hold what runs have made of them.
 void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh) {
-  const StoredGroup& group = *place(member).group;
+  const StoredGroup& group = *membership(member).group;
   StateFormat::Parts to = parts(member);
   for (size_t i = 0; i < group.parts.size(); ++i)
     if (!fresh.contains(group.parts[i])) to[i] = nullptr;
@@ -107,7 +107,7 @@ void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t
 }
 
 void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const std::byte* values) {
-  const Place& at = place(state);
+  const Membership& at = membership(state);
   StateFormat::Parts whole{}, shards{};
   for (size_t i = 0; i < at.group->parts.size(); ++i) (at.group->is_shard(i) ? shards : whole)[i] = to[i];
   const auto is_wanted = [](const StateFormat::Parts& parts) {
@@ -118,7 +118,7 @@ void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const std:
   if (is_wanted(shards)) upload_shard(at, shards, values, total);
 }
 
-void StateMemory::upload_shard(const Place& at, const StateFormat::Parts& to, const std::byte* values,
+void StateMemory::upload_shard(const Membership& at, const StateFormat::Parts& to, const std::byte* values,
                                int64_t total) {
   const Shard& shard = at.shard;
   const size_t value_bytes = size_of(at.group->format->meant);
@@ -134,7 +134,7 @@ void StateMemory::upload_shard(const Place& at, const StateFormat::Parts& to, co
 }
 
 StateFormat::Parts StateMemory::parts(int32_t member) const {
-  const Place& at = place(member);
+  const Membership& at = membership(member);
   StateFormat::Parts parts{};
   for (size_t i = 0; i < at.group->parts.size(); ++i)
     if (const DeviceMemory& memory = owned(at.group->parts[i]))
@@ -144,7 +144,7 @@ StateFormat::Parts StateMemory::parts(int32_t member) const {
 
 // Parts that hold all values hold those of the shard in one piece.
 StateFormat::Parts StateMemory::kept_parts(int32_t member) const {
-  const Place& at = place(member);
+  const Membership& at = membership(member);
   StateFormat::Parts kept = parts(member);
   for (size_t i = 0; at.group->shard && i < at.group->whole_parts; ++i)
     if (kept[i]) kept[i] += at.group->format->part_bytes(i, at.shard.first);
@@ -183,7 +183,7 @@ void StateMemory::set(int32_t state, const Tensor& value) {
 
 void StateMemory::reset(int32_t state) {
   if (is_encoded(state) && model_->state(state).encoded) {
-    for (const int32_t part : place(state).group->parts) reset(part);
+    for (const int32_t part : membership(state).group->parts) reset(part);
     return;
   }
   if (is_encoded(state)) return upload(state, parts(state), initial(state));
@@ -194,7 +194,7 @@ void StateMemory::reset(int32_t state) {
 Tensor StateMemory::copy(int32_t state) const {
   const State& row = model_->state(state);
   if (is_encoded(state)) {
-    const StoredGroup& group = *place(state).group;
+    const StoredGroup& group = *membership(state).group;
     if (owns_all(group) && group.shard) return gathered(state);
     if (owns_all(group)) return read_values(device_, *group.format, row.type, parts(state));
   } else if (owned(state)) {
@@ -206,7 +206,7 @@ Tensor StateMemory::copy(int32_t state) const {
 // By way of the device's memory, for that is what ranks exchange.
 Tensor StateMemory::gathered(int32_t state) const {
   const State& row = model_->state(state);
-  const StoredGroup& group = *place(state).group;
+  const StoredGroup& group = *membership(state).group;
   StateFormat::Parts whole = parts(state);
   std::vector<DeviceMemory> gathered;
   for (size_t i = 0; i < group.parts.size(); ++i)
@@ -214,7 +214,7 @@ Tensor StateMemory::gathered(int32_t state) const {
   Tensor values = read_values(device_, *group.format, row.type, whole);
   if (const std::string failure = collectives_->failure(); !failure.empty())
     fail("while gathering state '{}' from all ranks: {}", row.name, failure);
-  const Shard& shard = place(state).shard;
+  const Shard& shard = membership(state).shard;
   if (shard.runs == 1) return values;
   const auto joined = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(values.bytes()));
   shard.join(values.data(), row.type.numel(), size_of(row.type.dtype), joined->data());
@@ -223,7 +223,7 @@ Tensor StateMemory::gathered(int32_t state) const {
 
 DeviceMemory StateMemory::gathered_part(int32_t state, size_t part) const {
   const State& row = model_->state(state);
-  const Place& at = place(state);
+  const Membership& at = membership(state);
   RankGroup* ranks = collectives_ ? collectives_->group(at.shard.axis) : nullptr;
   if (!ranks)
     fail(
@@ -255,30 +255,30 @@ int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
   for (const auto& [state, values] : all) states.push_back(state);
   const int64_t moved = make_writable(states);
   for (const auto& [state, values] : all)
-    for (size_t i = 0; i < values.parts.size(); ++i) set(place(state).group->parts[i], values.parts[i]);
+    for (size_t i = 0; i < values.parts.size(); ++i) set(membership(state).group->parts[i], values.parts[i]);
   return moved;
 }
 
 TensorType StateMemory::kept_type(int32_t state) const {
   const TensorType& type = model_->state(state).type;
-  return is_shared(state) ? TensorType{type.dtype, {place(state).shard.numel()}} : type;
+  return is_shared(state) ? TensorType{type.dtype, {membership(state).shard.numel()}} : type;
 }
 
 Tensor StateMemory::kept(int32_t state) const {
   if (!is_shared(state)) return copy(state);
-  const StoredGroup& group = *place(state).group;
+  const StoredGroup& group = *membership(state).group;
   const TensorType type = kept_type(state);
   if (owns_all(group)) return read_values(device_, *group.format, type, kept_parts(state));
   const std::byte* whole = initial(state);
   if (!whole) return Tensor::zeros(type);
   std::byte* to;
   Tensor part = Tensor::uninitialized(type, &to);
-  place(state).shard.take(whole, model_->state(state).type.numel(), size_of(type.dtype), to);
+  membership(state).shard.take(whole, model_->state(state).type.numel(), size_of(type.dtype), to);
   return part;
 }
 
 bool StateMemory::has_own_values(int32_t state) const {
-  return is_encoded(state) ? owns_all(*place(state).group) : owned(state) != nullptr;
+  return is_encoded(state) ? owns_all(*membership(state).group) : owned(state) != nullptr;
 }
 
 StateCopies StateMemory::copies(const std::function<bool(int32_t)>& is_wanted) const {
@@ -298,7 +298,7 @@ void StateMemory::add_copy(int32_t state, StateCopies& copies) const {
     copies.parts.push_back({from, bytes, copies.bytes});
     copies.bytes += aligned(bytes);
   };
-  if (const StoredGroup* group = place(state).group) {
+  if (const StoredGroup* group = membership(state).group) {
     value.format = group->format;
     const StateFormat::Parts from = kept_parts(state);
     for (size_t part = 0; part < group->parts.size(); ++part)

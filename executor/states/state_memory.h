@@ -51,7 +51,7 @@ class StateMemory {
   void set(int32_t state, const Tensor& value);
   void reset(int32_t state);         // back to its initial value
   Tensor copy(int32_t state) const;  // of a state that ranks share: called by all of them
-  bool is_shared(int32_t state) const { return is_encoded(state) && place(state).group->shard; }
+  bool is_shared(int32_t state) const { return is_encoded(state) && membership(state).group->shard; }
   bool shares() const { return storage_.has_shards(); }
   const StateStorage& storage() const { return storage_; }
   // Of this rank alone: a state, or of one that ranks share the part that this one keeps, flat; and the type of that.
@@ -77,7 +77,7 @@ class StateMemory {
  private:
   // Of a state that is kept in parts: its group, and how many values lie there before its own, in parts that hold all
   // values and in shards.
-  struct Place {
+  struct Membership {
     const StoredGroup* group = nullptr;  // null: the state is kept as it is
     int64_t first = 0, first_of_shard = 0;
     Shard shard = {};  // of its values, where the group has shards
@@ -85,12 +85,12 @@ class StateMemory {
     int64_t first_in(size_t part) const { return group->is_shard(part) ? first_of_shard : first; }
   };
 
-  const Place& place(int32_t state) const { return places_[static_cast<size_t>(state)]; }
-  bool is_encoded(int32_t state) const { return place(state).group != nullptr; }
+  const Membership& membership(int32_t state) const { return memberships_[static_cast<size_t>(state)]; }
+  bool is_encoded(int32_t state) const { return membership(state).group != nullptr; }
   DeviceMemory& owned(int32_t state) { return owned_[static_cast<size_t>(state)]; }
   const DeviceMemory& owned(int32_t state) const { return owned_[static_cast<size_t>(state)]; }
   bool owns_all(const StoredGroup& group) const;
-  void add_places(const StoredGroup& group);
+  void add_members(const StoredGroup& group);
   void fill_initial(int32_t state);
   void encode_initial(int32_t member, const std::map<int32_t, int64_t>& fresh);
   StateFormat::Parts parts(int32_t member) const;       // some may be null
@@ -100,7 +100,8 @@ class StateMemory {
   const std::byte* initial(int32_t state) const;  // null: zeros
   // Of a state in parts: what they hold of `values`, which may be null for zeros, goes to `to`.
   void upload(int32_t state, const StateFormat::Parts& to, const std::byte* values);
-  void upload_shard(const Place& at, const StateFormat::Parts& to, const std::byte* values, int64_t total);
+  void upload_shard(const Membership& at, const StateFormat::Parts& to, const std::byte* values,
+                    int64_t total);
   Tensor gathered(int32_t state) const;
   DeviceMemory gathered_part(int32_t state, size_t part) const;
 
@@ -109,7 +110,7 @@ class StateMemory {
   const std::shared_ptr<Collectives> collectives_;
   std::vector<DeviceMemory> owned_;  // by state; null: read from the model
   StateStorage storage_;
-  std::vector<Place> places_;                  // by state
+  std::vector<Membership> memberships_;        // by state
   std::vector<std::vector<int32_t>> members_;  // by state that is a part
 };
 

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // What stands in the file while a run holds it, for the one who finds the folder in use.
-std::string owner_in_words() {
+std::string own_description() {
   std::array<char, 256> host{}, time{};
   if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "unknown");
   const std::time_t now = std::time(nullptr);
@@ -35,12 +35,12 @@ std::string owner_in_words() {
   return fmt::format("process {} on host {} since {}", ::getpid(), host.data(), time.data());
 }
 
-std::string read_words(int fd) {
+std::string read_owner(int fd) {
   std::array<char, 512> text{};
   const ssize_t count = ::pread(fd, text.data(), text.size(), 0);
-  std::string words(text.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
-  while (!words.empty() && words.back() == '\n') words.pop_back();
-  return words.empty() ? "another process" : words;
+  std::string owner(text.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  while (!owner.empty() && owner.back() == '\n') owner.pop_back();
+  return owner.empty() ? "another process" : owner;
 }
 
 bool is_still_there(int fd, const fs::path& file) {
@@ -74,7 +74,7 @@ bool CheckpointLock::try_lock() {
          std::strerror(errno));
   const int error = lock(fd_);
   if (error == EWOULDBLOCK) {
-    const std::string owner = read_words(fd_);
+    const std::string owner = read_owner(fd_);
     ::close(std::exchange(fd_, -1));
     fail(
         "the checkpoint folder {} is in use by another training run, {}: wait for it, end it, or name "
@@ -91,17 +91,17 @@ bool CheckpointLock::try_lock() {
     ::close(std::exchange(fd_, -1));
     return false;
   }
-  const std::string words = owner_in_words() + "\n";
-  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, words.data(), words.size(), 0) < 0)
+  const std::string owner = own_description() + "\n";
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, owner.data(), owner.size(), 0) < 0)
     spdlog::debug("{} could not be written: {}", file_.string(), std::strerror(errno));
   return true;
 }
 
 std::string CheckpointLock::owner(const fs::path& directory) {
   std::ifstream in(directory / ".lock");
-  std::string words;
-  std::getline(in, words);
-  return words;
+  std::string owner;
+  std::getline(in, owner);
+  return owner;
 }
 
 CheckpointLock::~CheckpointLock() {

@@ -214,11 +214,11 @@ class RopeReader {
 
 // The kind of each layer's attention, by name or from max_window_layers on; empty where the configuration does not say.
 std::vector<std::string> layer_types(Reader& r, bool slides) {
-  constexpr int64_t kFirstToSlide = 28, kMostLayers = 4096;
+  constexpr int64_t kFirstToSlide = 28, kMaxLayers = 4096;
   std::vector<std::string> types;
   const json& listed = r.get("layer_types");
   if (listed.is_null()) {
-    const int64_t layers = std::min(r.whole("num_hidden_layers", 0), kMostLayers),
+    const int64_t layers = std::min(r.whole("num_hidden_layers", 0), kMaxLayers),
                   full = r.whole("max_window_layers", kFirstToSlide);
     for (int64_t i = 0; slides && i < layers; ++i)
       types.emplace_back(i < full ? "full_attention" : "sliding_attention");

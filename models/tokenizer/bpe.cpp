@@ -40,21 +40,21 @@ Bpe::Bpe(const Vocabulary& vocabulary, const std::vector<Merge>& merges, bool wh
   }
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const uint64_t pair = pair_of(merges[rank].left, merges[rank].right);
-    rules_[place_of(pair)] = {pair, static_cast<uint32_t>(rank), merges[rank].result};
+    rules_[slot_of(pair)] = {pair, static_cast<uint32_t>(rank), merges[rank].result};
   }
   if (!whole_words_first) return;
   for (const auto& [token, id] : vocabulary)
     if (const auto bytes = alphabet_bytes(token)) whole_words_.emplace(*bytes, id);
 }
 
-size_t Bpe::place_of(uint64_t pair) const {
+size_t Bpe::slot_of(uint64_t pair) const {
   size_t at = mixed(pair) & (rules_.size() - 1);
   while (rules_[at].pair != pair && rules_[at].pair != kNoPair) at = (at + 1) & (rules_.size() - 1);
   return at;
 }
 
 const Bpe::Rule& Bpe::rule(uint32_t left, uint32_t right) const {
-  return rules_[place_of(pair_of(left, right))];
+  return rules_[slot_of(pair_of(left, right))];
 }
 
 void Bpe::encode(std::string_view word, WordCache& cache, std::vector<int64_t>& ids) const {
@@ -98,31 +98,31 @@ void Bpe::merge_short(std::vector<uint32_t>& symbols) const {
 
 // A heap of merges that were possible when they were pushed, over a list of symbols.
 void Bpe::merge_long(std::vector<uint32_t>& symbols) const {
-  struct Place {
+  struct Neighbours {
     uint32_t before, behind;
   };
   const auto count = static_cast<uint32_t>(symbols.size());
-  std::vector<Place> places(count);
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap;  // rank, then place
+  std::vector<Neighbours> beside(count);
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> heap;  // rank, then position
   const auto push = [&](uint32_t at) {
-    if (at == kNone || places[at].behind == kNone) return;
-    const uint32_t rank = rule(symbols[at], symbols[places[at].behind]).rank;
+    if (at == kNone || beside[at].behind == kNone) return;
+    const uint32_t rank = rule(symbols[at], symbols[beside[at].behind]).rank;
     if (rank != kNoRank) heap.push(pair_of(rank, at));
   };
-  for (uint32_t i = 0; i < count; ++i) places[i] = {i - 1, i + 1 < count ? i + 1 : kNone};
+  for (uint32_t i = 0; i < count; ++i) beside[i] = {i - 1, i + 1 < count ? i + 1 : kNone};
   for (uint32_t i = 0; i < count; ++i) push(i);
   while (!heap.empty()) {
     const auto rank = static_cast<uint32_t>(heap.top() >> 32), at = static_cast<uint32_t>(heap.top());
     heap.pop();
-    const uint32_t next = places[at].behind;
+    const uint32_t next = beside[at].behind;
     if (symbols[at] == kNone || next == kNone) continue;
     const Rule& now = rule(symbols[at], symbols[next]);
     if (now.rank != rank) continue;  // one of the two is another symbol by now
     symbols[at] = now.result;
     symbols[next] = kNone;
-    places[at].behind = places[next].behind;
-    if (places[at].behind != kNone) places[places[at].behind].before = at;
-    push(places[at].before);
+    beside[at].behind = beside[next].behind;
+    if (beside[at].behind != kNone) beside[beside[at].behind].before = at;
+    push(beside[at].before);
     push(at);
   }
   std::erase(symbols, kNone);

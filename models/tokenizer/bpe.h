@@ -65,7 +65,7 @@ class Bpe {
   void merge_short(std::vector<uint32_t>& symbols) const;
   void merge_long(std::vector<uint32_t>& symbols) const;
   // Where the pair is, or would be.
-  size_t place_of(uint64_t pair) const;
+  size_t slot_of(uint64_t pair) const;
   // One of rank kNoRank where the two are not merged.
   const Rule& rule(uint32_t left, uint32_t right) const;
 

@@ -367,14 +367,14 @@ class Chooser {
       if (!refused.contains(state) && is_worth_gathering(state, all)) gathered_.push_back(state);
   }
   bool is_worth_gathering(int32_t index, int64_t all) {
-    constexpr int64_t kLeastShare = 64;   // one in so many of all weights
-    constexpr int64_t kLeastInputs = 32;  // multiply-adds for each result
+    constexpr int64_t kMinShare = 64;   // one in so many of all weights
+    constexpr int64_t kMinInputs = 32;  // multiply-adds for each result
     const State& state = model_.state(index);
     for (int dim = 0; dim < state.type.shape.rank(); ++dim)
       if (chosen_.contains(dimensions_.group_of_state(index, dim))) return false;
     return state.role == StateRole::kParameter && !state.encoded && plain_format(state.type.dtype) &&
-           state.type.numel() * kLeastShare >= all && state.type.shape[0].value() % ranks_ == 0 &&
-           state.type.shape[1].value() >= kLeastInputs;
+           state.type.numel() * kMinShare >= all && state.type.shape[0].value() % ranks_ == 0 &&
+           state.type.shape[1].value() >= kMinInputs;
   }
 
   Shard shard(int32_t index, int dim, int64_t place) {

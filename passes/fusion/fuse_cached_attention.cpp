@@ -106,7 +106,7 @@ std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node
     found.k = {keys->inputs[1], {}};
     return found;
   }
-  found.op.turns = true;
+  found.op.rotates = true;
   found.op.theta = rope->theta;
   found.op.kind = rope->kind;
   found.op.rotary_size = rope->rotary_size;

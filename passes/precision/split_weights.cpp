@@ -30,7 +30,7 @@ class Splitter {
       if (!is_halves(storage_.groups[i])) continue;
       Dim row(0);
       for (int32_t member : storage_.groups[i].members) {
-        places_[member] = {i, row};
+        memberships_[member] = {i, row};
         row = row + graph.model().state(member).type.shape[0];
       }
     }
@@ -52,12 +52,12 @@ class Splitter {
     }
     for (const NamedValue& output : graph_.outputs()) join(output.value);
     for (const StateUpdate& update : graph_.updates()) join(update.value);
-    for (const auto& [state, place] : places_) rewriter_.drop_update(state);
+    for (const auto& [state, membership] : memberships_) rewriter_.drop_update(state);
     return without_dead_nodes(rewriter_.finish());
   }
 
  private:
-  struct Place {
+  struct Membership {
     size_t group;
     Dim row;
   };
@@ -69,9 +69,9 @@ class Splitter {
     std::vector<const Node*> nodes;    // the same in the graph's order
   };
 
-  const Place* place_of(ValueId id) const {
-    const auto at = places_.find(state_of(graph_, id));
-    return at == places_.end() ? nullptr : &at->second;
+  const Membership* membership_of(ValueId id) const {
+    const auto at = memberships_.find(state_of(graph_, id));
+    return at == memberships_.end() ? nullptr : &at->second;
   }
 
   // Only updates with a scale are done together, as group_updates does them and for its reason.
@@ -103,7 +103,7 @@ class Splitter {
 
   Replacement visit(const Node& node) {
     if (casts_to_bf16(graph_, node))
-      if (place_of(node.inputs[0])) return std::vector{part(state_of(graph_, node.inputs[0]), true)};
+      if (membership_of(node.inputs[0])) return std::vector{part(state_of(graph_, node.inputs[0]), true)};
     if (is<ops::Concat>(node))
       if (const StoredGroup* group = joined_by(node))
         return std::vector{rewriter_.graph().state(group->parts[kUpper])};
@@ -114,20 +114,20 @@ class Splitter {
   const StoredGroup* joined_by(const Node& node) const {
     const std::vector<int32_t> states = joined_states(graph_, node);
     if (states.empty()) return nullptr;
-    const auto at = places_.find(states[0]);
-    if (at == places_.end()) return nullptr;
+    const auto at = memberships_.find(states[0]);
+    if (at == memberships_.end()) return nullptr;
     const StoredGroup& group = storage_.groups[at->second.group];
     return group.members == states ? &group : nullptr;
   }
 
   // A member's part of a half.
   Value part(int32_t state, bool upper) {
-    const Place& place = places_.at(state);
-    const StoredGroup& group = storage_.groups[place.group];
+    const Membership& at = memberships_.at(state);
+    const StoredGroup& group = storage_.groups[at.group];
     const Value half = rewriter_.graph().state(group.parts[upper ? kUpper : kLower]);
     if (!upper && group.shard) return gathered_lower(state, group, half);
     if (group.members.size() == 1) return half;
-    return narrow(half, 0, place.row, graph_.model().state(state).type.shape[0]);
+    return narrow(half, 0, at.row, graph_.model().state(state).type.shape[0]);
   }
 
   // Of which this rank has a part of every member.
@@ -150,7 +150,7 @@ class Splitter {
   }
 
   void join(ValueId id) {
-    if (!place_of(id) || !joined_.insert(id).second) return;
+    if (!membership_of(id) || !joined_.insert(id).second) return;
     const int32_t state = state_of(graph_, id);
     const Value upper = part(state, true), lower = part(state, false);
     rewriter_.replace(id, join_halves(upper, lower));
@@ -183,7 +183,7 @@ class Splitter {
   const Mesh& mesh_;
   const StateStorage& storage_;
   Rewriter rewriter_;
-  std::map<int32_t, Place> places_;  // by state
+  std::map<int32_t, Membership> memberships_;  // by state
   std::vector<Job> jobs_;
   std::map<const Node*, size_t> updated_by_;  // a job
   std::set<ValueId> joined_;

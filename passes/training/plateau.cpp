@@ -8,7 +8,7 @@
 namespace genesis::optim {
 namespace {
 
-constexpr double kLeastChange = 1e-8;  // of the rate: PyTorch's `eps`
+constexpr double kMinChange = 1e-8;  // of the rate: PyTorch's `eps`
 
 std::string name_of(const char* what) { return std::string("optimizer.plateau.") + what; }
 
@@ -34,7 +34,7 @@ void observe(Graph& graph, const PlateauLR& s) {
   const Value bad_now = where(cooling, zero, counted);
   const Value waited = gt(bad_now, scalar_like(bad_now, s.patience));
   const Value lower = maximum(lr * s.factor, s.min_lr);
-  const Value worth = gt(lr - lower, scalar_like(lr, kLeastChange));
+  const Value worth = gt(lr - lower, scalar_like(lr, kMinChange));
   const Value next_lr = where(logical_and(waited, worth), lower, lr);
   const auto set = [&](const char* what, Value value) {
     graph.add_update(graph.model().find_state(name_of(what)), value);

@@ -46,6 +46,10 @@ void upgrade_adam_update_halves(NodeRecord& node) {
   node.attributes.set("parameters_per_half", take(node.attributes, "parts", std::vector<int64_t>()));
 }
 
+void upgrade_cached_attention(NodeRecord& node) {
+  node.attributes.set("rotates", take(node.attributes, "turns", false));
+}
+
 bool take_bool(Attributes& attributes, std::string_view name) {
   const AttrValue value = take(attributes, name, false);
   const bool* held = std::get_if<bool>(&value);
@@ -85,6 +89,7 @@ constexpr OpUpgrade kUpgrades[] = {
     {"adam_update", 1, "adam_update", 2, upgrade_adam_update},
     {"adam_update_group", 1, "adam_update", 2, [](NodeRecord&) {}},
     {"adam_update_halves", 1, "adam_update", 2, upgrade_adam_update_halves},
+    {"cached_attention", 1, "cached_attention", 2, upgrade_cached_attention},
     {"linear_swiglu", 1, "linear", 1, upgrade_linear_swiglu},
     {"linear_weight_grad", 1, "matmul", 1, upgrade_linear_weight_grad},
     {"linear_with_swiglu", 1, "linear", 1, [](NodeRecord& node) { set_epilogue(node, "with_swiglu"); }},

@@ -14,7 +14,7 @@ namespace {
 
 using namespace file;
 
-constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // between two words about progress
+constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // between two reports of progress
 
 uint16_t minor_of(const ModelRecord& record) {
   const auto is_linked = [](const SegmentRecord& segment) { return segment.is_linked(); };

@@ -25,7 +25,7 @@ double frequency(const Setting& s, int64_t pair, int64_t rotated) {
   return static_cast<double>(std::pow(static_cast<long double>(s.op.theta), -2.0L * pair / rotated));
 }
 
-Ref turned(const Setting& s, Ref x) {
+Ref rotated(const Setting& s, Ref x) {
   const int64_t rotated = s.op.rotary_size ? s.op.rotary_size : s.size, pairs = rotated / 2;
   const bool halves = s.op.kind == RopeKind::kHalf;
   for (int64_t row = 0; row < x.numel() / s.size; ++row)
@@ -48,9 +48,9 @@ void append(const Setting& s, Ref& cache, const Ref& token) {
 }
 
 Refs reference(const Setting& s, const Refs& x) {
-  const Ref q = s.op.turns ? turned(s, x[0]) : x[0];
+  const Ref q = s.op.rotates ? rotated(s, x[0]) : x[0];
   Ref k_cache = x[3], v_cache = x[4], y = ref_zeros({s.batch, 1, s.heads, s.v_size});
-  append(s, k_cache, s.op.turns ? turned(s, x[1]) : x[1]);
+  append(s, k_cache, s.op.rotates ? rotated(s, x[1]) : x[1]);
   append(s, v_cache, x[2]);
   const double scale = s.op.scale != 0 ? s.op.scale : 1 / std::sqrt(static_cast<double>(s.size));
   for (int64_t head = 0; head < s.batch * s.heads; ++head) {
@@ -106,44 +106,44 @@ TEST(CachedAttention, AsItIs) {
 }
 
 TEST(CachedAttention, Rotated) {
-  check_cached("half", {.heads = 4, .op = {.turns = true, .theta = 1e6}});
-  check_cached("half_first", {.start = 0, .op = {.turns = true}});
-  check_cached("neighbours", {.heads = 14, .op = {.turns = true, .kind = RopeKind::kInterleaved}});
-  check_cached("part", {.op = {.turns = true, .rotary_size = 16}});
-  check_cached("part_neighbours", {.op = {.turns = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
+  check_cached("half", {.heads = 4, .op = {.rotates = true, .theta = 1e6}});
+  check_cached("half_first", {.start = 0, .op = {.rotates = true}});
+  check_cached("neighbours", {.heads = 14, .op = {.rotates = true, .kind = RopeKind::kInterleaved}});
+  check_cached("part", {.op = {.rotates = true, .rotary_size = 16}});
+  check_cached("part_neighbours", {.op = {.rotates = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
 }
 
 TEST(CachedAttention, GivenFrequencies) {
-  check_cached("given", {.heads = 4, .op = {.turns = true}, .frequencies = true});
-  check_cached("given_part", {.op = {.turns = true, .rotary_size = 16}, .frequencies = true});
+  check_cached("given", {.heads = 4, .op = {.rotates = true}, .frequencies = true});
+  check_cached("given_part", {.op = {.rotates = true, .rotary_size = 16}, .frequencies = true});
   check_cached("given_odd",
-               {.heads = 4, .size = 10, .v_size = 6, .op = {.turns = true}, .frequencies = true});
+               {.heads = 4, .size = 10, .v_size = 6, .op = {.rotates = true}, .frequencies = true});
 }
 
 TEST(CachedAttention, StartOfEachRow) {
-  check_cached("starts", {.batch = 3, .heads = 4, .op = {.turns = true}, .starts = {5, 0, 8}});
+  check_cached("starts", {.batch = 3, .heads = 4, .op = {.rotates = true}, .starts = {5, 0, 8}});
   check_cached("starts_as_they_are", {.batch = 2, .heads = 4, .starts = {7, 2}});
   check_cached("starts_many", {.batch = 3,
                                .heads = 6,
                                .key_heads = 2,
                                .positions = 600,
-                               .op = {.turns = true},
+                               .op = {.rotates = true},
                                .starts = {599, 3, 260},
                                .frequencies = true});
   check_cached("starts_odd",
-               {.batch = 2, .heads = 4, .size = 10, .v_size = 6, .op = {.turns = true}, .starts = {8, 1}});
+               {.batch = 2, .heads = 4, .size = 10, .v_size = 6, .op = {.rotates = true}, .starts = {8, 1}});
 }
 
 TEST(CachedAttention, Window) {
   for (int64_t window : {1, 4, 6, 50})
-    check_cached("window_" + std::to_string(window), {.heads = 4, .op = {.turns = true, .window = window}});
+    check_cached("window_" + std::to_string(window), {.heads = 4, .op = {.rotates = true, .window = window}});
   for (int64_t window : {1, 100, 128, 300, 599})
     check_cached("window_many_" + std::to_string(window),
-                 {.heads = 4, .positions = 600, .start = 599, .op = {.turns = true, .window = window}});
+                 {.heads = 4, .positions = 600, .start = 599, .op = {.rotates = true, .window = window}});
   check_cached("window_starts", {.batch = 3,
                                  .heads = 4,
                                  .positions = 600,
-                                 .op = {.turns = true, .window = 200},
+                                 .op = {.rotates = true, .window = 200},
                                  .starts = {599, 3, 260}});
   check_cached("window_odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.window = 3}});
 }
@@ -151,7 +151,7 @@ TEST(CachedAttention, Window) {
 // On a GPU in 16 bits all query heads of a key head are one block's, and blocks of a cluster share a text.
 TEST(CachedAttention, ManyTexts) {
   const Setting eight{
-      .batch = 8, .heads = 14, .key_heads = 2, .positions = 40, .op = {.turns = true, .theta = 1e6}};
+      .batch = 8, .heads = 14, .key_heads = 2, .positions = 40, .op = {.rotates = true, .theta = 1e6}};
   const auto with = [&](auto&& change) {
     Setting s = eight;
     change(s);
@@ -181,20 +181,20 @@ TEST(CachedAttention, ManyTexts) {
                }));
   check_cached(
       "texts_of_one_split",
-      {.batch = 34, .heads = 40, .key_heads = 8, .positions = 70, .start = 69, .op = {.turns = true}});
+      {.batch = 34, .heads = 40, .key_heads = 8, .positions = 70, .start = 69, .op = {.rotates = true}});
 }
 
 TEST(CachedAttention, ManyKeys) {
-  check_cached("one_split", {.heads = 4, .positions = 600, .start = 127, .op = {.turns = true}});
-  check_cached("two_splits", {.heads = 4, .positions = 600, .start = 129, .op = {.turns = true}});
-  check_cached("all_splits", {.batch = 2, .heads = 4, .positions = 600, .start = 599, .op = {.turns = true}});
+  check_cached("one_split", {.heads = 4, .positions = 600, .start = 127, .op = {.rotates = true}});
+  check_cached("two_splits", {.heads = 4, .positions = 600, .start = 129, .op = {.rotates = true}});
+  check_cached("all_splits", {.batch = 2, .heads = 4, .positions = 600, .start = 599, .op = {.rotates = true}});
 }
 
 TEST(CachedAttention, OtherSizes) {
   check_cached("128", {.heads = 4, .size = 128, .v_size = 128, .positions = 300, .start = 260});
-  check_cached("256", {.size = 256, .v_size = 256, .positions = 20, .op = {.turns = true}});
-  check_cached("odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.turns = true}});
-  check_cached("sixteen", {.heads = 4, .size = 16, .v_size = 32, .op = {.turns = true}});
+  check_cached("256", {.size = 256, .v_size = 256, .positions = 20, .op = {.rotates = true}});
+  check_cached("odd", {.heads = 4, .size = 10, .v_size = 6, .op = {.rotates = true}});
+  check_cached("sixteen", {.heads = 4, .size = 16, .v_size = 32, .op = {.rotates = true}});
 }
 
 TEST(CachedAttention, BadInputIsNamed) {

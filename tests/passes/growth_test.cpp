@@ -69,14 +69,14 @@ Plan compile(Model& model, const std::string& entry, const Target& target, Stage
 // Four times the nodes take four times as long where time is in proportion and sixteen times where it is quadratic; a busy
 // machine is somewhere between. What is over at once may take as long as it likes.
 constexpr int64_t kFew = 1500, kMany = 4 * kFew;
-constexpr double kMostGrowth = 9, kAtOnce = 0.2;
+constexpr double kMaxGrowth = 9, kAtOnce = 0.2;
 
 // Where a lower arena is searched for, the search may use its budget, which is the same for all sizes.
 double at_once(const std::string& stage) { return stage == "make_plan" ? 2.5 : kAtOnce; }
 
 void expect_in_proportion(const std::string& shape, const Stages& few, const Stages& many) {
   for (const auto& [stage, seconds] : many.seconds())
-    EXPECT_LT(seconds, kMostGrowth * few.seconds().at(stage) + at_once(stage))
+    EXPECT_LT(seconds, kMaxGrowth * few.seconds().at(stage) + at_once(stage))
         << stage << " of '" << shape << "': " << few.seconds().at(stage) << " s for " << kFew << " nodes, "
         << seconds << " s for " << kMany;
 }

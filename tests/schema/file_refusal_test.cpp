@@ -325,6 +325,22 @@ TEST(FileUpgrade, AdamUpdatesOfOlderFilesBecomeOneOp) {
   expect_says(error_of(file_of(record, "")), "adam_update");
 }
 
+TEST(FileUpgrade, CachedAttentionOfOlderFilesRotates) {
+  const auto model = parse_text(R"(
+entry f(q: f32[1,1,2,4], k: f32[1,1,1,4], v: f32[1,1,1,4], a: f32[1,8,1,4], b: f32[1,8,1,4], at: i64[]) {
+  %y = cached_attention(q, k, v, a, b, at) {rotates=true}
+  %z = cached_attention(q, k, v, a, b, at)
+  return y = %y:0
+  return z = %z:0
+}
+)");
+  ModelRecord record = file::lay_out(*model, {.segment_bytes = 1 << 20}).record;
+  std::vector<file::NodeRecord>& nodes = record.entries[0].nodes;
+  for (file::NodeRecord& node : nodes) node.op_version = 1, node.attributes = {};
+  nodes[0].attributes = attributes(std::pair("turns", true));
+  EXPECT_EQ(to_text(*load_bytes(file_of(record, ""))), to_text(*model));
+}
+
 constexpr const char* kLinears = R"(
 entry f(x: f32[2,3], g: f32[3], w: f32[4,3], v: f32[4,3], b: f32[4], c: f32[4], p: f32[2,8], m: f32[3,4]) {
   %r0 = linear(x, w, v) {activation="relu", weights=2}

@@ -70,8 +70,8 @@ int64_t key_length(const AttentionGeometry& g, const KernelContext& c, int64_t b
   if (!g.rules.has_key_length) return g.keys;
   const TensorView& lengths = c.inputs.back();
   if (lengths.rank == 0) return std::clamp<int64_t>(*lengths.as<int64_t>(), 0, g.keys);
-  constexpr int64_t kMost = int64_t{1} << 60;  // so that sums with it stay within 64 bits
-  return std::clamp<int64_t>(lengths.as<int64_t>()[b], 0, kMost);
+  constexpr int64_t kMaxLength = int64_t{1} << 60;  // so that sums with it stay within 64 bits
+  return std::clamp<int64_t>(lengths.as<int64_t>()[b], 0, kMaxLength);
 }
 
 // Of a row of the batch; null: there is none.

@@ -6,8 +6,8 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr size_t kStagesPerLink = 3;  // store what is held, load, operate
-constexpr size_t kMemoryPerLink = 4;
+constexpr size_t kStagesPerStep = 3;  // store what is held, load, operate
+constexpr size_t kMemoryPerStep = 4;
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
@@ -21,25 +21,25 @@ class Chain {
     step_.extent = extent;
   }
 
-  bool takes(const TileStep& link) const {
-    return link.extent == step_.extent && step_.chain.size() + kStagesPerLink + 2 <= kMaxStages &&
-           memory_.size() + kMemoryPerLink <= kMaxChainMemory;
+  bool takes(const TileStep& step) const {
+    return step.extent == step_.extent && step_.chain.size() + kStagesPerStep + 2 <= kMaxStages &&
+           memory_.size() + kMemoryPerStep <= kMaxChainMemory;
   }
 
-  void add(const TileStep& link) {
-    int position = position_of_held(link);
-    for (int r : link.in)
+  void add(const TileStep& step) {
+    int position = position_of_held(step);
+    for (int r : step.in)
       if (r >= 0) --uses_[index(r)];
-    const bool gives_way = link.role != TileStep::Role::kStore || position < 0;
-    if (gives_way) keep_held(link, position);
-    if (link.role == TileStep::Role::kLoad) return load(link.stages[0], link, link.out);
+    const bool gives_way = step.role != TileStep::Role::kStore || position < 0;
+    if (gives_way) keep_held(step, position);
+    if (step.role == TileStep::Role::kLoad) return load(step.stages[0], step, step.out);
     if (position < 0) {
-      position = link.stages[2] ? 1 : 0;  // of `where`: not the condition
-      const int r = link.in[index(position)];
-      load(find_load_stage(reg(r).dtype), link, r, position);
+      position = step.stages[2] ? 1 : 0;  // of `where`: not the condition
+      const int r = step.in[index(position)];
+      load(find_load_stage(reg(r).dtype), step, r, position);
       in_memory_ = true;
     }
-    operate(link, position);
+    operate(step, position);
   }
 
   TileStep finish() {
@@ -50,19 +50,19 @@ class Chain {
 
  private:
   const Register& reg(int r) const { return registers_[index(r)]; }
-  bool wanted(int r) const { return uses_[index(r)] > 0 || reg(r).place == Register::Place::kOutput; }
+  bool wanted(int r) const { return uses_[index(r)] > 0 || reg(r).kind == Register::Kind::kOutput; }
 
-  int position_of_held(const TileStep& link) const {
-    if (link.role == TileStep::Role::kLoad || held_ < 0) return -1;
+  int position_of_held(const TileStep& step) const {
+    if (step.role == TileStep::Role::kLoad || held_ < 0) return -1;
     for (int i = 0; i < 3; ++i)
-      if (link.in[index(i)] == held_ && link.stages[index(i)] && !link.scalar[index(i)]) return i;
+      if (step.in[index(i)] == held_ && step.stages[index(i)] && !step.scalar[index(i)]) return i;
     return -1;
   }
 
-  // Another operand of the same link may be the value that is held.
-  void keep_held(const TileStep& link, int position) {
+  // Another operand of the same step may be the value that is held.
+  void keep_held(const TileStep& step, int position) {
     bool again = false;
-    for (int i = 0; i < 3; ++i) again |= i != position && held_ >= 0 && link.in[index(i)] == held_;
+    for (int i = 0; i < 3; ++i) again |= i != position && held_ >= 0 && step.in[index(i)] == held_;
     if (held_ >= 0 && !in_memory_ && (again || wanted(held_))) store_held();
   }
 
@@ -71,30 +71,30 @@ class Chain {
     in_memory_ = true;
   }
 
-  void load(StageFunction run, const TileStep& link, int result, int position = 0) {
-    push({.run = run, .scalar = {link.scalar[index(position)], false}}, {link.in[index(position)], -1});
+  void load(StageFunction run, const TileStep& step, int result, int position = 0) {
+    push({.run = run, .scalar = {step.scalar[index(position)], false}}, {step.in[index(position)], -1});
     held_ = result;
     in_memory_ = false;
   }
 
-  void operate(const TileStep& link, int position) {
-    if (link.role == TileStep::Role::kStore) {
-      push({.run = link.around ? link.around : link.stages[0], .writes = true}, {link.out, -1},
-           link.stages[0]);
+  void operate(const TileStep& step, int position) {
+    if (step.role == TileStep::Role::kStore) {
+      push({.run = step.around ? step.around : step.stages[0], .writes = true}, {step.out, -1},
+           step.stages[0]);
       return;
     }
     Stage stage{
-        .run = link.stages[index(position)],
-        .parameters = {static_cast<float>(link.parameters[0]), static_cast<float>(link.parameters[1])}};
+        .run = step.stages[index(position)],
+        .parameters = {static_cast<float>(step.parameters[0]), static_cast<float>(step.parameters[1])}};
     std::array<int, 2> memory{-1, -1};
     size_t next = 0;
     for (int i = 0; i < 3; ++i) {
-      if (i == position || link.in[index(i)] < 0) continue;
-      stage.scalar[next] = link.scalar[index(i)];
-      memory[next++] = link.in[index(i)];
+      if (i == position || step.in[index(i)] < 0) continue;
+      stage.scalar[next] = step.scalar[index(i)];
+      memory[next++] = step.in[index(i)];
     }
     push(stage, memory);
-    held_ = link.out;
+    held_ = step.out;
     in_memory_ = false;
   }
 
@@ -122,14 +122,14 @@ std::vector<TileStep> join_chains(std::vector<TileStep> steps, const std::vector
                                   std::vector<int>& uses) {
   std::vector<TileStep> joined;
   for (size_t s = 0; s < steps.size();) {
-    if (steps[s].kind != TileStep::Kind::kLink) {
+    if (steps[s].kind != TileStep::Kind::kF32) {
       for (int r : steps[s].in)
         if (r >= 0) --uses[index(r)];
       joined.push_back(std::move(steps[s++]));
       continue;
     }
     Chain chain(registers, uses, steps[s].extent);
-    while (s < steps.size() && steps[s].kind == TileStep::Kind::kLink && chain.takes(steps[s]))
+    while (s < steps.size() && steps[s].kind == TileStep::Kind::kF32 && chain.takes(steps[s]))
       chain.add(steps[s++]);
     joined.push_back(chain.finish());
   }

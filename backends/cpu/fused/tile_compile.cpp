@@ -35,7 +35,7 @@ class Compiler {
     for (const Instruction& line : program_.instructions) values_.push_back(emit(line));
     for (size_t o = 0; o < program_.outputs.size(); ++o) write_output(static_cast<int>(o));
     split_prologue();
-    join_links();
+    join_f32_steps();
     place_slots();
     set_tiles();
     return tiles_;
@@ -50,10 +50,10 @@ class Compiler {
 
   Register& reg(int r) { return tiles_->registers[index(r)]; }
 
-  int new_register(Extent extent, DType dtype, Register::Place place = Register::Place::kSlot, int port = 0) {
+  int new_register(Extent extent, DType dtype, Register::Kind kind = Register::Kind::kSlot, int port = 0) {
     if (tiles_->registers.size() == kMaxRegisters)
       fail("a fused region needs more than {} registers", kMaxRegisters);
-    tiles_->registers.push_back({.place = place, .extent = extent, .dtype = dtype, .port = port});
+    tiles_->registers.push_back({.kind = kind, .extent = extent, .dtype = dtype, .port = port});
     return static_cast<int>(tiles_->registers.size()) - 1;
   }
   int new_register(Extent extent, Lane lane) { return new_register(extent, dtype_of_lane(lane)); }
@@ -63,7 +63,7 @@ class Compiler {
            const FormulaCall& formula = {}) {
     const int out = new_register(widest(in), f.result);
     TileStep step{.run = f.run, .out = out, .parameters = formula.parameters, .stages = f.stages};
-    if (!f.run) step.kind = TileStep::Kind::kLink;
+    if (!f.run) step.kind = TileStep::Kind::kF32;
     add(std::move(step), in, lanes);
     return out;
   }
@@ -107,7 +107,7 @@ class Compiler {
     const Lane lane = lane_of(dtype);
     const bool along_row = layout.strides[index(tiles_->num_outer)] != 0;
     const Extent extent = along_row ? Extent::kTile : layout.only_columns ? Extent::kOne : Extent::kRow;
-    int r = new_register(extent, dtype, Register::Place::kInput, v);
+    int r = new_register(extent, dtype, Register::Kind::kInput, v);
     reg(r).far = program_.inputs[index(v)].bytes() >= kFarBytes;
     const bool contiguous = one_row_ || extent == Extent::kOne || row_dense(v, extent);
     if (!contiguous) r = gather(r, layout, extent);
@@ -117,7 +117,7 @@ class Compiler {
 
   int load_half(int r) {
     const int out = new_register(reg(r).extent, Lane::kF32);
-    TileStep step{.kind = TileStep::Kind::kLink, .out = out, .role = TileStep::Role::kLoad};
+    TileStep step{.kind = TileStep::Kind::kF32, .out = out, .role = TileStep::Role::kLoad};
     step.stages[0] = find_load_stage(reg(r).dtype);
     add(std::move(step), {r}, {Lane::kF32});
     return out;
@@ -223,14 +223,14 @@ class Compiler {
     const Held value = values_[index(v)];
     const bool around_cache = extent == Extent::kTile && type.bytes() >= kStreamBytes;
     Register& held = reg(value.reg);
-    const bool own = held.place == Register::Place::kSlot && held.extent == extent && !held.pinned;
+    const bool own = held.kind == Register::Kind::kSlot && held.extent == extent && !held.pinned;
     const TileFunction to_memory = find_store(type.dtype);
     if (own && !around_cache && !to_memory && !is_low_precision(type.dtype)) {
-      held.place = Register::Place::kOutput;
+      held.kind = Register::Kind::kOutput;
       held.port = o;
       return;
     }
-    const int memory = new_register(extent, type.dtype, Register::Place::kOutput, o);
+    const int memory = new_register(extent, type.dtype, Register::Kind::kOutput, o);
     if (value.lane == Lane::kF32 || value.lane == Lane::kBool) return store(value, memory, around_cache);
     int source = value.reg;
     if (!to_memory && own) return stream(source, memory);
@@ -248,7 +248,7 @@ class Compiler {
   }
 
   void store(Held value, int memory, bool around_cache) {
-    TileStep step{.kind = TileStep::Kind::kLink, .out = memory, .role = TileStep::Role::kStore};
+    TileStep step{.kind = TileStep::Kind::kF32, .out = memory, .role = TileStep::Role::kStore};
     step.stages[0] = find_store_stage(reg(memory).dtype, false);
     if (around_cache) step.around = find_store_stage(reg(memory).dtype, true);
     add(std::move(step), {value.reg}, {value.lane});
@@ -264,14 +264,14 @@ class Compiler {
   void split_prologue() {
     std::vector<TileStep> body;
     for (const TileStep& step : tiles_->body) {
-      const bool once = step.extent == Extent::kOne && reg(step.out).place == Register::Place::kSlot;
+      const bool once = step.extent == Extent::kOne && reg(step.out).kind == Register::Kind::kSlot;
       if (once) reg(step.out).pinned = true;
       (once ? tiles_->prologue : body).push_back(step);
     }
     tiles_->body = std::move(body);
   }
 
-  void join_links() {
+  void join_f32_steps() {
     std::vector<int> uses(tiles_->registers.size(), 0);
     for (const auto* steps : {&tiles_->prologue, &tiles_->body})
       for (const TileStep& step : *steps)
@@ -302,7 +302,7 @@ class Compiler {
     const auto give = [&](int r) {
       if (r < 0) return;
       Register& me = reg(r);
-      if (me.place != Register::Place::kSlot || slot_of_.contains(r)) return;
+      if (me.kind != Register::Kind::kSlot || slot_of_.contains(r)) return;
       const std::pair<Extent, int> kind{me.extent, static_cast<int>(me.element_bytes())};
       auto& list = free[kind];
       if (me.pinned || list.empty()) {

@@ -24,14 +24,14 @@ struct Bf16 {
 struct Half {
   uint16_t bits;
 };
-using Halves = hn::Vec<HalfTag>;
+using Bits16 = hn::Vec<HalfTag>;
 
 HWY_INLINE VFloat load(const Bf16* p) {
   const auto bits = hn::PromoteTo(BitsTag(), hn::LoadU(HalfTag(), reinterpret_cast<const uint16_t*>(p)));
   return hn::BitCast(kFloat, hn::ShiftLeft<16>(bits));
 }
 // To nearest even, by adding just under half a unit; NaN keeps its sign and stays one.
-HWY_INLINE Halves to_bf16(Vector x) {
+HWY_INLINE Bits16 to_bf16(Vector x) {
   const BitsTag u;
   const auto bits = hn::BitCast(u, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
@@ -46,14 +46,14 @@ using Float16Tag = hn::Rebind<hwy::float16_t, FloatTag>;
 HWY_INLINE VFloat load(const Half* p) {
   return hn::PromoteTo(kFloat, hn::LoadU(Float16Tag(), reinterpret_cast<const hwy::float16_t*>(p)));
 }
-HWY_INLINE Halves to_f16(Vector x) { return hn::BitCast(HalfTag(), hn::DemoteTo(Float16Tag(), x)); }
+HWY_INLINE Bits16 to_f16(Vector x) { return hn::BitCast(HalfTag(), hn::DemoteTo(Float16Tag(), x)); }
 #else
 HWY_INLINE VFloat load(const Half* p) {
   alignas(64) float x[lanes()];
   for (size_t i = 0; i < lanes(); ++i) x[i] = std::bit_cast<f16>(p[i]);
   return load(x);
 }
-HWY_INLINE Halves to_f16(Vector v) {
+HWY_INLINE Bits16 to_f16(Vector v) {
   alignas(64) float x[lanes()];
   alignas(64) uint16_t y[lanes()];
   store(VFloat(v), x);

@@ -15,7 +15,7 @@ namespace genesis::cpu {
 enum class Extent : uint8_t { kOne, kRow, kTile };
 
 struct Register {
-  enum class Place : uint8_t { kSlot, kInput, kOutput } place = Place::kSlot;
+  enum class Kind : uint8_t { kSlot, kInput, kOutput } kind = Kind::kSlot;
   Extent extent = Extent::kTile;
   DType dtype = DType::f32;
   bool far = false;     // an input too large for the second cache
@@ -34,8 +34,8 @@ struct ChainStage {
 };
 
 struct TileStep {
-  // kLink is an f32 step that is not yet joined with others into a kChain.
-  enum class Kind : uint8_t { kCall, kLink, kChain, kGather, kSpread, kReduce, kStream } kind = Kind::kCall;
+  // kF32 is a step that is not yet joined with others into a kChain.
+  enum class Kind : uint8_t { kCall, kF32, kChain, kGather, kSpread, kReduce, kStream } kind = Kind::kCall;
   Extent extent = Extent::kTile;  // of the result
   TileFunction run = nullptr;
   ReduceFunctions reduce;
@@ -44,7 +44,7 @@ struct TileStep {
   int out = -1;
   std::array<double, 2> parameters{};  // of a reduction: what its result is divided by
 
-  // Of a link: what it does, by the operand in registers; or it reads memory, or writes it.
+  // Of a step in f32: what it does, by the operand in registers; or it reads memory, or writes it.
   enum class Role : uint8_t { kFormula, kLoad, kStore } role = Role::kFormula;
   std::array<StageFunction, 3> stages{};
   StageFunction around = nullptr;  // writes around the cache
@@ -83,7 +83,7 @@ void run_tile_program(const TileProgram& program, const KernelContext& context);
 // The axes, as few as inputs of these shapes allow, how each input lies over them, and the first size of a
 // tile.
 void set_index_space(TileProgram& tiles, const FusedProgram& program);
-// Joins runs of links into chains: what only the next step reads stays in vector registers. `uses` counts the
+// Joins runs of f32 steps into chains: what only the next step reads stays in vector registers. `uses` counts the
 // operands that are each register, in these steps and later ones, and loses those of these steps.
 std::vector<TileStep> join_chains(std::vector<TileStep> steps, const std::vector<Register>& registers,
                                   std::vector<int>& uses);

@@ -49,8 +49,8 @@ class Machine {
       : p_(program), c_(context) {
     for (size_t r = 0; r < p_.registers.size(); ++r) {
       const Register& reg = p_.registers[r];
-      if (reg.place == Register::Place::kSlot) at_[r] = scratch + reg.offset;
-      if (reg.place == Register::Place::kInput) at_[r] = static_cast<std::byte*>(c_.input(reg.port).data);
+      if (reg.kind == Register::Kind::kSlot) at_[r] = scratch + reg.offset;
+      if (reg.kind == Register::Kind::kInput) at_[r] = static_cast<std::byte*>(c_.input(reg.port).data);
     }
     const Tile first{0, std::min(p_.tile_rows, p_.rows), 0, p_.tile_columns};
     for (const TileStep& step : p_.prologue) run(step, first);
@@ -65,8 +65,8 @@ class Machine {
  private:
   void place(size_t r, const Tile& tile) {
     const Register& reg = p_.registers[r];
-    if (reg.place == Register::Place::kSlot) return;
-    if (reg.place == Register::Place::kInput) {
+    if (reg.kind == Register::Kind::kSlot) return;
+    if (reg.kind == Register::Kind::kInput) {
       const Layout& layout = p_.layouts[static_cast<size_t>(reg.port)];
       at_[r] = const_cast<std::byte*>(input_at(p_, layout, c_.input(reg.port).data, tile));
       return;
@@ -81,7 +81,7 @@ class Machine {
     switch (step.kind) {
       case TileStep::Kind::kCall:
         return call(step, tile);
-      case TileStep::Kind::kLink:  // there are none left when a program is made
+      case TileStep::Kind::kF32:  // there are none left when a program is made
         return;
       case TileStep::Kind::kChain:
         return chain(step, tile);

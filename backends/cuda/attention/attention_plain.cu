@@ -101,10 +101,10 @@ __device__ W* shared_memory() {
 }
 
 // Which head and rows a block has; the last rows, which see the most, go first.
-struct Place {
+struct RowTile {
   int64_t b, h, row0;
 };
-__device__ Place place_of(int64_t heads, int64_t parts, int rows) {
+__device__ RowTile tile_of_block(int64_t heads, int64_t parts, int rows) {
   const int64_t i = blockIdx.x, part = parts - 1 - i % parts;
   return {i / parts / heads, i / parts % heads, part * rows};
 }
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
   constexpr int kRows = kWarps * R;
   W *q_tile = shared_memory<W>(), *y_tile = q_tile + kRows * s.size, *chunk = y_tile + kRows * s.v_size,
     *weights = chunk + kLanes * kChunkRow;
-  const auto [b, h, row0] = place_of(s.heads, parts, kRows);
+  const auto [b, h, row0] = tile_of_block(s.heads, parts, kRows);
   const int64_t key_head = h / (s.heads / s.key_heads);
   const KeySight sight(s, data, b);
   const auto q = head<T>(data.q, s.q, b, h), k = head<T>(data.k, s.k, b, key_head),
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kAll)
   constexpr int kRows = kWarps * R;
   W *q_tile = shared_memory<W>(), *dq_tile = q_tile + kRows * s.size, *dy_tile = dq_tile + kRows * s.size,
     *chunk = dy_tile + kRows * s.v_size, *weights = chunk + kLanes * kChunkRow;
-  const auto [b, h, row0] = place_of(s.heads, parts, kRows);
+  const auto [b, h, row0] = tile_of_block(s.heads, parts, kRows);
   const int64_t key_head = h / (s.heads / s.key_heads);
   const KeySight sight(s, data, b);
   const auto k = head<T>(data.k, s.k, b, key_head), v = head<T>(data.v, s.v, b, key_head);
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kAll)
   W *k_tile = shared_memory<W>(), *dk_tile = k_tile + kRows * s.size, *v_tile = dk_tile + kRows * s.size,
     *dv_tile = v_tile + kRows * s.v_size, *chunk = dv_tile + kRows * s.v_size,
     *p_weights = chunk + kLanes * kChunkRow, *ds_weights = p_weights + kRows * kLanes;
-  const auto [b, key_head, row0] = place_of(s.key_heads, parts, kRows);
+  const auto [b, key_head, row0] = tile_of_block(s.key_heads, parts, kRows);
   const KeySight sight(s, data, b);
   const int64_t count = sight.count, group = s.heads / s.key_heads;
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;

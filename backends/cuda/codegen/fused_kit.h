@@ -1,5 +1,5 @@
 // What generated kernels are made of besides formulas: elements in memory and in lanes, packs of 16 bytes,
-// reductions of rows, and the report of bad data. Text for NVRTC, after formula_words.h and formulas.h.
+// reductions of rows, and the report of bad data. Text for NVRTC, after formula_vocabulary.h and formulas.h.
 
 namespace genesis_device {
 

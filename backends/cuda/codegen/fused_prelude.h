@@ -1,4 +1,4 @@
-// The text in front of every generated kernel: schema/ops/elementwise/formula_integer.h, formula_words.h,
+// The text in front of every generated kernel: schema/ops/elementwise/formula_integer.h, formula_vocabulary.h,
 // schema/ops/elementwise/formulas.h and fused_kit.h, put into the binary by the build (meson.build,
 // fused_prelude.cpp.in).
 #pragma once

@@ -1,4 +1,4 @@
-// How element types are called in generated CUDA C++ (formula_words.h). Used by fused_source.cpp and
+// How element types are called in generated CUDA C++ (formula_vocabulary.h). Used by fused_source.cpp and
 // reduce_source.cpp.
 #pragma once
 

@@ -63,7 +63,7 @@ std::optional<InstructionShape> cached_attention(const KernelQuery& query) {
   if (query.inputs[5].shape.rank() != 0) return std::nullopt;
   if (query.inputs.size() > 6 && query.inputs[6].shape.rank() != 1) return std::nullopt;
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
-  if (!op.turns || op.kind != RopeKind::kHalf || rotated != cache[3]) return std::nullopt;
+  if (!op.rotates || op.kind != RopeKind::kHalf || rotated != cache[3]) return std::nullopt;
   shape.heads = static_cast<int>(q[2]);
   shape.key_heads = static_cast<int>(cache[2]);
   shape.size = static_cast<int>(cache[3]);

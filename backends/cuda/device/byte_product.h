@@ -32,7 +32,7 @@ constexpr int64_t byte_rows_bytes(int64_t rows, int64_t k) {
 template <int N>
 __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], uint32_t (&bytes)[N / 4]) {
   constexpr int kLanesOfBlock = static_cast<int>(kQuantBlock) / N;
-  constexpr float kGreatest = 3.402823466e38f, kLeast = 1e-35f;  // below kLeast 127 / x is infinite
+  constexpr float kMax = 3.402823466e38f, kMin = 1e-35f;  // below kMin 127 / x is infinite
   float greatest = fabsf(values[0]);
 #pragma unroll
   for (int i = 1; i < N; ++i) greatest = MaxOrNan()(fabsf(values[i]), greatest);
@@ -40,7 +40,7 @@ __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], ui
   const float scale = greatest * (1.0f / 127);
   float by;  // its error is far too small to take a byte beyond 127
   asm("rcp.approx.f32 %0, %1;" : "=f"(by) : "f"(scale));
-  by = greatest > kLeast ? by : 0;
+  by = greatest > kMin ? by : 0;
   int sum = 0;
 #pragma unroll
   for (int i = 0; i < N / 4; ++i) {
@@ -51,8 +51,7 @@ __device__ __forceinline__ ByteBlock bytes_of_block(const float (&values)[N], ui
                            __byte_perm(rounded[2], rounded[3], 0x0040), 0x5410);
     sum = __dp4a(static_cast<int>(bytes[i]), 0x01010101, sum);
   }
-  return {greatest <= kGreatest ? scale : __int_as_float(0x7fc00000),
-          reduce_lanes(sum, kLanesOfBlock, Add())};
+  return {greatest <= kMax ? scale : __int_as_float(0x7fc00000), reduce_lanes(sum, kLanesOfBlock, Add())};
 }
 
 // The sum of 16 bytes of weights times the bytes of x that they meet, 16 or 32; of q4, of quants without their offset.

@@ -33,12 +33,12 @@ SortBuffers sort_buffers(const SortShape& shape, std::byte* scratch);
 // Which of keys[] and places[] hold the result.
 int radix_sort(const KernelContext& c, const SortShape& shape, const SortBuffers& buffers);
 
-// body(Tag<Key>) with the type of the shape's keys, which is known to have from kLeast to kMost bytes.
-template <int kLeast = 4, int kMost = 16, class Body>
+// body(Tag<Key>) with the type of the shape's keys, which is known to have from kMinBytes to kMaxBytes bytes.
+template <int kMinBytes = 4, int kMaxBytes = 16, class Body>
 void with_key(const SortShape& shape, Body&& body) {
-  if constexpr (kLeast <= 4)
+  if constexpr (kMinBytes <= 4)
     if (shape.key_bytes() == 4) return body(Tag<uint32_t>{});
-  if constexpr (kMost > 8)
+  if constexpr (kMaxBytes > 8)
     if (shape.key_bytes() == 16) return body(Tag<SortKey128>{});
   body(Tag<uint64_t>{});
 }

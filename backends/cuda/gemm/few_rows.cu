@@ -86,7 +86,7 @@ struct LaneFeed {
 };
 
 // Which rows of which layer a block has.
-struct Place {
+struct BlockRows {
   int layer = 0, rank = 0;
   int64_t first = 0;  // row of the layer; of a swiglu, of gate and up
 };
@@ -96,24 +96,24 @@ template <bool kSwiglu>
 constexpr int kResults = kSwiglu ? kTile / 2 : kTile;
 
 template <int kTiles, bool kSwiglu>
-__device__ __forceinline__ Place place_of(const Gemv& gemv, int parts) {
-  Place place;
+__device__ __forceinline__ BlockRows rows_of_block(const Gemv& gemv, int parts) {
+  BlockRows rows;
   const int64_t block = static_cast<int64_t>(blockIdx.x) / parts;
-  place.rank = static_cast<int>(blockIdx.x) % parts;
+  rows.rank = static_cast<int>(blockIdx.x) % parts;
   if (!kSwiglu)
-    while (place.layer + 1 < gemv.layers && block >= gemv.layer[place.layer + 1].first_block) ++place.layer;
-  place.first = (block - gemv.layer[place.layer].first_block) * kTiles * kResults<kSwiglu>;
-  return place;
+    while (rows.layer + 1 < gemv.layers && block >= gemv.layer[rows.layer + 1].first_block) ++rows.layer;
+  rows.first = (block - gemv.layer[rows.layer].first_block) * kTiles * kResults<kSwiglu>;
+  return rows;
 }
 
 template <class T, class Feed, bool kSwiglu>
-__device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const Place& place,
+__device__ __forceinline__ Feed feed_of(const Gemv& gemv, const T* x, const BlockRows& rows,
                                         unsigned char* shared) {
-  const Gemv::Layer &low = gemv.layer[place.layer], &high = gemv.layer[kSwiglu ? 1 : place.layer];
+  const Gemv::Layer &low = gemv.layer[rows.layer], &high = gemv.layer[kSwiglu ? 1 : rows.layer];
   const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes,
             g = lane / 4;
   Feed feed;
-  const int64_t row = place.first + g, left = low.n - row;
+  const int64_t row = rows.first + g, left = low.n - row;
   feed.low_rows = static_cast<int>(left);
   feed.high_rows = static_cast<int>(kSwiglu ? left : left - 8);
   feed.low = static_cast<const T*>(low.weight) + (feed.low_rows > 0 ? row * gemv.k : 0);
@@ -150,16 +150,16 @@ struct Results {
   int m = 0;
   float bias[2] = {}, addend[2][2] = {};  // addend: [row][m]
 
-  __device__ __forceinline__ void read(const Gemv& gemv, const Place& place, int sum) {
+  __device__ __forceinline__ void read(const Gemv& gemv, const BlockRows& rows, int sum) {
     const int tile = sum / (kLanes * kColumns), lane = sum % kLanes;
-    row[0] = place.first + tile * kResults<kSwiglu> + lane / 4;
+    row[0] = rows.first + tile * kResults<kSwiglu> + lane / 4;
     row[1] = row[0] + (kSwiglu ? 0 : 8);
     m = sum / kLanes % kColumns * 8 + lane % 4 * 2;
-    const Gemv::Layer& layer = gemv.layer[place.layer];
+    const Gemv::Layer& layer = gemv.layer[rows.layer];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (row[r] >= layer.n) continue;
-      const void* biases = gemv.layer[kSwiglu ? r : place.layer].bias;
+      const void* biases = gemv.layer[kSwiglu ? r : rows.layer].bias;
       if (biases) bias[r] = widen(static_cast<const T*>(biases)[row[r]]);
       if (!layer.addend) continue;
 #pragma unroll
@@ -168,8 +168,8 @@ struct Results {
           addend[r][i] = widen(static_cast<const T*>(layer.addend)[(m + i) * layer.ldc + row[r]]);
     }
   }
-  __device__ __forceinline__ void put(const Gemv& gemv, const Place& place, const float4& sums) const {
-    const Gemv::Layer& layer = gemv.layer[place.layer];
+  __device__ __forceinline__ void put(const Gemv& gemv, const BlockRows& rows, const float4& sums) const {
+    const Gemv::Layer& layer = gemv.layer[rows.layer];
     const float of_row[2][2] = {{sums.x, sums.y}, {sums.z, sums.w}};
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -192,16 +192,16 @@ __device__ __forceinline__ void add(float4& sum, const float4& more) {
 
 // The first bytes of a block's rows, into the second-level cache: `ahead` of a row for each block of the cluster.
 template <class T, int kTiles, bool kSwiglu>
-__device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const Place& place, int ahead) {
+__device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const BlockRows& rows, int ahead) {
   // A warp's lanes ask one after the other, so all warps have a few.
   constexpr int kWarps = kWarpsOf<kTiles>;
-  const int thread = static_cast<int>(threadIdx.x), from = place.rank * ahead,
+  const int thread = static_cast<int>(threadIdx.x), from = rows.rank * ahead,
             i = thread % kLanes * kWarps + thread / kLanes;
   const int bytes = min(ahead, static_cast<int>(gemv.k * sizeof(T)) - from);
   if (i >= kTiles * kTile || bytes <= 0) return;
   const bool is_up = kSwiglu && i >= kTiles * kResults<kSwiglu>;
-  const Gemv::Layer& layer = gemv.layer[is_up ? 1 : place.layer];
-  const int64_t row = place.first + i - (is_up ? kTiles * kResults<kSwiglu> : 0);
+  const Gemv::Layer& layer = gemv.layer[is_up ? 1 : rows.layer];
+  const int64_t row = rows.first + i - (is_up ? kTiles * kResults<kSwiglu> : 0);
   if (row >= layer.n) return;
   const char* weights = static_cast<const char*>(layer.weight) + row * gemv.k * sizeof(T);
   prefetch_into_cache(weights + from, static_cast<uint32_t>(bytes));
@@ -276,20 +276,20 @@ struct Finish {
   Results<T, S::kEights, kSwiglu> results[kEach];
   int count, first;
 
-  __device__ __forceinline__ Finish(const Gemv& gemv, const Place& place, int parts)
-      : count(S::kSums / parts), first(place.rank * count + static_cast<int>(threadIdx.x)) {
+  __device__ __forceinline__ Finish(const Gemv& gemv, const BlockRows& rows, int parts)
+      : count(S::kSums / parts), first(rows.rank * count + static_cast<int>(threadIdx.x)) {
 #pragma unroll
     for (int j = 0; j < kEach; ++j)
-      if (is_there(j)) results[j].read(gemv, place, first + j * S::kAll);
+      if (is_there(j)) results[j].read(gemv, rows, first + j * S::kAll);
   }
   __device__ __forceinline__ bool is_there(int j) const {
     return static_cast<int>(threadIdx.x) + j * S::kAll < count;
   }
-  __device__ __forceinline__ void run(const Gemv& gemv, const Place& place, const SharedSums<S>& sums,
+  __device__ __forceinline__ void run(const Gemv& gemv, const BlockRows& rows, const SharedSums<S>& sums,
                                       int parts) const {
 #pragma unroll
     for (int j = 0; j < kEach; ++j)
-      if (is_there(j)) results[j].put(gemv, place, sums.all(first + j * S::kAll, parts));
+      if (is_there(j)) results[j].put(gemv, rows, sums.all(first + j * S::kAll, parts));
   }
 };
 
@@ -300,14 +300,13 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 2)
   using Feed = LaneFeed<T, kTiles, kColumns, kResults<kSwiglu>>;
   extern __shared__ __align__(128) unsigned char shared[];
   pdl_launch_dependents();
-  const Place place = place_of<kTiles, kSwiglu>(gemv, parts);
-  const Feed feed = feed_of<T, Feed, kSwiglu>(gemv, x, place, shared);
-  const int step = place.rank * S::kWarps + static_cast<int>(threadIdx.x) / kLanes,
-            stride = S::kWarps * parts;
+  const BlockRows rows = rows_of_block<kTiles, kSwiglu>(gemv, parts);
+  const Feed feed = feed_of<T, Feed, kSwiglu>(gemv, x, rows, shared);
+  const int step = rows.rank * S::kWarps + static_cast<int>(threadIdx.x) / kLanes, stride = S::kWarps * parts;
   if (gemv.settled) {
 #pragma unroll
     for (int d = 0; d < S::kDepth; ++d) feed.ask_weights(d, step + d * stride);
-    ask_into_cache<T, kTiles, kSwiglu>(gemv, place, ahead);
+    ask_into_cache<T, kTiles, kSwiglu>(gemv, rows, ahead);
   }
   pdl_wait();
   float sums[kTiles][kColumns][4] = {};
@@ -315,13 +314,13 @@ __global__ void __launch_bounds__(Sizes<kTiles, kColumns>::kAll, 2)
 
   const SharedSums<S> shared_sums{shared};
   shared_sums.put(sums);
-  const Finish<T, S, kSwiglu> ends(gemv, place, parts);
+  const Finish<T, S, kSwiglu> finish(gemv, rows, parts);
   __syncthreads();
   if (parts > 1) {
     shared_sums.add_warps();
     wait_for_cluster();
   }
-  ends.run(gemv, place, shared_sums, parts);
+  finish.run(gemv, rows, shared_sums, parts);
   if (parts > 1) wait_for_cluster();  // others read this block's sums
 }
 

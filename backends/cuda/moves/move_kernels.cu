@@ -17,12 +17,12 @@ struct MoveBatch {
   DeviceMove moves[kBatch];
 };
 
-struct Places {
+struct Offsets {
   int64_t to = 0, from = 0;
 };
 
-__device__ Places places_of(const DeviceMove& move, int64_t item, bool small) {
-  Places places;
+__device__ Offsets offsets_of(const DeviceMove& move, int64_t item, bool small) {
+  Offsets offsets;
   uint64_t rest = static_cast<uint64_t>(item);
   for (int axis = move.rank - 1; axis >= 0; --axis) {
     uint64_t at = rest;  // the outermost axis takes what is left
@@ -30,10 +30,10 @@ __device__ Places places_of(const DeviceMove& move, int64_t item, bool small) {
       const FlatIndex split = divide(rest, move.dims[axis], small);
       at = split.remainder, rest = split.quotient;
     }
-    places.to += static_cast<int64_t>(at) * move.to_strides[axis];
-    places.from += static_cast<int64_t>(at) * move.from_strides[axis];
+    offsets.to += static_cast<int64_t>(at) * move.to_strides[axis];
+    offsets.from += static_cast<int64_t>(at) * move.from_strides[axis];
   }
-  return places;
+  return offsets;
 }
 
 // An element of 1, 2, 4 or 8 bytes, repeated to 8.
@@ -67,7 +67,7 @@ __device__ Item load(const DeviceMove& move, int64_t at) {
 
 // All loads of a thread are under way before its first store.
 template <class Item, int kItems>
-__device__ void move_items(const DeviceMove& move, int64_t block, Places shift) {
+__device__ void move_items(const DeviceMove& move, int64_t block, Offsets shift) {
   const bool small = is_small(move.items);
   const int64_t first = block * kItems * kThreads + threadIdx.x;
   Item items[kItems];
@@ -76,9 +76,9 @@ __device__ void move_items(const DeviceMove& move, int64_t block, Places shift) 
   for (int k = 0; k < kItems; ++k) {
     const int64_t item = first + k * kThreads;
     if (item >= move.items) break;
-    const Places places = places_of(move, item, small);
-    items[k] = load<Item>(move, places.from + shift.from);
-    to[k] = places.to + shift.to;
+    const Offsets offsets = offsets_of(move, item, small);
+    items[k] = load<Item>(move, offsets.from + shift.from);
+    to[k] = offsets.to + shift.to;
   }
 #pragma unroll
   for (int k = 0; k < kItems; ++k)
@@ -86,14 +86,14 @@ __device__ void move_items(const DeviceMove& move, int64_t block, Places shift) 
 }
 
 template <class Item>
-__device__ void move_block(const DeviceMove& move, int64_t block, Places shift) {
+__device__ void move_block(const DeviceMove& move, int64_t block, Offsets shift) {
   if (move.per_thread == 1)
     move_items<Item, 1>(move, block, shift);
   else
     move_items<Item, 4>(move, block, shift);
 }
 
-__device__ void move_any(const DeviceMove& move, int64_t block, Places shift) {
+__device__ void move_any(const DeviceMove& move, int64_t block, Offsets shift) {
   switch (move.width) {
     case 1:
       return move_block<uint8_t>(move, block, shift);
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads) move_kernel(const __grid_constant__ 
   begin_in_order();
   int i = 0;
   while (i + 1 < batch.count && static_cast<int64_t>(blockIdx.x) >= batch.first_block[i + 1]) ++i;
-  move_any(batch.moves[i], static_cast<int64_t>(blockIdx.x) - batch.first_block[i], Places{});
+  move_any(batch.moves[i], static_cast<int64_t>(blockIdx.x) - batch.first_block[i], Offsets{});
 }
 
 int64_t blocks_of(const DeviceMove& move) {
@@ -137,7 +137,7 @@ __device__ int64_t number_at(const void* numbers, bool is_i32, int64_t i) {
   return is_i32 ? int64_t{static_cast<const int32_t*>(numbers)[i]} : static_cast<const int64_t*>(numbers)[i];
 }
 
-struct DynamicPlace {
+struct DynamicOffset {
   const void* start;
   bool is_i32;
   int64_t last;                // greatest start that fits
@@ -145,11 +145,11 @@ struct DynamicPlace {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    dynamic_kernel(const __grid_constant__ DeviceMove move, const __grid_constant__ DynamicPlace place) {
+    dynamic_kernel(const __grid_constant__ DeviceMove move, const __grid_constant__ DynamicOffset offset) {
   begin_in_order();
-  int64_t at = number_at(place.start, place.is_i32, 0);
-  at = at < 0 ? 0 : at > place.last ? place.last : at;
-  move_any(move, blockIdx.x, {at * place.to_step, at * place.from_step});
+  int64_t at = number_at(offset.start, offset.is_i32, 0);
+  at = at < 0 ? 0 : at > offset.last ? offset.last : at;
+  move_any(move, blockIdx.x, {at * offset.to_step, at * offset.from_step});
 }
 
 // --- runs that go where numbers on the device say
@@ -164,7 +164,7 @@ struct RunCopies {
 };
 
 // The first position of a row's update, or -1 where nothing is written; reported once for a row.
-__device__ int64_t place_of(const RunCopies& c, int64_t row, int64_t step, bool reports) {
+__device__ int64_t start_of(const RunCopies& c, int64_t row, int64_t step, bool reports) {
   const int64_t start = number_at(c.starts, c.is_i32, row);
   if (!c.lengths) return max(int64_t{0}, min(start, c.runs.positions - c.runs.steps));
   const int64_t count = number_at(c.lengths, c.is_i32, row);
@@ -181,7 +181,7 @@ template <class T>
 __device__ void move_run(const RunCopies& c, int64_t run) {
   const int64_t step = run % c.runs.steps, piece = run / c.runs.steps;
   const bool reports = threadIdx.x == 0 && step == 0 && piece % c.runs.outer == 0;
-  const int64_t start = place_of(c, piece / c.runs.outer, step, reports);
+  const int64_t start = start_of(c, piece / c.runs.outer, step, reports);
   if (start < 0) return;
   const auto* from = reinterpret_cast<const T*>(c.from + run * c.runs.bytes);
   auto* to = reinterpret_cast<T*>(c.to + (piece * c.runs.positions + start + step) * c.runs.bytes);
@@ -361,15 +361,15 @@ void copy_whole(const KernelContext& c, const TensorView& to, const TensorView& 
 void run_dynamic_copy(const KernelContext& c, const DynamicCopy& dynamic, void* to, const void* from,
                       const TensorView& start_at, Moving moving) {
   const DeviceMove move = make_device_move(dynamic.copy, to, from, 0, dynamic.step_bytes);
-  const DynamicPlace place{start_at.data, start_at.dtype == DType::i32, dynamic.last,
-                           moving == Moving::kTarget ? dynamic.step_bytes : 0,
-                           moving == Moving::kSource ? dynamic.step_bytes : 0};
-  start_with_pdl(c, dynamic_kernel, blocks_of(move), kThreads, 0, move, place);
+  const DynamicOffset offset{start_at.data, start_at.dtype == DType::i32, dynamic.last,
+                             moving == Moving::kTarget ? dynamic.step_bytes : 0,
+                             moving == Moving::kSource ? dynamic.step_bytes : 0};
+  start_with_pdl(c, dynamic_kernel, blocks_of(move), kThreads, 0, move, offset);
 }
 
 void update_runs(const KernelContext& c, const RunUpdate& runs) {
-  constexpr int64_t kMostBlocks = 1 << 20;
-  const int64_t blocks = std::min(runs.rows * runs.outer * runs.steps, kMostBlocks);
+  constexpr int64_t kMaxBlocks = 1 << 20;
+  const int64_t blocks = std::min(runs.rows * runs.outer * runs.steps, kMaxBlocks);
   if (blocks == 0 || runs.bytes == 0) return;
   const bool lengths = c.inputs.size() > 3;
   const RunCopies copies{c.input(1).as<const std::byte>(),

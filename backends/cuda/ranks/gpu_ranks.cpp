@@ -22,21 +22,21 @@ using nccl::Watch;
 
 // What the user has set stays. NVLink multicast needs more of a system than it may have, and NCCL's own service for
 // questions about its state would listen at a port.
-void set_nccl_environment(const GpuRank& self, bool has_words) {
+void set_nccl_environment(const GpuRank& self, bool has_host_link) {
   ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   ::setenv("NCCL_RAS_ENABLE", "0", 0);
   if (self.is_one_host) ::setenv("NCCL_SOCKET_IFNAME", "=lo", 0);
-  if (!has_words && !self.address.empty()) ::setenv("NCCL_COMM_ID", self.address.c_str(), 0);
+  if (!has_host_link && !self.address.empty()) ::setenv("NCCL_COMM_ID", self.address.c_str(), 0);
 }
 
-// Rank 0's, which the others get by words; without, every rank makes the same from NCCL_COMM_ID.
-UniqueId common_id(const GpuRank& self, RankLink* words) {
+// Rank 0's, which the others get over the host; without, every rank makes the same from NCCL_COMM_ID.
+UniqueId common_id(const GpuRank& self, RankLink* host_link) {
   UniqueId id{};
-  if (!words || self.rank == 0)
+  if (!host_link || self.rank == 0)
     if (const nccl::Result result = api().get_unique_id(&id); result != nccl::kSuccess)
       fail("NCCL cannot make an id for its ranks: {}", api().error_string(result));
-  if (!words) return id;
-  const std::string text = words->gather(self.rank == 0 ? std::string(id.bytes, sizeof id.bytes) : "")[0];
+  if (!host_link) return id;
+  const std::string text = host_link->gather(self.rank == 0 ? std::string(id.bytes, sizeof id.bytes) : "")[0];
   GENESIS_ASSERT(text.size() == sizeof id.bytes);
   std::memcpy(id.bytes, text.data(), sizeof id.bytes);
   return id;
@@ -60,18 +60,18 @@ class GpuCollectives final : public LinkCollectives<PeerGroup> {
 
 class GpuLink final : public RankLink {
  public:
-  GpuLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> words)
+  GpuLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> host_link)
       : self_(self),
-        words_(std::move(words)),
+        host_link_(std::move(host_link)),
         watch_(rank_name(self.rank, self.host), self.device, limits,
-               [this] { return words_ ? words_->failure() : ""; }) {
+               [this] { return host_link_ ? host_link_->failure() : ""; }) {
     open_chip(self.device);
-    set_nccl_environment(self, words_ != nullptr);
-    const UniqueId id = common_id(self, words_.get());
+    set_nccl_environment(self, host_link_ != nullptr);
+    const UniqueId id = common_id(self, host_link_.get());
     if (!watch_.call("ncclCommInitRank", [&] { return api().init_rank(&world_, self.size, id, self.rank); }))
       fail("{}", watch_.failure());
     watch_.add(world_);
-    if (words_) return;
+    if (host_link_) return;
     group_.emplace(watch_, world_, "world", self.rank, self.size);
     texts_.emplace(*group_, self.device);
   }
@@ -79,7 +79,7 @@ class GpuLink final : public RankLink {
   int rank() const override { return self_.rank; }
   int size() const override { return self_.size; }
   std::vector<std::string> gather(const std::string& mine) override {
-    if (words_) return words_->gather(mine);
+    if (host_link_) return host_link_->gather(mine);
     const int before = current_device();
     check(cudaSetDevice(self_.device), "choosing a device");
     std::vector<std::string> texts = texts_->gather(mine);
@@ -96,12 +96,12 @@ class GpuLink final : public RankLink {
   std::string failure() const override { return watch_.failure(); }
   void abort(const std::string& why) override {
     watch_.fail(rank_name(self_.rank, self_.host) + " failed: " + why);
-    if (words_) words_->abort(why);
+    if (host_link_) host_link_->abort(why);
   }
 
  private:
   GpuRank self_;
-  std::unique_ptr<RankLink> words_;  // outlives what watches it
+  std::unique_ptr<RankLink> host_link_;  // outlives what watches it
   Watch watch_;
   Comm* world_ = nullptr;
   std::optional<NcclGroup> group_;
@@ -111,8 +111,8 @@ class GpuLink final : public RankLink {
 }  // namespace
 
 std::unique_ptr<RankLink> join_gpu_ranks(const GpuRank& self, const RankLimits& limits,
-                                         std::unique_ptr<RankLink> words) {
-  return std::make_unique<GpuLink>(self, limits, std::move(words));
+                                         std::unique_ptr<RankLink> host_link) {
+  return std::make_unique<GpuLink>(self, limits, std::move(host_link));
 }
 
 }  // namespace genesis::cuda

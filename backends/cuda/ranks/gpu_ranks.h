@@ -18,9 +18,9 @@ struct GpuRank {
       false;  // all ranks are on this host: nothing but the loopback is used besides GPUs' own ways
 };
 
-// Joins the ranks. `words` is how they exchange texts until they have joined and from then on, null where only NCCL
+// Joins the ranks. `host_link` is how they exchange texts until they have joined and from then on, null where only NCCL
 // connects them. Throws Error where NCCL is missing or the ranks cannot be joined.
 std::unique_ptr<RankLink> join_gpu_ranks(const GpuRank& self, const RankLimits& limits,
-                                         std::unique_ptr<RankLink> words);
+                                         std::unique_ptr<RankLink> host_link);
 
 }  // namespace genesis::cuda

@@ -64,7 +64,7 @@ __device__ __forceinline__ double row_loss(const RowsArguments& a, W max, W log_
   return loss + a.smoothing / classes * (static_cast<double>(spread) + classes * log_sum);
 }
 
-constexpr int kHolders = 1024;  // threads of a block, at most
+constexpr int kMaxThreads = 1024;  // threads of a block, at most
 
 // A row in its block: `cached` packs in shared memory, then K in each thread's registers, and what is less than
 // a pack in memory.
@@ -123,22 +123,23 @@ struct BlockRow {
 
 // A block per row.
 template <class T, int K>
-__global__ void __launch_bounds__(kHolders) finish_held_rows(const RowsArguments a, T* logits, int cached) {
+__global__ void __launch_bounds__(kMaxThreads)
+    finish_block_rows(const RowsArguments a, T* logits, int cached) {
   constexpr int N = BlockRow<T, K>::N;
   extern __shared__ __align__(16) unsigned char shared[];
   const int threads = static_cast<int>(blockDim.x), me = static_cast<int>(threadIdx.x);
   const int64_t row = a.first + blockIdx.x, classes = a.targets.classes, at = a.targets[row];
   T* x = logits + static_cast<int64_t>(blockIdx.x) * a.ld;
   if (!a.targets.counts(at)) return clear_row(a, row, x, threads);
-  BlockRow<T, K> held{reinterpret_cast<Words*>(x), reinterpret_cast<Words*>(shared), cached,
-                      static_cast<int>(classes / N)};
-  held.ask();
+  BlockRow<T, K> in_block{reinterpret_cast<Words*>(x), reinterpret_cast<Words*>(shared), cached,
+                          static_cast<int>(classes / N)};
+  in_block.ask();
   const int64_t last =
-      int64_t{held.whole} * N + me;  // of the elements beyond the last pack, where there is one
+      int64_t{in_block.whole} * N + me;  // of the elements beyond the last pack, where there is one
   const bool has_last = last < classes;
   const float last_x = has_last ? widen(x[last]) : 0.0f, target = widen(x[at]);
 
-  OnlineSoftmax<ShiftedPower<T>> seen = held.softmax();
+  OnlineSoftmax<ShiftedPower<T>> seen = in_block.softmax();
   if (has_last) seen.template add<1>([&](int) { return last_x; });
   seen.merge_group(threads);  // all have read x[at] when it returns
 
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(kHolders) finish_held_rows(const RowsArguments
   const ShiftedPower<T> power(seen.max + log_sum);
   const int target_pack = static_cast<int>(at / N), target_place = static_cast<int>(at % N);
   float spread = 0;
-  held.each([&](const Words& words, int i) {
+  in_block.each([&](const Words& words, int i) {
     float slope[N];
 #pragma unroll
     for (int j = 0; j < N; ++j) {
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(kHolders) finish_held_rows(const RowsArguments
     if (i == target_pack)
 #pragma unroll
       for (int j = 0; j < N; ++j) slope[j] -= j == target_place ? slopes.high : 0.0f;
-    held.packs[i] = words_of<T>(slope);
+    in_block.packs[i] = words_of<T>(slope);
   });
   if (has_last) {
     x[last] = narrow<T>(slopes.scale * power(last_x) - slopes.low - (last == at ? slopes.high : 0.0f));
@@ -170,23 +171,23 @@ __global__ void __launch_bounds__(kHolders) finish_held_rows(const RowsArguments
 
 // Whether rows fit; then they are done.
 template <class T>
-bool try_held_rows(const KernelContext& c, const RowsArguments& a, int64_t rows, T* logits) {
+bool try_block_rows(const KernelContext& c, const RowsArguments& a, int64_t rows, T* logits) {
   constexpr int kInRegisters = 5;
   constexpr int64_t kReserved = 2 << 10, kPack = sizeof(Words);
   const int64_t room = (shared_bytes_limit() - kReserved) / kPack;
   const int64_t packs = a.targets.classes * static_cast<int64_t>(sizeof(T)) / kPack;
-  if (packs > room + kInRegisters * kHolders) return false;
+  if (packs > room + kInRegisters * kMaxThreads) return false;
   const auto cached = static_cast<int>(std::min(packs, room));
   const auto launch = [&](auto in_registers, int threads) {
-    cudaFuncSetAttribute(finish_held_rows<T, in_registers()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    cudaFuncSetAttribute(finish_block_rows<T, in_registers()>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          static_cast<int>(cached * kPack));
-    start(c, finish_held_rows<T, in_registers()>, rows, threads, static_cast<size_t>(cached * kPack), a,
+    start(c, finish_block_rows<T, in_registers()>, rows, threads, static_cast<size_t>(cached * kPack), a,
           logits, cached);
   };
   if (packs > room)
-    launch(std::integral_constant<int, kInRegisters>{}, kHolders);
+    launch(std::integral_constant<int, kInRegisters>{}, kMaxThreads);
   else  // several blocks share a multiprocessor where rows are short
-    launch(std::integral_constant<int, 0>{}, packs * 2 > room ? kHolders : kHolders / 2);
+    launch(std::integral_constant<int, 0>{}, packs * 2 > room ? kMaxThreads : kMaxThreads / 2);
   return true;
 }
 

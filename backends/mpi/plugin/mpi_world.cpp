@@ -11,9 +11,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFailed = 1, kLeaves = 2, kAlive = 3;  // tags of words
+constexpr int kFailed = 1, kLeaves = 2, kAlive = 3;  // tags of notices
 constexpr std::chrono::seconds kBeat{1};
-constexpr size_t kLongestWord = 4000;  // bytes; short messages arrive without the other side's help
+constexpr size_t kMaxNotice = 4000;  // bytes; short messages arrive without the other side's help
 
 std::string error_text(int error) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -39,7 +39,7 @@ MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup");
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &words_), "MPI_Comm_dup");
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &notices_), "MPI_Comm_dup");
   gather_hosts();
   heard_at_ = Clock::now();
   if (size_ > 1) heart_ = std::thread([this] { beat(); });
@@ -84,18 +84,19 @@ bool MpiWorld::keep_failure(const std::string& why) {
 }
 
 void MpiWorld::fail(const std::string& why) {
-  if (keep_failure(why)) say(kFailed, why.substr(0, kLongestWord));
+  if (keep_failure(why)) say(kFailed, why.substr(0, kMaxNotice));
 }
 
 void MpiWorld::fail_in_mpi(int error) { fail(name(rank_) + ": MPI: " + error_text(error)); }
 
-// Nothing is done about words that do not arrive: their reader is gone.
+// Nothing is done about notices that do not arrive: their reader is gone.
 void MpiWorld::say(int tag, const std::string& text) {
   const std::lock_guard lock(mutex_);
   for (int to = 0; to < size_; ++to) {
     if (to == rank_) continue;
-    Word& word = words_sent_.emplace_back(Word{text, MPI_REQUEST_NULL});
-    MPI_Isend(word.text.data(), static_cast<int>(word.text.size()), MPI_CHAR, to, tag, words_, &word.request);
+    Notice& notice = notices_sent_.emplace_back(Notice{text, MPI_REQUEST_NULL});
+    MPI_Isend(notice.text.data(), static_cast<int>(notice.text.size()), MPI_CHAR, to, tag, notices_,
+              &notice.request);
   }
 }
 
@@ -108,7 +109,7 @@ void MpiWorld::listen() {
   for (int is_there = 1; is_there && size_ > 1;) {
     MPI_Status status;
     const std::lock_guard lock(mutex_);
-    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, words_, &is_there, &status) != MPI_SUCCESS) return;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, notices_, &is_there, &status) != MPI_SUCCESS) return;
     if (is_there) hear(status);
   }
 }
@@ -117,7 +118,7 @@ void MpiWorld::hear(const MPI_Status& status) {
   int length = 0;
   MPI_Get_count(&status, MPI_CHAR, &length);
   std::string text(static_cast<size_t>(std::max(length, 0)), ' ');
-  MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, words_, MPI_STATUS_IGNORE);
+  MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, notices_, MPI_STATUS_IGNORE);
   if (status.MPI_SOURCE == (rank_ + size_ - 1) % size_) heard_at_ = Clock::now();
   if (status.MPI_TAG == kLeaves)
     left_.insert(status.MPI_SOURCE);
@@ -149,7 +150,7 @@ void MpiWorld::say_alive() {
   const std::lock_guard lock(mutex_);
   int has_arrived = 0;
   if (MPI_Test(&alive_, &has_arrived, MPI_STATUS_IGNORE) != MPI_SUCCESS || !has_arrived) return;
-  MPI_Isend(nullptr, 0, MPI_CHAR, (rank_ + 1) % size_, kAlive, words_, &alive_);
+  MPI_Isend(nullptr, 0, MPI_CHAR, (rank_ + 1) % size_, kAlive, notices_, &alive_);
 }
 
 bool MpiWorld::have_all_left() const {

@@ -5,7 +5,7 @@
 // However long a rank computes, a thread of its own says every second to the next rank that the process is there. One that is
 // stopped, or whose host is gone, falls silent, and the next rank says that the run has failed.
 //
-// Two communicators keep apart what ranks exchange (data) and what they say (words): a rank that fails says why to all
+// Two communicators keep apart what ranks exchange (data) and what they say (notices): a rank that fails says why to all
 // others, and one that ends says that it leaves; whoever waits listens now and then.
 #pragma once
 
@@ -61,7 +61,7 @@ class MpiWorld {
   }
 
  private:
-  struct Word {
+  struct Notice {
     std::string text;
     MPI_Request request;
   };
@@ -78,7 +78,7 @@ class MpiWorld {
 
   RankLimits limits_;
   int rank_ = 0, size_ = 1;
-  MPI_Comm data_ = MPI_COMM_NULL, words_ = MPI_COMM_NULL;
+  MPI_Comm data_ = MPI_COMM_NULL, notices_ = MPI_COMM_NULL;
   std::vector<std::string> hosts_;
   mutable std::mutex mutex_;          // around MPI, and left_
   mutable std::mutex failure_mutex_;  // around the text
@@ -88,7 +88,7 @@ class MpiWorld {
   std::atomic<std::chrono::steady_clock::time_point> heard_at_ =
       {};                                 // when the rank before this one spoke last
   MPI_Request alive_ = MPI_REQUEST_NULL;  // to the rank behind it
-  std::list<Word> words_sent_;            // MPI reads them until they have arrived, and a list moves nothing
+  std::list<Notice> notices_sent_;        // MPI reads them until they have arrived, and a list moves nothing
 
   std::mutex ending_mutex_;
   std::condition_variable wake_;

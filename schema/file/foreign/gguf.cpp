@@ -249,10 +249,10 @@ void check_start(Cursor& cursor) {
 }  // namespace
 
 Gguf read_gguf_from(std::shared_ptr<const void> owner, Bytes bytes) {
-  constexpr uint64_t kLeastRow = 24, kLeastFact = 13;  // bytes that take a tensor and a fact
+  constexpr uint64_t kMinRow = 24, kMinFact = 13;  // bytes that take a tensor and a fact
   Cursor cursor(bytes);
   check_start(cursor);
-  const uint64_t tensors = cursor.count(kLeastRow), facts = cursor.count(kLeastFact);
+  const uint64_t tensors = cursor.count(kMinRow), facts = cursor.count(kMinFact);
   Gguf gguf{metadata_in(cursor, facts), {}, std::move(owner)};
   std::vector<Row> rows;
   for (uint64_t i = 0; i < tensors; ++i) rows.push_back(row_in(cursor));

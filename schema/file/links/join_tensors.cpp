@@ -11,7 +11,7 @@ namespace {
 
 using Pieces = std::vector<JoinedPiece>;
 
-constexpr size_t kLeastMapped = 1 << 20;  // a process has some 65 thousand mappings
+constexpr size_t kMinMapped = 1 << 20;  // a process has some 65 thousand mappings
 
 // Address space in which files are mapped side by side.
 class SideBySide {
@@ -41,7 +41,7 @@ bool begin_and_end_with_pages(const Pieces& pieces) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   return std::all_of(pieces.begin(), pieces.end(), [&](const JoinedPiece& piece) {
     const auto bytes = static_cast<size_t>(piece.tensor.bytes());
-    return piece.file && bytes >= kLeastMapped && bytes % page == 0 && offset_in_file(piece) % page == 0;
+    return piece.file && bytes >= kMinMapped && bytes % page == 0 && offset_in_file(piece) % page == 0;
   });
 }
 

@@ -2,7 +2,7 @@
 // gives the same bits; sums and products wrap around as PyTorch's do. A quotient by 0 is 0 here and reported
 // by the caller. This is text like formulas.h: each user puts it into a namespace of its own that has the
 // types int64 and uint64, on the CPU (backends/cpu/simd/scalar_math.h) and in code made for GPUs
-// (backends/cuda/codegen/formula_words.h).
+// (backends/cuda/codegen/formula_vocabulary.h).
 
 struct Integer {
   int64 v;

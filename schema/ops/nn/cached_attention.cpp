@@ -38,8 +38,8 @@ std::vector<TensorType> CachedAttention::infer(Types in) const {
         "cached_attention: start must be an i64 scalar, or i64[{}] with one of each row of the batch, got {}",
         q[0].to_string(), in[5].to_string());
   if (window < 0) fail("cached_attention: window must not be negative, got {}", window);
-  if (in.size() > 6 && !turns) fail("cached_attention takes frequencies only where it turns q and k");
-  if (turns) {
+  if (in.size() > 6 && !rotates) fail("cached_attention takes frequencies only where it rotates q and k");
+  if (rotates) {
     std::vector<TensorType> turned = {in[0], {DType::i64, {1}}};
     if (in.size() > 6) turned.push_back(in[6]);
     rope().infer(turned);

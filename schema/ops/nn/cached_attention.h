@@ -17,26 +17,27 @@ struct CachedAttention {
           "k and v of one new token [batch, 1, heads, size] are written into their caches [batch, positions, "
           "heads, size] at `start`, i64[] or i64[batch], and q attends to the first start + 1 positions, or "
           "to "
-          "the last `window` of them; where `turns`, rope turns q and k by `start` first. Inputs q, k, v, "
+          "the last `window` of them; where `rotates`, rope rotates q and k by `start` first. Inputs q, k, v, "
           "k_cache, v_cache, start [, frequencies of rope]; outputs y and the caches.",
       .inputs = {6, 7},
       .precision = Precision::kMatmul,
-      .in_place = kCachesInPlace};
+      .in_place = kCachesInPlace,
+      .version = 2};
   double scale = 0;  // 0: 1 / sqrt(head_size)
-  bool turns = false;
+  bool rotates = false;
   double theta = 10000.0;  // this and the next as rope has them
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;
   int64_t window = 0;  // 0: all positions up to start
   static void fields(auto& self, auto&& visit) {
     visit("scale", self.scale);
-    visit("turns", self.turns);
+    visit("rotates", self.rotates);
     visit("theta", self.theta);
     visit("kind", self.kind);
     visit("rotary_size", self.rotary_size);
     visit("window", self.window);
   }
-  // The op that turns q and k.
+  // The op that rotates q and k.
   Rope rope() const;
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;

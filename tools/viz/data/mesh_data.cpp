@@ -11,7 +11,7 @@
 namespace genesis::viz {
 namespace {
 
-constexpr int64_t kMostRanks = 16;
+constexpr int64_t kMaxRanks = 16;
 
 Json memory_of_rank(const Model& model, const std::string& entry, const Bindings& sizes,
                     SessionOptions session, int64_t rank) {
@@ -33,7 +33,7 @@ Json traffic_data(const Plan& plan, const Mesh& mesh) {
 Json mesh_data(const Model& model, const std::string& entry, const Bindings& sizes,
                const SessionOptions& session, const Plan& plan) {
   std::vector<std::future<Json>> made;
-  for (int64_t rank = 0; rank < std::min(session.mesh.ranks(), kMostRanks); ++rank)
+  for (int64_t rank = 0; rank < std::min(session.mesh.ranks(), kMaxRanks); ++rank)
     made.push_back(std::async(std::launch::async,
                               [&, rank] { return memory_of_rank(model, entry, sizes, session, rank); }));
   Json ranks = Json::array();

@@ -17,9 +17,9 @@ Json dim_json(const Dim& dim) {
 
 // Attributes are shown, not read back: a file may hold a list of a million numbers.
 std::string shown(std::string text) {
-  constexpr size_t kMost = 20000;
-  if (text.size() <= kMost) return text;
-  size_t end = kMost;  // not within a character
+  constexpr size_t kMaxBytes = 20000;
+  if (text.size() <= kMaxBytes) return text;
+  size_t end = kMaxBytes;  // not within a character
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end) + fmt::format("... ({} bytes in all)", text.size());
 }

@@ -12,7 +12,7 @@ namespace genesis::viz {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t kMostColumns = 100;  // more are not metrics
+constexpr size_t kMaxColumns = 100;  // more are not metrics
 
 struct FileState {
   uint64_t inode = 0, bytes = 0;
@@ -69,7 +69,7 @@ void MetricsTail::add_line(const std::string& line) {
   if (!row.is_object()) return void(++skipped_);
   for (const auto& [name, value] : row.items()) {
     if (!value.is_number() && !value.is_null()) continue;
-    if (columns_.size() >= kMostColumns && !places_.contains(name)) continue;
+    if (columns_.size() >= kMaxColumns && !places_.contains(name)) continue;
     Column& there = column(name);
     there.values.resize(rows_ + 1, kNone);
     there.values[rows_] = value.is_number() ? value.get<double>() : kNone;

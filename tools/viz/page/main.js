@@ -26,7 +26,7 @@ const kViews = [
   { name: "model", title: "Weights", has: (json) => json.models.some((model) => model.states.name.length + model.tensors.name.length + model.metadata.length > 0), make: modelView },
 ];
 
-const kMostTabs = 8; // of entry points: more of them are a list
+const kMaxTabs = 8; // of entry points: more of them are a list
 
 function anyEntry(json, has) {
   return json.models.some((model) => model.entries.some((entry) => has(entry)));
@@ -87,7 +87,7 @@ class App {
     const { models } = this.page.json, entries = models[this.model]?.entries ?? [];
     fill(this.where,
       models.length > 1 && choice("Model", models.map((model, i) => [String(i), shortened(model.file, 60)]), String(this.model), (i) => this.useEntry(Number(i), 0)),
-      entries.length > kMostTabs ? choice("Entry point", entries.map((entry, i) => [String(i), shortened(entry.name, 60)]), String(this.entry), (i) => this.useEntry(this.model, Number(i))) : entries.length > 0 && this.entryTabs(entries));
+      entries.length > kMaxTabs ? choice("Entry point", entries.map((entry, i) => [String(i), shortened(entry.name, 60)]), String(this.entry), (i) => this.useEntry(this.model, Number(i))) : entries.length > 0 && this.entryTabs(entries));
   }
 
   entryTabs(entries) {

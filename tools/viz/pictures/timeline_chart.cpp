@@ -12,7 +12,7 @@
 namespace genesis::viz {
 namespace {
 
-constexpr size_t kMostLanes = 64;
+constexpr size_t kMaxLanes = 64;
 constexpr double kSeen = 0.4;  // pixels: what is narrower joins its neighbours
 
 // Kinds of ops, as the page has them (tools/viz/page/core/theme.js): the first with a part of the op's name.
@@ -116,7 +116,7 @@ std::vector<Tick> time_ticks(double us) {
 }  // namespace
 
 std::string timeline_svg(const Trace& trace) {
-  const size_t lanes = std::min(trace.lanes.size(), kMostLanes);
+  const size_t lanes = std::min(trace.lanes.size(), kMaxLanes);
   const auto count = static_cast<double>(lanes);
   double begin = INFINITY, end = -INFINITY;
   for (size_t i = 0; i < lanes; ++i)

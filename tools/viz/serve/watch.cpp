@@ -10,7 +10,7 @@ namespace genesis::viz {
 namespace {
 
 constexpr int kIntervalMilliseconds = 2000;
-constexpr size_t kMostRows = 10000;  // of one answer: a page that has few asks again at once
+constexpr size_t kMaxRows = 10000;  // of one answer: a page that has few asks again at once
 
 class LiveRuns {
  public:
@@ -47,7 +47,7 @@ class LiveRuns {
     const bool reset = from > run.rows();
     Json json{{"rows", Json::array()}, {"reset", reset}};
     size_t at = reset ? 0 : from;
-    for (; at < run.rows() && json["rows"].size() < kMostRows; ++at) json["rows"].push_back(run.row(at));
+    for (; at < run.rows() && json["rows"].size() < kMaxRows; ++at) json["rows"].push_back(run.row(at));
     json["next"] = at;
     return json;
   }

@@ -125,15 +125,15 @@ std::optional<std::string> gemv_decline(const KernelQuery& query) {
 }
 
 // Above so many rows of x, dequantizing the weights costs little beside the products.
-constexpr int64_t kMostQuantizedRows = 64;
+constexpr int64_t kMaxQuantizedRows = 64;
 
 std::optional<std::string> quantized_gemv_decline(const KernelQuery& query) {
   const auto op = from_attributes<ops::Linear>(query.attributes);
   if (!op.is_quantized()) return "weights as they are";
   if (op.has_norm()) return "a norm ahead of the weights";
   if (query.inputs[0].dtype == DType::f64) return "x is f64";
-  if (rows_of_x(query.inputs[0].shape) > kMostQuantizedRows)
-    return fmt::format("more than {} rows", kMostQuantizedRows);
+  if (rows_of_x(query.inputs[0].shape) > kMaxQuantizedRows)
+    return fmt::format("more than {} rows", kMaxQuantizedRows);
   if (query.inputs[0].numel() == 0 || query.outputs[0].numel() == 0) return "no elements";
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// rope on the CPU. A task turns some times (rows of the batch with positions of their own, or all rows at
+// rope on the CPU. A task rotates some times (rows of the batch with positions of their own, or all rows at
 // once): it makes the cosines and sines of one time in scratch and uses them for every head. Angles are
 // reduced in double precision, so that positions of a million rotate as exactly as small ones.
 #include <cmath>
@@ -159,10 +159,10 @@ void rotate_f64(const RopeRow& row) {
   auto* y = static_cast<double*>(row.y);
   const auto *cosines = static_cast<const double*>(row.cosines),
              *sines = static_cast<const double*>(row.sines);
-  const bool halves = row.kind == RopeKind::kHalf;
+  const bool rotate_half = row.kind == RopeKind::kHalf;
   for (int64_t h = 0; h < row.heads; ++h, x += row.size, y += row.size) {
     for (int64_t i = 0; i < row.pairs; ++i) {
-      const int64_t first = halves ? i : 2 * i, second = halves ? i + row.pairs : 2 * i + 1;
+      const int64_t first = rotate_half ? i : 2 * i, second = rotate_half ? i + row.pairs : 2 * i + 1;
       const double a = x[first], b = x[second];
       y[first] = a * cosines[i] - b * sines[i];
       y[second] = b * cosines[i] + a * sines[i];

@@ -25,29 +25,29 @@ void run_dynamic_slice(const KernelContext& c) {
 }
 
 // Steps [0, count) of a row's update go to `start` and on.
-struct Place {
+struct StepRange {
   int64_t start, count;
 };
 
 // Without lengths a start is clamped so that all fits; with them it must fit.
-Place place_of(const KernelContext& c, const RunUpdate& runs, int64_t row) {
+StepRange range_of(const KernelContext& c, const RunUpdate& runs, int64_t row) {
   const int64_t start = number_at(c.input(2), row);
   if (c.inputs.size() < 4)
     return {std::clamp<int64_t>(start, 0, std::max<int64_t>(0, runs.positions - runs.steps)), runs.steps};
   const int64_t count = number_at(c.input(3), row);
-  if (count < 0 || count > runs.steps) return c.fault->report(count, runs.steps + 1), Place{0, 0};
+  if (count < 0 || count > runs.steps) return c.fault->report(count, runs.steps + 1), StepRange{0, 0};
   if (start < 0 || start > runs.positions - count)
-    return c.fault->report(start, runs.positions - count + 1), Place{0, 0};
+    return c.fault->report(start, runs.positions - count + 1), StepRange{0, 0};
   return {start, count};
 }
 
 void update_runs(const KernelContext& c, const RunUpdate& runs) {
   const auto update = [&](int64_t piece) {
-    const Place place = place_of(c, runs, piece / runs.outer);
-    if (place.count == 0 || runs.bytes == 0) return;
-    std::memcpy(c.output().as<std::byte>() + (piece * runs.positions + place.start) * runs.bytes,
+    const StepRange range = range_of(c, runs, piece / runs.outer);
+    if (range.count == 0 || runs.bytes == 0) return;
+    std::memcpy(c.output().as<std::byte>() + (piece * runs.positions + range.start) * runs.bytes,
                 c.input(1).as<std::byte>() + piece * runs.steps * runs.bytes,
-                static_cast<size_t>(place.count * runs.bytes));
+                static_cast<size_t>(range.count * runs.bytes));
   };
   const int64_t pieces = runs.rows * runs.outer;
   if (pieces * runs.steps * runs.bytes > kInlineBytes) return parallel_pieces(pieces, update);

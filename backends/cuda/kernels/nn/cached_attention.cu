@@ -37,11 +37,11 @@ CachedCut cut_of(const KernelQuery& query) {
   return cut;
 }
 
-// A block's place.
-struct Place {
+// What a block works on: a split of the keys that a column (a query head of a text) sees.
+struct BlockTask {
   int split, column, in_group, key_head, batch;
 
-  __device__ explicit Place(const CachedCall& c) {
+  __device__ explicit BlockTask(const CachedCall& c) {
     const int block = static_cast<int>(blockIdx.x);
     split = block % c.cut.splits;
     column = block / c.cut.splits;
@@ -106,8 +106,8 @@ __device__ __forceinline__ void add_round(KeyState<T>& state, const float (&q)[k
 
 // The block's query and the new key, rotated, as T rounds them.
 template <class T, int kSize>
-__device__ void rotate_rows(const CachedCall& c, const Place& at, const float* cosines, const float* sines,
-                            float (&rows)[2][kSize]) {
+__device__ void rotate_rows(const CachedCall& c, const BlockTask& at, const float* cosines,
+                            const float* sines, float (&rows)[2][kSize]) {
   constexpr int kUnits = kSize / 2;
   for (int i = threadIdx.x; i < 2 * kUnits; i += kAll) {
     const int row = i / kUnits, unit = i % kUnits;
@@ -115,8 +115,8 @@ __device__ void rotate_rows(const CachedCall& c, const Place& at, const float* c
                      ? static_cast<const T*>(c.q) + int64_t{at.column} * kSize
                      : static_cast<const T*>(c.k) + (int64_t{at.batch} * c.key_heads + at.key_head) * kSize;
     const bool rotates = unit < c.pairs;
-    const int low = rotates && c.halves ? unit : 2 * unit,
-              high = rotates && c.halves ? unit + c.pairs : 2 * unit + 1;
+    const int low = rotates && c.rotate_half ? unit : 2 * unit,
+              high = rotates && c.rotate_half ? unit + c.pairs : 2 * unit + 1;
     const float a = widen(x[low]), b = widen(x[high]);
     const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
     rows[row][low] = rotates ? widen(narrow<T>(a * cosine - b * sine)) : a;
@@ -127,7 +127,7 @@ __device__ void rotate_rows(const CachedCall& c, const Place& at, const float* c
 // The splits of a column, in order. The first warp weighs them, then all threads add their values, which
 // other blocks have written.
 template <class T, int kSize>
-__device__ void merge_column(const CachedCall& c, const Place& at, int used) {
+__device__ void merge_column(const CachedCall& c, const BlockTask& at, int used) {
   __shared__ __align__(16) float weights[kMaxSplits];
   __shared__ float total_of_all;
   const int64_t first = int64_t{at.column} * c.cut.splits;
@@ -183,7 +183,7 @@ __device__ __forceinline__ void add_new_key(KeyState<T>& state, const float (&q)
 
 // The states of all warps, merged: to y where the column has no other split, else to memory.
 template <class T, int kSet>
-__device__ __forceinline__ void put_split(const CachedCall& c, const Place& at, bool only,
+__device__ __forceinline__ void put_split(const CachedCall& c, const BlockTask& at, bool only,
                                           const KeyState<T>& state) {
   constexpr int kSize = kSet * kKeyPack<T>;
   __shared__ float of_warp[kWarps][kSize + 2];
@@ -205,7 +205,7 @@ __device__ __forceinline__ void put_split(const CachedCall& c, const Place& at, 
 }
 
 // Whether this block is the last of its column to be done, in every thread: it sees what the others have written.
-__device__ __forceinline__ bool is_last_of_column(const CachedCall& c, const Place& at, int used) {
+__device__ __forceinline__ bool is_last_of_column(const CachedCall& c, const BlockTask& at, int used) {
   __shared__ bool is_last;
   __threadfence();
   __syncthreads();
@@ -222,27 +222,27 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   __shared__ float rows[2][kSize], cosines[kSize / 2], sines[kSize / 2];
   pdl_launch_dependents();
   if (!c.settled) pdl_wait();
-  const Place place(c);
-  const int64_t given = c.start[place.batch * c.start_step];
+  const BlockTask task(c);
+  const int64_t given = c.start[task.batch * c.start_step];
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
-  const KeyRange range(start, c.window, place.split, c.cut.splits);
+  const KeyRange range(start, c.window, task.split, c.cut.splits);
   const int lane_at = static_cast<int>(threadIdx.x) % kSet * N, set = static_cast<int>(threadIdx.x) / kSet;
   const int64_t step = int64_t{c.key_heads} * kSize,
-                cache_at = place.batch * c.positions * step + int64_t{place.key_head} * kSize + lane_at;
+                cache_at = task.batch * c.positions * step + int64_t{task.key_head} * kSize + lane_at;
   T *k_cache = static_cast<T*>(c.k_cache) + cache_at, *v_cache = static_cast<T*>(c.v_cache) + cache_at;
-  if (place.split >= range.used) return;  // split 0 of each column is there to wait
+  if (task.split >= range.used) return;  // split 0 of each column is there to wait
   Round<T, kSet> round;
   if (range.begin < range.end) round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed);
   for (int i = threadIdx.x; i < c.pairs; i += kAll)
-    sine_and_cosine(static_cast<double>(start) * c.frequency(place.batch, i), sines[i], cosines[i]);
+    sine_and_cosine(static_cast<double>(start) * c.frequency(task.batch, i), sines[i], cosines[i]);
   if (c.settled) pdl_wait();
-  if (given != start && place.is_first_of_row(c) && threadIdx.x == 0) c.fault(given, c.positions);
-  const T* at_v = static_cast<const T*>(c.v) + (int64_t{place.batch} * c.key_heads + place.key_head) * kSize;
+  if (given != start && task.is_first_of_row(c) && threadIdx.x == 0) c.fault(given, c.positions);
+  const T* at_v = static_cast<const T*>(c.v) + (int64_t{task.batch} * c.key_heads + task.key_head) * kSize;
   T new_v[N];  // asked for with the rows that are rotated
 #pragma unroll
   for (int i = 0; i < N; ++i) new_v[i] = at_v[lane_at + i];
   __syncthreads();  // the cosines and sines
-  rotate_rows<T, kSize>(c, place, cosines, sines, rows);
+  rotate_rows<T, kSize>(c, task, cosines, sines, rows);
   __syncthreads();
 
   float q[N];
@@ -254,13 +254,13 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
     if (j0 != range.begin) round.load(k_cache, v_cache, step, j0, set, range.end, c.packed);
     add_round<T, kSet>(state, q, round, j0, set, range.end, c.scale);
   }
-  if (place.split + 1 == range.used)
-    add_new_key<T, kSet>(state, q, rows[1] + lane_at, new_v, c.scale, place.in_group == 0,
+  if (task.split + 1 == range.used)
+    add_new_key<T, kSet>(state, q, rows[1] + lane_at, new_v, c.scale, task.in_group == 0,
                          k_cache + start * step, v_cache + start * step);
-  put_split<T, kSet>(c, place, range.used == 1, state);
-  if (range.used == 1 || !is_last_of_column(c, place, range.used)) return;
-  merge_column<T, kSize>(c, place, range.used);
-  if (threadIdx.x == 0) c.tickets[place.column] = 0;  // for the next run
+  put_split<T, kSet>(c, task, range.used == 1, state);
+  if (range.used == 1 || !is_last_of_column(c, task, range.used)) return;
+  merge_column<T, kSize>(c, task, range.used);
+  if (threadIdx.x == 0) c.tickets[task.column] = 0;  // for the next run
 }
 
 // --- starting it
@@ -357,8 +357,8 @@ CachedCall cached_call(const KernelQuery& query) {
   c.key_heads = static_cast<int>(cache[2]);
   c.scale = static_cast<float>(op.scale != 0 ? op.scale : 1 / std::sqrt(static_cast<double>(cache[3])));
   const int64_t rotated = op.rotary_size == 0 ? cache[3] : op.rotary_size;
-  c.pairs = op.turns ? static_cast<int>(rotated / 2) : 0;
-  c.halves = op.kind == RopeKind::kHalf;
+  c.pairs = op.rotates ? static_cast<int>(rotated / 2) : 0;
+  c.rotate_half = op.kind == RopeKind::kHalf;
   c.window = static_cast<int>(std::min<int64_t>(op.window, kMaxCachedPositions + 1));
   c.start_step = query.inputs[5].shape.rank();
   for (int i = 0; i < c.pairs; ++i)

@@ -34,7 +34,7 @@ struct CachedCall {
   float scale = 1;
   bool settled = false;  // start, frequencies and the caches
   bool packed = true;    // the caches are aligned to 16 bytes
-  bool halves = true;
+  bool rotate_half = true;
   int pairs = 0;  // that rotate
   static constexpr int kMaxPairs = 128;
   double of_theta[kMaxPairs] = {};

@@ -32,10 +32,10 @@ struct Sizes {
 };
 
 // What a block works on: the query heads of a key head of a text, and a range of keys.
-struct Place {
+struct BlockTask {
   int split, key_head, batch, begin, end;
 
-  __device__ __forceinline__ Place(const CachedCall& c, int start) {
+  __device__ __forceinline__ BlockTask(const CachedCall& c, int start) {
     const auto block = static_cast<int>(blockIdx.x);
     split = block % c.cut.splits;
     key_head = block / c.cut.splits % c.key_heads;
@@ -174,9 +174,9 @@ struct HeadState {
                           feed.value(slot, 3, block)};
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const uint32_t halves = i % 2 ? 0x7632 : 0x5410;  // the same feature of two keys
-        const uint32_t a = __byte_perm(word_of(v[0], i / 2), word_of(v[1], i / 2), halves),
-                       b = __byte_perm(word_of(v[2], i / 2), word_of(v[3], i / 2), halves);
+        const uint32_t selector = i % 2 ? 0x7632 : 0x5410;  // the same feature of two keys
+        const uint32_t a = __byte_perm(word_of(v[0], i / 2), word_of(v[1], i / 2), selector),
+                       b = __byte_perm(word_of(v[2], i / 2), word_of(v[3], i / 2), selector);
         multiply_16x8<T>(y[block][i], low, 0, high, 0, a, b);
       }
     }
@@ -226,7 +226,7 @@ struct Token {
       sine_and_cosine(static_cast<double>(start) * c.frequency(batch, i), sines[i], cosines[i]);
   }
   // Rows of q and k, rotated, as T rounds them; v as it is.
-  __device__ __forceinline__ void read(const CachedCall& c, const Place& at) {
+  __device__ __forceinline__ void read(const CachedCall& c, const BlockTask& at) {
     const int64_t row = int64_t{at.batch} * c.key_heads + at.key_head;
     constexpr int kUnits = kSize / 2;
     for (int i = static_cast<int>(threadIdx.x); i < (kHeads + 2) * kUnits; i += kAll) {
@@ -255,8 +255,8 @@ struct Token {
  private:
   __device__ __forceinline__ void rotate(const CachedCall& c, const T* x, int unit, T* to) const {
     const bool rotates = unit < c.pairs;
-    const int low = rotates && c.halves ? unit : 2 * unit,
-              high = rotates && c.halves ? unit + c.pairs : 2 * unit + 1;
+    const int low = rotates && c.rotate_half ? unit : 2 * unit,
+              high = rotates && c.rotate_half ? unit + c.pairs : 2 * unit + 1;
     const float a = widen(x[low]), b = widen(x[high]);
     const float cosine = rotates ? cosines[unit] : 1, sine = rotates ? sines[unit] : 0;
     to[low] = rotates ? narrow<T>(a * cosine - b * sine) : x[low];
@@ -266,8 +266,8 @@ struct Token {
 
 // The states of all warps, and the new key in the last block.
 template <class T, int kSize>
-__device__ __forceinline__ void merge_warps(const CachedCall& c, const Place& at, const unsigned char* shared,
-                                            Token<T, kSize>& token) {
+__device__ __forceinline__ void merge_warps(const CachedCall& c, const BlockTask& at,
+                                            const unsigned char* shared, Token<T, kSize>& token) {
   const bool has_new = at.split + 1 == c.cut.splits;
   for (int i = static_cast<int>(threadIdx.x); i < c.cut.group * kSize; i += kAll) {
     const int head = i / kSize, d = i % kSize;
@@ -285,7 +285,7 @@ __device__ __forceinline__ void merge_warps(const CachedCall& c, const Place& at
 
 // This block's share of the heads' features, from all blocks of the cluster.
 template <class T, int kSize>
-__device__ __forceinline__ void merge_blocks(const CachedCall& c, const Place& at,
+__device__ __forceinline__ void merge_blocks(const CachedCall& c, const BlockTask& at,
                                              const Token<T, kSize>& token) {
   const int splits = c.cut.splits, count = c.cut.group * kSize, each = (count + splits - 1) / splits;
   T* y = static_cast<T*>(c.y) + (int64_t{at.batch} * c.key_heads + at.key_head) * count;
@@ -302,7 +302,7 @@ __device__ __forceinline__ void merge_blocks(const CachedCall& c, const Place& a
 }
 
 template <class T, int kSize>
-__device__ __forceinline__ LaneFeed<T, kSize> feed_of(const CachedCall& c, const Place& at,
+__device__ __forceinline__ LaneFeed<T, kSize> feed_of(const CachedCall& c, const BlockTask& at,
                                                       unsigned char* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
   const int step = c.key_heads * kSize;
@@ -319,7 +319,7 @@ __device__ __forceinline__ LaneFeed<T, kSize> feed_of(const CachedCall& c, const
 }
 
 template <class T, int kSize>
-__device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, const Place& at,
+__device__ __forceinline__ HeadState<T, kSize> see_keys(const CachedCall& c, const BlockTask& at,
                                                         const LaneFeed<T, kSize>& feed,
                                                         const Token<T, kSize>& token) {
   using S = Sizes<kSize>;
@@ -352,29 +352,29 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   if (!c.settled) pdl_wait();
   const int64_t given = c.start[batch_of_block(c) * c.start_step];
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
-  const Place place(c, start);
-  const LaneFeed<T, kSize> feed = feed_of<T, kSize>(c, place, shared);
+  const BlockTask task(c, start);
+  const LaneFeed<T, kSize> feed = feed_of<T, kSize>(c, task, shared);
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
 #pragma unroll
   for (int d = 0; d < S::kDepth; ++d) {
-    feed.ask(d, place.begin + (d * kWarps + warp) * kKeys);
+    feed.ask(d, task.begin + (d * kWarps + warp) * kKeys);
     end_batch();
   }
-  token.find_angles(c, place.batch, start);
+  token.find_angles(c, task.batch, start);
   if (c.settled) pdl_wait();
-  if (given != start && place.split == 0 && place.key_head == 0 && threadIdx.x == 0)
+  if (given != start && task.split == 0 && task.key_head == 0 && threadIdx.x == 0)
     c.fault(given, c.positions);
   __syncthreads();
-  token.read(c, place);
+  token.read(c, task);
   __syncthreads();
   token.score_new_key(c);
-  HeadState<T, kSize> state = see_keys<T, kSize>(c, place, feed, token);
+  HeadState<T, kSize> state = see_keys<T, kSize>(c, task, feed, token);
   put_state<T, kSize>(state, reinterpret_cast<StateRow<kSize>*>(shared + warp * S::kRing));
   __syncthreads();
-  merge_warps<T, kSize>(c, place, shared, token);
-  if (place.split + 1 == c.cut.splits && threadIdx.x < kSize) {
-    const int64_t at = (place.batch * c.positions + start) * c.key_heads * kSize +
-                       int64_t{place.key_head} * kSize + threadIdx.x;
+  merge_warps<T, kSize>(c, task, shared, token);
+  if (task.split + 1 == c.cut.splits && threadIdx.x < kSize) {
+    const int64_t at = (task.batch * c.positions + start) * c.key_heads * kSize +
+                       int64_t{task.key_head} * kSize + threadIdx.x;
     static_cast<T*>(c.k_cache)[at] = token.k[threadIdx.x];
     static_cast<T*>(c.v_cache)[at] = token.v[threadIdx.x];
   }
@@ -382,7 +382,7 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
     wait_for_cluster();
   else
     __syncthreads();
-  merge_blocks<T, kSize>(c, place, token);
+  merge_blocks<T, kSize>(c, task, token);
   if (c.cut.splits > 1) wait_for_cluster();  // others read this block's states
 }
 

@@ -1,11 +1,11 @@
 // linear_cross_entropy on CUDA, in blocks of rows: logits = x weight^T into scratch, in the dtype of x; then
 // one kernel that makes each row's loss and, in place of its logits, the gradient over them, reading the row
-// from memory once where a block can hold it (logit_rows.h), else twice (streamed_logit_rows.h); then dx =
+// from memory once where a block can hold it (logit_rows.h), else twice (two_pass_logit_rows.h); then dx =
 // dlogits weight and, where it is asked for, dweight += dlogits^T x, in f32. Blocks follow one another, so dweight is added up in one
 // order.
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/rows/logit_blocks.h"
-#include "backends/cuda/rows/streamed_logit_rows.h"
+#include "backends/cuda/rows/two_pass_logit_rows.h"
 
 namespace genesis::cuda {
 namespace {
@@ -176,7 +176,7 @@ struct ScaleGradients {
 template <class T, int N>
 void start_rows(const KernelContext& c, const RowsArguments& a, bool gradients, int64_t rows, T* logits) {
   if constexpr (!std::is_same_v<T, double>)
-    if (gradients && try_held_rows(c, a, rows, logits)) return;
+    if (gradients && try_block_rows(c, a, rows, logits)) return;
   if (gradients)
     start(c, finish_rows<T, N, true>, rows, kRowThreads, 0, a, logits);
   else

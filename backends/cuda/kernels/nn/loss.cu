@@ -10,7 +10,7 @@ namespace {
 // body(pack's index, pack) over a row in memory, some packs on their way at once. Body may write over the
 // row.
 template <class T, int N, class Body>
-__device__ void each_streamed(const RowLane& lane, const void* rows, const Body& body) {
+__device__ void each_from_memory(const RowLane& lane, const void* rows, const Body& body) {
   constexpr int kAhead = 4;
   const Pack<T, N>* row = static_cast<const Pack<T, N>*>(rows) + lane.row * lane.packs;
   for (int64_t i = lane.first; i < lane.packs; i += kAhead * lane.step) {
@@ -27,7 +27,7 @@ __device__ void each_streamed(const RowLane& lane, const void* rows, const Body&
 template <class T, int N>
 __device__ OnlineSoftmax<ShiftedExponential<T>, wide_t<T>> softmax_of(const RowLane& lane, const void* rows) {
   OnlineSoftmax<ShiftedExponential<T>, wide_t<T>> softmax;
-  each_streamed<T, N>(lane, rows, [&](int64_t, const Pack<T, N>& p) {
+  each_from_memory<T, N>(lane, rows, [&](int64_t, const Pack<T, N>& p) {
     softmax.template add<N>([&](int j) { return widen(p.at[j]); });
   });
   softmax.merge_group(lane.step);
@@ -41,7 +41,7 @@ __device__ void each_share(const LossArguments& a, const RowLane& lane, const Bo
   using W = wide_t<T>;
   const WideVector q{a.probabilities ? a.target : nullptr, a.target_dtype};
   const W keep = static_cast<W>(1 - a.smoothing), smooth = static_cast<W>(a.smooth_share());
-  each_streamed<T, N>(lane, a.logits, [&](int64_t i, const Pack<T, N>& p) {
+  each_from_memory<T, N>(lane, a.logits, [&](int64_t i, const Pack<T, N>& p) {
     W w[N], share[N];
     a.weight.at(i, W(1), w);
     q.at(lane.row * lane.packs + i, W(0), share);
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kerne
     each_share<T, N>(a, lane, put);
   } else {
     const W nothing[N] = {};
-    each_streamed<T, N>(lane, a.logits, [&](int64_t i, const Pack<T, N>& p) { put(i, p, nothing); });
+    each_from_memory<T, N>(lane, a.logits, [&](int64_t i, const Pack<T, N>& p) { put(i, p, nothing); });
   }
 }
 
@@ -247,7 +247,7 @@ LossPlan deal_rows(LossArguments& a, bool registers, int few) {
   return {std::max<int64_t>(1, blocks_for(a.rows, a.rows_each)), rows.threads, rows.in_registers};
 }
 
-// body.in_registers<T, N, K>(plan) where registers have 2 or 4 packs of a row, else body.streamed<T, N,
+// body.in_registers<T, N, K>(plan) where registers have 2 or 4 packs of a row, else body.from_memory<T, N,
 // kSpreads>(plan); kSpreads: shares beside the target's matter.
 template <class T, class Body>
 void with_rows(const KernelContext& c, LossArguments& a, const Body& body) {
@@ -258,14 +258,14 @@ void with_rows(const KernelContext& c, LossArguments& a, const Body& body) {
     const bool spreads = a.probabilities || a.smoothing != 0;
     const LossPlan plan =
         deal_rows(a, kMayUseRegisters && !spreads, kMayUseRegisters && sizeof(T) == 4 && !spreads ? 8 : 4);
-    if (spreads) return body.template streamed<T, N, true>(plan);
+    if (spreads) return body.template from_memory<T, N, true>(plan);
     if constexpr (kMayUseRegisters) {
       if constexpr (sizeof(T) == 4)
         if (plan.in_registers > 4) return body.template in_registers<T, N, 8>(plan);
       if (plan.in_registers > 2) return body.template in_registers<T, N, 4>(plan);
       if (plan.in_registers > 0) return body.template in_registers<T, N, 2>(plan);
     }
-    body.template streamed<T, N, false>(plan);
+    body.template from_memory<T, N, false>(plan);
   });
 }
 
@@ -278,7 +278,7 @@ struct StartLoss {
     add_losses<T>(plan);
   }
   template <class T, int N, bool kSpreads>
-  void streamed(const LossPlan& plan) const {
+  void from_memory(const LossPlan& plan) const {
     start_with_pdl(c, loss_kernel<T, N, kSpreads>, plan.blocks, plan.threads, 0, a);
     add_losses<T>(plan);
   }
@@ -299,7 +299,7 @@ struct StartGradient {
     start(register_gradient_kernel<T, N, K>, plan);
   }
   template <class T, int N, bool kSpreads>
-  void streamed(const LossPlan& plan) const {
+  void from_memory(const LossPlan& plan) const {
     start(gradient_kernel<T, N, kSpreads>, plan);
   }
   void start(void (*kernel)(LossArguments), const LossPlan& plan) const {

@@ -23,7 +23,7 @@ struct RopeArguments {
   int heads = 1, size = 2, pairs = 1;  // heads that rotate
   int row_size = 2;                    // elements of a row: those of the heads that rotate, then the others'
   int at_once = 1;                     // rows of a block
-  bool per_row = false, halves = true;
+  bool per_row = false, rotate_half = true;
   double exponent = 0;              // of pair i: theta ^ (exponent * i)
   double theta = 1, direction = 1;  // -1: back
   double frequencies[kMaxPairs] = {};
@@ -57,7 +57,7 @@ __device__ void rotate(const RopeArguments& a, const T* x, T* y, int pair, const
   using W = wide_t<T>;
   using P = Pack<T, N>;
   // `low` and `high` are the two packs; of neighbours, each holds N / 2 pairs.
-  const int low_at = a.halves ? pair : 2 * pair, high_at = a.halves ? pair + a.pairs : 2 * pair + N;
+  const int low_at = a.rotate_half ? pair : 2 * pair, high_at = a.rotate_half ? pair + a.pairs : 2 * pair + N;
   const P low = *reinterpret_cast<const P*>(x + low_at), high = *reinterpret_cast<const P*>(x + high_at);
   P low_out, high_out;
 #pragma unroll
@@ -65,10 +65,10 @@ __device__ void rotate(const RopeArguments& a, const T* x, T* y, int pair, const
     const W c = cosines[pair + j], s = sines[pair + j];
     // Of neighbours, pair j is elements 2j and 2j + 1 of the two packs seen as one.
     const auto element = [&](int k) { return widen(k < N ? low.at[k % N] : high.at[k % N]); };
-    const W p = a.halves ? widen(low.at[j]) : element(2 * j);
-    const W q = a.halves ? widen(high.at[j]) : element(2 * j + 1);
+    const W p = a.rotate_half ? widen(low.at[j]) : element(2 * j);
+    const W q = a.rotate_half ? widen(high.at[j]) : element(2 * j + 1);
     const T first = narrow<T>(p * c - q * s), second = narrow<T>(q * c + p * s);
-    if (a.halves) {
+    if (a.rotate_half) {
       low_out.at[j] = first;
       high_out.at[j] = second;
     } else {
@@ -106,11 +106,11 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ 
   }
   // What stands behind the heads that rotate.
   using P = Pack<T, N>;
-  const int turned_size = a.heads * a.size, packs = (a.row_size - turned_size) / N;
+  const int rotated_size = a.heads * a.size, packs = (a.row_size - rotated_size) / N;
   for (int i = threadIdx.x; i < a.at_once * packs; i += blockDim.x) {
     const int64_t row = first + i / packs;
     if (row >= a.rows) break;
-    const int64_t at = row * a.row_size + turned_size + i % packs * N;
+    const int64_t at = row * a.row_size + rotated_size + i % packs * N;
     *reinterpret_cast<P*>(static_cast<T*>(a.y) + at) =
         *reinterpret_cast<const P*>(static_cast<const T*>(a.x) + at);
   }
@@ -128,7 +128,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   a->size = static_cast<int>(x[3]);
   a->pairs = static_cast<int>(rotated / 2);
   a->per_row = query.inputs[1].shape.rank() == 2;
-  a->halves = op.kind == RopeKind::kHalf;
+  a->rotate_half = op.kind == RopeKind::kHalf;
   a->theta = op.theta;
   a->direction = op.inverse ? -1 : 1;
   a->exponent = rotated == 0 ? 0 : -2.0 / static_cast<double>(rotated);

@@ -5,7 +5,7 @@ import { digits } from "../core/format.js";
 import { lineColour, onThemeChange } from "../core/theme.js";
 import { logTicks, roundTicks } from "./ticks.js";
 
-const kLeft = 68, kRight = 12, kTop = 10, kBottom = 34, kMostPoints = 1200;
+const kLeft = 68, kRight = 12, kTop = 10, kBottom = 34, kMaxPoints = 1200;
 
 /**
  * @typedef {{name: string, x: number[], y: (number|null)[], faint?: boolean, colour?: number, dots?: boolean}} Series `faint`: drawn thin, behind, without a legend
@@ -102,7 +102,7 @@ export class LineChart {
 
   // More points than pixels become the lowest and the highest of each run of them.
   path(one) {
-    const all = this.near(points(one)).filter(([x, y]) => (!this.options.xLog || x > 0) && (!this.options.yLog || y > 0)), step = Math.ceil(all.length / kMostPoints);
+    const all = this.near(points(one)).filter(([x, y]) => (!this.options.xLog || x > 0) && (!this.options.yLog || y > 0)), step = Math.ceil(all.length / kMaxPoints);
     const kept = step < 3 ? all : all.flatMap((_, i) => (i % step === 0 ? extremes(all.slice(i, i + step)) : []));
     return kept.map(([x, y], i) => `${i === 0 ? "M" : "L"}${this.x(x).toFixed(1)} ${this.y(y).toFixed(1)}`).join("");
   }

@@ -2,7 +2,7 @@
 import { button, element, fill, shortened } from "../core/dom.js";
 import { bytes, count, digits, duration, percent, quantity } from "../core/format.js";
 
-const kMostRows = 60;
+const kMaxRows = 60;
 
 export class Details {
   /** @param {{select(item: number): void, toggle(item: number): void, trace(item: number, reads: boolean): number}} on */
@@ -69,7 +69,7 @@ export class Details {
   ops(item) {
     const counts = new Map();
     for (const node of this.hierarchy.nodesBelow(item)) counts.set(this.graph.op(node), (counts.get(this.graph.op(node)) ?? 0) + 1);
-    const rows = [...counts].sort((a, b) => b[1] - a[1]).slice(0, kMostRows);
+    const rows = [...counts].sort((a, b) => b[1] - a[1]).slice(0, kMaxRows);
     return rows.length > 0 && section("Ops", table(rows.map(([op, number]) => [shortened(op, 60), number.toLocaleString("en")])));
   }
 
@@ -145,8 +145,8 @@ export class Details {
 
   list(title, rows) {
     if (rows.length === 0) return null;
-    const list = element("ul", { class: "plain" }, rows.slice(0, kMostRows).map((row) => element("li", {}, row)));
-    if (rows.length > kMostRows) list.append(element("li", { class: "muted" }, `and ${(rows.length - kMostRows).toLocaleString("en")} more`));
+    const list = element("ul", { class: "plain" }, rows.slice(0, kMaxRows).map((row) => element("li", {}, row)));
+    if (rows.length > kMaxRows) list.append(element("li", { class: "muted" }, `and ${(rows.length - kMaxRows).toLocaleString("en")} more`));
     return title ? element("details", { open: rows.length <= 8 }, element("summary", {}, title), list) : list;
   }
 }

@@ -8,7 +8,7 @@
  *  `numbered`: its scope is a number, one of a list of layers; `nodes`: how many below it; `repeats`: of how many equal
  *  groups it is the fold, 0 if none; `first`: lowest node below. */
 
-const kLeastRepeats = 3;
+const kMinRepeats = 3;
 
 export class Hierarchy {
   /** @param {import("../core/page_data").Graph} graph */
@@ -146,7 +146,7 @@ export class Hierarchy {
     const group = this.group(item);
     const runs = numberedRuns(group.children, (child) => this.isGroup(child) && this.group(child).numbered ? signatures.of(child) : -1);
     for (const run of runs.reverse()) {
-      if (run.count < kLeastRepeats) continue;
+      if (run.count < kMinRepeats) continue;
       if (run.count === group.children.length && item !== this.root) this.becomeFold(group, run);
       else this.insertFold(item, run);
     }

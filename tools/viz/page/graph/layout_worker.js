@@ -4,8 +4,8 @@ import dagre from "dagre";
 
 import { gridLayout } from "./grid_layout.js";
 
-const kMostItems = 260; // dagre takes a second for some hundreds
-const kMostEdges = 700;
+const kMaxItems = 260; // dagre takes a second for some hundreds
+const kMaxEdges = 700;
 const kIn = -1, kOut = -2;
 export const kPadding = 14, kHeader = 28;
 
@@ -16,7 +16,7 @@ export const kPadding = 14, kHeader = 28;
  */
 export function layoutLevel(level, sizes) {
   const { widths, heights } = withBoxes(level, sizes);
-  const small = widths.length <= kMostItems && level.edges.length / 2 <= kMostEdges;
+  const small = widths.length <= kMaxItems && level.edges.length / 2 <= kMaxEdges;
   const inner = small ? dagreLayout(widths, heights, level.edges) : gridWithoutPorts(widths, heights, level.edges);
   const width = Math.max(inner.width, level.least) + 2 * kPadding, shift = (width - inner.width) / 2;
   const moved = { x: inner.x.map((x) => x + shift), y: inner.y.map((y) => y + kHeader + kPadding) };

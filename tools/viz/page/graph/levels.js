@@ -25,7 +25,7 @@ export function visibleLevels(hierarchy, open) {
   return levels.reverse();
 }
 
-const kMostAtPort = 4;
+const kMaxAtPort = 4;
 
 /**
  * Edges of a level as they are drawn. A value that every layer reads would tie each to the port and pull the picture
@@ -35,7 +35,7 @@ const kMostAtPort = 4;
 export function drawnEdges({ edges }) {
   const inner = edges.filter((edge) => edge.from >= 0 && edge.to >= 0);
   const fed = new Set(inner.map((edge) => edge.to)), read = new Set(inner.map((edge) => edge.from));
-  const many = [kIn, kOut].map((port) => edges.filter((edge) => edge.from === port || edge.to === port).length > kMostAtPort);
+  const many = [kIn, kOut].map((port) => edges.filter((edge) => edge.from === port || edge.to === port).length > kMaxAtPort);
   return edges.filter((edge) => !(many[0] && edge.from === kIn && fed.has(edge.to)) && !(many[1] && edge.to === kOut && read.has(edge.from)));
 }
 

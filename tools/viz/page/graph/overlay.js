@@ -2,7 +2,7 @@
 import { rounded, tracePath } from "./painter.js";
 import { themeColour } from "../core/theme.js";
 
-const kMostMarks = 3000, kMostEdges = 400;
+const kMaxMarks = 3000, kMaxEdges = 400;
 
 export class Overlay {
   /** @param {import("./graph_view").GraphView} view */
@@ -38,7 +38,7 @@ export class Overlay {
   }
 
   drawFound(context, scene, scale) {
-    const shown = new Set(this.found.slice(0, kMostMarks).map((item) => scene.shown(item)));
+    const shown = new Set(this.found.slice(0, kMaxMarks).map((item) => scene.shown(item)));
     for (const place of shown) this.ring(context, place, themeColour("--found"), 2.5, scale);
   }
 
@@ -46,7 +46,7 @@ export class Overlay {
   // its line is followed.
   drawEdges(context, scene, scale) {
     const drawn = new Set();
-    for (const { from, to, reads } of this.edges.slice(0, kMostEdges)) {
+    for (const { from, to, reads } of this.edges.slice(0, kMaxEdges)) {
       const a = scene.shown(from), b = scene.shown(to);
       if (!a || !b || a === b || drawn.has(`${a.item},${b.item}`)) continue;
       drawn.add(`${a.item},${b.item}`);

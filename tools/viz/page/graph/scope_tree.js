@@ -3,7 +3,7 @@
 import { button, element, fill, shortened } from "../core/dom.js";
 import { ownName } from "./scene.js";
 
-const kMostChildren = 300;
+const kMaxChildren = 300;
 
 export class ScopeTree {
   /** @param {{select(item: number): void}} on */
@@ -20,9 +20,9 @@ export class ScopeTree {
   }
 
   children(group, level, from = 0) {
-    const items = this.hierarchy.group(group).children, shown = items.slice(from, from + kMostChildren).map((item) => this.row(item, level));
-    const rest = items.length - from - kMostChildren;
-    if (rest > 0) shown.push(this.more(group, level, from + kMostChildren, rest));
+    const items = this.hierarchy.group(group).children, shown = items.slice(from, from + kMaxChildren).map((item) => this.row(item, level));
+    const rest = items.length - from - kMaxChildren;
+    if (rest > 0) shown.push(this.more(group, level, from + kMaxChildren, rest));
     return shown;
   }
 

@@ -2,7 +2,7 @@
 import { element, fill, shortened } from "../core/dom.js";
 import { search } from "./search.js";
 
-const kMostShown = 200;
+const kMaxShown = 200;
 
 /** The search box with its results. `on.found(items)` marks them, `on.go(item)` shows one. */
 export class SearchBox {
@@ -41,7 +41,7 @@ export class SearchBox {
     this.list.hidden = !visible;
     if (!visible) return;
     const { graph } = this.hierarchy;
-    fill(this.list, this.items.slice(0, kMostShown).map((item, i) => {
+    fill(this.list, this.items.slice(0, kMaxShown).map((item, i) => {
       const op = this.hierarchy.isNode(item) ? graph.op(item) : item < this.hierarchy.firstOutput ? "input" : "output";
       const name = this.hierarchy.isNode(item) ? graph.nodeName(item) : this.hierarchy.label(item);
       return element("li", { role: "option", "aria-selected": String(i === this.at), onclick: () => this.go(i) },

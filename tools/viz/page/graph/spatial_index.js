@@ -1,7 +1,7 @@
 // Finds the rectangles that meet a window, in time that depends on how many those are: a uniform grid of lists. What
 // would stand in very many cells stands in one list that every search reads.
 
-const kMostCells = 48;
+const kMaxCells = 48;
 
 export class SpatialIndex {
   /**
@@ -52,7 +52,7 @@ export class SpatialIndex {
   eachCell(use, useLarge) {
     for (let i = 0; i < this.count; ++i) {
       const [a, b, c, d] = this.cells(...this.rectangle(i));
-      if ((c - a + 1) * (d - b + 1) > kMostCells) {
+      if ((c - a + 1) * (d - b + 1) > kMaxCells) {
         useLarge(i);
         continue;
       }

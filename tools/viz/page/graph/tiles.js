@@ -2,7 +2,7 @@
 // nodes there are. After a zoom the old pictures are shown stretched until the new ones are drawn, a few each frame.
 
 const kSide = 512; // CSS pixels
-const kMostTiles = 80;
+const kMaxTiles = 80;
 const kMilliseconds = 9; // of drawing a frame, so that it stays below 16
 
 export class Tiles {
@@ -57,7 +57,7 @@ export class Tiles {
       if (performance.now() - start > kMilliseconds) break;
     }
     for (const key of this.current.tiles.keys()) {
-      if (this.current.tiles.size <= kMostTiles) break;
+      if (this.current.tiles.size <= kMaxTiles) break;
       this.current.tiles.delete(key);
     }
   }
@@ -75,7 +75,7 @@ export class Tiles {
   paste(context, set, camera, width, height, ratio) {
     const { side, left, right, top, bottom } = this.visible(camera, width, height, set.scale);
     const same = set.scale === camera.scale, at = (value) => (same ? Math.round(value * ratio) / ratio : value);
-    if ((right - left) * (bottom - top) > 4 * kMostTiles) return;
+    if ((right - left) * (bottom - top) > 4 * kMaxTiles) return;
     for (let row = top; row <= bottom; ++row)
       for (let column = left; column <= right; ++column) {
         const tile = set.tiles.get(`${column},${row}`);
