@@ -15,7 +15,9 @@ namespace {
 
 std::optional<std::string> reason_against(const KernelImpl& implementation, const KernelQuery& query) {
   if (!is_allowed(query.disabled, query.op.name(), implementation.name)) return "switched off";
-  return implementation.can_run ? implementation.can_run(query) : std::nullopt;
+  if (implementation.can_run)
+    if (auto why_not = implementation.can_run(query)) return why_not;
+  return implementation.why_not_here ? implementation.why_not_here() : std::nullopt;
 }
 
 // The first row that runs the node; of those before it on_declined(row, reason). Null: there is none.

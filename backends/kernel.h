@@ -94,6 +94,9 @@ struct KernelImpl {
   KernelChoice (*choose_inner)(const KernelQuery&) = nullptr;
   // It runs kernels of other ops one after the other: a node gains nothing by being one where this is its way.
   bool in_parts = false;
+  // Of a row for some chips only: why no device of this machine is one. Null, or empty: one is, or there is no device to ask, as
+  // where a plan is made for another machine. The answer is the same as long as the process runs.
+  std::optional<std::string> (*why_not_here)() = nullptr;
 };
 
 // Implementations of one op, best first, the reference last.

@@ -124,6 +124,7 @@ Node gradient_node(int64_t batch, int64_t time, int64_t size, bool has_mask = fa
 // The kernel for Hopper chips takes heads of 64, where there are enough of them for all multiprocessors. A plan is made
 // without a GPU, so that another chip's kernel has to find its scratch.
 TEST(CudaAttention, TheGradientForHopperChipsDeclines) {
+  if (const auto why_not = why_no_hopper_here()) GTEST_SKIP() << *why_not;
   const Node taken = gradient_node(8, 1024, 64);
   EXPECT_EQ(chosen(taken), "hopper_d64");
   EXPECT_GE(hopper_gradient_way().scratch_bytes(taken.query()),

@@ -170,7 +170,8 @@ KernelImpl hopper_gradient_way() {
           .run = run,
           .can_run = decline,
           .scratch_bytes = scratch_bytes,
-          .prepare = prepare};
+          .prepare = prepare,
+          .why_not_here = why_no_hopper_here};
 }
 
 }  // namespace genesis::cuda

@@ -305,7 +305,8 @@ KernelImpl exponentials_way() {
           .run = run,
           .can_run = decline,
           .scratch_bytes = scratch_bytes,
-          .prepare = prepare};
+          .prepare = prepare,
+          .why_not_here = why_no_hopper_here};
 }
 
 }  // namespace genesis::cuda

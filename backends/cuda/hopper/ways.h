@@ -1,5 +1,5 @@
-// Rows for Hopper chips, which tables of kernels/ have ahead of those that run on every chip. A plan is made without a GPU:
-// on other chips a row hands its nodes on.
+// Rows for Hopper chips, which tables of kernels/ have ahead of those that run on every chip. They decline on a machine without
+// such a chip. A plan may be made without a GPU, or for one of several unlike ones: then a row hands its nodes on where it runs.
 #pragma once
 
 #include "backends/kernel.h"
@@ -8,5 +8,8 @@ namespace genesis::cuda {
 
 KernelImpl hopper_gradient_way();  // attention_grad, bf16, heads of 64: attention_gradient.cu
 KernelImpl exponentials_way();     // linear_cross_entropy, bf16 training: logit_exponentials.cu
+
+// KernelImpl::why_not_here of these rows, and of kernels/nn/swiglu_epilogue.cu's.
+std::optional<std::string> why_no_hopper_here();
 
 }  // namespace genesis::cuda

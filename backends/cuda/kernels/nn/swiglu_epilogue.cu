@@ -5,6 +5,7 @@
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/swiglu_epilogue.h"
 #include "backends/cuda/hopper/tensor_map.h"
+#include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 #include "backends/cuda/runtime/runtime.h"
 
@@ -115,7 +116,8 @@ KernelImpl way(std::string_view name) {
           .run = run<Op>,
           .can_run = decline<Op>,
           .scratch_bytes = scratch_bytes<Op>,
-          .prepare = prepare<Op>};
+          .prepare = prepare<Op>,
+          .why_not_here = why_no_hopper_here};
 }
 
 }  // namespace

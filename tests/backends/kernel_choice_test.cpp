@@ -1,0 +1,70 @@
+// Which row of an op's table takes a node: the first that can, that is not switched off, and that the machine has the chip for.
+#include <gtest/gtest.h>
+
+#include "backends/kernel_table.h"
+#include "schema/core/error.h"
+#include "schema/ops/nn/softmax.h"
+
+namespace genesis {
+namespace {
+
+void run(const KernelContext&) {}
+std::optional<std::string> always() { return std::nullopt; }
+std::optional<std::string> never() { return "no such chip"; }
+std::optional<std::string> too_small(const KernelQuery&) { return "too small"; }
+
+KernelImpl row(std::string_view name, std::optional<std::string> (*why_not_here)() = nullptr) {
+  return {.name = name, .run = run, .why_not_here = why_not_here};
+}
+
+// A node, and what asks of it.
+struct Asked {
+  const OpDef& op = *find_op("softmax");
+  Attributes attributes;
+  std::vector<TensorType> types{{DType::f32, {4, 4}}};
+  KernelNames disabled;
+  KernelQuery query() const {
+    return {.op = op, .attributes = attributes, .inputs = types, .outputs = types, .disabled = &disabled};
+  }
+};
+
+TEST(KernelChoice, ARowForAChipThatIsNotHereDeclinesInWords) {
+  const Asked node;
+  const KernelImpl rows[] = {row("for_a_chip", never), row("general")};
+  const KernelChoice choice = choose_kernel(rows, node.query());
+  EXPECT_EQ(choice.name, "softmax.general");
+  ASSERT_EQ(choice.declined.size(), 1u);
+  EXPECT_EQ(choice.declined[0].name, "softmax.for_a_chip");
+  EXPECT_EQ(choice.declined[0].reason, "no such chip");
+  EXPECT_EQ(select_kernel(rows, node.query()).name, "general");
+}
+
+TEST(KernelChoice, ARowForAChipThatIsHereTakesItsNodes) {
+  const Asked node;
+  const KernelImpl rows[] = {row("for_a_chip", always), row("general")};
+  EXPECT_EQ(choose_kernel(rows, node.query()).name, "softmax.for_a_chip");
+  EXPECT_TRUE(is_native(rows, node.query()));
+}
+
+// What a node lacks is said before what the machine lacks: it holds everywhere.
+TEST(KernelChoice, TheNodeIsAskedBeforeTheMachine) {
+  const Asked node;
+  KernelImpl picky = row("picky", never);
+  picky.can_run = too_small;
+  const KernelImpl rows[] = {picky, row("general")};
+  EXPECT_EQ(choose_kernel(rows, node.query()).declined.at(0).reason, "too small");
+}
+
+TEST(KernelChoice, WhereNoRowIsLeftTheErrorSaysWhyEachDeclined) {
+  const Asked node;
+  const KernelImpl rows[] = {row("for_a_chip", never)};
+  try {
+    select_kernel(rows, node.query());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.message()), "no kernel runs op 'softmax': for_a_chip: no such chip");
+  }
+}
+
+}  // namespace
+}  // namespace genesis
