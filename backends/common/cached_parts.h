@@ -71,7 +71,7 @@ class CachedParts {
 
  private:
   static void rotate(const KernelPart& part, const KernelContext& c, const void* x, void* y,
-                   std::byte* scratch) {
+                     std::byte* scratch) {
     const bool given = c.inputs.size() > 6;  // frequencies
     const void* inputs[] = {x, c.input(5).data, given ? c.input(6).data : nullptr};
     part.run(c, std::span<const void* const>(inputs, given ? 3 : 2), {&y, 1}, scratch);

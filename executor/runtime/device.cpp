@@ -55,8 +55,6 @@ NamedDevice parse_device(const std::string& name) {
 
 }  // namespace
 
-std::span<const DeviceKind> device_kinds() { return kDevices; }
-
 const DeviceKind* find_device_kind(std::string_view name) {
   const auto* at = std::find_if(std::begin(kDevices), std::end(kDevices), [&](const DeviceKind& kind) {
     return kind.name == name.substr(0, name.find(':'));

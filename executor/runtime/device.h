@@ -68,7 +68,6 @@ struct DeviceKind {
   std::shared_ptr<Device> (*open)(int index, int threads) = nullptr;
   Target (*target)(int index) = nullptr;
 };
-std::span<const DeviceKind> device_kinds();
 // The row whose name stands before the colon; null when there is none.
 const DeviceKind* find_device_kind(std::string_view name);
 

@@ -83,7 +83,8 @@ bool turned_alike(const Rotated& q, const Rotated& k) {
 std::optional<Match> find_match(const Graph& graph, const Uses& uses, const Node& node) {
   const auto rules = match<ops::Attention>(node);
   if (!rules || node.outputs.size() != 1 || node.inputs.size() != 4) return std::nullopt;
-  if (!rules->has_key_length || rules->has_mask || rules->has_key_start || rules->packed() || rules->layout != AttentionLayout::kBTHD)
+  if (!rules->has_key_length || rules->has_mask || rules->has_key_start || rules->packed() ||
+      rules->layout != AttentionLayout::kBTHD)
     return std::nullopt;
   const Node *keys = cache_update(graph, uses, node.inputs[1]),
              *values = cache_update(graph, uses, node.inputs[2]);

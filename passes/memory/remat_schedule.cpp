@@ -337,11 +337,4 @@ void RematSchedule::drop(int index) {
   renew_views(0);
 }
 
-double RematSchedule::recomputed_cost() const {
-  double cost = 0;
-  for (size_t i = 0; i < items_.size(); ++i)
-    if (items_[i].again) cost += cost_at(static_cast<int>(i));
-  return cost;
-}
-
 }  // namespace genesis::passes

@@ -87,7 +87,6 @@ class RematSchedule {
   double cost_at(int item) const {
     return nodes_->cost[static_cast<size_t>(items_[static_cast<size_t>(item)].node.index)];
   }
-  double recomputed_cost() const;
 
  private:
   struct Val {

@@ -28,7 +28,6 @@ inline constexpr uint64_t kHeaderBytes = 64;
 inline constexpr uint64_t kSegmentAlignment = 4096;
 inline constexpr uint64_t kTensorAlignment = 256;
 inline constexpr uint64_t kMaxGraphBytes = uint64_t{64} << 20;
-inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 62;
 
 struct Header {
   uint16_t major = kMajor;

@@ -110,7 +110,8 @@ TEST(CachedAttention, Rotated) {
   check_cached("half_first", {.start = 0, .op = {.rotates = true}});
   check_cached("neighbours", {.heads = 14, .op = {.rotates = true, .kind = RopeKind::kInterleaved}});
   check_cached("part", {.op = {.rotates = true, .rotary_size = 16}});
-  check_cached("part_neighbours", {.op = {.rotates = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
+  check_cached("part_neighbours",
+               {.op = {.rotates = true, .kind = RopeKind::kInterleaved, .rotary_size = 6}});
 }
 
 TEST(CachedAttention, GivenFrequencies) {
@@ -187,7 +188,8 @@ TEST(CachedAttention, ManyTexts) {
 TEST(CachedAttention, ManyKeys) {
   check_cached("one_split", {.heads = 4, .positions = 600, .start = 127, .op = {.rotates = true}});
   check_cached("two_splits", {.heads = 4, .positions = 600, .start = 129, .op = {.rotates = true}});
-  check_cached("all_splits", {.batch = 2, .heads = 4, .positions = 600, .start = 599, .op = {.rotates = true}});
+  check_cached("all_splits",
+               {.batch = 2, .heads = 4, .positions = 600, .start = 599, .op = {.rotates = true}});
 }
 
 TEST(CachedAttention, OtherSizes) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "backends/cpu/fused/tile_functions.h"
 #include "backends/cpu/fused/tile_stages-inl.h"

@@ -12,7 +12,6 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
-#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE::simd {
@@ -67,20 +66,6 @@ HWY_INLINE VMask load(const uint8_t* p) {  // 0 or 1 per element
 HWY_INLINE void store(VMask x, uint8_t* p) {
   const VInt ones = hn::IfThenElseZero(hn::RebindMask(kInt, x.m), hn::Set(kInt, 1));
   hn::StoreU(hn::DemoteTo(ByteTag(), ones), ByteTag(), p);
-}
-
-// The first `count` < lanes() elements; the rest of a loaded vector is 0.
-template <class T>
-HWY_INLINE auto load_some(const T* p, size_t count) {
-  alignas(64) T buffer[lanes()] = {};
-  std::memcpy(buffer, p, count * sizeof(T));
-  return load(buffer);
-}
-template <class V, class T>
-HWY_INLINE void store_some(V x, T* p, size_t count) {
-  alignas(64) T buffer[lanes()];
-  store(x, buffer);
-  std::memcpy(p, buffer, count * sizeof(T));
 }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE::simd
