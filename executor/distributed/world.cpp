@@ -91,18 +91,17 @@ std::string differing_line(const std::string& text, const std::string& other) {
 }  // namespace
 
 void World::require_same(const std::string& what, const std::string& text) {
-  const std::vector<std::string> host_link = gather(text);
+  const std::vector<std::string> texts = gather(text);
   std::string others;
   size_t example = 0;
-  for (size_t rank = 1; rank < host_link.size(); ++rank) {
-    if (host_link[rank] == host_link[0]) continue;
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    if (texts[rank] == texts[0]) continue;
     if (others.empty()) example = rank;
     others += (others.empty() ? "" : ", ") + name(static_cast<int>(rank));
   }
   if (!others.empty())
     fail("{} differs between ranks: {} has '{}', and not so: {} ('{}' on rank {})", what, name(0),
-         differing_line(host_link[0], host_link[example]), others,
-         differing_line(host_link[example], host_link[0]), example);
+         differing_line(texts[0], texts[example]), others, differing_line(texts[example], texts[0]), example);
 }
 
 void World::check() const {

@@ -38,7 +38,7 @@ class PeerMemory {
   using Handle = std::string;  // its bytes
 
   void forget_what_was_freed();
-  // Place in lent_; -1: memory of another kind.
+  // Index in lent_; -1: memory of another kind.
   int32_t lend(std::byte* memory, int64_t& offset);
   std::string describe(std::span<std::byte* const> mine);
   std::byte* open(int rank, const Handle& handle);
