@@ -16,15 +16,10 @@ import subprocess
 import sys
 import tempfile
 
+from training_run import read_rows, run
+
 WIDTH = dict(hidden_size=896, intermediate_size=4864, num_attention_heads=14, num_key_value_heads=2)
 SMALL = dict(hidden_size=128, intermediate_size=512, num_attention_heads=4, num_key_value_heads=2)
-
-
-def run(build, *words):
-    done = subprocess.run([os.path.join(build, "tools", words[0]), *map(str, words[1:])], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
-    return done.stdout
 
 
 def same_bytes(a, b):
@@ -53,13 +48,13 @@ def main():
         words = random.Random(1).choices(["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"], k=400000)
         with open(path("text.txt"), "w") as text:
             text.write(" ".join(words))
-        train = ["genesis-run", "train", path("t"), "--device", flags.device, "--data", path("text.txt"), "--batch", flags.batch, "--seq",
+        train = ["train", path("t"), "--device", flags.device, "--data", path("text.txt"), "--batch", flags.batch, "--seq",
                  flags.seq, "--steps", flags.steps, "--quiet", "--json"]
-        run(flags.build, *train, "--metrics", path("plain.jsonl"), "-o", path("plain.genesis"))
-        report = json.loads(run(flags.build, *train, "--metrics", path("kept.jsonl"), "-o", path("kept.genesis"), "--checkpoint", path("run"),
+        run(flags.build, "genesis-run", *train, "--metrics", path("plain.jsonl"), "-o", path("plain.genesis"))
+        report = json.loads(run(flags.build, "genesis-run", *train, "--metrics", path("kept.jsonl"), "-o", path("kept.genesis"), "--checkpoint", path("run"),
                                 "--checkpoint-every", flags.every))
-        plain = [json.loads(line) for line in open(path("plain.jsonl"))]
-        kept = [json.loads(line) for line in open(path("kept.jsonl"))]
+        plain = read_rows(path("plain.jsonl"))
+        kept = read_rows(path("kept.jsonl"))
         size = os.path.getsize(path("kept.genesis"))
         between = [b["seconds"] - a["seconds"] for a, b in zip(plain[1:], plain[2:])]
         print(f"{size / 1e9:.2f} GB a checkpoint, every {flags.every} steps; a step takes {statistics.median(between):.4f} s")

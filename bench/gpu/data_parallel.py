@@ -15,33 +15,21 @@ import sys
 import tempfile
 import time
 
-import numpy as np
+from training_run import QWEN, data_flags, make_training, read_rows, run, seconds_of_a_step, write_json
 
-QWEN = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_attention_heads=14, num_key_value_heads=2,
-            max_position_embeddings=4096)
 BATCH, SEQ, WARMUP = 8, 1024, 10
-
-
-def run(build, tool, *words, environment=None):
-    done = subprocess.run([os.path.join(build, "tools", tool), *map(str, words)], capture_output=True, text=True, env=environment)
-    if done.returncode:
-        sys.exit(f"{tool} {' '.join(map(str, words))}: {done.stderr.strip()[-3000:]}")
-    return done.stdout
 
 
 def train(flags, folder, gpus, batch, name):
     """Losses by step, and the seconds of a step once all is warm."""
     metrics = os.path.join(folder, name + ".jsonl")
-    words = ["train", os.path.join(folder, "train.genesis"), "--batch", batch, "--steps", flags.steps, "--device", "cuda", "--metrics", metrics, "--quiet"]
-    for kind in ("tokens", "targets"):
-        words += ["--data", f"{kind}={os.path.join(folder, kind + '.npy')}"]
+    words = ["train", os.path.join(folder, "train.genesis"), "--batch", batch, "--steps", flags.steps, "--device", "cuda", "--metrics", metrics, "--quiet",
+             *data_flags(folder)]
     if gpus > 1:
         words += ["--mesh", f"data={gpus}"]
     run(flags.build, "genesis-run", *words)
-    with open(metrics) as file:
-        rows = [json.loads(line) for line in file]
-    seconds = (rows[-1]["seconds"] - rows[WARMUP - 1]["seconds"]) / (len(rows) - WARMUP)
-    return [row["loss"] for row in rows], seconds
+    rows = read_rows(metrics)
+    return [row["loss"] for row in rows], seconds_of_a_step(rows, WARMUP)
 
 
 def torch_worker(layers, steps):
@@ -107,14 +95,8 @@ def main():
     if flags.torch_worker:
         return torch_worker(flags.layers, flags.steps)
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.genesis")
-        settings = {**QWEN, "num_hidden_layers": flags.layers}
-        run(flags.build, "genesis-build", "qwen2", "-o", path, *(x for k, v in settings.items() for x in ("--set", f"{k}={v}")))
-        run(flags.build, "genesis-opt", path, "-o", os.path.join(folder, "train.genesis"), "--train", "adamw,lr=1e-4,clip=1.0", "--cast", "bf16")
-        os.remove(path)
-        tokens = np.random.default_rng(1).integers(0, QWEN["vocab_size"], (64 * flags.gpus, SEQ + 1), dtype=np.int64)
-        np.save(os.path.join(folder, "tokens.npy"), np.ascontiguousarray(tokens[:, :-1]))
-        np.save(os.path.join(folder, "targets.npy"), np.ascontiguousarray(tokens[:, 1:]))
+        make_training(flags.build, folder, "adamw,lr=1e-4,clip=1.0", "--cast", "bf16", samples=64 * flags.gpus, seq=SEQ,
+                      settings={**QWEN, "num_hidden_layers": flags.layers})
         _, one = train(flags, folder, 1, BATCH, "one")
         losses, all_of = train(flags, folder, flags.gpus, BATCH * flags.gpus, "all")
         again, _ = train(flags, folder, flags.gpus, BATCH * flags.gpus, "again")
@@ -129,9 +111,7 @@ def main():
     if peer:
         result["ratio"] = peer["seconds"] / all_of
         print(f"DistributedDataParallel, compiled: {flags.gpus * BATCH * SEQ / peer['seconds']:.0f} tokens/s; {result['ratio']:.2f}x")
-    if flags.json:
-        with open(flags.json, "w") as file:
-            json.dump(result, file, indent=1)
+    write_json(flags.json, result)
 
 
 if __name__ == "__main__":

@@ -14,29 +14,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-import numpy as np
+from training_run import QWEN, data_flags, make_training, read_rows, run, seconds_of_a_step, write_json
 
-QWEN = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_attention_heads=14, num_key_value_heads=2,
-            max_position_embeddings=4096)
 BATCH, SEQ, WARMUP = 8, 512, 8
-
-
-def run(build, tool, *words):
-    done = subprocess.run([os.path.join(build, "tools", tool), *map(str, words)], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{tool} {' '.join(map(str, words))}: {done.stderr.strip()[-3000:]}")
-    return done.stdout
 
 
 def train_words(folder, gpus, steps, *more):
     words = ["train", os.path.join(folder, "train.genesis"), "--batch", BATCH * 2, "--steps", steps, "--device", "cuda", "--quiet", "--json"]
-    for kind in ("tokens", "targets"):
-        words += ["--data", f"{kind}={os.path.join(folder, kind + '.npy')}"]
-    return words + (["--mesh", f"data={gpus}", "--zero", 1] if gpus > 1 else []) + list(more)
+    return words + data_flags(folder) + (["--mesh", f"data={gpus}", "--zero", 1] if gpus > 1 else []) + list(more)
 
 
 def train(flags, folder, gpus, steps, *more):
@@ -45,12 +33,7 @@ def train(flags, folder, gpus, steps, *more):
     if os.path.exists(metrics):
         os.remove(metrics)
     said = json.loads(run(flags.build, "genesis-run", *train_words(folder, gpus, steps, "--metrics", metrics, *more)))
-    with open(metrics) as file:
-        return said, [json.loads(line) for line in file]
-
-
-def seconds_of_a_step(rows):
-    return (rows[-1]["seconds"] - rows[WARMUP - 1]["seconds"]) / (len(rows) - WARMUP)
+    return said, read_rows(metrics)
 
 
 def ranks_of(pid):
@@ -81,16 +64,11 @@ def main():
     parser.add_argument("--json")
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
-        path, run_folder = os.path.join(folder, "model.genesis"), os.path.join(folder, "run")
-        settings = {**QWEN, "num_hidden_layers": flags.layers}
-        run(flags.build, "genesis-build", "qwen2", "-o", path, *(x for k, v in settings.items() for x in ("--set", f"{k}={v}")))
-        run(flags.build, "genesis-opt", path, "-o", os.path.join(folder, "train.genesis"), "--train", "adamw,lr=1e-4,clip=1.0,precision=bf16")
-        os.remove(path)
-        tokens = np.random.default_rng(1).integers(0, QWEN["vocab_size"], (64, SEQ + 1), dtype=np.int64)
-        for kind, part in (("tokens", tokens[:, :-1]), ("targets", tokens[:, 1:])):
-            np.save(os.path.join(folder, kind + ".npy"), np.ascontiguousarray(part))
+        run_folder = os.path.join(folder, "run")
+        make_training(flags.build, folder, "adamw,lr=1e-4,clip=1.0,precision=bf16", samples=64, seq=SEQ,
+                      settings={**QWEN, "num_hidden_layers": flags.layers})
         steps = WARMUP + 3 * flags.every
-        evaluation = [x for kind in ("tokens", "targets") for x in ("--eval-data", f"{kind}={os.path.join(folder, kind + '.npy')}")]
+        evaluation = data_flags(folder, "--eval-data")
         alone, _ = train(flags, folder, 1, 2, *evaluation)
         shared, _ = train(flags, folder, flags.gpus, 2, *evaluation)
         _, plain = train(flags, folder, flags.gpus, steps)
@@ -100,7 +78,7 @@ def main():
         seconds, last_word = kill_while_writing(flags, folder, run_folder)
         whole = max(int(os.path.basename(name)[5:14]) for name in glob.glob(run_folder + "/step-*.genesis"))
         resumed, rows = train(flags, folder, 1, whole + 2, "--checkpoint", run_folder, "--resume")
-    result = {"step_seconds": seconds_of_a_step(plain), "step_seconds_with_checkpoints": seconds_of_a_step(written),
+    result = {"step_seconds": seconds_of_a_step(plain, WARMUP), "step_seconds_with_checkpoints": seconds_of_a_step(written, WARMUP),
               "stall_seconds": said["checkpoint_stall_seconds"], "part_bytes": parts,
               "evaluation_one": alone["evaluation_loss"], "evaluation_all": shared["evaluation_loss"],
               "seconds_to_end_after_a_kill": seconds, "resumed_at": rows[0]["step"], "steps": resumed["step"]}
@@ -109,9 +87,7 @@ def main():
     print(f"evaluation: {result['evaluation_one']:.7f} on one GPU, {result['evaluation_all']:.7f} on {flags.gpus}, "
           f"{abs(result['evaluation_all'] / result['evaluation_one'] - 1):.1e} apart (after 2 steps in bf16)")
     print(f"a rank killed while a checkpoint was written: the run ended in {seconds:.1f} s ({' '.join(last_word)}); one GPU went on from step {result['resumed_at'] - 1}")
-    if flags.json:
-        with open(flags.json, "w") as file:
-            json.dump(result, file, indent=1)
+    write_json(flags.json, result)
 
 
 if __name__ == "__main__":
