@@ -6,7 +6,8 @@
 
 #include "models/text/generator.h"
 #include "models/zoo.h"
-#include "passes/precision/cast_precision.h"
+#include "tests/cuda/on_gpu.h"
+#include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 
 namespace genesis::text {
@@ -17,26 +18,10 @@ using Tokens = std::vector<int64_t>;
 
 constexpr int64_t kVocabulary = 500, kPositions = 256;
 
-class CudaBatch : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-  }
-};
+using CudaBatch = OnGpu;
 
 std::unique_ptr<Model> model(DType dtype, const models::Settings& more = {}) {
-  models::Settings settings = {{"hidden_size", "384"},
-                               {"intermediate_size", "992"},
-                               {"num_hidden_layers", "3"},
-                               {"num_attention_heads", "6"},
-                               {"num_key_value_heads", "2"},
-                               {"head_dim", "64"},
-                               {"max_position_embeddings", std::to_string(kPositions)},
-                               {"vocab_size", std::to_string(kVocabulary)},
-                               {"initializer_range", "0.2"}};
-  settings.insert(more.begin(), more.end());
-  std::unique_ptr<Model> made = models::make_model("qwen2", settings, 7);
-  return dtype == DType::f32 ? std::move(made) : passes::cast_precision(*made, dtype);
+  return qwen_of_three_layers(dtype, kPositions, "0.2", more);
 }
 
 Tokens prompt_of(int64_t length, int64_t seed) {

@@ -6,7 +6,8 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
-#include "passes/precision/cast_precision.h"
+#include "tests/cuda/on_gpu.h"
+#include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -15,30 +16,12 @@ namespace {
 using namespace testing;
 using Tokens = std::vector<int64_t>;
 
-class CacheRows : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-  }
-};
+using CacheRows = OnGpu;
 
 constexpr int64_t kVocabulary = 500, kPositions = 512;
 
-// Sizes that a megakernel takes: one row of bf16 goes through it.
 std::shared_ptr<const Model> model(const models::Settings& more, DType dtype, int64_t rows) {
-  models::Settings settings = {{"hidden_size", "384"},
-                               {"intermediate_size", "992"},
-                               {"num_hidden_layers", "3"},
-                               {"num_attention_heads", "6"},
-                               {"num_key_value_heads", "2"},
-                               {"head_dim", "64"},
-                               {"max_position_embeddings", std::to_string(kPositions)},
-                               {"vocab_size", std::to_string(kVocabulary)},
-                               {"initializer_range", "0.05"}};
-  settings.insert(more.begin(), more.end());
-  std::unique_ptr<Model> made = models::make_model("qwen2", settings, 7);
-  if (dtype != DType::f32) made = passes::cast_precision(*made, dtype);
-  return models::with_cache(*made, rows, kPositions);
+  return models::with_cache(*qwen_of_three_layers(dtype, kPositions, "0.05", more), rows, kPositions);
 }
 
 const std::map<std::string, models::Settings>& kinds() {

@@ -9,6 +9,7 @@
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"
+#include "tests/cuda/on_gpu.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -17,12 +18,7 @@ namespace {
 using namespace testing;
 using Logits = std::vector<std::vector<double>>;  // by token
 
-class Decode : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-  }
-};
+using Decode = OnGpu;
 
 constexpr int64_t kVocabulary = 1000, kPositions = 1024;
 

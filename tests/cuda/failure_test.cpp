@@ -11,6 +11,7 @@
 #include "models/zoo.h"
 #include "passes/precision/cast_precision.h"
 #include "schema/graph/text.h"
+#include "tests/cuda/on_gpu.h"
 #include "tests/op_harness.h"
 #include "tests/schema/file_models.h"
 
@@ -66,10 +67,10 @@ class Rig {
   std::unique_ptr<Runner> runner_;
 };
 
-class CudaFailureDeathTest : public ::testing::Test {
+class CudaFailureDeathTest : public OnGpu {
  protected:
   void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+    OnGpu::SetUp();
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // the process is started anew
   }
 };

@@ -10,6 +10,7 @@
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/tensor/reduce.h"
 #include "tests/cuda/alike.h"
+#include "tests/cuda/on_gpu.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 
@@ -18,12 +19,7 @@ namespace {
 
 using namespace testing;
 
-class Packing : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-  }
-};
+using Packing = OnGpu;
 
 Tensor waves(const std::vector<int64_t>& shape, double step) {
   const TensorType type{DType::f32, Shape::of(shape)};

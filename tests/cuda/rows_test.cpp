@@ -10,6 +10,7 @@
 #include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/tensor/reduce.h"
+#include "tests/cuda/on_gpu.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
@@ -78,12 +79,7 @@ std::string name_of_case(const char* what, const Rows& r) {
   return fmt::format("{} {} [{},{}]", what, name_of(r.dtype), r.rows, r.n);
 }
 
-class RowsOnGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-  }
-};
+using RowsOnGpu = OnGpu;
 
 TEST_F(RowsOnGpu, GradientsOfNorms) {
   for (const Rows& r :

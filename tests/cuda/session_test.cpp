@@ -13,6 +13,7 @@
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reduce.h"
 #include "tests/cuda/alike.h"
+#include "tests/cuda/on_gpu.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 
@@ -22,12 +23,7 @@ namespace {
 using namespace testing;
 using Doubles = std::vector<double>;
 
-class Cuda : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-  }
-};
+using Cuda = OnGpu;
 
 constexpr const char* kModel = R"(
 state @w: f32[2] parameter trainable = (2.0, -1.0)

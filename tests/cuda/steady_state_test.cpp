@@ -4,6 +4,7 @@
 
 #include "backends/cuda/runtime/runtime.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "tests/cuda/on_gpu.h"
 #include "tests/cuda/tiny_qwen.h"
 #include "tests/op_harness.h"
 
@@ -12,12 +13,7 @@ namespace {
 
 using namespace testing;
 
-class SteadyState : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-  }
-};
+using SteadyState = OnGpu;
 
 constexpr int kRuns = 6;
 
@@ -69,7 +65,8 @@ TEST_F(SteadyState, StagedBatchesGiveTheSameLossesAndTheSameCounts) {
 // Two runs under way: the host waits once for each, and what it reads is the first one's.
 TEST_F(SteadyState, RunsStartedAheadCostNoMore) {
   const auto model = std::make_shared<Model>();
-  const int32_t state = model->add_state({.name = "count", .type = {DType::i64, {1}}, .role = StateRole::kBuffer});
+  const int32_t state =
+      model->add_state({.name = "count", .type = {DType::i64, {1}}, .role = StateRole::kBuffer});
   Graph& graph = model->add_entry("main");
   const Value next = graph.state(state) + 1;
   graph.add_output("count", next);

@@ -5,6 +5,7 @@
 #include "executor/session.h"
 #include "models/zoo.h"
 #include "passes/pipelines.h"
+#include "passes/precision/cast_precision.h"
 #include "passes/training/train_step.h"
 
 namespace genesis::testing {
@@ -25,6 +26,24 @@ inline std::shared_ptr<Model> tiny_qwen(const std::string& train) {
       passes::run_passes(model->entry(options.entry), passes::preparation_pipeline(), {}, {}));
   passes::add_train_step(*model, options);
   return model;
+}
+
+// Of sizes that a megakernel takes: one row of bf16 goes through it. 500 tokens.
+inline std::unique_ptr<Model> qwen_of_three_layers(DType dtype, int64_t positions,
+                                                   const char* initializer_range,
+                                                   const models::Settings& more = {}) {
+  models::Settings settings = {{"hidden_size", "384"},
+                               {"intermediate_size", "992"},
+                               {"num_hidden_layers", "3"},
+                               {"num_attention_heads", "6"},
+                               {"num_key_value_heads", "2"},
+                               {"head_dim", "64"},
+                               {"max_position_embeddings", std::to_string(positions)},
+                               {"vocab_size", "500"},
+                               {"initializer_range", initializer_range}};
+  settings.insert(more.begin(), more.end());
+  std::unique_ptr<Model> made = models::make_model("qwen2", settings, 7);
+  return dtype == DType::f32 ? std::move(made) : passes::cast_precision(*made, dtype);
 }
 
 // A text with a pattern to learn.

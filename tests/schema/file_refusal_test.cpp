@@ -1,7 +1,6 @@
 // Files that are refused, each with words that say why, and the upgraders that keep old ones readable.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "tests/resident_bytes.h"
 #include "tests/sanitized.h"
 #include "tests/schema/file_models.h"
 
@@ -384,14 +384,6 @@ TEST(FileUpgrade, ProductsOfOlderFilesBecomeFormsOfLinearAndMatmul) {
 
   nodes[1].inputs.resize(1);
   expect_says(error_of(file_of(record, "")), "linear");
-}
-
-int64_t resident_bytes() {
-  long pages = 0, resident = 0;
-  FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr || std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
-  if (file != nullptr) std::fclose(file);
-  return resident * ::sysconf(_SC_PAGESIZE);
 }
 
 TEST(FileLarge, FiveGigabytesOpenAtOnceWithoutMemory) {

@@ -1,6 +1,5 @@
 // Tensors whose values lie in pieces in several files: mapped side by side or copied, and records that lie about them.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <numeric>
@@ -9,6 +8,7 @@
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "tests/error_of.h"
+#include "tests/resident_bytes.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {
@@ -65,14 +65,6 @@ TEST_F(Joined, OneBehindTheOther) {
 TEST_F(Joined, InEachRunEachHasItsPart) {
   save({DType::f32, {3, 4}}, 2, 6, 3);
   EXPECT_EQ(loaded(), (std::vector<double>{0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11}));
-}
-
-int64_t resident_bytes() {
-  long pages = 0, resident = 0;
-  FILE* file = std::fopen("/proc/self/statm", "r");
-  if (file == nullptr || std::fscanf(file, "%ld %ld", &pages, &resident) != 2) resident = 0;
-  if (file != nullptr) std::fclose(file);
-  return resident * ::sysconf(_SC_PAGESIZE);
 }
 
 // 64 MiB that are pages of four files: the same numbers, and none of them is read to load the model.

@@ -33,6 +33,14 @@ __device__ __forceinline__ void copy_async_once(void* shared, const void* global
                : "memory");
 }
 
+// As copy_async to an address of shared memory, or zeros there; `global` is an address that may be read either way. It takes no
+// cache policy: with one, ptxas 13.0 may name the policy's register instead of the address's, which the chip calls an illegal
+// instruction.
+__device__ __forceinline__ void copy_or_zero(uint32_t shared, const void* global, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(there ? 16 : 0)
+               : "memory");
+}
+
 // Ends a batch of copies, which may be empty.
 __device__ __forceinline__ void end_batch() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

@@ -27,30 +27,21 @@ __device__ __forceinline__ uint32_t address_in_block(const void* at, int block) 
 }
 #endif
 
-// What another of the cluster's `blocks` has where this one has `at`, in shared memory.
-__device__ __forceinline__ float read_of_block(const float* at, [[maybe_unused]] int block,
-                                               [[maybe_unused]] int blocks) {
+// What another of the cluster's `blocks` has where this one has `at`, in shared memory: a float or a float4.
+template <class V>
+__device__ __forceinline__ V read_of_block(const V* at, [[maybe_unused]] int block,
+                                           [[maybe_unused]] int blocks) {
 #if __CUDA_ARCH__ >= 900
   if (blocks > 1) {
-    float value;
-    asm volatile("ld.shared::cluster.f32 %0, [%1];"
-                 : "=f"(value)
-                 : "r"(address_in_block(at, block))
-                 : "memory");
-    return value;
-  }
-#endif
-  return *at;
-}
-__device__ __forceinline__ float4 read_of_block(const float4* at, [[maybe_unused]] int block,
-                                                [[maybe_unused]] int blocks) {
-#if __CUDA_ARCH__ >= 900
-  if (blocks > 1) {
-    float4 value;
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-                 : "r"(address_in_block(at, block))
-                 : "memory");
+    V value;
+    const uint32_t there = address_in_block(at, block);
+    if constexpr (sizeof(V) == sizeof(float))
+      asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(there) : "memory");
+    else
+      asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+                   : "r"(there)
+                   : "memory");
     return value;
   }
 #endif

@@ -10,6 +10,16 @@ namespace genesis::cuda {
 
 using Words = uint4;
 
+// Those at an address of shared memory.
+__device__ __forceinline__ Words read_pack(uint32_t address) {
+  Words words;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(address)
+               : "memory");
+  return words;
+}
+
 __device__ __forceinline__ uint32_t word_of(const Words& words, int i) {
   return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
 }

@@ -4,9 +4,9 @@
 
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/cluster.h"
-#include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/tensor_core.h"
+#include "backends/cuda/device/words.h"
 #include "backends/cuda/gemm/few_rows.h"
 
 namespace genesis::cuda::few_rows {
@@ -74,7 +74,7 @@ struct LaneFeed {
       copy_or_zero(at(slot, S::kWeights + c), x + (there ? c * x_step + i : 0), there);
     }
   }
-  __device__ __forceinline__ Words read(int slot, int pack) const { return read_words(at(slot, pack)); }
+  __device__ __forceinline__ Words read(int slot, int pack) const { return read_pack(at(slot, pack)); }
 };
 
 // Which rows of which layer a block has.

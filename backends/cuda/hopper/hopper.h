@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "backends/cuda/device/bulk_copy.h"
+#include "backends/cuda/device/words.h"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define GENESIS_HOPPER 1
@@ -157,15 +158,6 @@ __device__ __forceinline__ void ldmatrix(uint32_t (&blocks)[4], uint32_t address
                : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
                : "r"(address)
                : "memory");
-}
-
-__device__ __forceinline__ uint4 read_pack(uint32_t address) {
-  uint4 pack;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(pack.x), "=r"(pack.y), "=r"(pack.z), "=r"(pack.w)
-               : "r"(address)
-               : "memory");
-  return pack;
 }
 
 // Where the 16 bytes number `pack`, 0 to 7, of a row of 128 bytes lie: no two rows of eight in one bank.

@@ -6,11 +6,12 @@
 // and, at the end, sums. The new key never comes from the cache: one block rotates it, sees it last and writes it.
 #include <algorithm>
 
+#include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/cluster.h"
-#include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/rotation_angle.h"
 #include "backends/cuda/device/tensor_core.h"
+#include "backends/cuda/device/words.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/kernels/nn/cached_call.h"
 
@@ -100,7 +101,7 @@ struct LaneFeed {
         copy(at(slot, pack++), values + (j < end ? int64_t{j} * step + block * 64 : 0), j < end);
     }
   }
-  __device__ __forceinline__ Words read(int slot, int pack) const { return read_words(at(slot, pack)); }
+  __device__ __forceinline__ Words read(int slot, int pack) const { return read_pack(at(slot, pack)); }
   __device__ __forceinline__ Words key(int slot, int half, int quarter) const {
     return read(slot, half * S::kQuarters + quarter);
   }
