@@ -11,9 +11,9 @@
 namespace genesis::passes {
 namespace {
 
-// A byte that moves takes as long as this many operations of a matrix product. Measured on CPUs it is 10 to
-// 20, on GPUs in bf16 up to 200; what matters is that neither counts as free.
-constexpr double kFlopsPerByte = 32;
+// What making something again takes is counted in seconds of a device on which a byte takes as long as 32 operations of a
+// matrix product. Measured on CPUs it is 10 to 20, on GPUs in bf16 up to 200; what matters is that neither counts as free.
+constexpr double kFlopsPerSecond = 0x1p40, kBytesPerSecond = 0x1p35, kLeastSeconds = 0x1p-40;
 constexpr size_t kMaxMoveItems = 256;
 // A small operand is kept alive for longer rather than made again.
 constexpr int64_t kSmallOperand = 8;
@@ -59,7 +59,8 @@ std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph&
     const Cost cost = genesis::cost_of(*node.op, node.attributes, inputs, outputs);
     const KernelQuery query = target.query(*node.op, node.attributes, inputs, outputs);
     facts->is_view.push_back(view);
-    facts->cost.push_back(view ? 0 : 1 + cost.flops + kFlopsPerByte * cost.bytes);
+    facts->seconds.push_back(
+        view ? 0 : kLeastSeconds + cost.flops / kFlopsPerSecond + cost.bytes / kBytesPerSecond);
     facts->scratch.push_back(
         view || !target.scratch_bytes ? 0 : align_up(target.scratch_bytes(query), target.alignment));
     facts->in_place.push_back(view ? std::vector<InPlace>{}
@@ -197,7 +198,7 @@ class RematSchedule::MoveMaker {
       move_.renamed.emplace_back(value, again);
     }
     if (move_.saved <= 0 || wanted.empty()) return std::nullopt;
-    move_.cost = std::max(move_.cost, 1.0);
+    move_.seconds = std::max(move_.seconds, kLeastSeconds);
     return std::move(move_);
   }
 
@@ -248,7 +249,7 @@ class RematSchedule::MoveMaker {
       outputs.push_back(output);
       if (node.outputs[i] == s_.original(value)) result = output;
     }
-    move_.cost += s_.nodes_->cost[at(id.index)];
+    move_.seconds += s_.nodes_->seconds[at(id.index)];
     move_.items.add(id, inputs, outputs, true);
     return result;
   }

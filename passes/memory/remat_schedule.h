@@ -68,9 +68,9 @@ class RematSchedule {
     Items items;                             // in order
     std::vector<ValueId> originals;          // of the values the new items make
     std::vector<std::pair<Id, Id>> renamed;  // what readers from there on read instead
-    double cost = 0;
-    int64_t saved = 0;  // at the peak
-    double worth() const { return static_cast<double>(saved) / cost; }
+    double seconds = 0;                      // that making it again takes
+    int64_t saved = 0;                       // at the peak
+    double worth() const { return static_cast<double>(saved) / seconds; }
   };
 
   RematSchedule(const Graph& graph, const std::vector<NodeId>& order, const Target& target);
@@ -79,13 +79,13 @@ class RematSchedule {
   ValueId original(Id value) const { return values_[static_cast<size_t>(value)].original; }
 
   Liveness liveness() const;
-  // What could be done about the peak, most bytes saved per cost first.
+  // What could be done about the peak, most bytes saved per second first.
   std::vector<Move> moves(const Liveness& liveness) const;
   void apply(const Move& move);
   // Lets the readers of a repeated item read the results made last before it, and drops the item.
   void drop(int item);
-  double cost_at(int item) const {
-    return nodes_->cost[static_cast<size_t>(items_[static_cast<size_t>(item)].node.index)];
+  double seconds_of(int item) const {
+    return nodes_->seconds[static_cast<size_t>(items_[static_cast<size_t>(item)].node.index)];
   }
 
  private:
@@ -119,7 +119,7 @@ class RematSchedule {
     const Graph& graph;
     int64_t alignment;
     std::vector<bool> is_view;
-    std::vector<double> cost;
+    std::vector<double> seconds;
     std::vector<int64_t> scratch;
     std::vector<std::vector<InPlace>> in_place;
     std::multimap<ValueId, int32_t> updates;  // the states that take a value
