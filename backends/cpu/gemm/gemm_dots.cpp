@@ -15,7 +15,6 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr int64_t kStreams = 6;                                        // what dot_rows holds in registers
 constexpr int64_t kPieceBytes = 32 << 10, kMaxPieceBytes = 256 << 10;  // of weights
 constexpr int64_t kPiecesWanted = 128;
 constexpr int64_t kMaxSums = 4 << 10;     // of a piece, on the stack: half of L1
@@ -63,11 +62,11 @@ Dots::Dots(std::span<const GemmProblem> problems, Combine combine, const GemvKer
 }
 
 Dots::Member Dots::member_of(const GemmProblem& p, int64_t first) const {
-  Member member{p, epilogue_function(DType::f32, p.c), p.n / kStreams, 0, 1, first};
+  Member member{p, epilogue_function(DType::f32, p.c), p.n / kernel_.streams, 0, 1, first};
   const int64_t all = p.batch * p.n * row_bytes(p),
                 bytes = std::clamp(all / kPiecesWanted, kPieceBytes, kMaxPieceBytes),
-                most = std::min(kMaxColumns, kMaxSums / padded_rows(p.m)) / kStreams;
-  member.piece_rows = std::clamp<int64_t>(bytes / row_bytes(p) / kStreams, 1, most);
+                most = std::min(kMaxColumns, kMaxSums / padded_rows(p.m)) / kernel_.streams;
+  member.piece_rows = std::clamp<int64_t>(bytes / row_bytes(p) / kernel_.streams, 1, most);
   member.pieces = std::max<int64_t>(1, ceil_div(member.stream_rows, member.piece_rows));
   return member;
 }
@@ -111,8 +110,8 @@ void Dots::compute(const float* x, std::span<const Operands> operands, int64_t p
                  operands[at + i].scales};
   const int64_t first = of_batch * member.piece_rows,
                 rows = std::min(member.piece_rows, member.stream_rows - first);
-  if (rows > 0) compute_columns(at, x, matrix, {first, rows, kStreams, member.stream_rows});
-  const int64_t in_streams = kStreams * member.stream_rows;
+  if (rows > 0) compute_columns(at, x, matrix, {first, rows, kernel_.streams, member.stream_rows});
+  const int64_t in_streams = kernel_.streams * member.stream_rows;
   if (of_batch == member.pieces - 1 && in_streams < p.n)
     compute_columns(at, x, matrix, {in_streams, p.n - in_streams, 1, 0});
 }

@@ -16,11 +16,11 @@ constexpr int64_t padded_rows(int64_t m) {
 }
 
 struct GemvCall {
-  const float* x;       // [padded_rows(m), k], packed
+  const float* x;       // [padded_rows(m), k], packed, aligned to 64 bytes
   int64_t stride_x;     // packed_row(k), also where only steps [first_k, first_k + k) are taken
   int64_t first_k = 0;  // only for add_rows
   int64_t m;
-  const void* weights;  // of the first step and column: [n, k] for dot_rows, [k, n] for add_rows
+  const void* weights;           // of the first step and column: [n, k] for dot_rows, [k, n] for add_rows
   const void* scales = nullptr;  // of the same rows, where weights are quantized: f16 [n, k / 32]
   int64_t stride_w;
   int64_t n, k;
@@ -42,6 +42,7 @@ struct GemvKernel {
   void (*run)(const GemvCall&) = nullptr;  // nullptr: no such types
   void (*pack)(const RowsOfA&, float* x) = nullptr;
   int64_t (*packed_row)(int64_t k) = nullptr;  // elements of x per row
+  int64_t streams = 6;  // that dot_rows reads best, and holds in registers for one row of x
 };
 
 GemvKernel dot_rows_kernel(DType a, DType weights);  // sums = x weights^T

@@ -6,7 +6,7 @@
 // Sums that stay in registers, of 16 or of 32.
 constexpr int kSums = GENESIS_DOT == 2 ? 16 : 8;
 template <int m>
-constexpr int kWeightRows = std::clamp(kSums / m, 1, 6);
+constexpr int kWeightRows = std::clamp(kSums / m, 1, kStreams);
 
 inline __m256i dot_bytes(__m256i sum, __m256i u8, __m256i i8) {
 #if GENESIS_DOT == 2
@@ -119,13 +119,13 @@ void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const f16* s
   __m256 sum[m][rows];
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
-#pragma GCC unroll 6
+#pragma GCC unroll 4
     for (int j = 0; j < rows; ++j) sum[i][j] = _mm256_setzero_ps();
   }
   for (int64_t first = 0; first < blocks; first += kScalesAtOnce) {
     const int64_t count = std::min(kScalesAtOnce, blocks - first);
     alignas(32) float factors[m][rows][kScalesAtOnce];
-#pragma GCC unroll 6
+#pragma GCC unroll 4
     for (int j = 0; j < rows; ++j) {
       const __m256 of_w = load_scales(scales + j * r.apart * blocks + first, count);
 #pragma GCC unroll 8
@@ -139,7 +139,7 @@ void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const f16* s
 #pragma GCC unroll 8
       for (int i = 0; i < m; ++i)
         x_taken[i] = Activations<format>(row.quants + at * kQuantBlock + i * r.stride_x * 4);
-#pragma GCC unroll 6
+#pragma GCC unroll 4
       for (int j = 0; j < rows; ++j) {
         const Weights<format> taken(w + j * r.apart * bytes + at * quant_block_bytes(format),
                                     at + 1 == blocks);
@@ -152,7 +152,7 @@ void dot_group(const GemvCall& r, const float* x, const uint8_t* w, const f16* s
   }
 #pragma GCC unroll 8
   for (int i = 0; i < m; ++i) {
-#pragma GCC unroll 6
+#pragma GCC unroll 4
     for (int j = 0; j < rows; ++j) sums[i * r.stride_sums + j * r.n] = sum_of_lanes(sum[i][j]);
   }
 }
@@ -250,7 +250,7 @@ GemvKernel kernel_of(DType a) {
           a == DType::f32    ? pack<format, float>
           : a == DType::bf16 ? pack<format, bf16>
                              : pack<format, f16>,
-          packed_row};
+          packed_row, kStreams};
 }
 
 inline GemvKernel kernel(DType a, WeightFormat format) {

@@ -20,6 +20,10 @@ namespace {
 
 constexpr int64_t kScalesAtOnce = 8;
 
+// Each has weights and scales, and beyond eight streams the hardware no longer runs ahead of all: with six, q4 is read at 0.7 of
+// the speed.
+constexpr int kStreams = 4;
+
 // A packed row of x: the quants of an even number of blocks, then scales, both filled up with zeros.
 int64_t quants_of_row(int64_t k) { return round_up(k, 2 * kQuantBlock); }
 int64_t scales_of_row(int64_t k) { return round_up(k / kQuantBlock, kScalesAtOnce); }
@@ -38,11 +42,18 @@ inline float activation_scale(float greatest) {
                                                        : std::numeric_limits<float>::quiet_NaN();
 }
 
+// The values of a block of x, side by side.
 template <class T>
-void copy_block(const RowsOfA& a, int64_t row, int64_t first, T* block) {
-  const T* from = static_cast<const T*>(a.data) + row * a.row + first * a.step;
-  for (int64_t i = 0; i < kQuantBlock; ++i) block[i] = from[i * a.step];
-}
+struct BlockOfX {
+  std::array<T, kQuantBlock> copies;
+  const T* values;
+  BlockOfX(const RowsOfA& a, int64_t row, int64_t first)
+      : values(static_cast<const T*>(a.data) + row * a.row + first * a.step) {
+    if (a.step == 1) return;
+    for (size_t i = 0; i < kQuantBlock; ++i) copies[i] = values[static_cast<int64_t>(i) * a.step];
+    values = copies.data();
+  }
+};
 
 // quantize_block(x, quants) gives the scale.
 template <class T, class QuantizeBlock>
@@ -53,13 +64,8 @@ void pack_rows(const RowsOfA& a, float* x, const QuantizeBlock& quantize_block) 
     auto* quants = reinterpret_cast<int8_t*>(x);
     float* scales = x + quants_of_row(a.k) / 4;
     for (int64_t block = 0; block < a.k / kQuantBlock; ++block) {
-      std::array<T, kQuantBlock> apart;
-      const T* values = static_cast<const T*>(a.data) + row * a.row + block * kQuantBlock;
-      if (a.step != 1) {
-        copy_block(a, row, block * kQuantBlock, apart.data());
-        values = apart.data();
-      }
-      scales[block] = quantize_block(values, quants + block * kQuantBlock);
+      const BlockOfX<T> values(a, row, block * kQuantBlock);
+      scales[block] = quantize_block(values.values, quants + block * kQuantBlock);
     }
   }
 }
@@ -125,7 +131,7 @@ GemvKernel kernel(DType a, WeightFormat format) {
           a == DType::f32    ? pack<float>
           : a == DType::bf16 ? pack<bf16>
                              : pack<f16>,
-          packed_row};
+          packed_row, kStreams};
 }
 
 }  // namespace plain
@@ -156,6 +162,7 @@ namespace avx512_vnni {
 #define GENESIS_DOT 2
 #include "backends/cpu/quantized/quantized_rows-inl.h"
 #undef GENESIS_DOT
+#include "backends/cpu/quantized/quantized_rows_q4-inl.h"
 }  // namespace avx512_vnni
 #pragma GCC pop_options
 
@@ -168,8 +175,11 @@ struct Kernels {
 
 constexpr Kernels kAll[] = {
 #if defined(__x86_64__)
-    {[] { return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"); },
-     avx512_vnni::kernel},
+    {[] {
+       return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+     },
+     avx512_vnni::best_kernel},
     {[] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("avxvnni"); }, avx_vnni::kernel},
     {[] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }, avx2::kernel},
 #endif
@@ -189,10 +199,15 @@ ActivationQuantizer activation_quantizer(DType dtype) {
                                 : plain::quantize_row<f16>;
 }
 
+std::vector<GemvKernel> quantized_rows_kernels(DType a, WeightFormat format) {
+  std::vector<GemvKernel> kernels;
+  for (const Kernels& k : kAll)
+    if (k.is_there()) kernels.push_back(k.kernel(a, format));
+  return kernels;
+}
+
 GemvKernel quantized_rows_kernel(DType a, WeightFormat format) {
-  const auto best =
-      std::find_if(std::begin(kAll), std::end(kAll), [](const Kernels& k) { return k.is_there(); });
-  return best->kernel(a, format);  // the last is there on every CPU
+  return quantized_rows_kernels(a, format).front();
 }
 
 }  // namespace genesis::cpu

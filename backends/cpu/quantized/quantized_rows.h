@@ -5,13 +5,18 @@
 // (backends/cpu/gemm/gemm_dots.h).
 #pragma once
 
+#include <vector>
+
 #include "backends/cpu/gemm/gemm_rows.h"
 #include "schema/graph/weight_format.h"
 
 namespace genesis::cpu {
 
-// x of f32, bf16 or f16. A packed row of x is k bytes of quants, then its scales in f32, filled up with zeros.
+// x of f32, bf16 or f16. A packed row of x is k bytes of quants, in an order of the kernel's own, then its scales in f32, filled up with zeros.
 GemvKernel quantized_rows_kernel(DType a, WeightFormat format);
+
+// All that this CPU can run, best first; the last is plain C++.
+std::vector<GemvKernel> quantized_rows_kernels(DType a, WeightFormat format);
 
 // Bytes of one row of x of k values of a dtype, in their order, and the scales of its blocks.
 using ActivationQuantizer = void (*)(const void* x, int64_t k, int8_t* quants, float* scales);

@@ -1,0 +1,201 @@
+// q4 on AVX512-VNNI: included by quantized_rows.cpp after quantized_rows-inl.h, in the same namespace. Half as many bytes as q8
+// leave half the time for a block, so here a step is 16 blocks of a row: sums of their products become one vector with a lane
+// for each block, and scales are multiplied with that alone.
+
+constexpr int kVectors = 4;  // of weights in a step, of four blocks each
+constexpr int kBlocksOfStep = 16;
+constexpr int kStepBytes = 64 * kVectors;  // of weights
+
+// What a step takes of a row of x. The first vector of each pair meets the lower four bits of a vector of weights, the second
+// the upper ones. Of scales and begins, lane 4 i + v is that of block 4 v + i. Weights are taken as their four bits, 8 too much:
+// what a block begins with makes up for it.
+struct Step {
+  int8_t quants[kVectors][2][64];
+  float scales[kBlocksOfStep];
+  int32_t begins[kBlocksOfStep];
+};
+
+int64_t steps_of(int64_t k) { return ceil_div(k, kBlocksOfStep * kQuantBlock); }
+int64_t q4_packed_row(int64_t k) { return steps_of(k) * static_cast<int64_t>(sizeof(Step) / sizeof(float)); }
+
+// Four vectors with four lanes for each of four blocks become one with a lane for each block. A sum of four bits times bytes
+// over half a block is within +-30,480, so that pairs of lanes fit 16 bits on the way.
+inline __m512i sums_of_blocks(const __m512i (&lanes)[kVectors]) {
+  const __m512i ones = _mm512_set1_epi16(1);
+  const __m512i a = _mm512_madd_epi16(_mm512_packs_epi32(lanes[0], lanes[1]), ones),
+                b = _mm512_madd_epi16(_mm512_packs_epi32(lanes[2], lanes[3]), ones);
+  return _mm512_madd_epi16(_mm512_packs_epi32(a, b), ones);
+}
+
+// A value that the compiler takes as it is: else each use of an address gets a register of its own, of which there are too few,
+// and a vector is loaded anew for each use.
+template <class T>
+inline T* as_is(T* address) {
+  asm("" : "+r"(address));
+  return address;
+}
+inline __m512i as_is(__m512i bytes) {
+  asm("" : "+v"(bytes));
+  return bytes;
+}
+
+// Of the last step of a row: what there is of the last vector of weights, and of the scales.
+struct Present {
+  __mmask64 bytes;
+  __mmask16 scales;
+  explicit Present(int64_t blocks)
+      : bytes(~uint64_t{0} >> (blocks % 4 == 0 ? 0 : 64 - blocks % 4 * 16)),
+        scales(static_cast<__mmask16>((1u << blocks) - 1)) {}
+};
+
+// Of one row of each stream: where a step begins.
+struct Place {
+  const uint8_t* weights;
+  const f16* scales;
+  int64_t weights_apart, scales_apart;  // from stream to stream
+};
+
+// The last step of a row has the vectors that there are, `present` of them; others are whole.
+template <int vectors, bool whole, int m, int rows>
+inline void take_step(const Step* x, int64_t steps_apart, const Place& place, const Present& present,
+                      __m512 (&sum)[m][rows]) {
+  const __m512i lower = _mm512_set1_epi8(15);
+  const __m256i order = _mm256_setr_epi16(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const uint8_t* w = place.weights;
+  const f16* scales = place.scales;
+#pragma GCC unroll 4
+  for (int j = 0; j < rows; ++j) {
+    __m512i lanes[m][kVectors] = {};
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      const __m512i both =
+          as_is(whole || v + 1 < vectors ? _mm512_loadu_si512(w + 64 * v)
+                                         : _mm512_maskz_loadu_epi8(present.bytes, w + 64 * v));
+      const __m512i low = _mm512_and_si512(both, lower),
+                    high = _mm512_and_si512(_mm512_srli_epi16(both, 4), lower);
+#pragma GCC unroll 4
+      for (int i = 0; i < m; ++i) {
+        const auto& quants = x[i * steps_apart].quants[v];
+        lanes[i][v] = _mm512_dpbusd_epi32(lanes[i][v], low, _mm512_load_si512(quants[0]));
+        lanes[i][v] = _mm512_dpbusd_epi32(lanes[i][v], high, _mm512_load_si512(quants[1]));
+      }
+    }
+    const __m256i halves = whole ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(scales))
+                                 : _mm256_maskz_loadu_epi16(present.scales, scales);
+    const __m512 of_w = _mm512_cvtph_ps(_mm256_permutexvar_epi16(order, halves));
+#pragma GCC unroll 4
+    for (int i = 0; i < m; ++i) {
+      const Step& of_x = x[i * steps_apart];
+      const __m512i dots = _mm512_add_epi32(sums_of_blocks(lanes[i]), _mm512_load_si512(of_x.begins));
+      sum[i][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), _mm512_mul_ps(of_w, _mm512_load_ps(of_x.scales)),
+                                  sum[i][j]);
+    }
+    w = as_is(w + place.weights_apart);
+    scales = as_is(scales + place.scales_apart);
+  }
+}
+
+template <int m, int rows>
+inline void take_last_step(int64_t blocks, const Step* x, int64_t steps_apart, const Place& place,
+                           __m512 (&sum)[m][rows]) {
+  const Present present(blocks);
+  switch (ceil_div(blocks, 4)) {
+    case 1:
+      return take_step<1, false>(x, steps_apart, place, present, sum);
+    case 2:
+      return take_step<2, false>(x, steps_apart, place, present, sum);
+    case 3:
+      return take_step<3, false>(x, steps_apart, place, present, sum);
+    case 4:
+      return take_step<4, false>(x, steps_apart, place, present, sum);
+  }
+}
+
+inline float sum_of_lanes(__m512 v) {
+  return sum_of_lanes(
+      _mm256_add_ps(_mm512_maskz_extractf32x8_ps(0xff, v, 0), _mm512_maskz_extractf32x8_ps(0xff, v, 1)));
+}
+
+// m rows of x against one row of the weights from each of `rows` streams.
+template <int m, int rows>
+void q4_dot_group(const GemvCall& r, const float* x, int64_t row, float* sums) {
+  const int64_t blocks = r.k / kQuantBlock, bytes = blocks * quant_block_bytes(WeightFormat::kQ4),
+                steps_apart = r.stride_x * 4 / static_cast<int64_t>(sizeof(Step));
+  Place place{static_cast<const uint8_t*>(r.weights) + row * bytes,
+              static_cast<const f16*>(r.scales) + row * blocks, r.apart * bytes, r.apart * blocks};
+  const auto* step = reinterpret_cast<const Step*>(x);
+  __m512 sum[m][rows];
+#pragma GCC unroll 4
+  for (int i = 0; i < m; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < rows; ++j) sum[i][j] = _mm512_setzero_ps();
+  }
+  int64_t left = blocks;
+  for (; left >= kBlocksOfStep; left -= kBlocksOfStep, ++step) {
+    take_step<kVectors, true>(step, steps_apart, place, Present(kBlocksOfStep), sum);
+    place.weights += kStepBytes;
+    place.scales += kBlocksOfStep;
+  }
+  if (left > 0) take_last_step(left, step, steps_apart, place, sum);
+#pragma GCC unroll 4
+  for (int i = 0; i < m; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < rows; ++j) sums[i * r.stride_sums + j * r.n] = sum_of_lanes(sum[i][j]);
+  }
+}
+
+template <int m>
+void q4_dot_rows_of(const GemvCall& r, const float* x, float* sums) {
+  constexpr int rows = kWeightRows<m>;
+  int64_t s = 0;
+  for (; s + rows <= r.streams; s += rows)
+    for (int64_t j = 0; j < r.n; ++j) q4_dot_group<m, rows>(r, x, s * r.apart + j, sums + s * r.n + j);
+  for (; s < r.streams; ++s)
+    for (int64_t j = 0; j < r.n; ++j) q4_dot_group<m, 1>(r, x, s * r.apart + j, sums + s * r.n + j);
+}
+
+void q4_dot_rows(const GemvCall& r) {
+  int64_t i = 0;
+  const auto group = [&]<int m>() {
+    q4_dot_rows_of<m>(r, r.x + i * r.stride_x, r.sums + i * r.stride_sums);
+    i += m;
+  };
+  while (i + 4 <= padded_rows(r.m)) group.template operator()<4>();
+  if (i + 2 <= padded_rows(r.m)) group.template operator()<2>();
+  if (i < padded_rows(r.m)) group.template operator()<1>();
+}
+
+// A block of x into its place of a step.
+inline void place_block(const int8_t (&quants)[kQuantBlock], float scale, int block, Step& step) {
+  const int v = block / 4, i = block % 4;
+  int32_t sum = 0;
+  for (int8_t quant : quants) sum += quant;
+  for (int half = 0; half < 2; ++half) std::memcpy(step.quants[v][half] + 16 * i, quants + 16 * half, 16);
+  step.scales[4 * i + v] = scale;
+  step.begins[4 * i + v] = -kQ4Zero * sum;
+}
+
+template <class T>
+void q4_pack(const RowsOfA& a, float* x) {
+  auto* step = reinterpret_cast<Step*>(x);
+  for (int64_t row = 0; row < padded_rows(a.m); ++row)
+    for (int64_t first = 0; first < a.k; first += kBlocksOfStep * kQuantBlock, ++step) {
+      *step = Step{};
+      for (int64_t at = first; row < a.m && at < std::min(a.k, first + kBlocksOfStep * kQuantBlock);
+           at += kQuantBlock) {
+        int8_t quants[kQuantBlock];
+        const BlockOfX<T> block(a, row, at);
+        const float scale = quantize_block(block.values, quants);
+        place_block(quants, scale, static_cast<int>((at - first) / kQuantBlock), *step);
+      }
+    }
+}
+
+GemvKernel best_kernel(DType a, WeightFormat format) {
+  if (format == WeightFormat::kQ8) return kernel(a, format);
+  return {q4_dot_rows,
+          a == DType::f32    ? q4_pack<float>
+          : a == DType::bf16 ? q4_pack<bf16>
+                             : q4_pack<f16>,
+          q4_packed_row, kStreams};
+}
