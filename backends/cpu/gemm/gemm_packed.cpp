@@ -460,8 +460,8 @@ std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem) {
 }
 
 std::string decline_packed_bf16(const GemmProblem& problem) {
-  const MicroKernel kernel = micro_kernel_bf16();
-  return kernel.mr == 0 ? "this CPU has no AVX512_BF16" : decline_kernel(problem, kernel);
+  if (std::string why = why_no_bf16_dot(); !why.empty()) return why;
+  return decline_kernel(problem, micro_kernel_bf16());
 }
 
 std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {
