@@ -14,12 +14,14 @@
 
 namespace genesis {
 
-// How long ranks wait for each other, in seconds.
+// How long ranks wait for each other, in seconds. From a rank's failure to the end of all others at most `silence` and `end`
+// pass, and a beat or two: launchers need some of the 30 s that a run may take to end for themselves.
 struct RankLimits {
-  double call = 600;  // an exchange; a rank that comes later is taken for lost
-  double end = 5;     // at the end of a run that failed, so that every rank can say why
+  double call = 600;   // an exchange; a rank that comes later is taken for lost
+  double start = 120;  // until all ranks have joined; never longer than `call`
+  double end = 5;      // at the end of a run that failed, so that every rank that is there can say why
   // Of a process, which says every second that it is there: after this it was stopped, or its host is gone.
-  double silence = 15;
+  double silence = 12;
 };
 
 class RankLink {

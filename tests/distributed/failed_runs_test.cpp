@@ -1,6 +1,7 @@
 // Runs of which one rank fails: the others end in time and say which it was, no checkpoint is lost, and fewer ranks go on.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "tests/distributed/rank_runs.h"
@@ -110,6 +111,16 @@ TEST_F(FailedRuns, AFolderThatRanksDoNotShareIsAnErrorAtTheStart) {
   EXPECT_NE(process.err.find("the folder of checkpoints, which all ranks must share, differs between ranks"),
             std::string::npos)
       << process.err;
+}
+
+// A program that its module is not beside says so once, before it starts any rank.
+TEST_F(FailedRuns, AMissingModuleIsSaidInOneLine) {
+  fs::copy_file(tool_path("genesis-run"), path("genesis-run"));
+  const Process process = run_process(Words{path("genesis-run")} +
+                                      train_words("qwen2", 2, {"--mesh", "data=2", "--device", "cpu"}));
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("libgenesis_mpi.so is not there"), std::string::npos) << process.err;
+  EXPECT_EQ(std::count(process.err.begin(), process.err.end(), '\n'), 1) << process.err;
 }
 
 TEST_F(FailedRuns, ABatchThatRanksDoNotDivideSaysWhichTheyDo) {

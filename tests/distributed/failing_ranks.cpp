@@ -1,8 +1,10 @@
-// Ranks that fail, and what the others do then.
+// Ranks that fail, and what the others do then; ranks that would stay, if nobody ended them.
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <thread>
@@ -33,7 +35,16 @@ void fail_by(const std::string& how, World& world) {
   if (how == "hangs") std::this_thread::sleep_for(std::chrono::seconds(600));
 }
 
+// Says which process it is, by a file in a folder that the test names.
+void stay(const std::string& how) {
+  std::signal(SIGTERM, SIG_IGN);
+  std::ofstream(std::filesystem::path(std::getenv("GENESIS_TEST_PIDS")) / std::to_string(::getpid()));
+  if (how == "one_stops" && find_launch().rank == 1) ::raise(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(600));
+}
+
 void run(const std::string& how) {
+  if (how == "stays" || how == "one_stops") return stay(how);
   const int size = find_launch().size;
   const std::shared_ptr<World> world =
       start_world(Mesh::parse("data=" + std::to_string(size)), ranks_have_gpus() ? "cuda" : "cpu",

@@ -1,7 +1,12 @@
 // Starts this program under mpirun: the tests of collectives_test.cpp on several ranks, and ranks that fail.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/child_ranks.h"
@@ -33,6 +38,14 @@ Process run_ranks(int ranks, const std::string& what) {
   return testing::run_process(mpirun_command(ranks, {self(), "--as-rank=" + what}));
 }
 
+Process run_launcher(const std::string& what, const testing::ProcessOptions& options = {}) {
+  return testing::run_process({self(), "--as-launcher=" + what}, options);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 class Launched : public ::testing::TestWithParam<int> {
   void SetUp() override {
     if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
@@ -62,10 +75,9 @@ class Failing : public ::testing::TestWithParam<Failure> {
 TEST_P(Failing, EndsAllRanks) {
   const auto start = std::chrono::steady_clock::now();
   const Process process = run_ranks(3, GetParam().how);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_NE(process.code, 0);
   EXPECT_FALSE(process.timed_out);
-  EXPECT_LT(seconds, 30);
+  EXPECT_LT(seconds_since(start), 30);
   EXPECT_NE(process.err.find(GetParam().expected), std::string::npos) << process.err;
   EXPECT_EQ(process.err.find("ended well"), std::string::npos) << process.err;
 }
@@ -79,6 +91,72 @@ INSTANTIATE_TEST_SUITE_P(
                       Failure{"differs", "the model file differs between ranks: rank 0 (host "}),
     [](const auto& info) { return std::string(info.param.how); });
 
+// Ranks that ignore SIGTERM, and what ends them all the same. They say who they are in a folder.
+class Leftovers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  testing::ProcessOptions options() const {
+    return {.environment = {"GENESIS_TEST_PIDS=" + folder_.string()}};
+  }
+  int count_started() const {
+    return static_cast<int>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+  // Those that are neither gone nor waiting for somebody to ask how they ended.
+  int count_running() const {
+    int running = 0;
+    for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+      std::ifstream in("/proc/" + file.path().filename().string() + "/stat");
+      std::string pid, name, state;
+      running += (in >> pid >> name >> state) && state != "Z" && state != "X";
+    }
+    return running;
+  }
+  void expect_nobody_stays() const {
+    EXPECT_EQ(count_started(), 2);
+    const auto start = std::chrono::steady_clock::now();
+    while (count_running() > 0 && seconds_since(start) < 20)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(count_running(), 0);
+  }
+
+ private:
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("genesis_leftovers_" + std::to_string(::getpid()));
+};
+
+TEST_F(Leftovers, ChildrenEndWithWhatStartedThem) {
+  testing::ProcessOptions killed = options();
+  killed.kill_after_seconds = 1;
+  const Process process = run_launcher("stays", killed);
+  EXPECT_FALSE(process.timed_out) << "its children held its output";
+  expect_nobody_stays();
+}
+
+TEST_F(Leftovers, AChildThatIsStoppedIsEndedWithTheOthers) {
+  const auto start = std::chrono::steady_clock::now();
+  const Process process = run_launcher("one_stops", options());
+  EXPECT_LT(seconds_since(start), 30);
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("rank 1 has been stopped"), std::string::npos) << process.err;
+  expect_nobody_stays();
+}
+
+TEST_F(Leftovers, RanksOfATestEndWithIt) {
+  if (const std::string why = why_no_ranks(); !why.empty()) GTEST_SKIP() << why;
+  for (const char* what : {"mpirun_stays", "mpirun_one_stops"}) {
+    SetUp();
+    testing::ProcessOptions killed = options();
+    killed.kill_after_seconds = 3;
+    EXPECT_FALSE(run_launcher(what, killed).timed_out);
+    expect_nobody_stays();
+  }
+}
+
 // As children of this process, without MPI, and under mpirun.
 class OnGpus : public ::testing::Test {
  protected:
@@ -88,9 +166,6 @@ class OnGpus : public ::testing::Test {
     } catch (const Error& error) {
       GTEST_SKIP() << "two GPUs are needed: " << error.message();
     }
-  }
-  static double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 };
 
@@ -106,8 +181,10 @@ TEST_F(OnGpus, AChildThatFailsEndsTheOthers) {
   for (const char* how :
        {"gpu_throws", "gpu_is_killed", "gpu_exits", "gpu_hangs", "gpu_hangs_in_peer_memory"}) {
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_NE(run_child_ranks(2, {self(), std::string("--as-rank=") + how}), 0) << how;
-    EXPECT_LT(seconds_since(start), 40) << how;
+    const Process process = run_launcher(how);
+    EXPECT_NE(process.code, 0) << how;
+    EXPECT_FALSE(process.timed_out) << how;
+    EXPECT_LT(seconds_since(start), 40) << how << process.err;
   }
 }
 

@@ -5,10 +5,14 @@
 #include "tests/distributed/rank_main.h"
 
 int main(int argc, char** argv) {
-  const std::string option = "--as-rank=";
-  for (int i = 1; i < argc; ++i)
-    if (std::string(argv[i]).rfind(option, 0) == 0)
-      return genesis::testing::run_as_rank(argv[i] + option.size(), argc, argv);
+  const std::string as_rank = "--as-rank=", as_launcher = "--as-launcher=";
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i];
+    if (option.rfind(as_rank, 0) == 0)
+      return genesis::testing::run_as_rank(option.substr(as_rank.size()), argc, argv);
+    if (option.rfind(as_launcher, 0) == 0)
+      return genesis::testing::run_as_launcher(option.substr(as_launcher.size()));
+  }
   ::testing::InitGoogleTest(&argc, argv);
   // Ranks' own tests have nobody to exchange data with here.
   const std::string filter = ::testing::GTEST_FLAG(filter);

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
+#include "executor/distributed/child_ranks.h"
 #include "executor/distributed/launch.h"
+#include "executor/distributed/local_launch.h"
 #include "tests/distributed/test_ranks.h"
+#include "tests/tools/process.h"
 
 namespace genesis::testing {
 namespace {
@@ -41,6 +45,13 @@ int run_as_rank(const std::string& what, int argc, char** argv) {
     listeners.Append(new OtherRank(rank));
   }
   return RUN_ALL_TESTS();
+}
+
+int run_as_launcher(const std::string& what) {
+  const std::string by_mpirun = "mpirun_", self = std::filesystem::read_symlink("/proc/self/exe");
+  if (what.rfind(by_mpirun, 0) != 0) return run_child_ranks(2, {self, "--as-rank=" + what});
+  set_mpirun_environment();
+  return run_process(mpirun_command(2, {self, "--as-rank=" + what.substr(by_mpirun.size())})).code;
 }
 
 }  // namespace genesis::testing

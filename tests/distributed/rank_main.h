@@ -1,5 +1,5 @@
-// The program of these tests is started in two ways: by a person or meson, and then it starts itself again under mpirun;
-// and as one of the ranks, with the name of what to do as its first argument.
+// The program of these tests is started in three ways: by a person or meson, and then it starts itself again under mpirun;
+// as one of the ranks, with the name of what to do as its first argument; and as what starts ranks, to be watched or killed.
 #pragma once
 
 #include <string>
@@ -12,5 +12,7 @@ inline constexpr const char* kTestsOfRanks = "Ranks.*:RanksOf/*";  // as gtest f
 // one of the ways to fail in failing_ranks.cpp; with gpu_ ahead, as ranks on GPUs. What it returns is what the process ends with.
 int run_as_rank(const std::string& what, int argc, char** argv);
 int fail_as_rank(const std::string& how);
+// Two ranks that do `what`, as children of this process; with mpirun_ ahead, by mpirun, as run_process() starts it.
+int run_as_launcher(const std::string& what);
 
 }  // namespace genesis::testing

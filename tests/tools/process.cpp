@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
@@ -30,7 +32,9 @@ struct Pipe {
 };
 
 [[noreturn]] void become(const std::vector<std::string>& command, const ProcessOptions& options,
-                         const Pipe& out, const Pipe& err) {
+                         const Pipe& out, const Pipe& err, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(127);
   signal(SIGHUP, SIG_DFL);  // whatever this process was started by (nohup)
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out.write_end, STDOUT_FILENO);
@@ -55,34 +59,44 @@ bool drain(int fd, std::string& text) {
   return count > 0 || (count < 0 && errno == EINTR);
 }
 
+// Seconds after the end of its time in which the child ends by itself; and in which what it has written still comes.
+constexpr double kToEnd = 20, kToRead = 5;
+
 class Watch {
  public:
   Watch(pid_t child, const ProcessOptions& options)
       : child_(child), options_(options), start_(Clock::now()) {}
 
-  // Kills the child when its time has come; returns the milliseconds until then.
+  // Ends the child when its time has come; returns the milliseconds until there is something to do, -1: nothing, ever.
   int check(Process& process) {
-    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
     const double limit = options_.kill_after_seconds.value_or(options_.timeout_seconds);
-    if (elapsed >= limit && !killed_) {
-      killed_ = true;
-      process.timed_out = !options_.kill_after_seconds;
-      kill(child_, options_.kill_after_seconds ? options_.signal : SIGKILL);
-    }
-    return killed_ ? 1000 : static_cast<int>((limit - elapsed) * 1000) + 1;
+    const double ends[] = {limit, limit + kToEnd, limit + kToEnd + kToRead};
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+    while (stage_ < std::size(ends) && elapsed >= ends[stage_]) end(process);
+    return stage_ < std::size(ends) ? static_cast<int>((ends[stage_] - elapsed) * 1000) + 1 : -1;
   }
 
  private:
+  void end(Process& process) {
+    const bool is_wanted = options_.kill_after_seconds.has_value();
+    process.timed_out = process.timed_out || stage_ > 0 || !is_wanted;
+    const int number = stage_ > 0 ? SIGKILL : is_wanted ? options_.signal : SIGTERM;
+    kill(child_, number);
+    ++stage_;
+  }
+
   pid_t child_;
   const ProcessOptions& options_;
   Clock::time_point start_;
-  bool killed_ = false;
+  size_t stage_ = 0;
 };
 
 void listen(Process& process, int out, int err, Watch& watch) {
   pollfd ends[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-    if (poll(ends, 2, watch.check(process)) <= 0) continue;
+    const int milliseconds = watch.check(process);
+    if (milliseconds < 0) return;
+    if (poll(ends, 2, milliseconds) <= 0) continue;
     if (ends[0].revents && !drain(out, process.out)) ends[0].fd = -1;
     if (ends[1].revents && !drain(err, process.err)) ends[1].fd = -1;
   }
@@ -100,9 +114,9 @@ void drop_lines_of_symbolizer(std::string& text) {
 
 Process run_process(const std::vector<std::string>& command, const ProcessOptions& options) {
   const Pipe out, err;
-  const pid_t child = fork();
+  const pid_t parent = getpid(), child = fork();
   if (child < 0) throw std::runtime_error("no process");
-  if (child == 0) become(command, options, out, err);
+  if (child == 0) become(command, options, out, err, parent);
   close(out.write_end);
   close(err.write_end);
   Process process;

@@ -1,5 +1,6 @@
 // Runs a program as a user's shell would and keeps all that it says. Used by the tests of the tools; a
-// program that hangs is killed and the test sees it.
+// program that hangs is ended and the test sees it: by SIGTERM first, after which mpirun ends its ranks, even those that are
+// stopped. The same happens to it when the test itself is killed. Of what it leaves behind nobody is waited for.
 #pragma once
 
 #include <cstdint>

@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 
 #include "backends/cuda/runtime/runtime.h"
+#include "backends/process_limit.h"
 
 namespace genesis::cuda::nccl {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kReleaseEvery = std::chrono::milliseconds(1);  // a run may have hundreds of waits ahead
-constexpr auto kAbortWithin = std::chrono::seconds(10);
+constexpr int kReleasesBeforeAbort = 500;                      // which may itself wait for what they let go on
+constexpr double kAbortWithin = 10;  // seconds
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -35,8 +35,7 @@ Watch::~Watch() {
   wake_.notify_all();
   thread_.join();
   if (has_failed_) abort_all();
-  if (!aborted_)
-    for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) api().destroy(*comm);
+  if (!aborted_) destroy_all();
 }
 
 Comm* Watch::add(Comm* comm) {
@@ -75,13 +74,14 @@ bool Watch::call(const char* what, const std::function<Result()>& body) {
 
 void Watch::watch() {
   cudaSetDevice(device_);
+  int releases = 0;
   for (std::unique_lock lock(ending_mutex_); !ending_;) {
     wake_.wait_for(lock, has_failed_ ? kReleaseEvery : kLookEvery);
     if (ending_) continue;
     if (!has_failed_) look();
     if (!has_failed_) continue;
-    release_all();
-    if (!aborted_) abort_all();
+    const bool has_released = release_all() && ++releases < kReleasesBeforeAbort;
+    if (!aborted_ && !has_released) abort_all();
   }
 }
 
@@ -96,9 +96,10 @@ void Watch::forget_release(int number) {
   releases_.erase(number);
 }
 
-void Watch::release_all() {
+bool Watch::release_all() {
   const std::lock_guard lock(releases_mutex_);
   for (const auto& [number, release] : releases_) release();
+  return !releases_.empty();
 }
 
 // What another rank did wrong shows in the communicators' own errors, or in nothing coming.
@@ -123,16 +124,20 @@ void Watch::look() {
   }
 }
 
-// A call of NCCL that itself waits for a rank which never comes cannot be ended but with the process.
+// Of NCCL nothing can be given up that itself waits for a rank which never comes: neither the call that another thread is in,
+// nor ncclCommAbort. The process ends then.
 void Watch::abort_all() {
-  const std::unique_lock lock(calls_, kAbortWithin);
-  if (!lock) {
-    std::fprintf(stderr, "error: %s\n", failure().c_str());
-    std::_Exit(1);
-  }
+  const ProcessLimit limit(kAbortWithin, failure());
+  const std::lock_guard lock(calls_);
   if (aborted_) return;
   aborted_ = true;
   for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) api().abort(*comm);
+}
+
+// All ranks of a host destroy their communicators together, the last of them when it has written its files.
+void Watch::destroy_all() {
+  const ProcessLimit limit(limits_.call, name_ + " has waited in NCCL for the other ranks to end");
+  for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) api().destroy(*comm);
 }
 
 }  // namespace genesis::cuda::nccl

@@ -41,7 +41,8 @@ class Watch {
   void watch();
   void look();
   void abort_all();
-  void release_all();
+  bool release_all();  // whether there was anything
+  void destroy_all();
 
   std::string name_;
   int device_;
@@ -50,7 +51,7 @@ class Watch {
   std::atomic<bool> has_failed_ = false;
   mutable std::mutex failure_mutex_;
   std::string failure_;
-  std::timed_mutex calls_;              // of NCCL with our communicators
+  std::mutex calls_;                    // of NCCL with our communicators
   std::atomic<double> call_begun_ = 0;  // when the one that goes on began, in seconds; 0: none
   std::vector<Comm*> comms_;
   bool aborted_ = false;

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <optional>
 
@@ -74,6 +75,12 @@ class GpuLink final : public RankLink {
     if (host_link_) return;
     group_.emplace(watch_, world_, "world", self.rank, self.size);
     texts_.emplace(*group_, self.device);
+  }
+
+  // Who leaves by an exception leaves the others alone in whatever they exchange: memory of the GPU is freed, and
+  // communicators end, only when nothing waits any more.
+  ~GpuLink() override {
+    if (std::uncaught_exceptions() > 0) watch_.fail(rank_name(self_.rank, self_.host) + " ends with an error");
   }
 
   int rank() const override { return self_.rank; }

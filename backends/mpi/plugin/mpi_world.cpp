@@ -1,9 +1,14 @@
 #include "backends/mpi/plugin/mpi_world.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
+#include "backends/process_limit.h"
 #include "schema/core/error.h"
 
 namespace genesis::mpi {
@@ -11,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFailed = 1, kLeaves = 2, kAlive = 3;  // tags of notices
+constexpr int kFailed = 1, kLeaves = 2, kAlive = 3, kLost = 4;  // tags of notices
 constexpr std::chrono::seconds kBeat{1};
 constexpr size_t kMaxNotice = 4000;  // bytes; short messages arrive without the other side's help
 
@@ -26,9 +31,20 @@ void check(int error, const char* what) {
   if (error != MPI_SUCCESS) genesis::fail("{}: {}", what, error_text(error));
 }
 
+// A rank that is stopped before MPI knows it leaves the others inside of MPI.
+std::string why_not_joined(double seconds) {
+  return fmt::format(
+      "this rank has waited for {:.0f} s for the others to start: one of them was stopped, or its host is "
+      "not "
+      "reached",
+      seconds);
+}
+
 }  // namespace
 
 MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
+  const double longest = std::min(limits.start, limits.call);
+  const ProcessLimit limit(longest, why_not_joined(longest));
   int has_started = 0, threads = 0;
   MPI_Initialized(&has_started);
   if (has_started) genesis::fail("MPI was started in this process before: a process joins its run once");
@@ -41,7 +57,6 @@ MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &notices_), "MPI_Comm_dup");
   gather_hosts();
-  heard_at_ = Clock::now();
   if (size_ > 1) heart_ = std::thread([this] { beat(); });
 }
 
@@ -119,16 +134,21 @@ void MpiWorld::hear(const MPI_Status& status) {
   MPI_Get_count(&status, MPI_CHAR, &length);
   std::string text(static_cast<size_t>(std::max(length, 0)), ' ');
   MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, notices_, MPI_STATUS_IGNORE);
-  if (status.MPI_SOURCE == (rank_ + size_ - 1) % size_) heard_at_ = Clock::now();
+  if (status.MPI_SOURCE == (rank_ + size_ - 1) % size_) was_heard_ = true;
   if (status.MPI_TAG == kLeaves)
     left_.insert(status.MPI_SOURCE);
+  else if (status.MPI_TAG == kLost)
+    left_.insert(std::atoi(text.c_str()));
   else if (status.MPI_TAG == kFailed)
     keep_failure(text);
 }
 
-// Who has slept through several beats was stopped itself, perhaps with all others, and begins to listen anew.
+// Who has slept through several beats was stopped itself, perhaps with all others, or had no core to run on: of such a time
+// four beats count, so that a busy machine delays what follows from a silence and does not put it off for ever.
 void MpiWorld::beat() {
   const int before = (rank_ + size_ - 1) % size_;
+  constexpr double kLongest = 4;
+  double silent = 0;
   auto last = Clock::now();
   for (std::unique_lock lock(ending_mutex_); !ending_ && !has_failed_;) {
     wake_.wait_for(lock, kBeat);
@@ -136,13 +156,20 @@ void MpiWorld::beat() {
     say_alive();
     listen();
     const auto now = Clock::now();
-    if (now - std::exchange(last, now) > 4 * kBeat) heard_at_ = now;
-    const double silent = std::chrono::duration<double>(now - heard_at_.load()).count();
-    if (silent > limits_.silence && !has_left(before))
-      fail(
-          fmt::format("{} has said nothing for {:.0f} s: its process was stopped, or its host is not reached",
-                      name(before), silent));
+    const double passed = std::chrono::duration<double>(now - std::exchange(last, now)).count();
+    silent = was_heard_.exchange(false) ? 0 : silent + std::min(passed, kLongest);
+    if (silent > limits_.silence && !has_left(before)) lose(before, silent);
   }
+}
+
+void MpiWorld::lose(int rank, double silent) {
+  say(kLost, std::to_string(rank));
+  {
+    const std::lock_guard lock(mutex_);
+    left_.insert(rank);
+  }
+  fail(fmt::format("{} has said nothing for {:.0f} s: its process was stopped, or its host is not reached",
+                   name(rank), silent));
 }
 
 // Not while the last one is still on its way: its reader does not read.

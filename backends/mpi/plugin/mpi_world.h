@@ -3,14 +3,14 @@
 // run has failed while another waits.
 //
 // However long a rank computes, a thread of its own says every second to the next rank that the process is there. One that is
-// stopped, or whose host is gone, falls silent, and the next rank says that the run has failed.
+// stopped, or whose host is gone, falls silent, and the next rank says that the run has failed and who is lost, so that
+// nobody waits for its leaving. Only what passes while the listener itself runs counts as silence.
 //
 // Two communicators keep apart what ranks exchange (data) and what they say (notices): a rank that fails says why to all
 // others, and one that ends says that it leaves; whoever waits listens now and then.
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <list>
 #include <mutex>
@@ -26,10 +26,11 @@ namespace genesis::mpi {
 
 class MpiWorld {
  public:
-  // MPI_Init_thread; all ranks do. Throws Error.
+  // MPI_Init_thread; all ranks do. Throws Error. MPI's start cannot be given up: where a rank does not come within
+  // RankLimits::start, this process ends with a line that says so.
   explicit MpiWorld(const RankLimits& limits);
-  // Says that this rank leaves, and waits for the others to say so: for RankLimits::call, or after a failure for
-  // RankLimits::end. Only a run in which all went well ends MPI in order.
+  // Says that this rank leaves, and waits for the others to say so, the lost aside: for RankLimits::call, or after a failure
+  // for RankLimits::end. Only a run in which all went well ends MPI in order.
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -72,6 +73,7 @@ class MpiWorld {
   void say(int tag, const std::string& text);
   void hear(const MPI_Status& status);
   void beat();
+  void lose(int rank, double silent);
   void say_alive();
   bool have_all_left() const;
   bool wait_for_leaving();
@@ -85,8 +87,7 @@ class MpiWorld {
   std::atomic<bool> has_failed_ = false;
   std::string failure_;
   std::set<int> left_;
-  std::atomic<std::chrono::steady_clock::time_point> heard_at_ =
-      {};                                 // when the rank before this one spoke last
+  std::atomic<bool> was_heard_ = false;   // the rank before this one, since the last beat
   MPI_Request alive_ = MPI_REQUEST_NULL;  // to the rank behind it
   std::list<Notice> notices_sent_;        // MPI reads them until they have arrived, and a list moves nothing
 
