@@ -11,11 +11,7 @@
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
-#include "schema/ops/nn/loss.h"
-#include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/random.h"
-#include "schema/ops/tensor/reduce.h"
-#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
@@ -34,45 +30,6 @@ std::map<int32_t, Value> averages(const Model& model, Graph& graph) {
   for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i)
     if (const int32_t average = average_of(model, i); average >= 0) values[i] = graph.state(average);
   return values;
-}
-
-// A mean over targets: those that are `ignored` do not count, the others count as much as their class.
-struct MeanOverTargets {
-  Value target, class_weights = {};
-  int64_t ignored = 0;
-};
-
-template <class Op>
-void add_mean(Graph& graph, const Node& node, size_t target, std::vector<MeanOverTargets>& means) {
-  const auto loss = match<Op>(node);
-  if (!loss || loss->reduction != Reduction::kMean) return;
-  MeanOverTargets mean{.target = graph.handle(loss.input(target)), .ignored = loss->ignore_index};
-  if (is_float(mean.target.dtype())) return;  // probabilities, which all count
-  if (loss.num_inputs() > target + 1) mean.class_weights = graph.handle(loss.input(target + 1));
-  means.push_back(mean);
-}
-
-// That `loss` is made of.
-std::vector<MeanOverTargets> means_in(Graph& graph, Value loss) {
-  std::vector<MeanOverTargets> means;
-  const Node* made_by = producer(graph, loss.id);
-  if (!made_by) return means;
-  const std::vector<bool> needed = needed_by(graph, {id_of(graph, *made_by)});
-  for (size_t i = 0; i < needed.size(); ++i) {
-    if (!needed[i]) continue;
-    add_mean<ops::CrossEntropy>(graph, graph.nodes()[i], 1, means);
-    add_mean<ops::LinearCrossEntropy>(graph, graph.nodes()[i], 2, means);
-  }
-  return means;
-}
-
-// What the mean divides by.
-Value weight_of(const MeanOverTargets& mean) {
-  const Value counts = ne(mean.target, scalar_like(mean.target, mean.ignored));
-  if (!mean.class_weights) return cast(sum(cast(counts, DType::i64)), DType::f64);
-  const Value target = where(counts, mean.target, scalar_like(mean.target, 0));
-  const Value weights = squeeze(embedding(target, unsqueeze(mean.class_weights, -1)), -1);
-  return sum(cast(where(counts, weights, scalar_like(weights, 0)), DType::f64));
 }
 
 // Checkpoints of earlier versions have an entry point whose loss is one rank's, in f32.

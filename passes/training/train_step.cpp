@@ -50,6 +50,7 @@ class TrainStep {
     if (options_.precision == TrainPrecision::kF16) loss_scale_.emplace(model_, graph_, options_);
     add_inputs();
     find_parameters();
+    count_targets();
     for (int64_t i = 0; i < options_.accumulate; ++i) add_micro_batch(i);
     std::erase_if(parameters_, [](const TrainedParameter& p) { return !p.gradient; });
     if (parameters_.empty()) fail("output '{}' does not depend on any parameter to train", options_.output);
@@ -104,6 +105,32 @@ class TrainStep {
            !(group && group->freeze);
   }
 
+  // What the means over targets that the loss is made of divide by: the mean over micro-batches and over the ranks of the
+  // axis "data" of what each would divide by itself. So every target of the whole batch counts alike.
+  void count_targets() {
+    const Graph weights = weights_of_means(loss_graph_, options_.output, means_);
+    if (weights.outputs().empty()) return means_.clear();
+    for (int64_t i = 0; i < options_.accumulate; ++i) {
+      size_t k = 0;
+      divisors_.resize(means_.size());
+      const InlinedGraph part = inline_graph(graph_, weights, inputs_of(i), current_);
+      for (const NamedValue& output : weights.outputs()) {
+        Value& sum = divisors_[k++];
+        sum = sum ? sum + part.outputs.at(output.name) : part.outputs.at(output.name);
+      }
+    }
+    if (options_.accumulate > 1)
+      for (Value& divisor : divisors_) divisor = divisor * (1.0 / double(options_.accumulate));
+    divisors_ = all_reduce(divisors_, "data", RankReduction::kMean);
+  }
+
+  // The mean of a node of the loss over all targets of the batch; empty for any other node.
+  Value mean_of_batch(const Node& node, const std::vector<Value>& inputs) {
+    const auto at = std::find(means_.begin(), means_.end(), id_of(loss_graph_, node));
+    if (at == means_.end()) return {};
+    return divided_mean(graph_, node, inputs, divisors_[static_cast<size_t>(at - means_.begin())]);
+  }
+
   std::vector<Value> inputs_of(int64_t micro_batch) {
     if (options_.accumulate == 1) return inputs_;
     std::vector<Value> parts;
@@ -122,7 +149,9 @@ class TrainStep {
 
   void add_micro_batch(int64_t number) {
     const size_t first_node = graph_.nodes().size();
-    const InlinedGraph part = inline_graph(graph_, loss_graph_, inputs_of(number), current_);
+    const InlinedGraph part = inline_graph(
+        graph_, loss_graph_, inputs_of(number), current_,
+        [this](const Node& node, const std::vector<Value>& inputs) { return mean_of_batch(node, inputs); });
     const auto output = part.outputs.find(options_.output);
     if (output == part.outputs.end()) {
       std::string known;
@@ -283,6 +312,8 @@ class TrainStep {
   Graph graph_;
   std::vector<int32_t> live_states_;
   std::vector<Value> inputs_;
+  std::vector<NodeId> means_;    // of the loss: means over targets
+  std::vector<Value> divisors_;  // of each
   std::vector<TrainedParameter> parameters_;
   std::map<int32_t, Value> current_;     // by state: its newest value
   std::optional<LossScale> loss_scale_;  // for f16

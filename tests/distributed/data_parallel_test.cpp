@@ -1,6 +1,8 @@
 // Training on several ranks that each have a part of the batch, against one rank that has it all.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include "executor/training/rank_share.h"
@@ -15,6 +17,7 @@ using testing::Curve;
 using testing::expect_close;
 using testing::expect_same_bits;
 using testing::expect_trains_as;
+using testing::FewTargets;
 using testing::Numbers;
 using testing::train;
 using testing::train_on;
@@ -35,6 +38,28 @@ INSTANTIATE_TEST_SUITE_P(Zoo, DataParallel,
                                                       "data=4"},
                                            std::tuple{"qwen3", "adamw,lr=1e-3,eps=1e-4,clip=1.0", "data=4"},
                                            std::tuple{"qwen3", "lion,lr=1e-5,clip_value=0.5", "data=2"}));
+
+// Every target of the batch counts alike, wherever it stands: rows differ in how many count, and a part of a batch may have
+// none.
+class UnevenTargets : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
+
+TEST_P(UnevenTargets, CountAlikeOnRanksAndInMicroBatches) {
+  const auto& [name, options, mesh] = GetParam();
+  const std::string text = options;
+  const Curve alone = train<FewTargets>(training(name, text), {}, 20);
+  for (const double loss : alone.losses) EXPECT_TRUE(std::isfinite(loss));
+  expect_close(train<FewTargets>(training(name, text + ",accumulate=2"), {}, 20), alone, 1e-5);
+  for (const char* more : {"", ",accumulate=2"}) {
+    const std::vector<Curve> ranks = train_on<FewTargets>(mesh, training(name, text + more), {}, 20);
+    expect_close(ranks[0], alone, 1e-5);
+    for (const Curve& rank : ranks) expect_same_bits(rank, ranks[0]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, UnevenTargets,
+                         ::testing::Values(std::tuple{"qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0", "data=2"},
+                                           std::tuple{"qwen2", "sgd,lr=0.05", "data=4"},
+                                           std::tuple{"gpt2", "adamw,lr=1e-3,eps=1e-4", "data=2,tensor=2"}));
 
 // Of a vocabulary that is large beside the batch the rows that a batch reads are exchanged.
 TEST(DataParallel, ExchangesRowsOfLargeTables) {
@@ -76,7 +101,8 @@ TEST(DataParallel, AMeshOfOneRankIsNone) {
   };
   const Bindings sizes = {{"batch", 4}, {"seq", 12}};
   EXPECT_EQ(count(alone.plan("train_step", sizes)), 0);
-  EXPECT_EQ(count(meshed.plan("train_step", sizes)), 3);  // the gradients in a bucket, their norm, the loss
+  // How many targets count, the gradients in a bucket, their norm, the loss.
+  EXPECT_EQ(count(meshed.plan("train_step", sizes)), 4);
 }
 
 TEST(DataParallel, ABatchThatRanksDoNotDivideIsAnError) {

@@ -14,36 +14,14 @@
 namespace genesis {
 namespace {
 
-constexpr int64_t kBatches = 3, kIgnored = -100;
+using testing::FewTargets;
+
+constexpr int64_t kBatches = 3;
 
 std::vector<int64_t> to_vector(const Tensor& tensor) {
   const auto values = tensor.as<int64_t>();
   return {values.begin(), values.end()};
 }
-
-// Of the tokens' targets few count, and of each row another number; of the second batch's first half none.
-class FewTargets final : public BatchSource {
- public:
-  explicit FewTargets(const Graph& graph) : numbers_(graph) {}
-  NamedTensors batch(int64_t position) override {
-    NamedTensors batch = numbers_.batch(position);
-    const TensorType& type = batch.at("targets").type();
-    std::vector<int64_t> targets = to_vector(batch.at("targets"));
-    const size_t length = static_cast<size_t>(type.shape[1].value());
-    for (size_t i = 0; i < targets.size(); ++i) {
-      const size_t row = i / length, column = i % length;
-      const bool is_empty = position == 1 && row < 4;
-      if (is_empty || column > (row * 5 + static_cast<size_t>(position)) % length) targets[i] = kIgnored;
-    }
-    batch.at("targets") = Tensor::copy_of(type, targets.data());
-    return batch;
-  }
-  int64_t items_per_batch() const override { return 8; }
-  int64_t batches_per_epoch() const override { return kBatches; }
-
- private:
-  testing::Numbers numbers_;
-};
 
 std::shared_ptr<const Model> evaluated(const std::string& options = "adamw,lr=1e-3") {
   const auto model = std::make_shared<Model>(*testing::training("qwen2", options));
@@ -69,7 +47,7 @@ double expected_mean(const std::shared_ptr<const Model>& model) {
     const std::vector<int64_t> targets = to_vector(batch.at("targets"));
     const size_t classes = logits.size() / targets.size();
     for (size_t t = 0; t < targets.size(); ++t) {
-      if (targets[t] == kIgnored) continue;
+      if (targets[t] == FewTargets::kIgnored) continue;
       sum += nats_of_row(logits.data() + t * classes, classes, targets[t]);
       ++count;
     }

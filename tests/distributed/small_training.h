@@ -17,16 +17,30 @@ std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary =
 std::shared_ptr<const Model> training(const std::string& name, const std::string& options,
                                       int64_t vocabulary = 61);
 
-// Batches whose numbers follow from their position.
+// Batches of so many samples, in one micro-batch or in several, whose numbers follow from their position.
 class Numbers final : public BatchSource {
  public:
-  explicit Numbers(const Graph& graph, int64_t batch = 8) : graph_(graph), batch_(batch) {}
+  explicit Numbers(const Graph& graph, int64_t batch = 8);
   NamedTensors batch(int64_t position) override;
   int64_t items_per_batch() const override { return batch_; }
 
  private:
   const Graph& graph_;
-  const int64_t batch_;
+  const int64_t batch_, micro_batch_;
+};
+
+// The same, where few of the targets count, of each row another number; of the second batch's first half none.
+class FewTargets final : public BatchSource {
+ public:
+  static constexpr int64_t kIgnored = -100;
+
+  explicit FewTargets(const Graph& graph) : numbers_(graph) {}
+  NamedTensors batch(int64_t position) override;
+  int64_t items_per_batch() const override { return numbers_.items_per_batch(); }
+  int64_t batches_per_epoch() const override { return 3; }
+
+ private:
+  Numbers numbers_;
 };
 
 struct Curve {
@@ -36,9 +50,11 @@ struct Curve {
 };
 
 // On this rank, from the batch `first` on.
+template <class Source = Numbers>
 Curve train(const std::shared_ptr<const Model>& model, SessionOptions options, int steps = kSteps,
             int first = 0);
 // On all ranks of the mesh, by rank.
+template <class Source = Numbers>
 std::vector<Curve> train_on(const std::string& mesh, const std::shared_ptr<const Model>& model,
                             const SessionOptions& options = {}, int steps = kSteps, int first = 0);
 

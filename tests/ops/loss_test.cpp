@@ -253,6 +253,42 @@ TEST(LinearCrossEntropy, SeveralBlocks) {
   }
 }
 
+// A mean over another number of targets than its own; over its own it is the same, bit for bit.
+TEST(LinearCrossEntropy, DividesByADivisor) {
+  const auto divided = [](const Inputs& x) {
+    return emit_node(*find_op("linear_cross_entropy"), to_attributes(ops::LinearCrossEntropy{}),
+                     {x[0], x[1], x[2], cast(x[3], DType::f64)})[0];
+  };
+  const CaseInput target = integer_data({2, 3}, {0, 18, -100, 2, 7, 16});
+  for (const int divisor : {2, 7})
+    check(
+        {.name = "linear_ce_over_" + std::to_string(divisor),
+         .inputs = {real({2, 3, 5}), real({19, 5}), target, integer_data({}, {static_cast<double>(divisor)})},
+         .build = [=](const Inputs& x) { return Outputs{divided(x)}; },
+         .reference =
+             [=](const Refs& x) {
+               Ref loss = class_reference(product(x[0], x[1]), x[2], nullptr, {.reduction = Reduction::kSum});
+               loss[0] /= static_cast<double>(divisor);
+               return Refs{loss};
+             },
+         .tolerance = 1e-5});
+  const std::vector<float> x = {1, -2, 3, 0.5f, 2, -1}, w = {1, 0, 2, -1, 0.25f, 3};
+  const auto run = [&](bool is_divided) {
+    return run_graph(
+        {{"x", Tensor::of<float>({3, 2}, x)},
+         {"w", Tensor::of<float>({3, 2}, w)},
+         {"t", Tensor::of<int64_t>({3}, std::vector<int64_t>{2, -100, 1})},
+         {"d", Tensor::scalar<int64_t>(2)}},
+        [&](const Inputs& in) {
+          const Value loss = is_divided ? divided(in) : linear_cross_entropy(in[0], in[1], in[2]);
+          const auto dx = passes::gradients(in.graph, loss, {in[0], in[1]});
+          return std::vector<std::pair<std::string, Value>>{{"y", loss}, {"dx", dx[0]}, {"dw", dx[1]}};
+        });
+  };
+  const NamedTensors own = run(false), given = run(true);
+  for (const auto& [name, tensor] : own) EXPECT_EQ(tensor.to_doubles(), given.at(name).to_doubles()) << name;
+}
+
 // Where the weight is frozen there is no gradient of it, and that of x is the same, bit for bit.
 TEST(LinearCrossEntropy, FrozenWeightHasNoGradient) {
   constexpr int64_t kRows = 1100, kHidden = 8, kClasses = 40;
@@ -331,6 +367,12 @@ TEST(LinearCrossEntropy, RefusesWhatDoesNotFit) {
   const auto build = [](const Inputs& in) { return Outputs{linear_cross_entropy(in[0], in[1], in[2])}; };
   expect_error([&] { infer_case({x, weight, t}, build); }, {"f32[2,5]", "f32[7,4]"});
   expect_error([&] { infer_case({x, low, t}, build); }, {"one floating-point dtype", "bf16"});
+  const TensorType fits{DType::f32, {7, 5}}, divisor{DType::f32, {}};
+  const auto over = [](const Inputs& in) {
+    return Outputs{emit_node(*find_op("linear_cross_entropy"), to_attributes(ops::LinearCrossEntropy{}),
+                             {in[0], in[1], in[2], in[3]})[0]};
+  };
+  expect_error([&] { infer_case({x, fits, t, divisor}, over); }, {"a divisor is f64[]", "f32[]"});
 }
 
 TEST(NllLoss, LikeCrossEntropyOfLogProbabilities) {

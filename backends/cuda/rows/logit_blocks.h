@@ -63,7 +63,9 @@ struct LogitRun {
   std::byte *logits = c.scratch, *losses = c.scratch + (b.count() == 0 ? 0 : b.logits_bytes());
   std::byte* workspace = losses + b.loss_bytes();
   double *row_loss = reinterpret_cast<double*>(losses), *denominator = row_loss + b.rows;
-  const double* divisor = op.reduction == Reduction::kMean ? denominator : nullptr;
+  const double* divisor = op.reduction != Reduction::kMean ? nullptr
+                          : c.num_inputs() > 3             ? c.input(3).as<const double>()
+                                                           : denominator;
   Targets targets{c.input(2).data, c.input(2).dtype == DType::i32, b.classes, op.ignore_index};
 
   // What of a matrix with rows of x's width lies from a row on.

@@ -79,6 +79,8 @@ std::vector<TensorType> LinearCrossEntropy::infer(Types in) const {
   if (x.dtype != weight.dtype || !is_float(x.dtype))
     fail("x and weight must have one floating-point dtype, got {} and {}", x.to_string(), weight.to_string());
   if (reduction == Reduction::kNone) fail("linear_cross_entropy reduces by mean or sum");
+  if (in.size() > 3 && (reduction != Reduction::kMean || !(in[3] == TensorType{DType::f64, {}})))
+    fail("a divisor is f64[] and goes with reduction \"mean\", got {}", in[3].to_string());
   Shape logits = row_shape(x.shape);
   check_class_targets(in[2], logits, x.shape);
   logits.push_back(weight.shape[0]);

@@ -65,7 +65,9 @@ struct CrossEntropyGrad {
   double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }
 };
 
-// x [..., H], weight [V, H], target [...] -> loss, [dx, [dweight]]. The logits exist for one block of rows at a
+// x [..., H], weight [V, H], target [...], [divisor f64[]] -> loss, [dx, [dweight]]. A mean divides by the divisor where there
+// is one, and else by the number of its targets that count: a batch that is computed in parts is a mean of parts, each
+// over the same divisor. The logits exist for one block of rows at a
 // time. Gradients, for a loss gradient of 1, come out of the same pass when `with_gradients`: the logits are
 // at hand there, and computing them again would cost a third matrix product. With `frozen_weight` there is no
 // dweight, which would be a third of the work. dweight is f32 (f64 for f64): it is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold gradients of a loss that is
@@ -75,7 +77,7 @@ struct LinearCrossEntropy {
                                .doc =
                                    "cross_entropy(linear(x, weight), target) in blocks of rows: logits never "
                                    "exist whole.",
-                               .inputs = {3, 3},
+                               .inputs = {3, 4},
                                .precision = Precision::kMatmul};
   int64_t ignore_index = -100;
   double label_smoothing = 0;

@@ -161,6 +161,7 @@ CrossEntropyJob job_of(const KernelContext& c, const Blocks& b) {
   job.ignore_index = op.ignore_index;
   job.smoothing = op.label_smoothing;
   job.weight_sum = static_cast<double>(b.classes);
+  if (c.num_inputs() > 3) job.divisor = c.input(3).as<double>();
   job.fault = c.fault;
   return job;
 }

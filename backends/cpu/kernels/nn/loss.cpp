@@ -12,6 +12,7 @@
 namespace genesis::cpu {
 
 double mean_denominator(const CrossEntropyJob& job, int64_t rows) {
+  if (job.divisor) return *job.divisor;
   if (job.has_probabilities()) return static_cast<double>(rows);
   double sum = 0;
   for (int64_t row = 0; row < rows; ++row)

@@ -29,7 +29,8 @@ struct CrossEntropyJob {
   void* dlogits = nullptr;   // gradient; may be the logits
   const void* dy = nullptr;  // gradient of the loss: one number, or one per row
   bool dy_per_row = false;
-  double dy_factor = 1;  // 1 / denominator of a mean
+  double dy_factor = 1;             // 1 / denominator of a mean
+  const double* divisor = nullptr;  // of a mean, in place of its own denominator
   bool stream = false;
 
   bool has_probabilities() const { return is_float(target_dtype); }
@@ -61,7 +62,7 @@ void cross_entropy_rows(const CrossEntropyJob& job, int64_t first, int64_t last)
 // Rows [first, last): dlogits.
 void cross_entropy_gradient_rows(const CrossEntropyJob& job, int64_t first, int64_t last);
 
-// What a mean divides by: the weights of the targets that count, or the number of rows of probabilities.
+// What a mean divides by: its divisor, else the weights of the targets that count, or the number of rows of probabilities.
 double mean_denominator(const CrossEntropyJob& job, int64_t rows);
 // The reduced loss, or all rows of it, from job.row_loss. Rows are added in order.
 void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction reduction, int64_t rows);
