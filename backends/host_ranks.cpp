@@ -1,0 +1,156 @@
+#include "backends/host_ranks.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "backends/rank_link.h"
+
+namespace genesis {
+namespace {
+
+constexpr size_t kLongestWord = 1000;  // bytes
+// A look that comes late (the process was stopped, or had no core) counts as so many seconds of another's silence.
+constexpr double kLongestLook = 4;
+
+enum State : int { kAbsent = 0, kHere = 1, kLeft = 2, kFailed = 3 };
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string name_of_memory(const HostRanks::Self& self) {
+  std::string name = fmt::format("genesis-{}-{}-{}", ::geteuid(), self.address, self.size).substr(0, 200);
+  std::replace(name.begin(), name.end(), '/', '_');
+  return "/" + name;
+}
+
+// Containers of one machine may have memory of the same number, each of its own file system.
+std::string place_of(const struct stat& file) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return fmt::format("{} {} {}", boot, file.st_dev, file.st_ino);
+}
+
+// Of the one byte that stands for a rank. A lock of an open file goes with the process, however that ends.
+struct flock lock_of(int rank) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = rank;
+  lock.l_len = 1;
+  return lock;
+}
+
+}  // namespace
+
+struct HostRanks::Slot {
+  std::atomic<uint64_t> beats;
+  std::atomic<int> state;
+  char word[kLongestWord + 1];
+};
+
+std::unique_ptr<HostRanks> HostRanks::open(const Self& self, double silence) {
+  const std::string name = name_of_memory(self);
+  const int file = ::shm_open(name.c_str(), O_RDWR | O_CREAT, S_IRUSR | S_IWUSR);
+  if (file < 0) return nullptr;
+  const size_t bytes = sizeof(Slot) * static_cast<size_t>(self.size);
+  struct stat about {};
+  void* memory = MAP_FAILED;
+  if (::fstat(file, &about) == 0 && about.st_uid == ::geteuid() &&
+      ::ftruncate(file, static_cast<off_t>(bytes)) == 0)
+    memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (memory == MAP_FAILED) {
+    ::close(file);
+    return nullptr;
+  }
+  return std::unique_ptr<HostRanks>(
+      new HostRanks(self, silence, name, file, static_cast<Slot*>(memory), place_of(about)));
+}
+
+HostRanks::HostRanks(const Self& self, double silence, std::string name, int file, Slot* slots,
+                     std::string place)
+    : self_(self),
+      silence_(silence),
+      name_(std::move(name)),
+      file_(file),
+      slots_(slots),
+      place_(std::move(place)) {
+  struct flock lock = lock_of(self_.rank);
+  ::fcntl(file_, F_OFD_SETLK, &lock);
+  Slot& mine = slots_[self_.rank];
+  mine.beats = 0;
+  mine.state = kHere;
+}
+
+HostRanks::~HostRanks() {
+  leave();
+  ::munmap(slots_, sizeof(Slot) * static_cast<size_t>(self_.size));
+  ::close(file_);
+}
+
+void HostRanks::watch(const std::vector<std::string>& places) {
+  const std::lock_guard lock(mutex_);
+  for (int rank = 0; rank < self_.size; ++rank)
+    if (rank != self_.rank && places[static_cast<size_t>(rank)] == place_)
+      others_.push_back({rank, slots_[rank].beats});
+  const bool is_first =
+      std::none_of(others_.begin(), others_.end(), [&](const Other& o) { return o.rank < self_.rank; });
+  if (is_first) ::shm_unlink(name_.c_str());
+  looked_at_ = now();
+}
+
+std::string HostRanks::failure() {
+  const std::lock_guard lock(mutex_);
+  ++slots_[self_.rank].beats;
+  const double at = now(), passed = std::min(at - std::exchange(looked_at_, at), kLongestLook);
+  for (Other& other : others_)
+    if (std::string why = failure_of(other, passed); !why.empty()) return why;
+  return "";
+}
+
+// The lock is looked at before what the rank has said: one that leaves says so first.
+std::string HostRanks::failure_of(Other& other, double passed) {
+  const Slot& slot = slots_[other.rank];
+  const uint64_t beats = slot.beats;
+  const bool was_heard = beats != std::exchange(other.beats, beats), ended = has_ended(other.rank);
+  other.silent = was_heard ? 0 : other.silent + passed;
+  const int state = slot.state;
+  const std::string name = rank_name(other.rank, self_.host);
+  if (state == kFailed) return {slot.word, ::strnlen(slot.word, kLongestWord)};
+  if (state != kHere) return "";
+  if (ended) return name + " has ended without a word";
+  if (other.silent <= silence_) return "";
+  return fmt::format("{} has said nothing for {:.0f} s: its process was stopped", name, other.silent);
+}
+
+// False where the system knows no such locks.
+bool HostRanks::has_ended(int rank) const {
+  struct flock lock = lock_of(rank);
+  return ::fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+void HostRanks::leave() {
+  int here = kHere;
+  slots_[self_.rank].state.compare_exchange_strong(here, kLeft);
+}
+
+void HostRanks::fail(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  Slot& mine = slots_[self_.rank];
+  if (mine.state != kHere) return;
+  std::memset(mine.word, 0, sizeof mine.word);
+  why.copy(mine.word, kLongestWord);
+  mine.state = kFailed;
+}
+
+}  // namespace genesis
