@@ -10,6 +10,7 @@
 #include "backends/cuda/ranks/peer_group.h"
 #include "backends/cuda/ranks/rank_texts.h"
 #include "backends/cuda/runtime/runtime.h"
+#include "backends/host_ranks.h"
 #include "schema/core/error.h"
 
 namespace genesis::cuda {
@@ -64,8 +65,10 @@ class GpuLink final : public RankLink {
   GpuLink(const GpuRank& self, const RankLimits& limits, std::unique_ptr<RankLink> host_link)
       : self_(self),
         host_link_(std::move(host_link)),
-        watch_(rank_name(self.rank, self.host), self.device, limits,
-               [this] { return host_link_ ? host_link_->failure() : ""; }) {
+        neighbours_(host_link_
+                        ? nullptr
+                        : HostRanks::open({self.rank, self.size, self.host, self.address}, limits.silence)),
+        watch_(rank_name(self.rank, self.host), self.device, limits, [this] { return failure_of_others(); }) {
     open_chip(self.device);
     set_nccl_environment(self, host_link_ != nullptr);
     const UniqueId id = common_id(self, host_link_.get());
@@ -75,12 +78,15 @@ class GpuLink final : public RankLink {
     if (host_link_) return;
     group_.emplace(watch_, world_, "world", self.rank, self.size);
     texts_.emplace(*group_, self.device);
+    const std::vector<std::string> places = gather(neighbours_ ? neighbours_->place() : "");
+    if (neighbours_) neighbours_->watch(places);
   }
 
   // Who leaves by an exception leaves the others alone in whatever they exchange: memory of the GPU is freed, and
   // communicators end, only when nothing waits any more.
   ~GpuLink() override {
-    if (std::uncaught_exceptions() > 0) watch_.fail(rank_name(self_.rank, self_.host) + " ends with an error");
+    if (std::uncaught_exceptions() > 0)
+      watch_.fail(rank_name(self_.rank, self_.host) + " ends with an error");
   }
 
   int rank() const override { return self_.rank; }
@@ -104,11 +110,17 @@ class GpuLink final : public RankLink {
   void abort(const std::string& why) override {
     watch_.fail(rank_name(self_.rank, self_.host) + " failed: " + why);
     if (host_link_) host_link_->abort(why);
+    if (neighbours_) neighbours_->fail(watch_.failure());
   }
 
  private:
+  std::string failure_of_others() {
+    return host_link_ ? host_link_->failure() : neighbours_ ? neighbours_->failure() : "";
+  }
+
   GpuRank self_;
-  std::unique_ptr<RankLink> host_link_;  // outlives what watches it
+  std::unique_ptr<RankLink> host_link_;    // outlives what watches it
+  std::unique_ptr<HostRanks> neighbours_;  // where there is no such link: the ranks of this host
   Watch watch_;
   Comm* world_ = nullptr;
   std::optional<NcclGroup> group_;
