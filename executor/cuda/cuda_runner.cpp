@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "backends/common/key_starts.h"
 #include "backends/common/sampling.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime/launch.h"
@@ -371,6 +372,8 @@ class CudaRunner final : public Runner {
       report.report("integer division by zero");
     else if (fault.set == 3)
       report.report(kNanLogit);
+    else if (fault.set == 4)
+      report.report(kFallingStarts);
     else
       report.report(fault.value, fault.limit);
     fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/common/key_starts.h"
+
 namespace genesis::cpu {
 namespace {
 
@@ -84,8 +86,7 @@ void check_key_start(const AttentionGeometry& g, const KernelContext& c) {
   for (int64_t b = 0; b < g.batch; ++b)
     if (const int64_t* starts = key_starts(g, c, b))
       if (!std::is_sorted(starts, starts + g.queries))
-        c.fault->report(
-            "key_start of attention falls along a row: tokens of one text must stand side by side");
+        c.fault->report(kFallingStarts);
 }
 
 }  // namespace

@@ -19,14 +19,14 @@ struct AttentionShape {
   int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0;
   int64_t size = 0, v_size = 0;  // of a row of q and k, and of v and y
   double scale = 1;
-  bool causal = false, has_mask = false, has_key_length = false, heads_first = false;
+  bool causal = false, has_mask = false, has_key_start = false, has_key_length = false, heads_first = false;
   bool packed = false, gradient = false;  // packed: one tensor holds q, k and v
   bool own_lengths = false;               // key_length has one of each row of the batch
   int64_t window = 0;                     // 0: a causal query sees all keys up to its own
   HeadSteps q, k, v, y;                   // gradients lie as what they are gradients of
   DType mask_dtype = DType::boolean;
   int64_t mask_steps[4] = {};  // along batch, head, query, key; 0 where broadcast
-  int first_optional = 3;      // input number of the mask, or of key_length without one
+  int first_optional = 3;      // input number of the mask, or of what follows it without one
 
   int64_t rows() const { return batch * heads * queries; }  // of y
 };
@@ -34,12 +34,9 @@ struct AttentionShape {
 // Of an `attention` or `attention_grad` node.
 AttentionShape attention_shape(const KernelQuery& query);
 
-// Of every way: none takes key_start.
-std::optional<std::string> key_start_declines(const KernelQuery& query);
-
 struct AttentionData {
   const void *q = nullptr, *k = nullptr, *v = nullptr, *mask = nullptr;
-  const int64_t* key_length = nullptr;
+  const int64_t *key_start = nullptr, *key_length = nullptr;
   void *y = nullptr, *lse = nullptr;  // lse may be null in a forward pass
   const void* dy = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
@@ -60,6 +57,11 @@ void run_plain_gradient(const AttentionShape& shape, const AttentionData& data);
 
 // The rows of attention_grad that run on every chip: what a row for some chips leaves a node to on others.
 std::span<const KernelImpl> general_gradient_ways();
+
+// Of rows that hold several texts, or see a window: products by tensor cores, of those tiles of keys that some query of a
+// block sees. 16 bits, heads of 64 and 128.
+std::optional<std::string> range_attention_declines(const AttentionShape& shape);
+void run_range_attention(const AttentionShape& shape, const AttentionData& data, const KernelContext& context);
 
 // Few queries against many keys: the keys are split among blocks, by shape, and the parts merged in order.
 std::optional<std::string> split_attention_declines(const AttentionShape& shape);

@@ -118,6 +118,7 @@ __global__ void __launch_bounds__(kAll) forward(AttentionShape s, AttentionData 
   const auto [b, h, row0] = tile_of_block(s.heads, parts, kRows);
   const int64_t key_head = h / (s.heads / s.key_heads);
   const KeySight sight(s, data, b);
+  if (h == 0) check_key_starts(s, data, sight, row0, row0 + kRows);
   const auto q = head<T>(data.q, s.q, b, h), k = head<T>(data.k, s.k, b, key_head),
              v = head<T>(data.v, s.v, b, key_head);
   const int warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;

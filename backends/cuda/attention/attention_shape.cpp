@@ -22,11 +22,6 @@ void read_mask(AttentionShape& s, const TensorType& mask) {
 
 }  // namespace
 
-std::optional<std::string> key_start_declines(const KernelQuery& query) {
-  if (!ops::attention_rules(query.op, query.attributes).has_key_start) return std::nullopt;
-  return "it takes no key_start, which a mask can say";
-}
-
 AttentionShape attention_shape(const KernelQuery& query) {
   const auto rules = ops::attention_rules(query.op, query.attributes);
   const auto types = ops::qkv_types(rules, query.inputs);
@@ -45,6 +40,7 @@ AttentionShape attention_shape(const KernelQuery& query) {
   s.scale = rules.scale != 0 ? rules.scale : 1 / std::sqrt(static_cast<double>(s.size));
   s.causal = rules.causal;
   s.has_mask = rules.has_mask;
+  s.has_key_start = rules.has_key_start;
   s.has_key_length = rules.has_key_length;
   s.packed = rules.packed();
   s.own_lengths = s.has_key_length && query.inputs.back().shape.rank() == 1;
@@ -56,7 +52,7 @@ AttentionShape attention_shape(const KernelQuery& query) {
   auto y = q;
   y[3] = v[3];
   s.y = steps_of(y, s.heads_first);
-  s.first_optional = static_cast<int>(query.inputs.size()) - s.has_mask - s.has_key_length;
+  s.first_optional = static_cast<int>(query.inputs.size()) - rules.optional_inputs();
   if (s.has_mask) read_mask(s, query.inputs[static_cast<size_t>(s.first_optional)]);
   return s;
 }
@@ -83,6 +79,7 @@ AttentionData common_data(const AttentionShape& s, const KernelContext& c) {
   d.k = x.k;
   d.v = x.v;
   if (s.has_mask) d.mask = c.input(s.first_optional).data;
+  if (s.has_key_start) d.key_start = c.input(s.first_optional + s.has_mask).as<const int64_t>();
   if (s.has_key_length) d.key_length = c.inputs.back().as<const int64_t>();
   d.scratch = c.scratch;
   d.stream = launch_of(c).stream;

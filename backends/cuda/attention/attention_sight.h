@@ -10,10 +10,11 @@ namespace genesis::cuda {
 // exist only where each row has its own.
 struct KeySight {
   int64_t count, length;
+  const int64_t* starts;  // of each query; null: all from the first key on
 
   // A key_length out of range is reported (by the first thread of all, or of own lengths by whoever sees it) and clamped.
   __device__ __forceinline__ KeySight(const AttentionShape& s, const AttentionData& d, int64_t b)
-      : count(s.keys), length(s.keys) {
+      : count(s.keys), length(s.keys), starts(d.key_start ? d.key_start + b * s.queries : nullptr) {
     if (!d.key_length) return;
     const int64_t given = d.key_length[s.own_lengths ? b : 0];
     const bool is_bad = given < 0 || (!s.own_lengths && given > s.keys);
@@ -28,8 +29,8 @@ struct KeySight {
     return last < 0 ? 0 : last < count ? last : count;
   }
   __device__ __forceinline__ int64_t begin(const AttentionShape& s, int64_t query) const {
-    if (s.window == 0) return 0;
-    const int64_t first = query + length - s.queries + 1 - s.window;
+    int64_t first = s.window == 0 ? 0 : query + length - s.queries + 1 - s.window;
+    if (starts) first = max(first, starts[query]);
     return first < 0 ? 0 : first < count ? first : count;
   }
   // Queries before this see none of the keys from `key` on.
@@ -38,11 +39,34 @@ struct KeySight {
   }
   // Queries from here on see none of the keys up to `key`.
   __device__ __forceinline__ int64_t past(const AttentionShape& s, int64_t key) const {
-    if (s.window == 0) return s.queries;
+    const int64_t all = starts ? first_behind(s, key) : s.queries;
+    if (s.window == 0) return all;
     const int64_t first = key - (length - s.queries) + s.window;
-    return first < 0 ? 0 : first < s.queries ? first : s.queries;
+    return first < 0 ? 0 : first < all ? first : all;
+  }
+
+ private:
+  // The first query whose keys start behind `key`: starts never fall.
+  __device__ __forceinline__ int64_t first_behind(const AttentionShape& s, int64_t key) const {
+    int64_t low = 0, high = s.queries;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (starts[middle] > key)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return low;
   }
 };
+
+// Reports starts that fall among the queries that a block has, by all its threads.
+__device__ __forceinline__ void check_key_starts(const AttentionShape& s, const AttentionData& d,
+                                                 const KeySight& sight, int64_t first, int64_t end) {
+  if (!sight.starts) return;
+  for (int64_t i = max(int64_t{1}, first) + threadIdx.x; i < min(end, s.queries); i += blockDim.x)
+    if (sight.starts[i] < sight.starts[i - 1]) d.fault.falling_starts();
+}
 
 template <class W>
 __device__ W mask_value(DType dtype, const void* mask, int64_t at) {
@@ -64,7 +88,7 @@ __device__ W mask_value(DType dtype, const void* mask, int64_t at) {
 template <class W>
 __device__ W score_of(const AttentionShape& s, const AttentionData& d, W product, int64_t b, int64_t h,
                       int64_t query, int64_t key, const KeySight& sight) {
-  if (key >= sight.end(s, query) || key < sight.begin(s, query) || query >= s.queries) return W(-INFINITY);
+  if (query >= s.queries || key >= sight.end(s, query) || key < sight.begin(s, query)) return W(-INFINITY);
   const W x = product * static_cast<W>(s.scale);
   if (!d.mask) return x;
   const W m = mask_value<W>(

@@ -290,7 +290,7 @@ class Planned final : public CudnnAttention {
 
 std::optional<std::string> cudnn_attention_declines(const AttentionShape& s) {
   if (s.dtype != DType::f16 && s.dtype != DType::bf16) return "it takes f16 and bf16";
-  if (s.has_mask) return "it takes no mask";
+  if (s.has_mask || s.has_key_start) return "it takes no mask and no key_start";
   if (s.window > 0) return "it takes no window";
   if (s.has_key_length && s.gradient) return "it takes no key_length in a gradient";
   if (s.queries * s.keys < kMinScores || s.batch * s.heads * s.key_heads == 0)

@@ -13,7 +13,7 @@ namespace genesis::cuda {
 // In the host's pinned memory, one per plan; the runner looks at it when a run is done. Steps run in order,
 // so the first report is the first step's.
 struct DeviceFault {
-  int32_t set = 0;  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN
+  int32_t set = 0;  // 1: an index out of range; 2: an integer divided by zero; 3: a logit that is NaN; 4: starts that fall
   int32_t step = 0;
   int64_t value = 0, limit = 0;  // value is outside [0, limit)
 };
@@ -32,6 +32,9 @@ struct FaultReport {
   }
   __device__ void nan_logit() const {
     if (!atomicCAS(&fault->set, 0, 3)) fault->step = step;
+  }
+  __device__ void falling_starts() const {
+    if (!atomicCAS(&fault->set, 0, 4)) fault->step = step;
   }
 #endif
 };

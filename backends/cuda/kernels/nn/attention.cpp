@@ -13,7 +13,6 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 
 template <std::optional<std::string> (*kDeclines)(const AttentionShape&)>
 std::optional<std::string> can_run(const KernelQuery& query) {
-  if (auto why_not = key_start_declines(query)) return why_not;
   return kDeclines(attention_shape(query));
 }
 
@@ -33,6 +32,12 @@ void run_split(const KernelContext& c) {
   const auto& shape = c.prepared<AttentionShape>();
   const AttentionData data = forward_data(shape, c);
   aligned(data) ? run_split_attention(shape, data) : run_plain_attention(shape, data);
+}
+
+void run_range(const KernelContext& c) {
+  const auto& shape = c.prepared<AttentionShape>();
+  const AttentionData data = forward_data(shape, c);
+  aligned(data) ? run_range_attention(shape, data, c) : run_plain_attention(shape, data);
 }
 
 AttentionData data_of(const AttentionShape& shape, const KernelContext& c) {
@@ -76,6 +81,7 @@ constexpr KernelImpl kForward[] = {
      .can_run = can_run<split_attention_declines>,
      .scratch_bytes = scratch_bytes<split_attention_scratch>,
      .prepare = prepare},
+    {.name = "ranges", .run = run_range, .can_run = can_run<range_attention_declines>, .prepare = prepare},
     {.name = "fused",
      .run = run_fused,
      .can_run = can_run<cudnn_attention_declines>,
