@@ -1,5 +1,6 @@
 // Attention's gradient in bf16 with heads of 64, on a GPU: sizes at which a kernel of ours takes it on Hopper
-// chips, whole and odd, against the CPU, and the same bits again. Skipped where there is no GPU.
+// chips, whole and odd, with one text in a row and with several, against the CPU, and the same bits again. Heads of other
+// sizes and windows where keys start late, too. Skipped where there is no GPU.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,10 +30,27 @@ class AttentionGradient : public ::testing::Test {
 struct Sizes {
   int64_t batch, heads, key_heads, queries, keys;
   AttentionOptions options;
+  std::vector<int64_t> texts =
+      {};  // how long each is in the first row, in the next without the first, and so on; empty: no starts
+  int64_t size = 64, late = 0;  // late: by how much keys of all texts but a row's first start too late
 
   std::vector<int64_t> of(int64_t h, int64_t t) const {
-    return options.layout == AttentionLayout::kBHTD ? std::vector<int64_t>{batch, h, t, 64}
-                                                    : std::vector<int64_t>{batch, t, h, 64};
+    return options.layout == AttentionLayout::kBHTD ? std::vector<int64_t>{batch, h, t, size}
+                                                    : std::vector<int64_t>{batch, t, h, size};
+  }
+  // What is left of a row is one more text.
+  Tensor starts() const {
+    std::vector<int64_t> all;
+    for (int64_t b = 0; b < batch; ++b) {
+      int64_t start = 0;
+      std::vector<int64_t> row;
+      const auto seen = [&] { return start > 0 ? start + late : 0; };
+      for (size_t i = static_cast<size_t>(b) % (texts.size() + 1); i < texts.size(); start += texts[i++])
+        row.insert(row.end(), static_cast<size_t>(texts[i]), seen());
+      row.resize(static_cast<size_t>(queries), seen());
+      all.insert(all.end(), row.begin(), row.end());
+    }
+    return Tensor::of<int64_t>({batch, queries}, all);
   }
 };
 
@@ -48,25 +66,31 @@ NamedTensors gradients_on(const std::string& device, const Sizes& s) {
       {{"q", noise(s.of(s.heads, s.queries), 1)},
        {"k", noise(s.of(s.key_heads, s.keys), 2)},
        {"v", noise(s.of(s.key_heads, s.keys), 3)},
-       {"dy", noise(s.of(s.heads, s.queries), 4)}},
+       {"dy", noise(s.of(s.heads, s.queries), 4)},
+       {"starts", s.starts()}},
       [&](const Inputs& in) {
-        const Value y = attention(bf16_of(in[0]), bf16_of(in[1]), bf16_of(in[2]), s.options);
+        const Value y = attention(bf16_of(in[0]), bf16_of(in[1]), bf16_of(in[2]), s.options, {}, {},
+                                  s.texts.empty() ? Value{} : in[4]);
         const auto d = passes::gradients(in.graph, sum(cast(y, DType::f32) * in[3]), {in[0], in[1], in[2]});
-        return std::vector<std::pair<std::string, Value>>{{"dq", d[0]}, {"dk", d[1]}, {"dv", d[2]}};
+        return std::vector<std::pair<std::string, Value>>{
+            {"y", cast(y, DType::f32)}, {"dq", d[0]}, {"dk", d[1]}, {"dv", d[2]}};
       },
       {.device = device});
 }
 
 // Of q, k and v that stand in one tensor.
 NamedTensors packed_gradient_on(const std::string& device, const Sizes& s) {
-  return run_graph({{"qkv", noise(s.of(s.heads + 2 * s.key_heads, s.queries), 1)},
-                    {"dy", noise(s.of(s.heads, s.queries), 2)}},
-                   [&](const Inputs& in) {
-                     const Value y = packed_attention(cast(in[0], DType::bf16), s.key_heads, s.options);
-                     const auto d = passes::gradients(in.graph, sum(cast(y, DType::f32) * in[1]), {in[0]});
-                     return std::vector<std::pair<std::string, Value>>{{"dqkv", d[0]}};
-                   },
-                   {.device = device});
+  return run_graph(
+      {{"qkv", noise(s.of(s.heads + 2 * s.key_heads, s.queries), 1)},
+       {"dy", noise(s.of(s.heads, s.queries), 2)},
+       {"starts", s.starts()}},
+      [&](const Inputs& in) {
+        const Value y = packed_attention(cast(in[0], DType::bf16), s.key_heads, s.options, {}, {},
+                                         s.texts.empty() ? Value{} : in[2]);
+        const auto d = passes::gradients(in.graph, sum(cast(y, DType::f32) * in[1]), {in[0]});
+        return std::vector<std::pair<std::string, Value>>{{"y", cast(y, DType::f32)}, {"dqkv", d[0]}};
+      },
+      {.device = device});
 }
 
 constexpr AttentionOptions kCausal{.causal = true}, kAll{},
@@ -75,7 +99,8 @@ constexpr AttentionOptions kCausal{.causal = true}, kAll{},
 
 template <class Compute>
 void check(const Compute& gradients_on, const Sizes& s) {
-  SCOPED_TRACE(fmt::format("b{} h{}/{} q{} k{}", s.batch, s.heads, s.key_heads, s.queries, s.keys));
+  SCOPED_TRACE(fmt::format("b{} h{}/{} q{} k{} d{} window {} {} texts", s.batch, s.heads, s.key_heads,
+                           s.queries, s.keys, s.size, s.options.window, s.texts.size()));
   const NamedTensors got = gradients_on("cuda", s), again = gradients_on("cuda", s);
   expect_alike(got, gradients_on("cpu", s));
   for (const auto& [name, tensor] : got) EXPECT_EQ(again.at(name).to_doubles(), tensor.to_doubles()) << name;
@@ -96,6 +121,30 @@ TEST_F(AttentionGradient, WithoutAMaskIsThatOfTheCpu) {
 TEST_F(AttentionGradient, OfPackedHeadsIsThatOfTheCpu) {
   check(packed_gradient_on, {64, 14, 2, 128, 128, kCausal});
   check(packed_gradient_on, {64, 14, 2, 100, 100, kCausal});
+}
+
+TEST_F(AttentionGradient, OfSeveralTextsIsThatOfTheCpu) {
+  check(gradients_on, {3, 4, 2, 300, 300, kCausal, {64, 1, 63, 100}});
+  check(gradients_on, {2, 6, 2, 129, 129, kScaled, {128}});
+  check(gradients_on, {4, 2, 1, 200, 200, kCausalHeadsFirst, {5, 7, 60, 56, 3}});
+  check(gradients_on, {2, 2, 2, 65, 200, kCausal, {30, 20}});
+  check(gradients_on, {2, 2, 1, 200, 200, kAll, {70, 90}});
+  check(packed_gradient_on, {3, 14, 2, 260, 260, kCausal, {100, 129, 20}});
+}
+
+// A query that sees nothing gives zeros, and so do its gradients.
+TEST_F(AttentionGradient, OfTextsThatBeginTooLateIsThatOfTheCpu) {
+  check(gradients_on, {2, 2, 1, 300, 300, kCausal, {10, 100, 80}, 64, 70});
+  check(gradients_on, {2, 2, 1, 150, 150, kCausal, {10, 60}, 64, 500});
+  check(gradients_on, {2, 2, 1, 200, 70, kCausal, {64}});
+}
+
+TEST_F(AttentionGradient, OfTextsAndWindowsInOtherHeadsIsThatOfTheCpu) {
+  const AttentionOptions window{.causal = true, .window = 37};
+  check(gradients_on, {2, 4, 2, 200, 200, kCausal, {64, 1, 63}, 128});
+  check(gradients_on, {2, 4, 2, 150, 190, kCausal, {20, 100}, 32});
+  check(gradients_on, {2, 4, 2, 200, 200, window, {}, 64});
+  check(gradients_on, {2, 4, 2, 200, 200, window, {90, 20}, 64});
 }
 
 }  // namespace

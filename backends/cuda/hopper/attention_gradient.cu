@@ -16,6 +16,39 @@ using namespace hopper;
 constexpr int kRowsOfBlock = kThreads / 8;
 static_assert(kItemRows % kRowsOfBlock == 0);  // so that the rows of a block are of one head
 
+// How many queries start no later than `key`.
+__device__ int queries_from(const int64_t* starts, int queries, int64_t key) {
+  int low = 0, high = queries;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (starts[middle] > key)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+// The tables of GradientSizes, by all threads of the grid.
+__device__ __forceinline__ void find_starts(const GradientSizes& s) {
+  const int thread = blockIdx.x * kThreads + threadIdx.x, threads = gridDim.x * kThreads;
+  const int padded = s.padded_queries(), tiles = s.key_tiles();
+  for (int i = thread; i < s.batch * padded; i += threads) {
+    const int entry = i / padded, time = i % padded;
+    int start = INT_MAX;
+    if (time < s.queries)
+      start = static_cast<int>(
+          min(max(s.starts[int64_t{entry} * s.queries + time], int64_t{0}), int64_t{s.keys}));
+    s.first_keys[i - time + place_of_row(time)] = start;
+  }
+  for (int i = thread; i < s.batch * tiles; i += threads) {
+    const int64_t* starts = s.starts + int64_t{i / tiles} * s.queries;
+    const int first = i % tiles * kGradientTileRows;
+    s.seen_by[i] = queries_from(starts, s.queries, min(first + kGradientTileRows, s.keys) - 1);
+    s.seen_whole_by[i] = queries_from(starts, s.queries, first);
+  }
+}
+
 // What the next kernel wants to know of each row, lse and delta = sum of dy y, where it reads that; and its
 // list of items from the start. Rows behind the last query get an lse by which they weigh nothing. Eight
 // threads have a row.
@@ -26,6 +59,7 @@ __global__ __launch_bounds__(kThreads) void row_statistics_kernel(GradientSizes 
   const int padded = s.padded_queries(), part = threadIdx.x % 8;
   const int row = blockIdx.x * kRowsOfBlock + threadIdx.x / 8, head = row / padded, time = row % padded;
   const bool exists = time < s.queries;
+  if (s.starts) find_starts(s);
   const auto pack_of = [&](const HeadRows& x) {
     return *reinterpret_cast<const uint4*>(x.data + head / s.heads * x.batch + head % s.heads * x.head +
                                            time * x.row + part * 8);
@@ -54,6 +88,14 @@ int64_t padded_rows(const AttentionShape& s) {
   return s.batch * s.heads * (blocks_for(s.queries, kItemRows) * kItemRows);
 }
 
+// Of the tables of GradientSizes; multiples of 16 bytes.
+int64_t starts_rows(const AttentionShape& s) {
+  return s.has_key_start ? s.batch * blocks_for(s.queries, kItemRows) * kItemRows : 0;
+}
+int64_t starts_tiles(const AttentionShape& s) {
+  return s.has_key_start ? blocks_for(s.batch * blocks_for(s.keys, kGradientTileRows), 4) * 4 : 0;
+}
+
 HeadRows rows_of(const void* data, const HeadSteps& steps) {
   return {static_cast<__nv_bfloat16*>(const_cast<void*>(data)), steps.batch, steps.head, steps.row};
 }
@@ -69,7 +111,11 @@ GradientSizes sizes_of(const AttentionShape& s, const AttentionData& d) {
   sizes.scale = static_cast<float>(s.scale);
   sizes.lse = reinterpret_cast<float*>(d.scratch);
   sizes.delta = sizes.lse + padded_rows(s);
-  sizes.taken = reinterpret_cast<int*>(sizes.delta + padded_rows(s));
+  sizes.starts = d.key_start;
+  sizes.first_keys = reinterpret_cast<int*>(sizes.delta + padded_rows(s));
+  sizes.seen_by = sizes.first_keys + starts_rows(s);
+  sizes.seen_whole_by = sizes.seen_by + starts_tiles(s);
+  sizes.taken = sizes.seen_whole_by + starts_tiles(s);
   sizes.dq = rows_of(d.dq, s.q);
   sizes.dk = rows_of(d.dk, s.k);
   sizes.dv = rows_of(d.dv, s.v);
@@ -100,17 +146,18 @@ Work work_of(const AttentionShape& s) {
 
 // Asks no GPU.
 std::optional<std::string> decline(const KernelQuery& query) {
-  if (auto why_not = key_start_declines(query)) return why_not;
   const AttentionShape s = attention_shape(query);
   if (s.dtype != DType::bf16 || s.size != 64 || s.v_size != 64) return "it takes heads of 64 in bf16";
   if (s.has_mask || s.has_key_length || s.window > 0) return "it takes no mask, key_length or window";
   if (s.causal && s.queries > s.keys) return "some queries see no key";
   if (padded_rows(s) == 0 || s.keys == 0) return "there is nothing to do";
-  // cuDNN, which makes the scores once, catches up as rows get long.
   constexpr int64_t kMinScores = 32 * 32, kMaxRows = 1024, kMax = int64_t{1} << 30;
   if (s.queries * s.keys < kMinScores) return "the tiles do small ones";
+  if (padded_rows(s) > kMax || s.batch * s.key_heads * blocks_for(s.keys, kItemRows) * kItemRows > kMax)
+    return "it counts in i32";
+  if (s.has_key_start) return std::nullopt;  // which cuDNN does not take
+  // cuDNN, which makes the scores once, catches up as rows get long.
   if (!s.causal || s.queries > kMaxRows || s.keys > kMaxRows) return "cuDNN is as fast";
-  if (padded_rows(s) > kMax || s.batch * s.key_heads > kMax) return "it counts in i32";
   // An item is one block's work. Of H100 and H200, whose multiprocessors these are, some would wait long.
   constexpr int64_t kBlocks = 132;
   const Work work = work_of(s);
@@ -120,8 +167,10 @@ std::optional<std::string> decline(const KernelQuery& query) {
 
 int64_t scratch_bytes(const KernelQuery& query) {
   const KernelImpl& general = select_kernel(general_gradient_ways(), query);
-  return std::max((CheckedSize(padded_rows(attention_shape(query))) * 8 + 256).value(),
-                  general.scratch_bytes(query));
+  const AttentionShape s = attention_shape(query);
+  const CheckedSize own =
+      CheckedSize(padded_rows(s)) * 8 + (CheckedSize(starts_rows(s)) + 2 * starts_tiles(s)) * 4 + 256;
+  return std::max(own.value(), general.scratch_bytes(query));
 }
 
 struct Prepared {
@@ -130,10 +179,14 @@ struct Prepared {
   std::shared_ptr<const void> for_general;
 };
 
+auto kernel_for(const AttentionShape& s) {
+  return s.has_key_start ? attention_gradient_kernel<true> : attention_gradient_kernel<false>;
+}
+
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   auto prepared = std::make_shared<Prepared>(Prepared{attention_shape(query)});
-  if (has_hopper_kernel(reinterpret_cast<const void*>(attention_gradient_kernel), kGradientShared))
-    return prepared;
+  const auto kernel = kernel_for(prepared->shape);
+  if (has_hopper_kernel(reinterpret_cast<const void*>(kernel), kGradientShared)) return prepared;
   prepared->general = &select_kernel(general_gradient_ways(), query);
   prepared->for_general = prepared->general->prepare(query);
   return prepared;
@@ -147,8 +200,8 @@ bool try_start(const AttentionShape& shape, const AttentionData& data, const Ker
   start_with_pdl(c, row_statistics_kernel, padded_rows(shape) / kRowsOfBlock, kThreads, 0, sizes,
                  rows_of(data.y, shape.y), rows_of(data.dy, shape.y), static_cast<const float*>(data.lse));
   const int blocks = std::min(launch_of(c).multiprocessors, sizes.items());
-  start_with_pdl(behind_own_kernel(c), attention_gradient_kernel, static_cast<unsigned>(blocks),
-                 kGradientThreads, kGradientShared, maps, sizes);
+  start_with_pdl(behind_own_kernel(c), kernel_for(shape), static_cast<unsigned>(blocks), kGradientThreads,
+                 kGradientShared, maps, sizes);
   return true;
 }
 

@@ -81,21 +81,33 @@ struct RowStatistics {
 };
 
 // Which columns of a tile a row sees: of_keys, those at `diagonal` + row and behind; else those up to
-// there, and before `end`.
+// there, and before `end`. With starts: of_keys, of those whose starts are no later than the row, `begins[0]` + row; else those
+// from the begins of the thread's two rows on.
 struct TileSight {
   int diagonal, end;
+  int begins[2];
+  const uint8_t* starts;  // of the columns, which lie as place_of_row() says
 };
 
 // Of s = q k^T - lse and dp = dy v^T - delta: p and ds in their places.
-template <bool kOfKeys, bool kMasked>
+template <bool kOfKeys, bool kStarts, bool kMasked>
 __device__ __forceinline__ void weigh(float (&s)[32], float (&dp)[32], float slope, TileSight sight) {
   const int row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
+  int4 starts{};
 #pragma unroll
   for (int i = 0; i < 32; ++i) {
     s[i] = approximate_power(s[i] * slope);
     if constexpr (kMasked) {
+      if (kStarts && kOfKeys && i % 8 == 0)
+        starts = reinterpret_cast<const int4*>(sight.starts)[threadIdx.x % 4 + i / 2];
       const int diagonal = sight.diagonal + row + i / 2 % 2 * 8, place = i / 4 * 8 + column + i % 2;
-      const bool seen = kOfKeys ? place >= diagonal : place <= diagonal && place < sight.end;
+      bool seen = kOfKeys ? place >= diagonal : place <= diagonal && place < sight.end;
+      if constexpr (kStarts && kOfKeys) {
+        const int start = i % 8 < 4 ? (i % 2 ? starts.y : starts.x) : (i % 2 ? starts.w : starts.z);
+        seen = seen && start <= sight.begins[0] + row + i / 2 % 2 * 8;
+      } else if constexpr (kStarts) {
+        seen = seen && place >= sight.begins[i / 2 % 2];
+      }
       s[i] = seen ? s[i] : 0;
     }
     dp[i] *= s[i];
@@ -132,29 +144,59 @@ __device__ __forceinline__ void store_rows(const float (&d)[32], float scale, co
 }
 
 // Which columns of a tile a warpgroup's 64 rows, from `first` on, see.
-template <bool kOfKeys>
+template <bool kOfKeys, bool kStarts>
 struct Sight {
   const GradientSizes& s;
   int first;
+  int least = 0,
+      most =
+          0;  // of_keys: queries that see any of the rows, and all of them; else the rows' first and last start
+  int begins[2] = {};  // of the thread's two rows
+
+  __device__ __forceinline__ Sight(const GradientSizes& sizes, const GradientItem& item, int half)
+      : s(sizes), first(item.first + half * kGradientTileRows) {
+    if constexpr (kStarts && kOfKeys) {
+      const int tile = item.entry * s.key_tiles() + min(first / kGradientTileRows, s.key_tiles() - 1);
+      least = s.seen_by[tile];
+      most = s.seen_whole_by[tile];
+    } else if constexpr (kStarts) {
+      const int* starts = s.first_keys + item.entry * s.padded_queries();
+      const int row = first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+      least = starts[first];
+      most = starts[place_of_row(max(first, min(first + kGradientTileRows, s.queries) - 1))];
+      begins[0] = starts[place_of_row(row)];
+      begins[1] = starts[place_of_row(row + 8)];
+    }
+  }
 
   __device__ __forceinline__ bool none(int column) const {
+    if (kStarts && (kOfKeys ? column >= least : column + kGradientTileRows <= least)) return true;
     if (!s.causal) return false;
     return kOfKeys ? column + kGradientTileRows - 1 + s.shift() < first
                    : column > first + kGradientTileRows - 1 + s.shift();
   }
   __device__ __forceinline__ bool not_all(int column) const {
+    if (kStarts && (kOfKeys ? column + kGradientTileRows > most : column < most)) return true;
     if (kOfKeys) return s.causal && column + s.shift() < first + kGradientTileRows - 1;
     return (s.causal && column + kGradientTileRows - 1 > first + s.shift()) ||
            column + kGradientTileRows > s.keys;
   }
-  __device__ __forceinline__ TileSight of(int column) const {
-    if (kOfKeys) return {s.causal ? first - s.shift() - column : -kGradientTileRows, 0};
-    return {s.causal ? first + s.shift() - column : s.keys, s.keys - column};
+  // `stage` holds the tile.
+  __device__ __forceinline__ TileSight of(int column, const uint8_t* stage) const {
+    if (kOfKeys)
+      return {s.causal ? first - s.shift() - column : -kGradientTileRows,
+              0,
+              {first, first},
+              stage + 2 * kBytesOfTile + kStatisticsBytes};
+    return {s.causal ? first + s.shift() - column : s.keys,
+            s.keys - column,
+            {begins[0] - column, begins[1] - column},
+            nullptr};
   }
 };
 
 // What a warpgroup has in registers: its rows of the item, the tile at work, and the sums.
-template <bool kOfKeys>
+template <bool kOfKeys, bool kStarts>
 struct GradientRows {
   LeftRows left, left_of_dp;         // k and v, or q and dy
   RowStatistics row_lse, row_delta;  // of queries
@@ -192,7 +234,8 @@ struct GradientRows {
   __device__ __forceinline__ void weigh_products(float slope, bool masked, TileSight sight) {
     pin(p);
     pin(dp);
-    masked ? weigh<kOfKeys, true>(p, dp, slope, sight) : weigh<kOfKeys, false>(p, dp, slope, sight);
+    masked ? weigh<kOfKeys, kStarts, true>(p, dp, slope, sight)
+           : weigh<kOfKeys, kStarts, false>(p, dp, slope, sight);
     pin(p);
     pin(dp);
   }
@@ -214,6 +257,7 @@ struct GradientRows {
 };
 
 // A warpgroup.
+template <bool kStarts>
 struct Multiplier {
   const GradientSizes& s;
   GradientMemory memory;
@@ -236,7 +280,7 @@ struct Multiplier {
 
   // The next tile of which the rows see something; it is in the ring. False behind the last.
   template <bool kOfKeys>
-  __device__ __forceinline__ bool take_tile(Tiles& tiles, const Sight<kOfKeys>& sight) {
+  __device__ __forceinline__ bool take_tile(Tiles& tiles, const Sight<kOfKeys, kStarts>& sight) {
     while (true) {
       if (tiles.next >= tiles.item.end_tile) {
         if (--tiles.heads <= 0) return false;
@@ -257,8 +301,8 @@ struct Multiplier {
   // while those are. That nothing but the branch of a mask lies between lets the compiler see that none of
   // them touches what another still reads: it would wait for each product otherwise, and say so (C7513).
   template <bool kOfKeys>
-  __device__ __forceinline__ void add_tiles(GradientRows<kOfKeys>& rows, Tiles& tiles,
-                                            const Sight<kOfKeys>& sight) {
+  __device__ __forceinline__ void add_tiles(GradientRows<kOfKeys, kStarts>& rows, Tiles& tiles,
+                                            const Sight<kOfKeys, kStarts>& sight) {
     const float slope = s.scale * kLog2E;
     const auto stage_at = [&](int stage) { return shared_address(memory.stage(stage)); };
     if (!take_tile(tiles, sight)) return;
@@ -268,7 +312,7 @@ struct Multiplier {
     rows.multiply_sides(stage_at(tiles.stage));
     wgmma_wait_group<0>();
     pass_turn();
-    rows.weigh_products(slope, true, sight.of(tiles.column));
+    rows.weigh_products(slope, true, sight.of(tiles.column, memory.stage(tiles.stage)));
     rows.round();
     int before = tiles.stage;
 #pragma unroll 1
@@ -280,7 +324,8 @@ struct Multiplier {
       rows.add_weighted(stage_at(before));
       wgmma_wait_group<1>();
       pass_turn();
-      rows.weigh_products(slope, sight.not_all(tiles.column), sight.of(tiles.column));
+      rows.weigh_products(slope, sight.not_all(tiles.column),
+                          sight.of(tiles.column, memory.stage(tiles.stage)));
       wgmma_wait_group<0>();
       arrive_as_warp(barriers.free[before]);
       before = tiles.stage;
@@ -296,10 +341,11 @@ struct Multiplier {
 
   template <bool kOfKeys>
   __device__ __forceinline__ void run(const GradientItem& item) {
-    GradientRows<kOfKeys> rows(memory, half);
+    GradientRows<kOfKeys, kStarts> rows(memory, half);
     arrive_as_warp(barriers.item_free);
-    Tiles tiles{item, kOfKeys ? s.group() : 1};
-    const Sight<kOfKeys> sight{s, item.first + half * kGradientTileRows};
+    const bool has_tiles = !kStarts || item.first_tile < item.end_tile;
+    Tiles tiles{item, kOfKeys && has_tiles ? s.group() : 1};
+    const Sight<kOfKeys, kStarts> sight(s, item, half);
     add_tiles(rows, tiles, sight);
 
     const int warp = threadIdx.x / 32 % 4, row = sight.first + warp * 16;
@@ -315,7 +361,7 @@ struct Multiplier {
       wait_for_phase(&barriers.item_filled, parity);
       const int i = barriers.item;
       if (i >= s.items()) return;
-      const GradientItem item = item_at(i, s);
+      const GradientItem item = item_at<kStarts>(i, s);
       item.of_keys ? run<true>(item) : run<false>(item);
     }
   }
@@ -323,6 +369,7 @@ struct Multiplier {
 
 #endif
 
+template <bool kStarts>
 __global__ __launch_bounds__(kGradientThreads,
                              1) void attention_gradient_kernel(const __grid_constant__ GradientMaps maps,
                                                                const __grid_constant__ GradientSizes sizes) {
@@ -337,10 +384,10 @@ __global__ __launch_bounds__(kGradientThreads,
   const int group = threadIdx.x / 128;
   if (group > 0) {
     setmaxnreg_inc<232>();
-    Multiplier{sizes, places, barriers, group - 1}.run_all();
+    Multiplier<kStarts>{sizes, places, barriers, group - 1}.run_all();
   } else {
     setmaxnreg_dec<40>();
-    if (threadIdx.x == 0) Filler{maps, sizes, places, barriers}.run();
+    if (threadIdx.x == 0) Filler<kStarts>{maps, sizes, places, barriers}.run();
   }
 #endif
 }

@@ -1,7 +1,8 @@
 // How the gradient of attention is cut into items that the blocks of attention_gradient.h take, and how one
 // thread of a block brings what they need into shared memory. An item is 128 keys of a key head, or 128
 // queries of a head, and all that they meet of the other side, in tiles of 64 rows; nothing is shared among
-// items but what they read.
+// items but what they read. Where queries see keys from a start of their own on (kStarts), starts never fall, so what an item
+// meets is still one run of tiles, and the tables below say which.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,6 +15,7 @@ namespace genesis::cuda::hopper {
 constexpr int kItemRows = 128, kGradientTileRows = 64, kGradientStages = 8, kGradientThreads = 384;
 constexpr int kBytesOfTile = kGradientTileRows * 128;
 constexpr int kStatisticsBytes = 2 * kGradientTileRows * 4;  // of a tile's rows: lse and delta
+constexpr int kStartsBytes = kGradientTileRows * 4;          // of a tile's rows: the keys they start at
 constexpr int kStageBytes = 2 * kBytesOfTile + 1024;
 constexpr int kItemBytes = 4 * kBytesOfTile + 1024, kStagingBytes = 8 * 2048;
 constexpr size_t kGradientShared = 1024 + kGradientStages * kStageBytes + kItemBytes + kStagingBytes;
@@ -30,12 +32,17 @@ struct GradientSizes {
   // Of [batch, heads, padded_queries()], each 16 rows as place_of_row() says: -lse / scale and -delta, what
   // the products' sums begin with.
   float *lse = nullptr, *delta = nullptr;
-  int* taken = nullptr;  // items off the list beside each block's first
+  int* taken = nullptr;             // items off the list beside each block's first
+  const int64_t* starts = nullptr;  // of [batch, queries]; null: every query sees keys from the first on
+  // Made from them: where each query's keys start, of [batch, padded_queries()], each 16 as place_of_row() says; and of
+  // each tile of keys, [batch, key_tiles()], how many queries start no later than its last key, and than its first.
+  int *first_keys = nullptr, *seen_by = nullptr, *seen_whole_by = nullptr;
   HeadRows dq, dk, dv;
 
   __host__ __device__ int shift() const { return keys - queries; }  // query i sees keys up to i + shift
   __host__ __device__ int query_blocks() const { return (queries + kItemRows - 1) / kItemRows; }
   __host__ __device__ int key_blocks() const { return (keys + kItemRows - 1) / kItemRows; }
+  __host__ __device__ int key_tiles() const { return (keys + kGradientTileRows - 1) / kGradientTileRows; }
   __host__ __device__ int padded_queries() const { return query_blocks() * kItemRows; }
   __host__ __device__ int key_items() const { return batch * key_heads * key_blocks(); }
   __host__ __device__ int items() const { return key_items() + batch * heads * query_blocks(); }
@@ -60,6 +67,7 @@ struct GradientItem {
   int first_tile = 0, end_tile = 0;
 };
 
+template <bool kStarts>
 __device__ __forceinline__ GradientItem item_at(int i, const GradientSizes& s) {
   GradientItem item;
   const int per_key_block = s.batch * s.key_heads, per_query_block = s.batch * s.heads;
@@ -69,13 +77,19 @@ __device__ __forceinline__ GradientItem item_at(int i, const GradientSizes& s) {
     item.entry = i % per_key_block / s.key_heads;
     item.head = i % s.key_heads;
     item.first_tile = s.causal ? max(0, item.first - s.shift()) / kGradientTileRows : 0;
-    item.end_tile = (s.queries + kGradientTileRows - 1) / kGradientTileRows;
+    int end = s.queries;
+    if constexpr (kStarts)
+      end =
+          s.seen_by[item.entry * s.key_tiles() + min(item.first / kGradientTileRows + 1, s.key_tiles() - 1)];
+    item.end_tile = (end + kGradientTileRows - 1) / kGradientTileRows;
   } else {
     const int j = i - s.key_items();
     item.first = (s.query_blocks() - 1 - j / per_query_block) * kItemRows;
     item.entry = j % per_query_block / s.heads;
     item.head = j % s.heads;
     const int end = s.causal ? min(s.keys, item.first + kItemRows + s.shift()) : s.keys;
+    if constexpr (kStarts)
+      item.first_tile = s.first_keys[item.entry * s.padded_queries() + item.first] / kGradientTileRows;
     item.end_tile = (end + kGradientTileRows - 1) / kGradientTileRows;
   }
   return item;
@@ -110,6 +124,7 @@ struct GradientMemory {
 
 // --- the thread that fills the ring
 
+template <bool kStarts>
 struct Filler {
   const GradientMaps& maps;
   const GradientSizes& s;
@@ -141,14 +156,17 @@ struct Filler {
     uint64_t* filled = &barriers.filled[place.at];
     const CUtensorMap *first = item.of_keys ? &maps.q : &maps.k, *second = item.of_keys ? &maps.dy : &maps.v;
     wait_for_phase(&barriers.free[place.at], place.parity);
-    expect_bytes(filled, 2 * kBytesOfTile + (item.of_keys ? kStatisticsBytes : 0));
+    expect_bytes(filled,
+                 2 * kBytesOfTile + (item.of_keys ? kStatisticsBytes + (kStarts ? kStartsBytes : 0) : 0));
     const uint32_t to = shared_address(memory.stage(place.at));
     const int row = tile * kGradientTileRows;
     copy_rows(to, first, shared_address(filled), row, head, item.entry);
     copy_rows(to + kBytesOfTile, second, shared_address(filled), row, head, item.entry);
-    if (item.of_keys)
-      copy_statistics(memory.stage(place.at) + 2 * kBytesOfTile, item.entry, head, row, kGradientTileRows,
-                      filled);
+    uint8_t* statistics = memory.stage(place.at) + 2 * kBytesOfTile;
+    if (item.of_keys) copy_statistics(statistics, item.entry, head, row, kGradientTileRows, filled);
+    if (kStarts && item.of_keys)
+      copy_to_shared(statistics + kStatisticsBytes, s.first_keys + item.entry * s.padded_queries() + row,
+                     kStartsBytes, filled);
     place.advance();
   }
 
@@ -158,7 +176,7 @@ struct Filler {
       wait_for_phase(&barriers.item_free, parity);
       barriers.item = i;
       if (i >= s.items()) return arrive(&barriers.item_filled, 1);
-      const GradientItem item = item_at(i, s);
+      const GradientItem item = item_at<kStarts>(i, s);
       fill_item(item);
       const int heads = item.of_keys ? s.group() : 1,
                 first_head = item.of_keys ? item.head * heads : item.head / s.group();
