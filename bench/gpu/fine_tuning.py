@@ -3,10 +3,11 @@
 
     python3 bench/gpu/fine_tuning.py BUILD_DIR [--only full lora] [--layers 24] [--steps 40] [--learnt 0.6] [--rows 8] [--json FILE]
 
-full: all weights, f32 with products in bf16. lora: rank 16 beside all linear layers but the head, whose weights are bf16. A row holds
-several conversations of 64 to 512 tokens, which attention keeps apart, and the last share `--learnt` of each is learnt from: what the
-assistant says. Both sides take the same rows; AdamW and clipping. PyTorch's ways (torch_fine_tuning.py) are compiled side by side and timed
-one after the other, and its fastest counts. Losses are of other random weights, and must fall alike from ln 151936 = 11.9.
+full: all weights, f32 with products in bf16. lora: rank 16 beside all linear layers but the head, whose weights are bf16; adapters are f32,
+with products in bf16 too. A row holds several conversations of 64 to 512 tokens, which attention keeps apart, and the last share `--learnt` of
+each is learnt from: what the assistant says. Both sides take the same rows; AdamW and clipping. PyTorch's ways (torch_fine_tuning.py) are
+compiled side by side and timed one after the other, and its fastest counts. Losses are of other random weights, and must fall alike from
+ln 151936 = 11.9. --profile says which steps of ours take how long.
 Bar: 1.4x of the fastest, each. --device cpu --layers 2 --seq 128 --eager is a dry run without a GPU, whose figures mean nothing.
 """
 import argparse
@@ -20,6 +21,7 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BAR, WARMUP = 1.4, 10
+NAMES = ("tokens", "targets", "positions", "segments")
 # Each way of PyTorch as words for torch_fine_tuning.py.
 PEERS = {"full": [("varlen",), ("flex",), ("sdpa",)], "lora": [("varlen", "f32"), ("varlen", "bf16"), ("flex", "bf16"), ("sdpa", "bf16")]}
 
@@ -49,8 +51,9 @@ def write_rows(flags, shape):
             targets[row, start + length - 1] = -100  # nothing follows
             start, segment = start + length, segment + 1
         texts += segment
-    for name, array in (("tokens", tokens[:, :-1]), ("targets", targets), ("positions", positions), ("segments", segments)):
+    for name, array in zip(NAMES, (tokens[:, :-1], targets, positions, segments)):
         np.save(os.path.join(flags.folder, name + ".npy"), np.ascontiguousarray(array))
+        np.save(os.path.join(flags.folder, name + "_of_step.npy"), np.ascontiguousarray(array[:flags.rows]))
     with open(os.path.join(flags.folder, "shape.json"), "w") as file:
         json.dump(shape, file)
     return texts, float((targets >= 0).mean())
@@ -70,19 +73,31 @@ def model_of(flags, part, shape):
     settings = {**shape, **({"dtype": "bf16"} if part == "lora" else {})}
     tool(flags, "genesis-build", "qwen2", "-o", path, *(word for pair in settings.items() for word in ("--set", "=".join(map(str, pair)))))
     if part == "lora":
-        return path, ["--lora", 16, "--lora-alpha", 32, "--optimizer", "adamw,lr=2e-4,clip=1.0,entry=loss_packed"]
+        return path, ["--lora", 16, "--lora-alpha", 32, "--optimizer", "adamw,lr=2e-4,clip=1.0,entry=loss_packed,precision=bf16"]
     tool(flags, "genesis-opt", path, "-o", ready, "--train", "adamw,lr=1e-5,clip=1.0,entry=loss_packed", "--cast", "bf16")
     os.remove(path)
     return ready, []
 
 
+def profile(flags, part, model, words, data):
+    if part == "lora":  # adapters are part of a file once it is saved
+        saved = os.path.join(flags.folder, "lora.genesis")
+        tool(flags, "genesis-run", "train", model, *words, *data, "--batch", flags.rows, "--steps", 1, "--device", flags.device, "--quiet", "-o", saved)
+        model = saved
+    inputs = [word for name in NAMES for word in ("--input", f"{name}={os.path.join(flags.folder, name + '_of_step.npy')}")]
+    table = tool(flags, "genesis-run", "profile", model, "--entry", "train_step", "--device", flags.device, *inputs, "--by-op", "--runs", 3)
+    print(f"{part}, steps one by one:", *(line[:170] for line in table.splitlines()[:32]), sep="\n  ", flush=True)
+
+
 def train(flags, part, shape):
     model, words = model_of(flags, part, shape)
     metrics = os.path.join(flags.folder, part + ".jsonl")
-    data = [word for name in ("tokens", "targets", "positions", "segments")
+    data = [word for name in NAMES
             for word in ("--data", f"{name}={os.path.join(flags.folder, name + '.npy')}")]
     report = json.loads(tool(flags, "genesis-run", "train", model, *words, *data, "--batch", flags.rows, "--steps", flags.steps, "--device",
                              flags.device, "--metrics", metrics, "--quiet", "--json", *flags.more.split()))
+    if flags.profile:
+        profile(flags, part, model, words, data)
     os.remove(model)
     with open(metrics) as file:
         steps = [json.loads(line) for line in file]
@@ -155,6 +170,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--eager", action="store_true", help="PyTorch without compiling")
     parser.add_argument("--more", default="", help="more words for genesis-run train, such as --disable kernel:NAME")
+    parser.add_argument("--profile", action="store_true")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--json")
     flags = parser.parse_args()

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <utility>
 
-#include "backends/common/key_starts.h"
 #include "backends/common/sampling.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/runtime/launch.h"
@@ -21,6 +20,7 @@
 #include "executor/cuda/step_streams.h"
 #include "executor/runtime/step_call.h"
 #include "schema/core/error.h"
+#include "schema/ops/nn/attention.h"
 
 namespace genesis {
 namespace {
@@ -373,7 +373,7 @@ class CudaRunner final : public Runner {
     else if (fault.set == 3)
       report.report(kNanLogit);
     else if (fault.set == 4)
-      report.report(kFallingStarts);
+      report.report(ops::kFallingStarts);
     else
       report.report(fault.value, fault.limit);
     fail_on_data(*calls_[static_cast<size_t>(fault.step)].step, report);

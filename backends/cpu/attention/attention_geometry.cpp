@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/common/key_starts.h"
-
 namespace genesis::cpu {
 namespace {
 
@@ -86,7 +84,7 @@ void check_key_start(const AttentionGeometry& g, const KernelContext& c) {
   for (int64_t b = 0; b < g.batch; ++b)
     if (const int64_t* starts = key_starts(g, c, b))
       if (!std::is_sorted(starts, starts + g.queries))
-        c.fault->report(kFallingStarts);
+        c.fault->report(ops::kFallingStarts);
 }
 
 }  // namespace

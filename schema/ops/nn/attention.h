@@ -30,6 +30,10 @@ struct AttentionOptions {
 
 namespace ops {
 
+// What kernels report of a key_start that falls.
+inline constexpr const char* kFallingStarts =
+    "key_start of attention falls along a row: tokens of one text must stand side by side";
+
 // What attention and its gradient have in common. Optional inputs come last: mask, then key_start, then key_length.
 // Instead of q, k and v they take one tensor [batch, time, heads + 2 packed_key_heads, head_size] that holds
 // the heads of all three in this order; their gradients then come as one such tensor.
