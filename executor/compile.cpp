@@ -9,7 +9,6 @@
 #include "passes/core/bind.h"
 #include "passes/distribution/optimizer_shards.h"
 #include "passes/distribution/tensor_shards.h"
-#include "passes/lowering/mask_key_starts.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
 #include "passes/precision/read_quantized.h"
@@ -124,7 +123,7 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   Graph authored = copy_graph(model.entry(entry), *compiled.work);
   if (passes::has_quantized(compiled.storage))
     authored = passes::decode_quantized(authored, compiled.storage);
-  Graph graph = passes::mask_key_starts(passes::bind(authored, bindings), target);
+  Graph graph = passes::bind(authored, bindings);
   if (observe) observe({"bind", "sizes take the place of symbols", graph});
   if (options.optimise)
     graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,

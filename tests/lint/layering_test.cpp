@@ -40,7 +40,6 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"passes/distribution", {"passes/core", "passes/distribution/sharding"}},
     {"passes/distribution/sharding", {"passes/core"}},
     {"passes/fusion", {"passes/core"}},
-    {"passes/lowering", {"passes/core"}},
     {"passes/grouping", {"passes/core", "passes/memory"}},
     {"passes/precision", {"passes/core"}},
     {"passes/memory", {"passes/core", "passes/memory/offsets"}},
