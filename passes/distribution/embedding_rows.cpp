@@ -4,7 +4,6 @@
 
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
-#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
@@ -48,20 +47,15 @@ Value table_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std
   return emit_node(*table.op, table.attributes, {indices, rows})[0];
 }
 
-// Rows of other ranks' parts go into any, as what changes no sum, whatever its sign: -0.
 Value table_part_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, const std::string& axis,
                               int64_t ranks, int64_t place, RankReduction reduction) {
   const auto [indices, rows] = gathered_rows(rewriter, found, axis, ranks, reduction);
   ops::EmbeddingGrad table = found.rows.attributes;
-  const int64_t count = table.rows[0].value() / ranks;
+  const OwnIndices whole = table.part.of(table.rows[0].value());
+  const int64_t count = whole.count / ranks;
   table.rows[0] = Dim(count);
-  const int64_t padding = table.padding_idx - place * count;
-  table.padding_idx = table.padding_idx >= 0 && padding >= 0 && padding < count ? padding : -1;
-  const Value here = indices - place * count;
-  const Value is_mine = logical_and(ge(here, scalar_like(here, 0)), lt(here, scalar_like(here, count)));
-  const Value any = minimum(maximum(here, scalar_like(here, 0)), scalar_like(here, count - 1));
-  const Value mine = where(unsqueeze(is_mine, -1), rows, scalar_like(rows, -0.0));
-  return emit_node(op_def<ops::EmbeddingGrad>(), to_attributes(table), {any, mine})[0];
+  table.part = {whole.first + place * count, whole.all};
+  return emit_node(op_def<ops::EmbeddingGrad>(), to_attributes(table), {indices, rows})[0];
 }
 
 }  // namespace genesis::passes

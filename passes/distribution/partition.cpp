@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/distribution/sharding/dimension_groups.h"
 #include "passes/distribution/sharding/factors.h"
+#include "passes/distribution/vocabulary.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/optimizer.h"
@@ -29,19 +32,26 @@ class Partitioner {
  public:
   Partitioner(const Graph& graph, const PassContext& context)
       : graph_(graph),
-        ranks_(context.mesh.size("tensor")),
+        part_{context.mesh.size("tensor"), context.mesh.place(context.rank, "tensor")},
+        groups_(graph),
         rewriter_(graph),
-        cut_(graph.values().size(), kWhole) {
+        cut_(graph.values().size(), kWhole),
+        composed_(graph.values().size()) {
+    std::map<int32_t, const Shard*> shards;
     for (const StoredGroup& group : context.storage->groups)
-      if (group.shard && group.shard->axis == "tensor") parts_[group.members[0]] = group.parts[0];
+      if (group.shard && group.shard->axis == "tensor") {
+        parts_[group.members[0]] = group.parts[0];
+        shards[group.members[0]] = &*group.shard;
+      }
     for (size_t i = 0; i < graph.values().size(); ++i) {
       const ValueId id{static_cast<int32_t>(i)};
-      const auto part = parts_.find(state_of(graph, id));
-      if (part == parts_.end()) continue;
-      const Value value = rewriter_.graph().state(part->second);
-      cut(id) = cut_dimension(graph.type(id).shape, value.type().shape);
-      rewriter_.replace(id, value);
+      if (const auto shard = shards.find(state_of(graph, id)); shard != shards.end())
+        read_part(id, *shard->second);
     }
+    for (const StateUpdate& update : graph.updates())
+      if (const auto shard = shards.find(update.state); shard != shards.end())
+        wanted_.insert(
+            groups_.of(update.value, cut_dimension(graph.type(update.value).shape, shard->second->shape)));
   }
 
   Graph run() {
@@ -61,41 +71,112 @@ class Partitioner {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return cut(v) != kWhole; });
   }
 
+  // Of a state, which every rank has a part of.
+  void read_part(ValueId id, const Shard& shard) {
+    const Value value = rewriter_.graph().state(parts_.at(state_of(graph_, id)));
+    const Shape& whole = graph_.type(id).shape;
+    const int dim = cut_dimension(whole, value.type().shape);
+    cut(id) = dim;
+    int64_t outer = 1;
+    for (int d = 0; d < dim; ++d) outer *= whole[d].value();
+    composed_[static_cast<size_t>(id.index)] = shard.runs > outer;
+    wanted_.insert(groups_.of(id, dim));
+    rewriter_.replace(id, value);
+  }
+
   void visit(const Node& node) {
-    if (!is_cut(node)) return rewriter_.copy(node);
+    const std::vector<Factor> shared = shared_factors(node);
+    if (shared.empty() && !is_cut(node)) return rewriter_.copy(node);
     rewriter_.begin_nodes_from({&node});
-    if (is<ops::SumSquares>(node))
-      emit_sum_squares(node);
-    else
-      emit_part(node);
+    emit(node, shared);
     rewriter_.end_nodes_from();
   }
 
-  // The factors along which an operand is cut.
+  void emit(const Node& node, const std::vector<Factor>& shared) {
+    if (is<ops::SumSquares>(node)) return emit_sum_squares(node);
+    gather_operands(node, shared);
+    if (shared.empty() || !has_parts(node, shared)) return emit_whole(node);
+    if (const auto loss = match<ops::CrossEntropy>(node))
+      rewriter_.replace(node, cross_entropy_of_parts(loss.attributes, rewriter_.map(loss.input(0)),
+                                                     rewriter_.map(loss.input(1)), part_));
+    else if (const auto layer = match<ops::LinearCrossEntropy>(node))
+      emit_linear_cross_entropy(layer);
+    else
+      emit_part(node, shared);
+  }
+
+  // The factors along which an operand is cut, or a result is to be though it is made of whole operands.
   std::vector<Factor> shared_factors(const Node& node) {
     std::vector<Factor> shared;
+    const bool has_cut = is_cut(node);
     for (Factor& factor : factors_of(graph_, node)) {
-      const bool is_shared = std::any_of(
-          factor.members.begin(), factor.members.end(),
-          [&](const FactorMember& m) { return !m.is_result && cut(node.inputs[m.index]) == m.dim; });
+      const bool is_shared =
+          std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& m) {
+            return m.is_result ? !has_cut && is_made_as_part(node, factor, m)
+                               : cut(node.inputs[m.index]) == m.dim;
+          });
       if (is_shared) shared.push_back(std::move(factor));
     }
     return shared;
   }
 
-  void emit_part(const Node& node) {
-    const std::vector<Factor> shared = shared_factors(node);
-    gather_operands(node, shared);
+  // Such as the rows of a table's gradient. Of numbers that are all the same the reader takes a part.
+  bool is_made_as_part(const Node& node, const Factor& factor, const FactorMember& result) {
+    const ValueId value = node.outputs[result.index];
+    return std::all_of(factor.members.begin(), factor.members.end(),
+                       [](const FactorMember& m) { return m.is_result; }) &&
+           !uniform_value(graph_, value) && wanted_.contains(groups_.of(value, result.dim));
+  }
+
+  // Whether all operands that are to be parts are, or can be made. One that is whole and another that is a part: ranks
+  // gather the part, whose order is known where it is one piece.
+  bool has_parts(const Node& node, const std::vector<Factor>& shared) {
+    for (const Factor& factor : shared)
+      for (const FactorMember& member : factor.members) {
+        const ValueId operand = member.is_result ? ValueId{} : node.inputs[member.index];
+        if (member.is_result || cut(operand) != kWhole || uniform_value(graph_, operand)) continue;
+        if (is_composed(node))
+          fail("node '{}' ({}): its operand {} is whole and another is cut", node.name, node.op->name(),
+               member.index);
+        return false;
+      }
+    return true;
+  }
+  bool is_composed(const Node& node) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId v) { return composed_[static_cast<size_t>(v.index)]; });
+  }
+  void note_composed(const Node& node, const Factor& factor, const FactorMember& result) {
+    const bool has_cuts = std::any_of(factor.members.begin(), factor.members.end(),
+                                      [](const FactorMember& m) { return !m.cuts.empty(); });
+    composed_[static_cast<size_t>(node.outputs[result.index].index)] = has_cuts || is_composed(node);
+  }
+
+  void emit_whole(const Node& node) {
+    for (const ValueId input : node.inputs) make_whole(input);
+    rewriter_.copy(node);
+  }
+
+  void emit_linear_cross_entropy(const Matched<ops::LinearCrossEntropy>& layer) {
+    const auto operand = [&](size_t i) { return rewriter_.map(layer.input(i)); };
+    rewriter_.replace(*layer.node, linear_cross_entropy_of_parts(layer.attributes, operand(0), operand(1),
+                                                                 operand(2), part_));
+    if (layer.node->outputs.size() > 2) cut(layer.node->outputs[2]) = 0;
+  }
+
+  void emit_part(const Node& node, const std::vector<Factor>& shared) {
     Node local{node};
     std::vector<Value> operands = rewriter_.map(node.inputs), once;
     std::vector<bool> is_sum(node.outputs.size());
     for (const Factor& factor : shared) {
-      local.attributes = attributes_of_part(local, factor, ranks_);
+      local.attributes = attributes_of_part(graph_, local, factor, part_);
       for (const FactorMember& member : factor.members) {
-        if (member.is_result)
+        if (member.is_result) {
           cut(node.outputs[member.index]) = member.dim;
-        else if (cut(node.inputs[member.index]) == kWhole)
+          note_composed(node, factor, member);
+        } else if (cut(node.inputs[member.index]) == kWhole) {
           operands[member.index] = part_of_uniform(node, member);
+        }
       }
       for (const size_t result : factor.sums) is_sum[result] = true;
       if (!factor.once.empty()) {
@@ -115,10 +196,7 @@ class Partitioner {
   Value part_of_uniform(const Node& node, const FactorMember& member) {
     const ValueId operand = node.inputs[member.index];
     const Dim& size = graph_.type(operand).shape[member.dim];
-    if (!uniform_value(graph_, operand))
-      fail("node '{}' ({}): its operand {} is whole and another is cut", node.name, node.op->name(),
-           member.index);
-    return slice(rewriter_.map(operand), member.dim, 0, size.value() / ranks_);
+    return slice(rewriter_.map(operand), member.dim, 0, size.value() / part_.ranks);
   }
 
   // What no factor names as it is cut is wanted whole.
@@ -137,10 +215,10 @@ class Partitioner {
     if (cut(id) == kWhole) return;
     const int dim = cut(id);
     const Value part = rewriter_.map(id);
-    Value whole = all_gather(part, "tensor", ranks_);
+    Value whole = all_gather(part, "tensor", part_.ranks);
     if (dim > 0) {
       std::vector<Dim> by_rank = part.shape().dims();
-      by_rank.insert(by_rank.begin(), Dim(ranks_));
+      by_rank.insert(by_rank.begin(), Dim(part_.ranks));
       std::vector<int64_t> order(by_rank.size());
       for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
       std::rotate(order.begin(), order.begin() + 1, order.begin() + dim + 1);
@@ -161,9 +239,12 @@ class Partitioner {
   }
 
   const Graph& graph_;
-  const int64_t ranks_;
+  const FactorPart part_;
+  DimensionGroups groups_;
+  std::set<size_t> wanted_;  // groups of dimensions of which states have a part
   Rewriter rewriter_;
   std::vector<int> cut_;              // by value: the dimension of which this rank has a part
+  std::vector<bool> composed_;        // by value: whether the part may be one of each of several pieces
   std::map<int32_t, int32_t> parts_;  // by state of which it has a part: the state that is the part
 };
 

@@ -5,31 +5,18 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "passes/core/match.h"
+#include "passes/distribution/sharding/disjoint_sets.h"
 #include "passes/distribution/sharding/factors.h"
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/index.h"
 
 namespace genesis::passes {
 namespace {
-
-// Sets are joined; each is known by one of its elements.
-class DisjointSets {
- public:
-  size_t add() {
-    parents_.push_back(parents_.size());
-    return parents_.size() - 1;
-  }
-  size_t find(size_t element) {
-    while (parents_[element] != element) element = parents_[element] = parents_[parents_[element]];
-    return element;
-  }
-  void join(size_t a, size_t b) { parents_[find(a)] = find(b); }
-
- private:
-  std::vector<size_t> parents_;
-};
 
 // A place in a dimension, as a fraction of its size: the same in all dimensions that are the same numbers.
 struct Fraction {
@@ -46,10 +33,21 @@ Cuts cuts_of(const FactorMember& member, int64_t size) {
   return cuts;
 }
 
-// All dimensions of all values and states of a model, and which of them must be cut together.
+// The weight of a layer whose results may be gathered, whatever has been done to its dtype; -1: it is no state.
+int32_t weight_of(const Graph& graph, const Node& node) {
+  const auto layer = match<ops::Linear>(node);
+  if (!layer || !layer->is_plain() || layer.num_inputs() != 2) return -1;
+  ValueId weight = layer.input(1);
+  while (const auto cast = match<ops::Cast>(graph, weight)) weight = cast.input(0);
+  return state_of(graph, weight);
+}
+
+// All dimensions of all values and states of a model, and which of them must be cut together. Results of the layers with
+// the weights `gathered` need not be parts where these are.
 class Dimensions {
  public:
-  Dimensions(const Model& model, int64_t ranks) : model_(model), ranks_(ranks) {
+  Dimensions(const Model& model, int64_t ranks, const std::set<int32_t>& gathered)
+      : model_(model), ranks_(ranks), gathered_(gathered) {
     for (const State& state : model.states()) first_of_state_.push_back(add(state.type.shape, state.name));
     for (const auto& entry : model.entries()) {
       add_values(*entry);
@@ -90,6 +88,12 @@ class Dimensions {
     for (const auto& [graph, elements] : by_graph)
       if (least == 0 || elements < least) least = elements;
     return least;
+  }
+  // Whether the ranks look up rows of a table together.
+  bool is_table(size_t group) {
+    return std::any_of(sums_.begin(), sums_.end(), [&](const SumOverRanks& sum) {
+      return sum.is_lookup && groups_.find(sum.dimension) == group;
+    });
   }
   // Why the largest weight stays whole.
   std::string a_reason() {
@@ -172,8 +176,13 @@ class Dimensions {
 
   void join_factors(const Graph& graph, const Node& node) {
     std::set<size_t> named;
+    const bool is_gathered = gathered_.contains(weight_of(graph, node));
     for (const Factor& factor : factors_of(graph, node)) {
       note_sums(graph, node, factor);
+      if (is_gathered && has_member(factor, false, 1, 0)) {
+        for (const FactorMember& member : factor.members) named.insert(member_dim(graph, node, member));
+        continue;
+      }
       std::map<int, size_t> first_of_part;
       const size_t first = member_dim(graph, node, factor.members[0]);
       for (const FactorMember& member : factor.members) {
@@ -199,7 +208,8 @@ class Dimensions {
     for (const size_t result : factor.sums) {
       int64_t elements = 1;
       for (const Dim& size : graph.type(node.outputs[result]).shape) elements *= size.constant().value_or(1);
-      sums_.push_back({&graph, member_dim(graph, node, factor.members[0]), elements});
+      const bool is_lookup = is<ops::Embedding>(node) && has_member(factor, false, 1, 0);
+      sums_.push_back({&graph, member_dim(graph, node, factor.members[0]), elements, is_lookup});
     }
   }
 
@@ -270,6 +280,7 @@ class Dimensions {
 
   const Model& model_;
   const int64_t ranks_;
+  const std::set<int32_t> gathered_;
   DisjointSets classes_, groups_;
   std::vector<Dimension> dimensions_;
   std::vector<size_t> first_of_state_;
@@ -280,28 +291,29 @@ class Dimensions {
     const Graph* graph;
     size_t dimension;
     int64_t elements;
+    bool is_lookup;
   };
   std::vector<SumOverRanks> sums_;
 };
 
 // Multiply-adds saved for each element that ranks would exchange, at least.
 constexpr int64_t kMinProductsPerExchanged = 64;
+// Of weights that are worth an exchange of their own: one in so many of all.
+constexpr int64_t kMinShare = 64;
+// Multiply-adds for each result that is gathered, at least.
+constexpr int64_t kMinInputs = 32;
 
 class Chooser {
  public:
-  Chooser(const Model& model, const Mesh& mesh)
-      : model_(model), ranks_(mesh.size("tensor")), dimensions_(model, ranks_) {
-    for (auto& [group, states] : dimensions_.groups_of_states()) {
-      const int64_t weights = weights_of(states);
-      if (weights == 0 || weights < kMinProductsPerExchanged * dimensions_.exchanged(group)) continue;
-      weights_[group] = weights;
-      chosen_[group] = std::move(states);
-    }
-    for (const auto& entry : model.entries()) drop_conflicts(*entry);
-    find_gathered();
+  Chooser(const Model& model, const Mesh& mesh) : model_(model), ranks_(mesh.size("tensor")) {
+    for (const State& state : model.states())
+      if (state.role == StateRole::kParameter && state.type.shape.is_constant())
+        all_weights_ += state.type.numel();
+    choose({});
+    if (const std::set<int32_t> gathered = weights_worth_gathering(); !gathered.empty()) choose(gathered);
     if (chosen_.empty())
       fail("{} ranks along 'tensor' cannot share any layer of this model: {}", ranks_,
-           dimensions_.a_reason());
+           dimensions_->a_reason());
   }
 
   StateStorage storage(int64_t place) {
@@ -310,9 +322,6 @@ class Chooser {
       for (const auto& [state, dim] : states)
         storage.groups.push_back(
             {plain_format(model_.state(state).type.dtype), {state}, {}, shard(state, dim, place)});
-    for (const int32_t state : gathered_)
-      storage.groups.push_back(
-          {plain_format(model_.state(state).type.dtype), {state}, {}, shard(state, 0, place)});
     std::sort(storage.groups.begin(), storage.groups.end(),
               [](const StoredGroup& a, const StoredGroup& b) { return a.members < b.members; });
     number_parts(storage, model_.states().size());
@@ -320,6 +329,20 @@ class Chooser {
   }
 
  private:
+  void choose(const std::set<int32_t>& gathered) {
+    dimensions_.emplace(model_, ranks_, gathered);
+    chosen_.clear();
+    weights_.clear();
+    for (auto& [group, states] : dimensions_->groups_of_states()) {
+      const int64_t weights = weights_of(states);
+      if (weights == 0 || weights < kMinProductsPerExchanged * dimensions_->exchanged(group)) continue;
+      if (dimensions_->is_table(group) && weights * kMinShare < all_weights_) continue;
+      weights_[group] = weights;
+      chosen_[group] = std::move(states);
+    }
+    for (const auto& entry : model_.entries()) drop_conflicts(*entry);
+  }
+
   int64_t weights_of(const std::vector<std::pair<int32_t, int>>& states) const {
     int64_t weights = 0;
     for (const auto& [state, dim] : states)
@@ -333,7 +356,7 @@ class Chooser {
       const ValueId value{static_cast<int32_t>(i)};
       std::optional<size_t> before;
       for (int dim = 0; dim < graph.type(value).shape.rank(); ++dim) {
-        const size_t group = dimensions_.group_of(graph, value, dim);
+        const size_t group = dimensions_->group_of(graph, value, dim);
         if (!chosen_.contains(group)) continue;
         if (before) {
           const size_t fewer = weights_[group] < weights_[*before] ? group : *before;
@@ -345,43 +368,29 @@ class Chooser {
     }
   }
 
-  // Large weights of layers whose results are wanted whole, such as a head: each rank makes a part of the results, which are
-  // gathered. Training would have to cut the gradients of the results again.
-  void find_gathered() {
-    std::set<int32_t> refused, weights;
-    for (const auto& entry : model_.entries()) {
-      for (const StateUpdate& update : entry->updates()) refused.insert(update.state);
+  // Large weights that stay whole, of layers whose results something wants whole, such as a head: each rank makes a part of
+  // the results, which are gathered there. Where a model trains, what it does with their gradients says whether that goes.
+  std::set<int32_t> weights_worth_gathering() {
+    std::set<int32_t> weights;
+    for (const auto& entry : model_.entries())
       for (const Node& node : entry->nodes())
-        for (size_t i = 0; i < node.inputs.size(); ++i) {
-          const int32_t state = state_of(*entry, node.inputs[i]);
-          if (state < 0) continue;
-          const auto layer = match<ops::Linear>(node);
-          const bool fits = layer && layer->is_plain() && node.inputs.size() == 2 && i == 1;
-          (fits ? weights : refused).insert(state);
-        }
-    }
-    int64_t all = 0;
-    for (const State& state : model_.states())
-      if (state.role == StateRole::kParameter) all += state.type.shape.is_constant() ? state.type.numel() : 0;
-    for (const int32_t state : weights)
-      if (!refused.contains(state) && is_worth_gathering(state, all)) gathered_.push_back(state);
+        if (const int32_t state = weight_of(*entry, node); state >= 0 && is_worth_gathering(state))
+          weights.insert(state);
+    return weights;
   }
-  bool is_worth_gathering(int32_t index, int64_t all) {
-    constexpr int64_t kMinShare = 64;   // one in so many of all weights
-    constexpr int64_t kMinInputs = 32;  // multiply-adds for each result
+  bool is_worth_gathering(int32_t index) {
     const State& state = model_.state(index);
     for (int dim = 0; dim < state.type.shape.rank(); ++dim)
-      if (chosen_.contains(dimensions_.group_of_state(index, dim))) return false;
+      if (chosen_.contains(dimensions_->group_of_state(index, dim))) return false;
     return state.role == StateRole::kParameter && !state.encoded && plain_format(state.type.dtype) &&
-           state.type.numel() * kMinShare >= all && state.type.shape[0].value() % ranks_ == 0 &&
-           state.type.shape[1].value() >= kMinInputs;
+           state.type.numel() * kMinShare >= all_weights_ && state.type.shape[1].value() >= kMinInputs;
   }
 
   Shard shard(int32_t index, int dim, int64_t place) {
     Shape shape = model_.state(index).type.shape;
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < shape.rank(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : shape[d].value();
-    const int64_t pieces = dimensions_.pieces(index, dim), part = shape[dim].value() / ranks_;
+    const int64_t pieces = dimensions_->pieces(index, dim), part = shape[dim].value() / ranks_;
     const int64_t count = part / pieces * inner;
     shape[dim] = Dim(part);
     return {"tensor", place * count, count, outer * pieces, shape};
@@ -389,10 +398,10 @@ class Chooser {
 
   const Model& model_;
   const int64_t ranks_;
-  Dimensions dimensions_;
+  std::optional<Dimensions> dimensions_;
   std::map<size_t, std::vector<std::pair<int32_t, int>>> chosen_;  // dimensions of states by group
   std::map<size_t, int64_t> weights_;                              // elements, by group
-  std::vector<int32_t> gathered_;                                  // weights whose results are gathered
+  int64_t all_weights_ = 0;                                        // elements of all
 };
 
 }  // namespace

@@ -32,7 +32,8 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
     const Dim count = indices.shape().numel();
     const Value order = reshape(indices, Shape{count});
     const Value rows = cast(reshape(dy, Shape{count, dy.dim(-1)}), graph.type(table).dtype);
-    return {{index_add(rewriter.map(table), 0, order, rows)}};
+    const ops::IndexAdd add{{0}, gradient->part};
+    return {emit_node(op_def<ops::IndexAdd>(), to_attributes(add), {rewriter.map(table), order, rows})};
   }
   return std::nullopt;
 }

@@ -15,9 +15,10 @@ inline constexpr int kSteps = 50;
 std::shared_ptr<Model> small_model(const std::string& name, int64_t vocabulary = 61, bool is_tied = true);
 // A small model of the zoo with a training step; `options` as genesis-opt --train takes them.
 std::shared_ptr<const Model> training(const std::string& name, const std::string& options,
-                                      int64_t vocabulary = 61);
+                                      int64_t vocabulary = 61, bool is_tied = true);
 
-// Batches of so many samples, in one micro-batch or in several, whose numbers follow from their position.
+// Batches of so many samples, in one micro-batch or in several, whose numbers follow from their position; tokens are 61 of
+// the vocabulary, all over it.
 class Numbers final : public BatchSource {
  public:
   explicit Numbers(const Graph& graph, int64_t batch = 8);

@@ -163,6 +163,87 @@ TEST(Index, EmbeddingGradientSkipsPadding) {
   EXPECT_EQ(result.at("padded").to_doubles(), (std::vector<double>{1, 4, 0}));
 }
 
+// Of a table of `all` rows a weight has those from `first` on: the others are zeros in what is looked up, and what is added
+// to them is added elsewhere.
+struct TablePart {
+  int64_t all, first, count;
+  bool has(double row) const {
+    return row >= static_cast<double>(first) && row < static_cast<double>(first + count);
+  }
+};
+constexpr int64_t kWidth = 6;
+const TablePart kParts[] = {{12, 0, 4}, {12, 4, 4}, {12, 8, 4}, {12, 0, 12}, {12, 11, 1}};
+
+void check_part(const TablePart& part) {
+  const ops::IndexRange range{part.first, part.all};
+  const CaseInput indices = integers({3, 11}, 0, part.all);
+  check({.name = "embedding_of_part",
+         .inputs = {indices, real({part.count, kWidth})},
+         .build =
+             [=](const Inputs& in) {
+               return emit_node(*find_op("embedding"), to_attributes(ops::Embedding{-1, range}),
+                                {in[0], in[1]});
+             },
+         .reference =
+             [=](const Refs& in) {
+               Ref y = ref_zeros({3, 11, kWidth});
+               for (int64_t i = 0; i < y.numel(); ++i)
+                 if (const double row = in[0][i / kWidth]; part.has(row))
+                   y[i] = in[1][(static_cast<int64_t>(row) - part.first) * kWidth + i % kWidth];
+               return Refs{y};
+             }});
+  const auto add = [=](Ref y, const Ref& index, const Ref& rows, int64_t padding) {
+    for (int64_t i = 0; i < rows.numel(); ++i)
+      if (const double row = index[i / kWidth]; part.has(row) && row != static_cast<double>(padding))
+        y[(static_cast<int64_t>(row) - part.first) * kWidth + i % kWidth] += rows[i];
+    return Refs{y};
+  };
+  for (const int64_t padding : {-1, 5})
+    check({.name = "embedding_grad_of_part",
+           .inputs = {indices, real({3, 11, kWidth})},
+           .build =
+               [=](const Inputs& in) {
+                 const ops::EmbeddingGrad op{{part.count}, padding, range};
+                 return emit_node(*find_op("embedding_grad"), to_attributes(op), {in[0], in[1]});
+               },
+           .reference =
+               [=](const Refs& in) {
+                 return add(ref_zeros({part.count, kWidth}), in[0], in[1], padding);
+               }});
+  check({.name = "index_add_to_part",
+         .inputs = {real({part.count, kWidth}), integers({20}, 0, part.all), real({20, kWidth})},
+         .build =
+             [=](const Inputs& in) {
+               return emit_node(*find_op("index_add"), to_attributes(ops::IndexAdd{{0}, range}),
+                                {in[0], in[1], in[2]});
+             },
+         .reference = [=](const Refs& in) { return add(in[0], in[1], in[2], -1); },
+         .gradient = false});
+}
+
+TEST(Index, PartsOfATable) {
+  for (const TablePart& part : kParts) check_part(part);
+}
+
+// An index of no row at all is an error on every rank; one of a row elsewhere is none.
+TEST(Index, IndicesBeyondAllPartsAreNamed) {
+  const auto look_up = [](int64_t index) {
+    return run_graph(
+               {{"weight", Tensor::of<float>({2, 1}, {1, 2})}, {"index", Tensor::of<int64_t>({1}, {index})}},
+               [](const Inputs& in) {
+                 const ops::Embedding op{-1, {2, 6}};
+                 return std::vector<std::pair<std::string, Value>>{
+                     {"y", emit_node(*find_op("embedding"), to_attributes(op), {in[1], in[0]})[0]}};
+               })
+        .at("y")
+        .to_doubles()[0];
+  };
+  EXPECT_EQ(look_up(0), 0);
+  EXPECT_EQ(look_up(3), 2);
+  EXPECT_EQ(look_up(5), 0);
+  for (const int64_t bad : {-1, 6}) expect_error([&] { look_up(bad); }, {"embedding", std::to_string(bad)});
+}
+
 // Many threads, many repeated indices: the same bits whatever the number of threads (in f32 the order shows).
 TEST(Index, SumsInIndexOrder) {
   std::mt19937 random(1);
@@ -236,6 +317,15 @@ TEST(Index, Errors) {
   fails({x, v}, [](const Inputs& in) { return index_add(in[0], 1, in[1], in[0]); }, {"[3,3]", "[3,4]"});
   fails({x, v}, [](const Inputs& in) { return embedding(in[1], in[1]); }, {"embedding takes a weight"});
   fails({x, v}, [](const Inputs& in) { return embedding(in[1], in[0], 3); }, {"padding_idx 3 is not a row"});
+  const auto of_part = [](const ops::IndexRange& range) {
+    return [=](const Inputs& in) {
+      return emit_node(*find_op("embedding"), to_attributes(ops::Embedding{-1, range}), {in[1], in[0]})[0];
+    };
+  };
+  fails({x, v}, of_part({4, 6}), {"indices [4, 7) are not among the 6"});
+  fails({x, v}, of_part({-1, 6}), {"indices [-1, 2) are not among the 6"});
+  fails({x, v}, of_part({std::numeric_limits<int64_t>::max(), 6}), {"are not among the 6"});
+  fails({x, v}, of_part({1, 0}), {"first_index is 1"});
 }
 
 // Three trues are a true, and no other byte.

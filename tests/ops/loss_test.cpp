@@ -112,6 +112,91 @@ TEST(CrossEntropy, ProbabilityTargets) {
   });
 }
 
+// What classes [first, first + C) of `all` add to the loss of a row, with the log-sum-exp of these; and that.
+Refs part_reference(const Ref& x, const Ref& target, const ops::IndexRange& range, double smoothing,
+                    int64_t ignored) {
+  const int64_t n = x.dim(-1);
+  Ref loss = ref_zeros(target.shape), lse = ref_zeros(target.shape);
+  for (int64_t row = 0; row < loss.numel(); ++row) {
+    if (static_cast<int64_t>(target[row]) == ignored) continue;
+    lse[row] = x[row * n] - log_softmax_at(x, row, 0);
+    for (int64_t c = 0; c < n; ++c) {
+      const bool is_target = static_cast<int64_t>(target[row]) == range.first_index + c;
+      const double share =
+          smoothing / static_cast<double>(range.all_indices) + (is_target ? 1 - smoothing : 0);
+      loss[row] += share * (lse[row] - x[row * n + c]);
+    }
+  }
+  return {loss, lse};
+}
+
+// From the log-sum-exp of all classes: share of all * exp(x - lse) - share, times dy.
+Ref part_gradient(const Refs& in, const ops::IndexRange& range, double smoothing, int64_t ignored) {
+  const Ref &x = in[0], &target = in[1], &lse = in[2], &dy = in[3];
+  const int64_t n = x.dim(-1);
+  Ref dx = ref_zeros(x.shape);
+  for (int64_t i = 0; i < dx.numel(); ++i) {
+    const int64_t row = i / n, at = static_cast<int64_t>(target[row]);
+    if (at == ignored) continue;
+    const double share = smoothing / static_cast<double>(range.all_indices) +
+                         (at == range.first_index + i % n ? 1 - smoothing : 0);
+    dx[i] = (std::exp(x[i] - lse[row]) - share) * dy[row];
+  }
+  return dx;
+}
+
+// Rows of a few logits, of as many as the registers of a warp hold, and of more.
+TEST(CrossEntropy, PartsOfTheClasses) {
+  for (const int64_t count : {5, 48, 1500})
+    for (const int64_t first : {int64_t{0}, count, 2 * count})
+      for (const double smoothing : {0.0, 0.2}) {
+        const ops::IndexRange range{first, 3 * count};
+        const CaseInput target =
+            integer_data({6}, {0, -100, static_cast<double>(count), static_cast<double>(2 * count - 1),
+                               static_cast<double>(3 * count - 1), static_cast<double>(count - 1)});
+        check({.name = "ce_part",
+               .inputs = {real({6, count}, -3, 3), target},
+               .build =
+                   [=](const Inputs& x) {
+                     const ops::CrossEntropy op{-100, smoothing, Reduction::kNone, true, range};
+                     return emit_node(*find_op("cross_entropy"), to_attributes(op), {x[0], x[1]});
+                   },
+               .reference = [=](const Refs& x) { return part_reference(x[0], x[1], range, smoothing, -100); },
+               .gradient = false,
+               .tolerance = 1e-5});
+        check({.name = "ce_grad_part",
+               .inputs = {real({6, count}, -3, 3), target, constant_real({6}, 7, 8), constant_real({6})},
+               .build =
+                   [=](const Inputs& x) {
+                     const ops::CrossEntropyGrad op{-100, smoothing, Reduction::kNone, range};
+                     const DType wide = x[0].dtype() == DType::f64 ? DType::f64 : DType::f32;
+                     return emit_node(*find_op("cross_entropy_grad"), to_attributes(op),
+                                      {x[0], x[1], cast(x[2], wide), cast(x[3], wide)});
+                   },
+               .reference = [=](const Refs& x) { return Refs{part_gradient(x, range, smoothing, -100)}; },
+               .gradient = false});
+      }
+}
+
+TEST(CrossEntropy, RefusesPartsThatDoNotFit) {
+  const std::vector<TensorType> classes = {{DType::f32, {2, 5}}, {DType::i64, {2}}},
+                                probabilities = {{DType::f32, {2, 5}}, {DType::f32, {2, 5}}};
+  const auto fails = [](const std::vector<TensorType>& types, const ops::CrossEntropy& op,
+                        const std::string& part) {
+    expect_error(
+        [&] {
+          infer_case(types, [&](const Inputs& x) {
+            return emit_node(*find_op("cross_entropy"), to_attributes(op), {x[0], x[1]});
+          });
+        },
+        {part});
+  };
+  fails(classes, {-100, 0, Reduction::kNone, true, {6, 10}}, "indices [6, 11) are not among the 10");
+  fails(classes, {-100, 0, Reduction::kMean, true, {5, 10}}, "reduction \"none\"");
+  fails(classes, {-100, 0, Reduction::kNone, false, {5, 10}}, "with_lse");
+  fails(probabilities, {-100, 0, Reduction::kNone, true, {5, 10}}, "class targets");
+}
+
 // More rows than a GPU adds up the losses of blocks for: each block has several rows, one after the other.
 TEST(CrossEntropy, ManyRows) {
   constexpr int64_t kRows = 66001, kClasses = 40;

@@ -27,6 +27,7 @@ struct LossArguments {
   WideVector weight;  // or null
   void* lse = nullptr;
   int64_t rows = 0, classes = 1, packs = 1, ignore_index = -100;
+  OwnIndices own;         // the classes among all
   int group = 32;         // threads of a row
   int64_t rows_each = 1;  // rows of a block
   double smoothing = 0;
@@ -46,12 +47,12 @@ struct LossArguments {
     return target_dtype == DType::i32 ? static_cast<const int32_t*>(target)[row]
                                       : static_cast<const int64_t*>(target)[row];
   }
-  // The class, or -1 when the row does not count.
+  // The class, of all, or -1 when the row does not count.
   __device__ int64_t class_of(int64_t of_target) const {
-    return of_target != ignore_index && of_target >= 0 && of_target < classes ? of_target : -1;
+    return of_target != ignore_index && own.exists(of_target) ? of_target : -1;
   }
   __device__ void report(int64_t of_target) const {
-    if (of_target != ignore_index && (of_target < 0 || of_target >= classes)) fault(of_target, classes);
+    if (of_target != ignore_index && !own.exists(of_target)) fault(of_target, own.all);
   }
   template <class W>
   __device__ W weight_of(int64_t at) const {
@@ -59,7 +60,10 @@ struct LossArguments {
     weight.at(at, W(1), w);
     return w[0];
   }
-  __device__ double smooth_share() const { return smoothing / static_cast<double>(classes); }
+  __device__ double smooth_share() const { return smoothing / static_cast<double>(own.all); }
+
+  // All classes for each of those here.
+  __device__ double parts() const { return static_cast<double>(own.all) / static_cast<double>(classes); }
 
   // What slopes are divided by. Every thread of the warp calls it.
   __device__ double divisor() const {
@@ -158,13 +162,14 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
     const bool speaks = first == 0 && base + threadIdx.x / a.group < last;
     Words x[K];
     load_row<T>(a, row, first, x);
-    int64_t at = -1;
+    int64_t at = -1, place = -1;
     float own = 0;  // asked for early: it comes while sums are made
     if (speaks) {
       const int64_t target = a.target_of(row);
       at = a.class_of(target);
+      place = a.own.place_of(at);
       a.report(target);
-      if (at >= 0) own = widen(static_cast<const T*>(a.logits)[row * a.classes + at]);
+      if (place >= 0) own = widen(static_cast<const T*>(a.logits)[row * a.classes + place]);
     }
     const float greatest_of_row = reduce_group(greatest<T>(x), a.group, Max{});
     const ShiftedPower<T> power(finite_shift(greatest_of_row));
@@ -181,9 +186,9 @@ __global__ void __launch_bounds__(kLossThreads, sizeof(T) == 2 ? 3 : 2)
     if (!speaks) continue;
     const double log_sum = static_cast<double>(log_of_sum(power, sum)),
                  max = static_cast<double>(greatest_of_row);
-    const double weight = at >= 0 ? static_cast<double>(a.weight_of<float>(at)) : 0;
-    put_row<float>(a, row, at >= 0, weight * (log_sum + (max - static_cast<double>(own))), max + log_sum,
-                   weight, totals);
+    const double weight = place >= 0 ? static_cast<double>(a.weight_of<float>(place)) : 0;
+    const double loss = place >= 0 ? weight * (log_sum + (max - static_cast<double>(own))) : 0;
+    put_row<float>(a, row, at >= 0, loss, max + log_sum, weight, totals);
   }
   put_partial(a, totals);
 }
@@ -208,7 +213,8 @@ __global__ void __launch_bounds__(kLossThreads, 2) register_gradient_kernel(cons
   if (first == 0) a.report(target);
   const float scale = at < 0 ? 0 : a.slope_of<float>(row, denominator) * a.weight_of<float>(at);
   const ShiftedPower<T> probability(static_cast<const float*>(a.lse)[row]);
-  const int target_pack = static_cast<int>(at) / N, target_place = static_cast<int>(at) % N;
+  const int place = static_cast<int>(a.own.place_of(at));
+  const int target_pack = place < 0 ? -1 : place / N, target_place = place % N;
   Words* dx = static_cast<Words*>(a.dlogits) + row * a.packs + first;
 #pragma unroll
   for (int k = 0; k < K; ++k) {

@@ -56,9 +56,10 @@ std::vector<Factor> factors_of(const Graph& graph, const Node& node) {
   return context.take();
 }
 
-Attributes attributes_of_part(const Node& node, const Factor& factor, int64_t ranks) {
+Attributes attributes_of_part(const Graph& graph, const Node& node, const Factor& factor,
+                              const FactorPart& part) {
   const ShardingRule* rule = rule_of(*node.op);
-  return rule && rule->of_part ? rule->of_part(node, factor, ranks) : node.attributes;
+  return rule && rule->of_part ? rule->of_part({part, graph, node, factor}) : node.attributes;
 }
 
 }  // namespace genesis::passes

@@ -35,7 +35,12 @@ bool has_member(const Factor& factor, bool is_result, size_t index, int dim);
 
 // The factors of a node, from the types in the graph; none of an op without a rule.
 std::vector<Factor> factors_of(const Graph& graph, const Node& node);
-// The attributes of the node on each of `ranks` ranks that share the factor.
-Attributes attributes_of_part(const Node& node, const Factor& factor, int64_t ranks);
+// Which part of a factor: that of the rank at `place` of `ranks`.
+struct FactorPart {
+  int64_t ranks = 1, place = 0;
+};
+// The attributes of the node where it computes a part of the factor. `graph` has the node, with whole types.
+Attributes attributes_of_part(const Graph& graph, const Node& node, const Factor& factor,
+                              const FactorPart& part);
 
 }  // namespace genesis::passes

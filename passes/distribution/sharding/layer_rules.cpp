@@ -3,6 +3,7 @@
 #include "passes/core/update_inputs.h"
 #include "passes/distribution/sharding/rules.h"
 #include "schema/ops/nn/attention.h"
+#include "schema/ops/nn/loss.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/optimizer.h"
@@ -36,9 +37,9 @@ void list_linear(RuleContext& context) {
   if (op.activation == Activation::kNone) context.add(std::move(in));
 }
 
-Attributes linear_of_part(const Node& node, const Factor& factor, int64_t) {
-  auto op = from_attributes<ops::Linear>(node.attributes);
-  if (!factor.once.empty()) op.has_addend = false;
+Attributes linear_of_part(const RulePart& part) {
+  auto op = part.op<ops::Linear>();
+  if (!part.factor.once.empty()) op.has_addend = false;
   return to_attributes(op);
 }
 
@@ -141,9 +142,9 @@ void list_attention_grad(RuleContext& context) {
 }
 
 template <class Op>
-Attributes attention_of_part(const Node& node, const Factor& factor, int64_t ranks) {
-  auto op = from_attributes<Op>(node.attributes);
-  if (has_member(factor, false, 0, op.layout == AttentionLayout::kBTHD ? 2 : 1)) op.packed_key_heads /= ranks;
+Attributes attention_of_part(const RulePart& part) {
+  auto op = part.op<Op>();
+  if (part.cuts(0, op.layout == AttentionLayout::kBTHD ? 2 : 1)) op.packed_key_heads /= part.ranks;
   return to_attributes(op);
 }
 
@@ -162,9 +163,9 @@ void list_rope(RuleContext& context) {
   context.add({{operand_dim(0, 2, 0, cuts), result_dim(0, 2, 0, cuts)}});
 }
 
-Attributes rope_of_part(const Node& node, const Factor& factor, int64_t ranks) {
-  auto op = from_attributes<ops::Rope>(node.attributes);
-  if (has_member(factor, false, 0, 2)) op.heads /= ranks;
+Attributes rope_of_part(const RulePart& part) {
+  auto op = part.op<ops::Rope>();
+  if (part.cuts(0, 2)) op.heads /= part.ranks;
   return to_attributes(op);
 }
 
@@ -199,6 +200,41 @@ void list_norm(RuleContext& context) {
   context.add_leading(rows, operands, results, sums);
 }
 
+// Classes, of class targets: each rank has the logits of some. What that takes of all ranks is in vocabulary.h.
+template <class Op>
+void list_cross_entropy(RuleContext& context, size_t num_operands, bool is_gradient) {
+  const bool has_weight = context.num_operands() > num_operands;
+  if (has_weight || is_float(context.operand_dtype(1)) || context.op<Op>().part.is_part()) return;
+  const int classes = context.operand(0).rank() - 1;
+  Factor factor{{operand_dim(0, classes)}};
+  if (is_gradient)
+    factor.members.push_back(result_dim(0, classes));
+  else
+    factor.sums = {0};
+  context.add(std::move(factor));
+}
+
+void list_loss(RuleContext& context) { list_cross_entropy<ops::CrossEntropy>(context, 2, false); }
+void list_loss_grad(RuleContext& context) { list_cross_entropy<ops::CrossEntropyGrad>(context, 4, true); }
+
+template <class Op>
+Attributes cross_entropy_of_part(const RulePart& part) {
+  auto op = part.op<Op>();
+  const Shape& logits = part.graph.type(part.node.inputs[0]).shape;
+  op.part = part.range_of(logits[logits.rank() - 1]);
+  return to_attributes(op);
+}
+
+// Rows of the weight, which are classes. In f16 gradients over logits are too small to leave the op that makes them.
+void list_linear_cross_entropy(RuleContext& context) {
+  if (context.operand_dtype(0) == DType::f16) return;
+  const size_t results = context.num_results();
+  Factor factor{{operand_dim(1, 0)}, {0}};
+  if (results > 1) factor.sums.push_back(1);
+  if (results > 2) factor.members.push_back(result_dim(2, 0));
+  context.add(std::move(factor));
+}
+
 // Element by element, in parameter, gradient and moments.
 void list_update(RuleContext& context) {
   UpdateInputs inputs = update_inputs(context.node());
@@ -229,6 +265,9 @@ constexpr ShardingRule kRules[] = {
     {ops::LayerNormGrad::info.name, list_norm<ops::LayerNormGrad>},
     {ops::RmsNorm::info.name, list_norm<ops::RmsNorm>},
     {ops::RmsNormGrad::info.name, list_norm<ops::RmsNormGrad>},
+    {ops::CrossEntropy::info.name, list_loss, cross_entropy_of_part<ops::CrossEntropy>},
+    {ops::CrossEntropyGrad::info.name, list_loss_grad, cross_entropy_of_part<ops::CrossEntropyGrad>},
+    {ops::LinearCrossEntropy::info.name, list_linear_cross_entropy},
     {ops::AdamUpdate::info.name, list_update},
     {ops::LionUpdate::info.name, list_update},
     {ops::SgdUpdate::info.name, list_update},

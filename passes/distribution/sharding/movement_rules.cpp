@@ -20,9 +20,9 @@ Shape shape_of_part(Shape shape, const Factor& factor, int64_t ranks) {
 }
 
 template <class Op>
-Attributes with_shape_of_part(const Node& node, const Factor& factor, int64_t ranks) {
-  auto op = from_attributes<Op>(node.attributes);
-  op.shape = shape_of_part(op.shape, factor, ranks);
+Attributes with_shape_of_part(const RulePart& part) {
+  auto op = part.op<Op>();
+  op.shape = shape_of_part(op.shape, part.factor, part.ranks);
   return to_attributes(op);
 }
 
@@ -106,11 +106,11 @@ void list_slice(RuleContext& context) {
   context.add({{whole, result_dim(0, axis, cuts.empty() ? 0 : 1)}});
 }
 
-Attributes slice_of_part(const Node& node, const Factor& factor, int64_t ranks) {
-  auto op = from_attributes<ops::Slice>(node.attributes);
-  if (!has_member(factor, true, 0, static_cast<int>(op.axis))) return node.attributes;
-  op.start[0] = Dim(op.start[0].value() / ranks);
-  op.length[0] = Dim(op.length[0].value() / ranks);
+Attributes slice_of_part(const RulePart& part) {
+  auto op = part.op<ops::Slice>();
+  if (!has_member(part.factor, true, 0, static_cast<int>(op.axis))) return part.node.attributes;
+  op.start[0] = Dim(op.start[0].value() / part.ranks);
+  op.length[0] = Dim(op.length[0].value() / part.ranks);
   return to_attributes(op);
 }
 
@@ -156,16 +156,33 @@ void list_sum(RuleContext& context) {
   }
 }
 
+// Of a table's rows every rank looks up those that it has, and others give zeros.
 void list_embedding(RuleContext& context) {
   const int last = context.result(0).rank() - 1;
   context.add_leading(last, std::array{size_t{0}}, std::array{size_t{0}});
+  if (!context.op<ops::Embedding>().part.is_part()) context.add({{operand_dim(1, 0)}, {0}});
   context.add({{operand_dim(1, 1), result_dim(0, last)}});
+}
+
+Attributes embedding_of_part(const RulePart& part) {
+  auto op = part.op<ops::Embedding>();
+  if (part.cuts(1, 0)) op.part = part.range_of(part.graph.type(part.node.inputs[1]).shape[0]);
+  return to_attributes(op);
 }
 
 void list_embedding_grad(RuleContext& context) {
   const int last = context.operand(1).rank() - 1;
   context.add_leading(last, std::array{size_t{0}, size_t{1}}, {}, std::array{size_t{0}});
+  if (!context.op<ops::EmbeddingGrad>().part.is_part()) context.add({{result_dim(0, 0)}});
   context.add({{operand_dim(1, last), result_dim(0, 1)}});
+}
+
+Attributes embedding_grad_of_part(const RulePart& part) {
+  auto op = part.op<ops::EmbeddingGrad>();
+  if (!has_member(part.factor, true, 0, 0)) return part.node.attributes;
+  op.part = part.range_of(op.rows[0]);
+  op.rows[0] = Dim(op.rows[0].value() / part.ranks);
+  return to_attributes(op);
 }
 
 // Each tensor by itself.
@@ -184,8 +201,8 @@ constexpr ShardingRule kRules[] = {
     {ops::Concat::info.name, list_concat},
     {ops::DynamicUpdateSlice::info.name, list_update_slice},
     {ops::Sum::info.name, list_sum},
-    {ops::Embedding::info.name, list_embedding},
-    {ops::EmbeddingGrad::info.name, list_embedding_grad},
+    {ops::Embedding::info.name, list_embedding, embedding_of_part},
+    {ops::EmbeddingGrad::info.name, list_embedding_grad, embedding_grad_of_part},
     {ops::AllReduce::info.name, list_all_reduce},
 };
 

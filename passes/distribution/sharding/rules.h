@@ -6,6 +6,7 @@
 
 #include "passes/core/match.h"
 #include "passes/distribution/sharding/factors.h"
+#include "schema/ops/index_range.h"
 
 namespace genesis::passes {
 
@@ -22,6 +23,7 @@ class RuleContext {
   size_t num_operands() const { return node_.inputs.size(); }
   size_t num_results() const { return node_.outputs.size(); }
   const Shape& operand(size_t i) const { return graph_.type(node_.inputs[i]).shape; }
+  DType operand_dtype(size_t i) const { return graph_.type(node_.inputs[i]).dtype; }
   const Shape& result(size_t i) const { return graph_.type(node_.outputs[i]).shape; }
 
   void add(Factor factor) {
@@ -45,14 +47,32 @@ inline FactorMember result_dim(size_t index, int dim, int part = 0, std::vector<
   return {true, index, dim, part, std::move(cuts)};
 }
 
+// A node that computes a part of a factor.
+struct RulePart : FactorPart {
+  const Graph& graph;
+  const Node& node;
+  const Factor& factor;
+
+  template <class Op>
+  Op op() const {
+    return from_attributes<Op>(node.attributes);
+  }
+  // Whether an operand is cut in this dimension.
+  bool cuts(size_t operand, int dim) const { return has_member(factor, false, operand, dim); }
+  // This rank's of `count` indices.
+  ops::IndexRange range_of(const Dim& count) const {
+    return {place * (count.value() / ranks), count.value()};
+  }
+};
+
 struct ShardingRule {
   std::string_view op;
   void (*list)(RuleContext& context);
-  // Where sizes or counts among the attributes become smaller; null: they stay.
-  Attributes (*of_part)(const Node& node, const Factor& factor, int64_t ranks) = nullptr;
+  // Where sizes, counts or places among the attributes are those of a part; null: they stay.
+  Attributes (*of_part)(const RulePart& part) = nullptr;
 };
 
-std::span<const ShardingRule> layer_rules();     // products, attention, norms, optimizers
+std::span<const ShardingRule> layer_rules();     // products, attention, norms, losses, optimizers
 std::span<const ShardingRule> movement_rules();  // what moves, makes and sums elements
 
 }  // namespace genesis::passes

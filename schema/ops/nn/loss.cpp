@@ -49,12 +49,23 @@ void check_cross_entropy(const TensorType& logits, const TensorType& target, con
          weight->to_string());
 }
 
+// Of which classes the logits are.
+void check_part(const ops::IndexRange& part, const TensorType& logits, const TensorType& target,
+                bool has_weight) {
+  part.check(logits.shape[logits.shape.rank() - 1]);
+  if (part.is_part() && (has_weight || is_float(target.dtype)))
+    fail("a part of the classes goes with class targets and without weights");
+}
+
 }  // namespace
 
 namespace ops {
 
 std::vector<TensorType> CrossEntropy::infer(Types in) const {
   check_cross_entropy(in[0], in[1], in.size() > 2 ? &in[2] : nullptr, label_smoothing, ignore_index);
+  check_part(part, in[0], in[1], in.size() > 2);
+  if (part.is_part() && (reduction != Reduction::kNone || !with_lse))
+    fail("what a part of the classes adds to the loss goes with reduction \"none\" and with_lse");
   const DType dtype = loss_dtype(in[0].dtype);
   const Shape rows = row_shape(in[0].shape);
   std::vector<TensorType> out = {{dtype, reduction == Reduction::kNone ? rows : Shape{}}};
@@ -64,6 +75,7 @@ std::vector<TensorType> CrossEntropy::infer(Types in) const {
 
 std::vector<TensorType> CrossEntropyGrad::infer(Types in) const {
   check_cross_entropy(in[0], in[1], in.size() > 4 ? &in[4] : nullptr, label_smoothing, ignore_index);
+  check_part(part, in[0], in[1], in.size() > 4);
   const TensorType lse{loss_dtype(in[0].dtype), row_shape(in[0].shape)};
   const TensorType dy{lse.dtype, reduction == Reduction::kNone ? lse.shape : Shape{}};
   if (!(in[2] == lse)) fail("lse must be {}, got {}", lse.to_string(), in[2].to_string());
@@ -127,6 +139,7 @@ Value probability_gradient(const ops::CrossEntropy& op, GradientContext& g) {
 namespace ops {
 
 void CrossEntropy::grad(GradientContext& g) const {
+  if (part.is_part()) fail("cross_entropy of a part of the classes has no gradient");
   CrossEntropy saving = *this;
   saving.with_lse = true;
   const Value lse = g.extra_output(to_attributes(saving), 1);

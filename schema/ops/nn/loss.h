@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schema/graph/graph.h"
+#include "schema/ops/index_range.h"
 
 namespace genesis {
 
@@ -20,22 +21,31 @@ inline constexpr InPlace kOverLogits[] = {{0, 0}};
 
 // logits [..., C], target (i32/i64 [...] or probabilities [..., C]), [weight [C]] -> loss, [lse [...]].
 // lse, the log of the sum of exp(logits) of each row, is there when `with_lse`: the gradient asks for it.
+//
+// The logits may be those of a part of the classes that ranks share (`part`), C of them from first_index on; targets are
+// classes of all. With s_c = (1 - label_smoothing) [c is the target] + label_smoothing / all_indices, the share that falls
+// on class c, a row's loss is then what its own classes add, the sum of s_c (lse - logit_c), and its lse that of its own
+// classes; rows that are ignored have 0 of both. That goes with class targets, no weight, reduction none and with_lse, and
+// has no gradient. What all ranks have makes the loss (passes/distribution/vocabulary); cross_entropy_grad wants the lse of all.
 struct CrossEntropy {
   static constexpr OpInfo info{.name = "cross_entropy",
                                .doc =
                                    "Cross-entropy of logits [..., classes] against class indices or "
-                                   "probabilities.",
+                                   "probabilities; with `all_indices`, what classes from `first_index` on "
+                                   "add to it.",
                                .inputs = {2, 3},
                                .precision = Precision::kWide};
   int64_t ignore_index = -100;
   double label_smoothing = 0;
   Reduction reduction = Reduction::kMean;
   bool with_lse = false;
+  IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
     visit("ignore_index", self.ignore_index);
     visit("label_smoothing", self.label_smoothing);
     visit("reduction", self.reduction);
     visit("with_lse", self.with_lse);
+    IndexRange::fields(self.part, visit);
   }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types out) const {
@@ -49,17 +59,19 @@ struct CrossEntropyGrad {
   static constexpr OpInfo info{.name = "cross_entropy_grad",
                                .doc =
                                    "The gradient of cross_entropy for its logits, from the saved row "
-                                   "log-sum-exp.",
+                                   "log-sum-exp, which is that of all classes where `all_indices` says so.",
                                .inputs = {4, 5},
                                .precision = Precision::kWide,
                                .in_place = kOverLogits};
   int64_t ignore_index = -100;
   double label_smoothing = 0;
   Reduction reduction = Reduction::kMean;
+  IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
     visit("ignore_index", self.ignore_index);
     visit("label_smoothing", self.label_smoothing);
     visit("reduction", self.reduction);
+    IndexRange::fields(self.part, visit);
   }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }

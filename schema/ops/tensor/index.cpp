@@ -118,10 +118,12 @@ std::vector<TensorType> IndexAdd::infer(Types in) const {
   const Shape expected = with_dim(in[0].shape, axis, in[1].shape[0]);
   if (!(in[2].shape == expected))
     fail("index_add expects a source of shape {}, got {}", expected.to_string(), in[2].shape.to_string());
+  part.check(in[0].shape[normalize_axis(axis, in[0].shape.rank())]);
   return {in[0]};
 }
 
 void IndexAdd::grad(GradientContext& g) const {
+  if (part.is_part()) fail("index_add into a part of the indices has no gradient");
   g.set(0, g.dy());
   if (g.wants(2)) g.set(2, index_select(g.dy(), axis, g.input(1)));
 }
@@ -130,7 +132,8 @@ std::vector<TensorType> Embedding::infer(Types in) const {
   check_index(in[0], "embedding");
   const Shape& weight = in[1].shape;
   if (weight.rank() != 2) fail("embedding takes a weight [num_embeddings, dim], got {}", in[1].to_string());
-  if (weight[0].is_constant() && padding_idx >= weight[0].value())
+  part.check(weight[0]);
+  if (weight[0].is_constant() && padding_idx >= part.of(weight[0].value()).all)
     fail("padding_idx {} is not a row of {}", padding_idx, in[1].to_string());
   Shape shape = in[0].shape;
   shape.push_back(weight[1]);
@@ -144,6 +147,7 @@ Cost Embedding::cost(Types, Types out) const {
 std::vector<TensorType> EmbeddingGrad::infer(Types in) const {
   check_index(in[0], "embedding_grad");
   if (rows.rank() != 1) fail("attribute 'rows' must hold one size, got {}", rows.to_string());
+  part.check(rows[0]);
   Shape expected = in[0].shape;
   const Shape& dy = in[1].shape;
   if (dy.rank() > 0) expected.push_back(dy[dy.rank() - 1]);
@@ -177,14 +181,14 @@ namespace ops {
 
 void Embedding::grad(GradientContext& g) const {
   if (!g.wants(1)) return;
-  const EmbeddingGrad back{{g.input(1).shape()[0]}, padding_idx};
+  const EmbeddingGrad back{{g.input(1).shape()[0]}, padding_idx, part};
   g.set(1, emit_node(kEmbeddingGrad, to_attributes(back), {g.input(0), g.dy()})[0]);
 }
 
 // Linear in dy: row i of the gradient goes back to where it came from.
 void EmbeddingGrad::grad(GradientContext& g) const {
   if (!g.wants(1)) return;
-  const Value rows_of_dy = embedding(g.input(0), g.dy());
+  const Value rows_of_dy = emit_node(kEmbedding, to_attributes(Embedding{-1, part}), {g.input(0), g.dy()})[0];
   if (padding_idx < 0) return g.set(1, rows_of_dy);
   const Value padding = eq(g.input(0), scalar_like(g.input(0), padding_idx));
   g.set(1, where(unsqueeze(padding, -1), scalar_like(rows_of_dy, 0.0), rows_of_dy));

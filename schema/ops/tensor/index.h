@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schema/graph/graph.h"
+#include "schema/ops/index_range.h"
 
 namespace genesis {
 namespace ops {
@@ -55,26 +56,42 @@ struct IndexSelect : Along {
   void grad(GradientContext& g) const;
 };
 
+// x may be a part of what ranks share (`part`); indices then are those of the whole.
 struct IndexAdd : Along {
   static constexpr OpInfo info{
       .name = "index_add",
-      .doc = "x with slices of source added along `axis` at the 1-d index, in its order.",
+      .doc =
+          "x with slices of source added along `axis` at the 1-d index, in its order; of a part of the "
+          "indices (`all_indices`) those that x has.",
       .inputs = {3, 3},
       .precision = Precision::kFollow,
       .in_place = kWriteInPlace};
+  IndexRange part = {};
+  static void fields(auto& self, auto&& visit) {
+    Along::fields(self, visit);
+    IndexRange::fields(self.part, visit);
+  }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types) const { return row_count(in[0]) + 1; }
   void grad(GradientContext& g) const;
 };
 
+// The weight may be a part of a table that ranks share (`part`): indices and padding_idx are those of the table, and what
+// the ranks give adds up to its rows.
 struct Embedding {
   static constexpr OpInfo info{
       .name = "embedding",
-      .doc = "Rows of weight, as indices name them; row `padding_idx` gets no gradient.",
+      .doc =
+          "Rows of weight, as indices name them; row `padding_idx` gets no gradient. A weight with rows from "
+          "`first_index` on, of `all_indices`, gives zeros for others.",
       .inputs = {2, 2},
       .precision = Precision::kFollow};
   int64_t padding_idx = -1;
-  static void fields(auto& self, auto&& visit) { visit("padding_idx", self.padding_idx); }
+  IndexRange part = {};
+  static void fields(auto& self, auto&& visit) {
+    visit("padding_idx", self.padding_idx);
+    IndexRange::fields(self.part, visit);
+  }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
   void grad(GradientContext& g) const;
@@ -83,14 +100,18 @@ struct Embedding {
 // Inputs: indices, dy. Rows are summed in the order of the indices.
 struct EmbeddingGrad {
   static constexpr OpInfo info{.name = "embedding_grad",
-                               .doc = "The gradient of embedding: dy summed into zeros of `rows[0]` rows.",
+                               .doc =
+                                   "The gradient of embedding: dy summed into zeros of `rows[0]` rows, "
+                                   "which are those from `first_index` on of `all_indices`.",
                                .inputs = {2, 2},
                                .precision = Precision::kFollow};
   Shape rows{0};
   int64_t padding_idx = -1;
+  IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
     visit("rows", self.rows);
     visit("padding_idx", self.padding_idx);
+    IndexRange::fields(self.part, visit);
   }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types) const { return row_count(in[0]) + 1; }

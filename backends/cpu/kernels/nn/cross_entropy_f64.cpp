@@ -14,7 +14,7 @@ double log_sum_exp(const double* x, int64_t n) {
   return max + std::log(sum);
 }
 
-// How much of the row's loss falls on class i: the smoothed, weighted target.
+// How much of the row's loss falls on class i: the smoothed, weighted target, whose place is `at`.
 double share_of(const CrossEntropyJob& job, int64_t row, int64_t at, int64_t i) {
   const double target = job.has_probabilities()
                             ? static_cast<const double*>(job.target)[row * job.classes + i]
@@ -27,14 +27,14 @@ double share_of(const CrossEntropyJob& job, int64_t row, int64_t at, int64_t i) 
 void cross_entropy_rows_f64(const CrossEntropyJob& job, int64_t first, int64_t last) {
   for (int64_t row = first; row < last; ++row) {
     const double* x = static_cast<const double*>(job.logits) + row * job.classes;
-    const int64_t at = job.has_probabilities() ? 0 : job.class_of(row);
+    const int64_t at = job.has_probabilities() ? 0 : job.class_of(row), place = job.own().place_of(at);
     const double lse = log_sum_exp(x, job.classes);
     double loss = 0;
     for (int64_t i = 0; at >= 0 && i < job.classes; ++i)
-      if (job.has_probabilities() || job.smoothing != 0 || i == at)
-        loss += share_of(job, row, at, i) * (lse - x[i]);
+      if (job.has_probabilities() || job.smoothing != 0 || i == place)
+        loss += share_of(job, row, place, i) * (lse - x[i]);
     job.row_loss[row] = loss;
-    if (job.lse) static_cast<double*>(job.lse)[row] = lse;
+    if (job.lse) static_cast<double*>(job.lse)[row] = at < 0 ? 0 : lse;
   }
 }
 
@@ -42,12 +42,13 @@ void cross_entropy_gradient_rows_f64(const CrossEntropyJob& job, int64_t first, 
   for (int64_t row = first; row < last; ++row) {
     const double* x = static_cast<const double*>(job.logits) + row * job.classes;
     double* dx = static_cast<double*>(job.dlogits) + row * job.classes;
-    const int64_t at = job.has_probabilities() ? 0 : job.class_of(row);
+    const int64_t at = job.has_probabilities() ? 0 : job.class_of(row), place = job.own().place_of(at);
     const double g = job.dy_of(row), lse = static_cast<const double*>(job.lse)[row];
     double shares = 0;
-    for (int64_t i = 0; i < job.classes; ++i) shares += share_of(job, row, at, i);
+    for (int64_t i = 0; i < job.classes; ++i) shares += share_of(job, row, place, i);
+    if (job.part.is_part()) shares = 1;  // of all classes
     for (int64_t i = 0; i < job.classes; ++i)
-      dx[i] = at < 0 ? 0 : g * (shares * std::exp(x[i] - lse) - share_of(job, row, at, i));
+      dx[i] = at < 0 ? 0 : g * (shares * std::exp(x[i] - lse) - share_of(job, row, place, i));
   }
 }
 

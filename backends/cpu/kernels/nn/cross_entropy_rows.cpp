@@ -37,10 +37,12 @@ double probability_loss(const CrossEntropyJob& job, const T* x, const Q* q, doub
   return near + log_sum * sum_row(job.classes, [&](int64_t i, auto part) { return shares(job, q, i, part); });
 }
 
+// `at`: the target's place among the logits, or -1.
 template <class T>
 double class_loss(const CrossEntropyJob& job, const T* x, int64_t at, double max, double log_sum) {
-  const double loss =
-      (1 - job.smoothing) * job.weight_of(at) * (log_sum - (static_cast<double>(x[at]) - max));
+  double loss = 0;
+  if (at >= 0)
+    loss = (1 - job.smoothing) * job.weight_of(at) * (log_sum - (static_cast<double>(x[at]) - max));
   if (job.smoothing == 0) return loss;
   const Vec shift = hn::Set(kF32, static_cast<float>(max));
   const double spread = sum_row(job.classes, [&](int64_t i, auto part) {
@@ -63,7 +65,7 @@ void loss_range(const CrossEntropyJob& job, int64_t first, int64_t last) {
     job.row_loss[row] = job.has_probabilities()
                             ? probability_loss(job, x, static_cast<const Q*>(job.target) + row * job.classes,
                                                sums.max, log_sum)
-                            : class_loss(job, x, at, sums.max, log_sum);
+                            : class_loss(job, x, job.own().place_of(at), sums.max, log_sum);
   }
 }
 
@@ -86,20 +88,22 @@ HWY_INLINE Vec with_lane(Vec v, int64_t lane, float value) {
 }
 
 // dx = a softmax(x) - b weight, and less by d at the target, where d = g (1 - smoothing) weight[target],
-// b = g smoothing / classes and a = d + b (sum of weights).
+// b = g smoothing / classes and a = d + b (sum of weights). `at`: the target's class, of all.
 template <bool kStream, class T>
 void class_gradient(const CrossEntropyJob& job, const T* x, int64_t at, T* dx, double g, Vec lse) {
   const double d = g * (1 - job.smoothing) * job.weight_of(at), b = g * job.smooth_share();
-  const double a = d + b * job.weight_sum;
+  const double a = d + b * job.weight_sum_of_all();
+  const int64_t place = job.own().place_of(at), at_vector = place < 0 ? -1 : place / kLanes * kLanes;
   const double at_target =
-      a * std::exp(double{static_cast<float>(x[at])} - double{hn::GetLane(lse)}) - b * job.weight_of(at) - d;
+      place < 0 ? 0
+                : a * std::exp(double{static_cast<float>(x[place])} - double{hn::GetLane(lse)}) -
+                      b * job.weight_of(place) - d;
   const Vec va = hn::Set(kF32, static_cast<float>(a)), vb = hn::Set(kF32, static_cast<float>(b));
-  const int64_t at_vector = at / kLanes * kLanes;
   // The target's element is set on the way: touching it after non-temporal stores would fetch its line again.
   each_vector(job.classes, [&](int64_t i, auto part) {
     Vec d = hn::Mul(va, exp_nonpositive(hn::Sub(load(x + i, part), lse)));
     if (b != 0) d = hn::NegMulAdd(vb, class_weights(job, i, part), d);
-    if (i == at_vector) d = with_lane(d, at - i, static_cast<float>(at_target));
+    if (i == at_vector) d = with_lane(d, place - i, static_cast<float>(at_target));
     put<kStream>(d, dx + i, part);
   });
 }

@@ -73,6 +73,7 @@ CrossEntropyJob job_of(const KernelContext& c, const Op& op, const TensorView* w
   job.logits = logits.data;
   job.target = target.data;
   job.classes = logits.dim(-1);
+  job.part = op.part;
   job.ignore_index = op.ignore_index;
   job.smoothing = op.label_smoothing;
   job.weight_sum = static_cast<double>(job.classes);

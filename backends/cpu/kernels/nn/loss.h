@@ -19,9 +19,10 @@ struct CrossEntropyJob {
       nullptr;       // written by the forward pass, read by the gradient; null in a forward pass without one
   int64_t rows = 0;  // linear_cross_entropy only: in a block
   int64_t classes = 1;
+  ops::IndexRange part = {};  // of all classes, those
   int64_t ignore_index = -100;
   double smoothing = 0;
-  double weight_sum = 1;  // of all classes
+  double weight_sum = 1;  // of the classes
   Fault* fault = nullptr;
 
   double* row_loss = nullptr;  // forward: loss of each row, before the reduction
@@ -34,15 +35,17 @@ struct CrossEntropyJob {
   bool stream = false;
 
   bool has_probabilities() const { return is_float(target_dtype); }
-  double smooth_share() const { return smoothing / static_cast<double>(classes); }
+  OwnIndices own() const { return part.of(classes); }
+  double smooth_share() const { return smoothing / static_cast<double>(own().all); }
+  double weight_sum_of_all() const { return part.is_part() ? static_cast<double>(own().all) : weight_sum; }
 
-  // The row's class, or -1 when it does not count. An impossible class is reported and does not count.
+  // The row's class, of all, or -1 when it does not count. An impossible class is reported and does not count.
   int64_t class_of(int64_t row) const {
     const int64_t at = target_dtype == DType::i32 ? static_cast<const int32_t*>(target)[row]
                                                   : static_cast<const int64_t*>(target)[row];
     if (at == ignore_index) return -1;
-    if (at >= 0 && at < classes) return at;
-    if (fault) fault->report(at, classes);
+    if (own().exists(at)) return at;
+    if (fault) fault->report(at, own().all);
     return -1;
   }
   double weight_of(int64_t at) const {

@@ -17,15 +17,16 @@ int64_t index_at(const TensorView& index, int64_t i) {
   return index.dtype == DType::i32 ? index.as<int32_t>()[i] : index.as<int64_t>()[i];
 }
 
-// y[o, k] = x[o, index[k]]; zeros where the index is wrong.
-void select_rows(const KernelContext& c, const TensorView& x, const TensorView& index, RowShape shape) {
+// y[o, k] = x[o, place of index[k]]; zeros where the row is elsewhere or the index is wrong.
+void select_rows(const KernelContext& c, const TensorView& x, const TensorView& index, RowShape shape,
+                 OwnIndices own) {
   const int64_t n = index.numel(), bytes = shape.inner * static_cast<int64_t>(size_of(x.dtype));
   parallel_rows(shape.outer * n, bytes, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
-      const int64_t row = index_at(index, i % n);
+      const int64_t named = index_at(index, i % n), row = own.place_of(named);
       std::byte* to = c.output().as<std::byte>() + i * bytes;
-      if (row < 0 || row >= shape.rows) {
-        c.fault->report(row, shape.rows);
+      if (!own.exists(named)) c.fault->report(named, own.all);
+      if (row < 0) {
         std::memset(to, 0, static_cast<size_t>(bytes));
       } else {
         const std::byte* from = x.as<std::byte>() + (i / n * shape.rows + row) * bytes;
@@ -36,11 +37,13 @@ void select_rows(const KernelContext& c, const TensorView& x, const TensorView& 
 }
 
 void run_index_select(const KernelContext& c) {
-  select_rows(c, c.input(0), c.input(1), row_shape(c.input(0), c.attributes<ops::IndexSelect>().axis));
+  const RowShape shape = row_shape(c.input(0), c.attributes<ops::IndexSelect>().axis);
+  select_rows(c, c.input(0), c.input(1), shape, {0, shape.rows, shape.rows});
 }
 
 void run_embedding(const KernelContext& c) {
-  select_rows(c, c.input(1), c.input(0), row_shape(c.input(1), 0));
+  const RowShape shape = row_shape(c.input(1), 0);
+  select_rows(c, c.input(1), c.input(0), shape, c.attributes<ops::Embedding>().part.of(shape.rows));
 }
 
 // Which indices name which row: order[start[r], start[r + 1]) are the positions of row r, ascending.
@@ -51,24 +54,22 @@ struct RowLists {
 
 int64_t list_bytes(int64_t rows, int64_t indices) { return ((CheckedSize(rows) + 1 + indices) * 8).value(); }
 
-// A counting sort. Indices out of range and `skip` are left out.
-RowLists sort_indices(const KernelContext& c, const TensorView& index, int64_t rows, int64_t skip) {
-  const int64_t n = index.numel();
+// A counting sort. Indices out of range or of rows elsewhere, and `skip`, are left out.
+RowLists sort_indices(const KernelContext& c, const TensorView& index, OwnIndices own, int64_t skip) {
+  const int64_t n = index.numel(), rows = own.count;
   const RowLists lists{reinterpret_cast<int64_t*>(c.scratch),
                        reinterpret_cast<int64_t*>(c.scratch) + rows + 1};
   std::fill_n(lists.start, rows + 1, 0);
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t row = index_at(index, i);
-    if (row < 0 || row >= rows)
-      c.fault->report(row, rows);
-    else if (row != skip)
-      ++lists.start[row];
+    const int64_t named = index_at(index, i), row = own.place_of(named);
+    if (!own.exists(named)) c.fault->report(named, own.all);
+    if (row >= 0 && named != skip) ++lists.start[row];
   }
   int64_t sum = 0;
   for (int64_t row = 0; row <= rows; ++row) sum += std::exchange(lists.start[row], sum);
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t row = index_at(index, i);
-    if (row >= 0 && row < rows && row != skip) lists.order[lists.start[row]++] = i;
+    const int64_t named = index_at(index, i), row = own.place_of(named);
+    if (row >= 0 && named != skip) lists.order[lists.start[row]++] = i;
   }
   std::copy_backward(lists.start, lists.start + rows,
                      lists.start + rows + 1);  // each start had become its end
@@ -96,10 +97,10 @@ void sum_row(T* y, const T* base, const T* source, int64_t stride, int64_t n, st
   for (int64_t j = 0; j < n; ++j) y[j] = static_cast<T>(sums[j]);
 }
 
-// y[o, row] = base[o, row] + sum of source[o, k] over the k with index[k] == row.
+// y[o, row] = base[o, row] + sum of source[o, k] over the k whose index names the row.
 void add_rows(const KernelContext& c, const void* base, const TensorView& index, const TensorView& source,
-              RowShape shape, int64_t skip) {
-  const RowLists lists = sort_indices(c, index, shape.rows, skip);
+              RowShape shape, const ops::IndexRange& part, int64_t skip) {
+  const RowLists lists = sort_indices(c, index, part.of(shape.rows), skip);
   const int64_t n = index.numel(), blocks = (shape.inner + kColumns - 1) / kColumns;
   dispatch(source.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -119,8 +120,8 @@ void add_rows(const KernelContext& c, const void* base, const TensorView& index,
 }
 
 void run_index_add(const KernelContext& c) {
-  const RowShape shape = row_shape(c.input(0), c.attributes<ops::IndexAdd>().axis);
-  add_rows(c, c.input(0).data, c.input(1), c.input(2), shape, -1);
+  const auto& op = c.attributes<ops::IndexAdd>();
+  add_rows(c, c.input(0).data, c.input(1), c.input(2), row_shape(c.input(0), op.axis), op.part, -1);
 }
 
 int64_t index_add_scratch(const KernelQuery& query) {
@@ -130,8 +131,8 @@ int64_t index_add_scratch(const KernelQuery& query) {
 }
 
 void run_embedding_grad(const KernelContext& c) {
-  add_rows(c, nullptr, c.input(0), c.input(1), row_shape(c.output(), 0),
-           c.attributes<ops::EmbeddingGrad>().padding_idx);
+  const auto& op = c.attributes<ops::EmbeddingGrad>();
+  add_rows(c, nullptr, c.input(0), c.input(1), row_shape(c.output(), 0), op.part, op.padding_idx);
 }
 
 int64_t embedding_grad_scratch(const KernelQuery& query) {

@@ -11,22 +11,22 @@ namespace {
 // --- forward: a block copies some rows
 
 template <class I, class P>
-__global__ void embedding_kernel(const I* indices, int64_t n, int64_t rows, const P* weight, int64_t packs,
+__global__ void embedding_kernel(const I* indices, int64_t n, OwnIndices own, const P* weight, int64_t packs,
                                  P* y, FaultReport fault) {
   begin_in_order();
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; i < n;
        i += static_cast<int64_t>(gridDim.x) * blockDim.y) {
-    const int64_t row = indices[i];
-    const bool exists = row >= 0 && row < rows;
-    if (!exists && threadIdx.x == 0) fault(row, rows);
+    const int64_t named = indices[i], row = own.place_of(named);
+    if (!own.exists(named) && threadIdx.x == 0) fault(named, own.all);
     for (int64_t k = threadIdx.x; k < packs; k += blockDim.x)
-      y[i * packs + k] = exists ? weight[row * packs + k] : P{};
+      y[i * packs + k] = row >= 0 ? weight[row * packs + k] : P{};
   }
 }
 
 void run_embedding(const KernelContext& c) {
   const TensorView &indices = c.input(0), &weight = c.input(1);
-  const int64_t n = indices.numel(), rows = weight.dim(0), columns = weight.dim(1);
+  const int64_t n = indices.numel(), columns = weight.dim(1);
+  const OwnIndices own = c.attributes<ops::Embedding>().part.of(weight.dim(0));
   if (c.output().numel() == 0) return;
   dispatch_index(indices.dtype, [&](auto index_tag) {
     using I = typename decltype(index_tag)::type;
@@ -40,7 +40,7 @@ void run_embedding(const KernelContext& c) {
         const dim3 threads(across, kThreads / across);
         const int64_t blocks = std::min<int64_t>(blocks_for(n, threads.y), int64_t{1} << 30);
         start_with_pdl(launch_of(c), embedding_kernel<I, P>, static_cast<unsigned>(blocks), threads, 0,
-                       indices.as<const I>(), n, rows, weight.as<const P>(), packs, c.output().as<P>(),
+                       indices.as<const I>(), n, own, weight.as<const P>(), packs, c.output().as<P>(),
                        launch_of(c).fault);
       };
       constexpr int kWidest = 16 / sizeof(T);
@@ -68,13 +68,13 @@ struct Marks {
 };
 
 template <class I>
-__global__ void mark_kernel(const I* indices, int32_t n, int64_t rows, int64_t padding, Marks marks,
+__global__ void mark_kernel(const I* indices, int32_t n, OwnIndices own, int64_t padding, Marks marks,
                             FaultReport fault) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  const int64_t row = indices[i];
-  const bool exists = row >= 0 && row < rows, counts = exists && row != padding;
-  if (!exists) fault(row, rows);
+  const int64_t named = indices[i], row = own.place_of(named);
+  const bool counts = row >= 0 && named != padding;
+  if (!own.exists(named)) fault(named, own.all);
   marks.row_of[i] = counts ? static_cast<int32_t>(row) : -1;
   if (!counts) return;
   atomicAdd(&marks.count[row], 1);
@@ -187,8 +187,9 @@ void run_gradient(const KernelContext& c) {
   cudaMemsetAsync(marks.count, 0, static_cast<size_t>(2 * rows) * sizeof(int32_t), launch_of(c).stream);
   dispatch_index(indices.dtype, [&](auto tag) {
     using I = typename decltype(tag)::type;
-    start(c, mark_kernel<I>, blocks_for(n, kThreads), kThreads, 0, indices.as<const I>(), n, rows,
-          c.attributes<ops::EmbeddingGrad>().padding_idx, marks, launch_of(c).fault);
+    const auto& op = c.attributes<ops::EmbeddingGrad>();
+    start(c, mark_kernel<I>, blocks_for(n, kThreads), kThreads, 0, indices.as<const I>(), n, op.part.of(rows),
+          op.padding_idx, marks, launch_of(c).fault);
   });
   if (dweight.numel() == 0) return;
   dispatch_float(dweight.dtype, [&](auto tag) {

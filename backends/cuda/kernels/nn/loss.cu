@@ -94,10 +94,11 @@ __device__ void add_row_loss(const LossArguments& a, RowLane lane, LossTotals& t
   double loss = 0, weight = 1;
   // share * (lse - x) as share * (max - x) + share * log(sum), so that large logits do not cancel.
   if constexpr (kSpreads) loss = spread.near + log_sum * spread.shares;
-  if (!a.probabilities && at >= 0) {
+  const int64_t place = a.own.place_of(at);
+  if (!a.probabilities && place >= 0) {
     const T* x = static_cast<const T*>(a.logits) + lane.row * a.classes;
-    const double below = max - static_cast<double>(widen(x[at]));
-    weight = static_cast<double>(a.weight_of<W>(at));
+    const double below = max - static_cast<double>(widen(x[place]));
+    weight = static_cast<double>(a.weight_of<W>(place));
     loss += (1 - a.smoothing) * weight * (log_sum + below);
   }
   put_row<W>(a, lane.row, at >= 0, loss, max + log_sum, weight, totals);
@@ -127,11 +128,11 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kerne
   using W = wide_t<T>;
   const double divisor = a.divisor();
   RowLane lane(a.rows, a.packs, a.group);
-  const int64_t at = take_row(a, lane), packs = lane.packs;
+  const int64_t at = take_row(a, lane), packs = lane.packs, place = a.own.place_of(at);
   if (at < 0) lane.packs = 0;
   Pack<T, N>* dx = static_cast<Pack<T, N>*>(a.dlogits) + lane.row * packs;
   W spread = 0;
-  if constexpr (kSpreads) spread = share_sums<T, N>(a, lane, W(0)).shares;
+  if constexpr (kSpreads) spread = share_sums<T, N>(a, lane, W(0)).shares * static_cast<W>(a.parts());
   if (at < 0) {
     for (int64_t i = lane.first; i < packs; i += lane.step) dx[i] = Pack<T, N>{};
     return;
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kLossThreads, kSpreads ? 1 : 2) gradient_kerne
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       W slope = scale * exponential<T>(widen(p.at[j]) - lse) - dy_row * share[j];
-      if (!a.probabilities && i * N + j == at) slope -= static_cast<W>(g * own);
+      if (!a.probabilities && i * N + j == place) slope -= static_cast<W>(g * own);
       out.at[j] = narrow<T>(slope);
     }
     dx[i] = out;
@@ -225,6 +226,7 @@ LossArguments arguments_of(const KernelContext& c, const Op& op, int weight_inpu
   if (c.num_inputs() > weight_input) a.weight = WideVector::of(c.input(weight_input));
   a.rows = rows_of(c.input(0));
   a.classes = c.input(0).dim(-1);
+  a.own = op.part.of(a.classes);
   a.ignore_index = op.ignore_index;
   a.smoothing = op.label_smoothing;
   a.reduction = op.reduction;

@@ -62,16 +62,16 @@ void run_index_select(const KernelContext& c) {
 
 template <class Key, class I>
 struct FindRows {
-  int64_t rows;
+  OwnIndices own;
   const I* index;
   Key* keys;
   FaultReport fault;
 
   __device__ void operator()(int64_t i) const {
-    const auto k = static_cast<int64_t>(index[i]);
-    const bool good = k >= 0 && k < rows;
-    if (!good) fault(k, rows);
-    keys[i] = static_cast<Key>(good ? k : rows);
+    const auto named = static_cast<int64_t>(index[i]);
+    const int64_t row = own.place_of(named);
+    if (!own.exists(named)) fault(named, own.all);
+    keys[i] = static_cast<Key>(row >= 0 ? row : own.count);
   }
 };
 
@@ -109,10 +109,11 @@ __global__ void __launch_bounds__(kThreads) add_rows(Packs packs, const Key* key
 template <class T, class Key>
 void add_in_order(const KernelContext& c, const RowShape& shape, const SortShape& sort) {
   const SortBuffers buffers = sort_buffers(sort, c.scratch);
+  const OwnIndices own = c.attributes<ops::IndexAdd>().part.of(shape.rows);
   dispatch_index(c.input(1).dtype, [&](auto tag) {
     using I = typename decltype(tag)::type;
     for_each(c, sort.n,
-             FindRows<Key, I>{shape.rows, c.input(1).as<const I>(), static_cast<Key*>(buffers.keys[0]),
+             FindRows<Key, I>{own, c.input(1).as<const I>(), static_cast<Key*>(buffers.keys[0]),
                               launch_of(c).fault});
   });
   const int at = radix_sort(c, sort, buffers);

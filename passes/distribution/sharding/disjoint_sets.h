@@ -1,0 +1,25 @@
+// Sets that are joined; each is known by one of its elements.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace genesis::passes {
+
+class DisjointSets {
+ public:
+  size_t add() {
+    parents_.push_back(parents_.size());
+    return parents_.size() - 1;
+  }
+  size_t find(size_t element) {
+    while (parents_[element] != element) element = parents_[element] = parents_[parents_[element]];
+    return element;
+  }
+  void join(size_t a, size_t b) { parents_[find(a)] = find(b); }
+
+ private:
+  std::vector<size_t> parents_;
+};
+
+}  // namespace genesis::passes

@@ -1,0 +1,152 @@
+#include "passes/distribution/vocabulary.h"
+
+#include <algorithm>
+
+#include "passes/core/match.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+// What does not depend on rows.
+struct Classes {
+  ops::IndexRange range;
+  int64_t own = 0, ranks = 1, ignore_index = -100;
+  double label_smoothing = 0;
+};
+
+template <class Op>
+Classes classes_of(const Op& op, const Dim& own, const FactorPart& part) {
+  const int64_t count = own.value();
+  return {{part.place * count, part.ranks * count}, count, part.ranks, op.ignore_index, op.label_smoothing};
+}
+
+Value counting(Value target, int64_t ignore_index) { return ne(target, scalar_like(target, ignore_index)); }
+
+// Of a row's loss what falls on this rank's classes; and the log-sum-exp of all classes. [...]
+struct Rows {
+  Value loss, lse;
+};
+
+// The op gives the sum of share * (lse of the own classes - logit), with the shares of its classes; that lacks their sum times
+// what the lse of all is more. A difference of two infinities, of a rank without the target, must not come into it.
+Rows join_rows(const Classes& classes, Value logits, Value target) {
+  const ops::CrossEntropy op{classes.ignore_index, classes.label_smoothing, Reduction::kNone, true,
+                             classes.range};
+  const std::vector<Value> own = emit_node(op_def<ops::CrossEntropy>(), to_attributes(op), {logits, target});
+  const Value lse = logsumexp(all_gather(unsqueeze(own[1], 0), "tensor", classes.ranks), {0});
+  const Value more = lse - own[1], zero = scalar_like(more, 0);
+  const int64_t first = classes.range.first_index;
+  const Value is_own = logical_and(ge(target, scalar_like(target, first)),
+                                   lt(target, scalar_like(target, first + classes.own)));
+  Value rest = where(is_own, more * (1 - classes.label_smoothing), zero);
+  if (classes.label_smoothing != 0)
+    rest = rest + more * (classes.label_smoothing / static_cast<double>(classes.ranks));
+  return {own[0] + where(counting(target, classes.ignore_index), rest, zero), lse};
+}
+
+// What a mean over the rows divides by.
+Value count_of(Value target, int64_t ignore_index, DType dtype) {
+  return cast(sum(cast(counting(target, ignore_index), DType::i64)), dtype);
+}
+
+Value loss_of_all(Value sum_of_own, Reduction reduction, Value count) {
+  const Value all = all_reduce(sum_of_own, "tensor");
+  return reduction == Reduction::kMean ? all / count : all;
+}
+
+// One block of rows after the other: its logits, its part of the loss, and what it adds to the gradients.
+class Blocks {
+ public:
+  Blocks(const ops::LinearCrossEntropy& op, Value weight, Value target, const Classes& classes, DType wide)
+      : op_(op), classes_(classes), weight_(weight), wide_(wide) {
+    count_ = count_of(target, op.ignore_index, wide);
+  }
+
+  void add(Value x, Value target) {
+    const Value logits = linear(x, weight_);
+    const Rows rows = join_rows(classes_, logits, target);
+    const Value loss = sum(rows.loss);
+    loss_ = loss_ ? loss_ + loss : loss;
+    if (op_.with_gradients) add_gradients(x, logits, target, rows.lse);
+  }
+
+  Value loss() const { return loss_of_all(loss_, op_.reduction, count_); }
+  Value dx() const { return all_reduce(dx_.size() > 1 ? concat(dx_, 0) : dx_[0], "tensor"); }
+  Value dweight() const { return dweight_; }
+
+ private:
+  void add_gradients(Value x, Value logits, Value target, Value lse) {
+    const ops::CrossEntropyGrad op{op_.ignore_index, op_.label_smoothing, Reduction::kSum, classes_.range};
+    const Value one = full(*count_.graph, {}, 1, wide_);
+    const Value dy = op_.reduction == Reduction::kMean ? one / count_ : one;
+    const Value dlogits =
+        emit_node(op_def<ops::CrossEntropyGrad>(), to_attributes(op), {logits, target, lse, dy})[0];
+    dx_.push_back(matmul(dlogits, weight_));
+    if (op_.frozen_weight) return;
+    const Value dweight = cast(matmul(dlogits, x, true), wide_);
+    dweight_ = dweight_ ? dweight_ + dweight : dweight;
+  }
+
+  const ops::LinearCrossEntropy& op_;
+  const Classes& classes_;
+  const Value weight_;
+  const DType wide_;
+  Value count_, loss_, dweight_;
+  std::vector<Value> dx_;
+};
+
+// Where products are fast.
+constexpr int64_t kRowStep = 128;
+
+// Blocks are as large as each other, but for the last.
+int64_t rows_at_once(int64_t rows, int64_t classes, int64_t logits_at_once) {
+  const int64_t most = std::max(logits_at_once / std::max<int64_t>(classes, 1), kRowStep);
+  const int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most), each = (rows + blocks - 1) / blocks;
+  return std::max<int64_t>(1, (each + kRowStep - 1) / kRowStep * kRowStep);
+}
+
+}  // namespace
+
+std::vector<Value> cross_entropy_of_parts(const ops::CrossEntropy& op, Value logits, Value target,
+                                          const FactorPart& part) {
+  const Classes classes = classes_of(op, logits.dim(-1), part);
+  const Rows rows = join_rows(classes, logits, target);
+  const Value count = count_of(target, op.ignore_index, rows.loss.dtype());
+  const bool each = op.reduction == Reduction::kNone;
+  std::vector<Value> results = {loss_of_all(each ? rows.loss : sum(rows.loss), op.reduction, count)};
+  if (op.with_lse) results.push_back(rows.lse);
+  return results;
+}
+
+std::vector<Value> linear_cross_entropy_of_parts(const ops::LinearCrossEntropy& op, Value x, Value weight,
+                                                 Value target, const FactorPart& part,
+                                                 int64_t logits_at_once) {
+  const Classes classes = classes_of(op, weight.dim(0), part);
+  const Shape whole = x.shape();
+  const Dim count = target.shape().numel();
+  x = reshape(x, {count, x.dim(-1)});
+  target = reshape(target, {count});
+  Blocks blocks(op, weight, target, classes, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  const int64_t rows = count.constant().value_or(1);
+  const int64_t each = count.is_constant() ? rows_at_once(rows, classes.own, logits_at_once) : rows;
+  for (int64_t first = 0; first == 0 || first < rows; first += each)
+    if (rows <= each)
+      blocks.add(x, target);
+    else
+      blocks.add(slice(x, 0, first, std::min(rows, first + each)),
+                 slice(target, 0, first, std::min(rows, first + each)));
+  std::vector<Value> results = {blocks.loss()};
+  if (op.with_gradients) results.push_back(reshape(blocks.dx(), whole));
+  if (op.with_gradients && !op.frozen_weight) results.push_back(blocks.dweight());
+  return results;
+}
+
+}  // namespace genesis::passes
