@@ -5,7 +5,6 @@
 #include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/exponential.h"
-#include "backends/cuda/device/lane_ring.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/tensor_core.h"
 
