@@ -54,6 +54,8 @@ std::optional<std::string> plain_attention_declines(const AttentionShape& shape)
 void run_plain_attention(const AttentionShape& shape, const AttentionData& data);
 int64_t plain_gradient_scratch(const AttentionShape& shape);
 void run_plain_gradient(const AttentionShape& shape, const AttentionData& data);
+// dy . y of each row of queries, to the scratch: what softmax's gradient takes off.
+void write_row_products(const AttentionShape& shape, const AttentionData& data);
 
 // The rows of attention_grad that run on every chip: what a row for some chips leaves a node to on others.
 std::span<const KernelImpl> general_gradient_ways();
@@ -61,7 +63,11 @@ std::span<const KernelImpl> general_gradient_ways();
 // Of rows that hold several texts, or see a window: products by tensor cores, of those tiles of keys that some query of a
 // block sees. 16 bits, heads of 64 and 128.
 std::optional<std::string> range_attention_declines(const AttentionShape& shape);
-void run_range_attention(const AttentionShape& shape, const AttentionData& data, const KernelContext& context);
+void run_range_attention(const AttentionShape& shape, const AttentionData& data,
+                         const KernelContext& context);
+// Its scratch is plain_gradient_scratch().
+std::optional<std::string> range_gradient_declines(const AttentionShape& shape);
+void run_range_gradient(const AttentionShape& shape, const AttentionData& data, const KernelContext& context);
 
 // Few queries against many keys: the keys are split among blocks, by shape, and the parts merged in order.
 std::optional<std::string> split_attention_declines(const AttentionShape& shape);

@@ -321,10 +321,15 @@ void start_key_gradient(const AttentionShape& s, const AttentionData& d, const w
 }
 
 template <class T>
+void start_row_products(const AttentionShape& s, const AttentionData& d) {
+  start_blocks(row_products<T>, parts_of(s.rows(), kWarps), 0, d.stream, s, d,
+               reinterpret_cast<wide_t<T>*>(d.scratch));
+}
+
+template <class T>
 void start_gradient(const AttentionShape& s, const AttentionData& d) {
   auto* delta = reinterpret_cast<wide_t<T>*>(d.scratch);
-  const int64_t rows = s.rows();
-  start_blocks(row_products<T>, parts_of(rows, kWarps), 0, d.stream, s, d, delta);
+  start_row_products<T>(s, d);
   if (key_gradient_shared(s, kWarps * 4) <= kGoodShared) {
     start_query_gradient<T, 4>(s, d, delta);
     start_key_gradient<T, 4>(s, d, delta);
@@ -351,6 +356,10 @@ void run_plain_attention(const AttentionShape& s, const AttentionData& d) {
 
 int64_t plain_gradient_scratch(const AttentionShape& s) {
   return (CheckedSize(s.rows()) * (s.dtype == DType::f64 ? 8 : 4)).value();
+}
+
+void write_row_products(const AttentionShape& s, const AttentionData& d) {
+  dispatch_float(s.dtype, [&](auto tag) { start_row_products<typename decltype(tag)::type>(s, d); });
 }
 
 void run_plain_gradient(const AttentionShape& s, const AttentionData& d) {

@@ -3,10 +3,10 @@
 // texts hold costs nothing. The order of work is FlashAttention-2's (Dao, 2023, arXiv:2307.08691): scores stay in the registers in
 // which the tensor cores give them and become the left side of the product with the values.
 #include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/attention/range_tiles.h"
 #include "backends/cuda/device/async_copy.h"
 #include "backends/cuda/device/exponential.h"
 #include "backends/cuda/device/reduce.h"
-#include "backends/cuda/device/tensor_core.h"
 
 namespace genesis::cuda {
 namespace {
@@ -23,54 +23,6 @@ struct Sizes {
   static constexpr int kKeyBytes = kKeys * kSize * 2;  // of a tile of keys or of values
   static constexpr int kBlocks = kSize == 64 ? 2 : 1;  // of a multiprocessor, by their registers
   static constexpr int kSharedBytes = kRows * kSize * 2 + 2 * kStages * kKeyBytes;
-};
-
-// Where 16 bytes number `pack` of a row lie in a panel: no two rows of eight in one bank.
-__device__ __forceinline__ uint32_t in_panel(int row, int pack) {
-  return static_cast<uint32_t>(row * 128 + ((pack ^ (row & 7)) << 4));
-}
-
-// Four blocks of 8x8 elements: lane l gives the address of row l % 8 of block l / 8.
-__device__ __forceinline__ void load_blocks(uint32_t (&blocks)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void load_transposed(uint32_t (&blocks)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
-               : "r"(address)
-               : "memory");
-}
-
-template <class T>
-__device__ __forceinline__ uint32_t pair_of(float first, float second) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-    return reinterpret_cast<const uint32_t&>(both);
-  } else {
-    const __half2 both = __floats2half2_rn(first, second);
-    return reinterpret_cast<const uint32_t&>(both);
-  }
-}
-
-// Rows `first` to first + kCount of a head into panels; those from `end` on are zeros.
-template <class T, int kSize, int kCount>
-__device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t step, int64_t first,
-                                          int64_t end) {
-  constexpr int kPacks = kSize / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < kCount * kPacks; i += Sizes<kSize>::kAll) {
-    const int row = i / kPacks, pack = i % kPacks;
-    const bool there = first + row < end;
-    copy_or_zero(to + pack / 8 * (kCount * 128) + in_panel(row, pack % 8),
-                 head + (there ? (first + row) * step + pack * 8 : 0), there);
-  }
-}
-
-// Keys that a row sees.
-struct Range {
-  int begin, end;
 };
 
 // What a block works on.
@@ -272,12 +224,13 @@ __global__ void __launch_bounds__(Sizes<kSize>::kAll, Sizes<kSize>::kBlocks)
   const auto keys_at = [&](int stage) { return ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes); };
   const auto ask = [&](int stage, int first) {
     if (first < all.end) {
-      copy_rows<T, kSize, kKeys>(keys_at(stage), block.k, s.k.row, first, block.sight.count);
-      copy_rows<T, kSize, kKeys>(keys_at(stage) + S::kKeyBytes, block.v, s.v.row, first, block.sight.count);
+      copy_rows<T, kSize, kKeys, S::kAll>(keys_at(stage), block.k, s.k.row, first, block.sight.count);
+      copy_rows<T, kSize, kKeys, S::kAll>(keys_at(stage) + S::kKeyBytes, block.v, s.v.row, first,
+                                          block.sight.count);
     }
     end_batch();
   };
-  copy_rows<T, kSize, kRows>(queries, block.q, s.q.row, block.first, s.queries);
+  copy_rows<T, kSize, kRows, S::kAll>(queries, block.q, s.q.row, block.first, s.queries);
   int first = all.begin / kKeys * kKeys, stage = 0;
   ask(0, first);
   WarpRows<T, kSize> state(s, block, mine);

@@ -40,6 +40,12 @@ void run_range(const KernelContext& c) {
   aligned(data) ? run_range_attention(shape, data, c) : run_plain_attention(shape, data);
 }
 
+void run_range_backward(const KernelContext& c) {
+  const auto& shape = c.prepared<AttentionShape>();
+  const AttentionData data = backward_data(shape, c);
+  aligned_to_packs(c) ? run_range_gradient(shape, data, c) : run_plain_gradient(shape, data);
+}
+
 AttentionData data_of(const AttentionShape& shape, const KernelContext& c) {
   return shape.gradient ? backward_data(shape, c) : forward_data(shape, c);
 }
@@ -88,7 +94,12 @@ constexpr KernelImpl kForward[] = {
      .scratch_bytes = scratch_bytes<cudnn_forward_scratch>,
      .prepare = prepare_fused},
     {.name = "tiles", .run = run_plain, .can_run = can_run<plain_attention_declines>, .prepare = prepare}};
-constexpr KernelImpl kBackward[] = {{.name = "fused",
+constexpr KernelImpl kBackward[] = {{.name = "ranges",
+                                     .run = run_range_backward,
+                                     .can_run = can_run<range_gradient_declines>,
+                                     .scratch_bytes = scratch_bytes<plain_gradient_scratch>,
+                                     .prepare = prepare},
+                                    {.name = "fused",
                                      .run = run_fused,
                                      .can_run = can_run<cudnn_attention_declines>,
                                      .scratch_bytes = scratch_bytes<fused_grad_scratch>,
@@ -104,7 +115,7 @@ constexpr KernelImpl kBackward[] = {{.name = "fused",
 std::span<const KernelImpl> general_gradient_ways() { return kBackward; }
 
 std::span<const OpKernels> attention_kernels() {
-  static const KernelImpl backward[] = {hopper_gradient_way(), kBackward[0], kBackward[1]};
+  static const KernelImpl backward[] = {hopper_gradient_way(), kBackward[0], kBackward[1], kBackward[2]};
   static const OpKernels ops[] = {{"attention", kForward}, {"attention_grad", backward}};
   return ops;
 }

@@ -1,0 +1,120 @@
+// Rows of heads as tiles in shared memory, and tensor cores' operands read from there, for attention of queries that each see a
+// range of the keys. A tile's rows lie in panels of 128 bytes a row, 64 features, one panel behind the other. Used by
+// attention_ranges.cu and range_gradient.cu.
+#pragma once
+
+#include "backends/cuda/attention/attention_sight.h"
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/tensor_core.h"
+
+namespace genesis::cuda {
+
+// Where 16 bytes number `pack` of a row lie in a panel: no two rows of eight in one bank.
+__device__ __forceinline__ uint32_t in_panel(int row, int pack) {
+  return static_cast<uint32_t>(row * 128 + ((pack ^ (row & 7)) << 4));
+}
+
+// Four blocks of 8x8 elements: lane l gives the address of row l % 8 of block l / 8.
+__device__ __forceinline__ void load_blocks(uint32_t (&blocks)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void load_transposed(uint32_t (&blocks)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
+               : "r"(address)
+               : "memory");
+}
+
+template <class T>
+__device__ __forceinline__ uint32_t pair_of(float first, float second) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
+    return reinterpret_cast<const uint32_t&>(both);
+  } else {
+    const __half2 both = __floats2half2_rn(first, second);
+    return reinterpret_cast<const uint32_t&>(both);
+  }
+}
+
+// Rows `first` to first + kCount of a head into panels; those from `end` on are zeros.
+template <class T, int kSize, int kCount, int kAll>
+__device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t step, int64_t first,
+                                          int64_t end) {
+  constexpr int kPacks = kSize / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < kCount * kPacks; i += kAll) {
+    const int row = i / kPacks, pack = i % kPacks;
+    const bool there = first + row < end;
+    copy_or_zero(to + pack / 8 * (kCount * 128) + in_panel(row, pack % 8),
+                 head + (there ? (first + row) * step + pack * 8 : 0), there);
+  }
+}
+
+// Of a warp: sums += a b^T of 16 rows of a tile of kRows, from `row` on, and of all kCount rows of another. As multiply_16x8()
+// has them: of sums[n] columns 8 n and behind.
+template <class T, int kSize, int kRows, int kCount>
+__device__ __forceinline__ void add_dot_products(float (&sums)[kCount / 8][4], uint32_t tile, int row,
+                                                 uint32_t other) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+  for (int step = 0; step < kSize / 16; ++step) {
+    uint32_t a[4];
+    load_blocks(a, tile + step / 4 * (kRows * 128) + in_panel(row + lane % 16, step % 4 * 2 + lane / 16));
+#pragma unroll
+    for (int pair = 0; pair < kCount / 16; ++pair) {
+      uint32_t b[4];  // 8 rows and the next 8, each with 16 features
+      load_blocks(b, other + step / 4 * (kCount * 128) +
+                         in_panel(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
+      multiply_16x8<T>(sums[2 * pair], a[0], a[1], a[2], a[3], b[0], b[1]);
+      multiply_16x8<T>(sums[2 * pair + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+    }
+  }
+}
+
+// Of a warp: sums += weights b, of weights as add_dot_products() gives them and the kCount rows of a tile.
+template <class T, int kSize, int kCount>
+__device__ __forceinline__ void add_weighted_rows(float (&sums)[kSize / 8][4],
+                                                  const float (&weights)[kCount / 8][4], uint32_t tile) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+  for (int step = 0; step < kCount / 16; ++step) {
+    const float(&low)[4] = weights[2 * step], (&high)[4] = weights[2 * step + 1];
+    const uint32_t a[4] = {pair_of<T>(low[0], low[1]), pair_of<T>(low[2], low[3]),
+                           pair_of<T>(high[0], high[1]), pair_of<T>(high[2], high[3])};
+#pragma unroll
+    for (int pack = 0; pack < kSize / 8; pack += 2) {
+      uint32_t b[4];  // 16 rows of 8 features, and of the next 8
+      load_transposed(
+          b, tile + pack / 8 * (kCount * 128) + in_panel(step * 16 + lane % 16, pack % 8 + lane / 16));
+      multiply_16x8<T>(sums[pack], a[0], a[1], a[2], a[3], b[0], b[1]);
+      multiply_16x8<T>(sums[pack + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+    }
+  }
+}
+
+// A warp's sums, times `scale`, as rows of a head from row `first` on.
+template <class T, int kSize>
+__device__ __forceinline__ void store_sums(const float (&sums)[kSize / 8][4], float scale, T* head,
+                                           int64_t step, int64_t first, int64_t end) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int64_t row = first + half * 8 + lane / 4;
+    if (row >= end) continue;
+    T* to = head + row * step + lane % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < kSize / 8; ++n)
+      *reinterpret_cast<uint32_t*>(to + 8 * n) =
+          pair_of<T>(sums[n][2 * half] * scale, sums[n][2 * half + 1] * scale);
+  }
+}
+
+// Keys that a row sees.
+struct Range {
+  int begin, end;
+};
+
+}  // namespace genesis::cuda
