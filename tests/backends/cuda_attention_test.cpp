@@ -99,7 +99,7 @@ TEST(CudaAttention, WindowsAndLengthsOfRowsHaveTheirKernels) {
     if (lengths) n.inputs.push_back({DType::i64, {2}});
     return n;
   };
-  EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 100, false)), "tiles");
+  EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 100, false)), "ranges");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 1024, 64), 100, false)), "split_keys");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1024, 1024, 64), 0, true)), "fused");
   EXPECT_EQ(chosen(changed(node(DType::bf16, 1, 1024, 64), 0, true)), "split_keys");

@@ -184,7 +184,7 @@ bool PeerGroup::next_is_at_once(RankReduction reduction) const {
 }
 
 bool PeerGroup::all_reduce_adding(const Exchange& tensor, const void* addend, void* stream) {
-  if (!next_is_at_once(RankReduction::kSum) || !is_aligned(addend)) return false;
+  if (!next_is_at_once(RankReduction::kSum)) return false;
   const Planned planned = next({&tensor, 1});
   for (const PeerExchange& one : planned.tensors)  // none that is empty
     all_reduce_at_once(one, {one.own.dtype, one.own.count, 1, addend}, on(stream));
