@@ -1,0 +1,120 @@
+// How keys and values come to grouped_attention.cu: what a block works on, and what each lane copies into a ring of its own.
+// Device code, of that file alone.
+#pragma once
+
+#include "backends/cuda/device/async_copy.h"
+#include "backends/cuda/device/reduce.h"
+#include "backends/cuda/device/words.h"
+#include "backends/cuda/kernels/nn/cached_call.h"
+
+namespace genesis::cuda::grouped {
+
+constexpr int kWarps = 4, kAll = kWarps * kLanes, kKeys = 16, kHeads = 8;  // kKeys: of a step of a warp
+constexpr int kPackBytes = kLanes * 16;  // what a warp copies at once
+
+template <int kSize>
+struct Sizes {
+  static constexpr int kQuarters = kSize / 32, kBlocks = kSize / 64;  // of a key, of a value
+  static constexpr int kPacks = 2 * kQuarters + 4 * kBlocks;
+  static constexpr int kDepth = kSize == 64 ? 4 : 3;
+  static constexpr int kRing = kDepth * kPacks * kPackBytes;  // bytes of a warp
+  static constexpr int kSharedBytes = kWarps * kRing;
+  static_assert(kRing >= kHeads * (kSize + 2) * 4, "a warp puts its state where its ring was");
+};
+
+// What a block works on: the query heads of a key head of a text, and a range of keys.
+struct BlockTask {
+  int split, key_head, batch, begin, end;
+
+  __device__ __forceinline__ BlockTask(const CachedCall& c, int start) {
+    const auto block = static_cast<int>(blockIdx.x);
+    split = block % c.cut.splits;
+    key_head = block / c.cut.splits % c.key_heads;
+    batch = block / c.cut.splits / c.key_heads;
+    const int first = c.window == 0 ? 0 : max(0, start + 1 - c.window), count = start - first;
+    const int each = (count + c.cut.splits - 1) / c.cut.splits, whole = (each + kKeys - 1) / kKeys * kKeys;
+    begin = min(start, first + split * whole);
+    end = min(start, begin + whole);
+  }
+};
+
+__device__ __forceinline__ int batch_of_block(const CachedCall& c) {
+  return static_cast<int>(blockIdx.x) / c.cut.splits / c.key_heads;
+}
+
+// Of caches that do not start at a multiple of 16 bytes.
+template <class T>
+__device__ __noinline__ void copy_elements(uint32_t to, const T* from, bool there) {
+  float elements[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) elements[i] = there ? widen(from[i]) : 0;
+  const Words words = words_of<T>(elements);
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words.x), "r"(words.y), "r"(words.z),
+               "r"(words.w)
+               : "memory");
+}
+
+// A lane's ring: of 16 keys the eight features of two that are its quarter's, and of four values eight features that lie
+// side by side. Lane 4 * g + t has keys g and g + 8, and values 2t, 2t + 1, 2t + 8 and 2t + 9.
+template <class T, int kSize>
+struct LaneFeed {
+  using S = Sizes<kSize>;
+  const T *keys, *values;  // of the lane's first, at position 0
+  int step;                // elements from a position to the next
+  int end;
+  uint32_t ring;
+  bool packed;
+
+  __device__ __forceinline__ void copy(uint32_t to, const T* from, bool there) const {
+    if (!packed) return copy_elements(to, from, there);
+    copy_or_zero(to, from, there);
+  }
+  __device__ __forceinline__ uint32_t at(int slot, int pack) const {
+    return ring + static_cast<uint32_t>((slot * S::kPacks + pack) * kPackBytes);
+  }
+  // Past the end there are zeros.
+  __device__ __forceinline__ void ask(int slot, int position) const {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes, g = lane / 4, t = lane % 4;
+    int pack = 0;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int j = position + half * 8 + g;
+#pragma unroll
+      for (int quarter = 0; quarter < S::kQuarters; ++quarter)
+        copy(at(slot, pack++), keys + (j < end ? int64_t{j} * step + quarter * 32 : 0), j < end);
+    }
+#pragma unroll
+    for (int value = 0; value < 4; ++value) {
+      const int j = position + value / 2 * 8 + t * 2 + value % 2;
+#pragma unroll
+      for (int block = 0; block < S::kBlocks; ++block)
+        copy(at(slot, pack++), values + (j < end ? int64_t{j} * step + block * 64 : 0), j < end);
+    }
+  }
+  __device__ __forceinline__ Words read(int slot, int pack) const { return read_pack(at(slot, pack)); }
+  __device__ __forceinline__ Words key(int slot, int half, int quarter) const {
+    return read(slot, half * S::kQuarters + quarter);
+  }
+  __device__ __forceinline__ Words value(int slot, int value, int block) const {
+    return read(slot, 2 * S::kQuarters + value * S::kBlocks + block);
+  }
+};
+
+template <class T, int kSize>
+__device__ __forceinline__ LaneFeed<T, kSize> feed_of(const CachedCall& c, const BlockTask& at,
+                                                      unsigned char* shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
+  const int step = c.key_heads * kSize;
+  const int64_t first = at.batch * c.positions * step + int64_t{at.key_head} * kSize;
+  LaneFeed<T, kSize> feed;
+  feed.keys = static_cast<const T*>(c.k_cache) + first + lane % 4 * 8;
+  feed.values = static_cast<const T*>(c.v_cache) + first + lane / 4 * 8;
+  feed.step = step;
+  feed.end = at.end;
+  feed.packed = c.packed;
+  feed.ring =
+      static_cast<uint32_t>(__cvta_generic_to_shared(shared + warp * Sizes<kSize>::kRing + lane * 16));
+  return feed;
+}
+
+}  // namespace genesis::cuda::grouped
