@@ -330,8 +330,8 @@ TEST(FileUpgrade, CachedAttentionOfOlderFilesRotates) {
 entry f(q: f32[1,1,2,4], k: f32[1,1,1,4], v: f32[1,1,1,4], a: f32[1,8,1,4], b: f32[1,8,1,4], at: i64[]) {
   %y = cached_attention(q, k, v, a, b, at) {rotates=true}
   %z = cached_attention(q, k, v, a, b, at)
-  return y = %y:0
-  return z = %z:0
+  return y = %y
+  return z = %z
 }
 )");
   ModelRecord record = file::lay_out(*model, {.segment_bytes = 1 << 20}).record;
