@@ -13,7 +13,7 @@ namespace {
 
 // What making something again takes is counted in seconds of a device on which a byte takes as long as 32 operations of a
 // matrix product. Measured on CPUs it is 10 to 20, on GPUs in bf16 up to 200; what matters is that neither counts as free.
-constexpr double kFlopsPerSecond = 0x1p40, kBytesPerSecond = 0x1p35, kLeastSeconds = 0x1p-40;
+constexpr double kFlopsPerSecond = 0x1p40, kBytesPerSecond = 0x1p35, kMinSeconds = 0x1p-40;
 constexpr size_t kMaxMoveItems = 256;
 // A small operand is kept alive for longer rather than made again.
 constexpr int64_t kSmallOperand = 8;
@@ -60,7 +60,7 @@ std::shared_ptr<const RematSchedule::Nodes> RematSchedule::facts_of(const Graph&
     const KernelQuery query = target.query(*node.op, node.attributes, inputs, outputs);
     facts->is_view.push_back(view);
     facts->seconds.push_back(
-        view ? 0 : kLeastSeconds + cost.flops / kFlopsPerSecond + cost.bytes / kBytesPerSecond);
+        view ? 0 : kMinSeconds + cost.flops / kFlopsPerSecond + cost.bytes / kBytesPerSecond);
     facts->scratch.push_back(
         view || !target.scratch_bytes ? 0 : align_up(target.scratch_bytes(query), target.alignment));
     facts->in_place.push_back(view ? std::vector<InPlace>{}
@@ -198,7 +198,7 @@ class RematSchedule::MoveMaker {
       move_.renamed.emplace_back(value, again);
     }
     if (move_.saved <= 0 || wanted.empty()) return std::nullopt;
-    move_.seconds = std::max(move_.seconds, kLeastSeconds);
+    move_.seconds = std::max(move_.seconds, kMinSeconds);
     return std::move(move_);
   }
 

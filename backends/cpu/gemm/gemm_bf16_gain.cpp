@@ -18,15 +18,15 @@
 namespace genesis::cpu {
 namespace {
 
-constexpr double kLeastGain = 1.4;       // between those that chips have: 2, or 1 and less
+constexpr double kMinGain = 1.4;         // between those that chips have: 2, or 1 and less
 constexpr int64_t kDepth = 64;           // steps: panels of 12 KB
 constexpr int kRuns = 8, kWindows = 24;  // of some 4 us each
-constexpr int64_t kWidestA = 16, kWidestB = 32, kMostRows = 14;
+constexpr int64_t kMaxWidthA = 16, kMaxWidthB = 32, kMaxRows = 14;
 
 struct Tile {
-  alignas(64) std::array<float, kDepth * kWidestA> a{};
-  alignas(64) std::array<float, kDepth * kWidestB> b{};
-  alignas(64) std::array<float, kMostRows * kWidestB> c{};
+  alignas(64) std::array<float, kDepth * kMaxWidthA> a{};
+  alignas(64) std::array<float, kDepth * kMaxWidthB> b{};
+  alignas(64) std::array<float, kMaxRows * kMaxWidthB> c{};
 };
 
 double seconds_of_window(const MicroKernel& kernel, Tile& tile) {
@@ -41,7 +41,7 @@ double products_of_step(const MicroKernel& kernel) {
 }
 
 bool fits(const MicroKernel& kernel) {
-  return kernel.mr <= kMostRows && kernel.nr <= kWidestB && kernel.width_a <= kWidestA;
+  return kernel.mr <= kMaxRows && kernel.nr <= kMaxWidthB && kernel.width_a <= kMaxWidthA;
 }
 
 double measure() {
@@ -65,8 +65,7 @@ double bf16_dot_gain() {
 
 std::string why_no_bf16_dot() {
   if (micro_kernel_bf16().mr == 0) return "this CPU has no AVX512_BF16";
-  return bf16_dot_gain() < kLeastGain ? "this CPU's bf16 dot product is no faster than f32 multiply-adds"
-                                      : "";
+  return bf16_dot_gain() < kMinGain ? "this CPU's bf16 dot product is no faster than f32 multiply-adds" : "";
 }
 
 }  // namespace genesis::cpu

@@ -272,8 +272,9 @@ std::optional<std::string> range_attention_declines(const AttentionShape& s) {
   if (!s.has_key_start && s.window == 0) return "all queries see keys from the first on";
   if ((s.size != 64 && s.size != 128) || s.v_size != s.size) return "it takes heads of 64 and 128";
   if (s.queries * s.keys < 32 * 32) return "the tiles do small ones";
-  constexpr int64_t kMost = int64_t{1} << 30;
-  if (s.batch * s.heads > kMost / blocks_for(s.queries, kRows) || s.keys > kMost) return "it counts in i32";
+  constexpr int64_t kMaxCount = int64_t{1} << 30;
+  if (s.batch * s.heads > kMaxCount / blocks_for(s.queries, kRows) || s.keys > kMaxCount)
+    return "it counts in i32";
   return std::nullopt;
 }
 

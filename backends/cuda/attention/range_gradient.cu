@@ -294,9 +294,9 @@ std::optional<std::string> range_gradient_declines(const AttentionShape& s) {
   if (!s.has_key_start && s.window == 0 && !s.has_key_length) return "all queries see keys from the first on";
   if ((s.size != 64 && s.size != 128) || s.v_size != s.size) return "it takes heads of 64 and 128";
   if (s.queries * s.keys < 32 * 32) return "the tiles do small ones";
-  constexpr int64_t kMost = int64_t{1} << 30;
-  if (s.batch * s.heads > kMost / std::max(blocks_for(s.queries, kRows), blocks_for(s.keys, kRows)) ||
-      s.queries > kMost / s.heads || s.keys > kMost)
+  constexpr int64_t kMaxCount = int64_t{1} << 30;
+  if (s.batch * s.heads > kMaxCount / std::max(blocks_for(s.queries, kRows), blocks_for(s.keys, kRows)) ||
+      s.queries > kMaxCount / s.heads || s.keys > kMaxCount)
     return "it counts in i32";
   return std::nullopt;
 }

@@ -12,7 +12,7 @@ namespace genesis::cuda {
 namespace {
 
 // As much as a bucket of gradients has for a rank: a kernel beside others waits for them to make room, so one sum for all.
-constexpr int64_t kPulledBytes = int64_t{32} << 20, kLeastPulled = int64_t{1} << 20;
+constexpr int64_t kPulledBytes = int64_t{32} << 20, kMinPulled = int64_t{1} << 20;
 constexpr uint32_t kHere = 1;
 
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
@@ -89,7 +89,8 @@ void PeerCopies::pull(const PeerExchange& tensor, int64_t first, int64_t bytes, 
   dtype_ = dtype;
   scale_ = scale;
   for (int64_t now; bytes > 0; first += now, to += now, bytes -= now) {
-    if (pulled_.count == PulledPieces::kMost || kPulledBytes - pulled_bytes_ < std::min(bytes, kLeastPulled))
+    if (pulled_.count == PulledPieces::kMaxPieces ||
+        kPulledBytes - pulled_bytes_ < std::min(bytes, kMinPulled))
       finish_sums(stream);
     now = std::min(bytes, kPulledBytes - pulled_bytes_);
     for (int rank = 0; rank < size_; ++rank)

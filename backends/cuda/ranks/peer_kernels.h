@@ -38,9 +38,9 @@ struct PeerPiece {
   int64_t count;
 };
 struct PulledPieces {
-  static constexpr int kMost = 64;
+  static constexpr int kMaxPieces = 64;
   const std::byte* others[kMaxPeers] = {};  // by rank; this rank's is not read
-  PeerPiece pieces[kMost] = {};
+  PeerPiece pieces[kMaxPieces] = {};
   int count = 0;
 };
 

@@ -1,0 +1,55 @@
+// Words that the field has others for, and that were ours once, do not come back: docs/glossary.md has those in their place.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kRoot = GENESIS_SOURCE_ROOT;
+
+struct Retired {
+  const char* pattern;
+  const char* instead;
+};
+constexpr Retired kRetired[] = {
+    {R"(\bk(Most|Least)([A-Z]\w*)?\b)", "kMax, kMin"},
+    {R"(\bfill_ring\b)", "producer"},
+    {R"(\b(take|give)_registers\b)", "setmaxnreg"},
+    {R"(\blet_successors_start\b|\bearly_start\b)", "pdl"},
+    {R"(\bstep_chain\b|\bchain_(product|attention|step)\b)", "megakernel, instruction"},
+    {R"(\bgemm_slabs\b|\bgemm_few_rows\b)", "gemv"},
+    {R"(\bturn_angle\b|\bturn_pairs\b)", "rotate"}};
+
+bool is_read(const fs::path& path) {
+  const std::string kind = path.extension();
+  return kind == ".h" || kind == ".cpp" || kind == ".cu" || kind == ".js" || kind == ".py";
+}
+
+TEST(Words, RetiredOnesStayAway) {
+  std::string all = "";
+  for (const Retired& word : kRetired) all += (all.empty() ? "" : "|") + std::string(word.pattern);
+  const std::regex any(all);
+  int files = 0;
+  for (const char* folder :
+       {"schema", "builder", "passes", "backends", "executor", "models", "tools", "bench"})
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+      if (!is_read(entry.path())) continue;
+      ++files;
+      std::ifstream in(entry.path());
+      int number = 0;
+      for (std::string line; std::getline(in, line);) {
+        ++number;
+        if (!std::regex_search(line, any)) continue;
+        for (const Retired& word : kRetired)
+          EXPECT_FALSE(std::regex_search(line, std::regex(word.pattern)))
+              << entry.path().string() << ":" << number << ": " << word.instead << " is the word";
+      }
+    }
+  EXPECT_GT(files, 1000);
+}
+
+}  // namespace
