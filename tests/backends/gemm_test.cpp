@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_onednn.h"
+#include "backends/cpu/gemm/gemm_packed.h"
 #include "backends/cpu/gemm/onednn.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/dtype.h"
@@ -404,6 +406,18 @@ TEST(Gemm, SomebodyElseTakesWhatOneDnnDeclines) {
   if (!why.empty()) {
     EXPECT_STRNE(Gemm::create(p)->name(), "onednn") << why;
   }
+}
+
+// By what the chip does, not by what it says that it can.
+TEST(Gemm, TakesTheBf16DotProductWhereItGains) {
+  const GemmProblem p = dense(problem(DType::bf16, 128, 128, 128));
+  const double gain = bf16_dot_gain();
+  EXPECT_EQ(gain == 0, micro_kernel_bf16().mr == 0);
+  if (gain != 0) {
+    EXPECT_GT(gain, 0.2);
+    EXPECT_LT(gain, 4);
+  }
+  EXPECT_EQ(decline_packed_bf16(p).empty(), gain > 1.4) << decline_packed_bf16(p);
 }
 
 // A library for OpenMP would start a team at the first product of this size.

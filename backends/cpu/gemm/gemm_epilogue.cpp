@@ -1,5 +1,5 @@
-// The end of a product: scale, bias, activation, old value, conversion and store of one row of a tile that
-// still lies in cache. Used by gemm_packed.cpp and gemm_small.cpp through epilogue_function.
+// The end of a product: scale, bias, activation, old value, conversion and store of rows of a tile that still lie
+// in cache. Used by gemm_packed.cpp and gemm_small.cpp through epilogue_function.
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
@@ -18,51 +18,67 @@ HWY_BEFORE_NAMESPACE();
 namespace genesis::cpu::HWY_NAMESPACE {
 namespace {
 
-Vec activate(Vec x, Activation activation) {
+template <Activation activation>
+HWY_INLINE Vec activate(Vec x) {
   const simd::VFloat value(x);
-  switch (activation) {
-    case Activation::kNone:
-      return x;
-    case Activation::kRelu:
-      return simd::relu(value).v;
-    case Activation::kGelu:
-      return simd::gelu(value).v;
-    case Activation::kGeluTanh:
-      return simd::gelu_tanh(value).v;
-    case Activation::kSilu:
-      return simd::silu(value).v;
-  }
+  if constexpr (activation == Activation::kRelu) return simd::relu(value).v;
+  if constexpr (activation == Activation::kGelu) return simd::gelu(value).v;
+  if constexpr (activation == Activation::kGeluTanh) return simd::gelu_tanh(value).v;
+  if constexpr (activation == Activation::kSilu) return simd::silu(value).v;
   return x;
 }
 
-template <class C>
-HWY_INLINE void finish(const EpilogueRow& row, const float* sum, const float* bias, const C* addend, C* c) {
-  Vec x = hn::Mul(load(sum), hn::Set(kF32, static_cast<float>(row.alpha)));
+template <Activation activation, class C>
+HWY_INLINE void finish(Vec alpha, const float* sum, const float* bias, const C* addend, C* c) {
+  Vec x = hn::Mul(load(sum), alpha);
   if (bias) x = hn::Add(x, load(bias));
-  x = activate(x, row.activation);
+  x = activate<activation>(x);
   if (addend) x = hn::Add(x, load(addend));
   store(x, c);
 }
 
 // The last columns go through a buffer, so that an element's value never depends on where the row ends.
-template <class C>
-void epilogue(const EpilogueRow& row) {
-  const auto* sum = static_cast<const float*>(row.sum);
-  const auto* bias = static_cast<const float*>(row.bias);
-  const auto* addend = static_cast<const C*>(row.addend);
-  auto* c = static_cast<C*>(row.c);
+template <Activation activation, class C>
+void finish_row(Vec alpha, int64_t n, const float* sum, const float* bias, const C* addend, C* c) {
   int64_t j = 0;
-  for (; j + kLanes <= row.n; j += kLanes)
-    finish(row, sum + j, bias ? bias + j : nullptr, addend ? addend + j : nullptr, c + j);
-  if (j == row.n) return;
+  for (; j + kLanes <= n; j += kLanes)
+    finish<activation>(alpha, sum + j, bias ? bias + j : nullptr, addend ? addend + j : nullptr, c + j);
+  if (j == n) return;
   HWY_ALIGN float last_sum[kLanes] = {}, last_bias[kLanes] = {};
   HWY_ALIGN C last_c[kLanes] = {};
-  const int64_t rest = row.n - j;
+  const int64_t rest = n - j;
   std::copy_n(sum + j, rest, last_sum);
   if (bias) std::copy_n(bias + j, rest, last_bias);
   if (addend) std::copy_n(addend + j, rest, last_c);
-  finish(row, last_sum, bias ? last_bias : nullptr, addend ? last_c : nullptr, last_c);
+  finish<activation>(alpha, last_sum, bias ? last_bias : nullptr, addend ? last_c : nullptr, last_c);
   std::copy_n(last_c, rest, c + j);
+}
+
+template <Activation activation, class C>
+void finish_rows(const EpilogueRows& of) {
+  const auto* bias = static_cast<const float*>(of.bias);
+  const auto* addend = static_cast<const C*>(of.addend);
+  const Vec alpha = hn::Set(kF32, static_cast<float>(of.alpha));
+  for (int64_t row = 0; row < of.rows; ++row)
+    finish_row<activation>(alpha, of.n, static_cast<const float*>(of.sum) + row * of.sum_stride, bias,
+                           addend ? addend + row * of.c_stride : nullptr,
+                           static_cast<C*>(of.c) + row * of.c_stride);
+}
+
+template <class C>
+void epilogue(const EpilogueRows& of) {
+  switch (of.activation) {
+    case Activation::kNone:
+      return finish_rows<Activation::kNone, C>(of);
+    case Activation::kRelu:
+      return finish_rows<Activation::kRelu, C>(of);
+    case Activation::kGelu:
+      return finish_rows<Activation::kGelu, C>(of);
+    case Activation::kGeluTanh:
+      return finish_rows<Activation::kGeluTanh, C>(of);
+    case Activation::kSilu:
+      return finish_rows<Activation::kSilu, C>(of);
+  }
 }
 
 EpilogueFunction epilogue_from_f32(DType c) {
@@ -86,14 +102,17 @@ HWY_AFTER_NAMESPACE();
 namespace genesis::cpu {
 namespace {
 
-void epilogue_f64(const EpilogueRow& row) {
-  const auto* sum = static_cast<const double*>(row.sum);
-  const auto* bias = static_cast<const double*>(row.bias);
-  const auto* addend = static_cast<const double*>(row.addend);
-  auto* c = static_cast<double*>(row.c);
-  for (int64_t j = 0; j < row.n; ++j) {
-    const double x = activate(row.alpha * sum[j] + (bias ? bias[j] : 0), row.activation);
-    c[j] = addend ? addend[j] + x : x;
+void epilogue_f64(const EpilogueRows& of) {
+  const auto* bias = static_cast<const double*>(of.bias);
+  for (int64_t row = 0; row < of.rows; ++row) {
+    const double* sum = static_cast<const double*>(of.sum) + row * of.sum_stride;
+    const auto* addend = static_cast<const double*>(of.addend);
+    if (addend) addend += row * of.c_stride;
+    double* c = static_cast<double*>(of.c) + row * of.c_stride;
+    for (int64_t j = 0; j < of.n; ++j) {
+      const double x = activate(of.alpha * sum[j] + (bias ? bias[j] : 0), of.activation);
+      c[j] = addend ? addend[j] + x : x;
+    }
   }
 }
 

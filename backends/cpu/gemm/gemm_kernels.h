@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "backends/cpu/gemm/gemm.h"
 #include "schema/core/dtype.h"
@@ -29,11 +28,11 @@ MicroKernel micro_kernel_f32();
 MicroKernel micro_kernel_f64();
 MicroKernel micro_kernel_bf16();  // AVX512_BF16
 
+MicroKernel micro_kernel_for(const GemmProblem& problem);  // in f64 or f32
+
 // How many times as many products a second micro_kernel_bf16() makes on this CPU as micro_kernel_f32() does; 0 where there is no
 // such kernel. Measured once, in some 200 us.
 double bf16_dot_gain();
-// Empty: it gains enough. Otherwise why products of bf16 had better be made in f32.
-std::string why_no_bf16_dot();
 
 // Packs `count` lines (rows of op(A) or columns of op(B)) times `k` into panels that lie `panel_stride`
 // packed elements apart. `stride` counts source elements from one line (k_contiguous) or one p to the next.
@@ -45,9 +44,9 @@ using PackFunction = void (*)(const void* source, int64_t stride, int64_t count,
 // types.
 PackFunction pack_function(DType source, DType packed, bool k_contiguous, bool rows_of_a);
 
-// One row of the result: c = act(alpha * sum + bias) + addend. `bias` has the accumulator's type, `addend`
+// Rows of the result: c = act(alpha * sum + bias) + addend, all with the same bias. `bias` has the accumulator's type, `addend`
 // that of c, which it may be; null: none.
-struct EpilogueRow {
+struct EpilogueRows {
   const void* sum;
   const void* bias;
   void* c;
@@ -55,8 +54,9 @@ struct EpilogueRow {
   double alpha;
   Activation activation;
   const void* addend;
+  int64_t rows = 1, sum_stride = 0, c_stride = 0;  // elements from row to row; of addend as of c
 };
-using EpilogueFunction = void (*)(const EpilogueRow&);
+using EpilogueFunction = void (*)(const EpilogueRows&);
 
 EpilogueFunction epilogue_function(DType accumulator, DType c);  // nullptr: no such pair
 

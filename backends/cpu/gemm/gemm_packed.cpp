@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_operand.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/error.h"
@@ -24,30 +25,12 @@ constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait
 constexpr int64_t kBlockBytes = 2048;    // depth of A that a task packs at a time: 512 steps of 4 bytes
 constexpr int64_t kPackedA = 290 << 10;  // what that comes to at most, with any tile, on the task's stack
 constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
-constexpr int64_t kPanelPadding = 16 * 17;                   // elements: 17 cache lines
-constexpr int64_t kMaxTileBytes = 130 << 10;                 // sums of one tile, on the task's stack too
-constexpr int64_t kHighTileRows = 512, kManyColumns = 1024;  // where tasks pack B
-constexpr double kAloneFlops = 1.5e6;                        // done before other threads are awake
-constexpr double kTaskFlops = 1e5;                           // what could be computed while a task is started
-constexpr int64_t kPieceBytes = 64 << 10;                    // of B, packed by one task
-
-// One operand as the packing sees it: lines are rows of op(A) or columns of op(B), each k long.
-struct Operand {
-  PackFunction pack = nullptr;
-  int64_t element_bytes = 0;  // of the source
-  int64_t stride = 0;         // from one line, or one p, to the next
-  int64_t batch_stride = 0;
-  bool k_contiguous = true;
-
-  const std::byte* at(const void* base, int64_t batch, int64_t line, int64_t p) const {
-    const int64_t offset = k_contiguous ? line * stride + p : p * stride + line;
-    return static_cast<const std::byte*>(base) + (batch * batch_stride + offset) * element_bytes;
-  }
-};
-
-struct Range {
-  int64_t begin = 0, size = 0;
-};
+constexpr int64_t kPanelPadding = 16 * 17;                  // elements: 17 cache lines
+constexpr int64_t kMaxTileBytes = 130 << 10;                // sums of one tile, on the task's stack too
+constexpr int64_t kHighTileRows = 512, kManyColumns = 768;  // where tasks pack B
+constexpr double kAloneFlops = 1.5e6;                       // done before other threads are awake
+constexpr double kTaskFlops = 1e5;                          // what could be computed while a task is started
+constexpr int64_t kPieceBytes = 64 << 10;                   // of B, packed by one task
 
 // What is computed between two barriers.
 struct Chunk {
@@ -77,7 +60,15 @@ class PackedGemm final : public Gemm {
   struct Tile {
     int64_t entry;  // of the chunk's batch
     Range batch, rows, columns;
-    std::byte* sums;  // buffer of tile_m_ x tile_n_
+    std::byte* sums;                  // buffer of tile_m_ x tile_n_
+    const std::byte* bias = nullptr;  // of its columns, in the accumulator's type
+  };
+  // Panels of some of k, and what comes after them.
+  struct Block {
+    const std::byte *a, *b;
+    int64_t stride_b, k;
+    bool is_first, is_last;  // of k
+    LinesAhead next;
   };
   struct Sums {
     std::byte* data;
@@ -120,15 +111,16 @@ class PackedGemm final : public Gemm {
   void pack_b(const Call& call, const Chunk& chunk) const;
   void compute_tile(const Call& call, const Chunk& chunk, int64_t index) const;
   void multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const;
-  void multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
-                      int64_t stride_b, int64_t k, bool add) const;
-  Sums sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
+  void multiply_block(const Call& call, const Tile& tile, Block block) const;
+  Sums sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j, bool stay) const;
   bool lies_in_c(const Tile& tile, int64_t i, int64_t j) const {
     return in_place_ && i + kernel_.mr <= tile.rows.size && j + kernel_.nr <= tile.columns.size;
   }
   void copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
   void prefetch_c(const Call& call, const Tile& tile, int64_t i, int64_t j) const;
-  void finish_tile(const Call& call, const Tile& tile) const;
+  LinesAhead lines_of_b(const Call& call, int64_t index, int64_t k) const;
+  const std::byte* bias_of(const Call& call, const Range& columns, std::byte* converted) const;
+  void finish(const Call& call, const Tile& tile, int64_t i, int64_t j, const Sums& sums) const;
 
   int64_t offset_in_c(const Tile& tile, int64_t i, int64_t j) const;  // bytes
   std::byte* c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
@@ -285,23 +277,33 @@ void PackedGemm::pack_a(const Call& call) const {
 void PackedGemm::compute_high_tile(const Call& call, int64_t index) const {
   const int64_t columns = ceil_div(problem_.n, tile_n_);
   const int64_t row = index / columns * tile_m_, column = index % columns * tile_n_;
-  alignas(kAlignment) std::byte sums[kMaxTileBytes];
-  alignas(kAlignment) std::byte b[kPackedA];
-  const Tile tile{0,
-                  {0, 1},
-                  {row, std::min(tile_m_, problem_.m - row)},
-                  {column, std::min(tile_n_, problem_.n - column)},
-                  sums};
+  alignas(kAlignment) std::byte sums[kMaxTileBytes], b[kPackedA], bias[kMaxTileColumns * 8];
+  Tile tile{0,
+            {0, 1},
+            {row, std::min(tile_m_, problem_.m - row)},
+            {column, std::min(tile_n_, problem_.n - column)},
+            sums};
+  tile.bias = bias_of(call, tile.columns, bias);
   int64_t k = 0;
   do {
     const int64_t now = std::min(block_k(), problem_.k - k), stride_b = panel_stride(kernel_.nr, now);
     b_.pack(b_.at(call.b, 0, column, k), b_.stride, tile.columns.size, now, b, stride_b);
     const std::byte* a = call.scratch + k / block_k() * block_a_bytes(block_k()) +
                          packed_panels(row, kernel_.mr, kernel_.width_a, now);
-    multiply_block(call, tile, a, b, stride_b * kernel_.element_bytes(), now, k > 0);
+    const bool is_last = k + now == problem_.k;
+    multiply_block(call, tile,
+                   {a, b, stride_b * kernel_.element_bytes(), now, k == 0, is_last,
+                    is_last ? lines_of_b(call, index + 1, 0) : lines_of_b(call, index, k + now)});
     k += now;
   } while (k < problem_.k);
-  finish_tile(call, tile);
+}
+
+// What high tile `index` packs of B from k on; none behind the last tile.
+LinesAhead PackedGemm::lines_of_b(const Call& call, int64_t index, int64_t k) const {
+  const int64_t columns = ceil_div(problem_.n, tile_n_), column = index % columns * tile_n_;
+  if (index >= columns * ceil_div(problem_.m, tile_m_)) return {};
+  return b_.ahead(call.b, {column, std::min(tile_n_, problem_.n - column)},
+                  {k, std::min(block_k(), problem_.k - k)});
 }
 
 void PackedGemm::run_chunk(const Call& call, const Chunk& chunk) const {
@@ -338,16 +340,16 @@ void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t inde
   const int64_t tiles_m = ceil_div(chunk.rows.size, tile_m_), tiles_n = ceil_div(chunk.columns.size, tile_n_);
   const int64_t i = index % tiles_m * tile_m_, j = index / tiles_m % tiles_n * tile_n_;
   const int64_t entry = index / tiles_m / tiles_n;
-  alignas(kAlignment)
-      std::byte on_stack[kMaxTileBytes];  // this task waits for no other, so nothing can nest here
+  // This task waits for no other, so nothing can nest here.
+  alignas(kAlignment) std::byte on_stack[kMaxTileBytes], bias[kMaxTileColumns * 8];
   const int64_t tile_bytes = tile_m_ * tile_n_ * sum_bytes_;
-  const Tile tile{entry,
-                  {chunk.batch.begin + entry, 1},
-                  {chunk.rows.begin + i, std::min(tile_m_, chunk.rows.size - i)},
-                  {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
-                  plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
+  Tile tile{entry,
+            {chunk.batch.begin + entry, 1},
+            {chunk.rows.begin + i, std::min(tile_m_, chunk.rows.size - i)},
+            {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
+            plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
+  tile.bias = bias_of(call, tile.columns, bias);
   multiply_tile(call, chunk, tile);
-  if (chunk.depth.begin + chunk.depth.size == problem_.k) finish_tile(call, tile);
 }
 
 void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile& tile) const {
@@ -363,37 +365,51 @@ void PackedGemm::multiply_tile(const Call& call, const Chunk& chunk, const Tile&
     const int64_t now = std::min(block_k(), depth.size - k);
     a_.pack(a_.at(call.a, tile.batch.begin, tile.rows.begin, depth.begin + k), a_.stride, tile.rows.size, now,
             a, panel_stride(kernel_.width_a, now));
-    multiply_block(call, tile, a, b + kernel_.depth(k) * kernel_.nr * element, stride_b, now,
-                   depth.begin + k > 0);
+    multiply_block(call, tile,
+                   {a,
+                    b + kernel_.depth(k) * kernel_.nr * element,
+                    stride_b,
+                    now,
+                    depth.begin + k == 0,
+                    depth.begin + k + now == problem_.k,
+                    {}});
     k += now;
   } while (k < depth.size);
 }
 
-void PackedGemm::multiply_block(const Call& call, const Tile& tile, const std::byte* a, const std::byte* b,
-                                int64_t stride_b, int64_t k, bool add) const {
-  const int64_t stride_a = panel_stride(kernel_.width_a, k) * kernel_.element_bytes();
+void PackedGemm::multiply_block(const Call& call, const Tile& tile, Block block) const {
+  const int64_t stride_a = panel_stride(kernel_.width_a, block.k) * kernel_.element_bytes();
   const auto multiply = [&](int64_t i, int64_t j) {
-    const Sums to = sums_at(call, tile, i, j);
+    const Sums to = sums_at(call, tile, i, j, !block.is_first || !block.is_last);
     prefetch_c(call, tile, i, j);
     const bool from_addend = call.addend && lies_in_c(tile, i, j);
-    if (from_addend && !add && call.addend != call.c) copy_addend(call, tile, i, j);
-    kernel_.run(kernel_.depth(k), a + i / kernel_.mr * stride_a, b + j / kernel_.nr * stride_b, to.data,
-                to.stride, add || from_addend);
+    if (from_addend && block.is_first && call.addend != call.c) copy_addend(call, tile, i, j);
+    kernel_.run(kernel_.depth(block.k), block.a + i / kernel_.mr * stride_a,
+                block.b + j / kernel_.nr * block.stride_b, to.data, to.stride,
+                !block.is_first || from_addend);
+    if (block.is_last) finish(call, tile, i, j, to);
   };
   const int64_t rows = tile.rows.size, columns = tile.columns.size;
-  if (tasks_pack_b_) {  // A comes from the last cache, once
-    for (int64_t i = 0; i < rows; i += kernel_.mr)
-      for (int64_t j = 0; j < columns; j += kernel_.nr) multiply(i, j);
-  } else {
+  if (!tasks_pack_b_) {
     for (int64_t j = 0; j < columns; j += kernel_.nr)
       for (int64_t i = 0; i < rows; i += kernel_.mr) multiply(i, j);
+    return;
+  }
+  // A comes from the last cache, once. What is asked for too early would be gone again.
+  const int64_t later = rows - rows / 3,
+                lines = block.next.lines() / std::max<int64_t>(1, (rows - later) / kernel_.mr) + 1;
+  for (int64_t i = 0; i < rows; i += kernel_.mr) {
+    for (int64_t j = 0; j < columns; j += kernel_.nr) multiply(i, j);
+    if (i >= later) block.next.fetch(lines);
   }
 }
 
-// Whole register tiles are summed in C itself where its type allows; what sticks out goes to the tile's own
-// buffer.
-PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
+// Whole register tiles are summed in C itself where its type allows; others in the tile's own buffer, where they have a place of
+// their own only if they stay until the next block of k.
+PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j,
+                                     bool stay) const {
   if (lies_in_c(tile, i, j)) return {c_at(call, tile, i, j), problem_.ldc};
+  if (!stay) return {tile.sums, kernel_.nr};
   return {tile.sums + (i * tile_n_ + j) * sum_bytes_, tile_n_};
 }
 
@@ -417,51 +433,27 @@ int64_t PackedGemm::offset_in_c(const Tile& tile, int64_t i, int64_t j) const {
   return (row + tile.columns.begin + j) * c_bytes_;
 }
 
-void PackedGemm::finish_tile(const Call& call, const Tile& tile) const {
+const std::byte* PackedGemm::bias_of(const Call& call, const Range& columns, std::byte* converted) const {
+  if (!problem_.has_bias) return nullptr;
+  convert_bias(call.bias, problem_.bias, columns.begin, columns.size, accumulator(), converted);
+  return converted;
+}
+
+// What comes after the sums of a register tile, while they lie in the first cache. Those in C have their addend.
+void PackedGemm::finish(const Call& call, const Tile& tile, int64_t i, int64_t j, const Sums& sums) const {
   const GemmProblem& p = problem_;
-  const bool untouched = !p.has_bias && p.activation == Activation::kNone && p.alpha == 1;
-  alignas(kAlignment) std::byte bias[kMaxBias * 8];
-  if (p.has_bias) convert_bias(call.bias, p.bias, tile.columns.begin, tile.columns.size, accumulator(), bias);
-  const int64_t whole_rows = in_place_ ? tile.rows.size / kernel_.mr * kernel_.mr : 0;
-  const int64_t whole_columns = in_place_ ? tile.columns.size / kernel_.nr * kernel_.nr : 0;
-  for (int64_t i = 0; i < tile.rows.size; ++i) {
-    const int64_t in_c = i < whole_rows ? whole_columns : 0;  // columns whose sums lie in C, addend and all
-    const auto finish = [&](const std::byte* sums, int64_t j, int64_t n, const void* addend) {
-      if (n > 0)
-        epilogue_({sums, p.has_bias ? bias + j * sum_bytes_ : nullptr, c_at(call, tile, i, j), n, p.alpha,
-                   p.activation, advance(addend, offset_in_c(tile, i, j))});
-    };
-    if (!untouched) finish(c_at(call, tile, i, 0), 0, in_c, nullptr);
-    finish(tile.sums + (i * tile_n_ + in_c) * sum_bytes_, in_c, tile.columns.size - in_c, call.addend);
-  }
-}
-
-std::string decline_kernel(const GemmProblem& p, const MicroKernel& kernel) {
-  if (p.batch * p.m * p.n == 0) return "the result is empty";
-  if (!pack_function(p.a, kernel.packed, true, true)) return "A is " + std::string(name_of(p.a));
-  if (!pack_function(p.b, kernel.packed, true, false)) return "B is " + std::string(name_of(p.b));
-  const DType accumulator = kernel.packed == DType::f64 ? DType::f64 : DType::f32;
-  if (!epilogue_function(accumulator, p.c)) return "C is " + std::string(name_of(p.c));
-  return {};
-}
-
-MicroKernel kernel_for(const GemmProblem& p) {
-  return p.a == DType::f64 ? micro_kernel_f64() : micro_kernel_f32();
+  const bool in_c = lies_in_c(tile, i, j);
+  if (in_c && !p.has_bias && p.activation == Activation::kNone && p.alpha == 1) return;
+  epilogue_({sums.data, tile.bias ? tile.bias + j * sum_bytes_ : nullptr, c_at(call, tile, i, j),
+             std::min<int64_t>(kernel_.nr, tile.columns.size - j), p.alpha, p.activation,
+             in_c ? nullptr : advance(call.addend, offset_in_c(tile, i, j)),
+             std::min<int64_t>(kernel_.mr, tile.rows.size - i), sums.stride, p.ldc});
 }
 
 }  // namespace
 
-std::string decline_packed(const GemmProblem& problem) {
-  return decline_kernel(problem, kernel_for(problem));
-}
-
 std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem) {
-  return std::make_shared<PackedGemm>("packed", problem, kernel_for(problem));
-}
-
-std::string decline_packed_bf16(const GemmProblem& problem) {
-  if (std::string why = why_no_bf16_dot(); !why.empty()) return why;
-  return decline_kernel(problem, micro_kernel_bf16());
+  return std::make_shared<PackedGemm>("packed", problem, micro_kernel_for(problem));
 }
 
 std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {

@@ -1,3 +1,5 @@
+// Which register-tile kernel a packed product takes, and why not (gemm_packed.h).
+//
 // Whether the bf16 dot product of the CPU at hand is worth its instruction. Every chip that has it can do it, but not all do it
 // fast: some issue one where they issue two f32 multiply-adds, or take two steps for each, so that f32 is as fast or twice as
 // fast. CPUID does not say, hence both register-tile kernels are timed once, on panels that stay in L1.
@@ -11,8 +13,10 @@
 #include <array>
 #include <chrono>
 #include <limits>
+#include <string>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_packed.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cpu {
@@ -56,16 +60,37 @@ double measure() {
   return of_f32 / products_of_step(f32) * products_of_step(bf16) / of_bf16;
 }
 
+std::string decline_kernel(const GemmProblem& p, const MicroKernel& kernel) {
+  if (p.batch * p.m * p.n == 0) return "the result is empty";
+  if (!pack_function(p.a, kernel.packed, true, true)) return "A is " + std::string(name_of(p.a));
+  if (!pack_function(p.b, kernel.packed, true, false)) return "B is " + std::string(name_of(p.b));
+  const DType accumulator = kernel.packed == DType::f64 ? DType::f64 : DType::f32;
+  if (!epilogue_function(accumulator, p.c)) return "C is " + std::string(name_of(p.c));
+  return {};
+}
+
 }  // namespace
+
+MicroKernel micro_kernel_for(const GemmProblem& p) {
+  return p.a == DType::f64 ? micro_kernel_f64() : micro_kernel_f32();
+}
 
 double bf16_dot_gain() {
   static const double gain = measure();
   return gain;
 }
 
-std::string why_no_bf16_dot() {
-  if (micro_kernel_bf16().mr == 0) return "this CPU has no AVX512_BF16";
-  return bf16_dot_gain() < kMinGain ? "this CPU's bf16 dot product is no faster than f32 multiply-adds" : "";
+std::string decline_packed(const GemmProblem& problem) {
+  return decline_kernel(problem, micro_kernel_for(problem));
+}
+
+std::string decline_packed_bf16(const GemmProblem& problem) {
+  const MicroKernel kernel = micro_kernel_bf16();
+  if (kernel.mr == 0) return "this CPU has no AVX512_BF16";
+  std::string why = decline_kernel(problem, kernel);
+  if (why.empty() && bf16_dot_gain() < kMinGain)
+    why = "this CPU's bf16 dot product is no faster than f32 multiply-adds";
+  return why;
 }
 
 }  // namespace genesis::cpu

@@ -1,0 +1,62 @@
+// One operand of a packed product as packing sees it: where its parts lie, and asking for the part that is packed next. Used by
+// gemm_packed.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/gemm/gemm_kernels.h"
+
+namespace genesis::cpu {
+
+struct Range {
+  int64_t begin = 0, size = 0;
+};
+
+// Memory that will be read next, asked for a few cache lines at a time while a core computes, so that it lies in the second
+// cache by then.
+class LinesAhead {
+ public:
+  LinesAhead() = default;  // none
+  // `rows` of `row_bytes`, `stride` bytes apart.
+  LinesAhead(const std::byte* data, int64_t rows, int64_t row_bytes, int64_t stride)
+      : row_(data), rows_(rows), row_bytes_(row_bytes), stride_(stride) {}
+
+  int64_t lines() const { return rows_ * ((row_bytes_ + kLine - 1) / kLine); }
+
+  void fetch(int64_t lines) {
+    for (; lines > 0 && rows_ > 0; --lines) {
+      __builtin_prefetch(row_ + at_, 0, 2);
+      at_ += kLine;
+      if (at_ < row_bytes_) continue;
+      at_ = 0;
+      row_ += stride_;
+      --rows_;
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  const std::byte* row_ = nullptr;
+  int64_t rows_ = 0, row_bytes_ = 0, stride_ = 0, at_ = 0;
+};
+
+// Lines are rows of op(A) or columns of op(B), each k long.
+struct Operand {
+  PackFunction pack = nullptr;
+  int64_t element_bytes = 0;  // of the source
+  int64_t stride = 0;         // from one line, or one p, to the next
+  int64_t batch_stride = 0;
+  bool k_contiguous = true;
+
+  const std::byte* at(const void* base, int64_t batch, int64_t line, int64_t p) const {
+    const int64_t offset = k_contiguous ? line * stride + p : p * stride + line;
+    return static_cast<const std::byte*>(base) + (batch * batch_stride + offset) * element_bytes;
+  }
+  LinesAhead ahead(const void* base, const Range& lines, const Range& k) const {
+    return {at(base, 0, lines.begin, k.begin), k_contiguous ? lines.size : k.size,
+            (k_contiguous ? k.size : lines.size) * element_bytes, stride * element_bytes};
+  }
+};
+
+}  // namespace genesis::cpu
