@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "executor/environment.h"
+#include "executor/states/state_snapshot.h"
 #include "executor/training/checkpoint.h"
 #include "schema/file/io/atomic_write.h"
+#include "schema/file/io/temporary_name.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 
@@ -91,15 +94,18 @@ void write_part(Model& part, const fs::path& checkpoint, int64_t rank, const std
   save_model(part, file, {.segment_bytes = 1, .finds_equals = false});
 }
 
-void join_parts(Model& model, const StateParts& parts, const fs::path& checkpoint,
-                const PartsToCome& expected) {
+namespace {
+
+// As join_parts(), to the file `saved`: with links to the parts of `checkpoint`, or with their values.
+void join_parts_into(Model& model, const StateParts& parts, const fs::path& checkpoint,
+                     const PartsToCome& expected, const fs::path& saved, bool links) {
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(expected.seconds));
   std::vector<Part> of_ranks;
-  SaveOptions options;
+  SaveOptions options{.keeps_pieces = links};
   for (int64_t rank = 0; rank < parts.ranks; ++rank) {
     of_ranks.push_back(wait_for_part(part_file(checkpoint, rank), rank, expected, until));
-    options.links.push_back(of_ranks.back().file);
+    if (links) options.links.push_back(of_ranks.back().file);
   }
   for (int32_t i = 0; i < static_cast<int32_t>(model.states().size()); ++i) {
     const State& state = model.state(i);
@@ -116,7 +122,48 @@ void join_parts(Model& model, const StateParts& parts, const fs::path& checkpoin
     else
       model.set_initial(i, values.initial);
   }
-  save_model(model, checkpoint, options);
+  save_model(model, saved, options);
+}
+
+// The parts of a file that is saved together: in a folder that nobody else has made.
+class PassingParts {
+ public:
+  PassingParts(const fs::path& saved, const StateParts& parts)
+      : parts_(parts), checkpoint_(folder_of(saved) / ("." + saved.filename().string() + ".together")) {}
+  ~PassingParts() {
+    std::error_code error;  // what cannot be removed stays
+    if (parts_.rank != 0) return;
+    for (int64_t rank = 0; rank < parts_.ranks; ++rank) fs::remove(part_file(checkpoint_, rank), error);
+    fs::remove(parts_folder(checkpoint_), error);
+  }
+  PassingParts(const PassingParts&) = delete;
+  PassingParts& operator=(const PassingParts&) = delete;
+
+  const fs::path& checkpoint() const { return checkpoint_; }
+
+ private:
+  const StateParts& parts_;
+  const fs::path checkpoint_;
+};
+
+}  // namespace
+
+void join_parts(Model& model, const StateParts& parts, const fs::path& checkpoint,
+                const PartsToCome& expected) {
+  join_parts_into(model, parts, checkpoint, expected, checkpoint, true);
+}
+
+void save_together(Session& session, const fs::path& path, const std::string& run) {
+  const std::unique_ptr<StateSnapshot> snapshot = session.make_state_snapshot();
+  const StateParts& parts = snapshot->parts();
+  const PassingParts passing(path, parts);
+  write_part(*snapshot->part_now(), passing.checkpoint(), parts.rank, run);
+  if (parts.rank != 0) return;
+  Model model(session.model());
+  const PartsToCome expected{.run = run,
+                             .given_up = [&] { return snapshot->failure_of_ranks(); },
+                             .seconds = environment().collective_timeout};
+  join_parts_into(model, parts, passing.checkpoint(), expected, path, false);
 }
 
 void remove_abandoned_parts(const fs::path& directory) {

@@ -7,13 +7,14 @@
 // Every part is written and brought to the disk as a whole, like any file of ours. Rank 0 waits until all are there and
 // writes the model last, so a checkpoint is whole or it is none, whichever rank is killed when. The folder is one that all
 // ranks see. The model is a file like others: load_model() opens it on any number of ranks, and in any tool.
-// Used by CheckpointWriter.
+// Used by CheckpointWriter, and for single files by whoever ends a training.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <string>
 
+#include "executor/session.h"
 #include "executor/states/state_parts.h"
 #include "schema/graph/model.h"
 
@@ -36,6 +37,11 @@ struct PartsToCome {
 // come, or does not hold what it should.
 void join_parts(Model& model, const StateParts& parts, const std::filesystem::path& checkpoint,
                 const PartsToCome& expected);
+
+// One file with the states of all ranks, for which they write parts beside it that are gone when it is there; so no rank has
+// more in memory than its own. All ranks of a session that shares states call it, between two runs, and see the file's folder;
+// the first comes back when the file is in its place. Throws Error; a file that was there stays then.
+void save_together(Session& session, const std::filesystem::path& path, const std::string& run);
 
 // Removes parts whose checkpoint is not there: of one that was not finished, or was removed.
 void remove_abandoned_parts(const std::filesystem::path& directory);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "executor/training/checkpoint.h"
+#include "executor/training/checkpoint_parts.h"
 #include "executor/training/checkpoint_writer.h"
 #include "executor/training/evaluator.h"
 #include "executor/training/metrics_file.h"
@@ -163,10 +164,10 @@ class TrainingRun {
     metrics.is_best = evaluation.since_best == 0;
     metrics.out_of_patience = options_.patience > 0 && evaluation.since_best >= options_.patience;
     if (!metrics.is_best || !writer_) return;
-    if (options_.writes)
+    if (session_.shares_states())
+      save_together(session_, options_.checkpoint / kBestModel, options_.run);
+    else if (options_.writes)
       session_.save(options_.checkpoint / kBestModel);
-    else if (session_.shares_states())
-      session_.take_part_in_states();
   }
 
   void care_for_checkpoints(int64_t step, bool is_last) {

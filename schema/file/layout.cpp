@@ -45,6 +45,16 @@ class TensorTable {
     return at->second;
   }
 
+  // The row for a tensor that lies in pieces and goes into the file as a whole.
+  uint32_t row_of_whole(const State& state, const JoinedValues& joined) {
+    TensorRecord row{.name = state.name, .type = state.type};
+    row.bytes = static_cast<uint64_t>(state.type.bytes());
+    row.segment = static_cast<uint32_t>(layout_.record.segments.size());
+    row.offset = append_joined(joined);
+    layout_.record.tensors.push_back(std::move(row));
+    return static_cast<uint32_t>(layout_.record.tensors.size() - 1);
+  }
+
   void finish() {
     close_segment();
     hash_segments();
@@ -92,6 +102,21 @@ class TensorTable {
     hashes_.push_back(hash);
     layout_.pieces.push_back({segment_start_ + start, bytes});
     used_ = start + bytes.size();
+    if (used_ >= segment_bytes_) close_segment();
+    return start;
+  }
+
+  uint64_t append_joined(const JoinedValues& joined) {
+    const uint64_t start = align_up(used_, kTensorAlignment);
+    used_ = start;
+    for (int64_t run = 0; run < joined.runs; ++run)
+      for (const Tensor& piece : joined.pieces) {
+        const auto bytes = static_cast<size_t>(piece.bytes() / joined.runs);
+        hashes_.emplace_back();  // of no tensor
+        layout_.pieces.push_back(
+            {segment_start_ + used_, bytes_of(piece).subspan(static_cast<size_t>(run) * bytes, bytes)});
+        used_ += bytes;
+      }
     if (used_ >= segment_bytes_) close_segment();
     return start;
   }
@@ -198,11 +223,12 @@ const JoinedValues* joined_of(const State& state, const SaveOptions& options) {
 }
 
 // The tensors of every state, every constant and every file, in the order of rows; a state has an empty one where it has
-// nothing to start from.
+// nothing to start from, and none where its pieces are written as one.
 std::vector<Tensor> all_tensors(const Model& model, const SaveOptions& options) {
   std::vector<Tensor> tensors;
   for (const State& state : model.states()) {
     const JoinedValues* joined = joined_of(state, options);
+    if (joined && !options.keeps_pieces) continue;
     const std::vector<Tensor>& parts = joined ? joined->pieces : state.encoded.parts;
     if (parts.empty()) tensors.push_back(state.initial);
     tensors.insert(tensors.end(), parts.begin(), parts.end());
@@ -232,7 +258,10 @@ class StateWriter {
 
   void add(const State& state, std::vector<Hash128>::const_iterator& hash) {
     StateRecord row{state.name, state.type, state.role, state.trainable};
-    if (const JoinedValues* joined = joined_of(state, options_)) {
+    const JoinedValues* joined = joined_of(state, options_);
+    if (joined && !options_.keeps_pieces) {
+      row.initial = static_cast<int32_t>(tensors_.row_of_whole(state, *joined));
+    } else if (joined) {
       std::vector<uint32_t> pieces;
       for (const Tensor& piece : joined->pieces)
         pieces.push_back(tensors_.row_of(state.name, piece, *hash++));

@@ -25,8 +25,10 @@ struct SaveOptions {
   // Tensors that are views into one of these files stay there: the new file has their places, and the path of that file
   // from its own folder, so that both move together.
   MappedFiles links = {};
-  // By name of a state: its values, whatever the model says that it starts from. The pieces stay pieces in the file.
+  // By name of a state: its values, whatever the model says that it starts from. The pieces stay pieces in the file, or are
+  // written as the one tensor that they make, from where they are.
   std::map<std::string, JoinedValues> joined = {};
+  bool keeps_pieces = true;
   // Whether tensors with equal bytes are stored once.
   bool finds_equals = true;
 };

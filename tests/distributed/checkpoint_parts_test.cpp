@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::error_of;
+using testing::read_bytes;
 using testing::TemporaryFolder;
 
 constexpr const char* kAdamw = "adamw,lr=1e-3,eps=1e-4,clip=1.0";
@@ -88,6 +89,28 @@ TEST_P(CheckpointParts, HoldWhatTheRanksHold) {
   EXPECT_EQ(names_in(folder_ / "run"),
             (std::set<std::string>{"step-000000004.genesis", "step-000000004.parts", "step-000000006.genesis",
                                    "step-000000006.parts"}));
+}
+
+// One file of all ranks' parts, which is the file that one rank writes who gathers them; and nothing beside it.
+TEST_P(CheckpointParts, MakeOneFile) {
+  const auto& [name, mesh_text, zero] = GetParam();
+  const auto model = testing::training(name, kAdamw);
+  const Mesh mesh = Mesh::parse(mesh_text);
+  const fs::path together = folder_ / "together.genesis", gathered = folder_ / "gathered.genesis";
+  testing::run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
+    SessionOptions options{.threads = 1, .mesh = mesh, .rank = rank, .collectives = collectives};
+    options.zero = zero;
+    Session session(model, options);
+    const auto source = share_of(std::make_unique<testing::Numbers>(model->entry("train_step")), mesh, rank);
+    for (int step = 0; step < 3; ++step) session.run("train_step", source->batch(step));
+    save_together(session, together, "a run");
+    if (rank == 0)
+      session.save(gathered);
+    else
+      session.take_part_in_states();
+  });
+  EXPECT_EQ(names_in(folder_ / ""), (std::set<std::string>{"together.genesis", "gathered.genesis"}));
+  EXPECT_EQ(read_bytes(together), read_bytes(gathered));
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, CheckpointParts,

@@ -50,6 +50,7 @@ for n in {0} {1}; do ip -n $n link set eth0 up; done)",
     write_text(path("rank"), rank);
     const std::string run = fmt::format(
         "exec mpirun --mca plm_rsh_agent {} --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 "
+        "--mca oob_tcp_keepalive_time 4 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3 "
         "--mca pml ob1 --mca btl tcp,self -H {}:1,{}:1 -n 2 sh {}",
         path("agent"), first_, second_, path("rank"));
     write_text(path("mpirun"), run);
@@ -75,11 +76,23 @@ TEST_F(Hosts, TrainTogetherAndOneMayBeLost) {
   EXPECT_EQ(newest_step(), step + 2);
 }
 
-TEST_F(Hosts, AHostThatIsNoLongerReachedIsNamed) {
+TEST_F(Hosts, AHostWhoseCableIsCutIsNamed) {
+  const std::string cut =
+      fmt::format("(sleep 3; ip -n {} link set eth0 down) <&- >/dev/null 2>&1 &", second_);
+  const auto start = std::chrono::steady_clock::now();
+  const Process process = train(1000000, {"--checkpoint-every", "2"}, on_rank(0, cut));
+  EXPECT_NE(process.code, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(33));
+  EXPECT_NE(process.err.find(fmt::format("rank 1 (host {}) has said nothing for", second_)),
+            std::string::npos)
+      << process.err;
+}
+
+TEST_F(Hosts, AStoppedRankOfAnotherHostIsNamed) {
   const auto start = std::chrono::steady_clock::now();
   const Process process = train(1000000, {"--checkpoint-every", "2"}, signal_to(1, "STOP", 2.5));
   EXPECT_NE(process.code, 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(50));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30)) << "with the start and 2.5 s";
   EXPECT_NE(process.err.find(fmt::format("rank 1 (host {}) has said nothing for", second_)),
             std::string::npos)
       << process.err;

@@ -29,10 +29,10 @@ class Joined : public ::testing::Test {
   fs::path part(int number) const { return folder_ / fmt::format("part-{}.genesis", number); }
   fs::path file() const { return folder_ / "joined.genesis"; }
 
-  void save(const TensorType& type, int count, int64_t each, int64_t runs) {
+  void save(const TensorType& type, int count, int64_t each, int64_t runs, bool keeps_pieces = true) {
     Model model;
     model.add_state({"w", type, StateRole::kParameter, true, {}});
-    SaveOptions options;
+    SaveOptions options{.keeps_pieces = keeps_pieces};
     for (int i = 0; i < count; ++i) {
       Model states;
       states.add_state({"before", {DType::f32, {5}}, StateRole::kBuffer, false, numbers(1000, 5)});
@@ -40,7 +40,7 @@ class Joined : public ::testing::Test {
       save_model(states, part(i), {.segment_bytes = 1, .finds_equals = false});
       const auto mapping = MappedFile::open(part(i));
       const auto loaded = load_model_from(mapping, mapping->bytes());
-      options.links.push_back(mapping);
+      if (keeps_pieces) options.links.push_back(mapping);
       options.joined["w"].pieces.push_back(loaded->state(1).initial);
     }
     options.joined["w"].runs = runs;
@@ -52,6 +52,26 @@ class Joined : public ::testing::Test {
 
   const TemporaryFolder folder_;
 };
+
+// As one tensor in the file itself, byte for byte what a model saves that has the values.
+TEST_F(Joined, WrittenAsOne) {
+  for (const int64_t runs : {1, 7}) {
+    save({DType::f32, {7, 3}}, 3, 7, runs, false);
+    Model model;
+    std::vector<double> expected(21);
+    for (int64_t run = 0; run < runs; ++run)
+      for (int64_t piece = 0; piece < 3; ++piece)
+        for (int64_t i = 0; i < 7 / runs; ++i)
+          expected[static_cast<size_t>((run * 3 + piece) * (7 / runs) + i)] =
+              numbers(piece * 7 + run * (7 / runs) + i, 1).to_doubles()[0];
+    const std::vector<float> values(expected.begin(), expected.end());
+    model.add_state({"w", {DType::f32, {7, 3}}, StateRole::kParameter, true, Tensor::of<float>({7, 3}, values)});
+    EXPECT_EQ(loaded(), expected);
+    EXPECT_EQ(inspect_file(file()).major, 1);
+    save_model(model, folder_ / "plain.genesis");
+    EXPECT_EQ(read_bytes(file()), read_bytes(folder_ / "plain.genesis"));
+  }
+}
 
 TEST_F(Joined, OneBehindTheOther) {
   save({DType::f32, {3, 7}}, 3, 7, 1);

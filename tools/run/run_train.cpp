@@ -4,12 +4,15 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <iostream>
 
 #include "executor/inputs.h"
 #include "executor/training/checkpoint.h"
+#include "executor/training/checkpoint_parts.h"
 #include "executor/training/rank_share.h"
 #include "executor/training/trainer.h"
 #include "passes/lora/lora.h"
@@ -336,10 +339,32 @@ nlohmann::ordered_json summary(const TrainFlags& flags, const End& end, const Se
   return json;
 }
 
+// Whether all ranks see what the first one makes beside the file.
+bool all_see_folder_of(const std::filesystem::path& file, World& world) {
+  std::filesystem::path mark = file;
+  mark += said_by_first(world, fmt::format(".seen-{}", ::getpid()));
+  if (world.is_first()) std::ofstream(mark).put('\n');
+  world.barrier();
+  const std::vector<std::string> votes = world.gather(std::filesystem::exists(mark) ? "yes" : "no");
+  std::error_code error;  // what cannot be removed stays
+  if (world.is_first()) std::filesystem::remove(mark, error);
+  return std::count(votes.begin(), votes.end(), "yes") == world.size();
+}
+
+// All ranks call it. Where they cannot write parts beside the file, the first gathers what they share.
+void write_output(const std::filesystem::path& file, Session& session, World& world) {
+  if (session.shares_states() && all_see_folder_of(file, world))
+    save_together(session, file, name_of_run(world));
+  else if (world.is_first())
+    session.save(file);
+  else if (session.shares_states())
+    session.take_part_in_states();
+}
+
 // The work is not lost with a disk that has become full.
-void save_output(const TrainFlags& flags, const Session& session, const TrainMetrics& last) {
+void save_output(const TrainFlags& flags, Session& session, World& world, const TrainMetrics& last) {
   with_context(
-      [&] { session.save(flags.output); },
+      [&] { write_output(flags.output, session, world); },
       [&] {
         const std::string done = fmt::format("training reached step {} of {}", last.step, flags.steps);
         if (flags.checkpoint.empty()) return done + ", and nothing else keeps it";
@@ -404,8 +429,7 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   TrainMetrics last;
   with_nonfinite_page(flags.run, flags.file, session,
                       [&] { last = run(flags, session, sources, signals, lock, *world, seen); });
-  if (!flags.output.empty() && world->is_first()) save_output(flags, session, last);
-  if (!flags.output.empty() && !world->is_first()) session.take_part_in_states();
+  if (!flags.output.empty()) save_output(flags, session, *world, last);
   const End end = end_of(last, flags, seen.stop);
   if (world->is_first())
     flags.out.print(summary(flags, end, seen, session.memory()), [&] {
