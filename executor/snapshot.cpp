@@ -13,9 +13,13 @@ std::unique_ptr<Model> with_values(const Session& session) {
   return model;
 }
 
+void forget_checkpoint(Model& model) {
+  std::erase_if(model.metadata, [](const auto& entry) { return entry.first.starts_with("checkpoint."); });
+}
+
 std::unique_ptr<Model> snapshot(const Session& session) {
   std::unique_ptr<Model> model = with_values(session);
-  std::erase_if(model->metadata, [](const auto& entry) { return entry.first.starts_with("checkpoint."); });
+  forget_checkpoint(*model);
   return model;
 }
 

@@ -14,5 +14,7 @@ std::unique_ptr<Model> with_values(const Session& session);
 // Ready for save_model(). It is a model like any other, not a checkpoint: trained again, it begins at step 1 of the
 // data it is given.
 std::unique_ptr<Model> snapshot(const Session& session);
+// What makes the difference: what a model's metadata says of the checkpoint that it was.
+void forget_checkpoint(Model& model);
 
 }  // namespace genesis

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "executor/environment.h"
+#include "executor/snapshot.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/training/checkpoint.h"
 #include "schema/file/io/atomic_write.h"
@@ -160,6 +161,7 @@ void save_together(Session& session, const fs::path& path, const std::string& ru
   write_part(*snapshot->part_now(), passing.checkpoint(), parts.rank, run);
   if (parts.rank != 0) return;
   Model model(session.model());
+  forget_checkpoint(model);
   const PartsToCome expected{.run = run,
                              .given_up = [&] { return snapshot->failure_of_ranks(); },
                              .seconds = environment().collective_timeout};
