@@ -67,7 +67,8 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
-    {"partition", "first: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"fuse_linear_cross_entropy", "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
+    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
     {"gather_weights", "early: every pass after it sees whole weights", gather_weights},
     {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
@@ -79,7 +80,7 @@ constexpr Pass kInference[] = {
     {"fuse_norms", "one pass over memory instead of seven", fuse_norms},
     {"fuse_swiglu", "before fuse_activation, so that the gate's silu goes here", fuse_swiglu},
     {"fuse_linear", "biases are added while the product is in registers", fuse_linear},
-    {"fuse_linear_cross_entropy", "the logits of a large vocabulary are never whole",
+    {"fuse_linear_cross_entropy", "again: products by a transposed matrix are layers now",
      fuse_linear_cross_entropy},
     {"fuse_activation", "after fuse_linear: the activation comes after the bias", fuse_activation},
     {"simplify", "again: attention in another layout leaves permutes that now meet their inverse", simplify},

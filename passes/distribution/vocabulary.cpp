@@ -62,13 +62,19 @@ Value loss_of_all(Value sum_of_own, Reduction reduction, Value count) {
   return reduction == Reduction::kMean ? all / count : all;
 }
 
-// One block of rows after the other: its logits, its part of the loss, and what it adds to the gradients.
+// f16 has no small numbers: gradients over logits are kept so many times larger until they are sums of products, in f32.
+constexpr double kF16Boost = 1024;
+
+// One block of rows after the other: its logits, its part of the loss, and what it adds to the gradients. Nothing of a block
+// waits for a later one: what a mean divides by is taken from the gradients at the end.
 class Blocks {
  public:
-  Blocks(const ops::LinearCrossEntropy& op, Value weight, Value target, const Classes& classes, DType wide)
-      : op_(op), classes_(classes), weight_(weight), wide_(wide) {
-    count_ = count_of(target, op.ignore_index, wide);
-  }
+  Blocks(const ops::LinearCrossEntropy& op, Value weight, Value target, const Classes& classes)
+      : op_(op),
+        classes_(classes),
+        weight_(weight),
+        count_(count_of(target, op.ignore_index, weight.dtype() == DType::f64 ? DType::f64 : DType::f32)),
+        boost_(weight.dtype() == DType::f16 ? kF16Boost : 1) {}
 
   void add(Value x, Value target) {
     const Value logits = linear(x, weight_);
@@ -79,27 +85,34 @@ class Blocks {
   }
 
   Value loss() const { return loss_of_all(loss_, op_.reduction, count_); }
-  Value dx() const { return all_reduce(dx_.size() > 1 ? concat(dx_, 0) : dx_[0], "tensor"); }
-  Value dweight() const { return dweight_; }
+  Value dx() const { return scaled(all_reduce(dx_.size() > 1 ? concat(dx_, 0) : dx_[0], "tensor")); }
+  Value dweight() const { return scaled(dweight_); }
 
  private:
   void add_gradients(Value x, Value logits, Value target, Value lse) {
     const ops::CrossEntropyGrad op{op_.ignore_index, op_.label_smoothing, Reduction::kSum, classes_.range};
-    const Value one = full(*count_.graph, {}, 1, wide_);
-    const Value dy = op_.reduction == Reduction::kMean ? one / count_ : one;
+    const Value dy = full(*count_.graph, {}, boost_, count_.dtype());
     const Value dlogits =
         emit_node(op_def<ops::CrossEntropyGrad>(), to_attributes(op), {logits, target, lse, dy})[0];
-    dx_.push_back(matmul(dlogits, weight_));
+    dx_.push_back(matmul({.wide = x.dtype() == DType::f16}, {dlogits, weight_})[0]);
     if (op_.frozen_weight) return;
-    const Value dweight = cast(matmul(dlogits, x, true), wide_);
-    dweight_ = dweight_ ? dweight_ + dweight : dweight;
+    std::vector<Value> inputs = {dlogits, x};
+    if (dweight_) inputs.push_back(dweight_);
+    dweight_ = matmul({.transpose_a = true, .wide = true}, inputs)[0];
+  }
+
+  // Where no row counts the gradients are zeros, and stay zeros.
+  Value scaled(Value gradient) const {
+    if (op_.reduction != Reduction::kMean) return boost_ == 1 ? gradient : gradient * (1 / boost_);
+    const Value divisor = maximum(count_, scalar_like(count_, 1)) * boost_;
+    return cast(cast(gradient, count_.dtype()) / divisor, gradient.dtype());
   }
 
   const ops::LinearCrossEntropy& op_;
   const Classes& classes_;
-  const Value weight_;
-  const DType wide_;
-  Value count_, loss_, dweight_;
+  const Value weight_, count_;
+  const double boost_;
+  Value loss_, dweight_;
   std::vector<Value> dx_;
 };
 
@@ -107,8 +120,8 @@ class Blocks {
 constexpr int64_t kRowStep = 128;
 
 // Blocks are as large as each other, but for the last.
-int64_t rows_at_once(int64_t rows, int64_t classes, int64_t logits_at_once) {
-  const int64_t most = std::max(logits_at_once / std::max<int64_t>(classes, 1), kRowStep);
+int64_t rows_at_once(int64_t rows, int64_t logit_bytes_of_row, int64_t logit_bytes) {
+  const int64_t most = std::max(logit_bytes / std::max<int64_t>(logit_bytes_of_row, 1), kRowStep);
   const int64_t blocks = std::max<int64_t>(1, (rows + most - 1) / most), each = (rows + blocks - 1) / blocks;
   return std::max<int64_t>(1, (each + kRowStep - 1) / kRowStep * kRowStep);
 }
@@ -127,16 +140,18 @@ std::vector<Value> cross_entropy_of_parts(const ops::CrossEntropy& op, Value log
 }
 
 std::vector<Value> linear_cross_entropy_of_parts(const ops::LinearCrossEntropy& op, Value x, Value weight,
-                                                 Value target, const FactorPart& part,
-                                                 int64_t logits_at_once) {
+                                                 Value target, const FactorPart& part, int64_t logit_bytes) {
   const Classes classes = classes_of(op, weight.dim(0), part);
   const Shape whole = x.shape();
   const Dim count = target.shape().numel();
   x = reshape(x, {count, x.dim(-1)});
   target = reshape(target, {count});
-  Blocks blocks(op, weight, target, classes, x.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  Blocks blocks(op, weight, target, classes);
   const int64_t rows = count.constant().value_or(1);
-  const int64_t each = count.is_constant() ? rows_at_once(rows, classes.own, logits_at_once) : rows;
+  const int64_t each =
+      count.is_constant()
+          ? rows_at_once(rows, classes.own * static_cast<int64_t>(size_of(x.dtype())), logit_bytes)
+          : rows;
   for (int64_t first = 0; first == 0 || first < rows; first += each)
     if (rows <= each)
       blocks.add(x, target);

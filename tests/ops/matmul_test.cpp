@@ -1,6 +1,7 @@
 // matmul and linear against plain loops, in every arrangement of operands that torch.matmul takes.
 #include <cmath>
 
+#include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
 #include "tests/op_harness.h"
@@ -405,6 +406,58 @@ TEST(SwigluEpilogue, Errors) {
   };
   expect_error(build({x, weight, {DType::f32, {5, 3}}}), {"f32[4,3]", "f32[5,3]", "one type"});
   expect_error(build({x, weight, weight, bias}), {"2 weights and 1 biases"});
+}
+
+// Of 16-bit operands f32, to which f32 is added.
+TEST(WideMatmul, Shapes) {
+  for (const bool a : {false, true})
+    for (const Sizes& size : {Sizes{5, 6, 7}, Sizes{1, 40, 16}, Sizes{64, 128, 32}, Sizes{5, 0, 7}}) {
+      const ops::Matmul op{.transpose_a = a, .wide = true};
+      check({.name = "matmul_wide",
+             .inputs = {real(a ? Sizes{size[1], size[0]} : Sizes{size[0], size[1]}), real({size[1], size[2]}),
+                        real({size[0], size[2]})},
+             .build =
+                 [=](const Inputs& v) {
+                   const DType wide = is_low_precision(v[0].dtype()) ? DType::f32 : v[0].dtype();
+                   return matmul(op, {v[0], v[1], cast(v[2], wide)});
+                 },
+             .reference =
+                 [=](const Refs& v) {
+                   Ref y = matmul_reference(v[0], v[1], a);
+                   for (int64_t i = 0; i < y.numel(); ++i) y[i] += v[2][i];
+                   return Refs{y};
+                 },
+             .gradient = false,
+             .tolerance = 2e-5,
+             .tolerance_low = 0.05});
+    }
+}
+
+TEST(WideMatmul, KeepsWhat16BitsWouldRound) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor y =
+        run_graph(
+            {{"ones", Tensor::of<float>({1, 4097}, std::vector<float>(4097, 1))},
+             {"more", Tensor::of<float>({1, 1}, {0.25f})}},
+            [&](const Inputs& in) {
+              const Value ones = cast(in[0], dtype);
+              const ops::Matmul op{.transpose_b = true, .wide = true};
+              return std::vector<std::pair<std::string, Value>>{{"y", matmul(op, {ones, ones, in[1]})[0]}};
+            })
+            .at("y");
+    EXPECT_EQ(y.type().dtype, DType::f32);
+    EXPECT_EQ(y.to_doubles()[0], 4097.25) << name_of(dtype);
+  }
+}
+
+TEST(WideMatmul, Errors) {
+  const TensorType low{DType::bf16, {2, 2}};
+  const auto build = [](const ops::Matmul& op, std::vector<TensorType> types) {
+    return [=] { infer_case(types, [&](const Inputs& v) { return matmul(op, v.values); }); };
+  };
+  expect_error(build({.wide = true}, {low, low, low}), {"addend must be f32[2,2]"});
+  expect_error(build({.epilogue = ops::MatmulEpilogue::kBiasGrad, .wide = true}, {low, low}),
+               {"no epilogue"});
 }
 
 constexpr ops::Matmul kBiasGrad{.transpose_a = true, .epilogue = ops::MatmulEpilogue::kBiasGrad};

@@ -225,9 +225,8 @@ Attributes cross_entropy_of_part(const RulePart& part) {
   return to_attributes(op);
 }
 
-// Rows of the weight, which are classes. In f16 gradients over logits are too small to leave the op that makes them.
+// Rows of the weight, which are classes.
 void list_linear_cross_entropy(RuleContext& context) {
-  if (context.operand_dtype(0) == DType::f16) return;
   const size_t results = context.num_results();
   Factor factor{{operand_dim(1, 0)}, {0}};
   if (results > 1) factor.sums.push_back(1);

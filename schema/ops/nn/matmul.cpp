@@ -56,7 +56,7 @@ TensorType product_type(const Matmul& op, Types in) {
   Shape shape = broadcast(leading_axes(a, 2), leading_axes(b, 2));
   shape.push_back(m);
   shape.push_back(n);
-  return {in[0].dtype, shape};
+  return {op.wide && is_low_precision(in[0].dtype) ? DType::f32 : in[0].dtype, shape};
 }
 
 std::vector<TensorType> with_bias_grad(const TensorType& product, Types in) {
@@ -85,6 +85,7 @@ std::vector<TensorType> swiglu_grad_of(const Matmul& op, const TensorType& produ
 
 std::vector<TensorType> Matmul::infer(Types in) const {
   const TensorType product = product_type(*this, in);
+  if (wide && epilogue != MatmulEpilogue::kNone) fail("matmul: `wide` goes with no epilogue");
   if (with_output && epilogue != MatmulEpilogue::kSwigluGrad)
     fail("matmul: `with_output` goes with the epilogue swiglu_grad alone");
   if (epilogue == MatmulEpilogue::kBiasGrad) return with_bias_grad(product, in);

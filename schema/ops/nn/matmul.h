@@ -39,10 +39,11 @@ struct EnumNames<ops::LinearEpilogue> {
 
 namespace ops {
 
-// Passes make the epilogues, behind autodiff: these forms have no gradients.
+// Passes make the epilogues and `wide`, behind autodiff: these forms have no gradients.
 //   bias_grad    (a, b): two matrices. The second result [m] is the sums of a's rows: dbias beside dweight = dy^T x.
 //   swiglu_grad  (a, b, gate_and_up [..., m, 2 n]): b is [k, n]. The product is dy of swiglu(gate_and_up); the result
 //                is its gradient by gate_and_up, then, `with_output`, what swiglu gives.
+//   wide         of 16-bit operands the result is f32, and so is the addend: a sum of products that is rounded once.
 struct Matmul {
   static constexpr InPlace kOverThirdInput[] = {{.output = 0, .input = 2}};
   static constexpr OpInfo info{
@@ -53,21 +54,24 @@ struct Matmul {
           "bias_grad "
           "adds a result, the sums of a's rows; swiglu_grad gives the gradient of swiglu by a third input, "
           "gate and "
-          "up side by side, where dy is the product, and `with_output` what swiglu gives.",
+          "up side by side, where dy is the product, and `with_output` what swiglu gives. `wide`: f32 of "
+          "16-bit operands.",
       .inputs = {2, 3},
       .precision = Precision::kMatmul,
       .in_place = kOverThirdInput};
   bool transpose_a = false, transpose_b = false;
   MatmulEpilogue epilogue = MatmulEpilogue::kNone;
-  bool with_output = false;
+  bool with_output = false, wide = false;
   static void fields(auto& self, auto&& visit) {
     visit("transpose_a", self.transpose_a);
     visit("transpose_b", self.transpose_b);
     visit("epilogue", self.epilogue);
     visit("with_output", self.with_output);
+    visit("wide", self.wide);
   }
-  bool is_plain() const { return epilogue == MatmulEpilogue::kNone; }
-  bool is_one_product() const { return is_plain(); }
+  bool is_one_product() const { return epilogue == MatmulEpilogue::kNone; }
+  // That of the operands' dtype.
+  bool is_plain() const { return is_one_product() && !wide; }
   std::vector<TensorType> infer(Types in) const;
   Cost cost(Types in, Types out) const;
   double sum_length(Types in, Types out) const;

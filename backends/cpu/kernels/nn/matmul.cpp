@@ -37,7 +37,8 @@ struct Described {
 template <class Op>
 Described describe(const KernelQuery& query) {
   Described made;
-  made.problem.a = made.problem.b = made.problem.c = made.problem.bias = query.inputs[0].dtype;
+  made.problem.a = made.problem.b = made.problem.bias = query.inputs[0].dtype;
+  made.problem.c = query.outputs[0].dtype;
   if constexpr (std::is_same_v<Op, ops::Matmul>)
     made.offsets = describe_matmul(query, made.problem);
   else

@@ -18,7 +18,8 @@ struct Described {
 template <class Op>
 Described describe(const KernelQuery& query) {
   Described made;
-  made.problem.in = made.problem.out = query.inputs[0].dtype;
+  made.problem.in = query.inputs[0].dtype;
+  made.problem.out = query.outputs[0].dtype;
   if constexpr (std::is_same_v<Op, ops::Matmul>)
     made.offsets = describe_matmul(query, made.problem);
   else
