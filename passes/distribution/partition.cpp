@@ -158,9 +158,10 @@ class Partitioner {
   }
 
   void emit_linear_cross_entropy(const Matched<ops::LinearCrossEntropy>& layer) {
-    const auto operand = [&](size_t i) { return rewriter_.map(layer.input(i)); };
-    rewriter_.replace(*layer.node, linear_cross_entropy_of_parts(layer.attributes, operand(0), operand(1),
-                                                                 operand(2), part_));
+    const std::vector<Value> in = rewriter_.map(layer.node->inputs);
+    const Value divisor = in.size() > 3 ? in[3] : Value{};
+    rewriter_.replace(*layer.node,
+                      linear_cross_entropy_of_parts(layer.attributes, in[0], in[1], in[2], divisor, part_));
     if (layer.node->outputs.size() > 2) cut(layer.node->outputs[2]) = 0;
   }
 

@@ -57,9 +57,9 @@ Value count_of(Value target, int64_t ignore_index, DType dtype) {
   return cast(sum(cast(counting(target, ignore_index), DType::i64)), dtype);
 }
 
-Value loss_of_all(Value sum_of_own, Reduction reduction, Value count) {
+Value loss_of_all(Value sum_of_own, Reduction reduction, Value divisor) {
   const Value all = all_reduce(sum_of_own, "tensor");
-  return reduction == Reduction::kMean ? all / count : all;
+  return reduction == Reduction::kMean ? all / divisor : all;
 }
 
 // f16 has no small numbers: gradients over logits are kept so many times larger until they are sums of products, in f32.
@@ -69,11 +69,12 @@ constexpr double kF16Boost = 1024;
 // waits for a later one: what a mean divides by is taken from the gradients at the end.
 class Blocks {
  public:
-  Blocks(const ops::LinearCrossEntropy& op, Value weight, Value target, const Classes& classes)
+  // `divisor`: of a mean.
+  Blocks(const ops::LinearCrossEntropy& op, Value weight, Value divisor, const Classes& classes)
       : op_(op),
         classes_(classes),
         weight_(weight),
-        count_(count_of(target, op.ignore_index, weight.dtype() == DType::f64 ? DType::f64 : DType::f32)),
+        divisor_(divisor),
         boost_(weight.dtype() == DType::f16 ? kF16Boost : 1) {}
 
   void add(Value x, Value target) {
@@ -84,14 +85,14 @@ class Blocks {
     if (op_.with_gradients) add_gradients(x, logits, target, rows.lse);
   }
 
-  Value loss() const { return loss_of_all(loss_, op_.reduction, count_); }
+  Value loss() const { return loss_of_all(loss_, op_.reduction, divisor_); }
   Value dx() const { return scaled(all_reduce(dx_.size() > 1 ? concat(dx_, 0) : dx_[0], "tensor")); }
   Value dweight() const { return scaled(dweight_); }
 
  private:
   void add_gradients(Value x, Value logits, Value target, Value lse) {
     const ops::CrossEntropyGrad op{op_.ignore_index, op_.label_smoothing, Reduction::kSum, classes_.range};
-    const Value dy = full(*count_.graph, {}, boost_, count_.dtype());
+    const Value dy = full(*divisor_.graph, {}, boost_, divisor_.dtype());
     const Value dlogits =
         emit_node(op_def<ops::CrossEntropyGrad>(), to_attributes(op), {logits, target, lse, dy})[0];
     dx_.push_back(matmul({.wide = x.dtype() == DType::f16}, {dlogits, weight_})[0]);
@@ -104,13 +105,14 @@ class Blocks {
   // Where no row counts the gradients are zeros, and stay zeros.
   Value scaled(Value gradient) const {
     if (op_.reduction != Reduction::kMean) return boost_ == 1 ? gradient : gradient * (1 / boost_);
-    const Value divisor = maximum(count_, scalar_like(count_, 1)) * boost_;
-    return cast(cast(gradient, count_.dtype()) / divisor, gradient.dtype());
+    const Value one = scalar_like(divisor_, 1);
+    const Value divisor = where(eq(divisor_, scalar_like(divisor_, 0)), one, divisor_) * boost_;
+    return cast(cast(gradient, divisor.dtype()) / divisor, gradient.dtype());
   }
 
   const ops::LinearCrossEntropy& op_;
   const Classes& classes_;
-  const Value weight_, count_;
+  const Value weight_, divisor_;
   const double boost_;
   Value loss_, dweight_;
   std::vector<Value> dx_;
@@ -140,13 +142,15 @@ std::vector<Value> cross_entropy_of_parts(const ops::CrossEntropy& op, Value log
 }
 
 std::vector<Value> linear_cross_entropy_of_parts(const ops::LinearCrossEntropy& op, Value x, Value weight,
-                                                 Value target, const FactorPart& part, int64_t logit_bytes) {
+                                                 Value target, Value divisor, const FactorPart& part,
+                                                 int64_t logit_bytes) {
   const Classes classes = classes_of(op, weight.dim(0), part);
   const Shape whole = x.shape();
   const Dim count = target.shape().numel();
   x = reshape(x, {count, x.dim(-1)});
   target = reshape(target, {count});
-  Blocks blocks(op, weight, target, classes);
+  const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  Blocks blocks(op, weight, divisor ? cast(divisor, wide) : count_of(target, op.ignore_index, wide), classes);
   const int64_t rows = count.constant().value_or(1);
   const int64_t each =
       count.is_constant()

@@ -15,6 +15,7 @@
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/nn/matmul.h"
+#include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
@@ -198,6 +199,7 @@ struct LossCase {
   CrossEntropyOptions options;
   DType targets = DType::i64, dtype = DType::f32;
   bool is_fused = true, is_frozen = false;
+  double divisor = 0;  // 0: the targets that count
 };
 
 // One step: the loss, its gradient by x, and the weight moved against its gradient.
@@ -215,6 +217,9 @@ std::shared_ptr<const Model> model_of(const LossCase& one) {
   const Value x = cast(input, one.dtype), w = cast(weight, one.dtype);
   Value loss = one.is_fused ? linear_cross_entropy(x, w, target, one.options)
                             : cross_entropy(linear(x, w), target, one.options);
+  if (one.divisor > 0)
+    loss = emit_node(*find_op("linear_cross_entropy"), {},
+                     {x, w, target, full(graph, {}, one.divisor, DType::f64)})[0];
   graph.add_output("loss", loss);
   if (one.options.reduction == Reduction::kNone) loss = sum(loss);
   std::vector<Value> wrt = {input};
@@ -268,6 +273,7 @@ TEST(VocabularyParallel, EveryFormOfTheLoss) {
         }
   expect_same_on_ranks({.options = {}, .targets = DType::i32}, 1e-5);
   expect_same_on_ranks({.options = {}, .is_frozen = true}, 1e-5);
+  expect_same_on_ranks({.options = {}, .divisor = 0.5}, 1e-5);
   expect_same_on_ranks({.options = {}, .dtype = DType::f64}, 1e-5);
   expect_same_on_ranks({.options = {}, .dtype = DType::bf16}, 1e-2);
   expect_same_on_ranks({.options = {}, .dtype = DType::f16}, 2e-3);
@@ -303,7 +309,7 @@ TEST(VocabularyParallel, BlocksOfRowsAddUp) {
           op.with_gradients = true;
           const auto y =
               in_blocks
-                  ? passes::linear_cross_entropy_of_parts(op, in[0], in[1], in[2], {}, kAtOnce)
+                  ? passes::linear_cross_entropy_of_parts(op, in[0], in[1], in[2], {}, {}, kAtOnce)
                   : emit_node(*find_op("linear_cross_entropy"), to_attributes(op), {in[0], in[1], in[2]});
           EXPECT_TRUE(!in_blocks || in.graph.nodes().size() > 40);
           return std::vector<std::pair<std::string, Value>>{{"loss", y[0]}, {"dx", y[1]}, {"dw", y[2]}};
