@@ -83,10 +83,12 @@ class GpuLink final : public RankLink {
   }
 
   // Who leaves by an exception leaves the others alone in whatever they exchange: memory of the GPU is freed, and
-  // communicators end, only when nothing waits any more.
+  // communicators end, only when nothing waits any more. Who leaves in order may wait for the others to do so, in NCCL, while
+  // one of them still writes files: then it says nothing, and that is nothing wrong.
   ~GpuLink() override {
-    if (std::uncaught_exceptions() > 0)
-      watch_.fail(rank_name(self_.rank, self_.host) + " ends with an error");
+    if (std::uncaught_exceptions() > 0) abort("it ends with an error");
+    if (neighbours_ && watch_.has_failed()) neighbours_->fail(watch_.failure());
+    if (neighbours_) neighbours_->leave();
   }
 
   int rank() const override { return self_.rank; }
