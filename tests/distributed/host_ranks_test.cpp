@@ -111,6 +111,14 @@ TEST_F(HostRanksTest, WhoLeavesMayGo) {
   EXPECT_EQ(failure_within(2 * kSilence), "");
 }
 
+TEST_F(HostRanksTest, WhoLeavesMayBeSilent) {
+  start([](HostRanks& ranks) {
+    ranks.leave();
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+  });
+  EXPECT_EQ(failure_within(2 * kSilence), "");
+}
+
 // Memory that a run left which was killed as it started.
 TEST_F(HostRanksTest, WhatAnotherRunLeftIsNotRead) {
   const pid_t killed = ::fork();
