@@ -102,9 +102,8 @@ class Finder {
     const State& moment = model_.state(state);
     const ValueId next = update.outputs[1 + k];
     const auto is_next = [&](const StateUpdate& u) { return u.state == state && u.value == next; };
-    return moment.role == StateRole::kOptimizer && !moment.encoded && plain_format(moment.type.dtype) &&
-           is_divided(moment.type, ranks_) && uses.single(next) &&
-           std::any_of(graph.updates().begin(), graph.updates().end(), is_next);
+    return moment.role == StateRole::kOptimizer && shard_format(moment) && is_divided(moment.type, ranks_) &&
+           uses.single(next) && std::any_of(graph.updates().begin(), graph.updates().end(), is_next);
   }
 
   // An update works on parts of all its moments or of none.
@@ -144,7 +143,7 @@ class Storage {
     for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
       const State& state = model_.state(i);
       if (moments.contains(i) || (is_shared_weight(i) && !halved_.contains(i)))
-        add({plain_format(state.type.dtype), {i}, {}});
+        add({shard_format(state), {i}, {}});
       else if (state.role == StateRole::kOptimizer && state.type.numel() > 1)
         spdlog::debug("zero: every rank keeps the whole of '{}', {}", state.name, state.type.to_string());
     }
@@ -158,8 +157,8 @@ class Storage {
 
   bool is_shared_weight(int32_t index) const {
     const State& state = model_.state(index);
-    return stage_ >= 3 && state.role == StateRole::kParameter && !state.encoded &&
-           plain_format(state.type.dtype) && state.type.shape.rank() > 1 && is_divided(state.type, ranks_) &&
+    return stage_ >= 3 && state.role == StateRole::kParameter && shard_format(state) &&
+           state.type.shape.rank() > 1 && is_divided(state.type, ranks_) &&
            (in_parts_.contains(index) || !found_.is_updated(index));
   }
 

@@ -268,7 +268,7 @@ class Dimensions {
     for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
       const State& state = model_.state(i);
       for (int dim = 0; dim < state.type.shape.rank(); ++dim) {
-        if (state.encoded || !plain_format(state.type.dtype)) refuse(state_dim(i, dim), "it is encoded");
+        if (!shard_format(state)) refuse(state_dim(i, dim), "it is encoded");
         const Cuts& cuts = cuts_[classes_.find(state_dim(i, dim))];
         int64_t piece = 0;
         const auto pieces = static_cast<int64_t>(cuts.size()) + 1;
@@ -320,8 +320,7 @@ class Chooser {
     StateStorage storage;
     for (const auto& [group, states] : chosen_)
       for (const auto& [state, dim] : states)
-        storage.groups.push_back(
-            {plain_format(model_.state(state).type.dtype), {state}, {}, shard(state, dim, place)});
+        storage.groups.push_back({shard_format(model_.state(state)), {state}, {}, shard(state, dim, place)});
     std::sort(storage.groups.begin(), storage.groups.end(),
               [](const StoredGroup& a, const StoredGroup& b) { return a.members < b.members; });
     number_parts(storage, model_.states().size());
@@ -382,7 +381,7 @@ class Chooser {
     const State& state = model_.state(index);
     for (int dim = 0; dim < state.type.shape.rank(); ++dim)
       if (chosen_.contains(dimensions_->group_of_state(index, dim))) return false;
-    return state.role == StateRole::kParameter && !state.encoded && plain_format(state.type.dtype) &&
+    return state.role == StateRole::kParameter && shard_format(state) &&
            state.type.numel() * kMinShare >= all_weights_ && state.type.shape[1].value() >= kMinInputs;
   }
 

@@ -101,6 +101,10 @@ const StateFormat& bf16_halves_format() {
   return format;
 }
 
+const StateFormat* shard_format(const State& state) {
+  return state.encoded ? nullptr : plain_format(state.type.dtype);
+}
+
 const StateFormat* plain_format(DType meant) {
   static const StateFormat formats[] = {
       plain_format_of<float>(DType::f32), plain_format_of<double>(DType::f64),

@@ -60,6 +60,8 @@ const StateFormat& bf16_halves_format();
 
 // As what they mean: for states of which this process keeps a shard. Null for dtypes that no such state has.
 const StateFormat* plain_format(DType meant);
+// In which a process keeps a shard of the state; null where it keeps all of it, since the model has it encoded.
+const StateFormat* shard_format(const State& state);
 
 // A format that a file may name; null: there is none of this name for this dtype.
 const StateFormat* find_file_format(std::string_view name, DType meant);
