@@ -8,6 +8,7 @@
 #include "executor/switches.h"
 #include "passes/core/bind.h"
 #include "passes/distribution/optimizer_shards.h"
+#include "passes/distribution/peers.h"
 #include "passes/distribution/tensor_shards.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
@@ -124,6 +125,7 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   if (passes::has_quantized(compiled.storage))
     authored = passes::decode_quantized(authored, compiled.storage);
   Graph graph = passes::bind(authored, bindings);
+  passes::check_peers(graph, options.mesh, options.rank);
   if (observe) observe({"bind", "sizes take the place of symbols", graph});
   if (options.optimise)
     graph = optimise(std::move(graph), target, switches, memory_budget(model, options), compiled.storage,

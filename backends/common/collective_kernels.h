@@ -1,4 +1,4 @@
-// The kernels of collective ops. Devices differ only in how they copy and in whose stream an exchange is, which `Device`
+// The kernels of collective ops, send and recv. Devices differ only in how they copy and in whose stream an exchange is, which `Device`
 // says: static copy(context, to, from) and static stream(context), and where kAdds, static add(context, to, addend). Used by kernels/collective of every backend.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "backends/collectives.h"
 #include "backends/kernel.h"
 #include "schema/ops/collective/collective.h"
+#include "schema/ops/collective/point_to_point.h"
 
 namespace genesis {
 
@@ -68,7 +69,30 @@ class CollectiveKernels {
     });
   }
 
+  static void send(const KernelContext& c) {
+    const auto& op = c.attributes<ops::Send>();
+    const Exchange tensor{c.input(0).data, nullptr, c.input(0).numel(), c.input(0).dtype};
+    if (RankGroup* ranks = group_with(c, op.axis, op.to))
+      ranks->send({&tensor, 1}, static_cast<int>(op.to), Device::stream(c));
+  }
+
+  static void recv(const KernelContext& c) {
+    const auto& op = c.attributes<ops::Recv>();
+    const Exchange tensor{nullptr, c.output().data, c.output().numel(), c.output().dtype};
+    if (RankGroup* ranks = group_with(c, op.axis, op.from))
+      ranks->receive({&tensor, 1}, static_cast<int>(op.from), Device::stream(c));
+  }
+
  private:
+  // The ranks of the axis, of which `peer` is another one. That the mesh has it was checked when the plan was made; null, with
+  // a fault, where the session has been given no such ranks.
+  static RankGroup* group_with(const KernelContext& c, const std::string& axis, int64_t peer) {
+    RankGroup* ranks = c.collectives ? c.collectives->group(axis) : nullptr;
+    if (ranks && peer < ranks->size() && peer != ranks->rank()) return ranks;
+    c.fault->report("exchanges with a rank that this session has not: give SessionOptions::collectives");
+    return nullptr;
+  }
+
   static void all_reduce_adding(const KernelContext& c, const ops::AllReduce& op) {
     if constexpr (Device::kAdds) {
       bool is_added = false;
@@ -109,12 +133,18 @@ inline constexpr KernelImpl kAllToAllWays[] = {
 template <class Device>
 inline constexpr KernelImpl kBroadcastWays[] = {
     {.name = "ranks", .run = CollectiveKernels<Device>::broadcast}};
+template <class Device>
+inline constexpr KernelImpl kSendWays[] = {{.name = "ranks", .run = CollectiveKernels<Device>::send}};
+template <class Device>
+inline constexpr KernelImpl kRecvWays[] = {{.name = "ranks", .run = CollectiveKernels<Device>::recv}};
 
 template <class Device>
 inline constexpr OpKernels kCollectiveKernels[] = {{"all_reduce", kAllReduceWays<Device>},
                                                    {"reduce_scatter", kReduceScatterWays<Device>},
                                                    {"all_gather", kAllGatherWays<Device>},
                                                    {"all_to_all", kAllToAllWays<Device>},
-                                                   {"broadcast", kBroadcastWays<Device>}};
+                                                   {"broadcast", kBroadcastWays<Device>},
+                                                   {"send", kSendWays<Device>},
+                                                   {"recv", kRecvWays<Device>}};
 
 }  // namespace genesis

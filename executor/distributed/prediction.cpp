@@ -49,7 +49,7 @@ Group group_of(const Mesh& mesh, std::string_view axis, const Links& links) {
 double exchange_us(const Step& step, const Mesh& mesh, const Links& links) {
   const std::string_view axis = axis_of(*step.op, step.attributes);
   const Group group = group_of(mesh, axis, links);
-  const auto bytes = static_cast<double>(bytes_sent(step, mesh.size(axis)));
+  const auto bytes = static_cast<double>(bytes_over_link(step, mesh.size(axis)));
   if (group.hosts == 1) return links.same_host_us + 1e6 * bytes / links.same_host;
   const double rate = std::min(links.same_host, links.other_hosts * static_cast<double>(group.each_host));
   return links.same_host_us + links.other_hosts_us * std::ceil(std::log2(static_cast<double>(group.hosts))) +

@@ -4,6 +4,7 @@
 
 #include "passes/core/match.h"
 #include "schema/ops/collective/collective.h"
+#include "schema/ops/collective/point_to_point.h"
 
 namespace genesis {
 namespace {
@@ -17,9 +18,14 @@ int64_t bytes_of(const std::vector<TensorType>& types) {
 }  // namespace
 
 int64_t bytes_sent(const Step& step, int64_t ranks) {
+  if (has_peer(*step.op)) return bytes_of(step.input_types);
   const auto to_others = [&](int64_t whole) { return whole - whole / ranks; };
   if (passes::is<ops::AllReduce>(*step.op)) return 2 * to_others(bytes_of(step.output_types));
   return to_others(std::max(bytes_of(step.input_types), bytes_of(step.output_types)));
+}
+
+int64_t bytes_over_link(const Step& step, int64_t ranks) {
+  return passes::is<ops::Recv>(*step.op) ? bytes_of(step.output_types) : bytes_sent(step, ranks);
 }
 
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh) {

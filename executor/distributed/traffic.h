@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/ranks/mesh.h"
 #include "schema/graph/plan.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis {
 
@@ -17,8 +17,10 @@ struct AxisTraffic {
   int64_t bytes = 0;
 };
 
-// Of one exchange between so many ranks.
+// Of one exchange between so many ranks; a recv sends none.
 int64_t bytes_sent(const Step& exchange, int64_t ranks);
+// Those that the exchange takes time for: what is sent, or of a recv what comes.
+int64_t bytes_over_link(const Step& exchange, int64_t ranks);
 // By axis of the mesh, in its order; axes along which nothing goes are left out.
 std::vector<AxisTraffic> traffic_of(const Plan& plan, const Mesh& mesh);
 

@@ -1,5 +1,6 @@
 #include "passes/core/analysis.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <queue>
@@ -7,6 +8,7 @@
 #include "passes/core/match.h"
 #include "schema/core/error.h"
 #include "schema/graph/model.h"
+#include "schema/ops/collective/point_to_point.h"
 #include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
@@ -29,6 +31,8 @@ std::vector<bool> live_nodes(const Graph& graph) {
   std::vector<NodeId> makers;  // or none, for a value that no node makes
   for (const NamedValue& output : graph.outputs()) makers.push_back(graph.value(output.value).producer);
   for (const StateUpdate& update : graph.updates()) makers.push_back(graph.value(update.value).producer);
+  for (size_t i = 0; i < graph.nodes().size(); ++i)
+    if (has_peer(*graph.nodes()[i].op)) makers.push_back({static_cast<int32_t>(i)});
   return needed_by(graph, makers);
 }
 
@@ -51,6 +55,21 @@ std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector
       if (--waits.at(next) == 0) ready.push(next);
   }
   GENESIS_ASSERT(order.size() == waits.size());
+  return order;
+}
+
+std::vector<Precedence> order_of_exchanges(const Graph& graph) {
+  std::vector<Precedence> order;
+  const auto& nodes = graph.nodes();
+  if (std::none_of(nodes.begin(), nodes.end(), [](const Node& node) { return has_peer(*node.op); }))
+    return order;
+  NodeId last;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i].op->info.collective) continue;
+    const NodeId exchange{static_cast<int32_t>(i)};
+    if (last.index >= 0) order.emplace_back(last, exchange);
+    last = exchange;
+  }
   return order;
 }
 

@@ -13,13 +13,17 @@ namespace genesis::passes {
 
 // By node: is it one of `nodes`, or does one of them need it?
 std::vector<bool> needed_by(const Graph& graph, const std::vector<NodeId>& nodes);
-// By node: does an output or an update need it?
+// By node: does an output or an update need it, or a peer that another rank has?
 std::vector<bool> live_nodes(const Graph& graph);
 
 // One of a pair, the second, must come after the other.
 using Precedence = std::pair<NodeId, NodeId>;
 // `nodes` by all precedences, which may repeat; where these leave a choice, the lower number comes first.
 std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector<Precedence>& precedences);
+
+// What exchanges must not pass each other: each with the next, of nodes of all ranks, where ranks have graphs that differ, which
+// shows in nodes that have a peer. Empty where all have the same graph.
+std::vector<Precedence> order_of_exchanges(const Graph& graph);
 
 // Who reads a value: live nodes (once per operand), outputs and updates.
 class Uses {

@@ -10,6 +10,7 @@
 #include "passes/memory/offsets/offset_planner.h"
 #include "passes/memory/offsets/overlap_check.h"
 #include "schema/core/type_limits.h"
+#include "schema/ops/collective/point_to_point.h"
 #include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
@@ -74,9 +75,11 @@ class PlanMaker {
     return bytes;
   }
 
+  // Of a send, whose result is empty, the input says it.
   bool has_elements(const Node& node) const {
-    return std::any_of(node.outputs.begin(), node.outputs.end(),
-                       [&](ValueId output) { return graph_.type(output).bytes() > 0; });
+    const std::vector<ValueId>& values = is<ops::Send>(node) ? node.inputs : node.outputs;
+    return std::any_of(values.begin(), values.end(),
+                       [&](ValueId value) { return graph_.type(value).bytes() > 0; });
   }
 
   // Takes the candidate order with the lowest peak; the graph's own wins ties.

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "passes/core/analysis.h"
 #include "passes/memory/aliasing.h"
 
 namespace genesis::passes {
@@ -116,6 +117,7 @@ class GreedyOrder {
     for (const StateUpdate& update : graph.updates()) ++left_[at(update.value)];
     hold_updates_back();
     hold_exchanges();
+    for (const auto& [first, second] : order_of_exchanges(graph)) put_before(first, second);
     for (size_t i = 0; i < graph.nodes().size(); ++i) growth_[i] = growth_at_first({static_cast<int32_t>(i)});
   }
 

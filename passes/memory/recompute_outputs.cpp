@@ -6,6 +6,7 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/collective/point_to_point.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/swiglu.h"
 
@@ -76,10 +77,14 @@ std::set<ValueId> kept_values(const Graph& graph) {
 
 std::vector<Again> find(const Graph& graph, const Uses& uses) {
   const std::vector<bool> live = live_nodes(graph);
-  std::vector<NodeId> gradients;
-  for (size_t i = 0; i < live.size(); ++i)
-    if (live[i] && is_gradient(graph.nodes()[i])) gradients.push_back({static_cast<int32_t>(i)});
-  const std::vector<bool> needed = needed_by(graph, gradients);
+  std::vector<NodeId> gradients, awaited;  // awaited: by gradients, or by another rank
+  for (size_t i = 0; i < live.size(); ++i) {
+    const NodeId id{static_cast<int32_t>(i)};
+    const bool is_one = live[i] && is_gradient(graph.node(id));
+    if (is_one) gradients.push_back(id);
+    if (is_one || has_peer(*graph.node(id).op)) awaited.push_back(id);
+  }
+  const std::vector<bool> needed = needed_by(graph, awaited);
   const std::set<ValueId> kept = kept_values(graph);
   std::vector<Again> found;
   std::set<ValueId> taken;
@@ -98,7 +103,7 @@ std::vector<Again> find(const Graph& graph, const Uses& uses) {
 // The nodes as they stand, but for readers that have to wait for a gradient behind them.
 std::vector<NodeId> order_of(const Graph& graph, const std::vector<Again>& all) {
   std::vector<NodeId> nodes;
-  std::vector<Precedence> precedences;
+  std::vector<Precedence> precedences = order_of_exchanges(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     nodes.push_back({static_cast<int32_t>(i)});
     for (ValueId input : graph.nodes()[i].inputs)

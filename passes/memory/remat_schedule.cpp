@@ -7,6 +7,7 @@
 #include "passes/memory/aliasing.h"
 #include "schema/graph/cost.h"
 #include "schema/graph/model.h"
+#include "schema/ops/collective/point_to_point.h"
 
 namespace genesis::passes {
 namespace {
@@ -236,6 +237,7 @@ class RematSchedule::MoveMaker {
     if (move_.items.size() >= kMaxMoveItems) return -1;
     const NodeId id = s_.graph().value(s_.original(value)).producer;
     const Node& node = s_.graph().node(id);
+    if (has_peer(*node.op)) return -1;  // nobody sends twice
     std::vector<Id> inputs, outputs;
     for (Id input : s_.items_.inputs(s_.items_[at(item_of(value))])) {
       inputs.push_back(need(input));

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "passes/core/rewriter.h"
+#include "schema/ops/collective/point_to_point.h"
 
 namespace genesis::passes {
 namespace {
@@ -24,6 +25,10 @@ Graph eliminate_common_subexpressions(const Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   std::map<std::string, std::vector<Value>> known;
   for (const Node& node : graph.nodes()) {
+    if (has_peer(*node.op)) {  // what comes next from a peer is another tensor
+      rewriter.copy(node);
+      continue;
+    }
     const auto [at, fresh] = known.try_emplace(key_of(node, rewriter.map(node.inputs)));
     if (fresh) {
       rewriter.copy(node);

@@ -48,9 +48,51 @@ class Meeting {
   int64_t round_ = 0;
 };
 
+// From one rank of a group to another. Nobody leaves before the tensors have been taken, as with messages too large to be
+// kept on their way: an order of exchanges that waits in a circle fails here too.
+class Channel {
+ public:
+  using Failure = std::function<std::string()>;
+
+  void send(std::span<const Exchange> tensors, const Failure& failure) {
+    std::unique_lock lock(mutex_);
+    offered_ = &tensors;
+    moved_.notify_all();
+    wait(lock, failure, [&] { return offered_ == nullptr; });
+    offered_ = nullptr;
+  }
+  void receive(std::span<const Exchange> tensors, const Failure& failure) {
+    std::unique_lock lock(mutex_);
+    if (!wait(lock, failure, [&] { return offered_ != nullptr; })) return;
+    GENESIS_ASSERT(offered_->size() == tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Exchange &from = (*offered_)[i], &to = tensors[i];
+      GENESIS_ASSERT(from.count == to.count && from.dtype == to.dtype);
+      if (to.count > 0) std::memcpy(to.to, from.from, static_cast<size_t>(to.count) * size_of(to.dtype));
+    }
+    offered_ = nullptr;
+    moved_.notify_all();
+  }
+
+ private:
+  template <class Done>
+  bool wait(std::unique_lock<std::mutex>& lock, const Failure& failure, const Done& done) {
+    while (!done()) {
+      if (!failure().empty()) return false;
+      moved_.wait_for(lock, std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable moved_;
+  const std::span<const Exchange>* offered_ = nullptr;
+};
+
 // All groups of all ranks, and the first failure.
 struct Hall {
   std::mutex mutex;
+  std::map<std::string, Channel> channels;                   // by group, sender and receiver
   std::map<std::string, std::unique_ptr<Meeting>> meetings;  // by axis and members
   std::string failure;
 
@@ -59,6 +101,10 @@ struct Hall {
     std::unique_ptr<Meeting>& found = meetings[key];
     if (!found) found = std::make_unique<Meeting>(ranks);
     return *found;
+  }
+  Channel& channel(const std::string& group, int from, int to) {
+    const std::lock_guard lock(mutex);
+    return channels[group + " " + std::to_string(from) + ">" + std::to_string(to)];
   }
 };
 
@@ -86,8 +132,12 @@ void reduce(const std::vector<const T*>& from, int64_t count, RankReduction redu
 
 class ThreadGroup final : public RankGroup {
  public:
-  ThreadGroup(Hall& hall, Meeting& meeting, int rank, int size)
-      : hall_(hall), meeting_(meeting), rank_(rank), size_(size) {}
+  ThreadGroup(Hall& hall, std::string key, int rank, int size)
+      : hall_(hall),
+        key_(std::move(key)),
+        meeting_(hall.meeting(key_, static_cast<size_t>(size))),
+        rank_(rank),
+        size_(size) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
@@ -132,28 +182,34 @@ class ThreadGroup final : public RankGroup {
         },
         [](const Exchange& e) { return bytes(e); });
   }
-  void send(std::span<const Exchange>, int, void*) override { fail("threads do not send"); }
-  void receive(std::span<const Exchange>, int, void*) override { fail("threads do not receive"); }
+  void send(std::span<const Exchange> tensors, int to, void*) override {
+    hall_.channel(key_, rank_, to).send(tensors, [&] { return failure(); });
+  }
+  void receive(std::span<const Exchange> tensors, int from, void*) override {
+    hall_.channel(key_, from, rank_).receive(tensors, [&] { return failure(); });
+  }
 
  private:
+  std::string failure() const {
+    const std::lock_guard lock(hall_.mutex);
+    return hall_.failure;
+  }
   static size_t bytes(const Exchange& e) { return static_cast<size_t>(e.count) * size_of(e.dtype); }
 
   // Results go to memory of their own first: other ranks may still read what `to` lies over.
   template <class Make, class Size>
   void exchange(std::span<const Exchange> tensors, const Make& make, const Size& size) {
     std::vector<std::vector<std::byte>> results(tensors.size());
-    const auto failure = [&] {
-      const std::lock_guard lock(hall_.mutex);
-      return hall_.failure;
-    };
-    meeting_.meet(static_cast<size_t>(rank_), tensors, failure, [&](const auto& all) {
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        std::vector<const std::byte*> from;
-        for (const auto& of_rank : all) from.push_back(static_cast<const std::byte*>(of_rank[i].from));
-        results[i].resize(size(tensors[i]));
-        make(tensors[i], from, results[i].data());
-      }
-    });
+    meeting_.meet(
+        static_cast<size_t>(rank_), tensors, [&] { return failure(); },
+        [&](const auto& all) {
+          for (size_t i = 0; i < tensors.size(); ++i) {
+            std::vector<const std::byte*> from;
+            for (const auto& of_rank : all) from.push_back(static_cast<const std::byte*>(of_rank[i].from));
+            results[i].resize(size(tensors[i]));
+            make(tensors[i], from, results[i].data());
+          }
+        });
     if (!failure().empty()) return;
     for (size_t i = 0; i < tensors.size(); ++i)
       if (!results[i].empty()) std::memcpy(tensors[i].to, results[i].data(), results[i].size());
@@ -170,6 +226,7 @@ class ThreadGroup final : public RankGroup {
   }
 
   Hall& hall_;
+  const std::string key_;  // of the group
   Meeting& meeting_;
   const int rank_, size_;
 };
@@ -181,8 +238,7 @@ class ThreadRank final : public Collectives {
       std::string key = axis.name;
       for (const int64_t member : mesh.group(rank, axis.name)) key += " " + std::to_string(member);
       groups_[axis.name] = std::make_unique<ThreadGroup>(
-          *hall_, hall_->meeting(key, static_cast<size_t>(axis.size)),
-          static_cast<int>(mesh.place(rank, axis.name)), static_cast<int>(axis.size));
+          *hall_, key, static_cast<int>(mesh.place(rank, axis.name)), static_cast<int>(axis.size));
     }
   }
   RankGroup* group(std::string_view axis) override {

@@ -6,6 +6,7 @@
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
 #include "passes/fusion/elementwise/fusion_groups.h"
+#include "schema/ops/collective/point_to_point.h"
 #include "schema/ops/elementwise/fused_program.h"
 #include "schema/ops/tensor/create.h"
 #include "schema/ops/tensor/layout.h"
@@ -169,6 +170,7 @@ class Fuser {
       const auto& members = groups_.of(*unit).members;
       const bool live = std::any_of(members.begin(), members.end(), [&](NodeId id) {
         const auto& outputs = graph_.node(id).outputs;
+        if (has_peer(*graph_.node(id).op)) return true;
         return std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return needed(v); });
       });
       if (!live) continue;
@@ -189,6 +191,8 @@ class Fuser {
         if (const ValueInfo& info = graph_.value(input); info.kind == ValueKind::kNode)
           precedences.emplace_back(unit_of(info.producer), unit);
     }
+    const std::vector<Precedence> exchanges = order_of_exchanges(graph_);
+    precedences.insert(precedences.end(), exchanges.begin(), exchanges.end());
     return in_order(units, precedences);
   }
 

@@ -86,6 +86,9 @@ std::vector<std::vector<int32_t>> FusionGroups::start_groups() {
     group_of_[i] = i;
     groups_.push_back(std::move(group));
   }
+  // A region that would have one exchange wait for a later one is none.
+  for (const auto& [first, second] : order_of_exchanges(graph_))
+    readers[index(first)].push_back(second.index);
   return readers;
 }
 

@@ -1,0 +1,27 @@
+#include "passes/distribution/peers.h"
+
+#include "schema/core/error.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/collective/point_to_point.h"
+
+namespace genesis::passes {
+
+void check_peers(const Graph& graph, const Mesh& mesh, int64_t rank) {
+  for (const Node& node : graph.nodes()) {
+    if (!has_peer(*node.op)) continue;
+    const std::string_view axis = axis_of(*node.op, node.attributes);
+    const int64_t ranks = mesh.size(axis), peer = peer_of(node.attributes), own = mesh.place(rank, axis);
+    const auto refuse = [&](const std::string& why) {
+      fail("node '{}' ({}) names the rank at place {} of '{}': {}", node.name, node.op->name(), peer, axis,
+           why);
+    };
+    if (ranks == 1)
+      refuse(fmt::format("this run has one rank there, and it takes two: give a mesh with {}={} or more",
+                         axis, std::max<int64_t>(2, peer + 1)));
+    if (peer >= ranks)
+      refuse(fmt::format("the mesh ({}) has places 0 to {} there", mesh.to_string(), ranks - 1));
+    if (peer == own) refuse("that is this rank itself, which cannot wait for itself");
+  }
+}
+
+}  // namespace genesis::passes
