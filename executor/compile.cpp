@@ -9,6 +9,7 @@
 #include "passes/core/bind.h"
 #include "passes/distribution/optimizer_shards.h"
 #include "passes/distribution/peers.h"
+#include "passes/distribution/pipeline/stages.h"
 #include "passes/distribution/tensor_shards.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
@@ -101,6 +102,8 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
   StateStorage storage = encoded_states(model);
   append(storage, passes::find_tensor_shards(model, options.mesh, options.rank), model);
   const Switches switches = switches_of(options, target);
+  if (options.optimise && !switches.passes.contains("split_stages"))
+    append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero), model);
   if (options.zero == 0 || options.mesh.size("data") == 1 || switches.passes.contains("shard_optimizer"))
     return storage;
   const StateStorage halves = find_halves(model, target, options, switches);

@@ -8,6 +8,7 @@
 #include "passes/distribution/distribute.h"
 #include "passes/distribution/gather_weights.h"
 #include "passes/distribution/partition.h"
+#include "passes/distribution/pipeline/split_stages.h"
 #include "passes/distribution/place_gathers.h"
 #include "passes/distribution/shard_optimizer.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
@@ -67,6 +68,7 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
     {"fuse_linear_cross_entropy", "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
     {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
     {"gather_weights", "early: every pass after it sees whole weights", gather_weights},
@@ -104,7 +106,8 @@ constexpr Pass kInference[] = {
 };
 
 constexpr Pass kTraining[] = {
-    {"partition", "first: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
+    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
     {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
     {"gather_weights", "behind shard_optimizer, whose updates read the parts of weights", gather_weights},
     {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},

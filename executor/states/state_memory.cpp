@@ -195,6 +195,7 @@ Tensor StateMemory::copy(int32_t state) const {
   const State& row = model_->state(state);
   if (is_encoded(state)) {
     const StoredGroup& group = *membership(state).group;
+    if (group.shard && group.shard->owner) return from_owner(state);
     if (owns_all(group) && group.shard) return gathered(state);
     if (owns_all(group)) return read_values(device_, *group.format, row.type, parts(state));
   } else if (owned(state)) {
@@ -221,20 +222,43 @@ Tensor StateMemory::gathered(int32_t state) const {
   return Tensor(row.type, joined, joined->data());
 }
 
+RankGroup& StateMemory::ranks_with(int32_t state) const {
+  const std::string& axis = membership(state).shard.axis;
+  if (RankGroup* ranks = collectives_ ? collectives_->group(axis) : nullptr) return *ranks;
+  fail(
+      "of state '{}' every rank along '{}' keeps a part, and this session cannot exchange data with them: "
+      "give "
+      "SessionOptions::collectives",
+      model_->state(state).name, axis);
+}
+
+// The others cannot know whether the owner has changed it, so it always says what it has.
+Tensor StateMemory::from_owner(int32_t state) const {
+  const State& row = model_->state(state);
+  const StoredGroup& group = *membership(state).group;
+  RankGroup& ranks = ranks_with(state);
+  const auto owner = static_cast<int>(*group.shard->owner);
+  DeviceMemory values = ranks.rank() == owner ? owned(group.parts[0]) : nullptr;
+  if (!values) {
+    values = device_.allocate(row.type.bytes());
+    if (ranks.rank() == owner)
+      upload_values(device_, *group.format, {values.get()}, initial(state), row.type.numel());
+  }
+  const Exchange exchange{values.get(), values.get(), row.type.numel(), row.type.dtype};
+  device_.enter([&] { ranks.broadcast({&exchange, 1}, owner, device_.stream()); });
+  Tensor value = read_values(device_, *group.format, row.type, {values.get()});
+  if (const std::string failure = collectives_->failure(); !failure.empty())
+    fail("while getting state '{}' from its stage: {}", row.name, failure);
+  return value;
+}
+
 DeviceMemory StateMemory::gathered_part(int32_t state, size_t part) const {
   const State& row = model_->state(state);
   const Membership& at = membership(state);
-  RankGroup* ranks = collectives_ ? collectives_->group(at.shard.axis) : nullptr;
-  if (!ranks)
-    fail(
-        "of state '{}' every rank along '{}' keeps a part, and this session cannot exchange data with them: "
-        "give "
-        "SessionOptions::collectives",
-        row.name, at.shard.axis);
   const FormatPart& kind = at.group->format->parts[part];
   DeviceMemory whole = device_.allocate(at.group->format->part_bytes(part, row.type.numel()));
   const Exchange exchange{parts(state)[part], whole.get(), at.shard.numel() / kind.values_each, kind.dtype};
-  device_.enter([&] { ranks->all_gather({&exchange, 1}, device_.stream()); });
+  device_.enter([&] { ranks_with(state).all_gather({&exchange, 1}, device_.stream()); });
   return whole;
 }
 
@@ -261,6 +285,7 @@ int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
 
 TensorType StateMemory::kept_type(int32_t state) const {
   const TensorType& type = model_->state(state).type;
+  if (is_shared(state) && membership(state).shard.numel() == type.numel()) return type;
   return is_shared(state) ? TensorType{type.dtype, {membership(state).shard.numel()}} : type;
 }
 

@@ -103,6 +103,8 @@ class StateMemory {
   void upload_shard(const Membership& at, const StateFormat::Parts& to, const std::byte* values,
                     int64_t total);
   Tensor gathered(int32_t state) const;
+  Tensor from_owner(int32_t state) const;
+  RankGroup& ranks_with(int32_t state) const;
   DeviceMemory gathered_part(int32_t state, size_t part) const;
 
   const Model* model_;

@@ -30,6 +30,8 @@ class Division {
   }
 
   StateOwners shared(const Shard& shard, int64_t bytes) {
+    if (shard.owner)
+      return {{give(bytes, [&](int64_t rank) { return mesh_.place(rank, shard.axis) == *shard.owner; })}};
     StateOwners owners{{}, shard.runs};
     const int64_t parts = mesh_.size(shard.axis);
     for (int64_t part = 0; part < parts; ++part)

@@ -1,5 +1,5 @@
 // Which rank of a run keeps which states in a checkpoint: of a state that ranks share each its part, and of the others,
-// which all have, every rank about as many bytes. All ranks come to the same.
+// which all have, every rank about as many bytes; what one stage of a pipeline keeps, a rank of that stage. All ranks come to the same.
 #pragma once
 
 #include <cstdint>

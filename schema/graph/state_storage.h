@@ -78,12 +78,13 @@ Tensor initial_value(const State& state);
 // Of a state's values, flat: those that this process keeps. The values are `runs` equal runs, one behind the other, and of
 // each run it keeps `count` from `first` on. Every rank along `axis` of the mesh keeps as many, in the order of the axis,
 // and all of them together the state. One run is a flat part of the whole, as the rows of a matrix; with as many runs as
-// rows it is columns.
+// rows it is columns. Or one rank, the `owner`, keeps all values and the others none: a stage of a pipeline.
 struct Shard {
   std::string axis;
   int64_t first = 0, count = 0;
   int64_t runs = 1;
-  Shape shape = {};  // of what this process keeps; without axes: it has one, with all values
+  Shape shape = {};                   // of what this process keeps; without axes: it has one, with all values
+  std::optional<int64_t> owner = {};  // its place on the axis; `count` is 0 elsewhere
 
   int64_t numel() const { return runs * count; }
   // Values of one byte or more each: from all `total` of them those that are kept; and from what all ranks keep, one behind

@@ -38,6 +38,7 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"passes/core", {}},
     {"passes/simplify", {"passes/core"}},
     {"passes/distribution", {"passes/core", "passes/distribution/sharding"}},
+    {"passes/distribution/pipeline", {"passes/core"}},
     {"passes/distribution/sharding", {"passes/core"}},
     {"passes/fusion", {"passes/core"}},
     {"passes/grouping", {"passes/core", "passes/memory"}},
@@ -45,8 +46,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"passes/memory", {"passes/core", "passes/memory/offsets"}},
     {"passes/memory/offsets", {}},
     {"passes",
-     {"passes/core", "passes/distribution", "passes/fusion", "passes/grouping", "passes/memory", "passes/precision",
-      "passes/simplify"}},
+     {"passes/core", "passes/distribution", "passes/distribution/pipeline", "passes/fusion", "passes/grouping",
+      "passes/memory", "passes/precision", "passes/simplify"}},
     {"passes/training", {"passes", "passes/core", "passes/precision"}},
     {"passes/lora", {"passes/core", "passes/training"}},
 

@@ -7,6 +7,7 @@
 #include "executor/distributed/prediction.h"
 #include "executor/distributed/traffic.h"
 #include "executor/runtime/device.h"
+#include "passes/distribution/pipeline/stages.h"
 #include "passes/distribution/rank_sizes.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
@@ -14,11 +15,15 @@
 namespace genesis::tools {
 namespace {
 
-// What a rank keeps of the optimizer and exchanges, as lines and in the row.
+// What a rank keeps of the optimizer and exchanges, as lines and in the row. Of a pipeline it is the first stage's.
 std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann::ordered_json& row) {
   const int64_t kept = state_bytes(compiled);
   row["state_bytes"] = kept;
-  std::string text = fmt::format("  {}states take {}", mesh.ranks() > 1 ? "on each rank " : "",
+  const bool has_stages = mesh.size("pipeline") > 1;
+  std::string text = fmt::format("  {}states take {}",
+                                 has_stages         ? "on stage 0 "
+                                 : mesh.ranks() > 1 ? "on each rank "
+                                                    : "",
                                  human_bytes(static_cast<double>(kept)));
   if (const int64_t bytes = optimizer_bytes(compiled); bytes > 0) {
     row["optimizer_bytes"] = bytes;
@@ -27,8 +32,9 @@ std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann
   text += "\n";
   for (const AxisTraffic& along : traffic_of(compiled.plan, mesh)) {
     row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
-    text += fmt::format("  each rank sends {} along '{}', in {} exchanges\n",
-                        human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
+    text +=
+        fmt::format("  each rank{} sends {} along '{}', in {} exchanges\n", has_stages ? " of stage 0" : "",
+                    human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
   }
   return text;
 }
@@ -69,6 +75,45 @@ std::string prediction_line(const Plan& plan, const Mesh& mesh, const CheckFlags
       1e-3 * predicted.shown_us());
 }
 
+// The first rank of each stage.
+std::vector<int64_t> ranks_of_stages(const Mesh& mesh) {
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+    if (mesh.place(rank, "pipeline") == std::ssize(ranks)) ranks.push_back(rank);
+  return ranks;
+}
+
+// Of each stage of a pipeline its layers, its share of the products and what it keeps; and how long stages wait.
+std::string stage_lines(const Model& model, const std::string& entry, const Bindings& sizes,
+                        const Target& target, SessionOptions options, nlohmann::ordered_json& row) {
+  const std::vector<int64_t> ranks = ranks_of_stages(options.mesh);
+  if (ranks.size() == 1) return "";
+  const passes::PipelineSummary summary = passes::summarise_pipeline(model, entry, sizes, std::ssize(ranks));
+  double flops = 0;
+  for (const passes::StageSummary& stage : summary.stages) flops += stage.flops;
+  std::string text;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const passes::StageSummary& stage = summary.stages[i];
+    options.rank = ranks[i];
+    const CompiledEntry compiled = compile_entry(model, entry, sizes, target, options);
+    const double share = flops > 0 ? stage.flops / flops : 0;
+    row["stages"].push_back({{"first", stage.first},
+                             {"last", stage.last},
+                             {"flops", stage.flops},
+                             {"flops_share", share},
+                             {"state_bytes", state_bytes(compiled)},
+                             {"arena_bytes", compiled.plan.arena_bytes}});
+    text += fmt::format("  stage {}: {} to {}, {:.1f}% of the FLOPs, states {}, arena {}\n", i, stage.first,
+                        stage.last, 100 * share, human_bytes(static_cast<double>(state_bytes(compiled))),
+                        human_bytes(static_cast<double>(compiled.plan.arena_bytes)));
+  }
+  row["micro_batches"] = summary.micro_batches;
+  row["bubble"] = summary.bubble;
+  return text + fmt::format("  stages wait {:.1f}% of the time (1F1B, {} micro-batch{})\n",
+                            100 * summary.bubble, summary.micro_batches,
+                            summary.micro_batches == 1 ? "" : "es");
+}
+
 }  // namespace
 
 void CheckFlags::add_to(CLI::App& app) {
@@ -99,12 +144,12 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
   std::string text;
   for (const std::string& name : entries) {
     check_sizes_known(model.entry(name), sizes);
-    const CompiledEntry compiled =
-        compile_entry(model, name, passes::sizes_of_rank(model.entry(name), sizes, mesh), target,
-                      {.disabled_passes = {options.disable.begin(), options.disable.end()},
-                       .memory_budget = options.memory_budget,
-                       .mesh = mesh,
-                       .zero = flags.zero});
+    const Bindings rank_sizes = passes::sizes_of_rank(model.entry(name), sizes, mesh);
+    const SessionOptions session{.disabled_passes = {options.disable.begin(), options.disable.end()},
+                                 .memory_budget = options.memory_budget,
+                                 .mesh = mesh,
+                                 .zero = flags.zero};
+    const CompiledEntry compiled = compile_entry(model, name, rank_sizes, target, session);
     const Plan& plan = compiled.plan;
     nlohmann::ordered_json row{
         {"entry", name},
@@ -116,7 +161,9 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
                       : 1.0}};
     for (size_t i = 0; i < plan.peak.size() && i < 10; ++i)
       row["peak"].push_back({{"name", plan.peak[i].name}, {"bytes", plan.peak[i].bytes}});
-    const std::string exchanged = rank_lines(compiled, mesh, row) + prediction_line(plan, mesh, flags, row);
+    const std::string exchanged = rank_lines(compiled, mesh, row) +
+                                  stage_lines(model, name, rank_sizes, target, session, row) +
+                                  prediction_line(plan, mesh, flags, row);
     json.push_back(row);
     text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n{}", name,
                         plan.steps.size(), human_bytes(static_cast<double>(plan.arena_bytes)),

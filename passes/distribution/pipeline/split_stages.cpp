@@ -1,0 +1,153 @@
+#include "passes/distribution/pipeline/split_stages.h"
+
+#include <algorithm>
+#include <set>
+
+#include "passes/core/match.h"
+#include "passes/core/rewriter.h"
+#include "passes/distribution/pipeline/stage_list.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/collective/point_to_point.h"
+#include "schema/ops/elementwise/cast.h"
+#include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/nn/optimizer.h"
+#include "schema/ops/tensor/create.h"
+#include "schema/ops/tensor/reduce.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+const std::string kAxis = "pipeline";
+
+// By state of the model: the stage that keeps it.
+std::vector<int64_t> owners_of(const Graph& graph, const StateStorage& storage) {
+  std::vector<int64_t> owners(graph.model().states().size(), kEveryStage);
+  for (const StoredGroup& group : storage.groups)
+    if (group.shard && group.shard->owner)
+      owners[static_cast<size_t>(group.members[0])] = *group.shard->owner;
+  return owners;
+}
+
+class Splitter {
+ public:
+  Splitter(const Graph& graph, const PassContext& context)
+      : graph_(graph),
+        stages_(context.mesh.size(kAxis)),
+        stage_(context.mesh.place(context.rank, kAxis)),
+        phases_(phases_of(graph)),
+        assignment_(assign_stages(graph, phases_, owners_of(graph, *context.storage))),
+        rewriter_(graph) {
+    for (const StoredGroup& group : context.storage->groups)
+      if (group.shard && group.shard->owner == stage_) kept_[group.members[0]] = group.parts[0];
+    for (size_t i = 0; i < graph.values().size(); ++i) {
+      const ValueId id{static_cast<int32_t>(i)};
+      if (const auto kept = kept_.find(state_of(graph, id)); kept != kept_.end())
+        rewriter_.replace(id, rewriter_.graph().state(kept->second));
+    }
+  }
+
+  Graph run() {
+    const StageList list = list_stages(graph_, phases_, assignment_, stages_);
+    for (size_t i = 0; i <= list.nodes.size(); ++i) {
+      if (const auto at = list.transfers.find(i); at != list.transfers.end())
+        for (const Transfer& transfer : at->second) exchange(transfer);
+      if (i < list.nodes.size()) visit(list.nodes[i]);
+    }
+    for (const NamedValue& output : graph_.outputs()) add_up(output.value);
+    for (const StateUpdate& update : graph_.updates()) add_up(update.value);
+    update_states();
+    return without_dead_nodes(rewriter_.finish());
+  }
+
+ private:
+  void exchange(const Transfer& transfer) {
+    if (transfer.from != stage_ && transfer.to != stage_) return;
+    const Node* maker = producer(graph_, transfer.value);
+    if (maker) rewriter_.begin_nodes_from({maker});
+    if (transfer.from == stage_)
+      send(rewriter_.map(transfer.value), kAxis, transfer.to);
+    else
+      rewriter_.replace(transfer.value,
+                        recv(rewriter_.graph(), kAxis, transfer.from, graph_.type(transfer.value)));
+    if (maker) rewriter_.end_nodes_from();
+  }
+
+  void visit(size_t index) {
+    const Node& node = graph_.nodes()[index];
+    const int64_t stage = assignment_.nodes[index];
+    if (stage == kWhereInputsAre) return emit_own(node);
+    if (stage == kEveryStage && is_sum_of_parts(node)) {
+      parts_.insert(node.outputs[0]);
+      return rewriter_.copy(node);
+    }
+    for (const ValueId input : node.inputs) add_up(input);
+    if (stage == kEveryStage || stage == stage_) rewriter_.copy(node);
+  }
+
+  // Of a node that treats each input by itself.
+  void emit_own(const Node& node) {
+    std::vector<Value> own;
+    std::vector<ValueId> outputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      add_up(node.inputs[i]);
+      const int64_t stage = assignment_.values[static_cast<size_t>(node.inputs[i].index)];
+      // What all stages have is counted by the first.
+      const bool is_counted = stage == kEveryStage && (!is<ops::SumSquares>(node) || stage_ == 0);
+      if (stage != stage_ && !is_counted) continue;
+      own.push_back(rewriter_.map(node.inputs[i]));
+      if (i < node.outputs.size()) outputs.push_back(node.outputs[i]);
+    }
+    rewriter_.begin_nodes_from({&node});
+    if (is<ops::SumSquares>(node)) {
+      const TensorType& type = graph_.type(node.outputs[0]);
+      rewriter_.replace(node, {own.empty() ? zeros(rewriter_.graph(), type.shape, type.dtype)
+                                           : cast(emit_node(*node.op, node.attributes, own)[0], type.dtype)});
+      parts_.insert(node.outputs[0]);
+    } else if (!own.empty()) {
+      const std::vector<Value> results = emit_node(*node.op, node.attributes, own);
+      for (size_t i = 0; i < outputs.size(); ++i) rewriter_.replace(outputs[i], results[i]);
+    }
+    rewriter_.end_nodes_from();
+  }
+
+  // Whether it makes of numbers, of which each stage has a part of the sum, such a one.
+  bool is_sum_of_parts(const Node& node) const {
+    return is<ops::Cast, ops::Reshape, ops::Concat, ops::Sum, ops::Add>(node) && !node.inputs.empty() &&
+           std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId input) { return parts_.contains(input); });
+  }
+
+  // On all stages together, since all have a part.
+  void add_up(ValueId value) {
+    if (parts_.erase(value) > 0) rewriter_.replace(value, all_reduce(rewriter_.map(value), kAxis));
+  }
+
+  void update_states() {
+    for (const StateUpdate& update : graph_.updates()) {
+      if (assignment_.states[static_cast<size_t>(update.state)] == kEveryStage) continue;
+      rewriter_.drop_update(update.state);
+      if (const auto kept = kept_.find(update.state); kept != kept_.end())
+        rewriter_.graph().add_update(kept->second, rewriter_.map(update.value));
+    }
+  }
+
+  const Graph& graph_;
+  const int64_t stages_, stage_;
+  const StepPhases phases_;
+  const StageAssignment assignment_;
+  Rewriter rewriter_;
+  std::map<int32_t, int32_t> kept_;  // by state that this stage keeps: where
+  std::set<ValueId> parts_;          // numbers of which every stage has a part: the sum is what they mean
+};
+
+}  // namespace
+
+Graph split_stages(const Graph& graph, const PassContext& context) {
+  if (context.mesh.size(kAxis) == 1 || !context.storage) return copy_graph(graph, graph.model());
+  const Graph live = without_dead_nodes(graph);  // what nobody reads need not travel
+  return Splitter(live, context).run();
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,108 @@
+#include "passes/distribution/pipeline/stage_assignment.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "passes/core/match.h"
+#include "passes/core/rewriter.h"
+#include "schema/graph/model.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/nn/optimizer.h"
+
+namespace genesis::passes {
+namespace {
+
+class Assigner {
+ public:
+  Assigner(const Graph& graph, const StepPhases& phases, std::vector<int64_t> states, bool claims)
+      : graph_(graph), phases_(phases), claims_(claims) {
+    result_.states = std::move(states);
+    result_.nodes.assign(graph.nodes().size(), kEveryStage);
+    result_.values.assign(graph.values().size(), kEveryStage);
+    for (const StateUpdate& update : graph.updates()) updated_.insert(update.state);
+    for (size_t i = 0; i < graph.values().size(); ++i)
+      if (const int32_t state = state_of(graph, {static_cast<int32_t>(i)}); state >= 0)
+        result_.values[i] = result_.states[static_cast<size_t>(state)];
+  }
+
+  StageAssignment run() {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) place(i);
+    return std::move(result_);
+  }
+
+ private:
+  int64_t& at(ValueId value) { return result_.values[static_cast<size_t>(value.index)]; }
+
+  void place(size_t index) {
+    const Node& node = graph_.nodes()[index];
+    const StepPart part = phases_.nodes[index].part;
+    if (part == StepPart::kUpdate && is<ops::AllReduce>(node)) {
+      result_.nodes[index] = kWhereInputsAre;
+      for (size_t i = 0; i < node.inputs.size(); ++i) at(node.outputs[i]) = at(node.inputs[i]);
+      return;
+    }
+    const int64_t stage = stage_of(node, part);
+    result_.nodes[index] = stage;
+    for (const ValueId output : node.outputs) at(output) = std::max(stage, kEveryStage);
+    if (part == StepPart::kForward && stage >= 0)
+      for (const std::string& origin : origins_of(node)) stage_of_origin_[origin] = stage;
+    if (claims_ && stage >= 0) claim_states(node, stage);
+  }
+
+  int64_t stage_of(const Node& node, StepPart part) {
+    const int64_t last = last_stage(node, [](ValueId) { return true; });
+    if (part == StepPart::kForward || last == kEveryStage) return last;
+    if (part == StepPart::kBackward)
+      if (const auto of = stage_of_origin_.find(origins_of(node)[0]); of != stage_of_origin_.end())
+        return of->second;
+    if (part == StepPart::kUpdate) {
+      if (is<ops::SumSquares>(node)) return kWhereInputsAre;
+      const int64_t of_state = last_stage(node, [&](ValueId v) { return state_of(graph_, v) >= 0; });
+      if (of_state != kEveryStage) return of_state;
+    }
+    const int64_t of_tensors = last_stage(node, [&](ValueId v) { return !is_one_number(graph_.type(v)); });
+    return of_tensors == kEveryStage ? last : of_tensors;
+  }
+
+  // Of the inputs that count.
+  template <class Counts>
+  int64_t last_stage(const Node& node, const Counts& counts) {
+    int64_t stage = kEveryStage;
+    for (const ValueId input : node.inputs)
+      if (counts(input)) stage = std::max(stage, at(input));
+    return stage;
+  }
+
+  static bool is_one_number(const TensorType& type) { return type.shape.numel() == Dim(1); }
+
+  void claim_states(const Node& node, int64_t stage) {
+    for (const ValueId input : node.inputs) {
+      const int32_t index = state_of(graph_, input);
+      if (index < 0 || result_.states[static_cast<size_t>(index)] != kEveryStage) continue;
+      const State& state = graph_.model().state(index);
+      const bool is_owned = state.role == StateRole::kParameter || state.role == StateRole::kOptimizer ||
+                            (updated_.contains(index) && state.role == StateRole::kBuffer);
+      if (!is_owned || is_one_number(state.type)) continue;
+      result_.states[static_cast<size_t>(index)] = at(input) = stage;
+    }
+  }
+
+  const Graph& graph_;
+  const StepPhases& phases_;
+  const bool claims_;
+  StageAssignment result_;
+  std::set<int32_t> updated_;
+  std::map<std::string, int64_t> stage_of_origin_;  // of forward nodes, by the author's name
+};
+
+}  // namespace
+
+StageAssignment assign_stages(const Graph& graph, const StepPhases& phases, std::vector<int64_t> states,
+                              bool claims) {
+  states.resize(graph.model().states().size(), kEveryStage);
+  return Assigner(graph, phases, std::move(states), claims).run();
+}
+
+}  // namespace genesis::passes

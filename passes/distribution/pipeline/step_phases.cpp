@@ -1,0 +1,71 @@
+#include "passes/distribution/pipeline/step_phases.h"
+
+#include <algorithm>
+
+#include "passes/core/match.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+bool is_average(const Node& node) {
+  const auto reduced = match<ops::AllReduce>(node);
+  return reduced && reduced->axis == "data" && reduced->reduction == RankReduction::kMean;
+}
+
+// The average that the output "loss" is, -1: there is none.
+int32_t average_of_loss(const Graph& graph) {
+  for (const NamedValue& output : graph.outputs()) {
+    const Node* node = producer(graph, output.value);
+    if (output.name == "loss" && node && is_average(*node)) return graph.value(output.value).producer.index;
+  }
+  return -1;
+}
+
+// The first node of every micro-batch: parts of the first input that are all of it, in order.
+std::vector<size_t> micro_batch_starts(const Graph& graph) {
+  if (graph.inputs().empty() || graph.type(graph.inputs()[0]).shape.rank() == 0) return {0};
+  const ValueId input = graph.inputs()[0];
+  std::vector<size_t> starts;
+  Dim end(0);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const auto part = match<ops::Slice>(graph.nodes()[i]);
+    if (!part || part.input(0) != input || part->axis != 0) continue;
+    if (part->step != 1 || !(part->start[0] == end)) return {0};
+    end = end + part->length[0];
+    starts.push_back(i);
+  }
+  if (starts.size() < 2 || !(end == graph.type(input).shape[0])) return {0};
+  starts[0] = 0;
+  return starts;
+}
+
+}  // namespace
+
+StepPhases phases_of(const Graph& graph) {
+  StepPhases phases{std::vector<StepPhases::Phase>(graph.nodes().size())};
+  const int32_t average = average_of_loss(graph);
+  if (average < 0) return phases;
+  auto updates = static_cast<size_t>(average);
+  while (updates > 0 && is_average(graph.nodes()[updates - 1])) --updates;
+  std::vector<NodeId> losses;  // what is averaged: that of this rank
+  for (const NamedValue& output : graph.outputs())
+    if (output.name == "loss") {
+      const auto number = static_cast<size_t>(graph.value(output.value).index);
+      losses.push_back(graph.value(graph.nodes()[static_cast<size_t>(average)].inputs[number]).producer);
+    }
+  const std::vector<bool> is_forward = needed_by(graph, losses);
+  const std::vector<size_t> starts = micro_batch_starts(graph);
+  phases.micro_batches = std::ssize(starts);
+  for (size_t i = 0; i < phases.nodes.size(); ++i) {
+    const auto next = std::upper_bound(starts.begin(), starts.end(), i);
+    phases.nodes[i] = {i >= updates    ? StepPart::kUpdate
+                       : is_forward[i] ? StepPart::kForward
+                                       : StepPart::kBackward,
+                       next - starts.begin() - 1};
+  }
+  return phases;
+}
+
+}  // namespace genesis::passes
