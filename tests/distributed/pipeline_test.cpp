@@ -66,6 +66,39 @@ TEST(Pipeline, TrainsTiedEmbeddingsAsOneRankDoes) {
   expect_trains_as(train(model, {}), model, "pipeline=2");
 }
 
+// Gradients that are scaled, and skipped steps, are decided by all stages together.
+TEST(Pipeline, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
+  for (const char* precision : {"bf16", "f16"}) {
+    const auto model =
+        untied("qwen2", fmt::format("adamw,lr=1e-3,eps=1e-4,clip=1.0,accumulate=2,precision={}", precision));
+    const Curve alone = train(model, {}, 10);
+    const std::vector<Curve> ranks = testing::train_on("pipeline=2", model, {}, 10);
+    for (size_t i = 0; i < alone.losses.size(); ++i)
+      EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 2e-3 * alone.losses[i]) << precision;
+    testing::expect_same_bits(ranks[1], ranks[0]);
+  }
+}
+
+// Momentum that no update op reads by itself, averages of weights, schedules, and weights that do not train.
+TEST(Pipeline, TrainsWithWhatStepsHaveBesides) {
+  for (const char* options : {"muon,lr=1e-3,accumulate=2", "adamw,lr=1e-3,eps=1e-4,ema=0.9,accumulate=2",
+                              "sgd,lr=1e-2,momentum=0.9,schedule=warmup_cosine,warmup=5,total=20"}) {
+    const auto model = untied("qwen3", options);
+    const Curve alone = train(model, {}, 20);
+    const std::vector<Curve> ranks = testing::train_on("pipeline=3", model, {}, 20);
+    testing::expect_close(ranks[0], alone, 2e-5);
+    testing::expect_same_bits(ranks[2], ranks[0]);
+  }
+}
+
+// With a budget values are computed again, and nothing is sent twice.
+TEST(Pipeline, ComputesAgainToSaveMemory) {
+  const auto model = untied("qwen2", "adamw,lr=1e-3,eps=1e-4,accumulate=2");
+  const std::vector<Curve> plenty = testing::train_on("pipeline=2", model, {}, 5),
+                           little = testing::train_on("pipeline=2", model, {.memory_budget = 0}, 5);
+  testing::expect_close(little[0], plenty[0], 1e-5);
+}
+
 // The other entry points of a model whose states are on several ranks.
 TEST(Pipeline, RunsOtherEntryPointsToo) {
   const auto model = untied("qwen2", "adamw,lr=1e-3");

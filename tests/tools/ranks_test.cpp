@@ -18,6 +18,15 @@ class SharingRanks : public ToolTest {
       GTEST_SKIP() << error.message();
     }
   }
+  std::vector<double> losses(const Words& more) const {
+    const std::string metrics = path("metrics.jsonl");
+    expect_ok(run_tool("genesis-run", train_words("qwen2", 6, more + Words{"--metrics", metrics})));
+    std::vector<double> losses;
+    std::istringstream rows(read_text(metrics));
+    for (std::string line; std::getline(rows, line);) losses.push_back(nlohmann::json::parse(line)["loss"]);
+    std::filesystem::remove(metrics);
+    return losses;
+  }
   Process train(const std::string& mesh, const std::string& zero, int steps, const Words& more) const {
     return run_tool("genesis-run", train_words("qwen2", steps, more + Words{"--mesh", mesh, "--zero", zero}));
   }
@@ -97,6 +106,42 @@ TEST_F(SharingRanks, MeasureTogether) {
   const nlohmann::json together = measured({"--mesh", "tensor=2"});
   EXPECT_EQ(together["runs"], 4);
   EXPECT_GT(together["state_bytes"], 0);
+}
+
+// Layers by stage, of which each has its states; with two for each stage they have a part of the batch, too.
+TEST_F(SharingRanks, TrainAsStagesOfAPipeline) {
+  const std::vector<double> alone = losses({});
+  ASSERT_EQ(alone.size(), 6u);
+  for (const char* mesh : {"pipeline=2", "data=2,pipeline=2"}) {
+    const std::vector<double> stages = losses({"--mesh", mesh});
+    ASSERT_EQ(stages.size(), alone.size());
+    for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(stages[i], alone[i], 1e-5 * alone[i]) << mesh;
+  }
+}
+
+TEST_F(SharingRanks, SayWhatStagesDo) {
+  const Words check = {"--check", "cpu", "--entry", "train_step", "--size", "batch=4", "--size", "seq=16"};
+  const auto row = [&](const Words& more) {
+    return expect_json(
+        run_tool("genesis-opt", Words{tiny("qwen2.train.genesis")} + check + more))["entries"][0];
+  };
+  const nlohmann::json alone = row({"--json"}), stages = row({"--mesh", "pipeline=2", "--json"});
+  ASSERT_EQ(stages["stages"].size(), 2u);
+  const nlohmann::json &first = stages["stages"][0], &last = stages["stages"][1];
+  EXPECT_NEAR(first["flops_share"].get<double>() + last["flops_share"].get<double>(), 1, 1e-12);
+  EXPECT_NEAR(stages["bubble"].get<double>(), 0.5, 0.1);  // of one micro-batch: each waits for the other
+  const auto bytes = [](const nlohmann::json& of) { return of["state_bytes"].get<int64_t>(); };
+  EXPECT_LT(bytes(first), bytes(alone));
+  EXPECT_NEAR(bytes(first) + bytes(last), bytes(alone), 64);  // single numbers are on both
+  expect_error(
+      run_tool("genesis-opt", Words{tiny("qwen2.train.genesis")} + check + Words{"--mesh", "pipeline=50"}),
+      {"50 ranks along 'pipeline' cannot share", "or fewer"});
+  expect_error(run_tool("genesis-opt",
+                        Words{tiny("qwen2.train.genesis")} + check + Words{"--mesh", "pipeline=2,tensor=2"}),
+               {"do not go together yet"});
+  expect_error(run_tool("genesis-opt", Words{tiny("qwen2.train.genesis")} + check +
+                                           Words{"--mesh", "pipeline=2", "--chip", "h100"}),
+               {"how long stages of a pipeline wait"});
 }
 
 TEST_F(SharingRanks, SayWhichAxisCannotBeCut) {

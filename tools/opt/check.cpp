@@ -140,6 +140,11 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
   const Bindings sizes = parse_sizes(flags.sizes);
   check_sizes_exist(model, sizes);
   const Mesh mesh = flags.mesh.empty() ? Mesh() : Mesh::parse(flags.mesh);
+  if (!flags.chip.empty() && mesh.size("pipeline") > 1)
+    fail(
+        "--chip {}: how long stages of a pipeline wait for each other is not in the prediction: leave one of "
+        "--chip and pipeline={} out",
+        flags.chip, mesh.size("pipeline"));
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::string text;
   for (const std::string& name : entries) {
