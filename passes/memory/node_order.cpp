@@ -117,7 +117,7 @@ class GreedyOrder {
     for (const StateUpdate& update : graph.updates()) ++left_[at(update.value)];
     hold_updates_back();
     hold_exchanges();
-    for (const auto& [first, second] : order_of_exchanges(graph)) put_before(first, second);
+    keep_between_exchanges();
     for (size_t i = 0; i < graph.nodes().size(); ++i) growth_[i] = growth_at_first({static_cast<int32_t>(i)});
   }
 
@@ -165,6 +165,26 @@ class GreedyOrder {
       if (!(behind[i] == next)) before = std::exchange(next, behind[i]);
       put_before(exchange, behind[i]);
       if (!(before == kNobody)) put_before(before, exchange);
+    }
+  }
+
+  // Where ranks have graphs that differ, what stands ahead of an exchange is what a rank does until its peer is ready: later it
+  // would take less memory, and have the ranks wait for each other in turn.
+  void keep_between_exchanges() {
+    const std::vector<Precedence> order = order_of_exchanges(graph_);
+    if (order.empty()) return;
+    NodeId last = kNobody;
+    std::vector<NodeId> behind;  // the last exchange
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const NodeId id{static_cast<int32_t>(i)};
+      const bool is_exchange = graph_.node(id).op->info.collective;
+      if (is_exchange)
+        for (const NodeId node : std::exchange(behind, {})) put_before(node, id);
+      if (!(last == kNobody)) put_before(last, id);
+      if (is_exchange)
+        last = id;
+      else if (!needs_no_arena(graph_, graph_.node(id)))
+        behind.push_back(id);
     }
   }
 

@@ -23,20 +23,23 @@ int32_t average_of_loss(const Graph& graph) {
   return -1;
 }
 
-// The first node of every micro-batch: parts of the first input that are all of it, in order.
+// The first node of every micro-batch: parts of the first input that are all of it, in order. The last such parts, since targets
+// are counted ahead of all micro-batches.
 std::vector<size_t> micro_batch_starts(const Graph& graph) {
   if (graph.inputs().empty() || graph.type(graph.inputs()[0]).shape.rank() == 0) return {0};
   const ValueId input = graph.inputs()[0];
+  const Dim whole = graph.type(input).shape[0];
   std::vector<size_t> starts;
   Dim end(0);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const auto part = match<ops::Slice>(graph.nodes()[i]);
     if (!part || part.input(0) != input || part->axis != 0) continue;
+    if (end == whole) end = Dim(0), starts.clear();
     if (part->step != 1 || !(part->start[0] == end)) return {0};
     end = end + part->length[0];
     starts.push_back(i);
   }
-  if (starts.size() < 2 || !(end == graph.type(input).shape[0])) return {0};
+  if (starts.size() < 2 || !(end == whole)) return {0};
   starts[0] = 0;
   return starts;
 }
