@@ -122,7 +122,7 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
   planned_.clear();
   if (!memory_ || exchanges.empty() || watch_.has_failed()) return;
   std::vector<std::byte*> mine;
-  std::string sizes;  // of all tensors, and which exchanges are beside others: the same on all ranks
+  std::string sizes, beside;  // of all tensors, the same on all ranks; a letter for each exchange
   for (const PlannedExchange& exchange : exchanges) {
     planned_.push_back({{}, exchange.is_beside, true});
     for (const Exchange& tensor : exchange.tensors) {
@@ -132,20 +132,23 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
       mine.push_back(static_cast<std::byte*>(tensor.to));
       sizes += fmt::format("{} ", bytes_of(tensor));
     }
-    sizes += exchange.is_beside ? "beside;" : ";";
+    sizes += ";";
+    beside += exchange.is_beside ? 'y' : 'n';
   }
-  const std::vector<PeerMemory::Seen> seen = memory_->exchange(mine, sizes);
+  const std::vector<PeerMemory::Seen> seen = memory_->exchange(mine, beside + sizes);
   if (watch_.has_failed()) return planned_.clear();
   for (size_t r = 0; r < seen.size(); ++r) {
-    if (seen[r].word != sizes)
+    if (seen[r].word.size() < beside.size() || seen[r].word.substr(beside.size()) != sizes)
       fail("ranks {} and {} along '{}' are about to exchange different tensors", rank(), r, axis_);
-    size_t at = 0;
-    for (Planned& planned : planned_)
+    size_t at = 0, exchange = 0;
+    for (Planned& planned : planned_) {
+      planned.is_beside &= seen[r].word[exchange++] == 'y';  // all ranks take the same way
       for (PeerExchange& tensor : planned.tensors) {
         tensor.at.from[r] = seen[r].addresses[at++];
         tensor.at.to[r] = seen[r].addresses[at++];
         planned.is_reachable &= tensor.at.from[r] && tensor.at.to[r];
       }
+    }
   }
 }
 
