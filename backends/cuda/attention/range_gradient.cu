@@ -92,6 +92,31 @@ __device__ __forceinline__ void weigh_keys(float (&scores)[kKeys / 8][4], const 
     }
 }
 
+// A tile of keys and their values, into shared memory at `to`; nothing past the last that is seen.
+template <class T, int kSize>
+__device__ __forceinline__ void ask_keys(const QueryBlock<T, kSize>& block, uint32_t to, int first, int end) {
+  if (first < end) {
+    copy_rows<T, kSize, kKeys, kAll>(to, block.k.data, block.k.step, first, block.sight.count);
+    copy_rows<T, kSize, kKeys, kAll>(to + Sizes<kSize>::kKeyBytes, block.v.data, block.v.step, first,
+                                     block.sight.count);
+  }
+  end_batch();
+}
+
+// Of a lane's two rows, from `mine` on.
+template <class T, int kSize>
+__device__ __forceinline__ void read_rows(const AttentionShape& s, const AttentionData& d,
+                                          const float* deltas, const QueryBlock<T, kSize>& block,
+                                          int64_t mine, Range (&sees)[2], RowStatistics (&rows)[2]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int64_t row = mine + half * 8 + static_cast<int>(threadIdx.x) % kLanes / 4;
+    sees[half] = block.of(s, row);
+    if (row < s.queries)
+      rows[half] = RowStatistics(d, deltas, (block.b * s.heads + block.h) * s.queries + row);
+  }
+}
+
 template <class T, int kSize>
 __global__ void __launch_bounds__(kAll, 2)
     range_query_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
@@ -108,34 +133,19 @@ __global__ void __launch_bounds__(kAll, 2)
             end = block.of(s, min(block.first + kRows, s.queries) - 1).end;
   const int warp_begin = block.of(s, mine).begin, warp_end = block.of(s, min(mine + 16, s.queries) - 1).end;
 
-  const auto ask = [&](int stage, int first) {
-    const uint32_t to = ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes);
-    if (first < end) {
-      copy_rows<T, kSize, kKeys, kAll>(to, block.k.data, block.k.step, first, block.sight.count);
-      copy_rows<T, kSize, kKeys, kAll>(to + S::kKeyBytes, block.v.data, block.v.step, first,
-                                       block.sight.count);
-    }
-    end_batch();
-  };
   copy_rows<T, kSize, kRows, kAll>(q, block.q.data, block.q.step, block.first, s.queries);
   copy_rows<T, kSize, kRows, kAll>(dy, block.dy.data, block.dy.step, block.first, s.queries);
   int first = begin / kKeys * kKeys, stage = 0;
-  ask(0, first);
+  ask_keys(block, ring, first, end);
   Range sees[2];
   RowStatistics rows[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int64_t row = mine + half * 8 + static_cast<int>(threadIdx.x) % kLanes / 4;
-    sees[half] = block.of(s, row);
-    if (row < s.queries)
-      rows[half] = RowStatistics(d, deltas, (block.b * s.heads + block.h) * s.queries + row);
-  }
+  read_rows(s, d, deltas, block, mine, sees, rows);
   float sums[kSize / 8][4] = {};
   const float slope = static_cast<float>(s.scale) * kLog2E;
   wait_for_batches<0>();
   __syncthreads();
   for (; first < end; first += kKeys, stage ^= 1) {
-    ask(stage ^ 1, first + kKeys);
+    ask_keys(block, ring + static_cast<uint32_t>((stage ^ 1) * 2 * S::kKeyBytes), first + kKeys, end);
     const uint32_t keys = ring + static_cast<uint32_t>(stage * 2 * S::kKeyBytes);
     if (mine < s.queries && first + kKeys > warp_begin && first < warp_end) {
       float scores[kKeys / 8][4] = {}, dp[kKeys / 8][4] = {};
@@ -201,6 +211,46 @@ __device__ __forceinline__ void weigh_queries(float (&p)[kQueries / 8][4], float
     }
 }
 
+// The queries that a block of keys is seen by: tile after tile of the first head of the group, then of the next.
+template <class T, int kSize>
+struct QueryFeed {
+  using S = Sizes<kSize>;
+  static constexpr int kQueries = S::kQueries;
+  const AttentionShape& s;
+  const AttentionData& d;
+  const KeySight& sight;
+  const float* deltas;
+  int64_t b, first_head;
+  int begin, per_head, count;
+  uint32_t ring;
+  QueryTile<kQueries>* tiles;
+
+  __device__ __forceinline__ QueryFeed(const AttentionShape& s, const AttentionData& d, const KeySight& sight,
+                                       const float* deltas, int64_t b, int64_t key_head, int64_t row0,
+                                       uint32_t ring, QueryTile<kQueries>* tiles)
+      : s(s), d(d), sight(sight), deltas(deltas), b(b), ring(ring), tiles(tiles) {
+    const int64_t group = s.heads / s.key_heads;
+    first_head = key_head * group;
+    begin = static_cast<int>(sight.first(s, row0)) / kQueries * kQueries;
+    const int past =
+        row0 < sight.count ? static_cast<int>(sight.past(s, min(row0 + kRows, sight.count) - 1)) : 0;
+    per_head = past > begin ? (past - begin + kQueries - 1) / kQueries : 0;
+    count = static_cast<int>(group) * per_head;
+  }
+  __device__ __forceinline__ void ask(int stage, int i) const {
+    if (i < count) {
+      const int64_t h = first_head + i / per_head;
+      const int first = begin + i % per_head * kQueries;
+      const Head<T> q(d.q, s.q, b, h), dy(d.dy, s.y, b, h);
+      const uint32_t to = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes);
+      copy_rows<T, kSize, kQueries, kAll>(to, q.data, q.step, first, s.queries);
+      copy_rows<T, kSize, kQueries, kAll>(to + S::kQueryBytes, dy.data, dy.step, first, s.queries);
+      tiles[stage].read(s, d, sight, deltas, (b * s.heads + h) * s.queries, first);
+    }
+    end_batch();
+  }
+};
+
 template <class T, int kSize>
 __global__ void __launch_bounds__(kAll, 2)
     range_key_gradient(const __grid_constant__ AttentionShape s, const __grid_constant__ AttentionData d,
@@ -219,33 +269,16 @@ __global__ void __launch_bounds__(kAll, 2)
   copy_rows<T, kSize, kRows, kAll>(k, keys.data, keys.step, row0, sight.count);
   copy_rows<T, kSize, kRows, kAll>(v, values.data, values.step, row0, sight.count);
 
-  const int64_t group = s.heads / s.key_heads;
-  const int begin = static_cast<int>(sight.first(s, row0)) / kQueries * kQueries;
-  const int past =
-      row0 < sight.count ? static_cast<int>(sight.past(s, min(row0 + kRows, sight.count) - 1)) : 0;
-  const int per_head = past > begin ? (past - begin + kQueries - 1) / kQueries : 0;
-  const int count = static_cast<int>(group) * per_head;
-  const auto ask = [&](int stage, int i) {
-    if (i < count) {
-      const int64_t h = key_head * group + i / per_head;
-      const int first = begin + i % per_head * kQueries;
-      const Head<T> q(d.q, s.q, b, h), dy(d.dy, s.y, b, h);
-      const uint32_t to = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes);
-      copy_rows<T, kSize, kQueries, kAll>(to, q.data, q.step, first, s.queries);
-      copy_rows<T, kSize, kQueries, kAll>(to + S::kQueryBytes, dy.data, dy.step, first, s.queries);
-      tiles[stage].read(s, d, sight, deltas, (b * s.heads + h) * s.queries, first);
-    }
-    end_batch();
-  };
-  ask(0, 0);
+  const QueryFeed<T, kSize> queries(s, d, sight, deltas, b, key_head, row0, ring, tiles);
+  queries.ask(0, 0);
   const int warp_row = static_cast<int>(threadIdx.x) / kLanes * 16;
   const int64_t mine = row0 + warp_row;
   float dk[kSize / 8][4] = {}, dv[kSize / 8][4] = {};
   const float slope = static_cast<float>(s.scale) * kLog2E;
   wait_for_batches<0>();
   __syncthreads();
-  for (int i = 0, stage = 0; i < count; ++i, stage ^= 1) {
-    ask(stage ^ 1, i + 1);
+  for (int i = 0, stage = 0; i < queries.count; ++i, stage ^= 1) {
+    queries.ask(stage ^ 1, i + 1);
     const uint32_t q = ring + static_cast<uint32_t>(stage * 2 * S::kQueryBytes), dy = q + S::kQueryBytes;
     if (tiles[stage].sees_any(static_cast<int>(mine))) {
       float p[kQueries / 8][4] = {}, ds[kQueries / 8][4] = {};
