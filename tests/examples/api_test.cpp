@@ -64,7 +64,7 @@ TEST(Api, SessionsTrainOnWhatThereIs) {
 TEST(Api, AStateDictNamesWhatIsMissingAndUnexpected) {
   Session session(small_model());
   NamedTensors values = state_dict(session);
-  values["other"] = values.at("a.bias");
+  values.emplace("other", values.at("a.bias"));
   values.erase("a.bias");
   const StateDictReport report = load_state_dict(session, values, /*strict=*/false);
   EXPECT_EQ(report.missing, std::vector<std::string>{"a.bias"});
