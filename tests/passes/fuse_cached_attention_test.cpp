@@ -33,7 +33,7 @@ TEST(FuseCachedAttention, WithRope) {
                   "%qt = rope(q, %positions) {theta=100.0}\n%kt = rope(k, %positions) {theta=100.0}\n" +
                   kAppend + kAttend),
             expected("%cached_attention = cached_attention(q, k, v, @k_cache, @v_cache, start) {theta=100.0, "
-                     "turns=true}\n"
+                     "rotates=true}\n"
                      "return y = %cached_attention\nupdate @k_cache = %cached_attention:1\n"
                      "update @v_cache = %cached_attention:2\n"));
 }
@@ -51,7 +51,7 @@ TEST(FuseCachedAttention, WithGivenFrequencies) {
   EXPECT_EQ(
       after(ropes),
       normal_text(states + "%cached_attention = cached_attention(q, k, v, @k_cache, @v_cache, start, f) "
-                           "{turns=true}\n"
+                           "{rotates=true}\n"
                            "return y = %cached_attention\nupdate @k_cache = %cached_attention:1\n"
                            "update @v_cache = %cached_attention:2\n}\n"));
   const std::string two = after("%qt = rope(q, %positions, f)\n%kt = rope(k, %positions, g)\n");
@@ -80,7 +80,7 @@ TEST(FuseCachedAttention, OfRows) {
   EXPECT_EQ(
       after(kAppend),
       normal_text(states +
-                  "%cached_attention = cached_attention(q, k, v, @k_cache, @v_cache, start) {turns=true, "
+                  "%cached_attention = cached_attention(q, k, v, @k_cache, @v_cache, start) {rotates=true, "
                   "window=5}\n"
                   "return y = %cached_attention\nupdate @k_cache = %cached_attention:1\n"
                   "update @v_cache = %cached_attention:2\n}\n"));
