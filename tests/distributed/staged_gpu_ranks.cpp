@@ -139,6 +139,7 @@ class StagedLink final : public RankLink {
   explicit StagedLink(std::unique_ptr<RankLink> device) : device_(std::move(device)) {
     gpu_link = device_.get();
   }
+  ~StagedLink() override { gpu_link = nullptr; }
   int rank() const override { return device_->rank(); }
   int size() const override { return device_->size(); }
   std::vector<std::string> gather(const std::string& mine) override { return device_->gather(mine); }
