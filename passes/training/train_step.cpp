@@ -110,15 +110,8 @@ class TrainStep {
   void count_targets() {
     const Graph weights = weights_of_means(loss_graph_, options_.output, means_);
     if (weights.outputs().empty()) return means_.clear();
-    for (int64_t i = 0; i < options_.accumulate; ++i) {
-      size_t k = 0;
-      divisors_.resize(means_.size());
-      const InlinedGraph part = inline_graph(graph_, weights, inputs_of(i), current_);
-      for (const NamedValue& output : weights.outputs()) {
-        Value& sum = divisors_[k++];
-        sum = sum ? sum + part.outputs.at(output.name) : part.outputs.at(output.name);
-      }
-    }
+    const InlinedGraph batch = inline_graph(graph_, weights, inputs_, current_);
+    for (const NamedValue& output : weights.outputs()) divisors_.push_back(batch.outputs.at(output.name));
     if (options_.accumulate > 1)
       for (Value& divisor : divisors_) divisor = divisor * (1.0 / double(options_.accumulate));
     divisors_ = all_reduce(divisors_, "data", RankReduction::kMean);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <utility>
 
 #include "passes/memory/offsets/offset_greedy.h"
 #include "passes/memory/offsets/offset_problem.h"
@@ -122,6 +123,54 @@ std::vector<int64_t> solve(const Problem& problem, const OffsetOptions& options)
   return offsets;
 }
 
+// Small blocks that live long tie stretches of time together that could be solved apart.
+constexpr int64_t kSmallShare = 4096;  // all of them take at most one in so many of the bytes that are needed
+
+std::vector<bool> small_and_lasting(const Problem& problem, const std::vector<Lifetime>& lifetimes) {
+  std::vector<bool> chosen(lifetimes.size(), false);
+  if (lifetimes.empty()) return chosen;
+  int64_t begin = lifetimes[0].lower, end = begin, room = problem.bound / kSmallShare;
+  for (const Lifetime& one : lifetimes) begin = std::min(begin, one.lower), end = std::max(end, one.upper);
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    chosen[i] = lifetimes[i].size <= room && lifetimes[i].upper - lifetimes[i].lower > (end - begin) / 2;
+    if (chosen[i]) room -= lifetimes[i].size;
+  }
+  return chosen;
+}
+
+// As solve(), with those blocks at the bottom, one above the other, and the others above them. Empty where there are none.
+std::vector<int64_t> solve_above_lasting(const Problem& problem, const std::vector<Lifetime>& lifetimes,
+                                         const OffsetOptions& options) {
+  const std::vector<bool> is_below = small_and_lasting(problem, lifetimes);
+  std::vector<int64_t> offsets(lifetimes.size(), 0);
+  std::vector<Lifetime> others;
+  int64_t floor = 0;
+  for (size_t i = 0; i < lifetimes.size(); ++i)
+    if (is_below[i])
+      offsets[i] = std::exchange(floor, floor + lifetimes[i].size);
+    else
+      others.push_back(lifetimes[i]);
+  if (floor == 0) return {};
+  const std::vector<int64_t> above = solve(make_problem(others), options);
+  for (size_t i = 0, k = 0; i < lifetimes.size(); ++i)
+    if (!is_below[i]) offsets[i] = floor + above[k++];
+  return offsets;
+}
+
+int64_t height_of(const std::vector<int64_t>& offsets, const std::vector<Lifetime>& lifetimes) {
+  int64_t height = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) height = std::max(height, offsets[i] + lifetimes[i].size);
+  return height;
+}
+
+std::vector<int64_t> lowest(const Problem& problem, const std::vector<Lifetime>& lifetimes,
+                            const OffsetOptions& options) {
+  std::vector<int64_t> offsets = solve(problem, options);
+  if (height_of(offsets, lifetimes) == problem.bound) return offsets;
+  std::vector<int64_t> apart = solve_above_lasting(problem, lifetimes, options);
+  return !apart.empty() && height_of(apart, lifetimes) < height_of(offsets, lifetimes) ? apart : offsets;
+}
+
 }  // namespace
 
 double OffsetPlan::ratio() const {
@@ -132,7 +181,7 @@ OffsetPlan plan_offsets(std::span<const PlanBuffer> buffers, const OffsetOptions
   check(buffers, options.alignment);
   const Normalised normalised = normalise(buffers, options.alignment);
   const Problem problem = make_problem(normalised.lifetimes);
-  const std::vector<int64_t> offsets = solve(problem, options);
+  const std::vector<int64_t> offsets = lowest(problem, normalised.lifetimes, options);
   OffsetPlan plan;
   plan.offsets.assign(buffers.size(), 0);
   for (size_t i = 0; i < offsets.size(); ++i)
