@@ -88,28 +88,42 @@ class Splitter {
 
   // Of a node that treats each input by itself.
   void emit_own(const Node& node) {
+    for (const ValueId input : node.inputs) add_up(input);
+    rewriter_.begin_nodes_from({&node});
+    is<ops::AllReduce>(node) ? emit_own_means(node) : emit_part(node);
+    rewriter_.end_nodes_from();
+  }
+
+  int64_t stage_of(ValueId value) const { return assignment_.values[static_cast<size_t>(value.index)]; }
+
+  void emit_own_means(const Node& node) {
     std::vector<Value> own;
     std::vector<ValueId> outputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      add_up(node.inputs[i]);
-      const int64_t stage = assignment_.values[static_cast<size_t>(node.inputs[i].index)];
-      // What all stages have is counted by the first.
-      const bool is_counted = stage == kEveryStage && (!is<ops::SumSquares>(node) || stage_ == 0);
-      if (stage != stage_ && !is_counted) continue;
+      if (stage_of(node.inputs[i]) != stage_ && stage_of(node.inputs[i]) != kEveryStage) continue;
       own.push_back(rewriter_.map(node.inputs[i]));
-      if (i < node.outputs.size()) outputs.push_back(node.outputs[i]);
+      outputs.push_back(node.outputs[i]);
     }
-    rewriter_.begin_nodes_from({&node});
-    if (is<ops::SumSquares>(node)) {
-      const TensorType& type = graph_.type(node.outputs[0]);
-      rewriter_.replace(node, {own.empty() ? zeros(rewriter_.graph(), type.shape, type.dtype)
-                                           : cast(emit_node(*node.op, node.attributes, own)[0], type.dtype)});
-      parts_.insert(node.outputs[0]);
-    } else if (!own.empty()) {
-      const std::vector<Value> results = emit_node(*node.op, node.attributes, own);
-      for (size_t i = 0; i < outputs.size(); ++i) rewriter_.replace(outputs[i], results[i]);
+    if (own.empty()) return;
+    const std::vector<Value> results = emit_node(*node.op, node.attributes, own);
+    for (size_t i = 0; i < outputs.size(); ++i) rewriter_.replace(outputs[i], results[i]);
+  }
+
+  // A part of a sum over all stages: of squares, those of this stage's inputs; of numbers side by side, this stage's, and
+  // zeros for the others. What all stages have the first one counts.
+  void emit_part(const Node& node) {
+    const TensorType& type = graph_.type(node.outputs[0]);
+    std::vector<Value> own;
+    for (const ValueId input : node.inputs) {
+      const int64_t stage = stage_of(input) == kEveryStage ? 0 : stage_of(input);
+      if (stage == stage_)
+        own.push_back(rewriter_.map(input));
+      else if (is<ops::Concat>(node))
+        own.push_back(zeros(rewriter_.graph(), graph_.type(input).shape, graph_.type(input).dtype));
     }
-    rewriter_.end_nodes_from();
+    rewriter_.replace(node, {own.empty() ? zeros(rewriter_.graph(), type.shape, type.dtype)
+                                         : cast(emit_node(*node.op, node.attributes, own)[0], type.dtype)});
+    parts_.insert(node.outputs[0]);
   }
 
   // Whether it makes of numbers, of which each stage has a part of the sum, such a one.

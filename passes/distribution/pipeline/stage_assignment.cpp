@@ -10,6 +10,7 @@
 #include "schema/graph/model.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/optimizer.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {
 namespace {
@@ -58,7 +59,10 @@ class Assigner {
       if (const auto of = stage_of_origin_.find(origins_of(node)[0]); of != stage_of_origin_.end())
         return of->second;
     if (part == StepPart::kUpdate) {
-      if (is<ops::SumSquares>(node)) return kWhereInputsAre;
+      if (is<ops::SumSquares>(node) || joins_numbers(node)) {
+        if (is_on_several_stages(node)) return kWhereInputsAre;
+        return last;
+      }
       const int64_t of_state = last_stage(node, [&](ValueId v) { return state_of(graph_, v) >= 0; });
       if (of_state != kEveryStage) return of_state;
     }
@@ -73,6 +77,18 @@ class Assigner {
     for (const ValueId input : node.inputs)
       if (counts(input)) stage = std::max(stage, at(input));
     return stage;
+  }
+
+  bool is_on_several_stages(const Node& node) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId input) { return at(input) != at(node.inputs[0]); });
+  }
+
+  // Such as norms of several gradients.
+  bool joins_numbers(const Node& node) const {
+    return is<ops::Concat>(node) && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+             return is_one_number(graph_.type(input));
+           });
   }
 
   static bool is_one_number(const TensorType& type) { return type.shape.numel() == Dim(1); }
