@@ -69,7 +69,8 @@ struct OpInfo {
   Precision precision = Precision::kUndeclared;
   bool elementwise = false;  // every output element depends on the broadcast input elements at its index only
   bool commutative = false;  // of its first two inputs
-  bool collective = false;  // all ranks along an axis of the mesh take part: each runs it, once, in the same order
+  // Ranks exchange data: all along an axis of the mesh take part, each once and in the same order; in `send` and `recv`, two.
+  bool collective = false;
   bool random = false;  // reads the RNG state: two equal nodes are still one value, since it is counter-based
   std::span<const InPlace> in_place = {};
   int version = 1;
