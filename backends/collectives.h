@@ -28,6 +28,8 @@ struct Exchange {
   void* to = nullptr;
   int64_t count = 0;  // 0 is allowed: nothing is exchanged
   DType dtype = DType::f32;
+
+  int64_t bytes() const { return count * static_cast<int64_t>(size_of(dtype)); }  // of `count` elements
 };
 
 // A call to come, with its tensors.

@@ -28,7 +28,7 @@ struct Parts {
 class Staged {
  public:
   Staged(const Exchange& host, Parts parts, cudaStream_t stream) : host_(host), stream_(stream) {
-    const int64_t bytes = host.count * static_cast<int64_t>(size_of(host.dtype));
+    const int64_t bytes = host.bytes();
     from_bytes_ = host.from ? bytes * parts.from : 0;
     to_bytes_ = host.to ? bytes * parts.to : 0;
     const auto* from = static_cast<const std::byte*>(host.from);

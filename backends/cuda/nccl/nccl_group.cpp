@@ -7,14 +7,11 @@ namespace {
 
 cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
 size_t count_of(const Exchange& tensor) { return static_cast<size_t>(tensor.count); }
-int64_t part_bytes(const Exchange& tensor) {
-  return tensor.count * static_cast<int64_t>(size_of(tensor.dtype));
-}
 const std::byte* from_of(const Exchange& tensor, int64_t part = 0) {
-  return static_cast<const std::byte*>(tensor.from) + part * part_bytes(tensor);
+  return static_cast<const std::byte*>(tensor.from) + part * tensor.bytes();
 }
 std::byte* to_of(const Exchange& tensor, int64_t part = 0) {
-  return static_cast<std::byte*>(tensor.to) + part * part_bytes(tensor);
+  return static_cast<std::byte*>(tensor.to) + part * tensor.bytes();
 }
 
 }  // namespace
@@ -63,21 +60,21 @@ void NcclGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction 
     const Arithmetic how = arithmetic(t.dtype, reduction);
     return api().reduce_scatter(t.from, place(t), count_of(t), how.type, how.reduction, comm_, on(stream));
   });
-  for (const Exchange& t : tensors) copy(t.to, place(t), part_bytes(t), stream);
+  for (const Exchange& t : tensors) copy(t.to, place(t), t.bytes(), stream);
 }
 
 void NcclGroup::all_gather(std::span<const Exchange> tensors, void* stream) {
   for (const Exchange& t : tensors)
-    if (t.from == t.to) copy(to_of(t, rank_), t.from, part_bytes(t), stream);
+    if (t.from == t.to) copy(to_of(t, rank_), t.from, t.bytes(), stream);
   together("all_gather", tensors, [&](const Exchange& t) {
     const void* from = t.from == t.to ? to_of(t, rank_) : t.from;
-    return api().all_gather(from, t.to, static_cast<size_t>(part_bytes(t)), kUint8, comm_, on(stream));
+    return api().all_gather(from, t.to, static_cast<size_t>(t.bytes()), kUint8, comm_, on(stream));
   });
 }
 
 void NcclGroup::all_to_all(std::span<const Exchange> tensors, void* stream) {
   together("all_to_all", tensors, [&](const Exchange& t) {
-    const auto bytes = static_cast<size_t>(part_bytes(t));
+    const auto bytes = static_cast<size_t>(t.bytes());
     Result result = kSuccess;
     for (int peer = 0; peer < size_ && result == kSuccess; ++peer) {
       result = api().send(from_of(t, peer), bytes, kUint8, peer, comm_, on(stream));
@@ -89,19 +86,19 @@ void NcclGroup::all_to_all(std::span<const Exchange> tensors, void* stream) {
 
 void NcclGroup::broadcast(std::span<const Exchange> tensors, int root, void* stream) {
   together("broadcast", tensors, [&](const Exchange& t) {
-    return api().broadcast(t.from, t.to, static_cast<size_t>(part_bytes(t)), kUint8, root, comm_, on(stream));
+    return api().broadcast(t.from, t.to, static_cast<size_t>(t.bytes()), kUint8, root, comm_, on(stream));
   });
 }
 
 void NcclGroup::send(std::span<const Exchange> tensors, int to, void* stream) {
   together("send", tensors, [&](const Exchange& t) {
-    return api().send(t.from, static_cast<size_t>(part_bytes(t)), kUint8, to, comm_, on(stream));
+    return api().send(t.from, static_cast<size_t>(t.bytes()), kUint8, to, comm_, on(stream));
   });
 }
 
 void NcclGroup::receive(std::span<const Exchange> tensors, int from, void* stream) {
   together("receive", tensors, [&](const Exchange& t) {
-    return api().receive(t.to, static_cast<size_t>(part_bytes(t)), kUint8, from, comm_, on(stream));
+    return api().receive(t.to, static_cast<size_t>(t.bytes()), kUint8, from, comm_, on(stream));
   });
 }
 

@@ -17,16 +17,13 @@ constexpr uint32_t kHere = 1;
 
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
 std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
-int64_t length_of(const Exchange& tensor) {
-  return tensor.count * static_cast<int64_t>(size_of(tensor.dtype));
-}
 
 // The bytes of a whole that a rank adds up in an all_reduce.
 struct Span {
   int64_t first, bytes;
 };
 Span part_of(const Exchange& tensor, int rank, int size) {
-  const int64_t all = length_of(tensor);
+  const int64_t all = tensor.bytes();
   const int64_t accesses = (all + kPeerAccessBytes - 1) / kPeerAccessBytes;
   const int64_t part = (accesses + size - 1) / size * kPeerAccessBytes;
   const int64_t first = std::min(all, part * rank);
@@ -130,27 +127,27 @@ void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean,
 // up in this rank's part of the input, and copied when all are done.
 void PeerCopies::reduce_scatter(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream) {
   const auto place = [&](const Exchange& own) {
-    return own.to == own.from ? bytes_of(own.to) + rank_ * length_of(own) : bytes_of(own.to);
+    return own.to == own.from ? bytes_of(own.to) + rank_ * own.bytes() : bytes_of(own.to);
   };
   meet(kReady, stream);
   for (const PeerExchange& tensor : tensors)
-    pull(tensor, rank_ * length_of(tensor.own), length_of(tensor.own), place(tensor.own), is_mean, stream);
+    pull(tensor, rank_ * tensor.own.bytes(), tensor.own.bytes(), place(tensor.own), is_mean, stream);
   finish_sums(stream);
   meet(kDone, stream);
   for (const PeerExchange& tensor : tensors)
-    copy(tensor.own.to, place(tensor.own), length_of(tensor.own), stream);
+    copy(tensor.own.to, place(tensor.own), tensor.own.bytes(), stream);
 }
 
 // Others pull out of the result where the part lies at its beginning, which another part will take.
 void PeerCopies::all_gather(std::span<const PeerExchange> tensors, cudaStream_t stream) {
   for (const auto& [own, at] : tensors)
-    copy(bytes_of(own.to) + rank_ * length_of(own), own.from, length_of(own), stream);
+    copy(bytes_of(own.to) + rank_ * own.bytes(), own.from, own.bytes(), stream);
   meet(kReady, stream);
   for (const auto& [own, at] : tensors)
     for (int next = 1; next < size_; ++next) {
       const int peer = (rank_ + next) % size_;
-      const int64_t first = peer * length_of(own);
-      copy(bytes_of(own.to) + first, bytes_of(at.to[peer]) + first, length_of(own), stream);
+      const int64_t first = peer * own.bytes();
+      copy(bytes_of(own.to) + first, bytes_of(at.to[peer]) + first, own.bytes(), stream);
     }
   meet(kDone, stream);
 }

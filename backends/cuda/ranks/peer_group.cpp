@@ -17,9 +17,6 @@ constexpr int64_t kKernelFlagBytes = kMaxPeerBlocks * kMaxPeers * sizeof(uint32_
 constexpr int64_t kStreamFlagBytes = 4096;
 static_assert(PeerCopies::kFlags * sizeof(uint32_t) <= kStreamFlagBytes);
 
-int64_t bytes_of(const Exchange& tensor) {
-  return tensor.count * static_cast<int64_t>(size_of(tensor.dtype));
-}
 cudaStream_t on(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 // NCCL's switch for it, which its users know.
@@ -130,7 +127,7 @@ void PeerGroup::plan_exchanges(std::span<const PlannedExchange> exchanges) {
       planned_.back().tensors.push_back({tensor, {}});
       mine.push_back(static_cast<std::byte*>(const_cast<void*>(tensor.from)));
       mine.push_back(static_cast<std::byte*>(tensor.to));
-      sizes += fmt::format("{} ", bytes_of(tensor));
+      sizes += fmt::format("{} ", tensor.bytes());
     }
     sizes += ";";
     beside += exchange.is_beside ? 'y' : 'n';
@@ -173,7 +170,7 @@ void PeerGroup::note_failure() {
 }
 
 void PeerGroup::all_reduce_at_once(const PeerExchange& tensor, const PeerSum& sum, cudaStream_t stream) {
-  if (bytes_of(tensor.own) <= kOneShotBytes)
+  if (tensor.own.bytes() <= kOneShotBytes)
     start_one_shot(control_, sum, tensor.own.from, tensor.own.to, stream);
   else
     start_two_shot(control_, sum, tensor.at, stream);
@@ -210,9 +207,7 @@ void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction redu
 
 void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
   const Planned planned = next(tensors);
-  const auto has_aligned_parts = [](const PeerExchange& t) {
-    return bytes_of(t.own) % kPeerAccessBytes == 0;
-  };
+  const auto has_aligned_parts = [](const PeerExchange& t) { return t.own.bytes() % kPeerAccessBytes == 0; };
   if (!planned.is_reachable || !planned.is_beside || !can_add(planned.tensors, reduction, size()) ||
       !std::all_of(planned.tensors.begin(), planned.tensors.end(), has_aligned_parts))
     return nccl_.reduce_scatter(tensors, reduction, stream);
