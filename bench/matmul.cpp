@@ -114,7 +114,8 @@ struct Case {
   std::shared_ptr<const OneDnnProduct> peer;  // of large products; none where oneDNN cannot do it
   double peer_seconds = 1e30;
 
-  Case(const Shape& s, DType t) : shape(s), type(t), problem(problem_of(s, t)), gemm(Gemm::create(problem)) {}
+  Case(const Shape& s, DType t, const KernelNames& disabled)
+      : shape(s), type(t), problem(problem_of(s, t)), gemm(Gemm::create(problem, &disabled)) {}
 
   double flops() const {
     return 2.0 * static_cast<double>(shape.batch * shape.m * shape.n) * static_cast<double>(shape.k);
@@ -176,10 +177,10 @@ void run_peer_for(Case& one, const Buffers& memory, double seconds, Clock clock)
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-std::vector<Case> cases_of(std::span<const Shape> shapes) {
+std::vector<Case> cases_of(std::span<const Shape> shapes, const KernelNames& disabled) {
   std::vector<Case> cases;
   for (const Shape& shape : shapes) {
-    for (const DType type : {DType::f32, DType::bf16}) cases.emplace_back(shape, type);
+    for (const DType type : {DType::f32, DType::bf16}) cases.emplace_back(shape, type, disabled);
   }
   return cases;
 }
@@ -301,13 +302,13 @@ void allow_threads_of_openmp(int threads) {
   if (set) set(threads);
 }
 
-int run(int rounds, int threads, const std::string& json_file) {
+int run(int rounds, int threads, const KernelNames& disabled, const std::string& json_file) {
   std::optional<tbb::global_control> limit;
   if (threads > 0) {
     limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
     allow_threads_of_openmp(threads);
   }
-  std::vector<Case> large = cases_of(kLarge), few_rows = cases_of(kFewRows);
+  std::vector<Case> large = cases_of(kLarge, disabled), few_rows = cases_of(kFewRows, disabled);
   for (Case& one : large) one.peer = OneDnnProduct::create(one.problem);
   const cpu::Peaks peaks = run_rounds(rounds, threads == 1 ? processor_clock : wall_clock, large, few_rows);
   fmt::print("limits, all cores: f32 {:.0f} GF/s, bf16 {:.0f} GF/s, read {:.1f} GB/s, copy {:.1f} GB/s\n",
@@ -333,10 +334,12 @@ int main(int argc, char** argv) {
   CLI::App app("Matrix products as shares of the limits measured in the same run.");
   std::string json_file;
   int rounds = 5, threads = 0;
+  std::vector<std::string> disabled;
   app.add_option("--json", json_file, "write the results to this file");
   app.add_option("--rounds", rounds, "how often each case takes its turn")->check(CLI::PositiveNumber);
   app.add_option("--threads", threads, "threads for us and for oneDNN; 0: all cores; 1: products are timed in processor time, which a busy machine hardly "
                  "changes")->check(CLI::NonNegativeNumber);
+  app.add_option("--disable", disabled, "ways that are not taken, such as gemm.amx");
   CLI11_PARSE(app, argc, argv);
-  return genesis::bench::run(rounds, threads, json_file);
+  return genesis::bench::run(rounds, threads, {disabled.begin(), disabled.end()}, json_file);
 }

@@ -13,6 +13,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include "backends/cpu/parallel/parallel.h"
+#include "backends/cpu/simd/amx.h"
 #include "backends/cpu/simd/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -108,9 +109,36 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) double 
   return 4.0 * static_cast<double>(steps) * kChains * 16;
 }
 bool has_bf16() { return __builtin_cpu_supports("avx512bf16"); }
+
+// Four tiles of 16 x 16 sums, each the end of a chain of products of 16 x 32 by 32 x 16, all in registers.
+__attribute__((target("amx-tile,amx-bf16"))) double amx_chains(int64_t steps, float* sink) {
+  AmxShapes shapes;
+  for (int tile = 0; tile < 8; ++tile) shapes.set(tile, 16, 64);
+  _tile_loadconfig(&shapes);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (int64_t s = 0; s < steps; ++s) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  alignas(64) float sums[16 * 16];
+  _tile_stored(0, sums, 64);
+  _tile_release();
+  sink[3] = sums[0];
+  return static_cast<double>(steps) * 4 * (2 * 16 * 16 * 32);
+}
 #else
 double bf16_chains(int64_t, float*) { return 0; }
 bool has_bf16() { return false; }
+double amx_chains(int64_t, float*) { return 0; }
 #endif
 
 double seconds_of(const auto& body) {
@@ -215,7 +243,9 @@ double measure_fma_f32() {
       [](int64_t steps, float* sink) { return HWY_DYNAMIC_DISPATCH(fma_chains)(steps, sink); });
 }
 
-double measure_fma_bf16() { return has_bf16() ? parallel_chains(bf16_chains) : 0; }
+double measure_fma_bf16() {
+  return may_use_amx_bf16() ? parallel_chains(amx_chains) : has_bf16() ? parallel_chains(bf16_chains) : 0;
+}
 
 namespace {
 

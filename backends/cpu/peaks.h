@@ -16,7 +16,7 @@ struct ResidentSpeed {
 
 struct Peaks {
   double fma_f32_gflops = 0;            // independent fused multiply-adds in registers, widest vectors
-  double fma_bf16_gflops = 0;           // the same with the CPU's bf16 dot product; 0 where it has none
+  double fma_bf16_gflops = 0;           // the same of bf16: AMX tiles, else the dot product, else 0
   double read_gbps = 0;                 // summing an array far larger than the caches
   double copy_gbps = 0;                 // copying one, bytes read plus bytes written
   std::vector<ResidentSpeed> resident;  // ascending by bytes

@@ -17,7 +17,7 @@
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_onednn.h"
 #include "backends/cpu/gemm/gemm_packed.h"
-#include "backends/cpu/gemm/onednn.h"
+#include "backends/cpu/onednn/onednn.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/dtype.h"
 
@@ -384,6 +384,56 @@ TEST(Gemm, OneDnnTiles) {
           Operands o(p);
           const Buffer want = expected(p, o);
           run(*create_onednn(p), o);
+          expect_close(o.c, want, p);
+        }
+      }
+    }
+  }
+}
+
+// What an AMX kernel does, step by step.
+void multiply_tiles(int64_t depth, const void* a_panel, const void* b_panel, void* c_tile, int64_t ldc,
+                    bool add) {
+  constexpr int kTile = 16, kLines = 32;
+  const auto *a = static_cast<const bf16*>(a_panel), *b = static_cast<const bf16*>(b_panel);
+  auto* c = static_cast<float*>(c_tile);
+  for (int i = 0; i < kLines; ++i) {
+    for (int j = 0; j < kLines; ++j) {
+      float sum = add ? c[i * ldc + j] : 0;
+      for (int64_t p = 0; p < depth; ++p) {
+        const int64_t tile = p / kTile * kTile, steps = std::min<int64_t>(kTile, depth - tile);
+        const int64_t at = tile * kLines + (i / kTile * kTile + i % kTile) * steps + p % kTile;
+        for (int half = 0; half < 2; ++half)
+          sum += static_cast<float>(a[2 * at + half]) * static_cast<float>(b[2 * (p * kLines + j) + half]);
+      }
+      c[i * ldc + j] = sum;
+    }
+  }
+}
+
+// Chosen only where the CPU has AMX; how the operands are packed for it can be checked wherever B's panels are AVX-512's.
+TEST(Gemm, TilesOfAmx) {
+  MicroKernel kernel{"tiles", DType::bf16, 32, 32, 32, multiply_tiles, PanelForm::kTiles, 256};
+  kernel.max_tile_rows = 256;
+  kernel.max_tile_bytes = 256 << 10;
+  kernel.cost_of_a = kernel.cost_of_b = 60;
+  if (!pack_function_b(DType::bf16, kernel, true)) GTEST_SKIP() << "this CPU has no AVX-512";
+  for (const Size& s : {Size{16, 33, 20}, Size{150, 270, 96}, Size{64, 96, 1056}, Size{128, 256, 64},
+                        Size{300, 40, 129}, Size{33, 800, 1037}, Size{1, 1, 1}}) {
+    for (const DType c : {DType::f32, DType::bf16}) {
+      for (const int64_t batch : {1, 3}) {
+        for (const int forms : {0, 1, 2, 3}) {
+          GemmProblem p = problem(DType::bf16, s.m, s.n, s.k, batch);
+          p.c = c;
+          p.transpose_a = forms & 1;
+          p.transpose_b = forms & 2;
+          p.has_bias = forms != 2;
+          p.bias = DType::f32;
+          p.accumulate = forms == 1;
+          p = dense(p, 3);
+          Operands o(p);
+          const Buffer want = expected(p, o);
+          run(*create_packed_with("tiles", p, kernel), o);
           expect_close(o.c, want, p);
         }
       }

@@ -14,9 +14,10 @@ namespace {
 constexpr GemmImplementation kImplementations[] = {
     {"gemv", decline_small, create_small},
     {"onednn", decline_onednn, create_onednn},
+    {"amx", decline_amx, create_amx},
     {"packed_bf16", decline_packed_bf16, create_packed_bf16},
     {"packed", decline_packed, create_packed},
-    {"reference", decline_reference, create_reference},
+    {"reference", decline_reference, create_reference},  // takes all
 };
 
 // A batch that only stacks rows of A and C is one taller product.

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_util.h"
-#include "backends/cpu/gemm/onednn.h"
+#include "backends/cpu/onednn/onednn.h"
 #include "backends/cpu/parallel/parallel.h"
 
 namespace genesis::cpu {

@@ -22,11 +22,10 @@ constexpr int64_t kScratchTarget = 16 << 20;  // bytes of B packed at a time: wh
 constexpr int64_t kMinChunkColumns = 1024;    // below, packing A again for each chunk of B costs too much
 constexpr int64_t kMinChunkDepth = 512;
 constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait in scratch
-constexpr int64_t kBlockBytes = 2048;    // depth of A that a task packs at a time: 512 steps of 4 bytes
 constexpr int64_t kPackedA = 290 << 10;  // what that comes to at most, with any tile, on the task's stack
-constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
+constexpr int64_t kMaxTileColumns = 512;
 constexpr int64_t kPanelPadding = 16 * 17;                  // elements: 17 cache lines
-constexpr int64_t kMaxTileBytes = 130 << 10;                // sums of one tile, on the task's stack too
+constexpr int64_t kMaxTileBytes = 256 << 10;                // sums of one tile, on the task's stack too
 constexpr int64_t kHighTileRows = 512, kManyColumns = 768;  // where tasks pack B
 constexpr double kAloneFlops = 1.5e6;                       // done before other threads are awake
 constexpr double kTaskFlops = 1e5;                          // what could be computed while a task is started
@@ -102,7 +101,7 @@ class PackedGemm final : public Gemm {
     const GemmProblem& p = problem_;
     return p.c == accumulator() && (!p.accumulate || (p.alpha == 1 && p.activation == Activation::kNone));
   }
-  int64_t block_k() const { return kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step(); }
+  int64_t block_k() const { return kernel_.max_depth * 4 / kernel_.element_bytes() * kernel_.k_per_step(); }
   int64_t block_a_bytes(int64_t k) const { return packed_panels(problem_.m, kernel_.mr, kernel_.width_a, k); }
   void run_high_tiles(const Call& call) const;
   void pack_a(const Call& call) const;
@@ -145,10 +144,8 @@ class PackedGemm final : public Gemm {
 PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel& kernel)
     : Gemm(name), problem_(p), kernel_(kernel) {
   const auto bytes = [](DType type) { return static_cast<int64_t>(size_of(type)); };
-  a_ = {pack_function(p.a, kernel.packed, !p.transpose_a, true), bytes(p.a), p.lda, p.stride_a,
-        !p.transpose_a};
-  b_ = {pack_function(p.b, kernel.packed, p.transpose_b, false), bytes(p.b), p.ldb, p.stride_b,
-        p.transpose_b};
+  a_ = {pack_function_a(p.a, kernel, !p.transpose_a), bytes(p.a), p.lda, p.stride_a, !p.transpose_a};
+  b_ = {pack_function_b(p.b, kernel, p.transpose_b), bytes(p.b), p.ldb, p.stride_b, p.transpose_b};
   epilogue_ = epilogue_function(accumulator(), p.c);
   sum_bytes_ = bytes(accumulator());
   c_bytes_ = bytes(p.c);
@@ -159,7 +156,7 @@ PackedGemm::PackedGemm(const char* name, const GemmProblem& p, const MicroKernel
   } else {
     choose_tile();
     choose_chunk();
-    GENESIS_ASSERT(packed_a_bytes() <= kPackedA);
+    GENESIS_ASSERT(packed_a_bytes() <= kPackedA && tile_m_ * tile_n_ * sum_bytes_ <= kMaxTileBytes);
   }
 }
 
@@ -179,17 +176,18 @@ double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
   const GemmProblem& p = problem_;
   const auto real = [](int64_t count) { return static_cast<double>(count); };  // sizes may be extreme
   const double tiles = real(p.batch) * real(ceil_div(p.m, tile_m)) * real(ceil_div(p.n, tile_n));
-  const double traffic = 1 + 5.0 / static_cast<double>(tile_n) + 1.5 / static_cast<double>(tile_m);
+  const double traffic =
+      1 + kernel_.cost_of_a / static_cast<double>(tile_n) + kernel_.cost_of_b / static_cast<double>(tile_m);
   const double task = 1 + kTaskFlops / (2.0 * real(tile_m * tile_n) * real(std::max<int64_t>(p.k, 1)));
   return traffic * task * (alone_ ? 1 : 1 + 3.0 / tiles);
 }
 
 void PackedGemm::choose_tile() {
   double best = 0;
-  for (int64_t tile_m = kernel_.mr; tile_m <= kMaxTileRows; tile_m *= 2) {
+  for (int64_t tile_m = kernel_.mr; tile_m <= kernel_.max_tile_rows; tile_m *= 2) {
     for (int64_t tile_n = kernel_.nr; tile_n <= kMaxTileColumns; tile_n *= 2) {
       const double cost = cost_of_tile(tile_m, tile_n);
-      if (tile_m * tile_n * sum_bytes_ > kMaxTileBytes || (best != 0 && cost >= best)) continue;
+      if (tile_m * tile_n * sum_bytes_ > kernel_.max_tile_bytes || (best != 0 && cost >= best)) continue;
       best = cost;
       tile_m_ = tile_m;
       tile_n_ = tile_n;
@@ -221,7 +219,8 @@ bool PackedGemm::wants_tasks_to_pack_b() const {
   const bool once = p.m <= kHighTileRows || p.k <= block_k();
   const CheckedSize all_of_a =
       CheckedSize(p.k).divided_up(block_k()) * block_a_bytes(std::min(p.k, block_k()));
-  return once && p.batch == 1 && p.n >= kManyColumns && !alone_ && all_of_a <= kScratchTarget;
+  return kernel_.tasks_may_pack_b && once && p.batch == 1 && p.n >= kManyColumns && !alone_ &&
+         all_of_a <= kScratchTarget;
 }
 
 // Scratch holds A, one block of k after the other.
@@ -284,6 +283,7 @@ void PackedGemm::compute_high_tile(const Call& call, int64_t index) const {
             {column, std::min(tile_n_, problem_.n - column)},
             sums};
   tile.bias = bias_of(call, tile.columns, bias);
+  const KernelAtWork at_work(kernel_);
   int64_t k = 0;
   do {
     const int64_t now = std::min(block_k(), problem_.k - k), stride_b = panel_stride(kernel_.nr, now);
@@ -349,6 +349,7 @@ void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t inde
             {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
             plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
   tile.bias = bias_of(call, tile.columns, bias);
+  const KernelAtWork at_work(kernel_);
   multiply_tile(call, chunk, tile);
 }
 
@@ -409,8 +410,9 @@ void PackedGemm::multiply_block(const Call& call, const Tile& tile, Block block)
 PackedGemm::Sums PackedGemm::sums_at(const Call& call, const Tile& tile, int64_t i, int64_t j,
                                      bool stay) const {
   if (lies_in_c(tile, i, j)) return {c_at(call, tile, i, j), problem_.ldc};
-  if (!stay) return {tile.sums, kernel_.nr};
-  return {tile.sums + (i * tile_n_ + j) * sum_bytes_, tile_n_};
+  // Each register tile by itself: rows that lie a power of 2 apart would fall into the same cache sets.
+  const int64_t before = stay ? (i / kernel_.mr * (tile_n_ / kernel_.nr) + j / kernel_.nr) * kernel_.mr : 0;
+  return {tile.sums + before * kernel_.nr * sum_bytes_, kernel_.nr};
 }
 
 void PackedGemm::copy_addend(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
@@ -452,12 +454,9 @@ void PackedGemm::finish(const Call& call, const Tile& tile, int64_t i, int64_t j
 
 }  // namespace
 
-std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem) {
-  return std::make_shared<PackedGemm>("packed", problem, micro_kernel_for(problem));
-}
-
-std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {
-  return std::make_shared<PackedGemm>("packed_bf16", problem, micro_kernel_bf16());
+std::shared_ptr<const Gemm> create_packed_with(const char* name, const GemmProblem& problem,
+                                               const MicroKernel& kernel) {
+  return std::make_shared<PackedGemm>(name, problem, kernel);
 }
 
 }  // namespace genesis::cpu

@@ -52,7 +52,7 @@ struct Present {
 };
 
 // Of one row of each stream: where a step begins.
-struct Place {
+struct WeightCursor {
   const uint8_t* weights;
   const f16* scales;
   int64_t weights_apart, scales_apart;  // from stream to stream
@@ -60,12 +60,12 @@ struct Place {
 
 // The last step of a row has the vectors that there are, `present` of them; others are whole.
 template <int vectors, bool whole, int m, int rows>
-inline void take_step(const Step* x, int64_t steps_apart, const Place& place, const Present& present,
+inline void take_step(const Step* x, int64_t steps_apart, const WeightCursor& cursor, const Present& present,
                       __m512 (&sum)[m][rows]) {
   const __m512i lower = _mm512_set1_epi8(15);
   const __m256i order = _mm256_setr_epi16(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const uint8_t* w = place.weights;
-  const f16* scales = place.scales;
+  const uint8_t* w = cursor.weights;
+  const f16* scales = cursor.scales;
 #pragma GCC unroll 4
   for (int j = 0; j < rows; ++j) {
     __builtin_prefetch(w + kWeightsAhead, 0, 2);
@@ -94,24 +94,24 @@ inline void take_step(const Step* x, int64_t steps_apart, const Place& place, co
       sum[i][j] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), _mm512_mul_ps(of_w, _mm512_load_ps(of_x.scales)),
                                   sum[i][j]);
     }
-    w = as_is(w + place.weights_apart);
-    scales = as_is(scales + place.scales_apart);
+    w = as_is(w + cursor.weights_apart);
+    scales = as_is(scales + cursor.scales_apart);
   }
 }
 
 template <int m, int rows>
-inline void take_last_step(int64_t blocks, const Step* x, int64_t steps_apart, const Place& place,
+inline void take_last_step(int64_t blocks, const Step* x, int64_t steps_apart, const WeightCursor& cursor,
                            __m512 (&sum)[m][rows]) {
   const Present present(blocks);
   switch (ceil_div(blocks, 4)) {
     case 1:
-      return take_step<1, false>(x, steps_apart, place, present, sum);
+      return take_step<1, false>(x, steps_apart, cursor, present, sum);
     case 2:
-      return take_step<2, false>(x, steps_apart, place, present, sum);
+      return take_step<2, false>(x, steps_apart, cursor, present, sum);
     case 3:
-      return take_step<3, false>(x, steps_apart, place, present, sum);
+      return take_step<3, false>(x, steps_apart, cursor, present, sum);
     case 4:
-      return take_step<4, false>(x, steps_apart, place, present, sum);
+      return take_step<4, false>(x, steps_apart, cursor, present, sum);
   }
 }
 
@@ -125,8 +125,8 @@ template <int m, int rows>
 void q4_dot_group(const GemvCall& r, const float* x, int64_t row, float* sums) {
   const int64_t blocks = r.k / kQuantBlock, bytes = blocks * quant_block_bytes(WeightFormat::kQ4),
                 steps_apart = r.stride_x * 4 / static_cast<int64_t>(sizeof(Step));
-  Place place{static_cast<const uint8_t*>(r.weights) + row * bytes,
-              static_cast<const f16*>(r.scales) + row * blocks, r.apart * bytes, r.apart * blocks};
+  WeightCursor cursor{static_cast<const uint8_t*>(r.weights) + row * bytes,
+                      static_cast<const f16*>(r.scales) + row * blocks, r.apart * bytes, r.apart * blocks};
   const auto* step = reinterpret_cast<const Step*>(x);
   __m512 sum[m][rows];
 #pragma GCC unroll 4
@@ -136,11 +136,11 @@ void q4_dot_group(const GemvCall& r, const float* x, int64_t row, float* sums) {
   }
   int64_t left = blocks;
   for (; left >= kBlocksOfStep; left -= kBlocksOfStep, ++step) {
-    take_step<kVectors, true>(step, steps_apart, place, Present(kBlocksOfStep), sum);
-    place.weights += kStepBytes;
-    place.scales += kBlocksOfStep;
+    take_step<kVectors, true>(step, steps_apart, cursor, Present(kBlocksOfStep), sum);
+    cursor.weights += kStepBytes;
+    cursor.scales += kBlocksOfStep;
   }
-  if (left > 0) take_last_step(left, step, steps_apart, place, sum);
+  if (left > 0) take_last_step(left, step, steps_apart, cursor, sum);
 #pragma GCC unroll 4
   for (int i = 0; i < m; ++i) {
 #pragma GCC unroll 4

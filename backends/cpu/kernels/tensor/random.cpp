@@ -134,7 +134,7 @@ void run_dropout(const KernelContext& c) {
   const RandomKey key = key_of(c.input(0), op.stream);
   each_chunk(c.output().numel(), [&](int64_t first, int64_t n) {
     float uniforms[kRandomChunk];
-    random_uniforms(key, first, n, uniforms);
+    random_uniforms(key, op.first + first, n, uniforms);
     dispatch(c.output().dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       if constexpr (!std::is_integral_v<T>)

@@ -1,5 +1,5 @@
 // oneDNN primitives that run on the calling thread alone. See onednn.h.
-#include "backends/cpu/gemm/onednn.h"
+#include "backends/cpu/onednn/onednn.h"
 
 #include <dlfcn.h>
 

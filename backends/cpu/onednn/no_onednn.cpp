@@ -1,5 +1,5 @@
 // Stands for oneDNN in a build without it: every product is declined, and our own kernels take it.
-#include "backends/cpu/gemm/onednn.h"
+#include "backends/cpu/onednn/onednn.h"
 
 namespace genesis::cpu::onednn {
 

@@ -1,0 +1,25 @@
+// Matrix tiles (Intel's AMX): eight registers of 16 rows of 64 bytes, and instructions that multiply them.
+#pragma once
+
+namespace genesis::cpu {
+
+// Whether this process may use tiles of bf16: the CPU has them, and Linux gives them to a process that asks, which this does
+// once. Any thread.
+bool may_use_amx_bf16();
+
+#if defined(__x86_64__)
+// The operand of _tile_loadconfig().
+struct alignas(64) AmxShapes {
+  unsigned char palette = 1, start_row = 0, reserved[14] = {};
+  unsigned short row_bytes[16] = {};
+  unsigned char rows[16] = {};
+
+  void set(int tile, int rows_of_it, int bytes_of_row) {
+    rows[tile] = static_cast<unsigned char>(rows_of_it);
+    row_bytes[tile] = static_cast<unsigned short>(bytes_of_row);
+  }
+};
+static_assert(sizeof(AmxShapes) == 64);
+#endif
+
+}  // namespace genesis::cpu
