@@ -13,9 +13,11 @@ Bar: 1.4x of the fastest, each. --device cpu --layers 2 --seq 128 --eager is a d
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 import numpy as np
 
@@ -107,10 +109,15 @@ def train(flags, part, shape):
 
 
 def start_peer(flags, part, way):
+    """A peer and its log; it is ended when it takes too long to be ready and timed."""
     words = [flags.python, os.path.join(HERE, "torch_fine_tuning.py"), flags.folder, "--part", part, "--attention", way[0], "--batch",
              flags.rows, "--device", flags.device, *(["--adapters", way[1]] if len(way) > 1 else []), *(["--eager"] if flags.eager else [])]
     log = open(os.path.join(flags.folder, "-".join((part, *way)) + ".log"), "w+")
-    return subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True), log
+    peer = subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+    timer = threading.Timer(flags.limit, peer.kill)
+    timer.daemon = True
+    timer.start()
+    return peer, log
 
 
 def line_of(peer):
@@ -121,6 +128,16 @@ def line_of(peer):
     return ""
 
 
+def answer_of(peer):
+    """What a peer that is ready measures once told to go; empty: it has ended."""
+    try:
+        peer.stdin.write("go\n")
+        peer.stdin.flush()
+    except BrokenPipeError:
+        return ""
+    return line_of(peer)
+
+
 def peers(flags, part):
     """What each way reached, or why it could not run."""
     started = {" ".join(way): start_peer(flags, part, way) for way in PEERS[part] if not flags.ways or way[0] in flags.ways}
@@ -129,25 +146,25 @@ def peers(flags, part):
     for name, (peer, log) in started.items():
         report = ""
         if ready[name]:
-            peer.stdin.write("go\n")
-            peer.stdin.flush()
-            report = line_of(peer)
-        peer.stdin.close()
+            report = answer_of(peer)
         peer.wait()
         log.seek(0)
-        found[name] = json.loads(report) if report else {"error": log.read().strip()[-600:]}
+        late = f"it took more than {flags.limit:.0f} s" if peer.returncode == -signal.SIGKILL else ""
+        found[name] = json.loads(report) if report else {"error": late or log.read().strip()[-600:]}
     return found
 
 
-def show(part, ours, theirs, tokens):
-    per_second = lambda run: tokens / run["seconds"]
-    words = lambda run: (f"{1e3 * run['seconds']:.1f} ms, {1 / run['seconds']:.2f} steps/s, {per_second(run):.0f} tokens/s, "
-                         f"{run['peak_bytes'] / 2**30:.1f} GiB, losses {run['losses'][0]:.3f} to {run['losses'][4]:.3f}")
-    print(f"{part}: Genesis {words(ours)} (the first step after {ours['first_seconds']:.1f} s)")
+def words_of(run, tokens):
+    return (f"{1e3 * run['seconds']:.1f} ms, {1 / run['seconds']:.2f} steps/s, {tokens / run['seconds']:.0f} tokens/s, "
+            f"{run['peak_bytes'] / 2**30:.1f} GiB, losses {run['losses'][0]:.3f} to {run['losses'][4]:.3f}")
+
+
+def compare(ours, theirs, tokens):
+    """Prints what each way of PyTorch reached and returns the fastest, or None where none ran."""
     runs = {name: run for name, run in theirs.items() if "error" not in run}
     for name, run in theirs.items():
-        print(f"  torch.compile, {name}{', ' + run['adapters'] if run.get('adapters') else ''}: {words(run)}" if name in runs
-              else f"  torch.compile, {name}: could not run: {run['error'].splitlines()[-1] if run['error'] else 'it ended'}")
+        print(f"  torch.compile, {name}{', ' + run['adapters'] if run.get('adapters') else ''}: {words_of(run, tokens)}" if name in runs
+              else f"  torch.compile, {name}: could not run: {run['error'].splitlines()[-1] if run['error'] else 'it ended'}", flush=True)
     if not runs:
         return None
     best = min(runs, key=lambda name: runs[name]["seconds"])
@@ -171,6 +188,7 @@ def main():
     parser.add_argument("--eager", action="store_true", help="PyTorch without compiling")
     parser.add_argument("--more", default="", help="more words for genesis-run train, such as --disable kernel:NAME")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that the ways of PyTorch may take to compile and run")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--json")
     flags = parser.parse_args()
@@ -181,8 +199,10 @@ def main():
         print(f"Qwen2.5-0.5B, bf16, {flags.rows} x {flags.seq} a step, {texts / (8 * flags.rows):.1f} conversations a row, {100 * counted:.0f}% of the tokens learnt")
         for part in flags.only:
             ours = train(flags, part, shape)
+            tokens = flags.rows * flags.seq
+            print(f"{part}: Genesis {words_of(ours, tokens)} (the first step after {ours['first_seconds']:.1f} s)", flush=True)
             theirs = {} if flags.skip_torch else peers(flags, part)
-            results[part] = {"genesis": ours, "torch": theirs, **(show(part, ours, theirs, flags.rows * flags.seq) or {})}
+            results[part] = {"genesis": ours, "torch": theirs, **(compare(ours, theirs, tokens) or {})}
     if flags.json:
         with open(flags.json, "w") as file:
             json.dump(results, file, indent=1)

@@ -132,6 +132,13 @@ TEST_F(AttentionGradient, OfSeveralTextsIsThatOfTheCpu) {
   check(packed_gradient_on, {3, 14, 2, 260, 260, kCausal, {100, 129, 20}});
 }
 
+// Half of an item's rows sees nothing of more tiles than the ring holds.
+TEST_F(AttentionGradient, OfLongTextsBehindShortOnesIsThatOfTheCpu) {
+  check(gradients_on, {1, 4, 2, 1024, 1024, kCausal, {64}});
+  check(gradients_on, {2, 2, 1, 1100, 1100, kCausal, {960, 64}});
+  check(gradients_on, {1, 2, 2, 1024, 1024, kAll, {64, 832, 64}});
+}
+
 // A query that sees nothing gives zeros, and so do its gradients.
 TEST_F(AttentionGradient, OfTextsThatBeginTooLateIsThatOfTheCpu) {
   check(gradients_on, {2, 2, 1, 300, 300, kCausal, {10, 100, 80}, 64, 70});

@@ -80,8 +80,8 @@ struct WarpRows {
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
       for (int step = 0; step < S::kSteps; ++step)
-        load_blocks(q[tile][step], shared + step / 4 * (kRows * 128) +
-                                       in_panel(row + tile * 16 + lane % 16, step % 4 * 2 + lane / 16));
+        ldmatrix(q[tile][step], shared + step / 4 * (kRows * 128) +
+                                       swizzle_128(row + tile * 16 + lane % 16, step % 4 * 2 + lane / 16));
   }
 
   // One tile of keys, from `first` on, and of their values.
@@ -106,8 +106,8 @@ struct WarpRows {
 #pragma unroll
       for (int pair = 0; pair < kKeys / 16; ++pair) {
         uint32_t k[4];  // 8 keys and the next 8, each with 16 features
-        load_blocks(k, keys + step / 4 * (kKeys * 128) +
-                           in_panel(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
+        ldmatrix(k, keys + step / 4 * (kKeys * 128) +
+                           swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
 #pragma unroll
         for (int tile = 0; tile < S::kTiles; ++tile) {
           const uint32_t(&a)[4] = q[tile][step];
@@ -167,8 +167,8 @@ struct WarpRows {
 #pragma unroll
       for (int pack = 0; pack < kSize / 8; pack += 2) {
         uint32_t v[4];  // 16 keys of 8 features, and of the next 8
-        load_transposed(
-            v, values + pack / 8 * (kKeys * 128) + in_panel(step * 16 + lane % 16, pack % 8 + lane / 16));
+        ldmatrix_trans(
+            v, values + pack / 8 * (kKeys * 128) + swizzle_128(step * 16 + lane % 16, pack % 8 + lane / 16));
 #pragma unroll
         for (int tile = 0; tile < S::kTiles; ++tile) {
           const uint32_t(&a)[4] = p[tile];

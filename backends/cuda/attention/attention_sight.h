@@ -6,6 +6,20 @@
 
 namespace genesis::cuda {
 
+// How many of `queries` have keys that start no later than `key`: starts never fall.
+template <class Index>
+__device__ __forceinline__ Index queries_from(const int64_t* starts, Index queries, int64_t key) {
+  Index low = 0, high = queries;
+  while (low < high) {
+    const Index middle = (low + high) / 2;
+    if (starts[middle] > key)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
 // The keys of one row of the batch in this run. `length` is what causality counts from; it is beyond the `count` keys that
 // exist only where each row has its own.
 struct KeySight {
@@ -39,24 +53,10 @@ struct KeySight {
   }
   // Queries from here on see none of the keys up to `key`.
   __device__ __forceinline__ int64_t past(const AttentionShape& s, int64_t key) const {
-    const int64_t all = starts ? first_behind(s, key) : s.queries;
+    const int64_t all = starts ? queries_from(starts, s.queries, key) : s.queries;
     if (s.window == 0) return all;
     const int64_t first = key - (length - s.queries) + s.window;
     return first < 0 ? 0 : first < all ? first : all;
-  }
-
- private:
-  // The first query whose keys start behind `key`: starts never fall.
-  __device__ __forceinline__ int64_t first_behind(const AttentionShape& s, int64_t key) const {
-    int64_t low = 0, high = s.queries;
-    while (low < high) {
-      const int64_t middle = (low + high) / 2;
-      if (starts[middle] > key)
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    return low;
   }
 };
 

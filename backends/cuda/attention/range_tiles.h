@@ -10,25 +10,6 @@
 
 namespace genesis::cuda {
 
-// Where 16 bytes number `pack` of a row lie in a panel: no two rows of eight in one bank.
-__device__ __forceinline__ uint32_t in_panel(int row, int pack) {
-  return static_cast<uint32_t>(row * 128 + ((pack ^ (row & 7)) << 4));
-}
-
-// Four blocks of 8x8 elements: lane l gives the address of row l % 8 of block l / 8.
-__device__ __forceinline__ void load_blocks(uint32_t (&blocks)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
-               : "r"(address)
-               : "memory");
-}
-__device__ __forceinline__ void load_transposed(uint32_t (&blocks)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
-               : "r"(address)
-               : "memory");
-}
-
 template <class T>
 __device__ __forceinline__ uint32_t pair_of(float first, float second) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -48,7 +29,7 @@ __device__ __forceinline__ void copy_rows(uint32_t to, const T* head, int64_t st
   for (int i = static_cast<int>(threadIdx.x); i < kCount * kPacks; i += kAll) {
     const int row = i / kPacks, pack = i % kPacks;
     const bool there = first + row < end;
-    copy_or_zero(to + pack / 8 * (kCount * 128) + in_panel(row, pack % 8),
+    copy_or_zero(to + pack / 8 * (kCount * 128) + swizzle_128(row, pack % 8),
                  head + (there ? (first + row) * step + pack * 8 : 0), there);
   }
 }
@@ -62,12 +43,12 @@ __device__ __forceinline__ void add_dot_products(float (&sums)[kCount / 8][4], u
 #pragma unroll
   for (int step = 0; step < kSize / 16; ++step) {
     uint32_t a[4];
-    load_blocks(a, tile + step / 4 * (kRows * 128) + in_panel(row + lane % 16, step % 4 * 2 + lane / 16));
+    ldmatrix(a, tile + step / 4 * (kRows * 128) + swizzle_128(row + lane % 16, step % 4 * 2 + lane / 16));
 #pragma unroll
     for (int pair = 0; pair < kCount / 16; ++pair) {
       uint32_t b[4];  // 8 rows and the next 8, each with 16 features
-      load_blocks(b, other + step / 4 * (kCount * 128) +
-                         in_panel(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
+      ldmatrix(b, other + step / 4 * (kCount * 128) +
+                      swizzle_128(pair * 16 + lane / 16 * 8 + lane % 8, step % 4 * 2 + lane / 8 % 2));
       multiply_16x8<T>(sums[2 * pair], a[0], a[1], a[2], a[3], b[0], b[1]);
       multiply_16x8<T>(sums[2 * pair + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
     }
@@ -87,8 +68,8 @@ __device__ __forceinline__ void add_weighted_rows(float (&sums)[kSize / 8][4],
 #pragma unroll
     for (int pack = 0; pack < kSize / 8; pack += 2) {
       uint32_t b[4];  // 16 rows of 8 features, and of the next 8
-      load_transposed(
-          b, tile + pack / 8 * (kCount * 128) + in_panel(step * 16 + lane % 16, pack % 8 + lane / 16));
+      ldmatrix_trans(
+          b, tile + pack / 8 * (kCount * 128) + swizzle_128(step * 16 + lane % 16, pack % 8 + lane / 16));
       multiply_16x8<T>(sums[pack], a[0], a[1], a[2], a[3], b[0], b[1]);
       multiply_16x8<T>(sums[pack + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
     }

@@ -1,5 +1,6 @@
 // The tensor cores' product that every chip since compute capability 8.0 has, for operands that a warp holds in
-// registers. Used by few_rows.cu and grouped_attention.cu.
+// registers, and how they come there from shared memory. Used by few_rows.cu, grouped_attention.cu and attention over ranges of
+// keys; hopper/ has chips' larger products beside it.
 #pragma once
 
 #include "backends/cuda/device/words.h"
@@ -7,6 +8,25 @@
 namespace genesis::cuda {
 
 #ifdef __CUDACC__
+
+// Where the 16 bytes number `pack`, 0 to 7, of a row of 128 bytes lie: no two rows of eight in one bank.
+__device__ __forceinline__ uint32_t swizzle_128(int row, int pack) {
+  return static_cast<uint32_t>(row * 128 + ((pack ^ (row & 7)) << 4));
+}
+
+// Four blocks of 8x8 elements of 16 bits: lane l gives the address, in shared memory, of row l % 8 of block l / 8.
+__device__ __forceinline__ void ldmatrix(uint32_t (&blocks)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
+               : "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void ldmatrix_trans(uint32_t (&blocks)[4], uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
+               : "r"(address)
+               : "memory");
+}
 
 // sums += a b over 16 elements of k: a has 16 rows and b 8 columns. Of lane 4 * g + t, sums are [g][2t], [g][2t + 1],
 // [g + 8][2t], [g + 8][2t + 1]; a0 and a2 have two elements each of row g, a1 and a3 of row g + 8, b0 and b1 of column g,

@@ -2,7 +2,7 @@
 // attention_gradient.h, and a small one ahead of it that sums up the rows. Other chips leave a node to the general rows.
 #include "backends/cuda/hopper/attention_gradient.h"
 
-#include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/attention_sight.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/hopper/ways.h"
@@ -15,19 +15,6 @@ using namespace hopper;
 
 constexpr int kRowsOfBlock = kThreads / 8;
 static_assert(kItemRows % kRowsOfBlock == 0);  // so that the rows of a block are of one head
-
-// How many queries start no later than `key`.
-__device__ int queries_from(const int64_t* starts, int queries, int64_t key) {
-  int low = 0, high = queries;
-  while (low < high) {
-    const int middle = (low + high) / 2;
-    if (starts[middle] > key)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low;
-}
 
 // The tables of GradientSizes, by all threads of the grid.
 __device__ __forceinline__ void find_starts(const GradientSizes& s) {

@@ -28,7 +28,7 @@ struct LeftRows {
   __device__ __forceinline__ void load(uint32_t tile) {
     const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane % 16;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) ldmatrix(of_depth[i], tile + in_chunk(row, 2 * i + lane / 16));
+    for (int i = 0; i < 4; ++i) ldmatrix(of_depth[i], tile + swizzle_128(row, 2 * i + lane / 16));
   }
 };
 
@@ -130,7 +130,7 @@ __device__ __forceinline__ void store_rows(const float (&d)[32], float scale, co
     uint32_t blocks[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) blocks[j] = rounded(d[8 * i + 2 * j] * scale, d[8 * i + 2 * j + 1] * scale);
-    stmatrix(staging + in_chunk(lane % 16, 2 * i + lane / 16), blocks);
+    stmatrix(staging + swizzle_128(lane % 16, 2 * i + lane / 16), blocks);
   }
   __syncwarp();
   __nv_bfloat16* rows = to.data + entry * to.batch + head * to.head;
@@ -139,7 +139,7 @@ __device__ __forceinline__ void store_rows(const float (&d)[32], float scale, co
     const int row = 4 * i + lane / 8;
     if (first + row < end)
       *reinterpret_cast<uint4*>(rows + (first + row) * to.row + lane % 8 * 8) =
-          read_pack(staging + in_chunk(row, lane % 8));
+          read_pack(staging + swizzle_128(row, lane % 8));
   }
 }
 
@@ -278,10 +278,12 @@ struct Multiplier {
     int stage = 0, column = 0;  // of the one taken
   };
 
-  // The next tile of which the rows see something; it is in the ring. False behind the last.
+  // The next tile of which the rows see something; it is in the ring. False behind the last. A tile that was taken keeps its
+  // stage until the next one is, so no run of unseen tiles may fill the ring: the last that fits is taken as if seen, and its
+  // mask leaves nothing of it.
   template <bool kOfKeys>
   __device__ __forceinline__ bool take_tile(Tiles& tiles, const Sight<kOfKeys, kStarts>& sight) {
-    while (true) {
+    for (int unseen = 0;;) {
       if (tiles.next >= tiles.item.end_tile) {
         if (--tiles.heads <= 0) return false;
         tiles.next = tiles.item.first_tile;
@@ -290,7 +292,7 @@ struct Multiplier {
       tiles.column = tiles.next++ * kGradientTileRows;
       wait_for_phase(&barriers.filled[place.at], place.parity);
       place.advance();
-      if (!sight.none(tiles.column)) return true;
+      if (!sight.none(tiles.column) || ++unseen == kGradientStages - 1) return true;
       wait_for_turn();
       pass_turn();
       arrive_as_warp(barriers.free[tiles.stage]);

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "backends/cuda/device/bulk_copy.h"
+#include "backends/cuda/device/tensor_core.h"
 #include "backends/cuda/device/words.h"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -150,19 +151,6 @@ __device__ __forceinline__ void stmatrix(uint32_t address, const uint32_t (&bloc
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
                "r"(blocks[0]), "r"(blocks[1]), "r"(blocks[2]), "r"(blocks[3])
                : "memory");
-}
-
-// The other way: four blocks as multiply() takes them from registers.
-__device__ __forceinline__ void ldmatrix(uint32_t (&blocks)[4], uint32_t address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
-               : "r"(address)
-               : "memory");
-}
-
-// Where the 16 bytes number `pack`, 0 to 7, of a row of 128 bytes lie: no two rows of eight in one bank.
-__device__ __forceinline__ uint32_t in_chunk(int row, int pack) {
-  return row * 128 + ((pack ^ (row & 7)) << 4);
 }
 
 // Two elements as they lie in memory.

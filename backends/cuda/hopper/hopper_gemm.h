@@ -143,7 +143,7 @@ __device__ __forceinline__ void put_down(uint32_t tile, int half, const float (&
         const int at = 32 * chunk + 8 * i + 2 * j;
         blocks[j] = rounded(d[at], d[at + 1]);
       }
-      stmatrix(tile + chunk * kChunkBytes + in_chunk(row, 2 * i + lane / 16), blocks);
+      stmatrix(tile + chunk * kChunkBytes + swizzle_128(row, 2 * i + lane / 16), blocks);
     }
 }
 

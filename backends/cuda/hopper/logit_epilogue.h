@@ -61,7 +61,7 @@ struct ExponentialEpilogue {
       uint4 packs[kChunks];
 #pragma unroll
       for (int i = 0; i < kChunks; ++i)
-        packs[i] = read_pack(shared + i * kChunkBytes + in_chunk(in_tile, pack()));
+        packs[i] = read_pack(shared + i * kChunkBytes + swizzle_128(in_tile, pack()));
       if (tile.column + kTileColumns > sizes.columns) lower_past_end(packs, tile);
       const bool there = row < sizes.rows;
       const LogitSum sum = exponentiate(packs, known);
@@ -131,7 +131,7 @@ struct ExponentialEpilogue {
     // `column` of the tile is the row's target, if it is in the tile.
     __device__ void put_target(int column, int in_tile, int row) const {
       if (column < 0 || column >= kTileColumns || pack() != column / 8 % 8) return;
-      const uint4 words = read_pack(shared + column / 64 * kChunkBytes + in_chunk(in_tile, pack()));
+      const uint4 words = read_pack(shared + column / 64 * kChunkBytes + swizzle_128(in_tile, pack()));
       const uint32_t word = word_of(words, column % 8 / 2);
       epilogue.target_logits[row] = column % 2 == 0 ? first_of(word) : second_of(word);
     }

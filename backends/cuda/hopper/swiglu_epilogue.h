@@ -66,7 +66,7 @@ struct SwigluEpilogue {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const uint32_t from =
-            shared + pack() / 8 * kChunkBytes + in_chunk(min(row_of(number, i), kTileRows - 1), pack() % 8);
+            shared + pack() / 8 * kChunkBytes + swizzle_128(min(row_of(number, i), kTileRows - 1), pack() % 8);
         gate[i] = read_pack(from);
         up[i] = read_pack(from + 2 * kChunkBytes);
       }
@@ -170,7 +170,7 @@ struct SwigluGradEpilogue {
 #pragma unroll
       for (int i = 0; i < kBatch; ++i)
         d[i] = read_pack(shared + lane / 8 * kChunkBytes +
-                         in_chunk(min(row_of(first + i), kTileRows - 1), lane % 8));
+                         swizzle_128(min(row_of(first + i), kTileRows - 1), lane % 8));
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         differentiate_pair(made.gate[i].x, made.up[i].x, d[i].x);

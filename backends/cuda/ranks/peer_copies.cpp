@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "backends/cuda/runtime/libraries.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -14,6 +15,9 @@ namespace {
 // As much as a bucket of gradients has for a rank: a kernel beside others waits for them to make room, so one sum for all.
 constexpr int64_t kPulledBytes = int64_t{32} << 20, kMinPulled = int64_t{1} << 20;
 constexpr uint32_t kHere = 1;
+// A tensor of so many bytes is quicker added up by every rank for itself than cut, pulled and pulled back: of a layer, its
+// norms, biases, and weights of keys and values.
+constexpr int64_t kSmallBytes = int64_t{256} << 10, kSmallRoom = int64_t{4} << 20;
 
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
 std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
@@ -30,6 +34,25 @@ Span part_of(const Exchange& tensor, int rank, int size) {
   return {first, std::min(all, first + part) - first};
 }
 
+int64_t padded(int64_t bytes) { return (bytes + kPeerAccessBytes - 1) / kPeerAccessBytes * kPeerAccessBytes; }
+
+float scale_of(bool is_mean, int ranks) { return is_mean ? 1.0f / static_cast<float>(ranks) : 1.0f; }
+
+struct BySize {
+  std::vector<PeerExchange> small, large;  // small: by dtype, kSmallRoom at most
+
+  explicit BySize(std::span<const PeerExchange> tensors) {
+    int64_t room = kSmallRoom;
+    for (const PeerExchange& tensor : tensors) {
+      const bool is_small = tensor.own.bytes() <= kSmallBytes && padded(tensor.own.bytes()) <= room;
+      if (is_small) room -= padded(tensor.own.bytes());
+      (is_small ? small : large).push_back(tensor);
+    }
+    std::stable_sort(small.begin(), small.end(),
+                     [](const PeerExchange& a, const PeerExchange& b) { return a.own.dtype < b.own.dtype; });
+  }
+};
+
 }  // namespace
 
 PeerCopies::PeerCopies(const PeerControl& peers, int device, std::span<uint32_t* const> flags)
@@ -37,11 +60,15 @@ PeerCopies::PeerCopies(const PeerControl& peers, int device, std::span<uint32_t*
       rank_(peers.rank),
       size_(peers.size),
       memory_(allocate(device, (size_ - 1) * kPulledBytes)),
+      for_small_(allocate(device, (size_ - 1) * kSmallRoom)),
       release_stream_(make_stream()) {
   std::copy(flags.begin(), flags.end(), flags_);
-  std::byte* memory = memory_.get();
-  for (int rank = 0; rank < size_; ++rank)
-    if (rank != rank_) pulled_.others[rank] = std::exchange(memory, memory + kPulledBytes);
+  std::byte *memory = memory_.get(), *for_small = for_small_.get();
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    pulled_.others[rank] = std::exchange(memory, memory + kPulledBytes);
+    gathered_[rank] = std::exchange(for_small, for_small + kSmallRoom);
+  }
 }
 
 void PeerCopies::note(bool is_well, const char* what) {
@@ -81,7 +108,7 @@ void PeerCopies::release() {
 void PeerCopies::pull(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
                       cudaStream_t stream) {
   const DType dtype = tensor.own.dtype;
-  const float scale = is_mean ? 1.0f / static_cast<float>(size_) : 1.0f;
+  const float scale = scale_of(is_mean, size_);
   if (dtype != dtype_ || scale != scale_) finish_sums(stream);
   dtype_ = dtype;
   scale_ = scale;
@@ -96,7 +123,7 @@ void PeerCopies::pull(const PeerExchange& tensor, int64_t first, int64_t bytes, 
              bytes_of(tensor.at.from[rank]) + first, now, stream);
     pulled_.pieces[pulled_.count++] = {bytes_of(tensor.own.from) + first, pulled_bytes_, to,
                                        now / static_cast<int64_t>(size_of(dtype))};
-    pulled_bytes_ += (now + kPeerAccessBytes - 1) / kPeerAccessBytes * kPeerAccessBytes;
+    pulled_bytes_ += padded(now);
   }
 }
 
@@ -106,15 +133,49 @@ void PeerCopies::finish_sums(cudaStream_t stream) {
   pulled_bytes_ = 0;
 }
 
+void PeerCopies::gather(std::span<const PeerExchange> small, cudaStream_t stream) {
+  SmallTensors batch;
+  std::copy_n(gathered_, kMaxPeers, batch.to);
+  int64_t at = 0;
+  for (const PeerExchange& tensor : small) {
+    SmallTensor& next = batch.tensors[batch.count++];
+    std::copy_n(tensor.at.from, kMaxPeers, next.from);
+    next.bytes = tensor.own.bytes();
+    next.gathered = std::exchange(at, at + padded(tensor.own.bytes()));
+    if (batch.count < SmallTensors::kMaxTensors && &tensor != &small.back()) continue;
+    start_gather(peers_, batch, stream);
+    batch.count = 0;
+  }
+}
+
+void PeerCopies::add_gathered(std::span<const PeerExchange> small, bool is_mean, cudaStream_t stream) {
+  const float scale = scale_of(is_mean, size_);
+  PulledPieces batch;
+  std::copy_n(gathered_, kMaxPeers, batch.others);
+  int64_t at = 0;
+  for (size_t i = 0; i < small.size(); ++i) {
+    const Exchange& own = small[i].own;
+    batch.pieces[batch.count++] = {bytes_of(own.from), std::exchange(at, at + padded(own.bytes())),
+                                   bytes_of(own.to), own.count};
+    const bool is_last = i + 1 == small.size() || small[i + 1].own.dtype != own.dtype;
+    if (batch.count < PulledPieces::kMaxPieces && !is_last) continue;
+    start_sum_of_pieces(peers_, own.dtype, scale, batch, stream);
+    batch.count = 0;
+  }
+}
+
 void PeerCopies::all_reduce(std::span<const PeerExchange> tensors, bool is_mean, cudaStream_t stream) {
+  const BySize by_size(tensors);
   meet(kReady, stream);
-  for (const PeerExchange& tensor : tensors) {
+  gather(by_size.small, stream);
+  for (const PeerExchange& tensor : by_size.large) {
     const auto [first, bytes] = part_of(tensor.own, rank_, size_);
     pull(tensor, first, bytes, bytes_of(tensor.own.to) + first, is_mean, stream);
   }
   finish_sums(stream);
   meet(kSummed, stream);
-  for (const PeerExchange& tensor : tensors)
+  add_gathered(by_size.small, is_mean, stream);
+  for (const PeerExchange& tensor : by_size.large)
     for (int next = 1; next < size_; ++next) {
       const int peer = (rank_ + next) % size_;
       const auto [first, bytes] = part_of(tensor.own, peer, size_);

@@ -1,6 +1,6 @@
 // Exchanges between GPUs of one host by their copy engines: each pulls what it needs out of the others' memory, beside
-// kernels whose multiprocessors stay theirs. Only sums take kernels, which are short. Made for exchanges that have other
-// work to hide behind: ranks meet by values that streams write and wait for, which takes some 15 us each time.
+// kernels whose multiprocessors stay theirs. Only sums and small tensors take kernels, which are short. Made for exchanges
+// that have other work to hide behind: ranks meet by values that streams write and wait for, which takes some 15 us each time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -50,12 +50,17 @@ class PeerCopies {
   void pull(const PeerExchange& tensor, int64_t first, int64_t bytes, std::byte* to, bool is_mean,
             cudaStream_t stream);
   void finish_sums(cudaStream_t stream);
+  // All ranks' tensors come here, and once no other rank reads them any more they are added up in their places.
+  void gather(std::span<const PeerExchange> small, cudaStream_t stream);
+  void add_gathered(std::span<const PeerExchange> small, bool is_mean, cudaStream_t stream);
   void note(bool is_well, const char* what);
 
   const PeerControl& peers_;
   const int rank_, size_;
   uint32_t* flags_[kMaxPeers] = {};
-  std::shared_ptr<std::byte> memory_;  // kPulledBytes for each rank but this one
+  std::shared_ptr<std::byte> memory_;     // kPulledBytes for each rank but this one
+  std::shared_ptr<std::byte> for_small_;  // kSmallRoom for each rank but this one
+  std::byte* gathered_[kMaxPeers] = {};   // in it
   PulledPieces pulled_;
   int64_t pulled_bytes_ = 0;  // of each rank
   DType dtype_ = DType::f32;  // and scale: of all that is pulled

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 
 #include "schema/core/error.h"
@@ -27,17 +28,43 @@ bool peers_are_switched_off() {
 
 bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % kPeerAccessBytes == 0; }
 
+// On all ranks, which so come to the same answer.
+bool begins_aligned(const PeerExchange& tensor, int ranks) {
+  return std::all_of(tensor.at.from, tensor.at.from + ranks, is_aligned) &&
+         std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
+}
+
 bool can_add(const PeerExchange& tensor, int ranks) {
   const DType dtype = tensor.own.dtype;
   return (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) &&
-         std::all_of(tensor.at.from, tensor.at.from + ranks, is_aligned) &&
-         std::all_of(tensor.at.to, tensor.at.to + ranks, is_aligned);
+         begins_aligned(tensor, ranks);
 }
 
 bool can_add(std::span<const PeerExchange> tensors, RankReduction reduction, int ranks) {
   return (reduction == RankReduction::kSum || reduction == RankReduction::kMean) &&
          std::all_of(tensors.begin(), tensors.end(),
                      [&](const PeerExchange& t) { return can_add(t, ranks); });
+}
+
+// What copy engines bring together sooner than NCCL, though they meet more slowly.
+bool is_large(std::span<const PeerExchange> parts) {
+  constexpr int64_t kLarge = int64_t{4} << 20;
+  int64_t bytes = 0;
+  for (const PeerExchange& part : parts) bytes += part.own.bytes();
+  return bytes >= kLarge;
+}
+
+bool have_aligned_parts(std::span<const PeerExchange> tensors, int ranks) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const PeerExchange& t) {
+    return t.own.bytes() % kPeerAccessBytes == 0 && begins_aligned(t, ranks);
+  });
+}
+// No rank has its result where others still read.
+bool are_written_elsewhere(std::span<const PeerExchange> tensors, int ranks) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const PeerExchange& t) {
+    return std::mismatch(t.at.from, t.at.from + ranks, t.at.to, std::not_equal_to<>()).first ==
+           t.at.from + ranks;
+  });
 }
 
 PeerSum sum_of(const Exchange& tensor, RankReduction reduction, int ranks) {
@@ -207,19 +234,31 @@ void PeerGroup::all_reduce(std::span<const Exchange> tensors, RankReduction redu
 
 void PeerGroup::reduce_scatter(std::span<const Exchange> tensors, RankReduction reduction, void* stream) {
   const Planned planned = next(tensors);
-  const auto has_aligned_parts = [](const PeerExchange& t) { return t.own.bytes() % kPeerAccessBytes == 0; };
-  if (!planned.is_reachable || !planned.is_beside || !can_add(planned.tensors, reduction, size()) ||
-      !std::all_of(planned.tensors.begin(), planned.tensors.end(), has_aligned_parts))
-    return nccl_.reduce_scatter(tensors, reduction, stream);
-  copies_->reduce_scatter(planned.tensors, reduction == RankReduction::kMean, on(stream));
-  note_failure();
+  const bool is_here = planned.is_reachable && can_add(planned.tensors, reduction, size()) &&
+                       have_aligned_parts(planned.tensors, size());
+  if (is_here && planned.is_beside) {
+    copies_->reduce_scatter(planned.tensors, reduction == RankReduction::kMean, on(stream));
+    note_failure();
+  } else if (is_here && are_written_elsewhere(planned.tensors, size())) {
+    for (const PeerExchange& tensor : planned.tensors)
+      start_scatter(control_, sum_of(tensor.own, reduction, size()), tensor.at, on(stream));
+  } else {
+    nccl_.reduce_scatter(tensors, reduction, stream);
+  }
 }
 
 void PeerGroup::all_gather(std::span<const Exchange> tensors, void* stream) {
   const Planned planned = next(tensors);
-  if (!planned.is_reachable || !planned.is_beside) return nccl_.all_gather(tensors, stream);
-  copies_->all_gather(planned.tensors, on(stream));
-  note_failure();
+  const bool is_alone = planned.tensors.size() == 1;  // the many weights of a layer take a copy engine each
+  if (planned.is_reachable && (planned.is_beside || (!is_alone && is_large(planned.tensors)))) {
+    copies_->all_gather(planned.tensors, on(stream));
+    note_failure();
+  } else if (planned.is_reachable && is_alone && have_aligned_parts(planned.tensors, size())) {
+    const PeerExchange& tensor = planned.tensors[0];
+    start_push(control_, tensor.own.bytes(), tensor.at, on(stream));
+  } else {
+    nccl_.all_gather(tensors, stream);
+  }
 }
 
 void PeerGroup::all_to_all(std::span<const Exchange> tensors, void* stream) {

@@ -1,6 +1,7 @@
 // A group of GPUs: NCCL, and for GPUs of one host that reach each other's memory faster ways for planned exchanges:
 //   one shot     sums of up to 512 KiB a tensor, of which the latency is what counts
-//   two shots    larger sums that other work waits for
+//   two shots    larger sums that other work waits for; a sum of which each rank wants a part takes the first of them
+//   pushes       parts that each rank writes to all others, that other work waits for
 //   copies       what is exchanged beside other kernels, by copy engines
 // What is not planned, and whatever these ways do not do, is NCCL's.
 #pragma once

@@ -162,9 +162,10 @@ __global__ void __launch_bounds__(kPeerThreads)
   write_pack(to, at, count, sum_of<T>(parts, peers.size, epilogue, at, count));
 }
 
+// Of `count` elements of all ranks each adds up a part, and writes it to its place in all ranks' `to`; or to its own `part`.
 template <class T, int kRanks>
 __global__ void __launch_bounds__(kPeerThreads)
-    two_shot_kernel(PeerControl peers, PeerTensor tensor, int64_t count, Epilogue<T> epilogue) {
+    two_shot_kernel(PeerControl peers, PeerTensor tensor, T* own_part, int64_t count, Epilogue<T> epilogue) {
   constexpr int kInFlight = kInFlightOfAll / kRanks;
   if (!meet(peers)) return;
   const int64_t packs = packs_of<T>(count), part = (packs + peers.size - 1) / peers.size;
@@ -185,13 +186,42 @@ __global__ void __launch_bounds__(kPeerThreads)
       if (first + f * stride >= end) break;
       const int64_t at = (first + f * stride) * kPack<T>;
       const uint4 sum = sum_of<T>(parts[f], peers.size, epilogue, at, count);
+      if (own_part) {
+        write_pack(own_part, at - begin * kPack<T>, (end - begin) * kPack<T>, sum);
+        continue;
+      }
 #pragma unroll
       for (int r = 0; r < kRanks; ++r)
-        if (r < peers.size)
-          write_pack(static_cast<T*>(tensor.to[r]), (first + f * stride) * kPack<T>, count, sum);
+        if (r < peers.size) write_pack(static_cast<T*>(tensor.to[r]), at, count, sum);
     }
   }
   meet(peers);  // others have written here, and have read what comes next may overwrite
+}
+
+// Every rank writes its `from`, of `packs` accesses, to its place in all ranks' `to`.
+template <int kRanks>
+__global__ void __launch_bounds__(kPeerThreads)
+    push_kernel(PeerControl peers, PeerTensor tensor, int64_t packs) {
+  constexpr int kInFlight = kInFlightOfAll / 2;
+  if (!meet(peers)) return;  // nobody reads `to` any more
+  const auto* const from = static_cast<const uint4*>(tensor.from[peers.rank]);
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kPeerThreads;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x; first < packs;
+       first += kInFlight * stride) {
+    uint4 x[kInFlight];
+#pragma unroll
+    for (int f = 0; f < kInFlight; ++f)
+      if (first + f * stride < packs) x[f] = from[first + f * stride];
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if (r >= peers.size) break;
+      uint4* const to = static_cast<uint4*>(tensor.to[r]) + peers.rank * packs;
+#pragma unroll
+      for (int f = 0; f < kInFlight; ++f)
+        if (first + f * stride < packs) to[first + f * stride] = x[f];
+    }
+  }
+  meet(peers);
 }
 
 template <class T, int kRanks>
@@ -213,6 +243,21 @@ __global__ void __launch_bounds__(kPeerThreads)
                         own.count);
     write_pack(reinterpret_cast<T*>(own.to), at, own.count,
                sum_of<T>(x, ranks, Epilogue<T>{scale, nullptr}, at, own.count));
+  }
+}
+
+// A column of blocks has a tensor.
+__global__ void __launch_bounds__(kPeerThreads)
+    gather_kernel(const __grid_constant__ SmallTensors small, int rank, int ranks) {
+  const SmallTensor& tensor = small.tensors[blockIdx.y];
+  const int64_t first = (static_cast<int64_t>(blockIdx.x) * kPeerThreads + threadIdx.x) * kPeerAccessBytes,
+                stride = static_cast<int64_t>(gridDim.x) * kPeerThreads * kPeerAccessBytes;
+  for (int next = 1; next < ranks; ++next) {
+    const int peer = (rank + next) % ranks;
+    const auto* from = static_cast<const uint8_t*>(tensor.from[peer]);
+    auto* to = reinterpret_cast<uint8_t*>(small.to[peer] + tensor.gathered);
+    for (int64_t at = first; at < tensor.bytes; at += stride)
+      write_pack(to, at, tensor.bytes, read_peer(from, at, tensor.bytes));
   }
 }
 
@@ -261,7 +306,25 @@ void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTens
   dispatch(sum.dtype, peers.size, [&](auto tag, auto ranks) {
     using T = typename decltype(tag)::type;
     two_shot_kernel<T, decltype(ranks)::value><<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(
-        peers, tensor, sum.count, epilogue_of<T>(sum));
+        peers, tensor, nullptr, sum.count, epilogue_of<T>(sum));
+  });
+}
+
+void start_scatter(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
+                   cudaStream_t stream) {
+  const int64_t blocks = std::min<int64_t>(kMaxPeerBlocks, blocks_of(sum));
+  dispatch(sum.dtype, peers.size, [&](auto tag, auto ranks) {
+    using T = typename decltype(tag)::type;
+    two_shot_kernel<T, decltype(ranks)::value><<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(
+        peers, tensor, static_cast<T*>(tensor.to[peers.rank]), sum.count * peers.size, epilogue_of<T>(sum));
+  });
+}
+
+void start_push(const PeerControl& peers, int64_t bytes, const PeerTensor& tensor, cudaStream_t stream) {
+  const int64_t blocks = std::min<int64_t>(kMaxPeerBlocks, blocks_for(bytes, kOneShotBlockBytes));
+  dispatch(DType::f32, peers.size, [&](auto, auto ranks) {
+    push_kernel<decltype(ranks)::value>
+        <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(peers, tensor, bytes / kPeerAccessBytes);
   });
 }
 
@@ -276,6 +339,12 @@ void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, con
         <<<static_cast<unsigned>(blocks), kPeerThreads, 0, stream>>>(pieces, peers.rank, peers.size, packs,
                                                                      scale);
   });
+}
+
+void start_gather(const PeerControl& peers, const SmallTensors& tensors, cudaStream_t stream) {
+  constexpr unsigned kBlocksOfTensor = 8;
+  const dim3 blocks(kBlocksOfTensor, static_cast<unsigned>(tensors.count));
+  gather_kernel<<<blocks, kPeerThreads, 0, stream>>>(tensors, peers.rank, peers.size);
 }
 
 }  // namespace genesis::cuda

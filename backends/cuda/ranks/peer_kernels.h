@@ -1,4 +1,4 @@
-// Sums over ranks by kernels that read and write other ranks' memory over NVLink. All ranks start the same kernels in the
+// Exchanges by kernels that read and write other ranks' memory over NVLink. All ranks start the same kernels in the
 // same order, each in a stream. Elements are f32, f16 or bf16, added in f32 in the order of ranks and rounded once, so all
 // ranks get the same bits. One shot and two shots are what vLLM and TensorRT-LLM call them; they differ from a ring (NCCL)
 // in latency: a meeting of the ranks takes some 2 us.
@@ -30,6 +30,14 @@ void start_one_shot(const PeerControl& peers, const PeerSum& sum, const void* fr
 void start_two_shot(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
                     cudaStream_t stream);
 
+// Of all ranks' `from`, with sum.count elements for each rank, every rank adds up its own part and writes it to its own `to`,
+// which is not `from`. All start at multiples of 16 bytes, parts too.
+void start_scatter(const PeerControl& peers, const PeerSum& sum, const PeerTensor& tensor,
+                   cudaStream_t stream);
+
+// Every rank writes the `bytes` of its `from` to its place in all ranks' `to`. All start at multiples of 16 bytes, parts too.
+void start_push(const PeerControl& peers, int64_t bytes, const PeerTensor& tensor, cudaStream_t stream);
+
 // Elements of one tensor, of which other ranks' have been copied here.
 struct PeerPiece {
   const std::byte* own;
@@ -47,5 +55,22 @@ struct PulledPieces {
 // Each piece's sum, in one kernel of few blocks that meets nobody. All begin at multiples of 16 bytes.
 void start_sum_of_pieces(const PeerControl& peers, DType dtype, float scale, const PulledPieces& pieces,
                          cudaStream_t stream);
+
+// A tensor that every rank copies whole out of all others' memory.
+struct SmallTensor {
+  const void* from[kMaxPeers] = {};
+  int64_t bytes = 0;
+  int64_t gathered = 0;  // where it begins, behind SmallTensors::to
+};
+struct SmallTensors {
+  static constexpr int kMaxTensors = 32;
+  std::byte* to[kMaxPeers] = {};  // by rank whose tensors come there; this rank's is not written
+  SmallTensor tensors[kMaxTensors] = {};
+  int count = 0;
+};
+
+// Copies in one kernel, which meets nobody: a copy engine takes some 6 us for each tensor, however small. All begin at
+// multiples of 16 bytes.
+void start_gather(const PeerControl& peers, const SmallTensors& tensors, cudaStream_t stream);
 
 }  // namespace genesis::cuda

@@ -99,9 +99,10 @@ template <class T>
 struct Drop {
   float limit;
   wide_t<T> scale;
+  uint64_t first_block;
 
   __device__ Four<T> operator()(const Draw& draw, uint64_t b, const Four<T>& x) const {
-    const PhiloxBlock block = draw.block(b);
+    const PhiloxBlock block = draw.block(first_block + b);
     Four<T> y;
     for (int k = 0; k < 4; ++k)
       y.at[k] = narrow<T>(widen(x.at[k]) * (uniform_from(block.word[k]) >= limit ? scale : wide_t<T>(0)));
@@ -183,7 +184,8 @@ void run_dropout(const KernelContext& c) {
   const auto& op = c.attributes<ops::Dropout>();
   dispatch_float(c.output().dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Drop<T> rule{static_cast<float>(op.p), static_cast<wide_t<T>>(op.p < 1 ? 1 / (1 - op.p) : 0)};
+    const Drop<T> rule{static_cast<float>(op.p), static_cast<wide_t<T>>(op.p < 1 ? 1 / (1 - op.p) : 0),
+                       static_cast<uint64_t>(op.first) / 4};
     draw<T>(c, op.stream, rule, c.input(1).as<const T>());
   });
 }
