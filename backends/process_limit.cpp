@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "schema/core/parallel.h"
+
 namespace genesis {
 
 ProcessLimit::ProcessLimit(double seconds, std::string why)
-    : seconds_(seconds), why_(std::move(why)), thread_([this] { watch(); }) {}
+    : seconds_(seconds), why_(std::move(why)), thread_(start_thread([this] { watch(); })) {}
 
 ProcessLimit::~ProcessLimit() {
   {

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "schema/core/parallel.h"
+
 namespace genesis {
 
 class Prefetcher::Impl {
@@ -14,7 +16,7 @@ class Prefetcher::Impl {
       : source_(source),
         position_(first_position),
         depth_(static_cast<size_t>(depth)),
-        thread_([this] { produce(); }) {}
+        thread_(start_thread([this] { produce(); })) {}
 
   ~Impl() {
     {

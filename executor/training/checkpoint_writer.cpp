@@ -8,6 +8,7 @@
 #include "executor/environment.h"
 #include "executor/training/checkpoint.h"
 #include "executor/training/checkpoint_parts.h"
+#include "schema/core/parallel.h"
 
 namespace genesis {
 
@@ -116,7 +117,7 @@ void CheckpointWriter::start(std::function<void()> what) {
     const std::lock_guard lock(mutex_);
     work_ = std::move(what);
   }
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (!thread_.joinable()) thread_ = start_thread([this] { work(); });
   changed_.notify_all();
 }
 

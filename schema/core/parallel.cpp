@@ -8,7 +8,10 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
+#include <utility>
 
+#include "schema/core/error.h"
 #include "schema/core/task_edges.h"
 
 namespace genesis {
@@ -61,6 +64,15 @@ void in_parallel(int64_t count, int64_t grain, const std::function<void(int64_t,
         [&] { tbb::parallel_for(int64_t{0}, workers, edges.around(work), tbb::simple_partitioner()); });
   }
   ranges.rethrow();
+}
+
+std::thread start_thread(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    fail("no thread could be started ({}): there is no memory for its stack, or this user may start no more",
+         error.code().message());
+  }
 }
 
 }  // namespace genesis

@@ -1,19 +1,41 @@
 #include "tools/common/ranks.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <utility>
 
+#include "executor/distributed/launch.h"
 #include "executor/distributed/local_launch.h"
 #include "executor/runtime/device.h"
 #include "schema/file/hash.h"
 
 namespace genesis::tools {
 
+namespace {
+
+// Ranks that each do all of the work are seldom meant.
+void warn_of_copies() try {
+  const Launch launch = find_launch();
+  if (launch.by == Launcher::kMpi && launch.size > 1 && launch.rank == 0)
+    spdlog::warn(
+        "{} started {} ranks, and without --mesh each of them works for itself: --mesh data={} shares the "
+        "work",
+        name_of(launch.by), launch.size, launch.size);
+} catch (const Error&) {
+  // What is wrong with a launch matters to those that take part in it.
+}
+
+}  // namespace
+
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device) {
-  if (mesh.empty()) return std::make_shared<World>();
+  if (mesh.empty()) {
+    warn_of_copies();
+    return std::make_shared<World>();
+  }
   const Mesh ranks = Mesh::parse(mesh);
   const std::string resolved = resolve_device(device), kind = resolved.substr(0, resolved.find(':'));
   if (resolved != kind)
@@ -37,11 +59,11 @@ SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<Worl
 void as_rank(World& world, const std::function<void()>& body) {
   try {
     body();
-  } catch (const Error& error) {
-    world.abort(error.message());
-    throw;
   } catch (const std::bad_alloc&) {
     world.abort("out of memory");
+    throw;
+  } catch (const std::exception& error) {
+    world.abort(error.what());
     throw;
   }
 }
@@ -98,6 +120,15 @@ StopVote StopVotes::ask(const StopVote& mine) {
   const double each = seconds / static_cast<double>(std::exchange(steps_, 0));
   every_ = std::clamp(static_cast<int64_t>(kApart / std::max(each, 1e-6)), int64_t{1}, 4 * every_);
   return all;
+}
+
+std::string digest_of_data(BatchSource& data) {
+  const int64_t batches = std::max<int64_t>(data.batches_per_epoch(), 1);
+  file::Hasher hasher;
+  for (const int64_t position : {int64_t{0}, batches / 2, batches - 1})
+    for (const auto& [name, tensor] : data.batch(position))
+      hasher.update({tensor.data(), static_cast<size_t>(tensor.bytes())});
+  return fmt::format("{} batches like {}", batches, hasher.digest().to_string());
 }
 
 std::string digest_of_states(const Model& model) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "executor/distributed/world.h"
+#include "executor/training/batch_source.h"
 #include "tools/common/stop_signals.h"
 #include "tools/common/tool.h"
 
@@ -56,6 +57,8 @@ class StopVotes {
   int64_t every_ = 1, steps_ = 0;  // since they last met
 };
 
+// Of the first batch, one in the middle and the last, and how many there are.
+std::string digest_of_data(BatchSource& data);
 // Of all values that the states start from.
 std::string digest_of_states(const Model& model);
 

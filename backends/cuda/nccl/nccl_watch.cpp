@@ -6,6 +6,7 @@
 
 #include "backends/cuda/runtime/runtime.h"
 #include "backends/process_limit.h"
+#include "schema/core/parallel.h"
 
 namespace genesis::cuda::nccl {
 namespace {
@@ -24,7 +25,7 @@ double now() {
 Watch::Watch(std::string name, int device, const RankLimits& limits,
              std::function<std::string()> other_failure)
     : name_(std::move(name)), device_(device), limits_(limits), other_failure_(std::move(other_failure)) {
-  thread_ = std::thread([this] { watch(); });
+  thread_ = start_thread([this] { watch(); });
 }
 
 Watch::~Watch() {

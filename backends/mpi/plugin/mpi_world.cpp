@@ -10,6 +10,7 @@
 
 #include "backends/process_limit.h"
 #include "schema/core/error.h"
+#include "schema/core/parallel.h"
 
 namespace genesis::mpi {
 namespace {
@@ -57,7 +58,8 @@ MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &notices_), "MPI_Comm_dup");
   gather_hosts();
-  if (size_ > 1) heart_ = std::thread([this] { beat(); });
+  if (size_ > 1)
+    with_context([&] { heart_ = start_thread([this] { beat(); }); }, [&] { return name(rank_); });
 }
 
 MpiWorld::~MpiWorld() {
