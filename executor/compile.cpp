@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "executor/environment.h"
 #include "executor/plan_buffers.h"
@@ -15,6 +16,7 @@
 #include "passes/pipelines.h"
 #include "passes/precision/read_quantized.h"
 #include "passes/precision/weights_as_halves.h"
+#include "schema/graph/state_cuts.h"
 
 namespace genesis {
 namespace {
@@ -62,13 +64,15 @@ void append(StateStorage& storage, const StateStorage& more, const Model& model)
   number_parts(storage, model.states().size());
 }
 
-// The groups that have none of these states, which are in `members`, sorted.
-StateStorage without(StateStorage storage, const std::vector<int32_t>& members) {
-  std::erase_if(storage.groups, [&](const StoredGroup& group) {
-    return std::any_of(group.members.begin(), group.members.end(), [&](int32_t state) {
-      return std::binary_search(members.begin(), members.end(), state);
-    });
-  });
+// The states that the model has encoded; of those that `slices` cut, the slices.
+StateStorage encoded_slices(const Model& model, const StateStorage& slices) {
+  std::map<int32_t, int32_t> slice_of;
+  for (const StoredGroup& group : slices.groups)
+    if (is_slice(group)) slice_of[group.members[0]] = group.parts[0];
+  StateStorage storage = encoded_states(model);
+  for (StoredGroup& group : storage.groups)
+    if (const auto slice = slice_of.find(group.members[0]); slice != slice_of.end())
+      group.members = {slice->second};
   return storage;
 }
 
@@ -85,31 +89,37 @@ StateStorage find_halves(const Model& model, const Target& target, const Session
   return pays && !switches.passes.contains("split_weights") ? passes::find_halves(model) : StateStorage{};
 }
 
-// With what pays as halves, unless the ranks share it.
+// Whether ranks along "data" share states.
+bool shares_states(const SessionOptions& options, const Switches& switches) {
+  return options.zero > 0 && options.mesh.size("data") > 1 && !switches.passes.contains("shard_optimizer");
+}
+
+// With what pays as halves, unless that has been decided for all entry points.
 StateStorage storage_for(const Model& model, const std::string& entry, const Target& target,
                          const SessionOptions& options, const Switches& switches, bool are_halves) {
   StateStorage storage = storage_of_all(model, target, options);
-  if (storage.has_shards()) return storage;
+  const auto is_kept_by_some = [](const StoredGroup& group) { return group.shard && !is_slice(group); };
+  if (shares_states(options, switches) ||
+      std::any_of(storage.groups.begin(), storage.groups.end(), is_kept_by_some))
+    return storage;
   const StateStorage halves = find_halves(model, target, options, switches);
   if (!are_halves && !passes::updates_stored(model.entry(entry), halves)) return storage;
-  append(storage, halves, model);
+  append(storage, passes::halves_of_slices(model, halves, storage), model);
   return storage;
 }
 
 }  // namespace
 
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options) {
-  StateStorage storage = encoded_states(model);
-  append(storage, passes::find_tensor_shards(model, options.mesh, options.rank), model);
+  StateStorage storage = passes::find_tensor_shards(model, options.mesh, options.rank);
+  append(storage, encoded_slices(model, storage), model);
   const Switches switches = switches_of(options, target);
   if (options.optimise && !switches.passes.contains("split_stages"))
     append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero), model);
-  if (options.zero == 0 || options.mesh.size("data") == 1 || switches.passes.contains("shard_optimizer"))
-    return storage;
+  if (!shares_states(options, switches)) return storage;
   const StateStorage halves = find_halves(model, target, options, switches);
-  const StateStorage shards = passes::find_shards(model, options.mesh, options.rank, options.zero,
-                                                  without(halves, storage.members()));
-  append(storage, without(shards, storage.members()), model);
+  append(storage, passes::find_shards(model, options.mesh, options.rank, options.zero, halves, storage),
+         model);
   return storage;
 }
 
@@ -128,6 +138,7 @@ CompiledEntry compile_entry(const Model& model, const std::string& entry, const 
   if (passes::has_quantized(compiled.storage))
     authored = passes::decode_quantized(authored, compiled.storage);
   Graph graph = passes::bind(authored, bindings);
+  passes::check_axes(model, options.mesh);
   passes::check_peers(graph, options.mesh, options.rank);
   if (observe) observe({"bind", "sizes take the place of symbols", graph});
   if (options.optimise)

@@ -15,6 +15,7 @@
 #include "executor/runtime/nonfinite.h"
 #include "executor/runtime/step_call.h"
 #include "executor/started_runs.h"
+#include "executor/state_dict.h"
 #include "executor/states/state_memory.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
@@ -437,7 +438,7 @@ bool Session::shares_states() const { return impl_->states().shares(); }
 void Session::take_part_in_states() const {
   const OneCall call = impl_->one_call();
   for (int32_t i = 0; i < static_cast<int32_t>(model().states().size()); ++i)
-    if (impl_->states().is_shared(i)) static_cast<void>(impl_->states().copy(i));
+    if (is_kept(model().state(i)) && impl_->states().is_shared(i)) static_cast<void>(impl_->states().copy(i));
 }
 
 void Session::reset_states(StateRole role) {

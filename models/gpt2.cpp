@@ -78,7 +78,9 @@ class Gpt2 {
         h_(s / "transformer" / "h", c.n_layer,
            [&](const Scope& scope) { return Block(scope, c, init, out_init); }),
         ln_f_(s / "transformer" / "ln_f", c.n_embd, c.layer_norm_epsilon),
-        lm_head_(s / "lm_head", c.n_embd, c.vocab_size, {.bias = false, .weight = wte_.weight}) {}
+        lm_head_(s / "lm_head", c.n_embd, c.vocab_size,
+                 {.bias = false, .weight = c.tie_word_embeddings ? wte_.weight : Parameter{}, .init = init}) {
+  }
 
   Value hidden(Value tokens, const Positions& positions) const {
     Value x = drop_(wte_(tokens) + wpe_(positions.ids));

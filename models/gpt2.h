@@ -19,6 +19,7 @@ struct Gpt2Config {
   int64_t n_head = 4;
   double dropout = 0;
   double layer_norm_epsilon = 1e-5;
+  bool tie_word_embeddings = true;
   double initializer_range = 0.02;
   DType dtype = DType::f32;
 
@@ -32,6 +33,7 @@ struct Gpt2Config {
     visit("n_head", self.n_head);
     visit("dropout", self.dropout);
     visit("layer_norm_epsilon", self.layer_norm_epsilon);
+    visit("tie_word_embeddings", self.tie_word_embeddings);
     visit("initializer_range", self.initializer_range);
     visit("dtype", self.dtype);
   }

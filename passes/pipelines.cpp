@@ -10,6 +10,7 @@
 #include "passes/distribution/partition.h"
 #include "passes/distribution/pipeline/split_stages.h"
 #include "passes/distribution/place_gathers.h"
+#include "passes/distribution/sequence_shards.h"
 #include "passes/distribution/shard_optimizer.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
 #include "passes/fusion/fuse_addend.h"
@@ -71,6 +72,7 @@ constexpr Pass kInference[] = {
     {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
     {"fuse_linear_cross_entropy", "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
     {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
     {"gather_weights", "early: every pass after it sees whole weights", gather_weights},
     {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
@@ -108,6 +110,8 @@ constexpr Pass kInference[] = {
 constexpr Pass kTraining[] = {
     {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
     {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
+    {"shard_sequence", "behind partition, which says what ranks add up; early, as it knows norms and residual sums as they were written", shard_sequence},
     {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
     {"gather_weights", "behind shard_optimizer, whose updates read the parts of weights", gather_weights},
     {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},

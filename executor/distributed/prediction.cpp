@@ -17,7 +17,7 @@ namespace {
 
 constexpr ChipRates kChips[] = {
     {"h100", 620e12, 45e12, 420e12, 2.55e12, 2.6},
-    {"h200", 640e12, 45e12, 430e12, 3.6e12, 2.6},
+    {"h200", 580e12, 45e12, 430e12, 3.6e12, 2.6},
 };
 
 // Of an exchange that runs beside a computation, the part by which it slows that.

@@ -1,6 +1,6 @@
 #include "executor/runtime/build_parts.h"
 
-#include "backends/cpu/gemm/onednn.h"
+#include "backends/cpu/onednn/onednn.h"
 #include "backends/mpi/mpi_ranks.h"
 
 namespace genesis {

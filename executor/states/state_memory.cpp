@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "executor/states/stored_values.h"
+#include "schema/graph/state_cuts.h"
 
 namespace genesis {
 namespace {
@@ -12,6 +13,24 @@ namespace {
 constexpr int64_t kAlignment = 256;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+Tensor with_type(const TensorType& type, const Tensor& values) {
+  return Tensor(type, std::make_shared<Tensor>(values), values.data());
+}
+
+// What a process keeps of all values; of nothing, nothing. Where it is one run it stays where they are.
+Tensor taken(const Shard& shard, const Tensor& all) {
+  if (all.empty_handle()) return {};
+  const size_t value_bytes = size_of(all.type().dtype);
+  const TensorType type{all.type().dtype, shard.shape.rank() > 0 ? shard.shape : Shape{shard.numel()}};
+  if (shard.runs == 1)
+    return Tensor(type, std::make_shared<Tensor>(all),
+                  all.data() + static_cast<size_t>(shard.first) * value_bytes);
+  std::byte* to;
+  Tensor kept = Tensor::uninitialized(type, &to);
+  shard.take(all.data(), all.type().numel(), value_bytes, to);
+  return kept;
+}
 
 }  // namespace
 
@@ -55,7 +74,28 @@ void StateMemory::add_members(const StoredGroup& group) {
 }
 
 int32_t StateMemory::home(int32_t state) const {
-  return is_encoded(state) ? membership(state).group->parts[0] : state;
+  return is_encoded(state) ? home(membership(state).group->parts[0]) : state;
+}
+
+int32_t StateMemory::stored_slice(int32_t state) const {
+  if (!is_encoded(state) || !is_slice(*membership(state).group)) return -1;
+  const int32_t slice = membership(state).group->parts[0];
+  return is_encoded(slice) ? slice : -1;
+}
+
+int32_t StateMemory::whole_of(int32_t state) const {
+  const std::vector<int32_t>& members = members_[static_cast<size_t>(state)];
+  return members.size() == 1 && is_slice(*membership(members[0]).group) ? members[0] : -1;
+}
+
+bool StateMemory::is_encoded_in_model(int32_t state) const {
+  const int32_t whole = whole_of(state);
+  return bool(model_->state(whole >= 0 ? whole : state).encoded);
+}
+
+void StateMemory::add_homes(int32_t state, std::vector<int32_t>& homes) const {
+  if (!is_encoded(state)) return homes.push_back(state);
+  for (const int32_t part : membership(state).group->parts) add_homes(part, homes);
 }
 
 std::byte* StateMemory::data(int32_t state) {
@@ -72,16 +112,11 @@ bool StateMemory::make_writable(int32_t state) { return make_writable(std::vecto
 int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
   std::map<int32_t, int64_t> offsets;  // of those that have no memory yet
   int64_t bytes = 0;
-  const auto add = [&](int32_t state) {
+  std::vector<int32_t> homes;
+  for (const int32_t state : states) add_homes(state, homes);
+  for (const int32_t state : homes)
     if (!owned(state) && offsets.emplace(state, bytes).second)
       bytes += aligned(model_->state(state).type.bytes());
-  };
-  for (int32_t state : states) {
-    if (!is_encoded(state))
-      add(state);
-    else
-      for (int32_t part : membership(state).group->parts) add(part);
-  }
   if (offsets.empty()) return 0;
   const DeviceMemory all = device_.allocate(bytes);
   for (const auto& [state, offset] : offsets) owned(state) = DeviceMemory(all, all.get() + offset);
@@ -89,9 +124,11 @@ int64_t StateMemory::make_writable(const std::vector<int32_t>& states) {
   for (const auto& [state, offset] : offsets) {
     const auto& of_part = members_[static_cast<size_t>(state)];
     // A part of values that the model has encoded starts as what the model has.
-    const bool is_there = of_part.empty() || initial(state) != nullptr;
-    if (is_there) fill_initial(state);
-    if (!is_there) members.insert(of_part.begin(), of_part.end());
+    const Tensor start = initial(state);
+    if (of_part.empty() || !start.empty_handle())
+      fill_initial(state, start);
+    else
+      members.insert(of_part.begin(), of_part.end());
   }
   for (int32_t member : members) encode_initial(member, offsets);
   return static_cast<int64_t>(offsets.size());
@@ -106,31 +143,23 @@ void StateMemory::encode_initial(int32_t member, const std::map<int32_t, int64_t
   upload(member, to, initial(member));
 }
 
-void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const std::byte* values) {
+void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const Tensor& values) {
   const Membership& at = membership(state);
   StateFormat::Parts whole{}, shards{};
   for (size_t i = 0; i < at.group->parts.size(); ++i) (at.group->is_shard(i) ? shards : whole)[i] = to[i];
   const auto is_wanted = [](const StateFormat::Parts& parts) {
     return std::any_of(parts.begin(), parts.end(), [](const std::byte* part) { return part != nullptr; });
   };
-  const int64_t total = model_->state(state).type.numel();
-  if (is_wanted(whole)) upload_values(device_, *at.group->format, whole, values, total);
-  if (is_wanted(shards)) upload_shard(at, shards, values, total);
+  if (is_wanted(whole))
+    upload_values(device_, *at.group->format, whole, values.data(), model_->state(state).type.numel());
+  if (is_wanted(shards))
+    upload_values(device_, *at.group->format, shards, taken(at.shard, values).data(), at.shard.numel());
 }
 
-void StateMemory::upload_shard(const Membership& at, const StateFormat::Parts& to, const std::byte* values,
-                               int64_t total) {
-  const Shard& shard = at.shard;
-  const size_t value_bytes = size_of(at.group->format->meant);
-  std::vector<std::byte> pieces;
-  if (values && shard.runs > 1) {
-    pieces.resize(static_cast<size_t>(shard.numel()) * value_bytes);
-    shard.take(values, total, value_bytes, pieces.data());
-    values = pieces.data();
-  } else if (values) {
-    values += static_cast<size_t>(shard.first) * value_bytes;
-  }
-  upload_values(device_, *at.group->format, to, values, shard.numel());
+void StateMemory::put(int32_t state, const Tensor& values) {
+  if (const int32_t slice = stored_slice(state); slice >= 0)
+    return put(slice, taken(membership(state).shard, values));
+  upload(state, parts(state), values);
 }
 
 StateFormat::Parts StateMemory::parts(int32_t member) const {
@@ -156,15 +185,34 @@ bool StateMemory::owns_all(const StoredGroup& group) const {
                      [&](int32_t part) { return owned(part) != nullptr; });
 }
 
-const std::byte* StateMemory::initial(int32_t state) const {
-  const Tensor& initial = model_->state(state).initial;
-  return initial.empty_handle() ? nullptr : initial.data();
+// A slice starts from its part of what the whole does.
+Tensor StateMemory::initial(int32_t state) const {
+  const Tensor& own = model_->state(state).initial;
+  const std::vector<int32_t>& members = members_[static_cast<size_t>(state)];
+  if (!own.empty_handle() || members.size() != 1) return own;
+  if (whole_of(state) >= 0) return taken(membership(members[0]).shard, initial(members[0]));
+  return whole_of(members[0]) >= 0 && is_encoded_in_model(members[0]) ? encoded_part(members[0], state) : own;
 }
 
-void StateMemory::fill_initial(int32_t state) {
+// The values that are encoded together lie in one slice.
+Tensor StateMemory::encoded_part(int32_t slice, int32_t part) const {
+  const StoredGroup& group = *membership(slice).group;
+  const auto index =
+      static_cast<size_t>(std::find(group.parts.begin(), group.parts.end(), part) - group.parts.begin());
+  const int32_t whole = whole_of(slice);
+  return taken(in_blocks(membership(whole).shard, group.format->parts[index].values_each),
+               encoded_values(whole).parts[index]);
+}
+
+const EncodedValues& StateMemory::encoded_values(int32_t state) const {
+  const auto given = given_.find(state);
+  return given == given_.end() ? model_->state(state).encoded : given->second;
+}
+
+void StateMemory::fill_initial(int32_t state, const Tensor& start) {
   const int64_t bytes = model_->state(state).type.bytes();
-  if (const std::byte* from = initial(state))
-    device_.upload(owned(state).get(), from, bytes);
+  if (!start.empty_handle())
+    device_.upload(owned(state).get(), start.data(), bytes);
   else
     device_.clear(owned(state).get(), bytes);
 }
@@ -175,43 +223,64 @@ void StateMemory::set(int32_t state, const Tensor& value) {
     fail("state '{}' is {}, the tensor given for it is {}", row.name, row.type.to_string(),
          value.type().to_string());
   if (value.empty_handle()) fail("the tensor given for state '{}' holds no data", row.name);
+  if (row.encoded && stored_slice(state) >= 0) {
+    with_context(
+        [&] {
+          set_encoded({{state, encode_tensor(*row.encoded.format, value)}});
+        },
+        [&] { return "in the tensor given for state '" + row.name + "'"; });
+    return;
+  }
   make_writable(state);
   if (!is_encoded(state)) return device_.upload(owned(state).get(), value.data(), value.bytes());
-  with_context([&] { upload(state, parts(state), value.data()); },
+  with_context([&] { put(state, value); },
                [&] { return "in the tensor given for state '" + row.name + "'"; });
 }
 
 void StateMemory::reset(int32_t state) {
-  if (is_encoded(state) && model_->state(state).encoded) {
-    for (const int32_t part : membership(state).group->parts) reset(part);
+  given_.erase(state);
+  begin_again(state);
+}
+
+void StateMemory::begin_again(int32_t state) {
+  if (is_encoded(state) && is_encoded_in_model(state)) {
+    for (const int32_t part : membership(state).group->parts) begin_again(part);
     return;
   }
-  if (is_encoded(state)) return upload(state, parts(state), initial(state));
-  if (owned(state)) fill_initial(state);
+  if (is_encoded(state)) return put(state, initial(state));
+  if (owned(state)) fill_initial(state, initial(state));
 }
 
 // Where only some parts have memory of their own nobody has written any.
 Tensor StateMemory::copy(int32_t state) const {
   const State& row = model_->state(state);
+  if (row.encoded && stored_slice(state) >= 0) return decode_tensor(encoded_values(state), row.type);
   if (is_encoded(state)) {
     const StoredGroup& group = *membership(state).group;
     if (group.shard && group.shard->owner) return from_owner(state);
-    if (owns_all(group) && group.shard) return gathered(state);
-    if (owns_all(group)) return read_values(device_, *group.format, row.type, parts(state));
+    if (has_own_values(state) && group.shard) return gathered(state);
+    if (has_own_values(state)) return read_values(device_, *group.format, row.type, parts(state));
   } else if (owned(state)) {
     return read_tensor(device_, row.type, owned(state).get());
   }
-  return initial_value(row);
+  const Tensor start = row.encoded ? initial_value(row) : initial(state);
+  return start.empty_handle() ? Tensor::zeros(row.type) : start;
 }
 
 // By way of the device's memory, for that is what ranks exchange.
 Tensor StateMemory::gathered(int32_t state) const {
   const State& row = model_->state(state);
   const StoredGroup& group = *membership(state).group;
-  StateFormat::Parts whole = parts(state);
-  std::vector<DeviceMemory> gathered;
+  StateFormat::Parts own = parts(state);
+  std::vector<DeviceMemory> held;
+  if (const int32_t slice = stored_slice(state); slice >= 0) {
+    const Tensor values = copy(slice);
+    own[0] = held.emplace_back(device_.allocate(values.bytes())).get();
+    device_.upload(own[0], values.data(), values.bytes());
+  }
+  StateFormat::Parts whole = own;
   for (size_t i = 0; i < group.parts.size(); ++i)
-    if (group.is_shard(i)) whole[i] = gathered.emplace_back(gathered_part(state, i)).get();
+    if (group.is_shard(i)) whole[i] = held.emplace_back(gathered_part(state, i, own[i])).get();
   Tensor values = read_values(device_, *group.format, row.type, whole);
   if (const std::string failure = collectives_->failure(); !failure.empty())
     fail("while gathering state '{}' from all ranks: {}", row.name, failure);
@@ -242,7 +311,7 @@ Tensor StateMemory::from_owner(int32_t state) const {
   if (!values) {
     values = device_.allocate(row.type.bytes());
     if (ranks.rank() == owner)
-      upload_values(device_, *group.format, {values.get()}, initial(state), row.type.numel());
+      upload_values(device_, *group.format, {values.get()}, initial(state).data(), row.type.numel());
   }
   const Exchange exchange{values.get(), values.get(), row.type.numel(), row.type.dtype};
   device_.enter([&] { ranks.broadcast({&exchange, 1}, owner, device_.stream()); });
@@ -252,12 +321,12 @@ Tensor StateMemory::from_owner(int32_t state) const {
   return value;
 }
 
-DeviceMemory StateMemory::gathered_part(int32_t state, size_t part) const {
+DeviceMemory StateMemory::gathered_part(int32_t state, size_t part, std::byte* own) const {
   const State& row = model_->state(state);
   const Membership& at = membership(state);
   const FormatPart& kind = at.group->format->parts[part];
   DeviceMemory whole = device_.allocate(at.group->format->part_bytes(part, row.type.numel()));
-  const Exchange exchange{parts(state)[part], whole.get(), at.shard.numel() / kind.values_each, kind.dtype};
+  const Exchange exchange{own, whole.get(), at.shard.numel() / kind.values_each, kind.dtype};
   device_.enter([&] { ranks_with(state).all_gather({&exchange, 1}, device_.stream()); });
   return whole;
 }
@@ -265,10 +334,10 @@ DeviceMemory StateMemory::gathered_part(int32_t state, size_t part) const {
 std::map<int32_t, EncodedValues> StateMemory::encoded() const {
   std::map<int32_t, EncodedValues> all;
   for (const StoredGroup& group : storage_.groups) {
-    const EncodedValues& initial = model_->state(group.members[0]).encoded;
-    if (!initial) continue;
-    EncodedValues& values = all[group.members[0]] = initial;
-    if (owns_all(group))
+    const int32_t state = group.members[0];
+    if (!model_->state(state).encoded) continue;
+    EncodedValues& values = all[state] = encoded_values(state);
+    if (stored_slice(state) < 0 && owns_all(group))
       for (size_t i = 0; i < group.parts.size(); ++i) values.parts[i] = copy(group.parts[i]);
   }
   return all;
@@ -278,13 +347,20 @@ int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
   std::vector<int32_t> states;
   for (const auto& [state, values] : all) states.push_back(state);
   const int64_t moved = make_writable(states);
-  for (const auto& [state, values] : all)
+  for (const auto& [state, values] : all) {
+    if (stored_slice(state) >= 0) {
+      given_[state] = values;
+      begin_again(state);
+      continue;
+    }
     for (size_t i = 0; i < values.parts.size(); ++i) set(membership(state).group->parts[i], values.parts[i]);
+  }
   return moved;
 }
 
 TensorType StateMemory::kept_type(int32_t state) const {
   const TensorType& type = model_->state(state).type;
+  if (const int32_t slice = stored_slice(state); slice >= 0) return {type.dtype, {kept_type(slice).numel()}};
   if (is_shared(state) && membership(state).shard.numel() == type.numel()) return type;
   return is_shared(state) ? TensorType{type.dtype, {membership(state).shard.numel()}} : type;
 }
@@ -293,16 +369,14 @@ Tensor StateMemory::kept(int32_t state) const {
   if (!is_shared(state)) return copy(state);
   const StoredGroup& group = *membership(state).group;
   const TensorType type = kept_type(state);
+  if (const int32_t slice = stored_slice(state); slice >= 0) return with_type(type, kept(slice));
   if (owns_all(group)) return read_values(device_, *group.format, type, kept_parts(state));
-  const std::byte* whole = initial(state);
-  if (!whole) return Tensor::zeros(type);
-  std::byte* to;
-  Tensor part = Tensor::uninitialized(type, &to);
-  membership(state).shard.take(whole, model_->state(state).type.numel(), size_of(type.dtype), to);
-  return part;
+  const Tensor part = taken(membership(state).shard, initial(state));
+  return part.empty_handle() ? Tensor::zeros(type) : with_type(type, part);
 }
 
 bool StateMemory::has_own_values(int32_t state) const {
+  if (const int32_t slice = stored_slice(state); slice >= 0) return has_own_values(slice);
   return is_encoded(state) ? owns_all(*membership(state).group) : owned(state) != nullptr;
 }
 
@@ -323,9 +397,10 @@ void StateMemory::add_copy(int32_t state, StateCopies& copies) const {
     copies.parts.push_back({from, bytes, copies.bytes});
     copies.bytes += aligned(bytes);
   };
-  if (const StoredGroup* group = membership(state).group) {
+  const int32_t slice = stored_slice(state), stored = slice >= 0 ? slice : state;
+  if (const StoredGroup* group = membership(stored).group) {
     value.format = group->format;
-    const StateFormat::Parts from = kept_parts(state);
+    const StateFormat::Parts from = kept_parts(stored);
     for (size_t part = 0; part < group->parts.size(); ++part)
       add(part, from[part], group->format->part_bytes(part, value.type.numel()));
     copies.decoded_bytes += value.type.bytes();

@@ -4,21 +4,10 @@
 #include <map>
 #include <numeric>
 
+#include "schema/graph/state_cuts.h"
+
 namespace genesis {
 namespace {
-
-// Of the states whose ranks keep parts.
-std::map<int32_t, Shard> shards_of(const Model& model, const StateStorage& storage) {
-  std::map<int32_t, Shard> shards;
-  for (const StoredGroup& group : storage.groups) {
-    if (!group.shard) continue;
-    int64_t all = 0;
-    for (const int32_t member : group.members) all += model.state(member).type.numel();
-    for (const int32_t member : group.members)
-      shards[member] = group.shard_of(model.state(member).type.numel(), all);
-  }
-  return shards;
-}
 
 // Gives bytes to the rank, of those that have them, which has been given the least.
 class Division {
@@ -29,18 +18,26 @@ class Division {
     return {{give(bytes, [](int64_t) { return true; })}};
   }
 
-  StateOwners shared(const Shard& shard, int64_t bytes) {
-    if (shard.owner)
-      return {{give(bytes, [&](int64_t rank) { return mesh_.place(rank, shard.axis) == *shard.owner; })}};
-    StateOwners owners{{}, shard.runs};
-    const int64_t parts = mesh_.size(shard.axis);
+  // The first cut may take a piece of each of many runs; those behind it are flat parts.
+  StateOwners shared(const std::vector<Shard>& cuts, int64_t bytes) {
+    if (cuts[0].owner)
+      return {{give(bytes, [&](int64_t rank) { return mesh_.place(rank, cuts[0].axis) == *cuts[0].owner; })}};
+    int64_t parts = 1;
+    for (const Shard& cut : cuts) parts *= mesh_.size(cut.axis);
+    StateOwners owners{{}, cuts[0].runs, parts / mesh_.size(cuts[0].axis)};
     for (int64_t part = 0; part < parts; ++part)
-      owners.ranks.push_back(
-          give(bytes / parts, [&](int64_t rank) { return mesh_.place(rank, shard.axis) == part; }));
+      owners.ranks.push_back(give(bytes / parts, [&](int64_t rank) { return part_of(rank, cuts) == part; }));
     return owners;
   }
 
  private:
+  // Which of all parts a rank keeps, counted along the last cut first.
+  int64_t part_of(int64_t rank, const std::vector<Shard>& cuts) const {
+    int64_t part = 0;
+    for (const Shard& cut : cuts) part = part * mesh_.size(cut.axis) + mesh_.place(rank, cut.axis);
+    return part;
+  }
+
   template <class HasIt>
   int64_t give(int64_t bytes, const HasIt& has_it) {
     int64_t least = -1;
@@ -65,7 +62,7 @@ bool StateParts::is_mine(int32_t state) const {
 
 // The largest first, so that the smaller ones even out what is left.
 StateParts divide_states(const Model& model, const StateStorage& storage, const Mesh& mesh, int64_t rank) {
-  const std::map<int32_t, Shard> shards = shards_of(model, storage);
+  const std::map<int32_t, std::vector<Shard>> cuts = cuts_of_states(model, storage);
   std::vector<int32_t> order(model.states().size());
   std::iota(order.begin(), order.end(), 0);
   const auto bytes_of = [&](int32_t state) { return model.state(state).type.bytes(); };
@@ -75,10 +72,9 @@ StateParts divide_states(const Model& model, const StateStorage& storage, const 
   Division division(mesh);
   for (const int32_t state : order) {
     if (model.state(state).role == StateRole::kCache) continue;
-    const auto shard = shards.find(state);
-    parts.owners[static_cast<size_t>(state)] = shard == shards.end()
-                                                   ? division.whole(bytes_of(state))
-                                                   : division.shared(shard->second, bytes_of(state));
+    const auto cut = cuts.find(state);
+    parts.owners[static_cast<size_t>(state)] =
+        cut == cuts.end() ? division.whole(bytes_of(state)) : division.shared(cut->second, bytes_of(state));
   }
   return parts;
 }

@@ -14,7 +14,8 @@ struct StateOwners {
   // One, who keeps the whole state; or of a state that is shared as many as there are parts, in their order. None: no file
   // has the state.
   std::vector<int64_t> ranks;
-  int64_t runs = 1;  // as in Shard
+  int64_t runs = 1;         // as in Shard
+  int64_t pieces_each = 1;  // as in JoinedValues
 
   bool is_joined() const { return ranks.size() > 1; }
 };

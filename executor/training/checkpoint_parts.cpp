@@ -73,7 +73,7 @@ const State& state_in(const Part& part, const State& wanted, int64_t rank) {
 }
 
 JoinedValues joined(const State& state, const StateOwners& owners, const std::vector<Part>& parts) {
-  JoinedValues values{{}, owners.runs};
+  JoinedValues values{{}, owners.runs, owners.pieces_each};
   for (const int64_t rank : owners.ranks)
     values.pieces.push_back(state_in(parts[static_cast<size_t>(rank)], state, rank).initial);
   return values;

@@ -14,9 +14,9 @@ constexpr int64_t kNotLearnt = -100;
 int64_t length_of(const chat::Sample& sample) { return static_cast<int64_t>(sample.tokens.size()) - 1; }
 
 // A target that nothing stands before is not learnt.
-bool has_targets(const chat::Sample& sample) {
-  return sample.is_target.size() > 1 &&
-         std::find(sample.is_target.begin() + 1, sample.is_target.end(), true) != sample.is_target.end();
+int64_t targets_of(const chat::Sample& sample) {
+  return sample.is_target.empty() ? 0
+                                  : std::count(sample.is_target.begin() + 1, sample.is_target.end(), true);
 }
 
 int64_t* rows_of(NamedTensors& batch, const char* name, const TensorType& type, int64_t value) {
@@ -45,8 +45,13 @@ ConversationSource::ConversationSource(std::vector<chat::Sample> samples, const 
   if (batches_ < 1)
     fail(
         "the conversations fill {} rows of {} tokens, one batch needs {}: give more conversations or smaller "
-        "batches",
-        rows_.size(), options.sequence_length, options.batch_size);
+        "batches{}",
+        rows_.size(), options.sequence_length, options.batch_size,
+        statistics_.without_targets == 0
+            ? ""
+            : fmt::format(
+                  "; {} samples have nothing to learn in their first {} tokens: give longer rows (--seq)",
+                  statistics_.without_targets, options.sequence_length));
 }
 
 void ConversationSource::take(std::vector<chat::Sample> samples) {
@@ -57,12 +62,14 @@ void ConversationSource::take(std::vector<chat::Sample> samples) {
       sample.tokens.resize(most);
       sample.is_target.resize(most);
     }
-    if (!has_targets(sample)) {
+    const int64_t targets = targets_of(sample);
+    if (targets == 0) {
       ++statistics_.without_targets;
       continue;
     }
     statistics_.cut += is_cut;
     statistics_.tokens += length_of(sample);
+    statistics_.targets += targets;
     samples_.push_back(std::move(sample));
   }
   statistics_.samples = static_cast<int64_t>(samples_.size());

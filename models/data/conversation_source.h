@@ -38,6 +38,7 @@ class ConversationSource : public BatchSource {
 
   struct Statistics {
     int64_t samples = 0, rows = 0, tokens = 0;  // that are learnt from
+    int64_t targets = 0;                        // of the tokens: those that the loss counts
     int64_t cut = 0, without_targets = 0;       // samples
   };
   const Statistics& statistics() const { return statistics_; }

@@ -59,7 +59,7 @@ void read_file(const std::filesystem::path& path, const chat::SampleMaker& maker
       std::move(samples[i].begin(), samples[i].end(), std::back_inserter(all.samples));
       continue;
     }
-    if (!skip_bad) throw Error(problems[i]);
+    if (!skip_bad) fail("{}; --skip-bad leaves such lines out", problems[i]);
     if (all.skipped++ == 0) all.first_skipped = problems[i];
   }
 }

@@ -92,7 +92,7 @@ void read_gpt2(Reader& r) {
   r.must_be("scale_attn_weights", true);
   r.must_be("scale_attn_by_inverse_layer_idx", false);
   r.must_be("add_cross_attention", false);
-  r.must_be("tie_word_embeddings", true);
+  r.copy_flag("tie_word_embeddings", true);
 }
 
 // What of a configuration says how rotations are scaled, and theta with it: older versions of transformers write

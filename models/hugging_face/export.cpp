@@ -9,6 +9,7 @@
 #include "executor/state_dict.h"
 #include "models/hugging_face/conv1d.h"
 #include "models/hugging_face/export_config.h"
+#include "passes/lora/lora.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/foreign/safetensors.h"
@@ -202,9 +203,7 @@ DType dtype_of(const std::vector<Weight>& weights) {
       ->first;
 }
 
-}  // namespace
-
-Exported export_model(const Model& model, const fs::path& folder, const ExportOptions& options) {
+Exported export_plain(const Model& model, const fs::path& folder, const ExportOptions& options) {
   const ZooSettings zoo = zoo_settings(model);
   const auto expected = empty_model(model, zoo);
   check_is(model, *expected, zoo.model);
@@ -218,6 +217,15 @@ Exported export_model(const Model& model, const fs::path& folder, const ExportOp
     exported.parameters += weight.tensor.type.numel();
     exported.bytes += weight.tensor.type.bytes();
   }
+  return exported;
+}
+
+}  // namespace
+
+Exported export_model(const Model& model, const fs::path& folder, const ExportOptions& options) {
+  if (!passes::lora_of(model)) return export_plain(model, folder, options);
+  Exported exported = export_plain(*passes::merge_lora(model), folder, options);
+  exported.merged_adapters = static_cast<int64_t>(passes::lora_layers(model).size());
   return exported;
 }
 

@@ -34,8 +34,7 @@ json decoder(json others) {
 
 const Family& family_of(const std::string& model) {
   static const std::vector<Family> families = {
-      {"gpt2", "GPT2LMHeadModel",
-       with_common(json::object({{"activation_function", "gelu_new"}, {"tie_word_embeddings", true}}))},
+      {"gpt2", "GPT2LMHeadModel", with_common(json::object({{"activation_function", "gelu_new"}}))},
       {"llama", "LlamaForCausalLM", decoder(json::object({{"attention_bias", false}, {"mlp_bias", false}}))},
       {"qwen2", "Qwen2ForCausalLM", decoder(json::object({{"use_sliding_window", false}}))},
       {"qwen3", "Qwen3ForCausalLM",

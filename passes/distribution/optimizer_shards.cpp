@@ -8,6 +8,7 @@
 #include "passes/core/analysis.h"
 #include "passes/core/match.h"
 #include "passes/core/update_inputs.h"
+#include "schema/graph/state_cuts.h"
 #include "schema/ops/collective/collective.h"
 
 namespace genesis::passes {
@@ -31,10 +32,52 @@ std::optional<ValueId> sole_operand(const Graph& graph, const Node& node) {
   return sole;
 }
 
+// Of states of the model what graphs of this rank work with: slices, where it has some.
+class Slices {
+ public:
+  Slices(const Model& model, const StateStorage& storage) : model_(model) {
+    for (const StoredGroup& group : storage.groups)
+      if (is_slice(group)) slices_[group.members[0]] = &group;
+  }
+
+  int32_t of(int32_t state) const { return has(state) ? slices_.at(state)->parts[0] : state; }
+  TensorType type(int32_t state) const {
+    const TensorType& whole = model_.state(state).type;
+    return has(state) ? TensorType{whole.dtype, slices_.at(state)->shard->shape} : whole;
+  }
+  std::vector<int32_t> of(std::vector<int32_t> states) const {
+    for (int32_t& state : states) state = of(state);
+    return states;
+  }
+  // Whether they can lie one behind the other, as halves of which so many ranks have a part each.
+  bool fit_as_halves(const std::vector<int32_t>& states, int64_t ranks) const {
+    return are_alike(states) && std::all_of(states.begin(), states.end(), [&](int32_t state) {
+             return type(state).numel() % (ranks * kElementsApart) == 0;
+           });
+  }
+
+ private:
+  // Every member of halves begins at a multiple of 16 bytes.
+  static constexpr int64_t kElementsApart = 8;
+
+  bool are_alike(const std::vector<int32_t>& states) const {
+    return std::all_of(states.begin(), states.end(), [&](int32_t state) {
+      Shape first = type(states[0]).shape;
+      first[0] = type(state).shape[0];
+      return has(state) == has(states[0]) && first == type(state).shape;
+    });
+  }
+  bool has(int32_t state) const { return slices_.contains(state); }
+
+  const Model& model_;
+  std::map<int32_t, const StoredGroup*> slices_;  // by state
+};
+
 // The updates that can work on parts.
 class Finder {
  public:
-  Finder(const Model& model, int64_t ranks) : model_(model), ranks_(ranks) {
+  Finder(const Model& model, const Slices& slices, int64_t ranks)
+      : model_(model), slices_(slices), ranks_(ranks) {
     for (const auto& entry : model.entries()) look_at(*entry);
     drop_refused();
   }
@@ -102,8 +145,9 @@ class Finder {
     const State& moment = model_.state(state);
     const ValueId next = update.outputs[1 + k];
     const auto is_next = [&](const StateUpdate& u) { return u.state == state && u.value == next; };
-    return moment.role == StateRole::kOptimizer && shard_format(moment) && is_divided(moment.type, ranks_) &&
-           uses.single(next) && std::any_of(graph.updates().begin(), graph.updates().end(), is_next);
+    return moment.role == StateRole::kOptimizer && shard_format(moment) &&
+           is_divided(slices_.type(state), ranks_) && uses.single(next) &&
+           std::any_of(graph.updates().begin(), graph.updates().end(), is_next);
   }
 
   // An update works on parts of all its moments or of none.
@@ -120,6 +164,7 @@ class Finder {
   }
 
   const Model& model_;
+  const Slices& slices_;
   const int64_t ranks_;
   std::vector<Update> updates_;
   std::set<int32_t> refused_;
@@ -129,12 +174,13 @@ class Finder {
 // What a rank keeps, group by group.
 class Storage {
  public:
-  Storage(const Model& model, const Mesh& mesh, int64_t rank, int stage)
+  Storage(const Model& model, const Slices& slices, const Mesh& mesh, int64_t rank, int stage)
       : model_(model),
+        slices_(slices),
         ranks_(mesh.size("data")),
         place_(mesh.place(rank, "data")),
         stage_(stage),
-        found_(model, ranks_),
+        found_(model, slices, ranks_),
         in_parts_(found_.updated_in_parts()) {}
 
   StateStorage find(const StateStorage& halves) {
@@ -152,29 +198,23 @@ class Storage {
   }
 
  private:
-  // Every member of lower halves begins at a multiple of 16 bytes.
-  static constexpr int64_t kElementsApart = 8;
-
   bool is_shared_weight(int32_t index) const {
     const State& state = model_.state(index);
     return stage_ >= 3 && state.role == StateRole::kParameter && shard_format(state) &&
-           state.type.shape.rank() > 1 && is_divided(state.type, ranks_) &&
+           state.type.shape.rank() > 1 && is_divided(slices_.type(index), ranks_) &&
            (in_parts_.contains(index) || !found_.is_updated(index));
   }
 
-  // Groups of which no member is updated in parts are as they are; a group of which some are is none.
+  // Groups of which no member is updated in parts are as they are; a group of which some are is none, nor is one of slices
+  // that do not lie one behind the other.
   void add_halves(const StoredGroup& group) {
     const std::vector<int32_t>& members = group.members;
     const auto in_parts = [&](int32_t state) { return in_parts_.contains(state); };
-    const auto fits = [&](int32_t state) {
-      return model_.state(state).type.numel() % (ranks_ * kElementsApart) == 0;
-    };
     const bool whole = std::none_of(members.begin(), members.end(), in_parts);
-    if (!whole &&
-        !std::all_of(members.begin(), members.end(), [&](int32_t s) { return in_parts(s) && fits(s); }))
-      return;
+    if (!whole && !std::all_of(members.begin(), members.end(), in_parts)) return;
+    if (!slices_.fit_as_halves(members, whole ? 1 : ranks_)) return;
     halved_.insert(members.begin(), members.end());
-    if (whole) return storage_.groups.push_back(group);
+    if (whole) return storage_.groups.push_back({group.format, slices_.of(members), {}});
     if (!std::all_of(members.begin(), members.end(), [&](int32_t s) { return is_shared_weight(s); }))
       return add({group.format, members, {}, {}, 1});
     for (const int32_t member : members) add({group.format, {member}, {}});
@@ -182,12 +222,14 @@ class Storage {
 
   void add(StoredGroup group) {
     int64_t values = 0;
-    for (const int32_t member : group.members) values += model_.state(member).type.numel();
+    for (const int32_t member : group.members) values += slices_.type(member).numel();
+    group.members = slices_.of(group.members);
     group.shard = Shard{"data", place_ * (values / ranks_), values / ranks_};
     storage_.groups.push_back(std::move(group));
   }
 
   const Model& model_;
+  const Slices& slices_;
   const int64_t ranks_, place_;
   const int stage_;
   const Finder found_;
@@ -213,9 +255,19 @@ bool is_divided(const TensorType& type, int64_t ranks) {
 }
 
 StateStorage find_shards(const Model& model, const Mesh& mesh, int64_t rank, int stage,
-                         const StateStorage& halves) {
+                         const StateStorage& halves, const StateStorage& ahead) {
   if (mesh.size("data") == 1) return halves;
-  return Storage(model, mesh, rank, stage).find(halves);
+  const Slices slices(model, ahead);
+  return Storage(model, slices, mesh, rank, stage).find(halves);
+}
+
+StateStorage halves_of_slices(const Model& model, const StateStorage& halves, const StateStorage& ahead) {
+  const Slices slices(model, ahead);
+  StateStorage storage;
+  for (const StoredGroup& group : halves.groups)
+    if (slices.fit_as_halves(group.members, 1))
+      storage.groups.push_back({group.format, slices.of(group.members), {}});
+  return storage;
 }
 
 bool is_weight_shard(const Model& model, const StoredGroup& group) {

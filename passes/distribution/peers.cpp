@@ -1,5 +1,8 @@
 #include "passes/distribution/peers.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "schema/core/error.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/collective/point_to_point.h"
@@ -22,6 +25,24 @@ void check_peers(const Graph& graph, const Mesh& mesh, int64_t rank) {
       refuse(fmt::format("the mesh ({}) has places 0 to {} there", mesh.to_string(), ranks - 1));
     if (peer == own) refuse("that is this rank itself, which cannot wait for itself");
   }
+}
+
+void check_axes(const Model& model, const Mesh& mesh) {
+  constexpr std::string_view kShared[] = {"data", "tensor",
+                                          "pipeline"};  // by passes, whatever the model names
+  const auto is_named = [&](const MeshAxis& axis) {
+    for (const auto& entry : model.entries())
+      for (const Node& node : entry->nodes())
+        if (axis_of(*node.op, node.attributes) == axis.name) return true;
+    return std::find(std::begin(kShared), std::end(kShared), axis.name) != std::end(kShared);
+  };
+  for (const MeshAxis& axis : mesh.axes())
+    if (axis.size > 1 && !is_named(axis))
+      fail(
+          "mesh '{}': its {} ranks along '{}' would all do the same, for no node of the model names that "
+          "axis; "
+          "without being named, data, tensor and pipeline share work",
+          mesh.to_string(), axis.size, axis.name);
 }
 
 }  // namespace genesis::passes

@@ -1,5 +1,6 @@
 #include "passes/distribution/tensor_shards.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -106,7 +107,7 @@ class Dimensions {
       largest = &state;
       group = group_of_state(i, 0);
     }
-    return largest ? fmt::format("of '{}', {}", largest->name, reason(group)) : "it has no weights";
+    return largest ? fmt::format("of its largest weight, {}", reason(group)) : "it has no weights";
   }
   // Equal pieces that a state's dimension is composed of.
   int64_t pieces(int32_t state, int dim) {
@@ -244,13 +245,21 @@ class Dimensions {
                         [&](const Fraction& cut) { return begin < cut && cut < end; });
   }
 
+  // Numbers of ranks that may do: the nearest below and above that divide a size.
+  std::string advice(int64_t size) const {
+    const int64_t most = std::min(2 * ranks_, size);
+    int64_t below = std::max<int64_t>(1, std::min(ranks_, size)), above = ranks_ + 1;
+    while (size % below != 0) --below;
+    while (above <= most && size % above != 0) ++above;
+    return above <= most ? fmt::format(" (take {} or {})", below, above) : fmt::format(" (take {})", below);
+  }
   void check_sizes() {
     for (size_t i = 0; i < dimensions_.size(); ++i) {
       const Dim& size = dimensions_[i].size;
       if (!size.is_constant())
         refuse(i, "its size is not known");
       else if (!is_divided(size.value(), cuts_[classes_.find(i)]))
-        refuse(i, fmt::format("{} ranks do not divide {}", ranks_, size.value()));
+        refuse(i, fmt::format("{} ranks do not divide {}{}", ranks_, size.value(), advice(size.value())));
     }
   }
   bool is_divided(int64_t size, const Cuts& cuts) const {
@@ -263,12 +272,33 @@ class Dimensions {
     return std::all_of(cuts.begin(), cuts.end(), is_piece_divided) && is_piece_divided({1, 1});
   }
 
-  // States are kept as they are, and of pieces only equal ones.
+  // Blocks lie along the last dimension, and each is kept by one rank.
+  void check_blocks(int32_t index) {
+    const State& state = model_.state(index);
+    const int dim = state.type.shape.rank() - 1;
+    const auto pieces = static_cast<int64_t>(cuts_[classes_.find(state_dim(index, dim))].size()) + 1;
+    const int64_t size = state.type.shape[dim].value(), block = state.encoded.format->block;
+    if (size % (pieces * ranks_ * block) == 0) return;
+    std::vector<int64_t> would_do;
+    for (int64_t ranks = 2; ranks <= size / (pieces * block); ++ranks)
+      if (size % (pieces * ranks * block) == 0) would_do.push_back(ranks);
+    refuse(state_dim(index, dim),
+           fmt::format(
+               "{} ranks would cut axis {} of {} into parts of {}, and {} keeps blocks of {}; {}", ranks_,
+               dim, state.type.to_string(), static_cast<double>(size) / static_cast<double>(ranks_),
+               state.encoded.format->name, block,
+               would_do.empty() ? "no number of ranks would do"
+                                : fmt::format("along 'tensor' would do {}", fmt::join(would_do, ", "))));
+  }
+
+  // States are kept as they are, or in blocks, and of pieces only equal ones.
   void refuse_states() {
     for (int32_t i = 0; i < static_cast<int32_t>(model_.states().size()); ++i) {
       const State& state = model_.state(i);
       for (int dim = 0; dim < state.type.shape.rank(); ++dim) {
-        if (!shard_format(state)) refuse(state_dim(i, dim), "it is encoded");
+        if (!plain_format(state.type.dtype))
+          refuse(state_dim(i, dim), "it is no tensor of numbers that ranks share");
+        if (state.encoded && dim + 1 == state.type.shape.rank()) check_blocks(i);
         const Cuts& cuts = cuts_[classes_.find(state_dim(i, dim))];
         int64_t piece = 0;
         const auto pieces = static_cast<int64_t>(cuts.size()) + 1;
@@ -320,7 +350,8 @@ class Chooser {
     StateStorage storage;
     for (const auto& [group, states] : chosen_)
       for (const auto& [state, dim] : states)
-        storage.groups.push_back({shard_format(model_.state(state)), {state}, {}, shard(state, dim, place)});
+        storage.groups.push_back(
+            {plain_format(model_.state(state).type.dtype), {state}, {}, shard(state, dim, place)});
     std::sort(storage.groups.begin(), storage.groups.end(),
               [](const StoredGroup& a, const StoredGroup& b) { return a.members < b.members; });
     number_parts(storage, model_.states().size());
@@ -381,7 +412,7 @@ class Chooser {
     const State& state = model_.state(index);
     for (int dim = 0; dim < state.type.shape.rank(); ++dim)
       if (chosen_.contains(dimensions_->group_of_state(index, dim))) return false;
-    return state.role == StateRole::kParameter && shard_format(state) &&
+    return state.role == StateRole::kParameter && plain_format(state.type.dtype) &&
            state.type.numel() * kMinShare >= all_weights_ && state.type.shape[1].value() >= kMinInputs;
   }
 

@@ -7,23 +7,26 @@
 #include "passes/core/match.h"
 #include "passes/core/native.h"
 #include "passes/core/rewriter.h"
+#include "passes/core/seconds.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/tensor/reduce.h"
 
 namespace genesis::passes {
 namespace {
 
-// Of dy, bytes: summing less than this runs beside other steps, where it costs nothing.
-constexpr int64_t kMinBytes = int64_t{20} << 20;
+// A sum that takes less runs beside other steps, where it costs nothing.
+constexpr double kHiddenSeconds = 6.25e-6;
 
-bool is_large(const TensorType& dy) { return !dy.shape.is_constant() || dy.bytes() >= kMinBytes; }
+bool is_seen(const TensorType& dy, const Target& target) {
+  return !dy.shape.is_constant() || seconds_to_move(target, dy.bytes()) > kHiddenSeconds;
+}
 
 // dy^T x of two matrices.
-bool is_weight_gradient(const Graph& graph, const Node& node) {
+bool is_weight_gradient(const Graph& graph, const Node& node, const Target& target) {
   const auto product = match<ops::Matmul>(node);
   return product && product->is_plain() && node.inputs.size() == 2 && product->transpose_a &&
          !product->transpose_b && graph.type(node.outputs[0]).shape.rank() == 2 &&
-         is_float(graph.type(node.outputs[0]).dtype) && is_large(graph.type(node.inputs[0]));
+         is_float(graph.type(node.outputs[0]).dtype) && is_seen(graph.type(node.inputs[0]), target);
 }
 
 // The sum of dy's rows, of dy's dtype.
@@ -57,7 +60,7 @@ std::map<const Node*, const Node*> find_pairs(const Graph& graph, const PassCont
   const Uses uses(graph);
   std::unordered_set<const Node*> taken;
   for (const Node& node : graph.nodes()) {
-    if (!is_weight_gradient(graph, node) || uses.count(node.outputs[0]) == 0) continue;
+    if (!is_weight_gradient(graph, node, *context.target) || uses.count(node.outputs[0]) == 0) continue;
     const Node* sum = bias_gradient_of(graph, uses, node);
     if (!sum || taken.contains(sum)) continue;
     if (!runs_natively(context, *node.op, with_bias_grad(), graph.input_types(node))) continue;

@@ -3,22 +3,25 @@
 #include "passes/core/match.h"
 #include "passes/core/native.h"
 #include "passes/core/rewriter.h"
+#include "passes/core/seconds.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/swiglu.h"
 
 namespace genesis::passes {
 namespace {
 
-// Of gate and up, bytes: less does not fill a GPU with the large tiles that this takes.
-constexpr int64_t kMinBytes = int64_t{32} << 20;
+// For which a device is partly idle at the end of a product: the tiles that this takes are large.
+constexpr double kLastTilesSeconds = 10e-6;
 
-// What a kernel with 16-byte accesses and 16-bit tensor cores can take.
-bool is_worth_it(const TensorType& gate_and_up, const TensorType& weight) {
+// What a kernel with 16-byte accesses and 16-bit tensor cores can take, where a pass over gate and up, which is
+// saved, takes longer than what is lost.
+bool is_worth_it(const TensorType& gate_and_up, const TensorType& weight, const Target& target) {
   const Shape& shape = gate_and_up.shape;
   const auto is_multiple = [](const Dim& dim) { return dim.value() % 8 == 0; };
   return gate_and_up.dtype == DType::bf16 && shape.is_constant() && weight.shape.is_constant() &&
-         gate_and_up.bytes() >= kMinBytes && shape[shape.rank() - 1].value() % 16 == 0 &&
-         is_multiple(weight.shape[0]) && is_multiple(weight.shape[1]);
+         seconds_to_move(target, gate_and_up.bytes()) > kLastTilesSeconds &&
+         shape[shape.rank() - 1].value() % 16 == 0 && is_multiple(weight.shape[0]) &&
+         is_multiple(weight.shape[1]);
 }
 
 // The swiglu that reads the layer's result as gate and up side by side.
@@ -29,10 +32,10 @@ const Node* swiglu_of(const Graph& graph, const Uses& uses, const Node& layer) {
   return nullptr;
 }
 
-bool is_plain_layer(const Graph& graph, const Node& node) {
+bool is_plain_layer(const Graph& graph, const Node& node, const Target& target) {
   const auto layer = match<ops::Linear>(node);
   return layer && layer->is_plain() && node.inputs.size() == 2 && layer->activation == Activation::kNone &&
-         is_worth_it(graph.type(node.outputs[0]), graph.type(node.inputs[1]));
+         is_worth_it(graph.type(node.outputs[0]), graph.type(node.inputs[1]), target);
 }
 
 // dy w, with nobody else to read it.
@@ -48,7 +51,8 @@ const Node* plain_product(const Graph& graph, const Uses& uses, ValueId value) {
 Replacement take_in_swiglu(Rewriter& rewriter, const Uses& uses, const Node& layer,
                            const PassContext& context) {
   const Graph& graph = rewriter.old();
-  const Node* reader = is_plain_layer(graph, layer) ? swiglu_of(graph, uses, layer) : nullptr;
+  const Node* reader =
+      is_plain_layer(graph, layer, *context.target) ? swiglu_of(graph, uses, layer) : nullptr;
   const Attributes attributes = to_attributes(ops::Linear{.epilogue = ops::LinearEpilogue::kWithSwiglu});
   if (!reader || !runs_natively(context, *layer.op, attributes, graph.input_types(layer)))
     return std::nullopt;
@@ -70,7 +74,7 @@ Replacement take_in_gradient(Rewriter& rewriter, const Uses& uses, const Node& n
   if (!gradient || node.inputs.size() != 2) return std::nullopt;
   const Graph& graph = rewriter.old();
   const Node* product = plain_product(graph, uses, node.inputs[1]);
-  if (!product || !is_worth_it(graph.type(node.inputs[0]), graph.type(product->inputs[1])))
+  if (!product || !is_worth_it(graph.type(node.inputs[0]), graph.type(product->inputs[1]), *context.target))
     return std::nullopt;
   const Attributes attributes = to_attributes(
       ops::Matmul{.epilogue = ops::MatmulEpilogue::kSwigluGrad, .with_output = gradient->with_output});

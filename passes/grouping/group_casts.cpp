@@ -6,6 +6,7 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "passes/core/seconds.h"
 #include "passes/memory/make_plan.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/tensor/slice.h"
@@ -25,13 +26,18 @@ struct Group {
   int64_t bytes = 0;
 };
 
-// A group that moves more takes no more: its start is hidden by then, and the next may run beside products
-// that do not read it.
-constexpr int64_t kEnough = 64 << 20;  // bytes, 20 us on a large GPU
+// The share of a group's time for which someone waits. The rest of it runs beside products that do not read it.
+constexpr double kWaitedFor = 0.05;
+
+// Whether a group takes one more cast: that saves a launch, and whoever reads the cast waits for what the group
+// makes before.
+bool one_more_pays(const Group& group, const Target& target) {
+  return seconds_saved_by_one_step_for(target, 2) > kWaitedFor * seconds_to_move(target, group.bytes);
+}
 
 class Finder {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph), uses_(graph) {
+  Finder(const Graph& graph, const Target& target) : graph_(graph), target_(target), uses_(graph) {
     // Of several casts of one state the later ones are there to save memory.
     for (const Node& node : graph.nodes())
       if (casts_state(node)) first_.emplace(std::pair(node.inputs[0], made(node)), &node);
@@ -46,7 +52,7 @@ class Finder {
     for (const Node& node : graph_.nodes()) {
       if (!joints_.contains(&node) && (!is_first_cast(node) || absorbed_.contains(&node))) continue;
       const auto at = open.find(made(node));
-      if (at == open.end() || groups[at->second].bytes > kEnough) {
+      if (at == open.end() || !one_more_pays(groups[at->second], target_)) {
         open[made(node)] = groups.size();
         groups.push_back({made(node), {}});
       }
@@ -92,6 +98,7 @@ class Finder {
   }
 
   const Graph& graph_;
+  const Target& target_;
   const Uses uses_;
   std::map<std::pair<ValueId, DType>, const Node*> first_;
   std::map<const Node*, std::vector<ValueId>> joints_;  // the states each joins
@@ -115,9 +122,7 @@ void emit_group(Rewriter& rewriter, const Group& group) {
 }
 
 // A group stands where its first member stood: states are there from the beginning.
-Graph with_groups(const Graph& graph) {
-  Finder finder(graph);
-  const std::vector<Group> groups = finder.find();
+Graph with_groups(const Graph& graph, const std::vector<Group>& groups) {
   std::set<const Node*> gone;
   for (const Group& group : groups)
     for (const Member& member : group.members) gone.insert(member.node);
@@ -128,14 +133,16 @@ Graph with_groups(const Graph& graph) {
       emit_group(rewriter, groups[next++]);
     if (!gone.contains(&node)) rewriter.copy(node);
   }
-  return groups.empty() ? rewriter.finish() : without_dead_nodes(rewriter.finish());
+  return without_dead_nodes(rewriter.finish());
 }
 
 }  // namespace
 
 Graph group_casts(const Graph& graph, const PassContext& context) {
-  if (!context.target || !context.target->launches_are_dear()) return copy_graph(graph, graph.model());
-  Graph result = with_groups(graph);
+  const std::vector<Group> groups =
+      context.target ? Finder(graph, *context.target).find() : std::vector<Group>();
+  if (groups.empty()) return copy_graph(graph, graph.model());
+  Graph result = with_groups(graph, groups);
   const bool fits =
       !context.memory_budget || make_plan(result, *context.target).arena_bytes <= *context.memory_budget;
   return fits ? std::move(result) : copy_graph(graph, graph.model());

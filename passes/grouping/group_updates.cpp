@@ -5,6 +5,7 @@
 
 #include "passes/core/adam_updates.h"
 #include "passes/core/match.h"
+#include "passes/core/seconds.h"
 
 namespace genesis::passes {
 namespace {
@@ -21,7 +22,12 @@ bool is_read(const Uses& uses, const Node& node) {
   return false;
 }
 
-std::vector<Group> find_groups(const Graph& graph) {
+// A group costs nothing: it moves the bytes that its members move, and its gradients wait for the common scale anyway.
+bool pays(const Group& group, const Target& target) {
+  return seconds_saved_by_one_step_for(target, group.members.size()) > 0;
+}
+
+std::vector<Group> find_groups(const Graph& graph, const Target& target) {
   const Uses uses(graph);
   std::vector<Group> groups;
   for (const Node& node : graph.nodes()) {
@@ -34,7 +40,7 @@ std::vector<Group> find_groups(const Graph& graph) {
     if (at == groups.end()) at = groups.insert(groups.end(), Group{shared, parameter, {}});
     at->members.push_back(&node);
   }
-  std::erase_if(groups, [](const Group& g) { return g.members.size() < 2; });
+  std::erase_if(groups, [&](const Group& group) { return !pays(group, target); });
   return groups;
 }
 
@@ -54,8 +60,8 @@ void emit_group(Rewriter& rewriter, const Group& group) {
 
 Graph group_updates(const Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph);
-  const bool pays = context.target && context.target->launches_are_dear();
-  const std::vector<Group> groups = pays ? find_groups(graph) : std::vector<Group>();
+  const std::vector<Group> groups =
+      context.target ? find_groups(graph, *context.target) : std::vector<Group>();
   std::unordered_map<const Node*, const Group*> group_of;
   for (const Group& group : groups)
     for (const Node* member : group.members) group_of[member] = &group;

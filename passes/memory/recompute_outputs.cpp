@@ -6,19 +6,23 @@
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
+#include "schema/ops/collective/collective.h"
 #include "schema/ops/collective/point_to_point.h"
 #include "schema/ops/nn/norm.h"
 #include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/reshape.h"
 
 namespace genesis::passes {
 namespace {
 
-// A gradient that makes `output` again, and who then reads it from there.
+// A gradient that makes `output` again, and who then reads it from there. Where that is a part of the rows, readers want
+// what ranks gather of it: those nodes are repeated.
 struct Again {
   NodeId gradient;
   const Node* forward;
   ValueId output;
-  std::vector<NodeId> readers;
+  std::vector<NodeId> readers = {};
+  std::vector<const Node*> repeated = {};
 };
 
 bool is_set(const Node& node, std::string_view attribute) {
@@ -75,6 +79,28 @@ std::set<ValueId> kept_values(const Graph& graph) {
   return kept;
 }
 
+// Rows of all ranks along "tensor" (passes/distribution/sequence_shards.h).
+bool is_gather(const Node& node) {
+  const auto gather = match<ops::AllGather>(node);
+  return gather && gather->axis == "tensor" && node.inputs.size() == 1;
+}
+
+// What no gradient needs may wait for one: no two of them can wait for each other.
+void add_readers(const Graph& graph, const Uses& uses, const std::vector<bool>& needed, ValueId value,
+                 bool is_gathered, Again& again) {
+  for (const NodeId reader : uses.readers(value)) {
+    const Node& node = graph.node(reader);
+    if (!needed[static_cast<size_t>(reader.index)]) {
+      if (value == again.output || is_gathered) again.readers.push_back(reader);
+    } else if (is_gather(node) || (!is_gathered && is<ops::Reshape>(node))) {
+      const size_t readers = again.readers.size(), repeated = again.repeated.size();
+      again.repeated.push_back(&node);
+      add_readers(graph, uses, needed, node.outputs[0], is_gathered || is_gather(node), again);
+      if (again.readers.size() == readers) again.repeated.resize(repeated);
+    }
+  }
+}
+
 std::vector<Again> find(const Graph& graph, const Uses& uses) {
   const std::vector<bool> live = live_nodes(graph);
   std::vector<NodeId> gradients, awaited;  // awaited: by gradients, or by another rank
@@ -91,10 +117,8 @@ std::vector<Again> find(const Graph& graph, const Uses& uses) {
   for (NodeId id : gradients) {
     const Node* forward = forward_of(graph, uses, graph.node(id));
     if (!forward || kept.contains(forward->outputs[0])) continue;
-    Again again{id, forward, forward->outputs[0], {}};
-    // What no gradient needs may wait for one: no two of them can wait for each other.
-    for (NodeId reader : uses.readers(again.output))
-      if (!needed[static_cast<size_t>(reader.index)]) again.readers.push_back(reader);
+    Again again{id, forward, forward->outputs[0]};
+    add_readers(graph, uses, needed, again.output, false, again);
     if (!again.readers.empty() && taken.insert(again.output).second) found.push_back(std::move(again));
   }
   return found;
@@ -143,10 +167,13 @@ Graph recompute_outputs(const Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   for (NodeId id : order_of(graph, all)) {
     const auto at = made.find(id);
-    if (at == made.end())
+    if (at == made.end()) {
       rewriter.copy(graph.node(id));
-    else
-      rewriter.replace(at->second->output, emit(rewriter, graph.node(id), *at->second->forward));
+      continue;
+    }
+    const Again& again = *at->second;
+    rewriter.replace(again.output, emit(rewriter, graph.node(id), *again.forward));
+    for (const Node* node : again.repeated) rewriter.copy(*node);
   }
   return rewriter.finish();
 }

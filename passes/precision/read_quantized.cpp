@@ -9,6 +9,7 @@
 #include "passes/core/rewriter.h"
 #include "passes/precision/weights_as_halves.h"
 #include "schema/graph/quantized_formats.h"
+#include "schema/graph/state_cuts.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/dequantize.h"
 #include "schema/ops/nn/matmul.h"
@@ -57,17 +58,22 @@ class Decoder {
 
   Replacement visit(const Node& node) {
     const StoredGroup* group = nullptr;
-    if (is<ops::Embedding>(node) && (group = group_of(node.inputs[kTable])))
-      return rows_of(*group, rewriter_.map(node.inputs[1 - kTable]), graph_.type(node.outputs[0]).dtype);
+    if (is<ops::Embedding>(node) && (group = group_of(node.inputs[kTable]))) return rows_of(*group, node);
     const auto cast = match<ops::Cast>(node);
     const bool is_known = cast && (cast->dtype == DType::f32 || is_low_precision(cast->dtype));
     if (is_known && (group = group_of(node.inputs[0]))) return {{dequantized(*group, cast->dtype)}};
     return std::nullopt;
   }
 
-  std::vector<Value> rows_of(const StoredGroup& group, Value indices, DType dtype) {
-    const Value quants = embedding(indices, part(group, 0)), scales = embedding(indices, part(group, 1));
-    return {dequantize(weight_format_of(*group.format), quants, scales, dtype)};
+  // A row that another rank has is zeros in both parts, and so are its numbers.
+  std::vector<Value> rows_of(const StoredGroup& group, const Node& lookup) {
+    const Value indices = rewriter_.map(lookup.inputs[1 - kTable]);
+    const auto rows = [&](size_t i) {
+      return emit_node(*lookup.op, lookup.attributes, {indices, part(group, i)})[0];
+    };
+    const Value quants = rows(0), scales = rows(1);
+    return {
+        dequantize(weight_format_of(*group.format), quants, scales, graph_.type(lookup.outputs[0]).dtype)};
   }
 
   const Graph& graph_;
@@ -185,6 +191,13 @@ bool has_quantized(const StateStorage& storage) {
 
 Graph decode_quantized(const Graph& graph, const StateStorage& storage) {
   return Decoder(graph, storage).run();
+}
+
+Graph decode_slices(const Graph& graph, const PassContext& context) {
+  const bool has_slices =
+      context.storage && has_quantized(*context.storage) &&
+      std::any_of(context.storage->groups.begin(), context.storage->groups.end(), is_slice);
+  return has_slices ? decode_quantized(graph, *context.storage) : copy_graph(graph, graph.model());
 }
 
 Graph read_quantized(const Graph& graph, const PassContext& context) { return Reader(graph, context).run(); }

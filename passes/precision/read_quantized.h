@@ -14,6 +14,9 @@ bool has_quantized(const StateStorage& storage);
 // Groups of other formats are left alone.
 Graph decode_quantized(const Graph& graph, const StateStorage& storage);
 
+// The same as a pass, for slices of such states (schema/graph/state_cuts.h), which graphs read once partition has cut them.
+Graph decode_slices(const Graph& graph, const PassContext& context);
+
 // The pass: linear, and matmul as linear, of dequantize nodes. Those that remain stand just before who reads them first.
 Graph read_quantized(const Graph& graph, const PassContext& context);
 

@@ -81,8 +81,10 @@ class JoinCheck {
   void check(const TensorRecord& tensor, size_t row) {
     const uint64_t count = tensor.pieces.size(), element = size_of(tensor.type.dtype);
     if (tensor.segment != 0 || tensor.offset != 0) fail("it is joined, and has a place of its own too");
+    const uint64_t each = tensor.pieces_each;
+    if (each == 0 || count % each != 0) fail("{} pieces are no sets of {}", count, each);
     if (tensor.runs == 0 || tensor.bytes == 0 || tensor.bytes % count != 0 ||
-        tensor.bytes / count % element != 0 || tensor.bytes / count / element % tensor.runs != 0)
+        tensor.bytes / count % element != 0 || tensor.bytes / (count / each) / element % tensor.runs != 0)
       fail("{} bytes in {} runs cannot be joined from {} pieces", tensor.bytes, tensor.runs, count);
     for (const uint32_t piece : tensor.pieces) check_piece(tensor, row, piece);
   }

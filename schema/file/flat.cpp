@@ -81,7 +81,7 @@ Offset<fbs::Tensor> Encoder::tensor(const TensorRecord& row) {
   const auto shape = sizes(row.type);
   const auto pieces = numbers(row.pieces);
   return fbs::CreateTensor(b_, text(row.name), to_fbs(row.type.dtype), shape, row.segment, row.offset,
-                           row.bytes, pieces, row.runs);
+                           row.bytes, pieces, row.runs, row.pieces_each);
 }
 
 Offset<fbs::State> Encoder::state(const StateRecord& row) {
@@ -282,7 +282,7 @@ TensorRecord Decoder::tensor(const fbs::Tensor& row) {
         return {name,          known_type(row.dtype(), row.sizes()),
                 row.segment(), row.offset(),
                 row.bytes(),   numbers(row.pieces()),
-                row.runs()};
+                row.runs(),    row.pieces_each()};
       },
       [&] { return "in tensor '" + name + "'"; });
 }

@@ -18,8 +18,8 @@
 
 namespace genesis::file {
 
-inline constexpr uint16_t kMajor =
-    3;  // a reader refuses a larger one; 2: states may be encoded; 3: tensors joined
+// A reader refuses a larger one. 2: states may be encoded; 3: tensors joined; 4: of sets of pieces.
+inline constexpr uint16_t kMajor = 4;
 // Grows with additions that older readers may ignore. A file has the number of the last that it uses.
 inline constexpr uint16_t kMinor = 0;
 inline constexpr uint16_t kMinorWithFiles = 1;  // files travel in it

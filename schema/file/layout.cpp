@@ -8,6 +8,7 @@
 #include "schema/core/parallel.h"
 #include "schema/file/format.h"
 #include "schema/file/hash.h"
+#include "schema/file/links/piece_spans.h"
 #include "schema/graph/state_storage.h"
 #include "schema/version.h"
 
@@ -109,14 +110,14 @@ class TensorTable {
   uint64_t append_joined(const JoinedValues& joined) {
     const uint64_t start = align_up(used_, kTensorAlignment);
     used_ = start;
-    for (int64_t run = 0; run < joined.runs; ++run)
-      for (const Tensor& piece : joined.pieces) {
-        const auto bytes = static_cast<size_t>(piece.bytes() / joined.runs);
-        hashes_.emplace_back();  // of no tensor
-        layout_.pieces.push_back(
-            {segment_start_ + used_, bytes_of(piece).subspan(static_cast<size_t>(run) * bytes, bytes)});
-        used_ += bytes;
-      }
+    const PieceOrder order{joined.pieces.size(), static_cast<size_t>(joined.pieces_each),
+                           static_cast<size_t>(joined.pieces[0].bytes()), static_cast<size_t>(joined.runs)};
+    order.for_spans([&](size_t piece, size_t first, size_t count) {
+      hashes_.emplace_back();  // of no tensor
+      layout_.pieces.push_back(
+          {segment_start_ + used_, bytes_of(joined.pieces[piece]).subspan(first, count)});
+      used_ += count;
+    });
     if (used_ >= segment_bytes_) close_segment();
     return start;
   }
@@ -265,7 +266,7 @@ class StateWriter {
       std::vector<uint32_t> pieces;
       for (const Tensor& piece : joined->pieces)
         pieces.push_back(tensors_.row_of(state.name, piece, *hash++));
-      row.initial = join(state, std::move(pieces), joined->runs);
+      row.initial = join(state, std::move(pieces), *joined);
     } else if (state.encoded) {
       row.format = state.encoded.format->name;
       for (size_t i = 0; i < state.encoded.parts.size(); ++i)
@@ -278,11 +279,12 @@ class StateWriter {
   }
 
  private:
-  int32_t join(const State& state, std::vector<uint32_t> pieces, int64_t runs) {
+  int32_t join(const State& state, std::vector<uint32_t> pieces, const JoinedValues& joined) {
     TensorRecord whole{.name = state.name, .type = state.type};
     whole.bytes = static_cast<uint64_t>(state.type.bytes());
     whole.pieces = std::move(pieces);
-    whole.runs = static_cast<uint64_t>(runs);
+    whole.runs = static_cast<uint64_t>(joined.runs);
+    if (joined.runs > 1) whole.pieces_each = static_cast<uint64_t>(joined.pieces_each);
     record_.tensors.push_back(std::move(whole));
     return static_cast<int32_t>(record_.tensors.size() - 1);
   }

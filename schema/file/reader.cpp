@@ -138,7 +138,8 @@ class ModelBuilder {
       const TensorRecord& part = opened_.record.tensors[piece];
       pieces.push_back({tensors_[piece], opened_.links[part.segment].file});
     }
-    return join_tensors(row.type, pieces, static_cast<int64_t>(row.runs));
+    return join_tensors(row.type, pieces, static_cast<int64_t>(row.runs),
+                        static_cast<int64_t>(row.pieces_each));
   }
 
   // Makes the values that begin at `at`; returns how many.

@@ -41,6 +41,7 @@ struct TensorRecord {
   // Where it is joined from other rows, which lie before it; then it has no place of its own.
   std::vector<uint32_t> pieces = {};
   uint64_t runs = 1;
+  uint64_t pieces_each = 1;  // that are one behind the other what has a part of each run
 
   bool is_joined() const { return !pieces.empty(); }
   bool operator==(const TensorRecord&) const = default;
@@ -121,7 +122,9 @@ struct ModelRecord {
   // The version that a reader must know: where nothing is encoded or joined, the first reads the file as well.
   uint16_t major() const {
     const auto is_joined = [](const TensorRecord& tensor) { return tensor.is_joined(); };
+    const auto has_sets = [](const TensorRecord& tensor) { return tensor.pieces_each != 1; };
     const auto is_encoded = [](const StateRecord& state) { return !state.format.empty(); };
+    if (std::any_of(tensors.begin(), tensors.end(), has_sets)) return 4;
     if (std::any_of(tensors.begin(), tensors.end(), is_joined)) return 3;
     return std::any_of(states.begin(), states.end(), is_encoded) ? 2 : 1;
   }

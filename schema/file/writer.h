@@ -12,10 +12,12 @@
 
 namespace genesis {
 
-// A state's values in pieces: each has an equal part of each of their `runs` equal runs, in this order.
+// A state's values in pieces. So many neighbours of them are one behind the other, equally large; and what each such set makes
+// has an equal part of each of the values' `runs` equal runs, in this order.
 struct JoinedValues {
   std::vector<Tensor> pieces;
   int64_t runs = 1;
+  int64_t pieces_each = 1;
 };
 
 struct SaveOptions {

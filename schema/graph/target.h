@@ -42,11 +42,12 @@ struct KernelChoice {
 };
 
 struct Target {
-  std::string device = "cpu";    // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;        // of every buffer in the arena, bytes
-  double launch_seconds = 0;     // between two small steps, beside their work; 0: next to nothing
-  bool splits_weights = false;   // weights of bf16 training are kept as halves, instead of cast every step
-  KernelNames disabled_kernels;  // goes into every query
+  std::string device = "cpu";      // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;          // of every buffer in the arena, bytes
+  double launch_seconds = 0;       // between two small steps, beside their work; 0: next to nothing
+  double bytes_per_second = 5e10;  // of memory, read or written, about
+  bool splits_weights = false;     // weights of bf16 training are kept as halves, instead of cast every step
+  KernelNames disabled_kernels;    // goes into every query
 
   // All ways that can be switched off, by full name.
   std::vector<std::string> (*kernel_names)() = nullptr;
@@ -62,8 +63,6 @@ struct Target {
   std::optional<std::vector<Tensor>> (*evaluate)(const KernelQuery&,
                                                  std::span<const Tensor> inputs) = nullptr;
 
-  // Whether hundreds of small steps are better one node: casts of all weights, updates of all parameters.
-  bool launches_are_dear() const { return launch_seconds >= 5e-7; }
   KernelQuery query(const OpDef& op, const Attributes& attributes, Types inputs, Types outputs) const {
     return {op, attributes, inputs, outputs, &disabled_kernels};
   }

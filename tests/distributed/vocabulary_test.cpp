@@ -1,10 +1,7 @@
 // Models whose vocabulary the ranks along "tensor" share, against one rank that has all of it.
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <filesystem>
-#include <sstream>
 
 #include "executor/session.h"
 #include "executor/training/rank_share.h"
@@ -19,6 +16,7 @@
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
+#include "tests/distributed/debug_text.h"
 #include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
 #include "tests/op_harness.h"
@@ -113,22 +111,11 @@ TEST(VocabularyParallel, GoesWithSharedOptimizers) {
   }
 }
 
-std::string debug_text(const std::function<void()>& body) {
-  std::ostringstream text;
-  const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text);
-  const auto logger = std::make_shared<spdlog::logger>("debug", sink), before = spdlog::default_logger();
-  logger->set_level(spdlog::level::debug);
-  spdlog::set_default_logger(logger);
-  body();
-  spdlog::set_default_logger(before);
-  return text.str();
-}
-
 TEST(VocabularyParallel, StaysWholeWhereRanksDoNotDivideItAndSaysSo) {
   for (const bool is_tied : {true, false}) {
     const auto model = training("qwen2", kAdamw, 1023, is_tied);
     std::map<std::string, std::string> kept;
-    const std::string text = debug_text([&] { kept = kept_of(*model, "tensor=2"); });
+    const std::string text = testing::debug_text([&] { kept = kept_of(*model, "tensor=2"); });
     EXPECT_FALSE(kept.contains("model.embed_tokens.weight"));
     EXPECT_FALSE(kept.contains("lm_head.weight"));
     EXPECT_TRUE(kept.contains("model.layers.0.mlp.up_proj.weight"));

@@ -10,7 +10,8 @@ constexpr const char* kInputs =
     "x: bf16[4,1024,64], w: bf16[4096,64], dy: bf16[4,1024,64], v: bf16[64,2048], p: bf16[4,1024,4096]";
 
 std::string fused(const std::string& body, const std::string& inputs = kInputs, bool pays = true) {
-  const Target target{.is_native = pays ? nullptr : never_native};
+  Target target = large_gpu();
+  if (!pays) target.is_native = never_native;
   return text_after(entry(inputs, body), fuse_swiglu_products, {.target = &target});
 }
 

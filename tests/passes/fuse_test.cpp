@@ -410,7 +410,8 @@ constexpr const char* kGradientInputs =
     "dy: bf16[8192,2000], x: bf16[8192,30], so_far: bf16[2000,30], few: bf16[64,2000], y: bf16[64,30]";
 
 std::string with_bias_gradients(const std::string& body, bool pays = true) {
-  const Target target{.is_native = pays ? nullptr : never_native};
+  Target target = large_gpu();
+  if (!pays) target.is_native = never_native;
   return text_after(entry(kGradientInputs, body), fuse_bias_gradient, {.target = &target});
 }
 

@@ -15,7 +15,7 @@ std::string text(const std::string& body) {
 }
 
 std::string grouped(const std::string& body, bool pays = true, std::optional<int64_t> budget = {}) {
-  const Target target{.launch_seconds = pays ? 1e-6 : 0};
+  const Target target = pays ? large_gpu() : Target{};
   return text_after(text(body), group_casts, {.target = &target, .memory_budget = budget});
 }
 
@@ -73,11 +73,36 @@ TEST(GroupCasts, CutsLargeOnes) {
           "%cast_group_1:1\n}";
   for (const char* name : {"a", "b", "c", "d"})
     casts += "%w" + std::string(name) + " = cast(@" + name + ") {dtype=bf16}\n";
-  const Target target{.launch_seconds = 1e-6};
+  const Target target = large_gpu();
   const std::string before = model(casts);
   const size_t states = before.find("entry");
   EXPECT_EQ(text_after(before, group_casts, {.target = &target}),
             normal_text(before.substr(0, states) + "entry f() {\n" + after));
+}
+
+// The decision is one of seconds: twice as many bytes in a group are worth a launch that takes twice as long, or memory
+// that is twice as fast. Where launches take no time nothing is grouped, and where they take any, small casts are.
+TEST(GroupCasts, WeighsLaunchesAgainstBytes) {
+  std::string states, casts, results;
+  for (const char* name : {"a", "b", "c"}) {  // 24 MB to move, each
+    states += std::string("state @") + name + ": f32[2000,2000] parameter trainable\n";
+    casts += std::string("%w") + name + " = cast(@" + name + ") {dtype=bf16}\n";
+    results += std::string("return ") + name + " = %w" + name + "\n";
+  }
+  const auto first_group = [&](const Target& target) {
+    const std::string text =
+        text_after(states + "entry f() {\n" + casts + results + "}", group_casts, {.target = &target});
+    const size_t at = text.find("cast_group(");
+    return at == std::string::npos ? "" : text.substr(at, text.find(')', at) - at + 1);
+  };
+  const auto on = [&](double launch, double speed) {
+    return first_group({.launch_seconds = launch, .bytes_per_second = speed});
+  };
+  EXPECT_EQ(on(1e-6, 1e12), "") << "24 MB take 24 us, of which 1.2 are waited for";
+  EXPECT_EQ(on(1e-6, 2e12), "cast_group(@a, @b)");
+  EXPECT_EQ(on(1e-6, 4e12), "cast_group(@a, @b, @c)");
+  EXPECT_EQ(on(3e-6, 2e12), "cast_group(@a, @b, @c)");
+  EXPECT_EQ(on(0, 1e12), "");
 }
 
 TEST(GroupCasts, LeavesWhatIsAloneOrNoWeightsOrMadeAgain) {

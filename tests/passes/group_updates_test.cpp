@@ -12,7 +12,7 @@ constexpr const char* kInputs =
     "step: i64[], scale: f32[]) {\n";
 
 std::string grouped(const std::string& body, bool pays = true) {
-  const Target target{.launch_seconds = pays ? 1e-6 : 0};
+  const Target target = pays ? large_gpu() : Target{};
   return text_after(kInputs + body + "\n}", group_updates, {.target = &target});
 }
 

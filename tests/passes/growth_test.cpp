@@ -108,8 +108,7 @@ Stages training_stages(int64_t nodes, bool large_device) {
   model->replace_entry(
       stages.run("prepare", [&] { return run_passes(model->entry("loss"), preparation_pipeline(), {}); }));
   stages.run("add_train_step", [&] { add_train_step(*model, parse_train_options("adamw,clip=1.0")); });
-  Target target;
-  target.launch_seconds = large_device ? 1e-6 : 0;
+  Target target = large_device ? large_gpu() : Target{};
   target.is_native = large_device ? nullptr : never_native;
   compile(*model, "train_step", target, stages);
   return stages;

@@ -60,7 +60,7 @@ Rewritten rewritten(const std::string& text, const std::string& entry, bool toge
   Rewritten result{parse_text(text), {}, {}};
   const StateStorage storage = find_halves(*result.model);
   add_parts(*result.model, storage);
-  const Target target{.launch_seconds = together ? 1e-6 : 0};
+  const Target target = together ? large_gpu() : Target{};
   const Graph graph =
       split_weights(std::as_const(*result.model).entry(entry), {.target = &target, .storage = &storage});
   verify(graph);

@@ -131,6 +131,22 @@ SaveOptions golden_options_of_version_3() {
   return options;
 }
 
+std::unique_ptr<Model> golden_model_of_version_4() {
+  auto model = golden_model_of_version_3();
+  model->add_state({"joined.of_sets", {DType::f32, {2, 4}}, StateRole::kParameter, true, {}});
+  return model;
+}
+
+// Two columns each of two sets, of which two pieces have one row each.
+SaveOptions golden_options_of_version_4() {
+  SaveOptions options = golden_options_of_version_3();
+  JoinedValues& joined = options.joined["joined.of_sets"];
+  for (const float first : {0.0f, 4.0f, 2.0f, 6.0f})
+    joined.pieces.push_back(Tensor::of<float>({2}, {first, first + 1}));
+  joined.runs = joined.pieces_each = 2;
+  return options;
+}
+
 TemporaryFolder::TemporaryFolder() {
   path_ = std::filesystem::temp_directory_path() / ("genesis_test_" + std::to_string(std::random_device()()));
   std::filesystem::create_directories(path_);

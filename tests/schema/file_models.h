@@ -23,6 +23,8 @@ std::unique_ptr<Model> golden_model_of_version_2();
 // Since version 3 tensors are joined: the state "joined.weight", when it is saved with these options.
 std::unique_ptr<Model> golden_model_of_version_3();
 SaveOptions golden_options_of_version_3();
+std::unique_ptr<Model> golden_model_of_version_4();
+SaveOptions golden_options_of_version_4();
 
 // A folder of its own that is removed at the end.
 class TemporaryFolder {

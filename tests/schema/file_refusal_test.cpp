@@ -70,9 +70,9 @@ TEST(FileRefusal, EveryFlippedBitOfHeaderAndGraph) {
 
 TEST(FileRefusal, ANewerFormat) {
   std::string bytes = file_of(*rich_model());
-  bytes[8] = 4;
+  bytes[8] = 5;
   expect_says(error_of(bytes),
-              "format version 4.0, this version of Genesis reads up to 3.x: use a newer Genesis");
+              "format version 5.0, this version of Genesis reads up to 4.x: use a newer Genesis");
 }
 
 // A rich model's file with its records changed by `change`, and the hash right.

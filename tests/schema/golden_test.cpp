@@ -34,5 +34,13 @@ TEST(Golden, VersionThreeMeansWhatItMeant) {
   EXPECT_EQ(inspect_file(kFolder / "v3.genesis").major, 3);
 }
 
+TEST(Golden, VersionFourMeansWhatItMeant) {
+  const auto loaded = load_model(kFolder / "v4.genesis", {.verify = Verify::kFull});
+  EXPECT_EQ(to_text(*loaded, {.max_values = 1000}), testing::read_bytes(kFolder / "v4.txt"));
+  EXPECT_EQ(loaded->state(loaded->find_state("joined.of_sets")).initial.to_doubles(),
+            (std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(inspect_file(kFolder / "v4.genesis").major, 4);
+}
+
 }  // namespace
 }  // namespace genesis

@@ -29,7 +29,8 @@ class Joined : public ::testing::Test {
   fs::path part(int number) const { return folder_ / fmt::format("part-{}.genesis", number); }
   fs::path file() const { return folder_ / "joined.genesis"; }
 
-  void save(const TensorType& type, int count, int64_t each, int64_t runs, bool keeps_pieces = true) {
+  void save(const TensorType& type, int count, int64_t each, int64_t runs, bool keeps_pieces = true,
+            int64_t pieces_each = 1) {
     Model model;
     model.add_state({"w", type, StateRole::kParameter, true, {}});
     SaveOptions options{.keeps_pieces = keeps_pieces};
@@ -44,6 +45,7 @@ class Joined : public ::testing::Test {
       options.joined["w"].pieces.push_back(loaded->state(1).initial);
     }
     options.joined["w"].runs = runs;
+    options.joined["w"].pieces_each = pieces_each;
     save_model(model, file(), options);
   }
   std::vector<double> loaded() const {
@@ -65,7 +67,8 @@ TEST_F(Joined, WrittenAsOne) {
           expected[static_cast<size_t>((run * 3 + piece) * (7 / runs) + i)] =
               numbers(piece * 7 + run * (7 / runs) + i, 1).to_doubles()[0];
     const std::vector<float> values(expected.begin(), expected.end());
-    model.add_state({"w", {DType::f32, {7, 3}}, StateRole::kParameter, true, Tensor::of<float>({7, 3}, values)});
+    model.add_state(
+        {"w", {DType::f32, {7, 3}}, StateRole::kParameter, true, Tensor::of<float>({7, 3}, values)});
     EXPECT_EQ(loaded(), expected);
     EXPECT_EQ(inspect_file(file()).major, 1);
     save_model(model, folder_ / "plain.genesis");
@@ -85,6 +88,20 @@ TEST_F(Joined, OneBehindTheOther) {
 TEST_F(Joined, InEachRunEachHasItsPart) {
   save({DType::f32, {3, 4}}, 2, 6, 3);
   EXPECT_EQ(loaded(), (std::vector<double>{0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11}));
+}
+
+// The same of four files, of which two neighbours together have two columns: a piece ends amid a run. With one run sets are
+// nothing that a reader must know.
+TEST_F(Joined, InEachRunEachSetHasItsPart) {
+  const std::vector<double> expected = {0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11};
+  for (const bool keeps_pieces : {true, false}) {
+    save({DType::f32, {3, 4}}, 4, 3, 3, keeps_pieces, 2);
+    EXPECT_EQ(loaded(), expected);
+    EXPECT_EQ(inspect_file(file()).major, keeps_pieces ? 4 : 1);
+  }
+  save({DType::f32, {3, 4}}, 4, 3, 1, true, 2);
+  EXPECT_EQ(loaded(), numbers(0, 12).to_doubles());
+  EXPECT_EQ(inspect_file(file()).major, 3);
 }
 
 // 64 MiB that are pages of four files: the same numbers, and none of them is read to load the model.
@@ -169,6 +186,12 @@ TEST_F(JoinedRecord, ThatLiesIsRefused) {
   says("no such part of it");
   whole().pieces = {0, 1, 1};
   says("cannot be joined from 3 pieces");
+  whole().pieces_each = 0;
+  says("2 pieces are no sets of 0");
+  whole().pieces_each = 3;
+  says("2 pieces are no sets of 3");
+  whole().pieces_each = uint64_t{1} << 63;
+  says("2 pieces are no sets of");
   whole().runs = 0;
   says("0 runs");
   whole().runs = 3;

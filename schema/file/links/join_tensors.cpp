@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "schema/file/links/piece_spans.h"
+
 namespace genesis::file {
 namespace {
 
@@ -58,25 +60,25 @@ std::shared_ptr<const SideBySide> map(const Pieces& pieces, size_t bytes) {
   return space;
 }
 
-Tensor copy(const TensorType& type, const Pieces& pieces, int64_t runs) {
+Tensor copy(const TensorType& type, const Pieces& pieces, const PieceOrder& order) {
   std::byte* to;
   Tensor joined = Tensor::uninitialized(type, &to);
-  const auto each = static_cast<size_t>(type.bytes() / runs) / pieces.size();
-  for (size_t run = 0; run < static_cast<size_t>(runs); ++run)
-    for (const JoinedPiece& piece : pieces) {
-      std::memcpy(to, piece.tensor.data() + run * each, each);
-      to += each;
-    }
+  order.for_spans([&](size_t piece, size_t first, size_t count) {
+    std::memcpy(to, pieces[piece].tensor.data() + first, count);
+    to += count;
+  });
   return joined;
 }
 
 }  // namespace
 
-Tensor join_tensors(const TensorType& type, const Pieces& pieces, int64_t runs) {
+Tensor join_tensors(const TensorType& type, const Pieces& pieces, int64_t runs, int64_t pieces_each) {
   if (runs == 1 && begin_and_end_with_pages(pieces))
     if (const auto space = map(pieces, static_cast<size_t>(type.bytes())))
       return Tensor(type, space, space->start());
-  return copy(type, pieces, runs);
+  return copy(type, pieces,
+              {pieces.size(), static_cast<size_t>(pieces_each),
+               static_cast<size_t>(type.bytes()) / pieces.size(), static_cast<size_t>(runs)});
 }
 
 }  // namespace genesis::file

@@ -14,9 +14,10 @@ struct JoinedPiece {
   std::shared_ptr<const MappedFile> file;  // that it is a view into; null: it is not
 };
 
-// Each piece has an equal part of each of the tensor's `runs` equal runs; check_records() has seen to the sizes. Large pieces
+// In this order, as SaveOptions gave them (schema/file/writer.h); check_records() has seen to the sizes. Large pieces of one run
 // that begin and end with pages are mapped side by side, so that nothing is read and processes share the memory; others are
 // copied.
-Tensor join_tensors(const TensorType& type, const std::vector<JoinedPiece>& pieces, int64_t runs);
+Tensor join_tensors(const TensorType& type, const std::vector<JoinedPiece>& pieces, int64_t runs,
+                    int64_t pieces_each);
 
 }  // namespace genesis::file

@@ -85,6 +85,8 @@ std::vector<TensorType> Dropout::infer(Types in) const {
   check_rng(in[0]);
   check_real(in[1], "dropout");
   if (!(p >= 0 && p <= 1)) fail("dropout takes a probability p in [0, 1], got {}", p);
+  if (first < 0 || first % 4 != 0)
+    fail("dropout: `first` must be a multiple of 4 and not negative, got {}", first);
   return {in[1]};
 }
 

@@ -86,7 +86,8 @@ struct Multinomial {
   std::vector<TensorType> infer(Types in) const;
 };
 
-// Inputs: rng, x. Its gradient is itself, with the same stream, applied to dy.
+// Inputs: rng, x. Its gradient is itself, with the same stream, applied to dy. `first`: which element x begins with of the
+// tensor that it is a part of, a multiple of 4: a part loses what it would lose in the whole.
 struct Dropout {
   static constexpr OpInfo info{.name = "dropout",
                                .doc = "0 with probability `p`, else x / (1 - p).",
@@ -94,10 +95,11 @@ struct Dropout {
                                .precision = Precision::kFollow,
                                .random = true};
   double p = 0.5;
-  int64_t stream = 0;
+  int64_t stream = 0, first = 0;
   static void fields(auto& self, auto&& visit) {
     visit("p", self.p);
     visit("stream", self.stream);
+    visit("first", self.first);
   }
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;

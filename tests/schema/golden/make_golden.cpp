@@ -1,5 +1,5 @@
 // Writes the golden file of today's format version, and its text form beside it, once per version; both then
-// stay in the tree for good and golden_test holds them together: make_golden tests/schema/golden/v3.genesis
+// stay in the tree for good and golden_test holds them together: make_golden tests/schema/golden/v4.genesis
 #include <cstdio>
 
 #include "schema/file/io/atomic_write.h"
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   }
   using namespace genesis::testing;
   const std::filesystem::path path = argv[1];
-  genesis::save_model(*golden_model_of_version_3(), path, golden_options_of_version_3());
+  genesis::save_model(*golden_model_of_version_4(), path, golden_options_of_version_4());
   const auto model = genesis::load_model(path);
   genesis::write_file_atomically(std::filesystem::path(path).replace_extension(".txt"),
                                  genesis::to_text(*model, {.max_values = 1000}));

@@ -1,0 +1,21 @@
+// What a rewrite gains and what it costs on a target, in seconds: the one currency in which passes compare the two.
+// Targets state what a launch and a byte take (schema/graph/target.h).
+#pragma once
+
+#include <cstddef>
+
+#include "schema/graph/target.h"
+
+namespace genesis::passes {
+
+// By how much a run is shorter when one step does the work of so many.
+inline double seconds_saved_by_one_step_for(const Target& target, size_t steps) {
+  return steps < 2 ? 0 : static_cast<double>(steps - 1) * target.launch_seconds;
+}
+
+// What reading or writing so many bytes of memory takes.
+inline double seconds_to_move(const Target& target, int64_t bytes) {
+  return static_cast<double>(bytes) / target.bytes_per_second;
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,153 @@
+#include "passes/distribution/sequence_shards.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/core/match.h"
+#include "passes/core/rewriter.h"
+#include "passes/distribution/sharding/row_regions.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
+
+namespace genesis::passes {
+namespace {
+
+class Sharder {
+ public:
+  Sharder(const Graph& graph, const FactorPart& part, const RowRegions& regions)
+      : graph_(graph), part_(part), regions_(regions), rewriter_(graph) {}
+
+  // What reads sums over rows comes behind everything else, so that one exchange adds them all up.
+  Graph run() {
+    std::set<ValueId> late;  // made of such sums
+    std::vector<const Node*> waiting;
+    for (const Node& node : graph_.nodes()) {
+      const auto is_late = [&](ValueId id) { return late.contains(id) || sums_.contains(id); };
+      if (std::any_of(node.inputs.begin(), node.inputs.end(), is_late)) {
+        waiting.push_back(&node);
+        late.insert(node.outputs.begin(), node.outputs.end());
+      } else {
+        visit(node);
+      }
+    }
+    add_up_sums();
+    for (const Node* node : waiting) {
+      visit(*node);
+      add_up_sums();
+    }
+    for (const NamedValue& output : graph_.outputs()) make_whole(output.value);
+    for (const StateUpdate& update : graph_.updates()) make_whole(update.value);
+    return rewriter_.finish();
+  }
+
+ private:
+  void visit(const Node& node) {
+    rewriter_.begin_nodes_from({&node});
+    const RowWise* const rule = regions_.rule_of(node);
+    const bool is_scattered = regions_.begins(node);
+    if (is_scattered) scatter(node);
+    if (rule) emit_part(node, *rule);
+    if (!is_scattered && !rule)
+      for (const ValueId input : node.inputs) make_whole(input);
+    rewriter_.end_nodes_from();
+    if (!is_scattered && !rule) rewriter_.copy(node);
+  }
+
+  // Rows in one dimension, of which ranks exchange runs.
+  Value in_rows(Value whole, int dims) {
+    const Shape& shape = whole.shape();
+    std::vector<Dim> sizes(shape.begin() + dims, shape.end());
+    sizes.insert(sizes.begin(), Dim(count_rows(shape, dims)));
+    return reshape(whole, Shape(sizes));
+  }
+  Value as_part(Value rows, const Shape& whole, int dims) {
+    return reshape(rows, shape_of_rows(whole, dims, part_.ranks));
+  }
+
+  void scatter(const Node& node) {
+    const ValueId id = node.outputs[0];
+    const int dims = regions_.row_dims(id);
+    const Value sum = rewriter_.map(node.inputs[0]);
+    const Shape whole = sum.shape();
+    parts_[id] = as_part(reduce_scatter(in_rows(sum, dims), "tensor", part_.ranks), whole, dims);
+    rewriter_.replace(node, {parts_[id]});
+  }
+
+  void emit_part(const Node& node, const RowWise& rule) {
+    std::vector<Value> operands;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      operands.push_back(rule.operands[i] != kNoRows ? part_of(node.inputs[i], rule.operands[i])
+                                                     : rewriter_.map(node.inputs[i]));
+    const std::vector<Value> results = emit_node(*node.op, rule.attributes, operands);
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (rule.results[i] == kNoRows)
+        sums_.insert(node.outputs[i]);
+      else
+        parts_[node.outputs[i]] = results[i];
+    rewriter_.replace(node, results);
+  }
+
+  // Of what all ranks have whole each takes its own.
+  Value part_of(ValueId id, int dims) {
+    Value& part = parts_[id];
+    if (part) return part;
+    const Shape& shape = graph_.type(id).shape;
+    const int64_t rows = count_rows(shape, dims) / part_.ranks, first = rows * part_.place;
+    return part = as_part(slice(in_rows(rewriter_.map(id), dims), 0, first, first + rows), shape, dims);
+  }
+
+  // For all that reads it from now on.
+  void make_whole(ValueId id) {
+    if (regions_.row_dims(id) == kNoRows || !wholes_.insert(id).second) return;
+    const Shape& shape = graph_.type(id).shape;
+    const ValueId first = regions_.in_first_shape(id);
+    if (first != id) {
+      make_whole(first);
+      return rewriter_.replace(id, reshape(rewriter_.map(first), shape));
+    }
+    const int dims = regions_.row_dims(id);
+    const Value part = parts_.at(id);
+    const bool is_cut_first = part.rank() == shape.rank() && part.dim(0) * Dim(part_.ranks) == shape[0];
+    const int part_dims = part.rank() - (shape.rank() - dims);
+    const Value rows = is_cut_first ? part : in_rows(part, part_dims);
+    rewriter_.replace(id, reshape(all_gather(rows, "tensor", part_.ranks), shape));
+  }
+
+  // Of all ranks, in one exchange.
+  void add_up_sums() {
+    if (sums_.empty()) return;
+    std::vector<Value> own;
+    std::vector<const Node*> from;
+    for (const ValueId id : sums_) {
+      own.push_back(rewriter_.map(id));
+      from.push_back(producer(graph_, id));
+    }
+    rewriter_.begin_nodes_from(from);
+    const std::vector<Value> all = all_reduce(own, "tensor");
+    rewriter_.end_nodes_from();
+    size_t next = 0;
+    for (const ValueId id : sums_) rewriter_.replace(id, all[next++]);
+    sums_.clear();
+  }
+
+  const Graph& graph_;
+  const FactorPart part_;
+  const RowRegions& regions_;
+  Rewriter rewriter_;
+  std::map<ValueId, Value> parts_;  // this rank's rows
+  std::set<ValueId> wholes_;        // that have been gathered
+  std::set<ValueId> sums_;          // over the rows, of which this rank's is there
+};
+
+}  // namespace
+
+Graph shard_sequence(const Graph& graph, const PassContext& context) {
+  const FactorPart part{context.mesh.size("tensor"), context.mesh.place(context.rank, "tensor")};
+  if (part.ranks == 1) return copy_graph(graph, graph.model());
+  const RowRegions regions(graph, context, part);
+  return regions.has_some() ? Sharder(graph, part, regions).run() : copy_graph(graph, graph.model());
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,206 @@
+#include "passes/distribution/sharding/row_regions.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "passes/core/match.h"
+#include "passes/distribution/sharding/same_values.h"
+#include "schema/ops/collective/collective.h"
+#include "schema/ops/nn/norm.h"
+#include "schema/ops/tensor/reshape.h"
+
+namespace genesis::passes {
+namespace {
+
+// A sum of one tensor over the ranks, of which the last dimension is no tokens.
+bool is_sum_of_ranks(const Graph& graph, const Node& node) {
+  const auto sum = match<ops::AllReduce>(node);
+  return sum && sum->axis == "tensor" && sum->reduction == RankReduction::kSum && !sum->has_addend &&
+         node.inputs.size() == 1 && graph.type(node.outputs[0]).shape.rank() > 1;
+}
+
+// What products, memory and exchanges between ranks reach a second, and how long an exchange takes at least; only ratios
+// matter. Where starting a step takes time it is a large GPU's; else a CPU's, whose ranks exchange through their memory.
+struct Speeds {
+  double flops = 1e11, bytes = 2e10, exchanged = 5e9, start = 0;
+};
+Speeds speeds_of(const Target* target) {
+  if (!target || target->launch_seconds == 0) return {};
+  return {.flops = 5e14, .bytes = 2.5e12, .exchanged = 3e11, .start = 5 * target->launch_seconds};
+}
+
+// Of an exchange that has products to hide behind, the part that shows nevertheless.
+constexpr double kShown = 0.75;
+// What of a step's time is given for memory where a budget says that it is short; else nothing is. Computing values again
+// would take up to a third.
+constexpr double kMaxLost = 0.1;
+
+double flops_of(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes())
+    flops += cost_of(*node.op, node.attributes, graph.input_types(node), graph.output_types(node)).flops;
+  return flops;
+}
+
+bool is_norm(const Node& node) {
+  return is<ops::RmsNorm, ops::LayerNorm, ops::RmsNormGrad, ops::LayerNormGrad>(node);
+}
+
+}  // namespace
+
+// What is known of one.
+struct RowRegions::Region {
+  std::string first;  // name of its first node
+  bool has_norm = false;
+  int sums = 0, gathers = 0;
+  // That each rank sends more than with sums, and computes less.
+  double exchanged = 0, hidden = 0, spared = 0;
+
+  double seconds_lost(const Speeds& speeds) const {
+    return (exchanged + kShown * hidden) / speeds.exchanged + gathers * speeds.start - spared / speeds.bytes;
+  }
+  // Empty: ranks share its tokens.
+  std::string why_not(const Speeds& speeds, double most_seconds) const {
+    if (!has_norm) return "no norm is in it";
+    const double lost = seconds_lost(speeds);
+    if (lost <= most_seconds) return "";
+    return fmt::format("{} sums would become {} gathers, and a step some {:.0f} us longer, {:.0f} at most",
+                       sums, gathers, 1e6 * lost, 1e6 * most_seconds);
+  }
+};
+
+RowRegions::RowRegions(const Graph& graph, const PassContext& context, const FactorPart& part)
+    : graph_(graph),
+      part_(part),
+      dims_(graph.values().size(), kNoRows),
+      sets_of_(graph.values().size()),
+      rules_(graph.nodes().size()),
+      begins_(graph.nodes().size()) {
+  const std::vector<bool> same = same_on_ranks(graph, context);
+  for (const Node& node : graph.nodes()) find(node, same);
+  drop_all_but_the_worthy(context);
+}
+
+bool RowRegions::has_some() const { return std::find(begins_.begin(), begins_.end(), true) != begins_.end(); }
+
+const RowWise* RowRegions::rule_of(const Node& node) const {
+  const auto& rule = rules_[static_cast<size_t>(id_of(graph_, node).index)];
+  return rule ? &*rule : nullptr;
+}
+bool RowRegions::begins(const Node& node) const {
+  return begins_[static_cast<size_t>(id_of(graph_, node).index)];
+}
+int RowRegions::row_dims(ValueId value) const { return dims_[static_cast<size_t>(value.index)]; }
+
+size_t RowRegions::region_of(ValueId value) { return sets_.find(set(value)); }
+size_t RowRegions::region_of(const Node& node) {
+  return region_of(*std::find_if(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId input) { return dims(input) != kNoRows; }));
+}
+
+ValueId RowRegions::in_first_shape(ValueId value) const {
+  for (auto other = match<ops::Reshape>(graph_, value); other && rule_of(*other.node);
+       other = match<ops::Reshape>(graph_, value))
+    value = other.input(0);
+  return value;
+}
+
+void RowRegions::find(const Node& node, const std::vector<bool>& same) {
+  if (is_sum_of_ranks(graph_, node)) return begin(node);
+  std::vector<int> row_dims;
+  bool is_same = true;
+  for (const ValueId input : node.inputs) {
+    row_dims.push_back(dims(input));
+    is_same &= same[static_cast<size_t>(input.index)];
+  }
+  if (!is_same) return;
+  if (auto rule = row_wise(graph_, node, row_dims, part_)) add(node, std::move(*rule));
+}
+
+void RowRegions::begin(const Node& node) {
+  const ValueId sum = node.outputs[0];
+  const Shape& shape = graph_.type(sum).shape;
+  if (!divides_rows(shape, shape.rank() - 1, part_.ranks)) {
+    spdlog::debug("{}: {} ranks do not divide the tokens of {}, all of which stay on each", node.name,
+                  part_.ranks, shape.to_string());
+    return;
+  }
+  dims(sum) = shape.rank() - 1;
+  set(sum) = sets_.add();
+  begins_[static_cast<size_t>(id_of(graph_, node).index)] = true;
+}
+
+void RowRegions::add(const Node& node, RowWise rule) {
+  const size_t own = sets_.add();
+  for (const ValueId input : node.inputs)
+    if (dims(input) != kNoRows) sets_.join(set(input), own);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    dims(node.outputs[i]) = rule.results[i];
+    set(node.outputs[i]) = own;
+  }
+  rules_[static_cast<size_t>(id_of(graph_, node).index)] = std::move(rule);
+}
+
+// Of a value with rows, those that are other ranks'.
+double RowRegions::bytes_elsewhere(ValueId value) const {
+  const auto ranks = static_cast<double>(part_.ranks);
+  return static_cast<double>(graph_.type(value).bytes()) * (ranks - 1) / ranks;
+}
+
+// By set. What leaves a region is gathered once.
+std::map<size_t, RowRegions::Region> RowRegions::count() {
+  std::map<size_t, Region> regions;
+  std::set<ValueId> gathered;
+  const auto gather = [&](ValueId value) {
+    if (dims(value) == kNoRows || !gathered.insert(in_first_shape(value)).second) return;
+    Region& region = regions[region_of(value)];
+    ++region.gathers;
+    region.exchanged += bytes_elsewhere(value);
+    // What a norm gives is gathered again for the backward pass.
+    if (const Node* maker = producer(graph_, in_first_shape(value)); is<ops::RmsNorm, ops::LayerNorm>(*maker))
+      region.hidden += bytes_elsewhere(value);
+  };
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    if (begins_[i]) {
+      Region& region = regions[region_of(node.outputs[0])];
+      if (region.sums++ == 0) region.first = node.name;
+      region.exchanged -= bytes_elsewhere(node.outputs[0]);
+    }
+    if (rules_[i]) {
+      Region& region = regions[region_of(node)];
+      region.has_norm |= is_norm(node);
+      if (is_norm(node))
+        for (const auto* values : {&node.inputs, &node.outputs})
+          for (const ValueId value : *values) region.spared += bytes_elsewhere(value);
+    } else {
+      std::for_each(node.inputs.begin(), node.inputs.end(), gather);
+    }
+  }
+  for (const NamedValue& output : graph_.outputs()) gather(output.value);
+  for (const StateUpdate& update : graph_.updates()) gather(update.value);
+  return regions;
+}
+
+void RowRegions::drop_all_but_the_worthy(const PassContext& context) {
+  const std::map<size_t, Region> regions = count();
+  const Speeds speeds = speeds_of(context.target);
+  const double step = flops_of(graph_) / speeds.flops / static_cast<double>(regions.size());
+  const double most = context.memory_budget ? kMaxLost * step : 0;
+  const auto is_worthy = [&](size_t region) { return regions.at(region).why_not(speeds, most).empty(); };
+  for (const auto& [set, region] : regions)
+    if (const std::string why = region.why_not(speeds, most); !why.empty())
+      spdlog::debug("all tokens stay on each rank behind {}: {}", region.first, why);
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    begins_[i] = begins_[i] && is_worthy(region_of(node.outputs[0]));
+    if (rules_[i] && !is_worthy(region_of(node))) rules_[i].reset();
+  }
+  for (size_t i = 0; i < dims_.size(); ++i)
+    if (dims_[i] != kNoRows && !is_worthy(sets_.find(sets_of_[i]))) dims_[i] = kNoRows;
+}
+
+}  // namespace genesis::passes

@@ -1,0 +1,55 @@
+// Where ranks along "tensor" can share the tokens: the regions of a graph between the sums over the ranks and the layers
+// of which each rank has a part. Used by shard_sequence.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "passes/core/pass.h"
+#include "passes/distribution/sharding/disjoint_sets.h"
+#include "passes/distribution/sharding/row_rules.h"
+
+namespace genesis::passes {
+
+// A region begins where an all_reduce gives all ranks the same rows, and goes on through nodes that compute row by row
+// (sharding/row_rules.h) of values that all ranks have; what else reads such rows ends it, and wants them whole.
+class RowRegions {
+ public:
+  // `graph` outlives it. Why a region is left as it is is told under debug.
+  RowRegions(const Graph& graph, const PassContext& context, const FactorPart& part);
+
+  bool has_some() const;
+  // How a node inside of a region computes its part; null: it is in none.
+  const RowWise* rule_of(const Node& node) const;
+  // An all_reduce that becomes a reduce_scatter.
+  bool begins(const Node& node) const;
+  // The leading dimensions that are rows of which ranks have parts; kNoRows: each rank has all of the value.
+  int row_dims(ValueId value) const;
+  // The same rows as they were made, which are gathered once for all their shapes.
+  ValueId in_first_shape(ValueId value) const;
+
+ private:
+  struct Region;
+
+  size_t& set(ValueId value) { return sets_of_[static_cast<size_t>(value.index)]; }
+  int& dims(ValueId value) { return dims_[static_cast<size_t>(value.index)]; }
+  void find(const Node& node, const std::vector<bool>& same);
+  void begin(const Node& node);
+  void add(const Node& node, RowWise rule);
+  size_t region_of(ValueId value);
+  size_t region_of(const Node& node);
+  std::map<size_t, Region> count();
+  double bytes_elsewhere(ValueId value) const;
+  void drop_all_but_the_worthy(const PassContext& context);
+
+  const Graph& graph_;
+  const FactorPart part_;
+  std::vector<int> dims_;        // by value
+  std::vector<size_t> sets_of_;  // by value with rows: the set of its region
+  DisjointSets sets_;
+  std::vector<std::optional<RowWise>> rules_;  // by node
+  std::vector<bool> begins_;                   // by node
+};
+
+}  // namespace genesis::passes

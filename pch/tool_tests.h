@@ -1,0 +1,4 @@
+// The same for tests/tools/ (see graphs.h).
+#include <nlohmann/json.hpp>
+
+#include "pch/tests.h"
