@@ -1,6 +1,8 @@
 // genesis-build: a model of the zoo, a folder that transformers saved, or a GGUF file, as a .genesis file.
 #include <iostream>
 
+#include <spdlog/spdlog.h>
+
 #include "builder/init_watcher.h"
 #include "models/gguf/import.h"
 #include "models/hugging_face/import.h"
@@ -9,6 +11,7 @@
 #include "tools/build/build_commands.h"
 #include "tools/build/with_tokenizer.h"
 #include "tools/common/file_progress.h"
+#include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
@@ -59,6 +62,11 @@ void list_models(const Output& out) {
   });
 }
 
+// Weights are of use without their tokenizer, so one that cannot be used is told of and taken along.
+void warn_of_tokenizer(const Model& model) try { brought_tokenizer(model); } catch (const Error& error) {
+  spdlog::warn("text will need another tokenizer (--tokenizer): {}", error.message());
+}
+
 // A folder is read, a model of the zoo drawn by all cores. Says how far it is where that takes a while.
 std::unique_ptr<Model> make_file(const Flags& flags) {
   FileProgress progress(flags.quiet);
@@ -71,6 +79,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
                    ? models::gguf::import_model(flags.name, settings, &files)
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
+  warn_of_tokenizer(*model);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;
 }

@@ -80,8 +80,8 @@ viz::Color parse_color(const std::string& name) {
 
 void draw_loss(const Flags& flags) {
   write_file_atomically(flags.output,
-                        viz::curve_svg(viz::read_curve(flags.loss.front()), "loss of " + flags.loss.front(),
-                                       flags.baseline, flags.baseline_name));
+                        viz::losses_svg(viz::read_losses(flags.loss.front()), "loss of " + flags.loss.front(),
+                                        flags.baseline, flags.baseline_name));
 }
 
 void draw_trace(const Flags& flags) {
@@ -266,9 +266,10 @@ void add_graph_flags(CLI::App& app, Flags& flags) {
   CLI::Option* mesh = app.add_option(
       "--mesh", flags.mesh,
       "AXIS=RANKS,... such as data=8: what each rank of it takes and sends; --size is of all ranks");
-  add_number(app, "--zero", flags.zero,
-             "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
-             Range<int>{0, 3})
+  add_number(
+      app, "--zero", flags.zero,
+      "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
+      Range<int>{0, 3})
       ->needs(mesh);
   CLI::Option* diff = app.add_option("--compare,--diff", flags.diff,
                                      "the model as it is later: nodes added, gone and changed are coloured");

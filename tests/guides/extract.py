@@ -5,7 +5,7 @@
 
 A block of a page belongs to the file that the line before it names last, in backquotes. ```cpp and ```cuda are whole new
 files. ```diff changes a file of the tree: its hunks are parted by "@@", and what a hunk keeps or takes away must stand in
-the file exactly once. Everything goes to OUT_DIR under the same path; OUT_DIR stands before the tree where includes are
+the file exactly once. Sources that a table of files names and no block changes are compiled as they are, for the headers they include. Everything goes to OUT_DIR under the same path; OUT_DIR stands before the tree where includes are
 looked for, and its objects before the libraries that hold the old ones. LIST gets what to compile, a path a line, and
 OUT_DIR/wrong.txt what does not fit the tree any more, or is missing in a page's table of files, which a test reads: a page
 that fell behind fails a test, not the configuration.
@@ -82,6 +82,16 @@ class Overlay:
             else:
                 self.texts[name] = "\n".join(lines) + "\n"
                 self.compile(name)
+        for name in re.findall(r"`([^`]+\.(?:cpp|cu))`", "\n".join(table)):
+            self.compile_anew(name)
+
+    def compile_anew(self, name):
+        """What a table names and no block changes includes a header that one does."""
+        if name in self.texts or name.startswith("tests/") or not (self.root / name).exists():
+            return
+        self.read.append(self.root / name)
+        self.texts[name] = (self.root / name).read_text()
+        self.compile(name)
 
     def change(self, page, name, lines):
         if not (self.root / name).exists():

@@ -10,6 +10,7 @@
 
 #include "models/data/conversations.h"
 #include "models/data/packing.h"
+#include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis::data {
@@ -134,8 +135,12 @@ TEST(ConversationSource, CutsLongSamplesAndLeavesOutThoseWithoutTargets) {
   EXPECT_EQ(source.statistics().samples, 2);
   EXPECT_EQ(source.statistics().cut, 1);
   EXPECT_EQ(source.statistics().without_targets, 3);
+  EXPECT_LT(source.statistics().targets, source.statistics().tokens);
   EXPECT_EQ(row_of(source.batch(0), "targets", 0, 20).back(), 30);
   EXPECT_THROW(ConversationSource({}, {}), Error);
+  const std::string why =
+      error_of([] { ConversationSource({sample_of(10, 60)}, {.batch_size = 1, .sequence_length = 20}); });
+  EXPECT_NE(why.find("1 samples have nothing to learn in their first 20 tokens"), std::string::npos) << why;
   EXPECT_THROW(ConversationSource(samples(3), {.batch_size = 4}), Error);
   EXPECT_THROW(ConversationSource(samples(3), {.batch_size = 0}), Error);
 }

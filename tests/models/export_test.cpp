@@ -99,9 +99,9 @@ TEST_P(ExportOfImported, InShardsIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ExportOfImported,
-                         ::testing::Values("gpt2", "llama_bf16", "llama_dynamic", "llama_linear",
-                                           "llama_llama3", "qwen2_sharded", "qwen2_sliding", "qwen2_tied",
-                                           "qwen2_yarn", "qwen3"),
+                         ::testing::Values("gpt2", "gpt2_untied", "llama_bf16", "llama_dynamic",
+                                           "llama_linear", "llama_llama3", "qwen2_sharded", "qwen2_sliding",
+                                           "qwen2_tied", "qwen2_yarn", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 class ExportOfZoo : public Export, public ::testing::WithParamInterface<std::string> {

@@ -33,6 +33,19 @@ TEST_F(ExportTool, TakesTheNewestIntactCheckpoint) {
   expect_error(run_tool("genesis-run", {"export", path("run/" + newest), "-o", path("no")}), {"damaged"});
 }
 
+TEST_F(ExportTool, AddsAdaptersToTheWeights) {
+  expect_ok(run_tool("genesis-run",
+                     {"train", tiny("gpt2.genesis"), "--data", TinyModels::get().text(), "--batch", "2",
+                      "--seq", "16", "--steps", "3", "--lora", "4", "--quiet", "--checkpoint", path("run")}));
+  EXPECT_GT(expect_json(run_export(path("run"), {"--json"}))["merged_adapters"], 0);
+  const std::string trained = path("run/" + *files_in(path("run")).begin());
+  expect_ok(run_tool("genesis-opt", {trained, "--merge-lora", "--inference", "-o", path("m.genesis")}));
+  const auto same =
+      expect_json(run_tool("genesis-run", {"export", path("m.genesis"), "-o", path("same"), "--json"}));
+  EXPECT_EQ(same["merged_adapters"], 0);
+  EXPECT_EQ(read_text(path("out/model.safetensors")), read_text(path("same/model.safetensors")));
+}
+
 TEST_F(ExportTool, RefusesWhatIsThereWithoutForce) {
   expect_ok(run_export(tiny("qwen2.genesis")));
   expect_error(run_export(tiny("qwen2.genesis")), {"is there already", "--force"});

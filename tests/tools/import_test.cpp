@@ -28,6 +28,24 @@ TEST_F(Import, TakesSettingsButNoSeed) {
       {"--seed", "folder"});
 }
 
+TEST_F(Import, SaysWhenTheTokenizerIsOfAnotherModel) {
+  fs::copy(folder("qwen2_tied"), path("hub"));
+  fs::copy(folder("../tokenizer/qwen.json"), path("hub/tokenizer.json"));
+  const Process of_another = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
+  expect_ok(of_another);
+  EXPECT_NE(of_another.err.find("tokens, more than the model has: 61"), std::string::npos) << of_another.err;
+  write_text(path("hub/talks.jsonl"),
+             "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+             "\"content\": \"b\"}]}\n");
+  expect_error(
+      run_tool("genesis-run", {"train", path("m.genesis"), "--data", path("hub/talks.jsonl"), "--lora", "2"}),
+      {"tokens, more than the model has: 61"});
+  write_text(path("hub/tokenizer.json"), "{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}");
+  const Process of_another_kind = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
+  expect_ok(of_another_kind);
+  EXPECT_NE(of_another_kind.err.find("Unigram"), std::string::npos) << of_another_kind.err;
+}
+
 TEST_F(Import, WithLinksIsTheSameModel) {
   fs::copy(folder("qwen2_sharded"), path("hub"), fs::copy_options::recursive);
   expect_ok(run_tool("genesis-build", {path("hub"), "--link", "-o", path("linked.genesis")}));

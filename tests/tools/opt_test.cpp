@@ -74,8 +74,21 @@ TEST_F(Opt, ChecksADeviceAndItsMemory) {
   }
   expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "tpu"}),
                {"no device 'tpu'", "cpu, cuda or cuda:N"});
-  expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check", "cpu"}),
-               {"'forward'", "--size batch=N"});
+}
+
+TEST_F(Opt, ChecksWithUsualSizesWhereNoneAreGiven) {
+  const auto json = expect_json(run_tool(
+      "genesis-opt", {tiny("qwen2.train.genesis"), "--mesh", "data=4", "--zero", "1", "--json", "--check"}));
+  EXPECT_EQ(json["sizes"]["batch"], 32);
+  EXPECT_LE(json["sizes"]["seq"], 256);
+  EXPECT_EQ(json["entries"].size(), 6u);
+  const std::string told = expect_ok(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check"}));
+  EXPECT_NE(told.find("sizes that are not given: --size batch=8\n"), std::string::npos) << told;
+}
+
+TEST_F(Opt, RefusesAnAxisThatNothingIsSharedAlong) {
+  expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--mesh", "rows=2", "--check"}),
+               {"'rows'", "data, tensor and pipeline"});
 }
 
 TEST_F(Opt, CastsForInference) {
@@ -159,7 +172,8 @@ TEST_F(Opt, RefusesWhatItDoesNotKnow) {
   expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
   expect_error(run_tool("genesis-opt", {model, "--target", "tpu", "--text"}),
                {"no device 'tpu'", "cpu, cuda or cuda:N"});
-  expect_error(run_tool("genesis-opt", {model, "--entry", "nope", "--text"}), {"'nope'", "loss, loss_packed, forward"});
+  expect_error(run_tool("genesis-opt", {model, "--entry", "nope", "--text"}),
+               {"'nope'", "loss, loss_packed, forward"});
   expect_error(run_tool("genesis-opt", {model, "--dump", "/dev/null/x"}), {"/dev/null/x"});
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }

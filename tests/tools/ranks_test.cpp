@@ -65,6 +65,30 @@ TEST_F(SharingRanks, KeepTheirPartOfTheOptimizer) {
   EXPECT_LT(bytes("3", "state_bytes"), bytes("2", "state_bytes"));
 }
 
+// Of what ranks along "tensor" have, those along "data" keep a part each; what four have written two others go on with.
+TEST_F(SharingRanks, ShareSlices) {
+  const Words keep = {"--checkpoint", path("run")};
+  const std::vector<double> alone = losses({}),
+                            shared = losses(keep + Words{"--mesh", "data=2,tensor=2", "--zero", "3"});
+  ASSERT_EQ(shared.size(), alone.size());
+  for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(shared[i], alone[i], 1e-5 * alone[i]);
+  EXPECT_TRUE(files_in(path("run")).contains("step-000000006.parts/rank-3.genesis"));
+  expect_ok(train("tensor=2", "0", 8, keep + Words{"--resume", "-o", path("after.genesis")}));
+}
+
+// Without starting anything: what each of 32 ranks takes and sends.
+TEST_F(SharingRanks, SayWhatRanksOfTwoAxesTake) {
+  const auto row = [](const std::string& zero) {
+    return expect_json(
+        run_tool("genesis-opt",
+                 {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry", "train_step", "--size", "batch=8",
+                  "--size", "seq=16", "--mesh", "data=8,tensor=4", "--zero", zero, "--json"}))["entries"][0];
+  };
+  const nlohmann::json whole = row("0"), shared = row("3");
+  EXPECT_EQ(shared["optimizer_bytes"].get<int64_t>() * 8, whole["optimizer_bytes"].get<int64_t>());
+  EXPECT_LT(shared["state_bytes"].get<int64_t>() * 4, whole["state_bytes"].get<int64_t>());
+}
+
 TEST_F(SharingRanks, ArePredicted) {
   const auto ms = [](const std::string& mesh, const std::string& batch) {
     const nlohmann::json json = expect_json(run_tool(
@@ -78,6 +102,30 @@ TEST_F(SharingRanks, ArePredicted) {
       "genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry", "train_step", "--size",
                       "batch=4", "--size", "seq=16", "--chip", "h100", "--links", "300,40"});
   EXPECT_NE(wrong.err.find("expected GB/s beside each other"), std::string::npos) << wrong.err;
+}
+
+TEST_F(SharingRanks, RefuseOtherDataOfTheSameName) {
+  for (const char* rank : {"0", "1"}) {
+    std::filesystem::create_directory(path(rank));
+    write_text(path(std::string(rank) + "/text.txt"), std::string(1000, *rank));
+  }
+  const std::string command = "cd " + path("$OMPI_COMM_WORLD_RANK") + " && exec " + tool_path("genesis-run") +
+                              " train " + tiny("qwen2.train.genesis") +
+                              " --data text.txt --mesh data=2 --batch 4 --seq 16 --steps 1 --quiet";
+  set_mpirun_environment();
+  const Process process = run_process(mpirun_command(2, {"sh", "-c", command}));
+  EXPECT_NE(process.code, 0);
+  EXPECT_NE(process.err.find("the content of the data differs between ranks"), std::string::npos)
+      << process.err;
+}
+
+// What several ranks that share nothing do is told of, not forbidden.
+TEST_F(ToolTest, RanksWithoutAMeshAreToldOf) {
+  const Process process =
+      run_process({"env", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0", tool_path("genesis-run"),
+                   "generate", tiny("qwen2.genesis"), "--prompt", "a", "--max-tokens", "1"});
+  expect_ok(process);
+  EXPECT_NE(process.err.find("--mesh data=2 shares the work"), std::string::npos) << process.err;
 }
 
 // What two ranks write that compute the layers together is what one writes; rank 0 alone says it.
@@ -117,6 +165,29 @@ TEST_F(SharingRanks, TrainAsStagesOfAPipeline) {
     ASSERT_EQ(stages.size(), alone.size());
     for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(stages[i], alone[i], 1e-5 * alone[i]) << mesh;
   }
+}
+
+// Layers together, tokens between them by parts, over MPI.
+TEST_F(SharingRanks, TrainOnPartsOfTheTokens) {
+  const std::vector<double> alone = losses({});
+  for (const Words& more : {Words{"--mesh", "tensor=2"},
+                            {"--mesh", "data=2,tensor=2"},
+                            {"--mesh", "tensor=2", "--memory-budget", "1GiB"}}) {
+    const std::vector<double> together = losses(more);
+    ASSERT_EQ(together.size(), alone.size());
+    for (size_t i = 0; i < alone.size(); ++i)
+      EXPECT_NEAR(together[i], alone[i], 1e-5 * alone[i]) << more[1] << more.size();
+  }
+  const auto exchanges = [](const Words& more) {
+    return expect_json(run_tool(
+        "genesis-opt",
+        Words{tiny("qwen2.train.genesis"), "--memory-budget", "1GiB", "--check", "cpu", "--entry",
+              "train_step", "--size", "batch=4", "--size", "seq=16", "--mesh", "tensor=2", "--json"} +
+            more))["entries"][0];
+  };
+  const nlohmann::json parts = exchanges({}), whole = exchanges({"--disable", "shard_sequence"});
+  EXPECT_LT(parts["arena_bytes"], whole["arena_bytes"]);
+  EXPECT_GT(parts["exchanged"]["tensor"]["calls"], whole["exchanged"]["tensor"]["calls"]);
 }
 
 TEST_F(SharingRanks, SayWhatStagesDo) {

@@ -38,6 +38,22 @@ TEST_F(VizInputs, ALossThatWasNotFiniteLeavesAGap) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+TEST_F(VizInputs, LossesOfEvaluationsAreDrawnToo) {
+  write_text(
+      path("m.jsonl"),
+      "{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":2,\"evaluation_loss\":7.5}\n{\"step\":3,\"loss\":2}\n"
+      "{\"step\":4,\"loss\":1,\"evaluation_loss\":6.5}\n");
+  expect_ok(run_tool("genesis-viz", {"--loss", path("m.jsonl"), "-o", path("x.svg")}));
+  const std::string svg = read_text(path("x.svg"));
+  size_t marks = 0;
+  for (size_t at = 0; (at = svg.find("<circle", at)) != std::string::npos; ++at) ++marks;
+  EXPECT_EQ(marks, 2u);
+  EXPECT_NE(svg.find(">evaluation<"), std::string::npos);
+  write_text(path("m.jsonl"), "{\"step\":1,\"loss\":3}\n{\"step\":2,\"loss\":2}\n");
+  expect_ok(run_tool("genesis-viz", {"--loss", path("m.jsonl"), "-o", path("x.svg")}));
+  EXPECT_EQ(read_text(path("x.svg")).find(">evaluation<"), std::string::npos);
+}
+
 TEST_F(VizInputs, ProfilesThatAreNone) {
   const std::pair<const char*, Words> cases[] = {
       {"", {"line 1", "not JSON", "genesis-run profile"}},
@@ -63,7 +79,8 @@ TEST_F(VizInputs, FlagsThatDoNotGoTogether) {
   const Words model = {tiny("qwen2.genesis"), "-o", path("x.svg")};
   expect_usage_error(run_tool("genesis-viz", model + Words{"--color", "time"}), {"--profile"});
   expect_usage_error(run_tool("genesis-viz", model + Words{"--memory", "--compare", "b"}), {"--compare"});
-  expect_usage_error(run_tool("genesis-viz", model + Words{"--color", "op", "--compare", "b"}), {"--compare"});
+  expect_usage_error(run_tool("genesis-viz", model + Words{"--color", "op", "--compare", "b"}),
+                     {"--compare"});
   expect_error(run_tool("genesis-viz", model + Words{"--color", "memory"}), {"--size batch=N"});
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/reader.h"
 
@@ -16,6 +17,16 @@ text::Tokenizer load_tokenizer(const std::string& path) {
 std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model) {
   if (path.empty()) return text::tokenizer_of(model);
   return load_tokenizer(path);
+}
+
+std::optional<text::Tokenizer> brought_tokenizer(const Model& model) {
+  auto tokenizer = text::tokenizer_of(model);
+  const Graph* forward = model.find_entry("forward");
+  if (!tokenizer || !forward) return tokenizer;
+  if (const int64_t known = text::vocabulary_of(*forward, 3); tokenizer->vocab_size() > known)
+    fail("the tokenizer that the model brings has {} tokens, more than the model has: {}",
+         tokenizer->vocab_size(), known);
+  return tokenizer;
 }
 
 chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file) {

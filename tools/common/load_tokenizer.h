@@ -15,6 +15,10 @@ text::Tokenizer load_tokenizer(const std::string& path);
 // The one that `path` names; where that is empty, the one that the model brings, if it does.
 std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Model& model);
 
+// The one that the model brings, if it does, before anything is made ready with it. Throws Error where it cannot be used, also
+// because it knows more tokens than the entry point `forward`.
+std::optional<text::Tokenizer> brought_tokenizer(const Model& model);
+
 // The settings beside it: those in the folder `path`; where that is empty, of the model, which was read from `file` and outlives
 // them.
 chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file);

@@ -1,5 +1,6 @@
 #include "tools/opt/check.h"
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 
@@ -7,6 +8,7 @@
 #include "executor/distributed/prediction.h"
 #include "executor/distributed/traffic.h"
 #include "executor/runtime/device.h"
+#include "passes/core/bind.h"
 #include "passes/distribution/pipeline/stages.h"
 #include "passes/distribution/rank_sizes.h"
 #include "tools/common/numbers.h"
@@ -114,11 +116,50 @@ std::string stage_lines(const Model& model, const std::string& entry, const Bind
                             summary.micro_batches == 1 ? "" : "es");
 }
 
+// The most tokens that a language model of the zoo reads; 0 where its metadata do not say.
+int64_t context_of(const Model& model) {
+  const auto written = model.metadata.find("config");
+  if (written == model.metadata.end()) return 0;
+  const auto config = nlohmann::json::parse(written->second, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return 0;
+  for (const char* name : {"max_position_embeddings", "n_positions"})
+    if (const auto at = config.find(name); at != config.end() && at->is_number_integer())
+      return at->get<int64_t>();
+  return 0;
+}
+
+// Batches and texts whose size is not given are as large as `genesis-run train` makes them, with as many samples for each
+// rank along data.
+Bindings usual_sizes(const Model& model, const Mesh& mesh) {
+  constexpr int64_t kBatch = 8, kTokens = 256;
+  const int64_t context = context_of(model);
+  return {{"batch", kBatch * mesh.size("data")}, {"seq", context > 0 ? std::min(kTokens, context) : kTokens}};
+}
+
+// `sizes` with the usual ones where `entries` have them and nothing is given. Those that were added are told of.
+Bindings with_usual_sizes(const Model& model, const std::vector<std::string>& entries, const Mesh& mesh,
+                          Bindings sizes, std::string& told) {
+  const Bindings usual = usual_sizes(model, mesh);
+  for (const std::string& name : entries)
+    for (const std::string& symbol : passes::symbols_of(model.entry(name)))
+      if (const auto size = usual.find(symbol); size != usual.end() && sizes.insert(*size).second)
+        told += fmt::format(" --size {}={}", symbol, size->second);
+  if (!told.empty()) told = "sizes that are not given:" + told + "\n";
+  return sizes;
+}
+
 }  // namespace
 
 void CheckFlags::add_to(CLI::App& app) {
-  app.add_option("--check", device, "say whether this device runs every node, and what memory it takes");
-  app.add_option("--size", sizes, "SYMBOL=SIZE, for --check")->take_all();
+  app.add_option("--check", device,
+                 "say whether this device runs every node, and what memory it takes; the GPU where there is "
+                 "one, else the "
+                 "CPU, when none is named")
+      ->expected(0, 1)
+      ->default_str("auto");
+  app.add_option("--size", sizes,
+                 "SYMBOL=SIZE, for --check; batch=8 for each rank along data and seq=256 when not given")
+      ->take_all();
   CLI::Option* with_mesh = app.add_option(
       "--mesh", mesh, "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
   add_number(
@@ -137,16 +178,16 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
                    const CheckOptions& options) {
   const std::string device = resolve_device(flags.device);
   const Target target = target_of(device);
-  const Bindings sizes = parse_sizes(flags.sizes);
-  check_sizes_exist(model, sizes);
   const Mesh mesh = flags.mesh.empty() ? Mesh() : Mesh::parse(flags.mesh);
+  check_sizes_exist(model, parse_sizes(flags.sizes));
+  std::string text;
+  const Bindings sizes = with_usual_sizes(model, entries, mesh, parse_sizes(flags.sizes), text);
   if (!flags.chip.empty() && mesh.size("pipeline") > 1)
     fail(
         "--chip {}: how long stages of a pipeline wait for each other is not in the prediction: leave one of "
         "--chip and pipeline={} out",
         flags.chip, mesh.size("pipeline"));
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  std::string text;
   for (const std::string& name : entries) {
     check_sizes_known(model.entry(name), sizes);
     const Bindings rank_sizes = passes::sizes_of_rank(model.entry(name), sizes, mesh);
@@ -175,7 +216,7 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
                         human_bytes(static_cast<double>(plan.lower_bound_bytes)), row["ratio"].get<double>(),
                         memory_lines(plan.peak), exchanged);
   }
-  options.out.print({{"device", device}, {"mesh", mesh.to_string()}, {"entries", json}},
+  options.out.print({{"device", device}, {"mesh", mesh.to_string()}, {"sizes", sizes}, {"entries", json}},
                     [&] { std::cout << printable_lines(text); });
 }
 

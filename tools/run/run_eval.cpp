@@ -81,11 +81,12 @@ Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text:
 }
 
 // What assistants say is foretold.
-Texts conversations(const Flags& flags, const Model& model, const text::Tokenizer& tokenizer) {
+Texts conversations(const std::vector<std::string>& names, const Flags& flags, const Model& model,
+                    const text::Tokenizer& tokenizer) {
   const auto files = config_files(flags.tokenizer, model, flags.file);
   const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
   Texts texts;
-  for (const chat::Sample& sample : data::read_conversations({flags.data}, maker).samples) {
+  for (const chat::Sample& sample : data::read_conversations({names.begin(), names.end()}, maker).samples) {
     std::vector<int64_t> said;
     for (size_t i = 0; i < sample.tokens.size(); ++i)
       if (sample.is_target[i]) said.push_back(sample.tokens[i]);
@@ -97,7 +98,8 @@ Texts conversations(const Flags& flags, const Model& model, const text::Tokenize
 }
 
 Texts read_data(const Flags& flags, const Model& model, const std::optional<text::Tokenizer>& tokenizer) {
-  if (tokenizer && are_conversations({flags.data})) return conversations(flags, model, *tokenizer);
+  if (const auto files = conversation_files({flags.data}); tokenizer && !files.empty())
+    return conversations(files, flags, model, *tokenizer);
   return tokens_of(read_texts(flags.data), tokenizer);
 }
 

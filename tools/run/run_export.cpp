@@ -47,17 +47,22 @@ void export_command(const Flags& flags) {
   const auto exported =
       with_context([&] { return models::hugging_face::export_model(*model, flags.output, options); },
                    [&] { return "while exporting '" + flags.file + "'"; });
-  flags.out.print({{"folder", flags.output},
-                   {"model", exported.model},
-                   {"parameters", exported.parameters},
-                   {"bytes", exported.bytes},
-                   {"files", exported.files}},
-                  [&] {
-                    std::cout << fmt::format(
-                        "{}: {}, {} parameters, {} in {} files\n", printable(flags.output), exported.model,
-                        human_count(static_cast<double>(exported.parameters)),
-                        human_bytes(static_cast<double>(exported.bytes)), exported.files.size());
-                  });
+  flags.out.print(
+      {{"folder", flags.output},
+       {"model", exported.model},
+       {"parameters", exported.parameters},
+       {"bytes", exported.bytes},
+       {"merged_adapters", exported.merged_adapters},
+       {"files", exported.files}},
+      [&] {
+        std::cout << fmt::format(
+            "{}: {}, {} parameters, {} in {} files{}\n", printable(flags.output), exported.model,
+            human_count(static_cast<double>(exported.parameters)),
+            human_bytes(static_cast<double>(exported.bytes)), exported.files.size(),
+            exported.merged_adapters == 0
+                ? ""
+                : fmt::format("; {} LoRA adapters are added to the weights", exported.merged_adapters));
+      });
 }
 
 }  // namespace
@@ -76,7 +81,8 @@ void add_export(CLI::App& app) {
   flags->out.add_to(*command);
   command->footer(
       "Example:\n  genesis-run export run/ -o my-qwen --dtype bf16\nWritten are config.json and safetensors, "
-      "in shards where they are larger than --shard-size. Left out is what\nonly training needs.");
+      "in shards where they are larger than --shard-size. Left out is what\nonly training needs. LoRA "
+      "adapters are added to the weights; genesis-opt --save-adapter writes them alone.");
   command->callback([flags] { export_command(*flags); });
 }
 

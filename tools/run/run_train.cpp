@@ -46,7 +46,8 @@ std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions&
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
   if (flags.lora.rank > 0 || !flags.optimizer.empty()) {
     passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
-    if (are_conversations(flags.data) && model->find_entry("loss_packed")) options.entry = "loss_packed";
+    if (model->find_entry("loss_packed") && !conversation_files(flags.data).empty())
+      options.entry = "loss_packed";
     passes::add_training(*model, options);
   }
   return model;
@@ -298,9 +299,13 @@ Sources open_all_data(const TrainFlags& flags, const Model& model) {
   return sources;
 }
 
-// Of every batch each rank has its part.
-Sources open_sources(const TrainFlags& flags, const Model& model, const World& world) {
+// Of every batch each rank has its part. Files of one name may hold different data on other hosts.
+Sources open_sources(const TrainFlags& flags, const Model& model, World& world) {
   Sources sources = open_all_data(flags, model);
+  if (world.size() > 1)
+    world.require_same(
+        "the content of the data",
+        digest_of_data(*sources.training) + (sources.evaluation ? digest_of_data(*sources.evaluation) : ""));
   for (auto* source : {&sources.training, &sources.evaluation})
     if (*source) *source = share_of(std::move(*source), world.mesh(), world.rank());
   return sources;
@@ -393,7 +398,7 @@ void check_same(World& world, const TrainFlags& flags, const Model& model, const
       "what is shared and kept",
       fmt::format("--zero {} --checkpoint '{}' --checkpoint-every {}{}", flags.zero, flags.checkpoint,
                   flags.checkpoint_every, flags.output.empty() ? "" : " -o"));
-  world.require_same("the model's weights", digest);
+  world.require_same("the content of the model file", digest);
 }
 
 // Before anything is looked up. All ranks see the lock that the first one has taken, and so what the others write.

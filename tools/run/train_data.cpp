@@ -15,6 +15,7 @@
 #include "schema/core/parse_number.h"
 #include "schema/file/attached_files.h"
 #include "tools/common/file_progress.h"
+#include "tools/common/load_tokenizer.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
@@ -24,25 +25,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first line that says something; discarded where it is no JSON, or there is none.
-nlohmann::json first_line(const fs::path& file) {
+// The first line that is an object, which says what the lines are; discarded where none is. Those before it are wrong, and
+// whoever reads the lines says so.
+nlohmann::json first_object(const fs::path& file) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
-    if (line.find_first_not_of(" \t\r") != std::string::npos)
-      return nlohmann::json::parse(line, nullptr, false);
+    if (auto object = nlohmann::json::parse(line, nullptr, false); object.is_object()) return object;
   return nlohmann::json(nlohmann::json::value_t::discarded);
 }
 
 // Objects with a "text" are documents.
 bool has_text_lines(const fs::path& file) {
-  const auto object = first_line(file);
-  return object.is_discarded() || (object.is_object() && object.contains("text"));
+  const auto object = first_object(file);
+  return object.is_discarded() || object.contains("text");
 }
 
 bool has_conversations(const std::string& name) {
   const fs::path path = name;
-  if (fs::is_directory(path) || path.extension() != ".jsonl") return false;
-  const auto object = first_line(path);
+  if (path.extension() != ".jsonl") return false;
+  const auto object = first_object(path);
   return object.is_object() && object.contains("messages");
 }
 
@@ -107,8 +108,9 @@ void say_rows(const data::ConversationSource& source, const data::Conversations&
     spdlog::warn("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
   if (quiet) return;
   const auto& seen = source.statistics();
-  spdlog::info("{} samples in {} rows, {} tokens to learn; {} samples were cut, {} have nothing to learn",
-               seen.samples, seen.rows, seen.tokens, seen.cut, seen.without_targets);
+  spdlog::info(
+      "{} samples in {} rows, {} tokens, {} of them to learn; {} samples were cut, {} have nothing to learn",
+      seen.samples, seen.rows, seen.tokens, seen.targets, seen.cut, seen.without_targets);
 }
 
 TrainData conversation_data(const std::vector<std::string>& names, const Model& model, const Graph& entry,
@@ -116,7 +118,7 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
   if (flags.held_out > 0)
     fail_usage("--holdout does nothing with conversations: name a file with --eval-data");
   if (!flags.token_cache.empty()) fail_usage("--token-cache does nothing with conversations");
-  const auto tokenizer = text::tokenizer_of(model);
+  const auto tokenizer = brought_tokenizer(model);
   if (!tokenizer)
     fail(
         "conversations need the model's tokenizer and chat template, and it brings none (genesis-build "
@@ -169,19 +171,25 @@ std::string TextFlags::data_order() const {
   return held_out > 0 ? fmt::format(" --holdout {}", held_out) : "";
 }
 
-bool are_conversations(const std::vector<std::string>& names) {
-  return !names.empty() && std::all_of(names.begin(), names.end(), has_conversations);
+std::vector<std::string> conversation_files(const std::vector<std::string>& names) {
+  std::vector<std::string> files = without_folders(names);
+  const auto first = std::find_if(files.begin(), files.end(), has_conversations);
+  if (first == files.end()) return {};
+  if (const auto other = std::find_if_not(files.begin(), files.end(), has_conversations);
+      other != files.end())
+    fail("'{}' has conversations and '{}' has none: one run takes either", *first, *other);
+  return files;
 }
 
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,
                           const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
-  if (are_conversations(names))
-    return conversation_data(names, model, model.entry(entry), options, flags, quiet);
+  if (const auto files = conversation_files(names); !files.empty())
+    return conversation_data(files, model, model.entry(entry), options, flags, quiet);
   if (names.empty() || !std::all_of(names.begin(), names.end(), is_text)) {
     check_no_flags(flags, "with arrays");
     return {data::open_source(names, options), nullptr};
   }
-  if (const auto tokenizer = text::tokenizer_of(model))
+  if (const auto tokenizer = brought_tokenizer(model))
     return token_data(names, tokens_of(model, *tokenizer), options, flags, quiet);
   check_no_flags(flags, "with a model that brings no tokenizer (genesis-build --tokenizer)");
   return {data::open_source(without_folders(names), options), nullptr};

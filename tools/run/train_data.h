@@ -28,10 +28,11 @@ struct TrainData {
   std::unique_ptr<BatchSource> held_out;  // null where nothing is held out; in its own order
 };
 
-// Whether all are JSON lines of conversations: {"messages": [...]}.
-bool are_conversations(const std::vector<std::string>& names);
+// The files that `names` (files and folders) are, where their lines are conversations: {"messages": [...]}; empty where they
+// are none. Throws Error where only some are.
+std::vector<std::string> conversation_files(const std::vector<std::string>& names);
 
-// `names` are files, NAME=FILE.npy, or folders of text. Throws UsageError for flags that do nothing with such data.
+// `names` are files, NAME=FILE.npy, or folders of text or of conversations. Throws UsageError for flags that do nothing with such data.
 // Batches are what the entry point `entry` takes.
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,
                           const data::SourceOptions& options, const TextFlags& flags, bool quiet);

@@ -35,6 +35,8 @@ MODELS = {
     "qwen3": (Qwen3Config(**DECODER, head_dim=8, tie_word_embeddings=True), {}),
     "llama_bf16": (LlamaConfig(**DECODER, tie_word_embeddings=False), {"dtype": torch.bfloat16}),
     "gpt2": (GPT2Config(vocab_size=61, n_positions=64, n_embd=16, n_layer=2, n_head=2, bos_token_id=None, eos_token_id=None), {}),
+    "gpt2_untied": (GPT2Config(vocab_size=61, n_positions=64, n_embd=8, n_layer=1, n_head=2, bos_token_id=None, eos_token_id=None,
+                               tie_word_embeddings=False), {}),
     "llama_llama3": (LlamaConfig(**SCALED, rope_parameters=scaled(
         "llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)), {}),
     "qwen2_yarn": (Qwen2Config(**SCALED, tie_word_embeddings=True, rope_parameters=scaled(

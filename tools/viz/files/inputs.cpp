@@ -43,12 +43,16 @@ double number(const Json& value, const char* name, const std::string& where, boo
   return value.get<double>();
 }
 
-void add_row(const Json& row, const std::string& where, Curve& curve) {
+void add_row(const Json& row, const std::string& where, Losses& losses) {
   constexpr const char* kExpected = "a JSON object with numbers 'step' and 'loss'";
   const double step = number(field(row, "step", where, kExpected, kMetrics), "step", where, false, kMetrics);
   const double loss = number(field(row, "loss", where, kExpected, kMetrics), "loss", where, true, kMetrics);
-  curve.steps.push_back(step);
-  curve.values.push_back(loss);
+  losses.training.steps.push_back(step);
+  losses.training.values.push_back(loss);
+  const auto evaluated = row.find("evaluation_loss");
+  if (evaluated == row.end() || evaluated->is_null()) return;
+  losses.evaluation.steps.push_back(step);
+  losses.evaluation.values.push_back(number(*evaluated, "evaluation_loss", where, false, kMetrics));
 }
 
 Json parse_json(const std::string& path, const char* what, const char* advice) {
@@ -159,8 +163,8 @@ class TraceReader {
 
 }  // namespace
 
-Curve read_curve(const std::string& path) {
-  Curve curve;
+Losses read_losses(const std::string& path) {
+  Losses losses;
   std::istringstream in(data::read_file(path));
   int64_t number = 0;
   for (std::string line; std::getline(in, line);) {
@@ -170,10 +174,10 @@ Curve read_curve(const std::string& path) {
     if (row.is_discarded() && in.eof()) break;
     const std::string where = fmt::format("{}, line {}", path, number);
     if (row.is_discarded()) fail("{}: expected a JSON object, this line is not JSON: {}", where, kMetrics);
-    add_row(row, where, curve);
+    add_row(row, where, losses);
   }
-  if (curve.steps.empty()) fail("{} has no steps to draw: {}", path, kMetrics);
-  return curve;
+  if (losses.training.steps.empty()) fail("{} has no steps to draw: {}", path, kMetrics);
+  return losses;
 }
 
 std::map<std::string, double> read_times(const std::string& path) {

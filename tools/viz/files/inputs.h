@@ -12,9 +12,14 @@ struct Curve {
   std::vector<double> steps, values;  // a value that is not finite leaves a gap
 };
 
+struct Losses {
+  Curve training;
+  Curve evaluation;  // at the steps that have one
+};
+
 // What `genesis-run train --metrics FILE` writes: a JSON object a line. A loss of null was not finite. The
 // last line may be cut short, as a run that was killed leaves it.
-Curve read_curve(const std::string& path);
+Losses read_losses(const std::string& path);
 
 // What `genesis-run profile --json` prints: microseconds by the name of a node.
 std::map<std::string, double> read_times(const std::string& path);

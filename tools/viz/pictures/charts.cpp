@@ -73,6 +73,15 @@ std::string key(double x, const char* line, const std::string& text) {
       line, x, x + 20, x + 26, xml_text(text));
 }
 
+// With a mark at each, for there may be one alone.
+std::string evaluations(const Frame& frame, const Curve& curve) {
+  std::string svg = lines(frame, curve, R"(class="reference" stroke-width="2")");
+  for (size_t i = 0; i < curve.steps.size(); ++i)
+    svg += fmt::format("<circle class=\"reference\" fill=\"none\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n",
+                       frame.x(curve.steps[i]), frame.y(curve.values[i]));
+  return svg;
+}
+
 std::string bytes_text(int64_t bytes) { return tools::human_bytes(static_cast<double>(bytes)); }
 
 // The step with the most bytes alive, and how many they are.
@@ -209,13 +218,15 @@ std::string rank_bar(const Frame& frame, double row,
 
 }  // namespace
 
-std::string curve_svg(const Curve& curve, const std::string& title, double reference,
-                      const std::string& reference_name) {
+std::string losses_svg(const Losses& losses, const std::string& title, double reference,
+                       const std::string& reference_name) {
+  const Curve& curve = losses.training;
   Curve smoothed = without_gaps(curve);
   if (smoothed.steps.empty()) fail("there is nothing to draw: no step has a finite loss");
   Range steps, values;
   for (double step : curve.steps) steps.add(step);
   for (double value : curve.values) values.add(value);
+  for (double value : losses.evaluation.values) values.add(value);
   values.add(reference);
   const double grid = decimal_step(values.low, values.high);
   const double low = std::floor(values.low / grid) * grid, high = std::ceil(values.high / grid) * grid;
@@ -227,6 +238,8 @@ std::string curve_svg(const Curve& curve, const std::string& title, double refer
   smoothed.values = smooth(smoothed.values);
   svg += lines(frame, smoothed, R"(class="line" stroke-width="2")");
   svg += key(frame.left(), "raw", "each step") + key(frame.left() + 100, "line", "smoothed");
+  if (!losses.evaluation.steps.empty())
+    svg += evaluations(frame, losses.evaluation) + key(frame.left() + 200, "reference", "evaluation");
   return svg + "</svg>\n";
 }
 

@@ -10,9 +10,10 @@
 
 namespace genesis::viz {
 
-// `reference` draws a dashed line with its name (a baseline); NaN: none.
-std::string curve_svg(const Curve& curve, const std::string& title, double reference,
-                      const std::string& reference_name);
+// The loss of each step, smoothed, and that of evaluations where there are any. `reference` draws a dashed line with its name
+// (a baseline); NaN: none.
+std::string losses_svg(const Losses& losses, const std::string& title, double reference,
+                       const std::string& reference_name);
 
 // Every block of the arena as a rectangle: from its first to its last step, at its offset. No two overlap. Large ones have
 // their names, the fullest step is marked, and what is alive there is summed up by layer.

@@ -1,0 +1,61 @@
+// genesis-run train and eval on conversations: files and folders of them, and lines that are none.
+#include "tests/tools/tool_test.h"
+
+namespace genesis::testing {
+namespace {
+
+class Conversations : public ToolTest {
+ protected:
+  Conversations() {
+    expect_ok(run_tool("genesis-build", {"tokenizer", TinyModels::get().text(), "--vocab-size", "280",
+                                         "--chat", "-o", path("tokenizer"), "--quiet"}));
+    Words build{"qwen2", "--tokenizer", path("tokenizer"), "-o", path("m.genesis"), "--quiet"};
+    for (const char* setting : {"hidden_size=16", "intermediate_size=32", "num_hidden_layers=1"})
+      build = build + Words{"--set", setting};
+    expect_ok(run_tool("genesis-build", build));
+    fs::create_directory(path("talks"));
+    write_text(path("talks/good.jsonl"), good(6));
+  }
+
+  static std::string good(int lines) {
+    std::string all;
+    for (int i = 0; i < lines; ++i)
+      all += "{\"messages\": [{\"role\": \"user\", \"content\": \"Who is " + std::to_string(i) +
+             "?\"}, {\"role\": \"assistant\", \"content\": \"I am.\"}]}\n";
+    return all;
+  }
+  Process train(const Words& more) {
+    return run_tool("genesis-run", Words{"train", path("m.genesis"), "--lora", "2", "--batch", "1", "--seq",
+                                         "64", "--steps", "1", "-o", path("out.genesis")} +
+                                       more);
+  }
+};
+
+TEST_F(Conversations, AFolderOfThemIsLearntAndMeasured) {
+  const Process trained = train({"--data", path("talks")});
+  expect_ok(trained);
+  EXPECT_NE(trained.err.find("6 samples in"), std::string::npos) << trained.err;
+  EXPECT_NE(trained.err.find("of them to learn"), std::string::npos) << trained.err;
+  const auto of_folder =
+      expect_json(run_tool("genesis-run", {"eval", path("out.genesis"), "--data", path("talks"), "--json"}));
+  const auto of_file = expect_json(
+      run_tool("genesis-run", {"eval", path("out.genesis"), "--data", path("talks/good.jsonl"), "--json"}));
+  EXPECT_EQ(of_folder["loss"], of_file["loss"]);
+}
+
+TEST_F(Conversations, AWrongFirstLineHidesNotWhatTheOthersAre) {
+  write_text(path("bad.jsonl"), "{\"messages\": [\n[1]\n" + good(4));
+  expect_error(train({"--data", path("bad.jsonl")}), {"bad.jsonl:1: ", "--skip-bad"});
+  const Process skipped = train({"--data", path("bad.jsonl"), "--skip-bad"});
+  expect_ok(skipped);
+  EXPECT_NE(skipped.err.find("2 lines were left out"), std::string::npos) << skipped.err;
+  EXPECT_NE(skipped.err.find("4 samples in"), std::string::npos) << skipped.err;
+}
+
+TEST_F(Conversations, GoNotTogetherWithText) {
+  expect_error(train({"--data", path("talks"), "--data", TinyModels::get().text()}),
+               {"good.jsonl' has conversations", "text.txt' has none"});
+}
+
+}  // namespace
+}  // namespace genesis::testing
