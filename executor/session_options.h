@@ -16,7 +16,7 @@ class Collectives;
 struct SessionOptions {
   // "cpu", "cuda", "cuda:N", or "auto": cuda where the first GPU can be used, else cpu (Session::device() says which).
   std::string device = "cpu";
-  int threads = 0;       // 0: all cores
+  int threads = 0;       // 0: all cores that this process may use
   bool optimise = true;  // run the pass pipeline
   std::set<std::string> disabled_passes =
       {};  // and steps of planning and running, and kernels (executor/switches.h)

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/parallel/usable_cores.h"
 #include "backends/cpu/peaks.h"
 #include "executor/runtime/aligned_memory.h"
 #include "executor/cpu/cpu_runner.h"
@@ -20,18 +21,15 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// The cores this process may use: fewer than the machine has under taskset or in a container.
-int default_threads() { return std::max(1, tbb::info::default_concurrency()); }
-
 int checked_threads(int threads) {
   if (threads < 0 || threads > kMaxThreads)
     fail("--threads {}: expected 0 (all cores) or a number of threads up to {}", threads, kMaxThreads);
-  return threads == 0 ? default_threads() : threads;
+  return threads == 0 ? cpu::usable_cores() : threads;
 }
 
 // TBB starts no more threads than there are cores unless it is told to.
 std::unique_ptr<tbb::global_control> allow_threads(int threads) {
-  if (threads <= default_threads()) return nullptr;
+  if (threads <= tbb::info::default_concurrency()) return nullptr;
   return std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
                                                static_cast<size_t>(threads));
 }

@@ -3,17 +3,13 @@
 // changes its result; pieces are cut by shape.
 #pragma once
 
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 
-#include "backends/cpu/parallel/work_trace.h"
-#include "schema/core/task_edges.h"
+#include "backends/cpu/parallel/parallel.h"
 
 namespace genesis::cpu {
 
@@ -51,10 +47,7 @@ void parallel_runs(int64_t count, const Body& body) {
       }
     }
   };
-  TaskEdges edges;
-  tbb::parallel_for(tbb::blocked_range<int>(0, runs, 1),
-                    edges.around(traced([&](const tbb::blocked_range<int>&) { work(); })),
-                    tbb::simple_partitioner());
+  parallel_pieces(runs, [&](int64_t) { work(); });
 }
 
 }  // namespace genesis::cpu

@@ -1,15 +1,12 @@
 // attention and attention_grad on the CPU: how they are cut into leaves (attention_tasks.h), by shape alone.
 // Forward: tasks of one head and a range of queries. Backward: tasks of one key head and a range of keys.
 // Decode, when there are few queries: tasks of one key head and a run of keys, then the runs are merged.
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 
 #include "backends/cpu/attention/attention_geometry.h"
+#include "backends/cpu/parallel/parallel.h"
 #include "backends/cpu/parallel/slots.h"
-#include "backends/cpu/parallel/work_trace.h"
 #include "schema/core/checked_size.h"
-#include "schema/core/task_edges.h"
 
 namespace genesis::cpu {
 namespace {
@@ -43,8 +40,7 @@ void for_each_task(int64_t count, double work, const Body& body) {
     for (int64_t i = 0; i < count; ++i) body(i);
     return;
   }
-  TaskEdges edges;
-  tbb::parallel_for(int64_t{0}, count, edges.around(traced(body)), tbb::simple_partitioner());
+  parallel_pieces(count, body);
 }
 
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
