@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "executor/distributed/local_launch.h"
+#include "executor/distributed/noted_signals.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -41,32 +41,6 @@ int free_port() {
   if (!found) fail("no port of the loopback address could be had: {}", std::strerror(error));
   return ntohs(address.sin_port);
 }
-
-// The signals that are passed on to the ranks, noted as they come. Those of a terminal reach the ranks by themselves.
-constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP};
-volatile std::sig_atomic_t noted[kPassedOn.size()];
-
-void note(int number, siginfo_t* info, void*) {
-  if (info->si_code == SI_KERNEL) return;
-  for (size_t i = 0; i < kPassedOn.size(); ++i)
-    if (kPassedOn[i] == number) noted[i] = 1;
-}
-
-class NotedSignals {
- public:
-  NotedSignals() {
-    struct sigaction listen {};
-    listen.sa_sigaction = note;
-    listen.sa_flags = SA_RESTART | SA_SIGINFO;
-    for (size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &listen, &before_[i]);
-  }
-  ~NotedSignals() {
-    for (size_t i = 0; i < kPassedOn.size(); ++i) sigaction(kPassedOn[i], &before_[i], nullptr);
-  }
-
- private:
-  std::array<struct sigaction, kPassedOn.size()> before_;
-};
 
 // In a child that is about to become a rank: what it gets from its parent, and that it ends when the parent does.
 [[noreturn]] void become_rank(int rank, std::vector<char*>& arguments, std::vector<char*>& environment,
@@ -112,9 +86,10 @@ class Children {
   ~Children() { signal_all(SIGKILL); }
 
   int wait() {
+    NotedSignals signals(NotedSignals::OfTerminal::kReachRanks);
     while (std::any_of(pids_.begin(), pids_.end(), [](pid_t pid) { return pid > 0; })) {
       reap();
-      pass_signals_on();
+      while (const int number = signals.take()) signal_all(number);
       end_stopped();
       if (status_ != 0) hurry();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -169,11 +144,6 @@ class Children {
     }
   }
 
-  void pass_signals_on() {
-    for (size_t i = 0; i < kPassedOn.size(); ++i)
-      if (std::exchange(noted[i], 0)) signal_all(kPassedOn[i]);
-  }
-
   // After a failure the others end by themselves, on request, or by force.
   void hurry() {
     constexpr int kSecondsToTerminate = 5;
@@ -201,7 +171,6 @@ class Children {
 }  // namespace
 
 int run_child_ranks(int ranks, const std::vector<std::string>& command) {
-  const NotedSignals signals;
   return Children(ranks, command).wait();
 }
 

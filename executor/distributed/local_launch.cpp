@@ -1,16 +1,22 @@
 #include "executor/distributed/local_launch.h"
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/child_ranks.h"
 #include "executor/distributed/launch.h"
+#include "executor/distributed/noted_signals.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -45,12 +51,35 @@ void listen_on_loopback_alone() {
   ::setenv("LD_PRELOAD", (module + (preloaded.empty() ? "" : ":" + preloaded)).c_str(), 1);
 }
 
+// In a child of this process, which it ends with.
 [[noreturn]] void become(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  block_noted_signals();
   ::execv(arguments[0], arguments.data());
-  fail("cannot start {}: {}", command[0], std::strerror(errno));
+  ::dprintf(STDERR_FILENO, "cannot start %s: %s\n", arguments[0], std::strerror(errno));
+  ::_exit(127);
+}
+
+// mpirun kills what it started some seconds after a signal that asks it to end, whatever the ranks have to save. So it never sees
+// one: it gets SIGUSR1, which it passes on, and ranks take that as they take the others.
+int run_mpirun(const std::vector<std::string>& command) {
+  NotedSignals signals(NotedSignals::OfTerminal::kReachThisAlone);
+  const pid_t mpirun = ::fork();
+  if (mpirun < 0) fail("cannot start {}: {}", command[0], std::strerror(errno));
+  if (mpirun == 0) become(command);
+  int first = 0, status = 0;
+  while (::waitpid(mpirun, &status, WNOHANG) == 0) {
+    while (const int number = signals.take()) {
+      if (first == 0) first = number;
+      ::kill(mpirun, SIGUSR1);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return first != 0 && code == 128 + SIGUSR1 ? 128 + first : code;
 }
 
 }  // namespace
@@ -62,7 +91,7 @@ int launch_ranks(const Mesh& mesh, std::string_view device_kind) {
   if (const std::string why = mpi::why_missing(); !why.empty()) fail("{}", why);  // once, not by every rank
   const std::vector<std::string> command = mpirun_command(mesh.ranks(), own_command());
   set_mpirun_environment();
-  become(command);
+  return run_mpirun(command);
 }
 
 std::vector<std::string> mpirun_command(int64_t ranks, const std::vector<std::string>& program) {

@@ -215,6 +215,24 @@ TEST_F(SharingRanks, SayWhatStagesDo) {
                {"how long stages of a pipeline wait"});
 }
 
+// mpirun kills what it started so many seconds after a signal of its own; a step takes longer.
+TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
+  std::string text;
+  for (int i = 0; i < 40000; ++i) text += "the cat sat on the mat ";
+  write_text(path("long.txt"), text);
+  const Words words = {"train", tiny("qwen2.train.genesis"), "--data", path("long.txt"), "--batch", "2048", "--seq", "64",
+                       "--steps", "1000", "--mesh", "data=2", "--device", "cpu", "--checkpoint", path("run")};
+  const Process process = run_tool("genesis-run", words,
+                                   {.timeout_seconds = 120,
+                                    .kill_after_seconds = 5,
+                                    .signal = SIGINT,
+                                    .environment = {"OMPI_MCA_odls_base_sigkill_timeout=1"}});
+  EXPECT_EQ(process.code, 128 + SIGINT) << process.err;
+  EXPECT_FALSE(process.timed_out);
+  EXPECT_NE(process.err.find("interrupted at step "), std::string::npos) << process.err;
+  expect_ok(run_tool("genesis-run", {"info", path("run"), "--verify"}));
+}
+
 TEST_F(SharingRanks, SayWhichAxisCannotBeCut) {
   const Process process =
       run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "tensor=3"});

@@ -16,6 +16,7 @@ constexpr size_t kMaxLine = size_t{16} << 20;  // bytes
 // A Ctrl-C that comes just ahead of the wait is seen after this.
 constexpr int kPollMilliseconds = 100;
 
+constexpr std::array kSignals = {SIGINT, SIGUSR1};
 volatile std::sig_atomic_t interrupts = 0;
 
 }  // namespace
@@ -25,10 +26,12 @@ InterruptCount::InterruptCount() {
   struct sigaction listen {};
   listen.sa_handler = [](int) { interrupts = interrupts + 1; };
   listen.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &listen, &before_);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &listen, &before_[i]);
 }
 
-InterruptCount::~InterruptCount() { sigaction(SIGINT, &before_, nullptr); }
+InterruptCount::~InterruptCount() {
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+}
 
 int InterruptCount::count() const { return interrupts; }
 

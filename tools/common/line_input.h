@@ -1,13 +1,14 @@
 // Lines of stdin, and Ctrl-C beside them: what a conversation at a terminal or over a pipe needs. Used by `genesis-run chat`.
 #pragma once
 
+#include <array>
 #include <csignal>
 #include <optional>
 #include <string>
 
 namespace genesis::tools {
 
-// Counts Ctrl-C (SIGINT) as long as it lives, instead of ending the process.
+// Counts Ctrl-C (SIGINT; SIGUSR1 where a launcher of ranks passes it on) as long as it lives, instead of ending the process.
 class InterruptCount {
  public:
   InterruptCount();
@@ -19,7 +20,7 @@ class InterruptCount {
   void reset();
 
  private:
-  struct sigaction before_ {};
+  std::array<struct sigaction, 2> before_{};
 };
 
 class LineInput {

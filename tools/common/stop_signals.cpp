@@ -3,21 +3,35 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <ctime>
 
 namespace genesis::tools {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE};
 
 volatile std::sig_atomic_t first_signal = 0;
 
-bool is_impatience(int number) { return number == SIGINT || number == SIGTERM; }
+volatile double first_at = 0;
+
+bool is_impatience(int number) { return number == SIGINT || number == SIGTERM || number == SIGUSR1; }
+
+double seconds_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // A terminal that closes may send SIGHUP twice, and every line written to a closed pipe is a SIGPIPE, so
-// neither counts as a second time.
+// neither counts as a second time. Nor does what comes at once: who ends a whole group of processes reaches a rank directly and
+// by its launcher.
 void on_signal(int number) {
-  if (first_signal != 0 && is_impatience(number)) _exit(128 + number);
-  if (first_signal != 0) return;
+  constexpr double kAtOnce = 0.5;  // seconds
+  if (first_signal != 0) {
+    if (is_impatience(number) && seconds_now() - first_at > kAtOnce) _exit(128 + number);
+    return;
+  }
+  first_at = seconds_now();
   first_signal = number;
   if (!is_impatience(number)) return;
   constexpr char kText[] = "\ngenesis-run: stopping after this step; a second signal ends at once\n";

@@ -1,6 +1,6 @@
-// Signals that ask a long run to stop: Ctrl-C (SIGINT), a shutdown (SIGTERM), a terminal that goes (SIGHUP),
-// or whoever read the output going (SIGPIPE). The first is noted, for the run to end in order and keep its
-// work; a second SIGINT or SIGTERM ends the process at once. Used by `genesis-run train`.
+// Signals that ask a long run to stop: Ctrl-C (SIGINT), a shutdown (SIGTERM), a terminal that goes (SIGHUP), a launcher of ranks
+// or a scheduler ahead of a time limit (SIGUSR1), or whoever read the output going (SIGPIPE). The first is noted, for the run to
+// end in order and keep its work; a second SIGINT, SIGTERM or SIGUSR1 ends the process at once. Used by `genesis-run train`.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class StopSignals {
   int received() const;  // 0: none
 
  private:
-  std::array<struct sigaction, 4> before_;
+  std::array<struct sigaction, 5> before_;
 };
 
 std::string signal_name(int number);  // "SIGINT"

@@ -458,11 +458,9 @@ void add_train(CLI::App& app) {
   command->footer(
       "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "
       "--checkpoint run --resume\n"
-      "Ctrl-C, SIGTERM and SIGHUP end a run after its step, with a checkpoint and the output written, and "
-      "exit "
-      "code 130, 143 or 129; a second Ctrl-C or SIGTERM ends it at once. One run at a time writes to a "
-      "folder "
-      "of checkpoints.");
+      "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end a run after its step, with a checkpoint and the output written, "
+      "and exit code 130, 143, 129 or 138; a second of them, but for SIGHUP, ends it at once. One run at a time "
+      "writes to a folder of checkpoints.");
   command->callback([flags, command] { train_command(*flags, *command); });
 }
 
