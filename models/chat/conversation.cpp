@@ -15,15 +15,55 @@ using jinja::Value;
 
 bool is_assistant(const Value& message) { return *message.dict()->find("role")->text() == "assistant"; }
 
+bool has_weight(const Value& message, size_t index) {
+  const Value* weight = message.dict()->find("weight");
+  if (!weight || weight->is_none()) return true;
+  if (const int64_t* number = weight->integer(); number && (*number == 0 || *number == 1)) return *number == 1;
+  if (const double* number = weight->real(); number && (*number == 0 || *number == 1)) return *number == 1;
+  fail("the 'weight' of message {} is neither 0 nor 1", index);
+}
+
+// By message: whether it is an answer that is to be learnt.
+std::vector<bool> learnt_messages(const Value& messages) {
+  const std::vector<Value>& all = messages.sequence()->items;
+  if (std::none_of(all.begin(), all.end(), is_assistant))
+    fail("no message is the assistant's: there is nothing to learn");
+  std::vector<bool> learnt;
+  for (size_t i = 0; i < all.size(); ++i) learnt.push_back(has_weight(all[i], i) && is_assistant(all[i]));
+  if (std::find(learnt.begin(), learnt.end(), true) == learnt.end())
+    fail("every message of the assistant has a 'weight' of 0: there is nothing to learn");
+  return learnt;
+}
+
+// Of the answers that the template has marked, those that are to be learnt.
+void keep_learnt(Rendered& rendered, const Value& messages, const std::vector<bool>& learnt) {
+  const std::vector<Value>& all = messages.sequence()->items;
+  const auto answers = static_cast<size_t>(std::count_if(all.begin(), all.end(), is_assistant));
+  if (static_cast<size_t>(std::count(learnt.begin(), learnt.end(), true)) == answers) return;
+  if (rendered.generations.size() != answers)
+    fail("a message has a 'weight' of 0, and the chat template marks {} texts of {} answers with {{% generation %}}, so that it "
+         "cannot be told which is its",
+         rendered.generations.size(), answers);
+  std::vector<Span> kept;
+  size_t answer = 0;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (is_assistant(all[i])) {
+      if (learnt[i]) kept.push_back(rendered.generations[answer]);
+      ++answer;
+    }
+  rendered.generations = std::move(kept);
+}
+
 // What the model is to write where, found by rendering the messages up to each answer. An answer is learnt in the text that
 // ends with it, as the model will read it, or in that of a later answer where this begins with it.
-std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages,
-                                        const std::string& whole) {
+std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& messages, const std::vector<bool>& learnt,
+                                        const jinja::Dict& variables, const std::string& whole) {
   std::vector<Rendered> texts;  // the last first
   for (size_t i = messages.sequence()->items.size(); i-- > 0;) {
-    if (!is_assistant(messages.sequence()->items[i])) continue;
-    const std::string before = chat.render(first_messages(messages, i), {.add_generation_prompt = true}).text;
-    std::string after = chat.render(first_messages(messages, i + 1)).text;
+    if (!learnt[i]) continue;
+    const std::string before =
+        chat.render(first_messages(messages, i), {.add_generation_prompt = true, .variables = variables}).text;
+    std::string after = chat.render(first_messages(messages, i + 1), {.variables = variables}).text;
     if (!after.starts_with(before))
       fail(
           "the chat template renders what stands before message {} in another way with it, so that what the "
@@ -119,19 +159,20 @@ std::vector<Span> token_spans(const text::Tokenizer& tokenizer, std::string_view
   return spans;
 }
 
-std::vector<Sample> SampleMaker::of_messages(const Value& messages) const {
+std::vector<Sample> SampleMaker::of_messages(const Value& messages, const jinja::Dict& variables) const {
   check_messages(messages);
-  const auto& all = messages.sequence()->items;
-  if (std::none_of(all.begin(), all.end(), is_assistant))
-    fail("no message is the assistant's: there is nothing to learn");
-  const Rendered whole = chat_.render(messages);
+  const std::vector<bool> learnt = learnt_messages(messages);
+  Rendered whole = chat_.render(messages, {.variables = variables});
   if (whole.lost_generation)
     fail(
         "the chat template has {{% generation %}} inside of a macro or a block that is set, where its place "
         "is not known");
-  if (!whole.generations.empty()) return {sample_of(whole, false)};
+  if (!whole.generations.empty()) {
+    keep_learnt(whole, messages, learnt);
+    return {sample_of(whole, false)};
+  }
   std::vector<Sample> samples;
-  for (const Rendered& text : texts_by_prefixes(chat_, messages, whole.text))
+  for (const Rendered& text : texts_by_prefixes(chat_, messages, learnt, variables, whole.text))
     samples.push_back(sample_of(text, true));
   return samples;
 }

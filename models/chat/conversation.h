@@ -23,8 +23,12 @@ class SampleMaker {
   // each answer is learnt in a sample of its own, behind what the model will have read when it is to write it; samples are
   // in the order of their last answers. Answers that stay as they were share a sample.
   //
-  // Throws Error where nobody answers, and where an answer does not begin with the generation prompt.
-  std::vector<Sample> of_messages(const jinja::Value& messages) const;
+  // An answer whose message has "weight": 0 is read and not learnt, as in OpenAI's files. `variables` is what else the template
+  // sees: tools.
+  //
+  // Throws Error where no answer is to be learnt, where a weight is neither 0 nor 1, and where an answer does not begin with the
+  // generation prompt.
+  std::vector<Sample> of_messages(const jinja::Value& messages, const jinja::Dict& variables = {}) const;
   // Plain text: all of it is learnt, and the end of it where the folder names an eos_token.
   Sample of_text(std::string_view text) const;
 

@@ -52,6 +52,14 @@ TEST_F(Conversations, AWrongFirstLineHidesNotWhatTheOthersAre) {
   EXPECT_NE(skipped.err.find("4 samples in"), std::string::npos) << skipped.err;
 }
 
+TEST_F(Conversations, BringWhatTheirTemplateReads) {
+  const std::string messages = good(1).substr(1, good(1).rfind('}') - 1);
+  write_text(path("more.jsonl"), "{\"id\": 7, \"tools\": null, \"chat_template_kwargs\": {\"enable_thinking\": false}, " + messages + "}\n");
+  expect_ok(train({"--data", path("more.jsonl")}));
+  write_text(path("more.jsonl"), "{\"chat_template_kwargs\": [1], " + messages + "}\n");
+  expect_error(train({"--data", path("more.jsonl")}), {"more.jsonl:1: ", "'chat_template_kwargs' is no object, but list"});
+}
+
 TEST_F(Conversations, GoNotTogetherWithText) {
   expect_error(train({"--data", path("talks"), "--data", TinyModels::get().text()}),
                {"good.jsonl' has conversations", "text.txt' has none"});

@@ -84,6 +84,45 @@ TEST(SampleMaker, FindsAnswersByPrefixes) {
   EXPECT_EQ(learnt(ended), "one<|endoftext|>|two<|endoftext|>|");
 }
 
+// As OpenAI's files say it. Both ways to find answers know it.
+TEST(SampleMaker, AnAnswerOfNoWeightIsReadAndNotLearnt) {
+  const auto talk = [](const char* first, const char* second) {
+    return parse_messages(fmt::format(R"([{{"role": "user", "content": "a"}}, {{"role": "assistant", "content": "one"{}}},
+      {{"role": "user", "content": "b", "weight": 0}}, {{"role": "assistant", "content": "two"{}}}])",
+                                      first, second));
+  };
+  const char* const kNo = R"(, "weight": 0)";
+  for (const char* answer : {"{{ m.content }}", "{% generation %}{{ m.content }}{% endgeneration %}"}) {
+    const SampleMaker any = maker(
+        fmt::format("{{% for m in messages %}}{{{{ m.role + ':' }}}}{{% if m.role == 'assistant' %}}{}"
+                    "{{% else %}}{{{{ m.content }}}}{{% endif %}}{{% endfor %}}"
+                    "{{% if add_generation_prompt %}}assistant:{{% endif %}}",
+                    answer));
+    EXPECT_EQ(learnt(any.of_messages(talk("", R"(, "weight": 1)")).at(0)), "one|two|");
+    EXPECT_EQ(learnt(any.of_messages(talk(kNo, "")).at(0)), "two|");
+    EXPECT_EQ(learnt(any.of_messages(talk(R"(, "weight": null)", kNo)).at(0)), "one|");
+    EXPECT_NE(error_of([&] { any.of_messages(talk(kNo, kNo)); }).find("'weight' of 0"), std::string::npos);
+    EXPECT_NE(error_of([&] { any.of_messages(talk("", R"(, "weight": 0.5)")); }).find("message 3 is neither 0 nor 1"),
+              std::string::npos);
+  }
+  const SampleMaker halves = maker(
+      "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}");
+  EXPECT_NE(error_of([&] { halves.of_messages(talk(kNo, "")); }).find("marks 4 texts of 2 answers"), std::string::npos);
+}
+
+TEST(SampleMaker, TemplatesSeeWhatComesWithTheMessages) {
+  const SampleMaker with_tools = maker(
+      "{% for t in tools or [] %}{{ t.name }} {% endfor %}{% for m in messages %}{{ m.role + ':' + m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}");
+  jinja::Dict variables;
+  variables.set("tools", jinja::parse_json(R"([{"name": "look"}])"));
+  const auto text = [](const Sample& sample) {
+    return tokenizer().decode(std::vector<int64_t>(sample.tokens.begin(), sample.tokens.end()), false);
+  };
+  EXPECT_TRUE(text(with_tools.of_messages(parse_messages(kTalk), variables).at(0)).starts_with("look system:"));
+  EXPECT_TRUE(text(with_tools.of_messages(parse_messages(kTalk)).at(0)).starts_with("system:"));
+}
+
 using Ids = std::vector<int64_t>;
 
 // How often a sample has `answer` behind `prompt` at its beginning and learns it whole. The samples' targets that are so found are
