@@ -9,7 +9,7 @@ std::vector<std::string> missing_parts() {
   std::vector<std::string> parts;
   if (std::string why = why_no_cuda_device(); !why.empty()) parts.push_back(why);
   if (std::string why = cpu::onednn::why_missing(); !why.empty())
-    parts.push_back(why + ", and bf16 products take the matrix units (AMX) of CPUs that have them");
+    parts.push_back(why + ", and bf16 products go faster on CPUs with matrix units (AMX)");
   if (std::string why = mpi::why_missing(); !why.empty()) parts.push_back(why + "; ranks on CPUs need it");
   return parts;
 }

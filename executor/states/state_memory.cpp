@@ -360,6 +360,7 @@ int64_t StateMemory::set_encoded(const std::map<int32_t, EncodedValues>& all) {
 
 TensorType StateMemory::kept_type(int32_t state) const {
   const TensorType& type = model_->state(state).type;
+  if (model_->state(state).encoded) return type;  // whole: every rank has the file
   if (const int32_t slice = stored_slice(state); slice >= 0) return {type.dtype, {kept_type(slice).numel()}};
   if (is_shared(state) && membership(state).shard.numel() == type.numel()) return type;
   return is_shared(state) ? TensorType{type.dtype, {membership(state).shard.numel()}} : type;
@@ -376,7 +377,8 @@ Tensor StateMemory::kept(int32_t state) const {
 }
 
 bool StateMemory::has_own_values(int32_t state) const {
-  if (const int32_t slice = stored_slice(state); slice >= 0) return has_own_values(slice);
+  if (const int32_t slice = stored_slice(state); slice >= 0)
+    return !model_->state(state).encoded && has_own_values(slice);
   return is_encoded(state) ? owns_all(*membership(state).group) : owned(state) != nullptr;
 }
 

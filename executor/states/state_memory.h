@@ -66,6 +66,7 @@ class StateMemory {
   // have slices of, the whole.
   std::map<int32_t, EncodedValues> encoded() const;
   int64_t set_encoded(const std::map<int32_t, EncodedValues>& values);
+  const EncodedValues& encoded_values(int32_t state) const;
   // Of those that `is_wanted`, but caches.
   StateCopies copies(const std::function<bool(int32_t)>& is_wanted) const;
   int64_t owned_bytes() const;
@@ -96,7 +97,6 @@ class StateMemory {
   // Of a slice: the state that it is cut from; else -1.
   int32_t whole_of(int32_t state) const;
   bool is_encoded_in_model(int32_t state) const;  // or what it is a slice of
-  const EncodedValues& encoded_values(int32_t state) const;
   Tensor encoded_part(int32_t slice, int32_t part) const;
   DeviceMemory& owned(int32_t state) { return owned_[static_cast<size_t>(state)]; }
   const DeviceMemory& owned(int32_t state) const { return owned_[static_cast<size_t>(state)]; }

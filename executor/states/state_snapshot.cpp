@@ -38,6 +38,7 @@ void StateSnapshot::find_untouched() {
     if (is_taken[static_cast<size_t>(i)] || state.role == StateRole::kCache || !parts_.is_mine(i)) continue;
     State kept = state;
     kept.type = states_.kept_type(i);
+    if (state.encoded) kept.encoded = states_.encoded_values(i);  // what it was set to since
     if (!(kept.type == state.type)) kept.initial = states_.kept(i);
     untouched_.emplace(i, std::move(kept));
   }

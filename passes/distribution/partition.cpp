@@ -115,9 +115,15 @@ class Partitioner {
             return m.is_result ? !has_cut && is_made_as_part(node, factor, m)
                                : cut(node.inputs[m.index]) == m.dim;
           });
-      if (is_shared) shared.push_back(std::move(factor));
+      if (is_shared && !is_cut_otherwise(node, factor)) shared.push_back(std::move(factor));
     }
     return shared;
+  }
+  // Whether one of its operands is cut, and along another dimension: as rows of a weight whose columns x is a part of.
+  bool is_cut_otherwise(const Node& node, const Factor& factor) {
+    return std::any_of(factor.members.begin(), factor.members.end(), [&](const FactorMember& m) {
+      return !m.is_result && cut(node.inputs[m.index]) != kWhole && cut(node.inputs[m.index]) != m.dim;
+    });
   }
 
   // Such as the rows of a table's gradient. Of numbers that are all the same the reader takes a part.

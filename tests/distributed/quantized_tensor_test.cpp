@@ -74,11 +74,7 @@ int64_t bytes_of_weights(const Model& model) {
   return bytes;
 }
 
-class QuantizedTensor : public ::testing::TestWithParam<std::tuple<WeightFormat, bool>> {};
-
-TEST_P(QuantizedTensor, WritesTheTextOfOneRank) {
-  const auto& [format, is_tied] = GetParam();
-  const std::shared_ptr<const Model> model = quantized({.format = format, .is_tied = is_tied});
+void expect_text_of_one_rank(const std::shared_ptr<const Model>& model) {
   std::vector<Tensor> logits;
   Session alone(model, {.threads = 1});
   const std::vector<int64_t> text = text_of(alone, &logits);
@@ -92,6 +88,13 @@ TEST_P(QuantizedTensor, WritesTheTextOfOneRank) {
     // Half of every weight, and caches, norms and biases, which are small.
     EXPECT_LT(session.memory().state_bytes, bytes_of_weights(*model) / 2 + (48 << 10));
   });
+}
+
+class QuantizedTensor : public ::testing::TestWithParam<std::tuple<WeightFormat, bool>> {};
+
+TEST_P(QuantizedTensor, WritesTheTextOfOneRank) {
+  const auto& [format, is_tied] = GetParam();
+  expect_text_of_one_rank(quantized({.format = format, .is_tied = is_tied}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, QuantizedTensor,
@@ -128,6 +131,7 @@ TEST(QuantizedTensor, WhereABlockWouldBeCutRowsAre) {
                       "parts of 80, and q8 keeps blocks of 32; along 'tensor' would do 5"),
             std::string::npos)
       << text;
+  expect_text_of_one_rank(model);
 }
 
 // What a session is given it gives back, and what it saves is encoded as it was.

@@ -85,6 +85,13 @@ TEST(RowRules, SumsAreOverAllRowsOrInsideOfEach) {
   EXPECT_EQ(of({2})->results, std::vector{2});
   EXPECT_FALSE(of({0}));
   EXPECT_FALSE(of({0, 1, 2}));
+  // As a file may have them.
+  const auto of_last = rule_of({8, 3, 16}, [](Graph&, Value x) {
+    ops::Sum last;
+    last.axes = {-1};
+    emit_node(*find_op("sum"), to_attributes(last), {x});
+  });
+  EXPECT_EQ(of_last->results, std::vector{2});
   EXPECT_EQ(from_attributes<ops::Sum>(of({0, 1}, {6, 2, 16})->attributes).axes, (Axes{0}));
   EXPECT_EQ(from_attributes<ops::Sum>(of({2}, {6, 2, 16})->attributes).axes, (Axes{1}));
 }

@@ -117,6 +117,10 @@ class Rows {
   bool find_sum() {
     auto op = from_attributes<ops::Sum>(node_.attributes);
     const int dims = row_dims_[0], rank = operand(0).rank();
+    if (!op.axes.empty()) {
+      const std::vector<int> axes = normalize_axes(op.axes, rank);
+      op.axes.assign(axes.begin(), axes.end());
+    }
     const bool is_in_one_dim = cut_of(operand(0), dims, part_.ranks) < 0;
     const auto is_row = [&](int64_t axis) { return axis < dims; };
     const auto of_rows = std::count_if(op.axes.begin(), op.axes.end(), is_row);

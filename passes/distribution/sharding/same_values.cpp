@@ -10,12 +10,14 @@
 namespace genesis::passes {
 namespace {
 
-// Parts of states, and halves of those.
+// Parts of states, and what those are kept as: groups stand behind those whose parts are their members.
 std::set<int32_t> own_states(const PassContext& context) {
   std::set<int32_t> own;
   if (context.storage)
     for (const StoredGroup& group : context.storage->groups)
-      if (group.shard) own.insert(group.parts.begin(), group.parts.end());
+      if (group.shard || std::any_of(group.members.begin(), group.members.end(),
+                                     [&](int32_t member) { return own.contains(member); }))
+        own.insert(group.parts.begin(), group.parts.end());
   return own;
 }
 
