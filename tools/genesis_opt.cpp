@@ -6,6 +6,7 @@
 
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
+#include "executor/training/checkpoint.h"
 #include "models/hugging_face/adapter.h"
 #include "passes/core/extract.h"
 #include "passes/lora/lora.h"
@@ -285,8 +286,14 @@ void check_rewrite(const Flags& flags, const CLI::App& app) {
 // What the weights and entry points become before anything is cast or optimised.
 void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes::PassReport>& reports) {
   if (!flags.adapter.empty()) models::hugging_face::load_adapter(*model, flags.adapter);
-  if (!flags.train.empty()) add_training(*model, flags, reports);
   if (flags.averages) take_averages(*model, flags);
+  if (!flags.train.empty()) {
+    if (model->find_entry(passes::parse_train_options(flags.train).name)) {
+      model = passes::without_training(*model);
+      forget_steps(*model);
+    }
+    add_training(*model, flags, reports);
+  }
   if (flags.merge_lora) model = passes::merge_lora(*model);
   if (!flags.save_adapter.empty()) models::hugging_face::save_adapter(*model, flags.save_adapter);
   if (flags.inference) model = for_inference(*model);
@@ -349,7 +356,8 @@ void add_model_flags(CLI::App& app, Flags& flags) {
   app.add_option("input", flags.input, "a .genesis file");
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--train", flags.train,
-                 "add the entry point train_step: OPTIMIZER,key=value,... (sgd, adam, adamw, lion, muon)");
+                 "add the entry point train_step, instead of one that is there: OPTIMIZER,key=value,... (sgd, adam, adamw, "
+                 "lion, muon)");
   app.add_option("--group", flags.groups,
                  "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "
                  "weight_decay=NUMBER, optimizer=muon or adamw (of Muon), or freeze; may be given again, the "

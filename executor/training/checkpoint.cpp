@@ -73,6 +73,8 @@ int64_t steps_done(const Model& model) {
   return step;
 }
 
+void forget_steps(Model& model) { model.metadata.erase(kStepKey); }
+
 void make_checkpoint_folder(const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);

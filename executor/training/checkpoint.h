@@ -21,12 +21,16 @@ struct Checkpoint {
 
 // Metadata that say in which order a run takes its data, in words; only checkpoints keep them.
 inline constexpr const char* kDataOrderKey = "checkpoint.data";
+// And which data these are: a digest of some of its batches.
+inline constexpr const char* kDataContentKey = "checkpoint.data_content";
 
 // Beside the checkpoints: the model of the best evaluation.
 inline constexpr const char* kBestModel = "best.genesis";
 
 // Training steps that a model loaded from a checkpoint has behind it; 0 for any other model.
 int64_t steps_done(const Model& model);
+// The model is no checkpoint any more, but where another training begins.
+void forget_steps(Model& model);
 
 // Throws Error when there is no folder and none can be made.
 void make_checkpoint_folder(const std::filesystem::path& directory);

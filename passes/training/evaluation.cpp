@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "passes/core/extract.h"
 #include "passes/core/inline_graph.h"
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"
@@ -106,6 +107,10 @@ std::set<std::string> lasting_entries(const Model& model) {
     if (!trains && entry->name() != kEvaluationEntry) names.insert(entry->name());
   }
   return names;
+}
+
+std::unique_ptr<Model> without_training(const Model& model) {
+  return extract_entries(model, lasting_entries(model));
 }
 
 }  // namespace genesis::passes

@@ -27,5 +27,7 @@ void add_evaluation(Model& model);
 
 // The names of the entry points that no training made: neither a training step nor an evaluation.
 std::set<std::string> lasting_entries(const Model& model);
+// The model with these alone, and the states that they read: its weights as they are, ready for another training.
+std::unique_ptr<Model> without_training(const Model& model);
 
 }  // namespace genesis::passes

@@ -220,6 +220,58 @@ TEST_F(Checkpoints, OfAnotherOrderOfTheDataAreNotResumedInSilence) {
   EXPECT_EQ(train("qwen2", 6, {"--checkpoint", path("run"), "--resume", "--seed", "3"}).err, "");
 }
 
+TEST_F(Checkpoints, OfOtherDataAreNotResumedInSilence) {
+  const auto resume = [&](const std::string& data, const char* steps) {
+    return run_tool("genesis-run", {"train", tiny("qwen2.train.genesis"), "--data", data, "--batch", "4", "--seq", "16",
+                                    "--steps", steps, "--quiet", "--checkpoint", path("run"), "--resume"});
+  };
+  expect_ok(resume(TinyModels::get().text(), "2"));
+  std::string text = read_text(TinyModels::get().text());
+  write_text(path("text.txt"), text);
+  EXPECT_EQ(resume(path("text.txt"), "3").err, "") << "the same text in another place";
+  std::replace(text.begin(), text.end(), 'e', 'o');
+  write_text(path("other.txt"), text);
+  const Process other = resume(path("other.txt"), "4");
+  expect_ok(other);
+  EXPECT_NE(other.err.find("were made of other data than " + path("other.txt")), std::string::npos) << other.err;
+}
+
+// A schedule that has come to its end teaches nothing more, and says so; another training begins where it is asked for.
+TEST_F(Checkpoints, OfAFinishedScheduleBeginAnotherTraining) {
+  const Words with = {"--data", TinyModels::get().text(), "--batch", "4", "--seq", "16"};
+  const auto run = [&](const std::string& file, const std::string& steps, const Words& more) {
+    return run_tool("genesis-run", Words{"train", file, "--steps", steps, "--metrics", path("m.jsonl")} + with + more);
+  };
+  const auto last_rate = [&] {
+    std::istringstream rows(read_text(path("m.jsonl")));
+    double rate = -1;
+    for (std::string line; std::getline(rows, line);) rate = nlohmann::json::parse(line)["lr"];
+    fs::remove(path("m.jsonl"));
+    return rate;
+  };
+  const Words schedule = {"--optimizer", "adamw,lr=1e-3,schedule=cosine,warmup=2,total=4"};
+  const Process first = run(tiny("qwen2.genesis"), "4", schedule + Words{"-o", path("a.genesis"), "--checkpoint", path("run")});
+  expect_ok(first);
+  EXPECT_EQ(first.err.find("learning rate is 0"), std::string::npos) << first.err;
+  last_rate();
+  const Process over = run(path("a.genesis"), "3", {"-o", path("b.genesis")});
+  expect_ok(over);
+  EXPECT_NE(over.err.find("the learning rate is 0"), std::string::npos) << over.err;
+  EXPECT_EQ(last_rate(), 0);
+  for (const std::string& from : {path("a.genesis"), path(newest())}) {
+    const Process anew = run(from, "3", {"--optimizer", "sgd,lr=0.5", "-o", path("c.genesis")});
+    expect_ok(anew);
+    EXPECT_EQ(anew.err.find("learning rate is 0"), std::string::npos) << anew.err;
+    EXPECT_EQ(last_rate(), 0.5);
+    const std::string text = expect_ok(run_tool("genesis-run", {"info", path("c.genesis")}));
+    EXPECT_EQ(text.find(".m"), std::string::npos) << "AdamW's moments are gone: " << text;
+  }
+  expect_ok(run_tool("genesis-opt", {path("a.genesis"), "--train", "sgd,lr=0.5", "-o", path("d.genesis")}));
+  expect_ok(run(path("d.genesis"), "2", {"-o", path("e.genesis")}));
+  EXPECT_EQ(last_rate(), 0.5);
+  expect_ok(run(path("a.genesis"), "2", {"--lora", "2", "-o", path("f.genesis")}));
+}
+
 TEST_F(Checkpoints, AreNotOverwrittenByAFreshRun) {
   expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
   const std::string before = read_text(path(newest()));

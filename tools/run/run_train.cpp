@@ -40,11 +40,15 @@ std::string train_step_text(const Model& model) {
   return entry ? to_text(*entry) : "";
 }
 
-// The file, made ready for training where the flags say how.
+// The file, made ready for training where the flags say how, instead of as it was before.
 std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions& options = {}) {
   std::shared_ptr<Model> model = load_model(flags.file, options);
+  if (flags.begins_training() && model->find_entry("train_step")) {
+    model = passes::without_training(*model);
+    forget_steps(*model);
+  }
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
-  if (flags.lora.rank > 0 || !flags.optimizer.empty()) {
+  if (flags.begins_training()) {
     passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
     if (model->find_entry("loss_packed") && !conversation_files(flags.data).empty())
       options.entry = "loss_packed";
@@ -64,11 +68,6 @@ struct Loaded {
 Loaded resume(const TrainFlags& flags, const Checkpoint& checkpoint) {
   Loaded loaded{load_model(checkpoint.path), inspect_file(checkpoint.path).hash};
   const Model& model = *loaded.model;
-  const auto order = model.metadata.find(kDataOrderKey);
-  if (order != model.metadata.end() && order->second != flags.data_order())
-    spdlog::warn(
-        "the checkpoint {} took its data with {}, this run does with {}: it will not be the run that goes on",
-        checkpoint.path.string(), order->second, flags.data_order());
   if (train_step_text(model) != train_step_text(*load_prepared(flags)))
     spdlog::warn(
         "the checkpoint {} was made with another model or other training options than {}: going on with "
@@ -152,7 +151,19 @@ struct Seen {
   StopVote stop;  // why all ranks stopped, where somebody asked for it
   double longest_stall = 0, evaluation_loss = std::nan(""), best_loss = std::nan("");
   int64_t best_step = 0;
+  int64_t rates_of_zero = 0;  // how many steps the run began with whose learning rate was 0; -1: it has not been since
 };
+
+// A warm-up begins with a rate of 0, and goes on from there.
+void warn_of_rate(const TrainMetrics& step, const std::string& file, Seen& seen) {
+  if (seen.rates_of_zero < 0 || step.skipped_steps > 0) return;
+  seen.rates_of_zero = step.learning_rate == 0 ? seen.rates_of_zero + 1 : -1;
+  if (seen.rates_of_zero == 2)
+    spdlog::warn(
+        "the learning rate is 0, so nothing is learnt: the schedule of the training that {} brings has come to its end; "
+        "--optimizer NAME,lr=RATE begins another training with these weights",
+        file);
+}
 
 // Where somebody sees it, or asked for it: measuring the device takes a second or two.
 std::optional<Utilisation> utilisation_of(const TrainFlags& flags, Session& session, BatchSource& source) {
@@ -203,6 +214,7 @@ TrainMetrics run(const TrainFlags& flags, Session& session, Sources& sources, co
   options.on_step = [&](const TrainMetrics& m) {
     seen.longest_stall = std::max(seen.longest_stall, m.checkpoint_stall_seconds);
     if (!std::isnan(m.evaluation_loss)) seen.evaluation_loss = m.evaluation_loss;
+    if (world.is_first()) warn_of_rate(m, flags.file, seen);
     if (m.is_best) seen.best_step = m.step, seen.best_loss = m.evaluation_loss;
     progress.update(
         m.step, progress_text(m, seen.evaluation_loss, unit,
@@ -259,9 +271,10 @@ void print_result(const TrainFlags& flags, const End& end) {
 }
 
 // Not to be taken for the end of the run, by people or by scripts.
-[[noreturn]] void leave_interrupted(const TrainFlags& flags, const End& end) {
+[[noreturn]] void leave_interrupted(const TrainFlags& flags, const End& end, const World& world) {
   std::cout.flush();
-  std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
+  if (world.is_first())
+    std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
                            saved_as(flags, end));
   throw CLI::RuntimeError(128 + end.signal);
 }
@@ -299,13 +312,28 @@ Sources open_all_data(const TrainFlags& flags, const Model& model) {
   return sources;
 }
 
+// Checkpoints tell which data they were made of, so that a run does not go on with other data in silence.
+void remember_data(const TrainFlags& flags, const std::string& content, Model& model) {
+  std::string &order_before = model.metadata[kDataOrderKey], &content_before = model.metadata[kDataContentKey];
+  const std::string order = flags.data_order();
+  if (flags.resume && !order_before.empty() && order_before != order)
+    spdlog::warn(
+        "the checkpoints in {} took their data with {}, this run does with {}: it will not be the run that goes on",
+        flags.checkpoint, order_before, order);
+  else if (flags.resume && !content_before.empty() && content_before != content)
+    spdlog::warn("the checkpoints in {} were made of other data than {}: it will not be the run that goes on",
+                 flags.checkpoint, fmt::join(flags.data, " "));
+  order_before = order;
+  content_before = content;
+}
+
 // Of every batch each rank has its part. Files of one name may hold different data on other hosts.
-Sources open_sources(const TrainFlags& flags, const Model& model, World& world) {
+Sources open_sources(const TrainFlags& flags, Model& model, World& world) {
   Sources sources = open_all_data(flags, model);
-  if (world.size() > 1)
-    world.require_same(
-        "the content of the data",
-        digest_of_data(*sources.training) + (sources.evaluation ? digest_of_data(*sources.evaluation) : ""));
+  const std::string content = digest_of_data(*sources.training);
+  world.require_same("the content of the data",
+                     content + (sources.evaluation ? digest_of_data(*sources.evaluation) : ""));
+  remember_data(flags, content, model);
   for (auto* source : {&sources.training, &sources.evaluation})
     if (*source) *source = share_of(std::move(*source), world.mesh(), world.rank());
   return sources;
@@ -398,6 +426,10 @@ void check_same(World& world, const TrainFlags& flags, const Model& model, const
       "what is shared and kept",
       fmt::format("--zero {} --checkpoint '{}' --checkpoint-every {}{}", flags.zero, flags.checkpoint,
                   flags.checkpoint_every, flags.output.empty() ? "" : " -o"));
+  world.require_same("how plans are made",
+                     fmt::format("--disable '{}' --memory-budget '{}'{}{}", fmt::join(flags.run.disable, ","),
+                                 flags.run.memory.budget, flags.run.memory.remat ? " --remat" : "",
+                                 flags.run.no_optimise ? " --no-optimise" : ""));
   world.require_same("the content of the model file", digest);
 }
 
@@ -422,12 +454,11 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   check_useful(flags, command, *model);
   check_steps(*model, flags);
   prepare_evaluation(flags, *model);
-  model->metadata[kDataOrderKey] = flags.data_order();
   if (world->size() > 1) check_same(*world, flags, *model, digest);
+  Sources sources = open_sources(flags, *model, *world);
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
   Session session(model, options);
-  Sources sources = open_sources(flags, *model, *world);
   if (world->is_first()) warn_of_what_will_be_lost(flags, *model);
   const StopSignals signals;
   Seen seen;
@@ -440,11 +471,12 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
     flags.out.print(summary(flags, end, seen, session.memory()), [&] {
       if (end.signal == 0) print_result(flags, end);
     });
-  if (end.signal != 0) leave_interrupted(flags, end);
+  if (end.signal != 0) leave_interrupted(flags, end, *world);
 }
 
 void train_command(const TrainFlags& flags, const CLI::App& command) {
   flags.check_numbers();
+  flags.check_files();
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
   as_rank(*world, [&] { train_ranks(flags_of_rank(flags, *world), command, world); });
 }

@@ -1,8 +1,27 @@
 #include "tools/run/train_flags.h"
 
+#include <filesystem>
+
+#include "executor/training/metrics_file.h"
+#include "models/corpus/text_files.h"
 #include "tools/common/numbers.h"
 
 namespace genesis::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is read is not written over. `name` is FILE, NAME=FILE or a folder of text.
+void check_is_not_data(const char* option, const std::string& output, const std::string& name) {
+  std::error_code error;  // what is not there is no other file
+  std::vector<fs::path> files{fs::exists(name, error) ? name : name.substr(name.find('=') + 1)};
+  if (fs::is_directory(name, error)) files = corpus::text_files({name});
+  for (const fs::path& file : files)
+    if (fs::equivalent(output, file, error))
+      fail("{} {}: it is '{}' of the data, which would be lost: name another file", option, output, file.string());
+}
+
+}  // namespace
 
 void TrainFlags::add_to(CLI::App& command) {
   add_data(command);
@@ -69,8 +88,8 @@ void TrainFlags::add_keeping(CLI::App& command) {
 
 void TrainFlags::add_training(CLI::App& command) {
   command.add_option("--optimizer", optimizer,
-                     "make a file without a training step ready as genesis-opt --train does: "
-                     "OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
+                     "begin a training, as genesis-opt --train does, instead of going on with the one that the file may "
+                     "bring: OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
   CLI::Option* with_lora =
       add_number(command, "--lora", lora.rank,
                  "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
@@ -111,6 +130,16 @@ void TrainFlags::check_numbers() const {
   if (checkpoint_every > 0 && checkpoint.empty())
     throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
   if (resume && checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
+}
+
+void TrainFlags::check_files() const {
+  std::error_code error;
+  for (const auto& [option, file] : {std::pair("-o", output), std::pair("--metrics", metrics)}) {
+    if (!fs::is_regular_file(file, error)) continue;
+    for (const auto* names : {&data, &evaluation_data})
+      for (const std::string& name : *names) check_is_not_data(option, file, name);
+  }
+  check_holds_metrics(metrics);
 }
 
 std::string TrainFlags::data_order() const {

@@ -30,9 +30,13 @@ struct TrainFlags {
   void add_to(CLI::App& command);
   // Throws Error or a CLI::Error for numbers and options that cannot be.
   void check_numbers() const;
+  // Throws Error where -o or --metrics is a file that holds something else, which would be lost. Before anything is written.
+  void check_files() const;
   bool evaluates() const { return !evaluation_data.empty() || text.held_out > 0; }
   // What says which samples come when: a run that goes on with another order is another run.
   std::string data_order() const;
+  // Whether the file gets a training step, instead of going on with its own.
+  bool begins_training() const { return lora.rank > 0 || !optimizer.empty(); }
 
  private:
   void add_data(CLI::App& command);
