@@ -34,7 +34,7 @@ double positive(const char* name, const char* otherwise) {
 const Environment& environment() {
   static const Environment values{variable("GENESIS_LOG", "info"), variable("GENESIS_DUMP", ""),
                                   split(variable("GENESIS_DISABLE", "")),
-                                  positive("GENESIS_COLLECTIVE_TIMEOUT", "600")};
+                                  positive("GENESIS_COLLECTIVE_TIMEOUT", "600"), variable("GENESIS_STDOUT", "")};
   return values;
 }
 

@@ -66,6 +66,7 @@ void listen_on_loopback_alone() {
 // mpirun kills what it started some seconds after a signal that asks it to end, whatever the ranks have to save. So it never sees
 // one: it gets SIGUSR1, which it passes on, and ranks take that as they take the others.
 int run_mpirun(const std::vector<std::string>& command) {
+  if (!::isatty(STDOUT_FILENO)) ::setenv("GENESIS_STDOUT", "file", 0);
   NotedSignals signals(NotedSignals::OfTerminal::kReachThisAlone);
   const pid_t mpirun = ::fork();
   if (mpirun < 0) fail("cannot start {}: {}", command[0], std::strerror(errno));
@@ -87,6 +88,10 @@ int run_mpirun(const std::vector<std::string>& command) {
 bool must_launch_ranks(const Mesh& mesh) { return mesh.ranks() > 1 && find_launch().by == Launcher::kNone; }
 
 int launch_ranks(const Mesh& mesh, std::string_view device_kind) {
+  constexpr int64_t kMaxRanks = 512;
+  if (mesh.ranks() > kMaxRanks)
+    fail("mesh '{}' has {} ranks, and a tool starts at most {} on its host: start them with mpirun or srun", mesh.to_string(),
+         mesh.ranks(), kMaxRanks);
   if (device_kind != "cpu") return run_child_ranks(static_cast<int>(mesh.ranks()), own_command());
   if (const std::string why = mpi::why_missing(); !why.empty()) fail("{}", why);  // once, not by every rank
   const std::vector<std::string> command = mpirun_command(mesh.ranks(), own_command());

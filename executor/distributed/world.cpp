@@ -69,6 +69,7 @@ RankLimits default_limits() { return {.call = environment().collective_timeout};
 World::World(Mesh mesh, Launch launch, std::unique_ptr<RankLink> link)
     : mesh_(std::move(mesh)), launch_(std::move(launch)), link_(std::move(link)) {
   hosts_ = link_->gather(host_name());
+  require_same("the mesh", mesh_.to_string());
   collectives_ = link_->collectives(mesh_);
 }
 

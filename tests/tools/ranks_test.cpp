@@ -215,6 +215,66 @@ TEST_F(SharingRanks, SayWhatStagesDo) {
                {"how long stages of a pipeline wait"});
 }
 
+// What each was told to do, where they would wait for each other for ever or learn nonsense.
+TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
+  const auto train = [&](const std::string& first, const std::string& second) {
+    set_mpirun_environment();
+    const std::string common = tool_path("genesis-run") + " train " + tiny("qwen2.train.genesis") + " --data " +
+                               TinyModels::get().text() + " --batch 4 --seq 16 --steps 2 --quiet --device cpu";
+    const std::string command = "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then more='" + first + "'; else more='" + second +
+                                "'; fi; exec " + common + " $more";
+    return run_process(mpirun_command(2, {"sh", "-c", command}), {.timeout_seconds = 60});
+  };
+  const auto expect_named = [&](const char* first, const char* second, const char* what) {
+    const Process process = train(first, second);
+    EXPECT_NE(process.code, 0);
+    EXPECT_FALSE(process.timed_out);
+    EXPECT_NE(process.err.find(std::string(what) + " differs between ranks"), std::string::npos)
+        << first << " / " << second << ": " << process.err;
+  };
+  expect_named("--mesh data=2", "--mesh tensor=2", "the mesh");
+  expect_named("--mesh pipeline=2", "--mesh data=2", "the mesh");
+  expect_named("--mesh data=2 --no-optimise", "--mesh data=2", "how plans are made");
+  expect_named("--mesh tensor=2", "--mesh tensor=2 --disable shard_sequence", "how plans are made");
+  expect_error(run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "data=1000000"}),
+               {"1000000 ranks", "mpirun"});
+}
+
+// A rank's stdout is a terminal that mpirun has made; what it writes is bytes all the same.
+TEST_F(SharingRanks, WriteTheBytesOfOneProcess) {
+  const Words words = {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--max-tokens", "40", "--temperature", "1.5",
+                       "--seed", "4"};
+  const std::string alone = expect_ok(run_tool("genesis-run", words));
+  EXPECT_NE(std::find_if(alone.begin(), alone.end(), [](char c) { return static_cast<unsigned char>(c) > 127; }), alone.end())
+      << "nothing here tells bytes from what a terminal is given";
+  EXPECT_EQ(expect_ok(run_tool("genesis-run", words + Words{"--mesh", "tensor=2"})), alone);
+}
+
+// Frozen weights in blocks, of which each rank has a slice, and adapters that are trained.
+TEST_F(SharingRanks, KeepWeightsInBlocks) {
+  Words build = {"qwen2", "-o", path("m.genesis"), "--quiet"};
+  for (const char* setting : {"hidden_size=128", "intermediate_size=192", "num_hidden_layers=1"})
+    build = build + Words{"--set", setting};
+  expect_ok(run_tool("genesis-build", build));
+  expect_ok(run_tool("genesis-opt", {path("m.genesis"), "--quantize", "q8", "-o", path("q8.genesis")}));
+  const auto train = [&](const std::string& steps, const Words& more) {
+    return run_tool("genesis-run", Words{"train", path("q8.genesis"), "--lora", "4", "--data", TinyModels::get().text(),
+                                         "--batch", "2", "--seq", "16", "--steps", steps, "--quiet"} +
+                                       more);
+  };
+  expect_ok(train("3", {"-o", path("alone.genesis")}));
+  expect_ok(train("2", {"--mesh", "tensor=2", "--checkpoint", path("run"), "--checkpoint-every", "1"}));
+  expect_ok(train("3", {"--mesh", "tensor=2", "--checkpoint", path("run"), "--resume", "-o", path("shared.genesis")}));
+  const auto loss = [&](const char* file) {
+    return expect_json(run_tool("genesis-run", {"eval", path(file), "--data", TinyModels::get().text(), "--seq", "16",
+                                                "--json"}))["loss"]
+        .get<double>();
+  };
+  EXPECT_NEAR(loss("shared.genesis"), loss("alone.genesis"), 1e-4);
+  EXPECT_NEAR(static_cast<double>(fs::file_size(path("shared.genesis"))),
+              static_cast<double>(fs::file_size(path("alone.genesis"))), 4096);
+}
+
 // mpirun kills what it started so many seconds after a signal of its own; a step takes longer.
 TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
   std::string text;
@@ -230,7 +290,8 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
   EXPECT_EQ(process.code, 128 + SIGINT) << process.err;
   EXPECT_FALSE(process.timed_out);
   EXPECT_NE(process.err.find("interrupted at step "), std::string::npos) << process.err;
-  expect_ok(run_tool("genesis-run", {"info", path("run"), "--verify"}));
+  EXPECT_EQ(process.err.find("nothing is kept"), std::string::npos) << process.err;
+  expect_ok(run_tool("genesis-run", {"generate", path("run"), "--prompt", "a", "--max-tokens", "1"}));
 }
 
 TEST_F(SharingRanks, SayWhichAxisCannotBeCut) {

@@ -1,10 +1,12 @@
 #include "tools/common/printable.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 
+#include "executor/environment.h"
 #include "schema/file/utf8.h"
 
 namespace genesis::tools {
@@ -80,5 +82,7 @@ std::string error_line(std::string_view message) {
   if (line.size() > kLongestMessage) line = without_middle(line, kLongestMessage / 2, kLongestMessage / 2);
   return printable_lines(line);
 }
+
+bool writes_to_terminal() { return isatty(STDOUT_FILENO) && environment().output_kind != "file"; }
 
 }  // namespace genesis::tools

@@ -15,6 +15,9 @@ std::string printable_lines(std::string_view text);
 // The same for JSON that is already a line of its own: what it holds stays the same.
 std::string printable_json(std::string_view json);
 
+// Whether what is written to stdout is read on a terminal, by this process or the tool that started it as a rank.
+bool writes_to_terminal();
+
 // The first 60 characters of a longer text, and its length: `"In the begin..." (5000 bytes)`.
 std::string shortened(std::string_view text);
 

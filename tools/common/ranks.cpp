@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -20,7 +21,7 @@ namespace {
 // Ranks that each do all of the work are seldom meant.
 void warn_of_copies() try {
   const Launch launch = find_launch();
-  if (launch.by == Launcher::kMpi && launch.size > 1 && launch.rank == 0)
+  if (launch.by != Launcher::kNone && launch.size > 1 && launch.rank == 0)
     spdlog::warn(
         "{} started {} ranks, and without --mesh each of them works for itself: --mesh data={} shares the "
         "work",
@@ -125,7 +126,7 @@ StopVote StopVotes::ask(const StopVote& mine) {
 std::string digest_of_data(BatchSource& data) {
   const int64_t batches = std::max<int64_t>(data.batches_per_epoch(), 1);
   file::Hasher hasher;
-  for (const int64_t position : {int64_t{0}, batches / 2, batches - 1})
+  for (const int64_t position : std::set<int64_t>{0, batches / 2, batches - 1})
     for (const auto& [name, tensor] : data.batch(position))
       hasher.update({tensor.data(), static_cast<size_t>(tensor.bytes())});
   return fmt::format("{} batches like {}", batches, hasher.digest().to_string());

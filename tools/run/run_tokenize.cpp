@@ -1,6 +1,5 @@
 // genesis-run tokenize: text as the tokens of a tokenizer.json, and tokens as text.
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <iostream>
 #include <sstream>
@@ -57,7 +56,7 @@ void decode(const text::Tokenizer& tokenizer, const std::string& input, const Fl
            tokenizer.vocab_size() - 1);
   const std::string text = tokenizer.decode(ids, flags.no_special);
   flags.out.print({{"text", text}}, [&] {
-    if (isatty(STDOUT_FILENO))
+    if (writes_to_terminal())
       std::cout << printable_lines(text) << "\n";
     else
       std::cout << text;
@@ -79,7 +78,7 @@ void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
   const std::string text = chat.render(messages, {.add_generation_prompt = flags.generation_prompt}).text;
   const std::vector<int64_t> ids = tokenizer.encode(text, false);
   flags.out.print({{"text", text}, {"ids", ids}}, [&] {
-    std::cout << (isatty(STDOUT_FILENO) ? printable_lines(text) : text)
+    std::cout << (writes_to_terminal() ? printable_lines(text) : text)
               << fmt::format("\n{}\n", fmt::join(ids, " "));
   });
 }

@@ -1,7 +1,5 @@
 #include "tools/text/text_writer.h"
 
-#include <unistd.h>
-
 #include <iostream>
 
 #include "schema/file/utf8.h"
@@ -9,7 +7,7 @@
 
 namespace genesis::tools {
 
-TextWriter::TextWriter() : terminal_(isatty(STDOUT_FILENO)) {}
+TextWriter::TextWriter() : terminal_(writes_to_terminal()) {}
 TextWriter::~TextWriter() { std::cout << printable_lines(waiting_) << std::flush; }
 
 void TextWriter::write(std::string_view bytes) {

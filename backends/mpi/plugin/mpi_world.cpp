@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -41,12 +42,19 @@ std::string why_not_joined(double seconds) {
       seconds);
 }
 
+// Where all ranks are on one host they meet in its memory, and listen on no interface; what the user has set stays.
+void listen_nowhere_on_one_host() {
+  const char *here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE"), *all = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (here && all && std::string_view(here) == all) ::setenv("OMPI_MCA_btl", "self,vader", 0);
+}
+
 }  // namespace
 
 MpiWorld::MpiWorld(const RankLimits& limits) : limits_(limits) {
   const double longest = std::min(limits.start, limits.call);
   const ProcessLimit limit(longest, why_not_joined(longest));
   int has_started = 0, threads = 0;
+  listen_nowhere_on_one_host();
   MPI_Initialized(&has_started);
   if (has_started) genesis::fail("MPI was started in this process before: a process joins its run once");
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads), "MPI_Init_thread");
