@@ -11,6 +11,7 @@
 #include "models/gpt2.h"
 #include "models/mlp.h"
 #include "models/qwen.h"
+#include "passes/lora/lora.h"
 #include "passes/precision/cast_precision.h"
 #include "schema/core/parse_number.h"
 #include "schema/graph/near_names.h"
@@ -194,27 +195,35 @@ std::optional<DType> cast_to(const Model& model, const Model& made) {
   return std::nullopt;
 }
 
-// The model that the settings say, in the precision of `model`.
+// The model that the settings say, in the precision of `model` and with its adapters.
 std::unique_ptr<Model> make_like(const Model& model, const Settings& settings) {
   std::unique_ptr<Model> made = make_model(model.metadata.at("architecture"), settings);
-  const auto dtype = cast_to(model, *made);
-  if (!dtype || size_of(*dtype) != 2) return made;
-  for (const State& state : made->states())  // what is replaced at once is not cast
-    made->set_initial(made->find_state(state.name), {});
-  return passes::cast_precision(*made, *dtype);
+  if (const auto dtype = cast_to(model, *made); dtype && size_of(*dtype) == 2) {
+    for (const State& state : made->states())  // what is replaced at once is not cast
+      made->set_initial(made->find_state(state.name), {});
+    made = passes::cast_precision(*made, *dtype);
+  }
+  if (const auto adapters = passes::lora_of(model)) passes::add_lora(*made, *adapters);
+  return made;
+}
+
+// What to do about a model that is not as its architecture has it.
+std::string way_out(const Model& model) {
+  return passes::lora_of(model) ? "; merge its adapters with `genesis-opt FILE --merge-lora -o MERGED`" : "";
 }
 
 void share_weights(const Model& from, Model& to) {
   for (const State& state : from.states())
     if (is_in_state_dict(state) && to.find_state(state.name) < 0)
-      fail("the model has a state '{}' that its architecture does not have: its cache cannot be changed",
-           state.name);
+      fail("the model has a state '{}' that its architecture does not have: its cache cannot be changed{}",
+           state.name, way_out(from));
   for (const State& state : std::vector(to.states())) {
     if (!is_in_state_dict(state)) continue;
     const int32_t source = from.find_state(state.name);
     if (source < 0 || !(from.state(source).type == state.type))
-      fail("state '{}' is {}, the model's architecture has it as {}: its cache cannot be changed", state.name,
-           source < 0 ? "missing" : from.state(source).type.to_string(), state.type.to_string());
+      fail("state '{}' is {}, the model's architecture has it as {}: its cache cannot be changed{}",
+           state.name, source < 0 ? "missing" : from.state(source).type.to_string(), state.type.to_string(),
+           way_out(from));
     const int32_t index = to.find_state(state.name);
     to.set_trainable(index, from.state(source).trainable);
     if (const EncodedValues& encoded = from.state(source).encoded)

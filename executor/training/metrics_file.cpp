@@ -12,6 +12,10 @@
 namespace genesis {
 namespace {
 
+bool is_row(const nlohmann::json& row) {
+  return row.is_object() && row.contains("step") && row["step"].is_number_integer();
+}
+
 // Rows of steps up to `last`: what a run that was killed wrote after its last checkpoint is run again, and
 // its last row may be cut short.
 std::string rows_until(const std::filesystem::path& path, int64_t last) {
@@ -19,9 +23,7 @@ std::string rows_until(const std::filesystem::path& path, int64_t last) {
   std::istringstream in(read_whole_file(path));
   for (std::string line; std::getline(in, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, false);
-    if (row.is_object() && row.contains("step") && row["step"].is_number_integer() &&
-        row["step"].get<int64_t>() <= last)
-      kept += line + "\n";
+    if (is_row(row) && row["step"].get<int64_t>() <= last) kept += line + "\n";
   }
   if (in.bad()) fail("cannot read the metrics in {}: too little memory", path.string());
   return kept;
@@ -40,10 +42,33 @@ nlohmann::ordered_json row_of(const TrainMetrics& m) {
   return row;
 }
 
+// A row that a full disk or a kill has cut short, behind which nothing stands.
+bool is_cut_row(const std::string& line, std::istream& in) {
+  const std::string begin = R"({"step":)";
+  return in.eof() && line.substr(0, begin.size()) == begin.substr(0, line.size());
+}
+
 }  // namespace
+
+void check_holds_metrics(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return;
+  std::ifstream in(path);
+  if (!in) fail("cannot read the metrics in {}: {}", path.string(), std::strerror(errno));
+  std::string line;
+  while (std::getline(in, line) && line.find_first_not_of(" \t\r") == std::string::npos) {
+  }
+  if (line.find_first_not_of(" \t\r") == std::string::npos || is_cut_row(line, in)) return;
+  if (!is_row(nlohmann::json::parse(line, nullptr, false)))
+    fail(
+        "'{}' holds something else than metrics, whose lines are JSON objects with a number \"step\", and it "
+        "would be lost: "
+        "name another file for the metrics",
+        path.string());
+}
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t first) {
   if (path.empty()) return;
+  check_holds_metrics(path);
   if (std::filesystem::is_regular_file(path)) write_file_atomically(path, rows_until(path, first));
   file_.open(path, std::ios::app);
   if (!file_) fail("cannot write metrics to {}: {}", path.string(), std::strerror(errno));

@@ -10,9 +10,13 @@
 
 namespace genesis {
 
+// Throws Error for a file that holds something else than metrics. One that is not there, or is empty, may become metrics.
+void check_holds_metrics(const std::filesystem::path& path);
+
 class MetricsFile {
  public:
-  // Keeps the rows of a file that is there up to step `first`, from which training goes on. Empty path: nothing.
+  // Keeps the rows of a file that is there up to step `first`, from which training goes on. Empty path: nothing. Throws Error
+  // as check_holds_metrics does, before anything is written.
   MetricsFile(const std::filesystem::path& path, int64_t first);
   // Flushed, so that a killed run keeps its curve. Throws Error when the disk is full.
   void write(const TrainMetrics& m);

@@ -26,7 +26,7 @@ struct DocumentPart {
 };
 
 // A file in chunks of some `bytes`, which end where a part may end. `mark` stands between the documents of a text, "" for
-// nothing.
+// nothing. Throws Error as check_is_text does.
 std::vector<Chunk> chunks_of(const std::filesystem::path& path, std::string_view file, size_t bytes,
                              std::string_view mark);
 

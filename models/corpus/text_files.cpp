@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kMappedFiles = 256;              // at once; a process may hold some thousand open
 constexpr size_t kMappedBytes = size_t{1} << 30;  // and so many bytes, unless one file has more
+constexpr size_t kLookedAt = 64 << 10;            // bytes of a file where a NUL is looked for
 
 bool is_text_file(const fs::directory_entry& entry) {
   const std::string kind = entry.path().extension().string();
@@ -31,6 +32,28 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   std::sort(files.begin(), files.end());
   return files;
 }
+
+// How files begin that are no text, and what to do with them.
+struct Beginning {
+  std::string_view bytes, kind, advice;
+};
+
+constexpr std::string_view kUnpack = "unpack it first";
+constexpr std::string_view kRecode = "write it as UTF-8, as with `iconv -f UTF-16 -t UTF-8`";
+constexpr std::string_view kName = "name a file of text";
+constexpr Beginning kBeginnings[] = {
+    {"\x1f\x8b", "a file of gzip", kUnpack},
+    {"PK\x03\x04", "a file of zip", kUnpack},
+    {"\x28\xb5\x2f\xfd", "a file of zstd", kUnpack},
+    {"\xfd"
+     "7zXZ",
+     "a file of xz", kUnpack},
+    {"\xff\xfe", "text in UTF-16", kRecode},
+    {"\xfe\xff", "text in UTF-16", kRecode},
+    {"\x89"
+     "GENESIS",
+     "a model of Genesis", kName},
+};
 
 uint64_t bytes_of(const std::vector<fs::path>& files) {
   uint64_t bytes = 0;
@@ -60,7 +83,16 @@ std::vector<fs::path> text_files(const std::vector<std::string>& names) {
   return files;
 }
 
+void check_is_text(const fs::path& path, std::string_view file) {
+  for (const Beginning& no_text : kBeginnings)
+    if (file.starts_with(no_text.bytes))
+      fail("'{}' is no text: from byte 0 on it is {}: {}", path.string(), no_text.kind, no_text.advice);
+  if (const size_t at = file.substr(0, kLookedAt).find('\0'); at != std::string_view::npos)
+    fail("'{}' is no text: byte {} is NUL, expected UTF-8: {}", path.string(), at, kName);
+}
+
 std::vector<Chunk> chunks_of_lines(const fs::path& path, std::string_view file, size_t bytes) {
+  check_is_text(path, file);
   std::vector<Chunk> chunks;
   for (size_t at = 0; at < file.size(); at = chunks.back().end) {
     const size_t last = at + bytes < file.size() ? file.find('\n', at + bytes - 1) : std::string_view::npos;

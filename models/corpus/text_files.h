@@ -25,7 +25,11 @@ struct Chunk {
   bool is_jsonl() const { return path.extension() == ".jsonl"; }
 };
 
-// A file in chunks that end behind a line feed, each of at least `bytes` but for the last.
+// Throws Error, with the first wrong byte, for what is no text: a file that begins as a compressed one or a model does, or has
+// a NUL in its first 64 KiB. Other bytes that are not UTF-8 are left to tokenizers, which make U+FFFD of them.
+void check_is_text(const std::filesystem::path& path, std::string_view file);
+
+// A file in chunks that end behind a line feed, each of at least `bytes` but for the last. Throws Error as check_is_text does.
 std::vector<Chunk> chunks_of_lines(const std::filesystem::path& path, std::string_view file, size_t bytes);
 
 // Calls `visit` with every chunk of whole lines of every file, by all cores, in any order and at the same time. Files are

@@ -56,6 +56,7 @@ std::vector<chat::Sample> samples_of(std::string_view line, const chat::SampleMa
 void read_file(const std::filesystem::path& path, const chat::SampleMaker& maker, bool skip_bad,
                Conversations& all) {
   const std::string text = read_whole_file(path);
+  corpus::check_is_text(path, text);
   const std::vector<Line> lines = lines_of(text);
   std::vector<std::vector<chat::Sample>> samples(lines.size());
   std::vector<std::string> problems(lines.size());

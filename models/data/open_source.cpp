@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "models/corpus/text_files.h"
 #include "models/data/sources.h"
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
@@ -24,7 +25,7 @@ std::pair<std::string, fs::path> split_name(const std::string& file) {
 class JsonLines {
  public:
   void read(const fs::path& path) {
-    std::istringstream in(read_file(path));
+    std::istringstream in(read_text(path));
     int64_t number = 0;
     for (std::string line; std::getline(in, line);) {
       ++number;
@@ -150,6 +151,12 @@ void add_arrays(NamedTensors& all, const NamedTensors& more, const fs::path& pat
 
 std::string read_file(const fs::path& path) { return read_whole_file(path); }
 
+std::string read_text(const fs::path& path) {
+  std::string text = read_whole_file(path);
+  corpus::check_is_text(path, text);
+  return text;
+}
+
 std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files,
                                          const SourceOptions& options) {
   if (files.empty()) fail("no data was given: name a file with --data");
@@ -171,7 +178,7 @@ std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files,
       else
         add_arrays(arrays, lines.arrays(options.dtypes), path);
     } else {
-      text += read_file(path);
+      text += read_text(path);
     }
   }
   if (!text.empty() && !arrays.empty()) fail("the data files mix text and arrays: give one kind");

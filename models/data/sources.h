@@ -39,5 +39,7 @@ std::unique_ptr<BatchSource> array_source(NamedTensors arrays, const SourceOptio
 std::unique_ptr<BatchSource> open_source(const std::vector<std::string>& files, const SourceOptions& options);
 
 std::string read_file(const std::filesystem::path& path);  // throws Error naming the path and the reason
+// And for what is no text (corpus::check_is_text).
+std::string read_text(const std::filesystem::path& path);
 
 }  // namespace genesis::data

@@ -7,6 +7,7 @@
 
 #include "executor/training/checkpoint.h"
 #include "executor/training/event_file.h"
+#include "executor/training/metrics_file.h"
 #include "passes/training/evaluation.h"
 #include "schema/file/io/read_file.h"
 #include "schema/file/reader.h"
@@ -45,6 +46,24 @@ std::vector<nlohmann::json> lines(const std::filesystem::path& path) {
   std::vector<nlohmann::json> rows;
   for (std::string line; std::getline(in, line);) rows.push_back(nlohmann::json::parse(line));
   return rows;
+}
+
+TEST(Trainer, LeavesAFileThatHoldsSomethingElseThanMetrics) {
+  const TemporaryFolder folder;
+  Session session(std::shared_ptr<const Model>(parse_text(kCountdown)));
+  Ones source;
+  const auto metrics = folder / "m.jsonl";
+  for (const std::string held :
+       {"a text\n{\"step\": 1}\n", "\n{\"text\": \"a\"}\n", "3\n", "{\"step\": 0.5}\n"}) {
+    std::ofstream(metrics) << held;
+    expect_error([&] { train(session, source, {.steps = 1, .metrics = metrics}); },
+                 {"m.jsonl", "something else than metrics", "another file"});
+    EXPECT_EQ(read_whole_file(metrics), held);
+  }
+  for (const std::string held : {"", "\n \n", "{\"st", "{\"step\":1,\"lo", "\n{\"step\":1}\n"}) {
+    std::ofstream(metrics) << held;
+    EXPECT_NO_THROW(check_holds_metrics(metrics)) << held;
+  }
 }
 
 TEST(Trainer, WritesALineAStep) {

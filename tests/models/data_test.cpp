@@ -268,6 +268,9 @@ TEST_F(OpenSource, FilesThatCannotBeRead) {
   expect_error([&] { first({"x=" + (folder_ / "none.npy").string()}); }, {"none.npy"});
   expect_error([&] { first({"x=" + write("broken.npy", "no array")}); }, {"broken.npy"});
   expect_error([&] { first({write("empty.txt", "")}); }, {"0 bytes"});
+  expect_error([&] { first({write("packed.gz", "\x1f\x8b text")}); }, {"packed.gz' is no text", "gzip"});
+  expect_error([&] { first({write("nul.jsonl", std::string("{}\n\0", 4))}); },
+               {"nul.jsonl' is no text", "byte 3 is NUL"});
   expect_error([&] { first({write("empty.jsonl", "\n")}); }, {"0 bytes"});
 }
 

@@ -6,6 +6,7 @@
 
 #include "executor/session.h"
 #include "models/zoo.h"
+#include "passes/lora/lora.h"
 #include "passes/precision/cast_precision.h"
 #include "passes/precision/quantize.h"
 #include "tests/op_harness.h"
@@ -276,6 +277,38 @@ TEST_P(Decoders, KeepTheirPrecision) {
   const auto got = together.prefill({text_, {7, 7}})[0], expected = alone.prefill({text_})[0];
   for (size_t i = 0; i < got.size(); ++i)
     EXPECT_NEAR(got[i], expected[i], 0.05 * (1 + std::abs(expected[i])));
+}
+
+// What was learnt beside the weights goes with them, also where the weights are of a low precision.
+TEST_P(Decoders, KeepTheirAdapters) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::unique_ptr<Model> model =
+        dtype == DType::f32 ? std::make_unique<Model>(*model_) : passes::cast_precision(*model_, dtype);
+    passes::add_lora(*model, {.rank = 2, .dropout = 0.5});
+    for (const std::string& layer : passes::lora_layers(*model)) {
+      const int32_t b = model->find_state(layer + ".lora_B.weight");
+      const TensorType type = model->state(b).type;
+      model->set_initial(b, Tensor::of<float>({type.shape[0].value(), 2},
+                                              std::vector<float>(static_cast<size_t>(type.numel()), 0.3f)));
+    }
+    const auto other = with_cache(*model, 2, kPositions);
+    EXPECT_EQ(passes::lora_layers(*other), passes::lora_layers(*model));
+    for (const State& state : other->states())
+      if (const State& own = model->state(model->find_state(state.name));
+          state.role == StateRole::kParameter) {
+        EXPECT_EQ(state.initial.data(), own.initial.data()) << state.name;
+        EXPECT_EQ(state.trainable, own.trainable) << state.name;
+      }
+    Texts together(*other, 2);
+    Session alone(std::shared_ptr<const Model>(passes::merge_lora(*model)), {.threads = 2});
+    const auto all = alone.run("forward", {{"tokens", padded({text_})}}).at("logits").to_doubles();
+    const auto got = together.prefill({text_, {7, 7}})[0];
+    const double tolerance = dtype == DType::f32 ? 1e-4 : 0.1;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double expected = all[all.size() - kVocabulary + i];
+      EXPECT_NEAR(got[i], expected, tolerance * (1 + std::abs(expected)));
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

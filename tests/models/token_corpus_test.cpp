@@ -164,6 +164,21 @@ TEST_F(TokenCorpusTest, NamesTheFileAndLineOfWhatIsNoDocument) {
   }
 }
 
+TEST_F(TokenCorpusTest, RefusesWhatIsNoText) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"\x1f\x8b\x08 text", "from byte 0 on it is a file of gzip"},
+      {"\x89GENESIS text", "a model of Genesis"},
+      {"\xff\xfe t", "UTF-16"},
+      {std::string(70, 'a') + '\0', "byte 70 is NUL"}};
+  for (const auto& [text, reason] : cases)
+    for (const char* name : {"a.txt", "a.jsonl"}) {
+      const std::string message = testing::error_of([&] { open({write(name, text)}); });
+      EXPECT_NE(message.find(std::string(name) + "' is no text: "), std::string::npos) << message;
+      EXPECT_NE(message.find(reason), std::string::npos) << message;
+    }
+  EXPECT_EQ(all(open({write("broken.txt", "In the\xff")}).training), expected({"In the\ufffd"}));
+}
+
 TEST_F(TokenCorpusTest, SaysWhatIsDamagedAndMakesAnewWhatIsNotWhole) {
   const auto file = write("a.txt", "In the beginning");
   const fs::path folder = open({file}).folder;

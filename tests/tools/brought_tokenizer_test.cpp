@@ -1,4 +1,6 @@
 // A tokenizer that a .genesis file brings: who writes files hands it on, who reads text finds it.
+#include <cmath>
+
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -148,6 +150,37 @@ TEST_F(BroughtTokenizer, TrainingReadsTextThroughItAndKeepsTheTokens) {
   const Process again = run_tool("genesis-run", train(data + Words{path("b.jsonl"), "--steps", "5"}));
   EXPECT_NE(again.err.find("held out, kept in"), std::string::npos) << again.err;
   EXPECT_EQ(expect_json(first)["loss"], expect_json(again)["loss"]);
+}
+
+TEST_F(BroughtTokenizer, TrainingSaysWhatHoldingOutTookOfAFewDocuments) {
+  make_training();
+  std::string verses;
+  for (int i = 0; i < 300; ++i) verses += "And the verse was " + std::to_string(i) + ". ";
+  write_text(path("one.txt"), verses);
+  const Words hold = {"--steps", "1", "--holdout", "1%", "--data"};
+  for (int again = 0; again < 2; ++again)
+    expect_error(run_tool("genesis-run", train(hold + Words{path("one.txt")})),
+                 {"--holdout 1% took all", "one document", "--eval-data"});
+  write_text(path("two.txt"), verses + "<|endoftext|>" + verses);
+  const Process two = run_tool("genesis-run", train(hold + Words{path("two.txt")}));
+  expect_ok(two);
+  EXPECT_NE(two.err.find("--holdout 1% holds out 50% of the tokens"), std::string::npos) << two.err;
+  const Process many = run_tool("genesis-run", train(hold + Words{corpus()}));
+  EXPECT_EQ(many.err.find("holds out"), std::string::npos) << many.err;
+}
+
+// Bits per byte are of the bytes that are foretold: those of a first token are not, which may be a part of a character.
+TEST_F(BroughtTokenizer, EvaluationCountsTheBytesThatAreForetold) {
+  expect_ok(run_tool("genesis-build", build("m.genesis")));
+  std::string lines = "{\"text\": \"\u597d\"}\n";
+  for (int i = 0; i < 5; ++i) lines += "{\"text\": \"\u597d\u7684\"}\n";
+  write_text(path("short.jsonl"), lines);
+  const auto result = expect_json(
+      run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("short.jsonl"), "--json"}));
+  // Tokens of a byte each: 3 + 5 * 6, less the first of six lines.
+  EXPECT_EQ(result["bytes"], 27);
+  EXPECT_EQ(result["tokens"], 27);
+  EXPECT_NEAR(result["bits_per_byte"].get<double>(), result["loss"].get<double>() / std::log(2.0), 1e-9);
 }
 
 TEST_F(BroughtTokenizer, TrainingResumesWithTheSameBatches) {

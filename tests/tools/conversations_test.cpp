@@ -43,6 +43,25 @@ TEST_F(Conversations, AFolderOfThemIsLearntAndMeasured) {
   EXPECT_EQ(of_folder["loss"], of_file["loss"]);
 }
 
+TEST_F(Conversations, AFolderMayHoldMoreThanThem) {
+  write_text(path("talks/README.md"), "# What this is\n");
+  write_text(path("talks/empty.jsonl"), "");
+  write_text(path("talks/blank.jsonl"), " \n\n");
+  const Process trained = train({"--data", path("talks")});
+  expect_ok(trained);
+  EXPECT_NE(trained.err.find("6 samples in"), std::string::npos) << trained.err;
+  write_text(path("talks/texts.jsonl"), "{\"text\": \"a\"}\n");
+  expect_error(train({"--data", path("talks")}), {"good.jsonl' has conversations", "texts.jsonl' has none",
+                                                  "name the files that have conversations"});
+}
+
+TEST_F(Conversations, InAnArrayOfJsonAreNotReadAsText) {
+  std::string array = good(2);
+  array[array.find('\n')] = ',';
+  write_text(path("all.json"), "[\n" + array + "]");
+  expect_error(train({"--data", path("all.json")}), {"all.json", "\"messages\"", ".jsonl", "jq"});
+}
+
 TEST_F(Conversations, AWrongFirstLineHidesNotWhatTheOthersAre) {
   write_text(path("bad.jsonl"), "{\"messages\": [\n[1]\n" + good(4));
   expect_error(train({"--data", path("bad.jsonl")}), {"bad.jsonl:1: ", "--skip-bad"});

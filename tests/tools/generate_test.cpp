@@ -56,6 +56,19 @@ TEST_F(Generate, ABatchGivesWhatEachGivesAlone) {
   EXPECT_NE(process.err.find("tok/s"), std::string::npos);
 }
 
+TEST_F(Generate, ABatchKeepsItsAdapters) {
+  expect_ok(run_tool("genesis-run",
+                     {"train", tiny("qwen2.genesis"), "--lora", "2", "--data", TinyModels::get().text(),
+                      "--batch", "2", "--seq", "16", "--steps", "3", "--quiet", "-o", path("lora.genesis")}));
+  write_text(path("p.txt"), "the quick\nbrown\n");
+  const Words words = {"generate", path("lora.genesis"), "--max-tokens", "6", "--temperature", "0", "--json"};
+  const auto together =
+      objects(run_tool("genesis-run", words + Words{"--prompts", path("p.txt"), "--batch", "2"}));
+  ASSERT_EQ(together.size(), 2u);
+  EXPECT_EQ(together[1]["tokens"],
+            expect_json(run_tool("genesis-run", words + Words{"--prompt", "brown"}))["tokens"]);
+}
+
 TEST_F(Generate, MistakesOfABatchAreNamed) {
   write_text(path("p.txt"), "a\n" + std::string(49, 'x') + "\n");
   const Process process = run({"--prompts", path("p.txt"), "--batch", "2"});
