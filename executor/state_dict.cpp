@@ -1,4 +1,5 @@
 #include "executor/state_dict.h"
+#include "schema/core/type_limits.h"
 #include "schema/graph/state_storage.h"
 
 #include <fmt/ranges.h>
@@ -52,6 +53,13 @@ StateDictReport compare(const Model& model, const NamedTensors& tensors, bool (*
   return report;
 }
 
+Tensor as_state(const std::string& name, const Tensor& tensor, DType dtype) {
+  Tensor converted = tensor.to(dtype);
+  with_context([&] { check_f16_range(tensor, converted, "take bf16 or f32 as the model's dtype"); },
+               [&] { return "in weight '" + name + "'"; });
+  return converted;
+}
+
 }  // namespace
 
 NamedTensors initial_values(const Model& model) {
@@ -89,7 +97,7 @@ FittingStates fitting_states(const Model& model, const NamedTensors& tensors, bo
     if (index < 0 || !is_kept(model.state(index))) continue;
     const State& state = model.state(index);
     if (problem_of(state, tensor, Fit::kConvertible).empty())
-      fitting.states.emplace(name, tensor.to(state.type.dtype));
+      fitting.states.emplace(name, as_state(name, tensor, state.type.dtype));
   }
   return fitting;
 }

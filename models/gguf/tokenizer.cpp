@@ -77,10 +77,11 @@ json added_tokens(const Tokens& tokens) {
   return added;
 }
 
+// With the added tokens, which may have any ids: those that a vocabulary leaves out are counted on behind it.
 json vocabulary(const Tokens& tokens) {
   json vocabulary = json::object();
   for (size_t id = 0; id < tokens.count(); ++id)
-    if (!tokens.is_added(id) && tokens.type(id) != kUnused)
+    if (tokens.type(id) != kUnused)
       if (!vocabulary.emplace(tokens.text(id), id).second)
         fail("its tokenizer has the token '{}' twice", tokens.text(id).substr(0, 60));
   return vocabulary;

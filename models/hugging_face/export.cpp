@@ -11,6 +11,7 @@
 #include "models/hugging_face/export_config.h"
 #include "passes/lora/lora.h"
 #include "schema/core/parse_number.h"
+#include "schema/core/type_limits.h"
 #include "schema/file/attached_files.h"
 #include "schema/file/foreign/safetensors.h"
 #include "schema/file/io/atomic_folder.h"
@@ -82,24 +83,12 @@ void check_is(const Model& model, const Model& expected, const std::string& name
          fmt::join(problems, "\n  "));
 }
 
-void check_finite(const Tensor& from, const Tensor& to) {
-  const bool narrower = to.type().dtype == DType::f16 && from.type().dtype != DType::f16;
-  if (!narrower) return;
-  const auto narrowed = to.as<f16>();
-  const auto is_finite = [](f16 x) { return std::isfinite(static_cast<float>(x)); };
-  if (std::all_of(narrowed.begin(), narrowed.end(), is_finite)) return;
-  const std::vector<double> before = from.to_doubles(), after = to.to_doubles();
-  for (size_t i = 0; i < before.size(); ++i)
-    if (std::isfinite(before[i]) && !std::isfinite(after[i]))
-      fail("{} is beyond the range of f16: export as bf16 or f32", before[i]);
-}
-
 Tensor value_of(const State& state, DType dtype, bool turned) {
   return with_context(
       [&] {
         const Tensor value = initial_value(state);
         const Tensor converted = value.to(dtype);
-        check_finite(value, converted);
+        check_f16_range(value, converted, "export as bf16 or f32");
         return turned ? transposed(converted) : converted;
       },
       [&] { return "in weight '" + state.name + "'"; });

@@ -1,5 +1,7 @@
 #include "models/text/vocabulary.h"
 
+#include <nlohmann/json.hpp>
+
 namespace genesis::text {
 
 int64_t vocabulary_of(const Graph& entry, int rank) {
@@ -8,6 +10,22 @@ int64_t vocabulary_of(const Graph& entry, int rank) {
       return shape[rank - 1].value();
   fail("the entry point '{}' has no output 'logits' with {} sizes, the last of them the vocabulary",
        entry.name(), rank);
+}
+
+std::optional<int64_t> positions_of(const Model& model) {
+  const auto written = model.metadata.find("config");
+  if (written == model.metadata.end()) return std::nullopt;
+  const auto config = nlohmann::json::parse(written->second, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return std::nullopt;
+  const auto at = config.find("n_positions");
+  if (at == config.end() || !at->is_number_integer()) return std::nullopt;
+  return at->get<int64_t>();
+}
+
+void check_positions(const Model& model, int64_t seq) {
+  if (const auto positions = positions_of(model); positions && seq > *positions)
+    fail("texts of {} tokens (--seq), and the model knows {} positions (its n_positions): give --seq {} or less", seq,
+         *positions, *positions);
 }
 
 }  // namespace genesis::text

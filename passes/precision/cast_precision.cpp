@@ -5,6 +5,7 @@
 
 #include "passes/precision/precision_caster.h"
 #include "schema/core/parallel.h"
+#include "schema/core/type_limits.h"
 #include "schema/graph/quantized_formats.h"
 
 namespace genesis::passes {
@@ -30,6 +31,15 @@ Tensor converted(const Tensor& tensor, DType low) {
 Tensor low_tensor(const Tensor& tensor, DType low) {
   if (tensor.empty_handle() || tensor.type().dtype != DType::f32) return tensor;
   return low == DType::bf16 ? converted<bf16>(tensor, low) : converted<f16>(tensor, low);
+}
+
+// A constant of a graph may become an infinity, as masks do; a weight must not.
+Tensor low_weight(const State& state, DType low) {
+  if (state.initial.empty_handle()) return state.initial;
+  Tensor weight = low_tensor(state.initial, low);
+  with_context([&] { check_f16_range(state.initial, weight, "cast to bf16"); },
+               [&] { return "in weight '" + state.name + "'"; });
+  return weight;
 }
 
 // Which rows of the model's tables nodes read that are kept in f32.
@@ -58,7 +68,7 @@ void add_tables(const Model& model, Model& result, DType low, const KeptRows& ke
   for (State state : model.states()) {
     if (!kept.states.contains(index++)) {
       state.type = low_type(state.type, low);
-      state.initial = low_tensor(state.initial, low);
+      state.initial = low_weight(state, low);
       // The same parts mean numbers of the other dtype.
       if (auto& format = state.encoded.format)
         format = &quantized_format(weight_format_of(*format), state.type.dtype);

@@ -1,8 +1,11 @@
 #include "schema/core/type_limits.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "schema/core/error.h"
+#include "schema/core/tensor.h"
 
 namespace genesis {
 
@@ -25,6 +28,18 @@ void check_type(const TensorType& type) {
 void check_amount(int64_t amount, std::string_view what) {
   if (amount > kMaxTensorBytes || amount < -kMaxTensorBytes)
     fail("{} is {}, expected a number between -{} and {}", what, amount, kMaxTensorBytes, kMaxTensorBytes);
+}
+
+void check_f16_range(const Tensor& from, const Tensor& to, std::string_view remedy) {
+  const bool narrower = to.type().dtype == DType::f16 && from.type().dtype != DType::f16;
+  if (!narrower) return;
+  const auto narrowed = to.as<f16>();
+  const auto is_finite = [](f16 x) { return std::isfinite(static_cast<float>(x)); };
+  if (std::all_of(narrowed.begin(), narrowed.end(), is_finite)) return;
+  const std::vector<double> before = from.to_doubles(), after = to.to_doubles();
+  for (size_t i = 0; i < before.size(); ++i)
+    if (std::isfinite(before[i]) && !std::isfinite(after[i]))
+      fail("{} is beyond the range of f16: {}", before[i], remedy);
 }
 
 }  // namespace genesis

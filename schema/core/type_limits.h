@@ -9,6 +9,8 @@
 
 namespace genesis {
 
+class Tensor;
+
 // The bytes of a tensor, sizes of zero aside. Far above any memory, and far enough below 2^63 for a kernel to
 // hold a few copies.
 inline constexpr int64_t kMaxTensorBytes = int64_t{1} << 56;
@@ -23,5 +25,9 @@ void check_type(const TensorType& type);
 // beyond
 // +-kMaxTensorBytes: within it, shape rules and kernels may add, negate and multiply it by a size's sign.
 void check_amount(int64_t amount, std::string_view what);
+
+// Numbers beyond the range of f16 (65504) become infinities there, and a model with such a weight gives NaN. `to` is `from` in
+// another dtype. Throws Error with the first number that is finite in `from` and not in f16; `remedy` says what to do.
+void check_f16_range(const Tensor& from, const Tensor& to, std::string_view remedy);
 
 }  // namespace genesis

@@ -60,6 +60,29 @@ TEST(GgufTokenizer, GivesTheIdsOfTheFileItCameFrom) {
   }
 }
 
+// As tokenizers that were learnt with their special tokens have it; an id among them that nothing uses stays free.
+TEST(GgufTokenizer, KeepsTheIdsOfSpecialTokensAheadOfTheOthers) {
+  const json original = fixture("gpt2.json");
+  json moved = original;
+  for (auto& [token, id] : moved["model"]["vocab"].items()) id = id.get<int64_t>() + 3;
+  moved["model"]["vocab"]["<|endoftext|>"] = 0;
+  moved["model"]["vocab"]["<|im_end|>"] = 2;
+  json second = moved["added_tokens"][0];
+  moved["added_tokens"][0]["id"] = 0;
+  second.update({{"id", 2}, {"content", "<|im_end|>"}});
+  moved["added_tokens"].push_back(second);
+  const Gguf gguf = metadata_of(moved, "gpt-2");
+  EXPECT_EQ(std::get<std::vector<int64_t>>(gguf.metadata.at("tokenizer.ggml.token_type"))[1], 5);
+  const auto ours = text::Tokenizer::parse(tokenizer_json(gguf));
+  const auto expected = text::Tokenizer::parse(moved.dump());
+  EXPECT_EQ(ours.vocab_size(), expected.vocab_size());
+  const std::string text = "<|endoftext|>In the beginning<|im_end|>";
+  EXPECT_EQ(ours.encode(text, false), expected.encode(text, false));
+  EXPECT_EQ(ours.encode(text, false).front(), 0);
+  EXPECT_EQ(ours.encode(text, false).back(), 2);
+  EXPECT_EQ(ours.id_to_token(1), std::nullopt);
+}
+
 TEST(GgufTokenizer, PutsTheFirstTokenAheadWhereTheFileSaysSo) {
   Gguf gguf = metadata_of(fixture("llama.json"), "llama-bpe");
   const auto& tokens = std::get<std::vector<std::string>>(gguf.metadata.at("tokenizer.ggml.tokens"));

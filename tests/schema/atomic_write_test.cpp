@@ -15,6 +15,8 @@
 
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/io/atomic_folder.h"
+#include "schema/file/io/noted_temporaries.h"
 #include "schema/file/writer.h"
 #include "tests/error_of.h"
 #include "tests/schema/file_models.h"
@@ -192,6 +194,23 @@ TEST(AtomicWrite, KillingASaveAtAnyTimeLeavesAWholeFile) {
   EXPECT_GT(last, 0.0F);
   save_model(*uniform_model(-1), path);  // also clears up after the killed
   EXPECT_EQ(folder.count_files(), 1U);
+}
+
+TEST(AtomicFile, IsRemovedWhereASignalEndsTheWriter) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("genesis-noted-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  {
+    AtomicFolder around(folder / "out", false, [](const auto&) { return false; });
+    write_file_atomically(around.files() / "done", "text");
+    AtomicFile file(folder / "file", 5);
+    remove_noted_temporaries();
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  }
+  write_file_atomically(folder / "kept", "text");
+  remove_noted_temporaries();
+  EXPECT_TRUE(std::filesystem::exists(folder / "kept"));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

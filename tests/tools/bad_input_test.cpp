@@ -1,7 +1,11 @@
 // What bad input gets: exit code 1, one line on stderr that names the thing and the remedy, and nothing
 // written.
+#include <cmath>
+
 #include "schema/file/foreign/npy.h"
 #include "schema/file/foreign/safetensors.h"
+#include "schema/file/reader.h"
+#include "schema/file/writer.h"
 #include "tests/tools/tool_test.h"
 
 namespace genesis::testing {
@@ -177,6 +181,26 @@ TEST_F(BadInput, PlacesThatCannotBeWritten) {
   EXPECT_EQ(files_in(folder()), std::set<std::string>{});
 }
 
+TEST_F(BadInput, FilesThatWouldBeLost) {
+  const std::string text = read_text(TinyModels::get().text()), data = file("t.txt", text),
+                    other = file("notes.txt", "notes\n");
+  const Words train{
+      "train", tiny("qwen2.train.genesis"), "--quiet", "--steps", "1", "--batch", "2", "--seq", "16",
+      "--data"};
+  fs::create_directory(path("texts"));
+  fs::create_symlink(data, path("texts/link.txt"));
+  for (const std::string& given : {data, path("texts")})
+    for (const char* option : {"-o", "--metrics"})
+      expect_error(run(train + Words{given, option, data}),
+                   {option, "t.txt", "of the data", "name another file"});
+  expect_error(run(train + Words{TinyModels::get().text(), "--eval-data", data, "-o", data}),
+               {"-o", "of the data"});
+  expect_error(run(train + Words{data, "--metrics", other}),
+               {"notes.txt", "something else than metrics", "another file"});
+  EXPECT_EQ(read_text(data), text);
+  EXPECT_EQ(read_text(other), "notes\n");
+}
+
 TEST_F(BadInput, AFullDisk) {
   ProcessOptions full;
   full.largest_file_bytes = 600;
@@ -244,6 +268,33 @@ TEST_F(BadInput, DataThatCannotBeTrainedOn) {
       run({"train", path("a.genesis"), "--quiet", "--data", TinyModels::get().rows(), "--batch", "6"}),
       {"f32[6,4]", "f32[4*batch,4]", "no whole 'batch'"});
   EXPECT_TRUE(!fs::exists(path("run")) || fs::is_empty(path("run")));
+}
+
+TEST_F(BadInput, ModelsThatGiveNoNumbersHaveNoLoss) {
+  const auto model = load_model(tiny("qwen2.genesis"));
+  model->set_initial(model->find_state("model.norm.weight"),
+                     Tensor::of<float>({16}, std::vector<float>(16, NAN)));
+  save_model(*model, path("nan.genesis"));
+  const Words eval = {"eval", path("nan.genesis"), "--data", TinyModels::get().text(), "--json"};
+  expect_error(run(eval), {"nan.genesis", "the loss of", "is NaN", "--find-nonfinite"});
+  expect_error(run(eval + Words{"--find-nonfinite"}), {"node 'model."});
+  expect_error(run({"eval", tiny("qwen2.genesis"), "--data", TinyModels::get().text(), "--compare",
+                    path("nan.genesis")}),
+               {"nan.genesis", "is NaN"});
+}
+
+// Models are no text, nor are packed files.
+TEST_F(BadInput, DataThatIsNoText) {
+  const std::string model = tiny("qwen2.genesis");
+  const auto refused = [&](const std::string& data, const Words& parts) {
+    expect_error(run({"train", tiny("qwen2.train.genesis"), "--quiet", "--steps", "1", "--data", data}),
+                 parts);
+    expect_error(run({"eval", model, "--data", data}), parts);
+  };
+  refused(model, {"qwen2.genesis' is no text", "byte 0", "a model of Genesis"});
+  refused(file("t.txt.gz", "\x1f\x8b\x08 packed"), {"t.txt.gz' is no text", "gzip", "unpack it first"});
+  refused(file("t.txt", std::string("one\0two", 7)), {"t.txt' is no text", "byte 3 is NUL", "UTF-8"});
+  refused(file("t.json", "[{\"messages\": []}]"), {"t.json", "\"messages\"", ".jsonl"});
 }
 
 TEST_F(BadInput, IndicesOutOfRangeNameTheNode) {

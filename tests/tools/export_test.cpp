@@ -62,6 +62,26 @@ TEST_F(ExportTool, ChecksItsFlags) {
   expect_error(run_export(tiny("mlp.genesis")), {"mlp", "gpt2, llama, qwen2 and qwen3"});
 }
 
+TEST_F(ExportTool, RefusesTheCurrentFolder) {
+  const std::string command = "mkdir -p " + path("here") + " && cd " + path("here") + " && exec " +
+                              tool_path("genesis-run") + " export " + tiny("qwen2.genesis") + " -o .";
+  expect_error(run_process({"sh", "-c", command}), {"current folder", "name another one"});
+  EXPECT_TRUE(files_in(path("here")).empty());
+}
+
+// Where the writing was over before the signal came there is nothing to see.
+TEST_F(ExportTool, EndedByASignalLeavesNoHalfWrittenFile) {
+  const std::string tmp = path(".big.genesis.tmp-");
+  const std::string command =
+      tool_path("genesis-build") + " gpt2 --set n_layer=4 --set n_embd=512 --set n_head=8 -o " + path("big.genesis") +
+      " >/dev/null & tool=$!; while kill -0 $tool 2>/dev/null && ! ls " + tmp +
+      "* >/dev/null 2>&1; do sleep 0.01; done; kill -TERM $tool; wait $tool; exit $?";
+  const Process process = run_process({"sh", "-c", command});
+  if (process.code == 0 || fs::exists(path("big.genesis"))) GTEST_SKIP() << "the file was written before the signal";
+  EXPECT_EQ(process.code, 128 + 15) << process.err;
+  EXPECT_TRUE(files_in(folder()).empty());
+}
+
 TEST_F(ExportTool, OnAFullDiskLeavesNothing) {
   const std::string command = "ulimit -f 8; exec " + tool_path("genesis-run") + " export " +
                               tiny("qwen2.genesis") + " -o " + path("out");

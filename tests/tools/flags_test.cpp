@@ -71,6 +71,13 @@ TEST(Flags, ALogLevelThatIsNoneIsNamed) {
                {"GENESIS_LOG is 'loud'", "trace, debug, info"});
 }
 
+TEST(Flags, TextsBeyondTheModelsPositionsAreRefused) {
+  for (const Words& words :
+       {Words{"train", tiny("gpt2.train.genesis"), "--steps", "1", "--batch", "1"}, Words{"eval", tiny("gpt2.genesis")}})
+    expect_error(run_tool("genesis-run", words + Words{"--data", TinyModels::get().text(), "--seq", "2000"}),
+                 {"--seq", "2000", "n_positions"});
+}
+
 TEST(Flags, NumbersOutOfRangeAreNamed) {
   for (const Words& words : {Words{"--keep", "0"}, Words{"--minutes", "-1"}, Words{"--steps", "-1"},
                              Words{"--checkpoint-every", "-1"}})

@@ -20,6 +20,7 @@
 #include "passes/core/bind.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
+#include "schema/file/io/noted_temporaries.h"
 #include "schema/graph/near_names.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
@@ -55,12 +56,29 @@ void say_error(const std::string& name, std::string_view message) {
   std::cerr << name << ": error: " << error_line(message) << "\n";
 }
 
+void end_without_leftovers(int number) {
+  remove_noted_temporaries();
+  ::raise(number);  // which ends the process, as the handler is gone
+}
+
+// Ctrl-C and its like leave no half-written files behind. What is ignored (nohup) stays so; commands that listen to signals
+// themselves take them over for as long as they do.
+void remove_leftovers_at_signals() {
+  struct sigaction end {}, before {};
+  end.sa_handler = end_without_leftovers;
+  end.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
+      ::sigaction(number, &end, nullptr);
+}
+
 }  // namespace
 
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
              const std::string& examples, const std::function<void(CLI::App&)>& body) {
   std::signal(SIGPIPE, SIG_DFL);  // `genesis-run info f | head` ends quietly
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error to name, not a death
+  remove_leftovers_at_signals();
   CLI::App app{what, name};
   app.footer(examples);
   app.set_version_flag("--version", std::string(GENESIS_VERSION));

@@ -12,6 +12,7 @@
 #include "models/text/evaluate.h"
 #include "models/text/generate.h"
 #include "models/text/vocabulary.h"
+#include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
@@ -52,7 +53,7 @@ struct Result {
 
 // Each line of a .jsonl is a text of its own.
 std::vector<std::string> read_texts(const std::string& path) {
-  std::string all = data::read_file(path);
+  std::string all = data::read_text(path);
   if (std::filesystem::path(path).extension() != ".jsonl") return {std::move(all)};
   std::vector<std::string> texts;
   std::istringstream lines(all);
@@ -66,13 +67,21 @@ std::vector<std::string> read_texts(const std::string& path) {
   return texts;
 }
 
+// Of the text that a token stands for, which may be a part of a character; 0 for those that stand for none.
+size_t bytes_of(const text::Tokenizer& tokenizer, int64_t id) {
+  const std::string text = tokenizer.decode(std::vector<int64_t>{id});
+  const std::string token = tokenizer.id_to_token(id).value_or("");
+  const auto bytes = text::alphabet_bytes(token);
+  return text.empty() || text == token || !bytes ? text.size() : bytes->size();
+}
+
 // Texts of one token have nothing to foretell and are left out.
 Texts tokens_of(const std::vector<std::string>& texts, const std::optional<text::Tokenizer>& tokenizer) {
   Texts result;
   for (const std::string& text : texts) {
     std::vector<int64_t> tokens = tokenizer ? tokenizer->encode(text) : text::encode_bytes(text);
     if (tokens.size() < 2) continue;
-    const size_t first = tokenizer ? tokenizer->decode(std::span(tokens).first(1)).size() : 1;
+    const size_t first = tokenizer ? bytes_of(*tokenizer, tokens[0]) : 1;
     result.bytes += static_cast<int64_t>(text.size() - std::min(first, text.size()));
     result.tokens.push_back(std::move(tokens));
   }
@@ -87,12 +96,10 @@ Texts conversations(const std::vector<std::string>& names, const Flags& flags, c
   const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
   Texts texts;
   for (const chat::Sample& sample : data::read_conversations({names.begin(), names.end()}, maker).samples) {
-    std::vector<int64_t> said;
-    for (size_t i = 0; i < sample.tokens.size(); ++i)
-      if (sample.is_target[i]) said.push_back(sample.tokens[i]);
+    for (size_t i = 1; i < sample.tokens.size(); ++i)
+      if (sample.is_target[i]) texts.bytes += static_cast<int64_t>(bytes_of(tokenizer, sample.tokens[i]));
     texts.tokens.emplace_back(sample.tokens.begin(), sample.tokens.end());
     texts.counts.push_back(sample.is_target);
-    texts.bytes += static_cast<int64_t>(tokenizer.decode(said).size());
   }
   return texts;
 }
@@ -111,16 +118,28 @@ void check_vocabulary(const Model& model, const std::string& file,
          file, vocabulary);
 }
 
+// Numbers of no meaning are no result.
+void check_finite(const std::string& file, const text::Evaluation& evaluation) {
+  if (!std::isfinite(evaluation.nats))
+    fail("the loss of {} is {}: run with --find-nonfinite to see which node made it first", file,
+         std::isnan(evaluation.nats) ? "NaN" : "infinite");
+}
+
 Result evaluate(const std::string& file, const std::shared_ptr<const Model>& model, const Texts& texts,
                 const std::optional<text::Tokenizer>& tokenizer, const Flags& flags) {
   check_vocabulary(*model, file, tokenizer);
+  size_t longest = 1;
+  for (const auto& tokens : texts.tokens) longest = std::max(longest, tokens.size());
+  text::check_positions(*model, std::min(flags.options.seq, static_cast<int64_t>(longest) - 1));
   Session session(model, flags.run.session_options());
   Result result{.bytes = texts.bytes};
   const auto start = Clock::now();
   with_nonfinite_page(flags.run, file, session, [&] {
-    for (size_t i = 0; i < texts.tokens.size(); ++i)
+    for (size_t i = 0; i < texts.tokens.size(); ++i) {
       result.evaluation.add(text::evaluate(session, texts.tokens[i], flags.options,
                                            texts.counts.empty() ? std::vector<bool>() : texts.counts[i]));
+      check_finite(file, result.evaluation);
+    }
   });
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;

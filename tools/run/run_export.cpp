@@ -31,6 +31,8 @@ models::hugging_face::ExportOptions options_of(const Flags& flags) {
 
 void check_output(const Flags& flags) {
   std::error_code error;
+  if (std::filesystem::equivalent(flags.output, std::filesystem::current_path(error), error))
+    fail("-o {}: this is the current folder, which would be replaced under the shell: name another one", flags.output);
   if (!flags.force && std::filesystem::is_directory(flags.output, error) &&
       !std::filesystem::is_empty(flags.output, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace an older export",

@@ -11,6 +11,7 @@
 #include "models/data/conversation_source.h"
 #include "models/data/conversations.h"
 #include "models/data/token_corpus.h"
+#include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/attached_files.h"
@@ -24,6 +25,8 @@ namespace genesis::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool is_lines(const fs::path& file) { return file.extension() == ".jsonl"; }
 
 // The first line that is an object, which says what the lines are; discarded where none is. Those before it are wrong, and
 // whoever reads the lines says so.
@@ -42,9 +45,33 @@ bool has_text_lines(const fs::path& file) {
 
 bool has_conversations(const std::string& name) {
   const fs::path path = name;
-  if (path.extension() != ".jsonl") return false;
+  if (!is_lines(path)) return false;
   const auto object = first_object(path);
   return object.is_object() && object.contains("messages");
+}
+
+bool is_blank(const fs::path& file) {
+  std::ifstream in(file);
+  in >> std::ws;
+  return in.eof();
+}
+
+// Conversations in one array of JSON are not read, and as text they would be learnt with their brackets.
+void check_is_no_json_of_conversations(const fs::path& file) {
+  if (file.extension() != ".json") return;
+  std::ifstream in(file);
+  std::string begin(64 << 10, '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(in.gcount()));
+  const size_t first = begin.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || (begin[first] != '[' && begin[first] != '{')) return;
+  for (const char* key : {"\"messages\"", "\"conversations\""})
+    if (begin.find(key) != std::string::npos)
+      fail(
+          "'{}' is .json with {}: conversations are read from the lines of a .jsonl, each an object "
+          "{{\"messages\": [...]}}: "
+          "make one of it, as with `jq -c '.[]'`, or name it .txt if it is text to learn",
+          file.string(), key);
 }
 
 bool is_text(const std::string& name) {
@@ -84,6 +111,25 @@ void say_where(const data::TokenCorpus& corpus, bool quiet) {
                corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
 }
 
+// Documents are held out whole, so that of a few long ones it may be much more than was asked for, or all.
+void check_held_out(const data::TokenCorpus& corpus, double asked) {
+  const int64_t held_out = corpus.held_out.size(), all = corpus.training.size() + held_out;
+  if (held_out == 0) return;
+  if (held_out == all)
+    fail(
+        "--holdout {:g}% took all {} tokens and nothing is left to train on: documents are held out whole, "
+        "and the text is "
+        "one document, or too few: leave --holdout out, and name another text to evaluate with --eval-data",
+        100 * asked, all);
+  const double share = static_cast<double>(held_out) / static_cast<double>(all);
+  if (share > 5 * asked)
+    spdlog::warn(
+        "--holdout {:g}% holds out {:.0f}% of the tokens, {} of {}, as documents are held out whole and the "
+        "text has few of "
+        "them: --eval-data names another text to evaluate with",
+        100 * asked, 100 * share, held_out, all);
+}
+
 TrainData token_data(const std::vector<std::string>& names, const data::TextTokens& tokens,
                      data::SourceOptions options, const TextFlags& flags, bool quiet) {
   FileProgress progress(quiet);
@@ -92,6 +138,7 @@ TrainData token_data(const std::vector<std::string>& names, const data::TextToke
                                                       .skip_bad = flags.skip_bad,
                                                       .cache = flags.token_cache,
                                                       .progress = progress.hook()});
+  check_held_out(corpus, flags.held_out);
   say_where(corpus, quiet);
   TrainData data;
   data.training = with_context([&] { return data::token_source(std::move(corpus.training), options); },
@@ -172,23 +219,39 @@ std::string TextFlags::data_order() const {
 }
 
 std::vector<std::string> conversation_files(const std::vector<std::string>& names) {
-  std::vector<std::string> files = without_folders(names);
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    std::vector<std::string> more = without_folders({name});
+    if (fs::is_directory(name) && std::any_of(more.begin(), more.end(), has_conversations))
+      std::erase_if(more, [](const std::string& file) { return !is_lines(file); });
+    files.insert(files.end(), more.begin(), more.end());
+  }
+  for (const std::string& file : files) check_is_no_json_of_conversations(file);
   const auto first = std::find_if(files.begin(), files.end(), has_conversations);
   if (first == files.end()) return {};
+  const std::string with = *first;
+  std::erase_if(files, [](const std::string& file) { return is_lines(file) && is_blank(file); });
   if (const auto other = std::find_if_not(files.begin(), files.end(), has_conversations);
       other != files.end())
-    fail("'{}' has conversations and '{}' has none: one run takes either", *first, *other);
+    fail(
+        "'{}' has conversations and '{}' has none: one run takes either: name the files that have "
+        "conversations, each by "
+        "itself, or those of text",
+        with, *other);
   return files;
 }
 
 TrainData open_train_data(const std::vector<std::string>& names, const Model& model, const std::string& entry,
                           const data::SourceOptions& options, const TextFlags& flags, bool quiet) {
-  if (const auto files = conversation_files(names); !files.empty())
+  if (const auto files = conversation_files(names); !files.empty()) {
+    text::check_positions(model, options.sequence_length);
     return conversation_data(files, model, model.entry(entry), options, flags, quiet);
+  }
   if (names.empty() || !std::all_of(names.begin(), names.end(), is_text)) {
     check_no_flags(flags, "with arrays");
     return {data::open_source(names, options), nullptr};
   }
+  text::check_positions(model, options.sequence_length);
   if (const auto tokenizer = brought_tokenizer(model))
     return token_data(names, tokens_of(model, *tokenizer), options, flags, quiet);
   check_no_flags(flags, "with a model that brings no tokenizer (genesis-build --tokenizer)");

@@ -29,7 +29,8 @@ struct TrainData {
 };
 
 // The files that `names` (files and folders) are, where their lines are conversations: {"messages": [...]}; empty where they
-// are none. Throws Error where only some are.
+// are none. Of a folder with conversations they are the .jsonl files; those with nothing in them are left out. Throws Error
+// where only some are, and for a .json of conversations.
 std::vector<std::string> conversation_files(const std::vector<std::string>& names);
 
 // `names` are files, NAME=FILE.npy, or folders of text or of conversations. Throws UsageError for flags that do nothing with such data.

@@ -18,7 +18,8 @@ void check_is_not_data(const char* option, const std::string& output, const std:
   if (fs::is_directory(name, error)) files = corpus::text_files({name});
   for (const fs::path& file : files)
     if (fs::equivalent(output, file, error))
-      fail("{} {}: it is '{}' of the data, which would be lost: name another file", option, output, file.string());
+      fail("{} {}: it is '{}' of the data, which would be lost: name another file", option, output,
+           file.string());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "schema/core/float16.h"
 #include "schema/core/parallel.h"
+#include "schema/core/type_limits.h"
 #include "schema/file/foreign_tensor.h"
 
 namespace genesis {
@@ -135,7 +136,12 @@ const GgufType* find_gguf_type(uint32_t number) {
 
 Tensor gguf_tensor(const GgufType& type, const Shape& shape, const std::shared_ptr<const void>& owner,
                    std::span<const std::byte> bytes, DType dtype) {
-  if (type.plain) return foreign_tensor({*type.plain, shape}, owner, bytes).to(dtype);
+  if (type.plain) {
+    const Tensor plain = foreign_tensor({*type.plain, shape}, owner, bytes);
+    Tensor result = plain.to(dtype);
+    check_f16_range(plain, result, "take bf16 or f32 as the model's dtype");
+    return result;
+  }
   if (!type.decode) fail("its elements are {}, which is not read", type.name);
   std::byte* data;
   Tensor result = Tensor::uninitialized({dtype, shape}, &data);

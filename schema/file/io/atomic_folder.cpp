@@ -67,6 +67,9 @@ AtomicFolder::~AtomicFolder() {
 
 void AtomicFolder::check_replaceable() const {
   std::error_code error;
+  if (fs::equivalent(path_, fs::current_path(error), error))
+    fail("cannot write the folder '{}': it is the current folder, which would be replaced under the shell: name another one",
+         path_.string());
   if (!fs::exists(path_, error)) return;
   if (!fs::is_directory(path_, error))
     fail("cannot write the folder '{}': a file has that name", path_.string());
@@ -83,6 +86,7 @@ void AtomicFolder::check_replaceable() const {
 void AtomicFolder::create_temporary() {
   while (true) {
     temporary_ = temporary_beside(path_);
+    noted_.note(temporary_);
     if (::mkdir(temporary_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
       fail_with("cannot create a folder beside it", errno);
@@ -121,6 +125,7 @@ void AtomicFolder::commit() {
   if (::fsync(fd_) != 0 && errno != EINVAL) fail_with("the folder did not reach the disk", errno);
   put_in_place();
   ::close(std::exchange(fd_, -1));
+  noted_.forget();
   const Descriptor parent(::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.fd >= 0 && ::fsync(parent.fd) != 0 && errno != EINVAL)
     fail("'{}' was written, but the folder around it could not be brought to the disk: {}", path_.string(),

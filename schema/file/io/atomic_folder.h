@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "schema/file/io/noted_temporaries.h"
+
 namespace genesis {
 
 class AtomicFolder {
@@ -30,6 +32,7 @@ class AtomicFolder {
   [[noreturn]] void fail_with(const char* what, int error) const;
 
   std::filesystem::path path_, temporary_;
+  NotedTemporary noted_;
   const bool replace_;
   const MayGo may_go_;
   int fd_ = -1;  // of the temporary folder, locked

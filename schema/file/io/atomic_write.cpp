@@ -72,6 +72,7 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::create_temporary() {
   while (true) {
     temporary_ = temporary_beside(path_);
+    noted_.note(temporary_);
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd_ < 0 && errno == EEXIST) continue;
     if (fd_ < 0) fail_with("cannot create a file beside it", errno);
@@ -132,6 +133,7 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
     fail_with("cannot put the new file in its place", errno);
   ::close(std::exchange(fd_, -1));
+  noted_.forget();
   // The rename itself is made durable; some file systems cannot, and say so with EINVAL.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool synced = folder < 0 || ::fsync(folder) == 0 || errno == EINVAL;

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "schema/file/io/noted_temporaries.h"
+
 namespace genesis {
 
 class AtomicFile {
@@ -31,6 +33,7 @@ class AtomicFile {
   [[noreturn]] void fail_with(const char* what, int error) const;
 
   std::filesystem::path path_, temporary_;
+  NotedTemporary noted_;
   uint64_t total_bytes_;
   uint64_t written_ = 0;
   uint64_t on_their_way_ = 0;  // bytes that the disk has been asked to take
