@@ -15,7 +15,6 @@
 
 #include <concepts>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

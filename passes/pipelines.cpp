@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "passes/distribution/distribute.h"
 #include "passes/distribution/gather_weights.h"

@@ -8,8 +8,6 @@
 // never seen by what counts, since attention is causal.
 #pragma once
 
-#include <memory>
-
 #include "executor/training/batch_source.h"
 #include "models/chat/conversation.h"
 

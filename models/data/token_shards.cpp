@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "schema/core/error.h"
 #include "schema/file/io/atomic_write.h"

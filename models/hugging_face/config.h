@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 
 #include "models/zoo.h"
 

@@ -2,7 +2,6 @@
 // models/text/decoding.cpp and generator.cpp.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 

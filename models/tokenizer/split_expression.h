@@ -3,7 +3,6 @@
 // translated, and what does not mean the same in both is refused.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

@@ -6,7 +6,6 @@
 // Everything else gets an offset in one arena (passes/memory/offsets/offset_planner.h).
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "schema/graph/graph.h"

@@ -1,7 +1,6 @@
 // Transposes absorbed into the ops that read transposed operands at no cost: matmul's flags, attention's
 // layout.
 #include <algorithm>
-#include <numeric>
 
 #include "passes/core/analysis.h"
 #include "passes/simplify/simplify.h"

@@ -3,8 +3,6 @@
 // wrapped would book a few bytes for a kernel that writes many. Used by backends/ and passes/.
 #pragma once
 
-#include <algorithm>
-
 #include "schema/core/dim.h"
 
 namespace genesis {

@@ -3,7 +3,6 @@
 // Always canonical, so == is algebraic equality.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -2,7 +2,6 @@
 // is saved, and mapped with it.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string_view>
 

@@ -1,6 +1,5 @@
 #include "schema/file/names.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "schema/core/error.h"

@@ -1,6 +1,5 @@
 #include "schema/graph/op.h"
 
-#include <algorithm>
 #include <map>
 
 #include "schema/core/type_limits.h"

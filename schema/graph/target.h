@@ -1,7 +1,6 @@
 // All that passes know about hardware: plain data and plain functions a backend fills in.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>

@@ -1,6 +1,5 @@
 #include "schema/graph/verify.h"
 
-#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <csignal>
-#include <optional>
 #include <string>
 
 namespace genesis::tools {

@@ -1,7 +1,6 @@
 #include "tools/text/prompts.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "schema/file/io/read_file.h"
 #include "tools/common/printable.h"

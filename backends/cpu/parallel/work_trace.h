@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace genesis::cpu {

@@ -3,7 +3,6 @@
 // same input gives the same offsets, byte for byte, on any machine that does not hit `max_seconds`.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

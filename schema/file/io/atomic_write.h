@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <span>
-#include <string>
 
 #include "schema/file/io/noted_temporaries.h"
 

@@ -2,8 +2,6 @@
 // plan for one device and one set of sizes. `Entry` of tools/viz/page/data.d.ts.
 #pragma once
 
-#include <string>
-
 #include "executor/session_options.h"
 #include "schema/graph/model.h"
 #include "schema/graph/plan.h"

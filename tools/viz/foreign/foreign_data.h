@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 
 #include "tools/viz/data/tables.h"
 #include "tools/viz/foreign/onnx_file.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "schema/graph/plan.h"
 #include "tools/viz/data/columns.h"

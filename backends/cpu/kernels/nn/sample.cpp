@@ -1,7 +1,6 @@
 // Choosing an index per row: multinomial and random_sample. A row is handled by one thread; its random
 // numbers depend on the row's place only.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 

@@ -2,7 +2,6 @@
 #include "schema/ops/tensor/random.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/cpu/simd/random_vector.h"

@@ -1,7 +1,6 @@
 #include "models/chat/jinja/values/operators.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
