@@ -30,7 +30,7 @@ double now() {
 
 std::string name_of_memory(const HostRanks::Self& self) {
   std::string name = fmt::format("genesis-{}-{}-{}", ::geteuid(), self.address, self.size).substr(0, 200);
-  std::replace(name.begin(), name.end(), '/', '_');
+  std::ranges::replace(name, '/', '_');
   return "/" + name;
 }
 
@@ -103,8 +103,7 @@ void HostRanks::watch(const std::vector<std::string>& places) {
   for (int rank = 0; rank < self_.size; ++rank)
     if (rank != self_.rank && places[static_cast<size_t>(rank)] == place_)
       others_.push_back({rank, slots_[rank].beats});
-  const bool is_first =
-      std::none_of(others_.begin(), others_.end(), [&](const Other& o) { return o.rank < self_.rank; });
+  const bool is_first = std::ranges::none_of(others_, [&](const Other& o) { return o.rank < self_.rank; });
   if (is_first) ::shm_unlink(name_.c_str());
   looked_at_ = now();
 }

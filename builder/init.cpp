@@ -41,7 +41,7 @@ Init resolve(const Init& init, const Shape& shape) {
 void fill(const Init& init, std::span<float> values, uint64_t seed, uint64_t stream) {
   switch (init.kind) {
     case Kind::kConstant:
-      std::fill(values.begin(), values.end(), static_cast<float>(init.a));
+      std::ranges::fill(values, static_cast<float>(init.a));
       return;
     case Kind::kUniform:
       fill_uniform(values, seed, stream, init.a, init.b);

@@ -99,8 +99,7 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
                          const SessionOptions& options, const Switches& switches, bool are_halves) {
   StateStorage storage = storage_of_all(model, target, options);
   const auto is_kept_by_some = [](const StoredGroup& group) { return group.shard && !is_slice(group); };
-  if (shares_states(options, switches) ||
-      std::any_of(storage.groups.begin(), storage.groups.end(), is_kept_by_some))
+  if (shares_states(options, switches) || std::ranges::any_of(storage.groups, is_kept_by_some))
     return storage;
   const StateStorage halves = find_halves(model, target, options, switches);
   if (!are_halves && !passes::updates_stored(model.entry(entry), halves)) return storage;

@@ -93,8 +93,7 @@ Bindings bind_inputs(const Graph& graph, const NamedTensors& inputs) {
 }
 
 bool has_input(const Graph& graph, std::string_view name) {
-  return std::any_of(graph.inputs().begin(), graph.inputs().end(),
-                     [&](ValueId id) { return graph.value(id).name == name; });
+  return std::ranges::any_of(graph.inputs(), [&](ValueId id) { return graph.value(id).name == name; });
 }
 
 }  // namespace genesis

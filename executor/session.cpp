@@ -278,7 +278,7 @@ class Session::Impl {
     if (!device_->reads_host_memory()) return true;
     const auto& written = compiled.plan.written_states;
     return compiled.work->state(state).role != StateRole::kCache &&
-           std::binary_search(written.begin(), written.end(), state);
+           std::ranges::binary_search(written, state);
   }
 
   // Before anything is allocated: a device with too little memory is found out now, with what would help.

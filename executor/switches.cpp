@@ -22,7 +22,7 @@ void switch_off_kernel(const std::string& name, const Target& target, KernelName
   const auto is_named = [&](const std::string& kernel) {
     return kernel == name || kernel.substr(kernel.find('.') + 1) == name;
   };
-  if (std::none_of(there.begin(), there.end(), is_named))
+  if (std::ranges::none_of(there, is_named))
     fail("{} has no kernel '{}'{}; `genesis-run info --kernels` lists those that a model takes",
          target.device, name, did_you_mean(name, there));
   disabled.insert(name);
@@ -31,7 +31,7 @@ void switch_off_kernel(const std::string& name, const Target& target, KernelName
 void check_is_there(const std::string& name) {
   std::vector<std::string> there(std::begin(kSteps), std::end(kSteps));
   for (const passes::Pass& pass : passes::all_passes()) there.emplace_back(pass.name);
-  if (std::find(there.begin(), there.end(), name) == there.end())
+  if (std::ranges::find(there, name) == there.end())
     fail("there is no pass '{}'{}; the passes are: {}; a kernel is written kernel:NAME", name,
          did_you_mean(name, there), fmt::join(there, ", "));
 }

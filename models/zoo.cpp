@@ -49,7 +49,7 @@ void parse(const std::string& key, const std::string& text, std::vector<std::str
   if (text.starts_with("[")) {
     const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
     const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
-    if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_text))
+    if (!list.is_array() || !std::ranges::all_of(list, is_text))
       wrong_value(key, text, "names with commas between them");
     return list.get_to(values), void();
   }
@@ -61,7 +61,7 @@ template <class E>
 requires std::is_enum_v<E>
 void parse(const std::string& key, const std::string& text, E& value) {
   const auto& names = EnumNames<E>::names;
-  const auto found = std::find(std::begin(names), std::end(names), text);
+  const auto found = std::ranges::find(names, text);
   if (found == std::end(names))
     fail("setting {} is '{}', expected one of: {}", key, text, fmt::join(names, ", "));
   value = static_cast<E>(found - std::begin(names));

@@ -68,12 +68,18 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
-    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
-    {"fuse_linear_cross_entropy", "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
-    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage",
+     split_stages},
+    {"fuse_linear_cross_entropy",
+     "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
+    {"partition",
+     "early: it knows layers as they were written, and what they exchange goes the way of all that ranks "
+     "exchange",
+     partition},
     {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
     {"gather_weights", "early: every pass after it sees whole weights", gather_weights},
-    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it",
+     distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
@@ -107,13 +113,23 @@ constexpr Pass kInference[] = {
 };
 
 constexpr Pass kTraining[] = {
-    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
-    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage",
+     split_stages},
+    {"partition",
+     "early: it knows layers as they were written, and what they exchange goes the way of all that ranks "
+     "exchange",
+     partition},
     {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
-    {"shard_sequence", "behind partition, which says what ranks add up; early, as it knows norms and residual sums as they were written", shard_sequence},
-    {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
+    {"shard_sequence",
+     "behind partition, which says what ranks add up; early, as it knows norms and residual sums as they "
+     "were written",
+     shard_sequence},
+    {"shard_optimizer",
+     "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node",
+     shard_optimizer},
     {"gather_weights", "behind shard_optimizer, whose updates read the parts of weights", gather_weights},
-    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it",
+     distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
@@ -134,7 +150,9 @@ constexpr Pass kTraining[] = {
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
-    {"place_gathers", "behind every pass that looks for equal nodes; before remat, which sees what weights take", place_gathers},
+    {"place_gathers",
+     "behind every pass that looks for equal nodes; before remat, which sees what weights take",
+     place_gathers},
     {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},
     {"fuse_swiglu_products", "behind remat, which makes a product again without what reads it",
      fuse_swiglu_products},
@@ -150,11 +168,10 @@ std::span<const Pass> inference_pipeline() { return kInference; }
 std::span<const Pass> training_pipeline() { return kTraining; }
 
 std::span<const Pass> pipeline_for(const Graph& graph) {
-  const bool trains =
-      std::any_of(graph.updates().begin(), graph.updates().end(), [&](const StateUpdate& update) {
-        const State& state = graph.model().state(update.state);
-        return state.role == StateRole::kParameter && state.trainable;
-      });
+  const bool trains = std::ranges::any_of(graph.updates(), [&](const StateUpdate& update) {
+    const State& state = graph.model().state(update.state);
+    return state.role == StateRole::kParameter && state.trainable;
+  });
   return trains ? training_pipeline() : inference_pipeline();
 }
 
@@ -163,8 +180,7 @@ std::vector<Pass> all_passes() {
   for (const auto pipeline :
        {preparation_pipeline(), low_precision_pipeline(), inference_pipeline(), training_pipeline()})
     for (const Pass& pass : pipeline)
-      if (std::none_of(passes.begin(), passes.end(), [&](const Pass& p) { return p.name == pass.name; }))
-        passes.push_back(pass);
+      if (std::ranges::find(passes, pass.name, &Pass::name) == passes.end()) passes.push_back(pass);
   return passes;
 }
 
@@ -172,7 +188,7 @@ void check_pass_names(const std::set<std::string, std::less<>>& names) {
   std::vector<std::string> there;
   for (const Pass& pass : all_passes()) there.emplace_back(pass.name);
   for (const std::string& name : names)
-    if (std::find(there.begin(), there.end(), name) == there.end())
+    if (std::ranges::find(there, name) == there.end())
       fail("there is no pass '{}'{}; the passes are: {}", name, did_you_mean(name, there),
            fmt::join(there, ", "));
 }

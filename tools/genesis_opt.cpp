@@ -84,7 +84,7 @@ void list_passes(const Output& out) {
 void list_ops(const Output& out) {
   nlohmann::ordered_json json;
   std::vector<const OpDef*> ops(all_ops().begin(), all_ops().end());
-  std::sort(ops.begin(), ops.end(), [](const OpDef* a, const OpDef* b) { return a->name() < b->name(); });
+  std::ranges::sort(ops, {}, &OpDef::name);
   std::string table =
       "| op | inputs | attributes | gradient | precision | what it gives |\n|---|---|---|---|---|---|\n";
   for (const OpDef* op : ops) {
@@ -136,7 +136,7 @@ passes::PipelineOptions pipeline_options(const Flags& flags) {
   options.disabled.insert(environment().disabled.begin(), environment().disabled.end());
   if (!flags.passes.empty())
     for (const passes::Pass& pass : passes::all_passes())
-      if (std::find(flags.passes.begin(), flags.passes.end(), pass.name) == flags.passes.end())
+      if (std::ranges::find(flags.passes, pass.name) == flags.passes.end())
         options.disabled.insert(std::string(pass.name));
   const auto dump = flags.dump.empty() ? nullptr : passes::dump_to_folder(flags.dump);
   options.on_change = [&flags, dump](int number, const passes::Pass& pass, const Graph& graph) {
@@ -250,9 +250,8 @@ void report(const Flags& flags, const Model& model, const std::vector<passes::Pa
 
 // What would look as if it had been done.
 void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
-  if (!flags.print_after.empty() && std::none_of(reports.begin(), reports.end(), [&](const auto& row) {
-        return row.changed && flags.prints(row.name);
-      }))
+  if (!flags.print_after.empty() &&
+      std::ranges::none_of(reports, [&](const auto& row) { return row.changed && flags.prints(row.name); }))
     spdlog::warn("--print-after {}: nothing was changed, so there is nothing to print", flags.print_after);
 }
 

@@ -57,8 +57,7 @@ inline int64_t take_row_axis(std::vector<BatchAxis>& axes, bool transpose_a, int
 // The longest axis, taken off: what a batched product walks by itself.
 inline std::optional<BatchAxis> take_longest(std::vector<BatchAxis>& axes) {
   if (axes.empty()) return std::nullopt;
-  const auto longest = std::max_element(axes.begin(), axes.end(),
-                                        [](const auto& x, const auto& y) { return x.size < y.size; });
+  const auto longest = std::ranges::max_element(axes, {}, &BatchAxis::size);
   const BatchAxis axis = *longest;
   axes.erase(longest);
   return axis;

@@ -42,7 +42,7 @@ std::vector<CacheSpeed> cache_speeds(const std::vector<cpu::ResidentSpeed>& meas
     gbps = std::max(gbps, measured[i].gbps);
     speeds.push_back({i + 1 < measured.size() ? measured[i + 1].bytes : 4 * measured[i].bytes, gbps});
   }
-  std::reverse(speeds.begin(), speeds.end());
+  std::ranges::reverse(speeds);
   return speeds;
 }
 

@@ -219,8 +219,7 @@ class CpuRunner final : public Runner {
   }
 
   static bool all_finite(const std::vector<TensorView>& views) {
-    return std::none_of(views.begin(), views.end(),
-                        [](const TensorView& view) { return first_nonfinite(view); });
+    return std::ranges::none_of(views, [](const TensorView& view) { return first_nonfinite(view).has_value(); });
   }
 
   void check_finite(const StepCall& call, bool inputs_were_finite) const {

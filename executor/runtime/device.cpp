@@ -56,9 +56,8 @@ NamedDevice parse_device(const std::string& name) {
 }  // namespace
 
 const DeviceKind* find_device_kind(std::string_view name) {
-  const auto* at = std::find_if(std::begin(kDevices), std::end(kDevices), [&](const DeviceKind& kind) {
-    return kind.name == name.substr(0, name.find(':'));
-  });
+  const auto* at = std::ranges::find_if(
+      kDevices, [&](const DeviceKind& kind) { return kind.name == name.substr(0, name.find(':')); });
   return at == std::end(kDevices) ? nullptr : at;
 }
 

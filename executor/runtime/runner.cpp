@@ -61,9 +61,8 @@ std::optional<Tensor> small_copy(const TensorView& view) {
 std::vector<std::optional<Tensor>> inputs_left(const Step& step, std::span<const TensorView> inputs) {
   std::vector<std::optional<Tensor>> left;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const bool is_gone = std::any_of(step.outputs.begin(), step.outputs.end(), [&](const BufferRef& output) {
-      return overlap(step.inputs[i], output);
-    });
+    const bool is_gone = std::ranges::any_of(
+        step.outputs, [&](const BufferRef& output) { return overlap(step.inputs[i], output); });
     left.push_back(is_gone ? std::nullopt : small_copy(inputs[i]));
   }
   return left;
@@ -98,7 +97,7 @@ namespace {
 bool holds_infinity(const Step& step) {
   if (!passes::is<ops::Fused>(*step.op)) return passes::is<ops::Full, ops::Pad>(*step.op);
   const auto body = from_attributes<ops::Fused>(step.attributes).body;
-  return std::any_of(body.begin(), body.end(), [](const std::string& line) {
+  return std::ranges::any_of(body, [](const std::string& line) {
     return line.starts_with("full") && line.find("inf") != std::string::npos;
   });
 }

@@ -148,7 +148,7 @@ void StateMemory::upload(int32_t state, const StateFormat::Parts& to, const Tens
   StateFormat::Parts whole{}, shards{};
   for (size_t i = 0; i < at.group->parts.size(); ++i) (at.group->is_shard(i) ? shards : whole)[i] = to[i];
   const auto is_wanted = [](const StateFormat::Parts& parts) {
-    return std::any_of(parts.begin(), parts.end(), [](const std::byte* part) { return part != nullptr; });
+    return std::ranges::any_of(parts, [](const std::byte* part) { return part != nullptr; });
   };
   if (is_wanted(whole))
     upload_values(device_, *at.group->format, whole, values.data(), model_->state(state).type.numel());
@@ -181,8 +181,7 @@ StateFormat::Parts StateMemory::kept_parts(int32_t member) const {
 }
 
 bool StateMemory::owns_all(const StoredGroup& group) const {
-  return std::all_of(group.parts.begin(), group.parts.end(),
-                     [&](int32_t part) { return owned(part) != nullptr; });
+  return std::ranges::all_of(group.parts, [&](int32_t part) { return owned(part) != nullptr; });
 }
 
 // A slice starts from its part of what the whole does.
@@ -197,8 +196,7 @@ Tensor StateMemory::initial(int32_t state) const {
 // The values that are encoded together lie in one slice.
 Tensor StateMemory::encoded_part(int32_t slice, int32_t part) const {
   const StoredGroup& group = *membership(slice).group;
-  const auto index =
-      static_cast<size_t>(std::find(group.parts.begin(), group.parts.end(), part) - group.parts.begin());
+  const auto index = static_cast<size_t>(std::ranges::find(group.parts, part) - group.parts.begin());
   const int32_t whole = whole_of(slice);
   return taken(in_blocks(membership(whole).shard, group.format->parts[index].values_each),
                encoded_values(whole).parts[index]);

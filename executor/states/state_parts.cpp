@@ -57,7 +57,7 @@ class Division {
 bool StateParts::is_mine(int32_t state) const {
   if (owners.empty()) return true;
   const std::vector<int64_t>& all = owners[static_cast<size_t>(state)].ranks;
-  return std::find(all.begin(), all.end(), rank) != all.end();
+  return std::ranges::find(all, rank) != all.end();
 }
 
 // The largest first, so that the smaller ones even out what is left.
@@ -66,8 +66,7 @@ StateParts divide_states(const Model& model, const StateStorage& storage, const 
   std::vector<int32_t> order(model.states().size());
   std::iota(order.begin(), order.end(), 0);
   const auto bytes_of = [&](int32_t state) { return model.state(state).type.bytes(); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return bytes_of(a) > bytes_of(b); });
+  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return bytes_of(a) > bytes_of(b); });
   StateParts parts{rank, mesh.ranks(), std::vector<StateOwners>(order.size())};
   Division division(mesh);
   for (const int32_t state : order) {

@@ -42,7 +42,7 @@ class HostParts {
   const StateFormat::Parts& parts() const { return parts_; }
   StateFormat::ConstParts read() const {
     StateFormat::ConstParts parts{};
-    std::copy(parts_.begin(), parts_.end(), parts.begin());
+    std::ranges::copy(parts_, parts.begin());
     return parts;
   }
 

@@ -36,8 +36,7 @@ std::vector<Checkpoint> list_checkpoints(const fs::path& directory) {
   if (!fs::is_directory(directory)) return found;
   for (const auto& entry : fs::directory_iterator(directory))
     if (const auto step = step_of(entry.path())) found.push_back({entry.path(), *step});
-  std::sort(found.begin(), found.end(),
-            [](const Checkpoint& a, const Checkpoint& b) { return a.step > b.step; });
+  std::ranges::sort(found, [](const Checkpoint& a, const Checkpoint& b) { return a.step > b.step; });
   return found;
 }
 

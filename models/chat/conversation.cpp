@@ -74,7 +74,7 @@ std::vector<Rendered> texts_by_prefixes(const ChatTemplate& chat, const Value& m
     if (texts.empty() || !texts.back().text.starts_with(after)) texts.push_back({.text = std::move(after)});
     texts.back().generations.insert(texts.back().generations.begin(), answer);
   }
-  std::reverse(texts.begin(), texts.end());
+  std::ranges::reverse(texts);
   return texts;
 }
 
@@ -120,7 +120,7 @@ Sample sample_of(const text::Tokenizer& tokenizer, const Rendered& rendered, boo
   Sample sample{{ids.begin(), ids.end()}, std::vector<bool>(ids.size())};
   for (const Span& span : rendered.generations) {
     const auto first =
-        std::find_if(places.begin(), places.end(), [&](const Span& place) { return place.end > span.begin; });
+        std::ranges::find_if(places, [&](const Span& place) { return place.end > span.begin; });
     const auto last =
         std::find_if(first, places.end(), [&](const Span& place) { return place.begin >= span.end; });
     const auto begin = static_cast<size_t>(first - places.begin()),

@@ -46,7 +46,7 @@ Dialogue::Answer Dialogue::reply(const std::string& message,
                                  const std::function<bool(const text::Piece&)>& on_piece) {
   const Value asked = with(messages_, "user", message);
   const std::vector<int64_t> prompt = prompt_tokens(asked), &before = generator_.tokens();
-  const auto differs = std::mismatch(prompt.begin(), prompt.end(), before.begin(), before.end()).first;
+  const auto differs = std::ranges::mismatch(prompt, before).in1;
   Answer answer;
   answer.prompt_tokens = static_cast<int64_t>(prompt.size());
   generator_.rewind(differs - prompt.begin());

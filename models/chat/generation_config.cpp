@@ -26,8 +26,7 @@ void add_stop_tokens(const json& config, std::vector<int64_t>& tokens) {
   for (const json& id : found->is_array() ? *found : json::array({*found})) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
       fail("'eos_token_id' is not a token's number");
-    if (std::find(tokens.begin(), tokens.end(), id.get<int64_t>()) == tokens.end())
-      tokens.push_back(id.get<int64_t>());
+    if (std::ranges::find(tokens, id.get<int64_t>()) == tokens.end()) tokens.push_back(id.get<int64_t>());
   }
 }
 

@@ -29,7 +29,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
     if (is_text_file(*at)) files.push_back(at->path());
   if (error) fail("cannot list '{}': {}", folder.string(), error.message());
   if (files.empty()) fail("there is no .txt, .md or .jsonl file below '{}'", folder.string());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

@@ -9,7 +9,7 @@ namespace genesis::data {
 std::vector<std::vector<size_t>> pack(const std::vector<int64_t>& lengths, int64_t row) {
   std::vector<size_t> order(lengths.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lengths[a] > lengths[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return lengths[a] > lengths[b]; });
   std::vector<std::vector<size_t>> rows;
   std::multimap<int64_t, size_t> with_room;  // room left -> row
   for (const size_t sample : order) {

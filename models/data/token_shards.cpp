@@ -72,8 +72,7 @@ TokenStream::TokenStream(const fs::path& folder, const std::string& name, bool w
 
 void TokenStream::read(int64_t first, int64_t count, int64_t* tokens) const {
   GENESIS_ASSERT(first >= 0 && count >= 0 && count <= size() - first);
-  auto shard =
-      static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), first) - starts_.begin()) - 1;
+  auto shard = static_cast<size_t>(std::ranges::upper_bound(starts_, first) - starts_.begin()) - 1;
   for (; count > 0; ++shard) {
     const int64_t here = std::min(count, starts_[shard + 1] - first), at = first - starts_[shard];
     const auto bytes = shards_[shard]->bytes();

@@ -116,7 +116,7 @@ void read_divisors(Reader& r, const GgufTensor& tensor) {
   const double theta = parse_number<double>(r.settings["rope_theta"]).value_or(0);
   const auto size = parse_number<int64_t>(r.settings["head_dim"]).value_or(0);
   nn::RopeScaling scaling{.kind = nn::RopeScalingKind::kLlama3, .original_positions = 8192};
-  scaling.factor = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  scaling.factor = values.empty() ? 0 : *std::ranges::max_element(values);
   bool same = scaling.factor > 1 && std::isfinite(scaling.factor) && theta > 0 && size > 0 &&
               size < (1 << 16) && static_cast<int64_t>(values.size()) * 2 == size;
   const auto scaled = same ? nn::rope_frequencies(theta, size, scaling) : std::vector<double>();
@@ -182,8 +182,7 @@ const char* dtype_of(const Gguf& gguf) {
   std::map<DType, int64_t> elements;
   for (const auto& [name, tensor] : gguf.tensors)
     elements[tensor.type->plain.value_or(DType::bf16)] += tensor.shape.numel().value();
-  const auto most = std::max_element(elements.begin(), elements.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
+  const auto most = std::ranges::max_element(elements, [](auto& a, auto& b) { return a.second < b.second; });
   return most == elements.end() ? "f32" : name_of(most->first).data();
 }
 

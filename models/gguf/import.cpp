@@ -44,7 +44,7 @@ Tensor without_pairs(const Tensor& matrix, int64_t head_size) {
 }
 
 bool same_bytes(const GgufTensor& a, const GgufTensor& b) {
-  return a.type == b.type && std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(), b.bytes.end());
+  return a.type == b.type && std::ranges::equal(a.bytes, b.bytes);
 }
 
 // GPT-2's head is its embedding; some files have it twice.

@@ -83,7 +83,7 @@ std::map<std::string, Tensor> read_tensors(const fs::path& folder, MappedFiles* 
 }
 
 bool ends_with_any(const std::string& name, std::initializer_list<const char*> ends) {
-  return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return name.ends_with(end); });
+  return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
 }
 
 // Buffers that older versions of transformers saved.

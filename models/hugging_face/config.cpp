@@ -241,7 +241,7 @@ void read_windows(Reader& r, bool has_windows) {
   r.must_be("use_sliding_window", false, has_windows ? json(true) : json(false));
   const bool slides = has_windows && r.get("use_sliding_window") == true && !r.is_null("sliding_window");
   const std::vector<std::string> types = layer_types(r, slides);
-  if (std::find(types.begin(), types.end(), "sliding_attention") == types.end()) return;
+  if (std::ranges::find(types, "sliding_attention") == types.end()) return;
   if (!slides)
     return r.problems.push_back(
         "layer_types: \"sliding_attention\", but no sliding_window is in use (use_sliding_window)");

@@ -38,7 +38,7 @@ bool may_go(const fs::path& path) {
       "chat_template.jinja", "special_tokens_map.json", "added_tokens.json", "vocab.json",
       "merges.txt"};
   return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-         std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+         std::ranges::find(kNames, name) != kNames.end();
 }
 
 // A file may claim more layers than it has states for, and making that many would take forever.
@@ -161,7 +161,7 @@ class FolderWriter {
 
   std::vector<std::string> commit() {
     folder_.commit();
-    std::sort(files_.begin(), files_.end());
+    std::ranges::sort(files_);
     return std::move(files_);
   }
 
@@ -188,8 +188,7 @@ class FolderWriter {
 DType dtype_of(const std::vector<Weight>& weights) {
   std::map<DType, uint64_t> bytes;
   for (const Weight& weight : weights) bytes[weight.tensor.type.dtype] += weight.bytes();
-  return std::max_element(bytes.begin(), bytes.end(), [](auto& a, auto& b) { return a.second < b.second; })
-      ->first;
+  return std::ranges::max_element(bytes, [](auto& a, auto& b) { return a.second < b.second; })->first;
 }
 
 Exported export_plain(const Model& model, const fs::path& folder, const ExportOptions& options) {

@@ -38,7 +38,7 @@ void Answer::take(int64_t token) {
 // False where the answer ends with this token.
 bool Answer::accept(int64_t token) {
   const auto& stops = options().stop_tokens;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return ends(StopReason::kStopToken);
+  if (std::ranges::find(stops, token) != stops.end()) return ends(StopReason::kStopToken);
   const bool goes_on = give(token, way_.stream.add ? stops_.add(way_.stream.add(token)) : "");
   if (!stops_.found().empty()) return ends(StopReason::kStopString);
   return goes_on || ends(StopReason::kCallback);

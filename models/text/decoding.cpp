@@ -22,9 +22,7 @@ TokenLogprob logprob_of(const NamedTensors& outputs, size_t row, int64_t token, 
 
 }  // namespace
 
-bool Decoding::goes_on() const {
-  return std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.goes_on(); });
-}
+bool Decoding::goes_on() const { return std::ranges::any_of(rows_, &Row::goes_on); }
 
 SamplingFeatures Decoding::features() const {
   SamplingFeatures all;

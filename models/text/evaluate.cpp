@@ -17,7 +17,7 @@ bool has_exact_loss(const Model& model) {
   const auto is_random = [](const Node& node) { return node.op->info.random; };
   return has_input(*loss, "tokens") && has_input(*loss, "targets") && loss->inputs().size() == 2 &&
          loss->type(loss->outputs()[0].value).dtype == DType::f32 &&
-         std::none_of(loss->nodes().begin(), loss->nodes().end(), is_random);
+         std::ranges::none_of(loss->nodes(), is_random);
 }
 
 // -log softmax(logits)[target]
@@ -47,7 +47,7 @@ class Windows {
     for (int64_t done = 0; done < targets; ++total.windows) {
       const int64_t end = done == 0 ? length_ : std::min(done + stride_, targets), first = end - length_;
       std::vector<int64_t> wanted = targets_of(first, done - first);
-      const auto counted = length_ - std::count(wanted.begin(), wanted.end(), kNotCounted);
+      const auto counted = length_ - std::ranges::count(wanted, kNotCounted);
       if (counted > 0) total.nats += window(first, wanted, counted);
       total.tokens += counted;
       done = end;

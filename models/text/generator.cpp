@@ -101,7 +101,7 @@ std::vector<GenerateResult> Generator::Impl::run(std::span<const Request> reques
   const auto rests = [](const Row& row) { return !row.answer; };
   do {
     collect(work);
-    if (work.next == requests.size() || std::none_of(rows_.begin(), rows_.end(), rests)) continue;
+    if (work.next == requests.size() || std::ranges::none_of(rows_, rests)) continue;
     decoding.drain();
     collect(work);
     begin(work, decoding);

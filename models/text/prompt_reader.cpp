@@ -61,9 +61,7 @@ std::vector<PromptReader::Chunk> PromptReader::cut_one_by_one(int64_t most) cons
   return chunks;
 }
 
-bool PromptReader::is_fresh(size_t row) const {
-  return std::find(fresh_.begin(), fresh_.end(), row) != fresh_.end();
-}
+bool PromptReader::is_fresh(size_t row) const { return std::ranges::find(fresh_, row) != fresh_.end(); }
 
 std::vector<PromptReader::Chunk> PromptReader::cut(const char* entry, const std::vector<size_t>& rows,
                                                    int64_t most) const {

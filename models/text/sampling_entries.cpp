@@ -119,8 +119,8 @@ class SamplingEntries {
     return !size.is_constant() && slice->length[0] == Dim(1) && slice->start[0] + Dim(1) == size;
   }
   bool takes_last_token_once() const {
-    return std::count_if(prefill_.nodes().begin(), prefill_.nodes().end(),
-                         [&](const Node& node) { return takes_last_token(node); }) == 1;
+    return std::ranges::count_if(prefill_.nodes(),
+                                 [&](const Node& node) { return takes_last_token(node); }) == 1;
   }
 
   void add_prefill(const SamplingFeatures& features) const {

@@ -76,7 +76,7 @@ std::vector<int64_t> end_tokens(const Model& model, const Tokenizer& tokenizer) 
   std::vector<int64_t> ends = ids_in(member_of_file(model, "generation_config.json", "eos_token_id"));
   if (const auto config = model.metadata.find("config.json"); config != model.metadata.end())
     for (const int64_t id : ids_in(member_in(config->second, "the metadata config.json", "eos_token_id")))
-      if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+      if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
   if (!ends.empty()) return ends;
   if (const auto named = token_named(member_of_file(model, kConfig, "eos_token"), tokenizer))
     ends.push_back(*named);

@@ -57,9 +57,8 @@ class Translator {
   void check_caseless() const {
     if (rest_.find("(?i:") == std::string_view::npos) return;
     for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"}) {
-      const auto at = std::search(rest_.begin(), rest_.end(), pair.begin(), pair.end(),
-                                  [](char a, char b) { return (a | 0x20) == b; });
-      if (at != rest_.end()) fail("'{}' in a split expression that ignores case", pair);
+      const auto same = [](char a, char b) { return (a | 0x20) == b; };
+      if (!std::ranges::search(rest_, pair, same).empty()) fail("'{}' in a split expression that ignores case", pair);
     }
   }
 
@@ -103,7 +102,7 @@ class Translator {
     const size_t end = std::min(rest_.find('}'), rest_.size() - 1);
     if (rest_.size() < 5 || rest_[2] != '{') refuse(2);
     const std::string_view name = rest_.substr(3, end - 3);
-    if (std::find(kCategories.begin(), kCategories.end(), name) == kCategories.end()) refuse(end + 1);
+    if (std::ranges::find(kCategories, name) == kCategories.end()) refuse(end + 1);
     keep(end + 1);
   }
 

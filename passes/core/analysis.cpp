@@ -61,8 +61,7 @@ std::vector<NodeId> in_order(const std::vector<NodeId>& nodes, const std::vector
 std::vector<Precedence> order_of_exchanges(const Graph& graph) {
   std::vector<Precedence> order;
   const auto& nodes = graph.nodes();
-  if (std::none_of(nodes.begin(), nodes.end(), [](const Node& node) { return has_peer(*node.op); }))
-    return order;
+  if (std::ranges::none_of(nodes, [](const Node& node) { return has_peer(*node.op); })) return order;
   NodeId last;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!nodes[i].op->info.collective) continue;

@@ -26,8 +26,7 @@ bool matches(std::string_view pattern, std::string_view name) {
 }  // namespace
 
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::string& pattern) { return matches(pattern, name); });
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, name); });
 }
 
 }  // namespace genesis::passes

@@ -11,7 +11,7 @@ namespace genesis::passes {
 inline bool runs_natively(const PassContext& context, const OpDef& op, const Attributes& attributes,
                           const std::vector<TensorType>& inputs) {
   const auto is_known = [](const TensorType& type) { return type.shape.is_constant(); };
-  if (!std::all_of(inputs.begin(), inputs.end(), is_known)) return false;
+  if (!std::ranges::all_of(inputs, is_known)) return false;
   const std::vector<TensorType> outputs = infer_types(op, attributes, inputs);
   return context.target->runs_natively(context.target->query(op, attributes, inputs, outputs));
 }

@@ -18,7 +18,7 @@ std::string ops_of(const Nodes& nodes) {
   std::vector<std::pair<std::string_view, int>> counts;
   for (const Node* node : nodes) {
     const auto same = [&](const auto& count) { return count.first == node->op->name(); };
-    const auto at = std::find_if(counts.begin(), counts.end(), same);
+    const auto at = std::ranges::find_if(counts, same);
     if (at == counts.end())
       counts.emplace_back(node->op->name(), 1);
     else
@@ -39,7 +39,7 @@ Nodes makers_of(const Graph& graph, const std::vector<Value>& values, size_t fir
   for (size_t i = graph.nodes().size(); i-- > first;) {
     const Node& node = graph.nodes()[i];
     const auto is_needed = [&](ValueId output) { return needed.contains(output); };
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) continue;
+    if (std::ranges::none_of(node.outputs, is_needed)) continue;
     needed.insert(node.inputs.begin(), node.inputs.end());
     makers.insert(makers.begin(), &node);
   }
@@ -73,7 +73,7 @@ void RewriteLog::replaced(const Graph& old, const Graph& made, const Node& node,
   Nodes sources;
   for (NodeId id : sources_) sources.push_back(&old.node(id));
   const Nodes makers = makers_of(made, values, first_made_);
-  const auto value = std::find_if(values.begin(), values.end(), [](const Value& v) { return bool(v); });
+  const auto value = std::ranges::find_if(values, [](const Value& v) { return bool(v); });
   const std::string result =
       makers.empty() && value != values.end() ? '\'' + value->name() + '\'' : ops_of(makers);
   spdlog::debug("{}: '{}' {} -> {}", pass_, (makers.empty() ? node : *makers.back()).authored_name(),

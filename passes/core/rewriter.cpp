@@ -107,7 +107,7 @@ Graph Rewriter::finish() {
 namespace {
 
 bool has_known_sizes(const std::vector<TensorType>& types) {
-  return std::all_of(types.begin(), types.end(), [](const TensorType& t) { return t.shape.is_constant(); });
+  return std::ranges::all_of(types, [](const TensorType& t) { return t.shape.is_constant(); });
 }
 
 bool can_run(const Target& target, const Graph& graph, const Node& node) {
@@ -159,7 +159,7 @@ bool same_graph(const Graph& a, const Graph& b) {
   // Values are equal when they hold the same name: names are unique in a graph.
   const auto same_value = [&](ValueId x, ValueId y) { return a.value(x).name == b.value(y).name; };
   const auto same_values = [&](const std::vector<ValueId>& x, const std::vector<ValueId>& y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_value);
+    return std::ranges::equal(x, y, same_value);
   };
   const auto same_input = [&](ValueId x, ValueId y) { return same_value(x, y) && a.type(x) == b.type(y); };
   const auto same_node = [&](const Node& x, const Node& y) {
@@ -173,7 +173,7 @@ bool same_graph(const Graph& a, const Graph& b) {
     return x.state == y.state && same_value(x.value, y.value);
   };
   const auto equal = [](const auto& x, const auto& y, const auto& same) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(), same);
+    return std::ranges::equal(x, y, same);
   };
   return equal(a.inputs(), b.inputs(), same_input) && equal(a.nodes(), b.nodes(), same_node) &&
          equal(a.outputs(), b.outputs(), same_output) && equal(a.updates(), b.updates(), same_update);

@@ -90,7 +90,7 @@ class Finder {
     inputs.push_back(graph_.type(match.addend));
     const std::vector<TensorType> outputs = {graph_.type(match.product->outputs[0])};
     const auto known = [](const TensorType& type) { return type.shape.is_constant(); };
-    if (!std::all_of(inputs.begin(), inputs.end(), known) || !known(outputs[0])) return true;
+    if (!std::ranges::all_of(inputs, known) || !known(outputs[0])) return true;
     const Attributes attributes = attributes_with_addend(*match.product);
     return target->runs(target->query(*match.product->op, attributes, inputs, outputs));
   }
@@ -100,9 +100,8 @@ class Finder {
   bool pays(const Node& add, const Match& match) const {
     const ValueId sum = add.outputs[0];
     const auto& readers = uses_.readers(sum);
-    const bool joins_readers =
-        !kept_.contains(sum) &&
-        std::all_of(readers.begin(), readers.end(), [&](NodeId id) { return stays_elementwise(id); });
+    const bool joins_readers = !kept_.contains(sum) &&
+                               std::ranges::all_of(readers, [&](NodeId id) { return stays_elementwise(id); });
     if (joins_readers) return false;
     const Node* maker = producer(graph_, match.addend);
     return !maker || !uses_.single(match.addend) || !stays_elementwise(id_of(graph_, *maker));

@@ -43,8 +43,7 @@ const Node* bias_gradient_of(const Graph& graph, const Uses& uses, const Node& p
     if (!is_bias_gradient(graph, node)) continue;
     const auto& readers = uses.readers(node.outputs[0]);
     const NodeId place = id_of(graph, product);
-    if (std::all_of(readers.begin(), readers.end(), [&](NodeId reader) { return place < reader; }))
-      return &node;
+    if (std::ranges::all_of(readers, [&](NodeId reader) { return place < reader; })) return &node;
   }
   return nullptr;
 }

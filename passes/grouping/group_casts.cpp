@@ -83,7 +83,7 @@ class Finder {
     const auto joint = match<ops::Concat>(node);
     if (!joint || uses_.count(node.outputs[0]) == 0) return false;
     if (normalize_axis(joint->axis, graph_.type(node.outputs[0]).shape.rank()) != 0) return false;
-    return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    return std::ranges::all_of(node.inputs, [&](ValueId input) {
       const auto cast = match_sole<ops::Cast>(graph_, uses_, input);
       return cast && is_first_cast(*cast.node);
     });

@@ -35,8 +35,8 @@ std::vector<Group> find_groups(const Graph& graph, const Target& target) {
     if (!op || !op->is_single() || !op->has_scale || is_read(uses, node)) continue;
     const SharedByUpdates shared(node);
     const DType parameter = graph.type(parameter_of(node)).dtype;
-    auto at = std::find_if(groups.begin(), groups.end(),
-                           [&](const Group& g) { return g.shared == shared && g.parameter == parameter; });
+    auto at = std::ranges::find_if(
+        groups, [&](const Group& g) { return g.shared == shared && g.parameter == parameter; });
     if (at == groups.end()) at = groups.insert(groups.end(), Group{shared, parameter, {}});
     at->members.push_back(&node);
   }

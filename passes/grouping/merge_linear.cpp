@@ -77,7 +77,7 @@ struct Kind {
 
 // Whether what `node` reads is there when `first` runs.
 bool is_ready_at(const Graph& graph, const Node& node, const Node& first) {
-  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+  return std::ranges::all_of(node.inputs, [&](ValueId input) {
     const Node* maker = producer(graph, input);
     return !maker || id_of(graph, *maker) < id_of(graph, first);
   });

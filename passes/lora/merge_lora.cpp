@@ -48,7 +48,7 @@ Tensor merged(const Model& model, const std::string& layer, double scale) {
   in_parallel(rows, 16, [&](int64_t first, int64_t last) {
     std::vector<float> product(static_cast<size_t>(columns));
     for (int64_t row = first; row < last; ++row) {
-      std::fill(product.begin(), product.end(), 0.0f);
+      std::ranges::fill(product, 0.0f);
       for (int64_t r = 0; r < rank; ++r) {
         const float factor = b[static_cast<size_t>(row * rank + r)];
         const float* from = a.data() + r * columns;

@@ -224,8 +224,7 @@ class Assigner {
     if (graph_.type(id).bytes() == 0) return false;
     std::vector<ValueId> inputs = touched.others;
     inputs.push_back(touched.input);
-    std::sort(inputs.begin(), inputs.end(),
-              [&](ValueId a, ValueId b) { return location(a).offset < location(b).offset; });
+    std::ranges::sort(inputs, {}, [&](ValueId id) { return location(id).offset; });
     int64_t covered = 0;
     for (const ValueId part : inputs) {
       if (location(part).offset != covered) return false;

@@ -78,8 +78,7 @@ class PlanMaker {
   // Of a send, whose result is empty, the input says it.
   bool has_elements(const Node& node) const {
     const std::vector<ValueId>& values = is<ops::Send>(node) ? node.inputs : node.outputs;
-    return std::any_of(values.begin(), values.end(),
-                       [&](ValueId value) { return graph_.type(value).bytes() > 0; });
+    return std::ranges::any_of(values, [&](ValueId value) { return graph_.type(value).bytes() > 0; });
   }
 
   // Takes the candidate order with the lowest peak; the graph's own wins ties.
@@ -178,7 +177,7 @@ class PlanMaker {
       plan_.state_copies.push_back(
           {update.state, source.space == Space::kState ? stage(update.value, source) : source});
     }
-    std::sort(plan_.written_states.begin(), plan_.written_states.end());
+    std::ranges::sort(plan_.written_states);
   }
 
   // A value that stands in a state is moved to the arena after all steps: that state may be written then.
@@ -274,7 +273,7 @@ class PlanMaker {
   }
 
   int32_t last_step_before(int position) const {
-    const auto end = std::lower_bound(step_positions_.begin(), step_positions_.end(), position);
+    const auto end = std::ranges::lower_bound(step_positions_, position);
     return static_cast<int32_t>(end - step_positions_.begin()) - 1;
   }
 
@@ -293,8 +292,8 @@ class PlanMaker {
       if (buffers[i].lower > peak || buffers[i].upper <= peak || buffers[i].size == 0) continue;
       plan_.peak.push_back({name_of_buffer(i, arena_roots), buffers[i].size});
     }
-    std::stable_sort(plan_.peak.begin(), plan_.peak.end(),
-                     [](const PeakTensor& a, const PeakTensor& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(plan_.peak,
+                             [](const PeakTensor& a, const PeakTensor& b) { return a.bytes > b.bytes; });
   }
 
   // Buffers are the roots of the arena, and behind them one for each step's scratch.

@@ -29,13 +29,13 @@ constexpr NodeId kNobody{-1};
 // A node that makes something out of nothing that the arena holds (constants, arange, a cast of a weight):
 // running it early only keeps its result alive longer.
 bool needs_no_arena(const Graph& graph, const Node& node) {
-  return std::all_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId id) { return graph.value(id).kind != ValueKind::kNode; });
+  return std::ranges::all_of(node.inputs,
+                             [&](ValueId id) { return graph.value(id).kind != ValueKind::kNode; });
 }
 
 // All its inputs are there from the beginning, or made of what is.
 bool is_made_of_states(const Graph& graph, const Node& node) {
-  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+  return std::ranges::all_of(node.inputs, [&](ValueId id) {
     const ValueInfo& value = graph.value(id);
     return value.kind != ValueKind::kNode || needs_no_arena(graph, graph.node(value.producer));
   });
@@ -195,8 +195,8 @@ class GreedyOrder {
 
   std::vector<ValueId> distinct_inputs(NodeId id) const {
     std::vector<ValueId> inputs = graph_.node(id).inputs;
-    std::sort(inputs.begin(), inputs.end());
-    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    std::ranges::sort(inputs);
+    inputs.erase(std::ranges::unique(inputs).begin(), inputs.end());
     return inputs;
   }
 
@@ -230,7 +230,7 @@ class GreedyOrder {
   void release(ValueId value) {
     if (--left_[at(value)] != 1 || bytes_[at(value)] == 0) return;
     const auto& readers = readers_[at(value)];
-    const auto last = std::find_if(readers.begin(), readers.end(), [&](NodeId id) { return !done_[at(id)]; });
+    const auto last = std::ranges::find_if(readers, [&](NodeId id) { return !done_[at(id)]; });
     if (last == readers.end()) return;  // an output or an update
     const bool is_ready = ready_.erase(key(*last)) > 0;
     growth_[at(*last)] -= bytes_[at(value)];

@@ -38,8 +38,8 @@ void take_back(RematSchedule& schedule, int64_t most) {
   for (size_t i = 0; i < schedule.items().size(); ++i)
     if (schedule.items()[i].again)
       repeated.emplace_back(-schedule.seconds_of(static_cast<int>(i)), schedule.items()[i].node);
-  std::sort(repeated.begin(), repeated.end());
-  repeated.erase(std::unique(repeated.begin(), repeated.end()), repeated.end());
+  std::ranges::sort(repeated);
+  repeated.erase(std::ranges::unique(repeated).begin(), repeated.end());
   for (const auto& [seconds, node] : repeated)
     for (int i = static_cast<int>(schedule.items().size()); i-- > 0;) {
       if (schedule.items()[static_cast<size_t>(i)].node != node ||

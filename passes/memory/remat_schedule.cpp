@@ -153,10 +153,10 @@ RematSchedule::Liveness RematSchedule::liveness() const {
                               : live + nodes_->scratch[at(items_[at(i)].node.index)] -
                                     reused_bytes(i, l, taken_at));
   }
-  const auto most = std::max_element(l.live.begin(), l.live.end());
+  const auto most = std::ranges::max_element(l.live);
   l.peak = *most;
   l.at = static_cast<int>(most - l.live.begin());
-  l.items_at_peak = static_cast<int>(std::count(l.live.begin(), l.live.end(), l.peak));
+  l.items_at_peak = static_cast<int>(std::ranges::count(l.live, l.peak));
   return l;
 }
 
@@ -191,8 +191,7 @@ class RematSchedule::MoveMaker {
   std::optional<Move> make() {
     std::vector<Id> wanted;
     for (Id value : read_)
-      if (was_made_before(value) && std::find(wanted.begin(), wanted.end(), value) == wanted.end())
-        wanted.push_back(value);
+      if (was_made_before(value) && std::ranges::find(wanted, value) == wanted.end()) wanted.push_back(value);
     for (Id value : wanted) {
       const Id again = need(value);
       if (again < 0) return std::nullopt;
@@ -285,8 +284,7 @@ std::vector<RematSchedule::Move> RematSchedule::moves(const Liveness& l) const {
     if (auto move = MoveMaker(*this, l, static_cast<Id>(b), next[b], read[b]).make())
       moves.push_back(std::move(*move));
   }
-  std::stable_sort(moves.begin(), moves.end(),
-                   [](const Move& a, const Move& b) { return a.worth() > b.worth(); });
+  std::ranges::stable_sort(moves, [](const Move& a, const Move& b) { return a.worth() > b.worth(); });
   return moves;
 }
 

@@ -86,8 +86,7 @@ void check_no_training(const Model& model) {
 }
 
 bool names_a_node(const Graph& graph, const std::string& pattern) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                     [&](const Node& node) { return keeps_f32(node, {pattern}); });
+  return std::ranges::any_of(graph.nodes(), [&](const Node& node) { return keeps_f32(node, {pattern}); });
 }
 
 [[noreturn]] void fail_pattern(const std::string& pattern) {
@@ -97,8 +96,8 @@ bool names_a_node(const Graph& graph, const std::string& pattern) {
 // Each pattern names a node of some entry point.
 void check_keep_f32(const Model& model, const std::vector<std::string>& keep_f32) {
   for (const std::string& pattern : keep_f32)
-    if (std::none_of(model.entries().begin(), model.entries().end(),
-                     [&](const auto& entry) { return names_a_node(*entry, pattern); }))
+    if (std::ranges::none_of(model.entries(),
+                             [&](const auto& entry) { return names_a_node(*entry, pattern); }))
       fail_pattern(pattern);
 }
 

@@ -10,9 +10,9 @@
 namespace genesis::passes {
 
 bool keeps_f32(const Node& node, const std::vector<std::string>& patterns) {
-  return matches_any(patterns, node.name) ||
-         std::any_of(node.origins.begin(), node.origins.end(),
-                     [&](const std::string& name) { return matches_any(patterns, name); });
+  return matches_any(patterns, node.name) || std::ranges::any_of(node.origins, [&](const std::string& name) {
+           return matches_any(patterns, name);
+         });
 }
 
 PrecisionCaster::PrecisionCaster(const Graph& from, Graph& into, DType low,
@@ -49,8 +49,7 @@ void PrecisionCaster::map_table_value(ValueId id) {
 }
 
 bool PrecisionCaster::any_input(const Node& node, Kind kind) const {
-  return std::any_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId id) { return is_tensor(id) && at(id).kind == kind; });
+  return std::ranges::any_of(node.inputs, [&](ValueId id) { return is_tensor(id) && at(id).kind == kind; });
 }
 
 bool PrecisionCaster::runs_wide(const Node& node) const {
@@ -75,11 +74,9 @@ PrecisionCaster::Kind PrecisionCaster::kind_of_result(const Node& node, bool wid
   if (!wide || kept) return Kind::kLow;
   if (node.op->info.precision == Precision::kF32) return Kind::kFirm;
   // Among integers and booleans too: a target that an input names is firm once it is real.
-  const bool reals =
-      std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return is_tensor(id); });
-  const bool firm = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-    return at(id).kind == Kind::kFirm && (is_tensor(id) || !reals);
-  });
+  const bool reals = std::ranges::any_of(node.inputs, [&](ValueId id) { return is_tensor(id); });
+  const bool firm = std::ranges::any_of(
+      node.inputs, [&](ValueId id) { return at(id).kind == Kind::kFirm && (is_tensor(id) || !reals); });
   return firm ? Kind::kFirm : Kind::kFree;
 }
 

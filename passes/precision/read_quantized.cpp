@@ -144,8 +144,7 @@ class Reader {
   // Whether all weights are of one format, and a kernel reads each of them so.
   bool reads_quantized(const Product& product) const {
     const auto first = match<ops::Dequantize>(graph_, product.weights[0]);
-    return first && context_.target &&
-           std::all_of(product.weights.begin(), product.weights.end(), [&](ValueId id) {
+    return first && context_.target && std::ranges::all_of(product.weights, [&](ValueId id) {
              const auto weight = match<ops::Dequantize>(graph_, id);
              return weight && weight->format == first->format && has_kernel(product, weight);
            });
@@ -184,7 +183,7 @@ class Reader {
 }  // namespace
 
 bool has_quantized(const StateStorage& storage) {
-  return std::any_of(storage.groups.begin(), storage.groups.end(), [](const StoredGroup& group) {
+  return std::ranges::any_of(storage.groups, [](const StoredGroup& group) {
     return weight_format_of(*group.format) != WeightFormat::kPlain;
   });
 }
@@ -194,9 +193,8 @@ Graph decode_quantized(const Graph& graph, const StateStorage& storage) {
 }
 
 Graph decode_slices(const Graph& graph, const PassContext& context) {
-  const bool has_slices =
-      context.storage && has_quantized(*context.storage) &&
-      std::any_of(context.storage->groups.begin(), context.storage->groups.end(), is_slice);
+  const bool has_slices = context.storage && has_quantized(*context.storage) &&
+                          std::ranges::any_of(context.storage->groups, is_slice);
   return has_slices ? decode_quantized(graph, *context.storage) : copy_graph(graph, graph.model());
 }
 

@@ -86,7 +86,7 @@ class Splitter {
       const SharedByUpdates shared(*first->second);
       auto job = jobs_.end();
       if (together && shared.op.has_scale)
-        job = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.shared == shared; });
+        job = std::ranges::find_if(jobs_, [&](const Job& j) { return j.shared == shared; });
       if (job == jobs_.end()) job = jobs_.insert(jobs_.end(), Job{shared, {}, {}, {}});
       job->groups.push_back(i);
       for (int32_t member : members) {
@@ -97,8 +97,7 @@ class Splitter {
     }
     for (Job& job : jobs_) {
       job.nodes = job.updates;
-      std::sort(job.nodes.begin(), job.nodes.end(),
-                [&](const Node* a, const Node* b) { return id_of(graph_, *a) < id_of(graph_, *b); });
+      std::ranges::sort(job.nodes, {}, [&](const Node* node) { return id_of(graph_, *node); });
     }
   }
 

@@ -27,7 +27,7 @@ const Node* sole_update(const Graph& graph, const Uses& uses, const StateUpdate&
   const Node* node = adam.node;
   const ValueId parameter = parameter_of(*node);
   if (state_of(graph, parameter) != update.state) return nullptr;
-  if (std::count(node->inputs.begin(), node->inputs.end(), parameter) > 1) return nullptr;
+  if (std::ranges::count(node->inputs, parameter) > 1) return nullptr;
   for (ValueId output : node->outputs)
     if (uses.count(output) > 1 || !uses.readers(output).empty()) return nullptr;
   return node;
@@ -52,8 +52,7 @@ class Finder {
       if (!updates_[i].empty()) find_joints(*model_.entries()[i]);
     for (int32_t state : wanted_)
       if (!grouped_.contains(state)) groups_.push_back({&bf16_halves_format(), {state}, {}});
-    std::sort(groups_.begin(), groups_.end(),
-              [](const StoredGroup& a, const StoredGroup& b) { return a.members < b.members; });
+    std::ranges::sort(groups_, {}, &StoredGroup::members);
     StateStorage storage{std::move(groups_)};
     number_parts(storage, model_.states().size());
     return storage;
@@ -65,7 +64,7 @@ class Finder {
     const ValueId parameter = parameter_of(update);
     const std::vector<NodeId>& readers = uses.readers(parameter);
     return readers.size() > 1 && uses.count(parameter) == static_cast<int>(readers.size()) &&
-           std::all_of(readers.begin(), readers.end(), [&](NodeId id) {
+           std::ranges::all_of(readers, [&](NodeId id) {
              return &graph.node(id) == &update || casts_to_bf16(graph, graph.node(id));
            });
   }
@@ -86,14 +85,13 @@ class Finder {
     const std::set<int32_t> distinct(group.members.begin(), group.members.end());
     if (distinct.size() != group.members.size()) return false;
     const auto is_free = [&](int32_t state) { return wanted_.contains(state) && !grouped_.contains(state); };
-    return std::all_of(distinct.begin(), distinct.end(), is_free) &&
-           std::all_of(updates_.begin(), updates_.end(),
-                       [&](const auto& updates) { return update_as_one(updates, group); });
+    return std::ranges::all_of(distinct, is_free) &&
+           std::ranges::all_of(updates_, [&](const auto& updates) { return update_as_one(updates, group); });
   }
 
   static bool update_as_one(const std::map<int32_t, const Node*>& updates, const StoredGroup& group) {
     const auto first = updates.find(group.members[0]);
-    return std::all_of(group.members.begin(), group.members.end(), [&](int32_t state) {
+    return std::ranges::all_of(group.members, [&](int32_t state) {
       const auto other = updates.find(state);
       if (first == updates.end() || other == updates.end()) return first == other;
       return SharedByUpdates(*first->second) == SharedByUpdates(*other->second);
@@ -138,8 +136,8 @@ StateStorage find_halves(const Model& model) { return Finder(model).find(); }
 
 bool updates_stored(const Graph& graph, const StateStorage& storage) {
   const std::vector<int32_t> members = storage.members();
-  return std::any_of(graph.updates().begin(), graph.updates().end(), [&](const StateUpdate& update) {
-    return std::binary_search(members.begin(), members.end(), update.state);
+  return std::ranges::any_of(graph.updates(), [&](const StateUpdate& update) {
+    return std::ranges::binary_search(members, update.state);
   });
 }
 

@@ -38,13 +38,13 @@ class Folder {
 
   // Does anything but folded nodes read it?
   bool is_needed(const Node& node) {
-    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    return std::ranges::any_of(node.outputs, [&](ValueId id) {
       const std::vector<NodeId>& readers = uses_.readers(id);
       int by_nodes = 0;
       for (NodeId reader : readers) {
         if (!is_folded(graph_.node(reader))) return true;
         const auto& inputs = graph_.node(reader).inputs;
-        by_nodes += static_cast<int>(std::count(inputs.begin(), inputs.end(), id));
+        by_nodes += static_cast<int>(std::ranges::count(inputs, id));
       }
       return uses_.count(id) > by_nodes;  // outputs and updates
     });
@@ -52,14 +52,14 @@ class Folder {
 
   // A size not bound yet (dim_value of a symbol) is not known, though the node has no inputs.
   static bool has_symbols(const Node& node) {
-    return std::any_of(node.attributes.begin(), node.attributes.end(), [](const auto& attribute) {
+    return std::ranges::any_of(node.attributes, [](const auto& attribute) {
       const Shape* shape = std::get_if<Shape>(&attribute.second);
       return shape && !shape->is_constant();
     });
   }
 
   bool is_small(const Node& node) const {
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    return std::ranges::all_of(node.outputs, [&](ValueId id) {
       const TensorType& type = graph_.type(id);
       return type.shape.is_constant() && type.bytes() <= context_.max_folded_bytes;
     });

@@ -41,7 +41,7 @@ Value expand_of_expand(const Candidate& c) {
 Value needless_permute(const Candidate& c) {
   if (!is<ops::Permute>(c.op)) return {};
   const std::vector<int64_t> axes = axes_of(c.attributes, c.inputs[0].rank());
-  return std::is_sorted(axes.begin(), axes.end()) ? c.inputs[0] : Value();
+  return std::ranges::is_sorted(axes) ? c.inputs[0] : Value();
 }
 
 // permute(permute(x, a), b) -> permute(x, a[b])
@@ -54,7 +54,7 @@ Value permute_of_permute(const Candidate& c) {
   std::vector<int64_t> axes;
   for (int64_t axis : second) axes.push_back(first[static_cast<size_t>(axis)]);
   const Value x = c.graph.handle(inner.input(0));
-  return std::is_sorted(axes.begin(), axes.end()) ? x : permute(x, axes);
+  return std::ranges::is_sorted(axes) ? x : permute(x, axes);
 }
 
 // reshape(full), expand(full) -> full of that shape

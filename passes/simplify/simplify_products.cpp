@@ -22,7 +22,7 @@ Value without_transpose(Value x) {
   if (axes[static_cast<size_t>(rank) - 2] != rank - 1) return {};
   std::swap(axes[static_cast<size_t>(rank) - 1], axes[static_cast<size_t>(rank) - 2]);
   const Value y = x.graph->handle(moved.input(0));
-  return std::is_sorted(axes.begin(), axes.end()) ? y : permute(y, axes);
+  return std::ranges::is_sorted(axes) ? y : permute(y, axes);
 }
 
 // matmul(a^T, b) -> matmul(a, b, transpose_a), and so for b; also where the transpose is part of a larger

@@ -35,8 +35,7 @@ class Backward {
     for (const Value& value : wrt) depends_[static_cast<size_t>(value.id.index)] = true;
     for (size_t i = first_node_; i < last_node; ++i) {
       const Node& node = graph_.nodes()[i];
-      if (!std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return depends(id); }))
-        continue;
+      if (!std::ranges::any_of(node.inputs, [&](ValueId id) { return depends(id); })) continue;
       for (ValueId output : node.outputs)
         if (is_float(graph_.type(output).dtype)) depends_[static_cast<size_t>(output.index)] = true;
     }
@@ -59,8 +58,8 @@ class Backward {
     std::vector<bool> wants;
     for (ValueId output : node.outputs) dy.push_back(depends(output) ? gradient(output) : Value());
     for (ValueId input : node.inputs) wants.push_back(depends(input));
-    if (std::none_of(dy.begin(), dy.end(), [](const Value& v) { return bool(v); })) return;
-    if (std::find(wants.begin(), wants.end(), true) == wants.end()) return;
+    if (std::ranges::none_of(dy, [](const Value& v) { return bool(v); })) return;
+    if (std::ranges::find(wants, true) == wants.end()) return;
     graph_.set_origins(origins_of(node));
     const NameScope scope(graph_, node.name + ".grad");
     with_context([&] { apply_rule(id, node, std::move(dy), std::move(wants)); },

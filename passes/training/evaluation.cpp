@@ -99,11 +99,10 @@ void add_evaluation(Model& model) {
 std::set<std::string> lasting_entries(const Model& model) {
   std::set<std::string> names;
   for (const auto& entry : model.entries()) {
-    const bool trains =
-        std::any_of(entry->updates().begin(), entry->updates().end(), [&](const StateUpdate& update) {
-          const State& state = model.state(update.state);
-          return state.trainable || state.role == StateRole::kOptimizer;
-        });
+    const bool trains = std::ranges::any_of(entry->updates(), [&](const StateUpdate& update) {
+      const State& state = model.state(update.state);
+      return state.trainable || state.role == StateRole::kOptimizer;
+    });
     if (!trains && entry->name() != kEvaluationEntry) names.insert(entry->name());
   }
   return names;

@@ -65,8 +65,8 @@ std::string near_pattern(const std::string& pattern, const std::vector<std::stri
     for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
       names.push_back(name.substr(dot + 1));
   }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
   std::string plain = pattern;
   std::erase_if(plain, [](char c) { return c == '*' || c == '?'; });
   return near_names(std::string(plain.starts_with('.') ? plain.substr(1) : plain), names);
@@ -132,8 +132,8 @@ void check_groups_match(const std::vector<ParameterGroup>& groups,
                         const std::vector<std::string>& parameters) {
   for (const ParameterGroup& group : groups)
     for (const std::string& pattern : group.parameters) {
-      const bool found = std::any_of(parameters.begin(), parameters.end(),
-                                     [&](const std::string& name) { return matches_any({pattern}, name); });
+      const bool found = std::ranges::any_of(
+          parameters, [&](const std::string& name) { return matches_any({pattern}, name); });
       if (found) continue;
       const std::string near = near_pattern(pattern, parameters);
       fail("the pattern '{}' of the parameter group '{}' names no parameter{}", pattern, to_string(group),
@@ -142,9 +142,8 @@ void check_groups_match(const std::vector<ParameterGroup>& groups,
 }
 
 const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, std::string_view parameter) {
-  const auto at = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& group) {
-    return matches_any(group.parameters, parameter);
-  });
+  const auto at = std::ranges::find_if(
+      groups, [&](const ParameterGroup& group) { return matches_any(group.parameters, parameter); });
   return at == groups.end() ? nullptr : &*at;
 }
 

@@ -128,8 +128,7 @@ void check(const ExponentialLR&) {}
 void check(const StepLR& s) { require(s.step_size > 0, s, "step_size=STEPS, a positive number"); }
 void check(const MultiStepLR& s) {
   require(!s.milestones.empty() && s.milestones[0] > 0 &&
-              std::adjacent_find(s.milestones.begin(), s.milestones.end(), std::greater_equal<>()) ==
-                  s.milestones.end(),
+              std::ranges::adjacent_find(s.milestones, std::greater_equal<>()) == s.milestones.end(),
           s, "milestones=STEP;STEP;..., positive numbers that rise");
 }
 void check(const LinearLR& s) { require_total(s); }

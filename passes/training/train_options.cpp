@@ -64,7 +64,7 @@ void choose(const std::string& key, const std::string& text, Choice& field) {
     known.emplace_back(alternative.kName);
     if (alternative.kName == text) field = alternative;
   });
-  if (std::find(known.begin(), known.end(), text) == known.end())
+  if (std::ranges::find(known, text) == known.end())
     fail("training option '{}' is '{}', expected one of: {}", key, text, fmt::join(known, ", "));
 }
 
@@ -128,7 +128,7 @@ std::string readers_of(const std::string& key) {
       Names readers;
       for_each_alternative(field, [&](const auto& alternative) {
         const Names keys = keys_of(alternative);
-        if (std::find(keys.begin(), keys.end(), key) != keys.end()) readers.emplace_back(alternative.kName);
+        if (std::ranges::find(keys, key) != keys.end()) readers.emplace_back(alternative.kName);
       });
       if (readers.empty()) return;
       const std::string last = readers.back();
@@ -144,7 +144,7 @@ std::string readers_of(const std::string& key) {
 Names known_keys() {
   Names known;
   const auto add = [&](const std::string& key) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) known.push_back(key);
+    if (std::ranges::find(known, key) == known.end()) known.push_back(key);
   };
   const TrainOptions standard;
   TrainOptions::fields(standard, [&](std::string_view name, const auto& field) {
@@ -238,15 +238,13 @@ TrainOptions parse_train_options(const std::string& text) {
     const size_t equals = item.find('=');
     if (equals == std::string::npos) fail("training option '{}' has no value: expected {}=VALUE", item, item);
     const std::string key = item.substr(0, equals);
-    const bool again =
-        std::any_of(given.begin(), given.end(), [&](const auto& pair) { return pair.first == key; });
+    const bool again = std::ranges::any_of(given, [&](const auto& pair) { return pair.first == key; });
     if (again && key != "group") fail("training option '{}' is given twice", key);
     given.emplace_back(key, item.substr(equals + 1));
   }
   // Choices first, since they decide which others there are.
-  std::stable_partition(given.begin(), given.end(), [](const auto& pair) {
-    return pair.first == "optimizer" || pair.first == "schedule";
-  });
+  std::ranges::stable_partition(
+      given, [](const auto& pair) { return pair.first == "optimizer" || pair.first == "schedule"; });
   TrainOptions options;
   for (const auto& [key, value] : given) set_option(options, key, value);
   check_train_options(options);

@@ -69,7 +69,7 @@ class TrainStep {
       if (value.kind == ValueKind::kState && uses.count({static_cast<int32_t>(i)}) > 0)
         states.push_back(value.index);
     }
-    std::sort(states.begin(), states.end());
+    std::ranges::sort(states);
     return states;
   }
 
@@ -119,7 +119,7 @@ class TrainStep {
 
   // The mean of a node of the loss over all targets of the batch; empty for any other node.
   Value mean_of_batch(const Node& node, const std::vector<Value>& inputs) {
-    const auto at = std::find(means_.begin(), means_.end(), id_of(loss_graph_, node));
+    const auto at = std::ranges::find(means_, id_of(loss_graph_, node));
     if (at == means_.end()) return {};
     return divided_mean(graph_, node, inputs, divisors_[static_cast<size_t>(at - means_.begin())]);
   }

@@ -30,8 +30,7 @@ void add_mean(Graph& graph, const Node& node, size_t target, std::vector<MeanOve
 }
 
 bool is_updated(const Graph& graph, int32_t state) {
-  return std::any_of(graph.updates().begin(), graph.updates().end(),
-                     [&](const StateUpdate& update) { return update.state == state; });
+  return std::ranges::find(graph.updates(), state, &StateUpdate::state) != graph.updates().end();
 }
 
 // Whether the whole graph, of which `loss` is the entry point, says the same before a micro-batch as in it.
@@ -42,8 +41,8 @@ bool is_known_ahead(const Graph& graph, const Graph& loss) {
     if (values[i].kind == ValueKind::kState && uses.count({static_cast<int32_t>(i)}) > 0 &&
         is_updated(loss, values[i].index))
       return false;
-  return std::none_of(graph.nodes().begin(), graph.nodes().end(),
-                      [](const Node& node) { return node.op->info.random || node.op->info.collective; });
+  return std::ranges::none_of(
+      graph.nodes(), [](const Node& node) { return node.op->info.random || node.op->info.collective; });
 }
 
 Graph with_inputs_of(const Graph& graph) {

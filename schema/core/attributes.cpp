@@ -75,8 +75,8 @@ std::string_view kind_name(const AttrValue& value) {
 }
 
 void Attributes::set(std::string name, AttrValue value) {
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
-                             [](const auto& entry, const std::string& key) { return entry.first < key; });
+  auto at = std::ranges::lower_bound(
+      entries_, name, {}, [](const auto& entry) -> auto& { return entry.first; });
   if (at != entries_.end() && at->first == name)
     at->second = std::move(value);
   else
@@ -112,7 +112,7 @@ void wrong_kind(std::string_view name, const AttrValue& got, const AttrValue& ex
 
 void unknown_attribute(const Attributes& attributes, const std::vector<std::string_view>& known) {
   for (const auto& [name, value] : attributes)
-    if (std::find(known.begin(), known.end(), name) == known.end())
+    if (std::ranges::find(known, name) == known.end())
       fail("unknown attribute '{}', expected one of: {}", name, fmt::join(known, ", "));
   fail("attributes repeat a name");
 }

@@ -24,8 +24,7 @@ Dim::Dim(int64_t value) : constant_(value) {}
 
 Dim Dim::symbol(std::string name) {
   const auto valid = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ||
-      !std::all_of(name.begin(), name.end(), valid))
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || !std::ranges::all_of(name, valid))
     fail(
         "'{}' is not a name for a symbolic dimension: use letters, digits and '_', not starting with a digit",
         name);
@@ -50,8 +49,7 @@ constexpr size_t kMaxTerms = 64, kMaxDegree = 32;
 void Dim::add_term(const Term& term) {
   if (term.symbols.size() > kMaxDegree)
     fail("a dimension is a product of {} symbols, the limit is {}", term.symbols.size(), kMaxDegree);
-  auto at = std::lower_bound(terms_.begin(), terms_.end(), term,
-                             [](const Term& a, const Term& b) { return a.symbols < b.symbols; });
+  auto at = std::ranges::lower_bound(terms_, term.symbols, {}, &Term::symbols);
   if (at == terms_.end() || at->symbols != term.symbols) {
     if (term.coefficient == 0) return;
     if (terms_.size() == kMaxTerms) fail("a dimension has more than {} terms", kMaxTerms);
@@ -79,7 +77,7 @@ Dim Dim::operator*(const Dim& other) const {
     for (const Term& b : other.terms_) {
       Term term{a.symbols, checked_mul(a.coefficient, b.coefficient)};
       term.symbols.insert(term.symbols.end(), b.symbols.begin(), b.symbols.end());
-      std::sort(term.symbols.begin(), term.symbols.end());
+      std::ranges::sort(term.symbols);
       product.add_term(term);
     }
   }
@@ -93,8 +91,8 @@ std::optional<Dim> Dim::divide_exact(const Dim& divisor) const {
   const int64_t coefficient = divisor.is_constant() ? divisor.constant_ : divisor.terms_[0].coefficient;
   // The one quotient that overflows.
   const auto overflows = [&](int64_t value) { return coefficient == -1 && value == INT64_MIN; };
-  if (overflows(constant_) || std::any_of(terms_.begin(), terms_.end(),
-                                          [&](const Term& term) { return overflows(term.coefficient); }))
+  if (overflows(constant_) ||
+      std::ranges::any_of(terms_, [&](const Term& term) { return overflows(term.coefficient); }))
     return std::nullopt;
   const std::vector<std::string> symbols =
       divisor.is_constant() ? std::vector<std::string>{} : divisor.terms_[0].symbols;
@@ -102,11 +100,9 @@ std::optional<Dim> Dim::divide_exact(const Dim& divisor) const {
   Dim quotient(constant_ / coefficient);
   for (const Term& term : terms_) {
     if (term.coefficient % coefficient != 0) return std::nullopt;
-    if (!std::includes(term.symbols.begin(), term.symbols.end(), symbols.begin(), symbols.end()))
-      return std::nullopt;
+    if (!std::ranges::includes(term.symbols, symbols)) return std::nullopt;
     std::vector<std::string> rest;
-    std::set_difference(term.symbols.begin(), term.symbols.end(), symbols.begin(), symbols.end(),
-                        std::back_inserter(rest));
+    std::ranges::set_difference(term.symbols, symbols, std::back_inserter(rest));
     if (rest.empty())
       quotient.constant_ = checked_add(quotient.constant_, term.coefficient / coefficient);
     else
@@ -138,7 +134,7 @@ int64_t Dim::evaluate(const Bindings& bindings) const {
 void Dim::collect_symbols(std::vector<std::string>& names) const {
   for (const Term& term : terms_)
     for (const std::string& name : term.symbols)
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
 std::string Dim::to_string() const {

@@ -20,9 +20,7 @@ Shape Shape::parse(std::string_view text) {
   return shape;
 }
 
-bool Shape::is_constant() const {
-  return std::all_of(dims_.begin(), dims_.end(), [](const Dim& d) { return d.is_constant(); });
-}
+bool Shape::is_constant() const { return std::ranges::all_of(dims_, &Dim::is_constant); }
 
 std::vector<int64_t> Shape::sizes() const {
   std::vector<int64_t> sizes;

@@ -110,7 +110,7 @@ void check_overlap(const ModelRecord& record) {
   for (const TensorRecord& tensor : record.tensors)
     if (tensor.bytes != 0 && !tensor.is_joined()) order.push_back(&tensor);
   const auto place = [](const TensorRecord* t) { return std::tuple(t->segment, t->offset, t->bytes); };
-  std::sort(order.begin(), order.end(), [&](auto* a, auto* b) { return place(a) < place(b); });
+  std::ranges::sort(order, {}, place);
   for (size_t i = 1; i < order.size(); ++i) {
     const TensorRecord &a = *order[i - 1], &b = *order[i];
     if (a.segment == b.segment && place(&a) != place(&b) && b.offset < a.offset + a.bytes)

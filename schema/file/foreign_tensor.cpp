@@ -5,8 +5,7 @@
 namespace genesis {
 
 void check_bools(DType dtype, std::span<const std::byte> bytes) {
-  if (dtype == DType::boolean &&
-      std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; }))
+  if (dtype == DType::boolean && std::ranges::any_of(bytes, [](std::byte b) { return b > std::byte{1}; }))
     fail("it holds bytes other than 0 and 1 as bools");
 }
 

@@ -83,9 +83,8 @@ class TensorTable {
       return row;
     }
     std::vector<Placed>& alike = placed_[hash];
-    const auto same = std::find_if(alike.begin(), alike.end(), [&](const Placed& p) {
-      return finds_equals_ && same_bytes(p.bytes, bytes);
-    });
+    const auto same = std::ranges::find_if(
+        alike, [&](const Placed& p) { return finds_equals_ && same_bytes(p.bytes, bytes); });
     if (same != alike.end()) {
       row.segment = same->segment;
       row.offset = same->offset;

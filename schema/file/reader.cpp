@@ -52,8 +52,7 @@ void check_segment_hashes(const Opened& opened, Verify verify, const OnProgress&
   for (size_t i = 0; i < segments.size(); ++i)
     if (verify == Verify::kFull || opened.links[i].is_rewritten) numbers.push_back(i);
   segments.resize(numbers.size());
-  std::transform(numbers.begin(), numbers.end(), segments.begin(),
-                 [&](size_t i) { return opened.bytes_of(i); });
+  std::ranges::transform(numbers, segments.begin(), [&](size_t i) { return opened.bytes_of(i); });
   const std::vector<Hash128> real = hashes_of(segments, [&](uint64_t done, uint64_t total) {
     if (progress) progress("verifying", done, total);
   });

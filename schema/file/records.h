@@ -123,9 +123,9 @@ struct ModelRecord {
     const auto is_joined = [](const TensorRecord& tensor) { return tensor.is_joined(); };
     const auto has_sets = [](const TensorRecord& tensor) { return tensor.pieces_each != 1; };
     const auto is_encoded = [](const StateRecord& state) { return !state.format.empty(); };
-    if (std::any_of(tensors.begin(), tensors.end(), has_sets)) return 4;
-    if (std::any_of(tensors.begin(), tensors.end(), is_joined)) return 3;
-    return std::any_of(states.begin(), states.end(), is_encoded) ? 2 : 1;
+    if (std::ranges::any_of(tensors, has_sets)) return 4;
+    if (std::ranges::any_of(tensors, is_joined)) return 3;
+    return std::ranges::any_of(states, is_encoded) ? 2 : 1;
   }
 };
 

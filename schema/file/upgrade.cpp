@@ -104,7 +104,7 @@ std::span<const OpUpgrade> op_upgrades() { return kUpgrades; }
 
 void upgrade_node(NodeRecord& node, std::span<const OpUpgrade> upgrades) {
   for (size_t steps = 0; steps <= upgrades.size(); ++steps) {
-    const auto at = std::find_if(upgrades.begin(), upgrades.end(), [&](const OpUpgrade& row) {
+    const auto at = std::ranges::find_if(upgrades, [&](const OpUpgrade& row) {
       return row.op == node.op && row.from_version == node.op_version;
     });
     if (at == upgrades.end()) return;

@@ -18,7 +18,7 @@ constexpr uint64_t kWrittenAtOnce = uint64_t{64} << 20;  // between two reports 
 
 uint16_t minor_of(const ModelRecord& record) {
   const auto is_linked = [](const SegmentRecord& segment) { return segment.is_linked(); };
-  if (std::any_of(record.segments.begin(), record.segments.end(), is_linked)) return kMinorWithLinks;
+  if (std::ranges::any_of(record.segments, is_linked)) return kMinorWithLinks;
   return record.files.empty() ? kMinor : kMinorWithFiles;
 }
 

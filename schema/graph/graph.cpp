@@ -30,7 +30,7 @@ const Dim& Value::dim(int64_t axis) const { return shape()[normalize_axis(axis, 
 
 std::string Graph::scoped(std::string_view name) const {
   const auto is_layer = [](const NamePrefix& scope) { return scope.is_layer; };
-  const auto outermost = std::find_if(scopes_.begin(), scopes_.end(), is_layer);
+  const auto outermost = std::ranges::find_if(scopes_, is_layer);
   const auto innermost = std::find_if(scopes_.rbegin(), scopes_.rend(), is_layer);
   std::string text;
   const auto add = [&](const NamePrefix& scope) {
@@ -129,8 +129,7 @@ void Graph::add_output(const std::string& name, Value value) {
   if (!value) fail("output '{}' of entry point '{}' is an empty value", name, name_);
   if (value.graph != this) fail("output '{}' of entry point '{}' belongs to another graph", name, name_);
   const auto same_name = [&](const NamedValue& output) { return output.name == name; };
-  if (!names_.try_emplace(output_key(name), 1).second &&
-      std::any_of(outputs_.begin(), outputs_.end(), same_name))
+  if (!names_.try_emplace(output_key(name), 1).second && std::ranges::any_of(outputs_, same_name))
     fail("entry point '{}' already has an output named '{}'", name_, name);
   outputs_.push_back({name, value.id});
 }

@@ -40,8 +40,8 @@ std::vector<FoldedTensors> fold_tensors(const std::vector<PeakTensor>& tensors) 
     ++line.count;
     line.bytes += tensor.bytes;
   }
-  std::stable_sort(folded.begin(), folded.end(),
-                   [](const FoldedTensors& a, const FoldedTensors& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(folded,
+                           [](const FoldedTensors& a, const FoldedTensors& b) { return a.bytes > b.bytes; });
   return folded;
 }
 

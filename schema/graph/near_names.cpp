@@ -37,7 +37,7 @@ std::string near_names(const std::string& name, const std::vector<std::string>& 
   for (const std::string& candidate : names)
     if (const size_t distance = edits(name, candidate); distance <= name.size() / 2)
       near.emplace_back(distance, candidate);
-  std::sort(near.begin(), near.end());
+  std::ranges::sort(near);
   std::vector<std::string> found;
   for (size_t i = 0; i < near.size() && i < most; ++i) found.push_back(near[i].second);
   return fmt::format("{}", fmt::join(found, ", "));

@@ -221,14 +221,13 @@ Shard StoredGroup::shard_of(int64_t values, int64_t all) const {
 }
 
 bool StateStorage::has_shards() const {
-  return std::any_of(groups.begin(), groups.end(),
-                     [](const StoredGroup& group) { return bool(group.shard); });
+  return std::ranges::any_of(groups, [](const StoredGroup& group) { return bool(group.shard); });
 }
 
 std::vector<int32_t> StateStorage::members() const {
   std::vector<int32_t> all;
   for (const StoredGroup& group : groups) all.insert(all.end(), group.members.begin(), group.members.end());
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   return all;
 }
 

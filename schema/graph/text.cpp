@@ -11,7 +11,7 @@ namespace genesis {
 namespace {
 
 bool is_plain(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '.' || c == '-';
   });
 }

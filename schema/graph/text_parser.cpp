@@ -152,8 +152,8 @@ std::vector<AttrValue> parse_items(Scanner& in) {
 AttrValue parse_list(Scanner& in, const AttrValue* standard) {
   const std::vector<AttrValue> items = parse_items(in);
   const auto any = [&](auto tag) {
-    return std::any_of(items.begin(), items.end(),
-                       [](const AttrValue& v) { return std::holds_alternative<decltype(tag)>(v); });
+    return std::ranges::any_of(items,
+                               [](const AttrValue& v) { return std::holds_alternative<decltype(tag)>(v); });
   };
   const bool wants_reals = standard && std::holds_alternative<std::vector<double>>(*standard);
   if (items.empty() && standard && std::holds_alternative<std::vector<std::string>>(*standard))

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMaxRanks = 1 << 20;
 
 bool is_name(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   });
 }
@@ -36,8 +36,7 @@ Mesh Mesh::parse(std::string_view text) {
     const size_t comma = std::min(rest.find(','), rest.size());
     mesh.axes_.push_back(parse_axis(rest.substr(0, comma), text));
     const MeshAxis& axis = mesh.axes_.back();
-    if (std::count_if(mesh.axes_.begin(), mesh.axes_.end(),
-                      [&](const MeshAxis& a) { return a.name == axis.name; }) > 1)
+    if (std::ranges::count_if(mesh.axes_, [&](const MeshAxis& a) { return a.name == axis.name; }) > 1)
       fail("mesh '{}': axis '{}' stands there twice", text, axis.name);
     if (mesh.ranks() > kMaxRanks) fail("mesh '{}': more than {} ranks", text, kMaxRanks);
     if (comma + 1 == rest.size()) fail("mesh '{}': it ends with a comma", text);

@@ -19,8 +19,8 @@ bool is_command(uint32_t code) {
   static constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
       {0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},
       {0x2028, 0x202e}, {0x2060, 0x2069}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
-  return std::any_of(std::begin(kRanges), std::end(kRanges),
-                     [&](const auto& range) { return code >= range.first && code <= range.second; });
+  return std::ranges::any_of(kRanges,
+                             [&](const auto& range) { return code >= range.first && code <= range.second; });
 }
 
 // Beyond four hexadecimal digits JSON has pairs of surrogates.

@@ -46,7 +46,7 @@ void set_up_logging(const std::string& name) {
   spdlog::set_default_logger(logger);
   const std::string& level = environment().log_level;
   const char* known[] = {"trace", "debug", "info", "warn", "error", "off"};
-  if (std::find(std::begin(known), std::end(known), level) == std::end(known))
+  if (std::ranges::find(known, level) == std::end(known))
     fail("GENESIS_LOG is '{}', expected one of: {}", level, fmt::join(known, ", "));
   spdlog::set_level(spdlog::level::from_str(level));
 }

@@ -51,7 +51,7 @@ std::string no_option(const CLI::App& app, const std::string& word) {
   const CLI::App& command = given_command(app);
   const std::string name = word.substr(0, word.find('='));
   const Names known = option_names(command);
-  if (&command != &app && std::find(known.begin(), known.end(), name) != known.end())
+  if (&command != &app && std::ranges::find(known, name) != known.end())
     return fmt::format("option '{}' stands before the command: write it behind '{}'", name,
                        command.get_name());
   return fmt::format("there is no option '{}'{}", name, meant(name, known));
@@ -65,9 +65,9 @@ std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   const bool takes_words =
       !app.get_options([](const CLI::Option* option) { return option->get_positional(); }).empty();
   if (!commands.empty() && !takes_words && app.get_subcommands().empty())
-    if (const auto word = std::find_if_not(left.begin(), left.end(), looks_like_option); word != left.end())
+    if (const auto word = std::ranges::find_if_not(left, looks_like_option); word != left.end())
       return fmt::format("there is no command '{}'{}", *word, meant(*word, commands));
-  if (const auto word = std::find_if(left.begin(), left.end(), looks_like_option); word != left.end())
+  if (const auto word = std::ranges::find_if(left, looks_like_option); word != left.end())
     return no_option(app, *word);
   if (!left.empty()) return fmt::format("'{}' is one word too many", left.front());
   return error.what();
@@ -83,7 +83,7 @@ void check_no_empty_values(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i], before = i > 1 ? argv[i - 1] : "";
     const auto is_word = [&](const char* name) { return before == name; };
-    if (std::any_of(std::begin(kMayBeEmpty), std::end(kMayBeEmpty), is_word)) continue;
+    if (std::ranges::any_of(kMayBeEmpty, is_word)) continue;
     if (word.empty())
       fail_usage("{}: there is an empty value where a name or a number was expected",
                  looks_like_option(before) ? before : fmt::format("argument {}", i));
@@ -98,7 +98,7 @@ void check_only(const CLI::App& command, std::initializer_list<std::string_view>
                 const std::string& why) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();  // the long name, or that of a positional
-    if (option->count() > 0 && std::find(read.begin(), read.end(), name) == read.end())
+    if (option->count() > 0 && std::ranges::find(read, name) == read.end())
       fail_usage("{} does nothing {}", name, why);
   }
 }

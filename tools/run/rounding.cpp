@@ -109,7 +109,7 @@ std::vector<double> Rounding::step(const Step& step, std::span<const TensorView>
   std::vector<Value> inputs;  // before an output takes the place of one
   for (const BufferRef& ref : step.inputs)
     if (const Value* value = find(ref)) inputs.push_back(*value);
-  const bool exact = std::all_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.error == 0; });
+  const bool exact = std::ranges::all_of(inputs, [](const Value& v) { return v.error == 0; });
   std::vector<double> errors;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto sizes = outputs[i].sizes();

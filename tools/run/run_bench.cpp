@@ -44,7 +44,7 @@ std::vector<double> measure(Session& session, const Flags& flags, const NamedTen
     times.push_back(run_once(session, flags, inputs));
     total += times.back();
   }
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   return times;
 }
 

@@ -180,7 +180,7 @@ chat::ChatTemplate load_template(const Flags& flags, const chat::ConfigFiles& fi
 
 void add_stop_token(text::GenerateOptions& options, int64_t token) {
   auto& tokens = options.stop_tokens;
-  if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
+  if (std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
 }
 
 text::GenerateOptions generate_options(const Flags& flags, const CLI::App& app, const TextCodec& codec,

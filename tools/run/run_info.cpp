@@ -132,7 +132,7 @@ std::vector<KernelUse> kernel_uses(const Plan& plan, const Target& target, const
   std::vector<KernelUse> uses;
   for (const Step& step : plan.steps) {
     KernelChoice choice = target.choose(query_of(step, disabled));
-    auto use = std::find_if(uses.begin(), uses.end(), [&](const KernelUse& u) { return u.choice == choice; });
+    auto use = std::ranges::find(uses, choice, &KernelUse::choice);
     if (use == uses.end()) use = uses.insert(uses.end(), {std::move(choice), {}, step.authored});
     ++use->ops[std::string(step.op->name())];
   }
@@ -177,7 +177,7 @@ std::vector<Needs> all_needs(const Flags& flags, const Model& model, const std::
       const Shape& shape = entry->type(id).shape;
       for (int i = 0; i < shape.rank(); ++i) shape[i].collect_symbols(symbols);
     }
-    if (!std::all_of(symbols.begin(), symbols.end(), known)) continue;
+    if (!std::ranges::all_of(symbols, known)) continue;
     const CompiledEntry made = compile_entry(model, entry->name(), sizes, target,
                                              {.disabled_passes = {flags.disable.begin(), flags.disable.end()},
                                               .memory_budget = flags.memory.bytes()});

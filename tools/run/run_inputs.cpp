@@ -97,7 +97,7 @@ class InputMaker {
   void check_symbols() const {
     const std::vector<std::string> known = passes::symbols_of(graph_);
     for (const auto& [symbol, size] : bindings_)
-      if (std::find(known.begin(), known.end(), symbol) == known.end())
+      if (std::ranges::find(known, symbol) == known.end())
         fail("--size {}={}: entry point '{}' has no such size{}; it has: {}", symbol, size, graph_.name(),
              did_you_mean(symbol, known), known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
   }

@@ -118,7 +118,7 @@ std::vector<Row> make_rows(const Plan& plan, const Measured& measured, const Dev
   }
   std::vector<Row> sorted;
   for (auto& [name, row] : rows) sorted.push_back(row);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Row& a, const Row& b) { return a.us > b.us; });
+  std::ranges::stable_sort(sorted, [](const Row& a, const Row& b) { return a.us > b.us; });
   return sorted;
 }
 
@@ -129,11 +129,11 @@ std::string share_text(const Row& row) {
 
 // What the marks in the column mean, where there are any.
 void print_notes(const std::vector<Row>& rows) {
-  if (!std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.judged(); }))
+  if (!std::ranges::all_of(rows, [](const Row& row) { return row.judged(); }))
     std::cout << fmt::format(
         "-: steps of less than {} us, which is too short to judge, or with work that depends on data\n",
         kShortestJudged);
-  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.too_fast(); }))
+  if (std::ranges::any_of(rows, [](const Row& row) { return row.too_fast(); }))
     std::cout << ">100%" << kFasterThanLimits << "\n";
 }
 
@@ -254,7 +254,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
                      measured.timeline);
   const DevicePeaks peaks = measured_peaks(session, [&](const DevicePeaks& limits) {
     const std::vector<Row> nodes = make_rows(plan, measured, limits, false);
-    return std::none_of(nodes.begin(), nodes.end(), [](const Row& row) { return row.too_fast(); });
+    return std::ranges::none_of(nodes, [](const Row& row) { return row.too_fast(); });
   });
   const std::vector<Row> rows = make_rows(plan, measured, peaks, flags.by_op);
   const double total = measured.timings.back().end_us;

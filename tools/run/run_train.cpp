@@ -285,7 +285,7 @@ void check_useful(const TrainFlags& flags, const CLI::App& command, const Model&
   const auto is_array = [&](const std::string& file) {
     return file.ends_with(".npy") || file.ends_with(".safetensors") || (!tokens && file.ends_with(".jsonl"));
   };
-  if (std::all_of(flags.data.begin(), flags.data.end(), is_array))
+  if (std::ranges::all_of(flags.data, is_array))
     check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");
   if (!flags.source.shuffle) check_not_given(command, "--seed", "with --no-shuffle");
   if (!flags.evaluates())
@@ -381,7 +381,7 @@ bool all_see_folder_of(const std::filesystem::path& file, World& world) {
   const std::vector<std::string> votes = world.gather(std::filesystem::exists(mark) ? "yes" : "no");
   std::error_code error;  // what cannot be removed stays
   if (world.is_first()) std::filesystem::remove(mark, error);
-  return std::count(votes.begin(), votes.end(), "yes") == world.size();
+  return std::ranges::count(votes, "yes") == world.size();
 }
 
 // All ranks call it. Where they cannot write parts beside the file, the first gathers what they share.

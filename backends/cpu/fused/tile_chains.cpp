@@ -103,7 +103,7 @@ class Chain {
       if (memory[m] < 0) continue;
       stage.far[m] = reg(memory[m]).far;
       stage.element_bytes[m] = static_cast<uint8_t>(reg(memory[m]).element_bytes());
-      if (std::find(memory_.begin(), memory_.end(), memory[m]) == memory_.end()) memory_.push_back(memory[m]);
+      if (std::ranges::find(memory_, memory[m]) == memory_.end()) memory_.push_back(memory[m]);
     }
     step_.chain.push_back({stage, memory, plain});
   }

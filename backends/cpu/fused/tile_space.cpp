@@ -21,7 +21,7 @@ void set_index_space(TileProgram& tiles, const FusedProgram& program) {
   }
   for (size_t i = 0; i < strides.size(); ++i) {
     Layout layout;
-    std::copy(strides[i].begin(), strides[i].end(), layout.strides.begin());
+    std::ranges::copy(strides[i], layout.strides.begin());
     layout.dense = program.inputs[i].numel() == program.space.numel().value();
     layout.only_columns =
         std::all_of(strides[i].begin(), strides[i].end() - 1, [](int64_t s) { return s == 0; });

@@ -25,7 +25,7 @@ void gather_axes(ReduceShape& result, const std::vector<int64_t>& dims, const st
 
 ReduceShape make_reduce_shape(const Shape& shape, std::span<const int> axes, DType dtype, bool rows_only) {
   const std::vector<int64_t> dims = shape.sizes();
-  const auto is_reduced = [&](int i) { return std::find(axes.begin(), axes.end(), i) != axes.end(); };
+  const auto is_reduced = [&](int i) { return std::ranges::find(axes, i) != axes.end(); };
   ReduceShape result;
   std::vector<int> kept, reduced;
   int runs = 0;  // of neighbouring axes to reduce, those of size 1 aside

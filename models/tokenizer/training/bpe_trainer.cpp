@@ -67,7 +67,7 @@ class Trainer {
       const std::string text = alphabet_text(std::string(1, static_cast<char>(byte)));
       alphabet[byte] = {utf8::first_character(text).code, static_cast<unsigned char>(byte)};
     }
-    std::sort(alphabet.begin(), alphabet.end());
+    std::ranges::sort(alphabet);
     for (const auto& [code, byte] : alphabet)
       id_of_byte_[byte] = add_token(alphabet_text(std::string(1, static_cast<char>(byte))));
   }

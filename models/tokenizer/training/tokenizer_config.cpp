@@ -17,7 +17,7 @@ constexpr const char* kTemplate =
 
 std::string tokenizer_config_json(const std::vector<std::string>& special_tokens) {
   const auto has = [&](const char* token) {
-    return std::find(special_tokens.begin(), special_tokens.end(), token) != special_tokens.end();
+    return std::ranges::find(special_tokens, token) != special_tokens.end();
   };
   nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                                    {"clean_up_tokenization_spaces", false}};

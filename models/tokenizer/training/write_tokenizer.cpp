@@ -11,7 +11,7 @@ using nlohmann::ordered_json;
 ordered_json added_tokens(const LearnedBpe& learned, const std::vector<std::string>& special_tokens) {
   ordered_json added = ordered_json::array();
   for (const std::string& token : special_tokens) {
-    const auto at = std::find(learned.tokens.begin(), learned.tokens.end(), token);
+    const auto at = std::ranges::find(learned.tokens, token);
     added.push_back({{"id", at - learned.tokens.begin()},
                      {"content", token},
                      {"single_word", false},

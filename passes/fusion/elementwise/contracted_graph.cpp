@@ -85,7 +85,7 @@ ContractedGraph::Step ContractedGraph::step(Side& side, const Side& forward, con
 // place.
 void ContractedGraph::join(const Side& done, int32_t from, int32_t to) {
   std::vector<int32_t> moved(done.found.begin() + 1, done.found.end());
-  std::sort(moved.begin(), moved.end(), [&](int32_t a, int32_t b) { return order_.is_before(a, b); });
+  std::ranges::sort(moved, [&](int32_t a, int32_t b) { return order_.is_before(a, b); });
   for (const int32_t node : moved) order_.erase(node);
   if (done.start == from) {
     for (size_t i = moved.size(); i-- > 0;) order_.insert_after(moved[i], to);

@@ -63,13 +63,12 @@ class RegionWriter {
     const Node* node = producer(value);
     if (node && is<ops::Full>(*node)) return;
     if (node && is<ops::Expand>(*node)) return collect(node->inputs[0]);
-    if (std::find(region_.inputs.begin(), region_.inputs.end(), value) == region_.inputs.end())
-      region_.inputs.push_back(value);
+    if (std::ranges::find(region_.inputs, value) == region_.inputs.end()) region_.inputs.push_back(value);
   }
 
   int operand(ValueId value) {
     if (const auto member = member_value(value)) return region_.numbers.at(*member);
-    const auto at = std::find(region_.inputs.begin(), region_.inputs.end(), value);
+    const auto at = std::ranges::find(region_.inputs, value);
     if (at != region_.inputs.end()) return static_cast<int>(at - region_.inputs.begin());
     if (const auto made = free_.find(value); made != free_.end()) return made->second;
     const Node& node = *producer(value);
@@ -135,8 +134,7 @@ class Fuser {
     if (group.members.size() > 1) return !region.inputs.empty();
     if (reduces_rows(graph_, graph_.node(group.members[0])) || region.inputs.empty()) return false;
     for (ValueId input : graph_.node(group.members[0]).inputs) {
-      const bool is_input =
-          std::find(region.inputs.begin(), region.inputs.end(), input) != region.inputs.end();
+      const bool is_input = std::ranges::find(region.inputs, input) != region.inputs.end();
       if (!is_input && !(graph_.type(input).shape.numel() == Dim(1))) return true;
     }
     return false;
@@ -149,8 +147,8 @@ class Fuser {
     for (ValueId id : region.inputs) inputs.push_back(graph_.type(id));
     try {
       const std::vector<TensorType> outputs = op.infer(inputs);
-      const bool known = std::all_of(inputs.begin(), inputs.end(),
-                                     [](const TensorType& type) { return type.shape.is_constant(); });
+      const bool known =
+          std::ranges::all_of(inputs, [](const TensorType& type) { return type.shape.is_constant(); });
       if (!known || !context_.target) return true;
       return context_.target->runs(
           context_.target->query(op_def<ops::Fused>(), to_attributes(op), inputs, outputs));
@@ -168,10 +166,10 @@ class Fuser {
     std::vector<NodeId> units = order();
     for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
       const auto& members = groups_.of(*unit).members;
-      const bool live = std::any_of(members.begin(), members.end(), [&](NodeId id) {
+      const bool live = std::ranges::any_of(members, [&](NodeId id) {
         const auto& outputs = graph_.node(id).outputs;
         if (has_peer(*graph_.node(id).op)) return true;
-        return std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return needed(v); });
+        return std::ranges::any_of(outputs, [&](ValueId v) { return needed(v); });
       });
       if (!live) continue;
       live_[static_cast<size_t>(unit->index)] = true;

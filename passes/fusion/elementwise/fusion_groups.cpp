@@ -106,8 +106,7 @@ void FusionGroups::try_merge(NodeId producer, NodeId consumer) {
   if (first_has_rows) second.space = first.space;
   second.has_rows = second.has_rows || first.has_rows;
   std::vector<NodeId> members;
-  std::merge(first.members.begin(), first.members.end(), second.members.begin(), second.members.end(),
-             std::back_inserter(members));
+  std::ranges::merge(first.members, second.members, std::back_inserter(members));
   second.members = std::move(members);
   for (NodeId member : first.members) group_of_[index(member)] = b;
   first.members.clear();

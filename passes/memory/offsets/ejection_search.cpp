@@ -57,7 +57,7 @@ void EjectionSearch::aim(const Solution& start, int64_t ceiling, WorkMeter& mete
   for (const bool downwards : {true, false}) {
     measure_depths(downwards);
     std::vector<Ranked>& order = downwards ? falling_ : rising_;
-    std::sort(order.begin(), order.end(), [](const Ranked& a, const Ranked& b) {
+    std::ranges::sort(order, [](const Ranked& a, const Ranked& b) {
       return a.depth != b.depth ? a.depth < b.depth : a.block < b.block;
     });
   }
@@ -74,8 +74,7 @@ bool EjectionSearch::run(WorkMeter& meter) {
 bool EjectionSearch::insert_one(WorkMeter& meter) {
   auto chosen = waiting_.begin() + static_cast<int64_t>(random_.below(waiting_.size()));
   if (random_.next() & 1)
-    chosen = std::max_element(waiting_.begin(), waiting_.end(),
-                              [&](int32_t a, int32_t b) { return base_[a] < base_[b]; });
+    chosen = std::ranges::max_element(waiting_, [&](int32_t a, int32_t b) { return base_[a] < base_[b]; });
   const int32_t block = *chosen;
   waiting_.erase(chosen);
   int64_t cost = 0;
@@ -106,8 +105,8 @@ void EjectionSearch::collect_edges(int32_t block) {
     leaves_.push_back({end(other), weight});
   }
   const auto by_place = [](const Edge& a, const Edge& b) { return a.at < b.at; };
-  std::sort(enters_.begin(), enters_.end(), by_place);
-  std::sort(leaves_.begin(), leaves_.end(), by_place);
+  std::ranges::sort(enters_, by_place);
+  std::ranges::sort(leaves_, by_place);
   enters_.push_back({kNowhere, 0});
   leaves_.push_back({kNowhere, 0});
 }

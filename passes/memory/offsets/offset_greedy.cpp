@@ -86,7 +86,7 @@ std::vector<int32_t> order_by(const Problem& problem, auto key) {
   for (size_t i = 0; i < problem.blocks.size(); ++i) keys.push_back(key(i));
   std::vector<int32_t> order(problem.blocks.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) {
     if (keys[a] != keys[b]) return keys[a] > keys[b];
     return problem.blocks[a].size > problem.blocks[b].size;
   });

@@ -91,8 +91,8 @@ void search(std::span<const Component> components, int64_t target, int64_t budge
       order.push_back(c);
     else
       target = std::max(target, solutions[c].height);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return solutions[a].height > solutions[b].height; });
+  std::ranges::stable_sort(order,
+                           [&](size_t a, size_t b) { return solutions[a].height > solutions[b].height; });
   for (size_t i = 0; i < order.size(); ++i) {
     Solution& solution = solutions[order[i]];
     const auto share = budget / static_cast<int64_t>(order.size() - i);

@@ -15,13 +15,13 @@ void compute_load(Problem& problem, int32_t sections) {
   }
   problem.load.resize(sections);
   std::partial_sum(change.begin(), change.end() - 1, problem.load.begin());
-  problem.bound = problem.load.empty() ? 0 : *std::max_element(problem.load.begin(), problem.load.end());
+  problem.bound = problem.load.empty() ? 0 : *std::ranges::max_element(problem.load);
 }
 
 std::vector<int32_t> sorted_indices(size_t n, auto key) {
   std::vector<int32_t> order(n);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
+  std::ranges::stable_sort(order, {}, key);
   return order;
 }
 

@@ -26,8 +26,7 @@ class PeakPacking {
  public:
   PeakPacking(const Problem& problem, int64_t ceiling)
       : problem_(problem), ceiling_(ceiling), conflicts_(count_conflicts(problem)) {
-    peak_ = static_cast<int32_t>(std::max_element(problem.load.begin(), problem.load.end()) -
-                                 problem.load.begin());
+    peak_ = static_cast<int32_t>(std::ranges::max_element(problem.load) - problem.load.begin());
     for (const Block& b : problem.blocks)
       tightest_.push_back(*std::max_element(problem.load.begin() + b.first, problem.load.begin() + b.last));
   }
@@ -96,7 +95,7 @@ class PeakPacking {
     for (size_t i = 0; i < problem_.blocks.size(); ++i) keys.push_back(key(i, manner));
     std::vector<int32_t> order(keys.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    std::ranges::stable_sort(order, {}, [&](int32_t b) { return keys[b]; });
     return order;
   }
 

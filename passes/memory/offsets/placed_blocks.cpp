@@ -10,8 +10,7 @@ PlacedBlocks::PlacedBlocks(const Problem& problem) : problem_(problem) {
   const size_t n = problem.blocks.size();
   block_at_.resize(n);
   std::iota(block_at_.begin(), block_at_.end(), 0);
-  std::stable_sort(block_at_.begin(), block_at_.end(),
-                   [&](int32_t a, int32_t b) { return problem.blocks[a].first < problem.blocks[b].first; });
+  std::ranges::stable_sort(block_at_, {}, [&](int32_t b) { return problem.blocks[b].first; });
   rank_.resize(n);
   starts_.resize(n);
   for (size_t p = 0; p < n; ++p) {
@@ -40,7 +39,7 @@ void PlacedBlocks::insert_into_chunks(const Entry& entry) {
                        [&](const Entry& e, const Chunk& c) { return e.offset < c.entries.front().offset; }) -
       1;
   auto& entries = chunk->entries;
-  entries.insert(std::upper_bound(entries.begin(), entries.end(), entry, by_offset), entry);
+  entries.insert(std::ranges::upper_bound(entries, entry, by_offset), entry);
   chunk->first = std::min(chunk->first, entry.first);
   chunk->last = std::max(chunk->last, entry.last);
   if (entries.size() < kChunk) return;
@@ -61,8 +60,7 @@ void PlacedBlocks::insert_into_chunks(const Entry& entry) {
 // maximum end.
 void PlacedBlocks::collect_by_tree(int32_t block) {
   const Block& b = problem_.blocks[block];
-  const auto end =
-      static_cast<int32_t>(std::lower_bound(starts_.begin(), starts_.end(), b.last) - starts_.begin());
+  const auto end = static_cast<int32_t>(std::ranges::lower_bound(starts_, b.last) - starts_.begin());
   found_.clear();
   stack_.assign(1, 1);
   while (!stack_.empty()) {
@@ -81,7 +79,7 @@ void PlacedBlocks::collect_by_tree(int32_t block) {
     const Block& o = problem_.blocks[other];
     found_.push_back({offset_of_[other], offset_of_[other] + o.size, o.first, o.last});
   }
-  std::sort(found_.begin(), found_.end(), [](const Entry& a, const Entry& c) { return a.offset < c.offset; });
+  std::ranges::sort(found_, {}, &Entry::offset);
 }
 
 int64_t PlacedBlocks::pass_cost(int64_t blocks, int64_t conflict_pairs) {

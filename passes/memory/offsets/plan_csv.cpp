@@ -80,10 +80,10 @@ std::string lower_case(std::string text) {
 std::optional<ColumnPositions> try_header(const std::vector<std::string>& fields, const Line& line) {
   std::vector<std::string> names;
   for (const std::string& field : fields) names.push_back(lower_case(field));
-  if (std::find(names.begin(), names.end(), "lower") == names.end()) return std::nullopt;
+  if (std::ranges::find(names, "lower") == names.end()) return std::nullopt;
   ColumnPositions positions;
   for (size_t c = 0; c < kColumns.size(); ++c) {
-    const auto found = std::find(names.begin(), names.end(), kColumns[c]);
+    const auto found = std::ranges::find(names, kColumns[c]);
     if (found == names.end())
       fail("{}: the header names no column '{}'; expected id, lower, upper and size", line.place(),
            kColumns[c]);

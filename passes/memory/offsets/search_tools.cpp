@@ -16,8 +16,7 @@ ConflictGraph::ConflictGraph(const Problem& problem) {
   std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
   std::vector<int32_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return blocks[a].first < blocks[b].first; });
+  std::ranges::stable_sort(order, {}, [&](int32_t b) { return blocks[b].first; });
   for (size_t p = 0; p < order.size(); ++p)
     for (size_t q = p + 1; q < order.size() && blocks[order[q]].first < blocks[order[p]].last; ++q) {
       others_[next[order[p]]++] = order[q];

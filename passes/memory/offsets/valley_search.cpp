@@ -120,8 +120,8 @@ bool ValleySearch::solve_parts(Range range, std::span<const int32_t> open, size_
     return *std::max_element(trouble_.begin() + part.first, trouble_.begin() + part.last);
   };
   if (frame.parts.size() > 1)
-    std::stable_sort(frame.parts.begin(), frame.parts.end(),
-                     [&](const Range& a, const Range& b) { return worst(a) > worst(b); });
+    std::ranges::stable_sort(frame.parts,
+                             [&](const Range& a, const Range& b) { return worst(a) > worst(b); });
   for (const Range part : frame.parts) {
     frame.open.clear();
     for (const int32_t i : open)
@@ -240,13 +240,13 @@ void ValleySearch::list_options(int32_t section, Range range, std::vector<Option
   for (const int32_t i : covering_[section]) {
     const Block& block = problem_.blocks[i];
     if (placed_[i] || !fits_valley(block, section)) continue;
-    const bool is_double = std::any_of(options.begin(), options.end(), [&](const Option& option) {
+    const bool is_double = std::ranges::any_of(options, [&](const Option& option) {
       const Block& other = problem_.blocks[option.block];
       return other.first == block.first && other.last == block.last && other.size == block.size;
     });
     if (!is_double) options.push_back({value_of(i, section, range), i});
   }
-  std::sort(options.begin(), options.end(), [](const Option& a, const Option& b) {
+  std::ranges::sort(options, [](const Option& a, const Option& b) {
     return a.value != b.value ? a.value > b.value : a.block < b.block;
   });
 }

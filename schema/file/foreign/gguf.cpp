@@ -189,7 +189,7 @@ Shape shape_in(Cursor& cursor) {
     size = cursor.number<int64_t>();
     if (size < 0) fail("a size of {}", size);
   }
-  std::reverse(sizes.begin(), sizes.end());
+  std::ranges::reverse(sizes);
   return Shape::of(sizes);
 }
 
@@ -213,7 +213,7 @@ Row row_in(Cursor& cursor) {
 }
 
 void check_places(std::vector<Row>& rows, uint64_t alignment, uint64_t data_bytes) {
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+  std::ranges::sort(rows, [](const Row& a, const Row& b) {
     return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
   });
   uint64_t end = 0;

@@ -129,8 +129,7 @@ void decode_blocks(const GgufType& type, const std::byte* from, int64_t blocks, 
 }  // namespace
 
 const GgufType* find_gguf_type(uint32_t number) {
-  const auto found =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const GgufType& type) { return type.number == number; });
+  const auto found = std::ranges::find(kTypes, number, &GgufType::number);
   return found == kTypes.end() ? nullptr : &*found;
 }
 

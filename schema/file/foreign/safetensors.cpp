@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, kNumDTypes> kNames = {"F32", "F64", "F16"
                                                              "U8",  "I16", "I32", "I64",  "BOOL"};
 
 DType dtype_named(const std::string& name) {
-  const auto at = std::find(kNames.begin(), kNames.end(), name);
+  const auto at = std::ranges::find(kNames, name);
   if (at == kNames.end())
     fail("its dtype '{}' is not supported; supported are {}", name.substr(0, 40), fmt::join(kNames, " "));
   return static_cast<DType>(at - kNames.begin());
@@ -107,7 +107,7 @@ std::map<std::string, std::string> parse_metadata(const json& object) {
 // The format allows no gap, no overlap and nothing left over.
 void check_cover(std::vector<Entry>& entries, uint64_t data_bytes) {
   const auto place = [](const Entry& e) { return std::tie(e.begin, e.end, e.name); };
-  std::sort(entries.begin(), entries.end(), [&](auto& a, auto& b) { return place(a) < place(b); });
+  std::ranges::sort(entries, {}, place);
   uint64_t end = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != end)
@@ -140,7 +140,7 @@ json header_of(const TensorsToWrite& tensors, const Metadata& metadata,
 std::vector<const std::string*> writing_order(const TensorsToWrite& tensors) {
   std::vector<const std::string*> order;
   for (const auto& [name, tensor] : tensors) order.push_back(&name);
-  std::stable_sort(order.begin(), order.end(), [&](auto* a, auto* b) {
+  std::ranges::stable_sort(order, [&](auto* a, auto* b) {
     return size_of(tensors.at(*a).type.dtype) > size_of(tensors.at(*b).type.dtype);
   });
   return order;

@@ -41,7 +41,7 @@ size_t offset_in_file(const JoinedPiece& piece) {
 
 bool begin_and_end_with_pages(const Pieces& pieces) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  return std::all_of(pieces.begin(), pieces.end(), [&](const JoinedPiece& piece) {
+  return std::ranges::all_of(pieces, [&](const JoinedPiece& piece) {
     const auto bytes = static_cast<size_t>(piece.tensor.bytes());
     return piece.file && bytes >= kMinMapped && bytes % page == 0 && offset_in_file(piece) % page == 0;
   });

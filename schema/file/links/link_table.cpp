@@ -48,8 +48,8 @@ LinkTable::LinkTable(std::span<const Tensor> tensors, std::span<const LinkedFile
       const Bytes bytes{tensor.data(), static_cast<size_t>(tensor.bytes())};
       if (holds(file.file->bytes(), bytes)) inside.emplace_back(bytes.data(), bytes.size());
     }
-    std::sort(inside.begin(), inside.end());
-    inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
+    std::ranges::sort(inside);
+    inside.erase(std::ranges::unique(inside).begin(), inside.end());
     inside = add_known(file, inside);
     const size_t first = segments_.size();
     add_tensors_of(file, inside, segment_bytes);
@@ -72,8 +72,7 @@ std::vector<LinkTable::Range> LinkTable::add_known(const LinkedFile& file,
   std::map<uint64_t, uint32_t> added;  // by offset: the number of the segment
   for (const auto& [data, bytes] : tensors) {
     const auto offset = static_cast<uint64_t>(data - file.file->bytes().data());
-    const auto behind = std::upper_bound(file.known.begin(), file.known.end(), offset,
-                                         [](uint64_t at, const SegmentRecord& s) { return at < s.offset; });
+    const auto behind = std::ranges::upper_bound(file.known, offset, {}, &SegmentRecord::offset);
     const SegmentRecord* segment = behind == file.known.begin() ? nullptr : &*(behind - 1);
     if (!segment || offset + bytes > segment->offset + segment->bytes) {
       others.emplace_back(data, bytes);

@@ -184,8 +184,7 @@ const TensorType& FusedProgram::type(int value) const {
 
 bool is_row_reduction(const OpDef& op, const Attributes& attributes, int rank) {
   static constexpr std::string_view kReductions[] = {"sum", "mean", "max", "min"};
-  if (std::find(std::begin(kReductions), std::end(kReductions), op.name()) == std::end(kReductions))
-    return false;
+  if (std::ranges::find(kReductions, op.name()) == std::end(kReductions)) return false;
   const auto* axes = std::get_if<std::vector<int64_t>>(attributes.find("axes"));
   const auto* keep = std::get_if<bool>(attributes.find("keep_dims"));
   if (!axes || !keep || !*keep || rank == 0) return false;

@@ -18,8 +18,8 @@ std::vector<int64_t> strides_in(const Shape& shape, const Shape& space) {
 
 // Axis a can be merged into the next one when every input steps over both in one stride.
 bool can_merge(const FusedSpace& space, size_t a) {
-  return std::all_of(space.strides.begin(), space.strides.end(),
-                     [&](const auto& s) { return s[a] == s[a + 1] * space.sizes[a + 1]; });
+  return std::ranges::all_of(space.strides,
+                             [&](const auto& s) { return s[a] == s[a + 1] * space.sizes[a + 1]; });
 }
 
 void drop_axis(FusedSpace& space, size_t a) {

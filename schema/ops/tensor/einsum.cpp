@@ -30,7 +30,7 @@ bool has(const Labels& labels, char label) { return labels.find(label) != Labels
 template <class Keep>
 Labels filter(const Labels& labels, Keep&& keep) {
   Labels kept;
-  std::copy_if(labels.begin(), labels.end(), std::back_inserter(kept), keep);
+  std::ranges::copy_if(labels, std::back_inserter(kept), keep);
   return kept;
 }
 
@@ -100,14 +100,14 @@ Labels output_labels(const Equation& equation, const Labels& all) {
   for (char c : ellipsis_labels(kMaxRank))
     if (has(all, c)) hidden += c;
   if (!equation.output) {
-    Labels once = filter(all, [&](char c) { return c >= 'A' && std::count(all.begin(), all.end(), c) == 1; });
-    std::sort(once.begin(), once.end());
+    Labels once = filter(all, [&](char c) { return c >= 'A' && std::ranges::count(all, c) == 1; });
+    std::ranges::sort(once);
     return hidden + once;
   }
   const auto& [before, after, ellipsis] = *equation.output;
   for (char c : before + after) {
     if (!has(all, c)) fail("the output's index '{}' occurs in no operand", c);
-    if (std::count(before.begin(), before.end(), c) + std::count(after.begin(), after.end(), c) > 1)
+    if (std::ranges::count(before, c) + std::ranges::count(after, c) > 1)
       fail("the output's index '{}' occurs twice", c);
   }
   return before + (ellipsis ? hidden : "") + after;

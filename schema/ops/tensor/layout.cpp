@@ -14,7 +14,7 @@ std::vector<int64_t> distinct_axes(const std::vector<int64_t>& axes, int rank) {
   std::vector<int64_t> result;
   for (int64_t axis : axes) {
     const int at = normalize_axis(axis, rank);
-    if (std::find(result.begin(), result.end(), at) != result.end()) fail("axis {} is named twice", axis);
+    if (std::ranges::find(result, at) != result.end()) fail("axis {} is named twice", axis);
     result.push_back(at);
   }
   return result;
@@ -161,7 +161,7 @@ Value expand(Value x, Shape shape) {
 Value flip(Value x, std::vector<int64_t> axes) {
   if (axes.empty()) return x;
   for (int64_t& axis : axes) axis = normalize_axis(axis, x.rank());
-  std::sort(axes.begin(), axes.end());
+  std::ranges::sort(axes);
   return emit_node(kFlip, to_attributes(ops::Flip{std::move(axes)}), {x})[0];
 }
 

@@ -17,8 +17,8 @@ std::vector<int> normalize_axes(const Axes& axes, int rank) {
   for (int64_t axis : axes) result.push_back(normalize_axis(axis, rank));
   if (axes.empty())
     for (int i = 0; i < rank; ++i) result.push_back(i);
-  std::sort(result.begin(), result.end());
-  if (std::adjacent_find(result.begin(), result.end()) != result.end()) fail("an axis is named twice");
+  std::ranges::sort(result);
+  if (std::ranges::adjacent_find(result) != result.end()) fail("an axis is named twice");
   return result;
 }
 
@@ -28,7 +28,7 @@ Shape reduced_shape(const Shape& shape, const Axes& axes, bool keep_dims) {
   const std::vector<int> reduced = normalize_axes(axes, shape.rank());
   Shape result;
   for (int i = 0; i < shape.rank(); ++i) {
-    const bool gone = std::binary_search(reduced.begin(), reduced.end(), i);
+    const bool gone = std::ranges::binary_search(reduced, i);
     if (!gone)
       result.push_back(shape[i]);
     else if (keep_dims)

@@ -377,9 +377,7 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, doub
   const ops::Pad op{std::move(before), std::move(after), value};
   op.infer(std::vector<TensorType>{x.type()});  // checks the number of amounts
   const auto is_zero = [](int64_t amount) { return amount == 0; };
-  if (std::all_of(op.before.begin(), op.before.end(), is_zero) &&
-      std::all_of(op.after.begin(), op.after.end(), is_zero))
-    return x;
+  if (std::ranges::all_of(op.before, is_zero) && std::ranges::all_of(op.after, is_zero)) return x;
   if (mode == PadMode::kConstant) return emit_node(kPad, to_attributes(op), {x})[0];
   for (int i = 0; i < x.rank(); ++i)
     x = pad_from_itself(x, i, op.before[static_cast<size_t>(i)], op.after[static_cast<size_t>(i)], mode);

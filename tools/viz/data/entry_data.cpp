@@ -125,7 +125,7 @@ Json sizes_data(const Graph& entry, const EntryOptions& options, const Bindings&
   for (const std::string& symbol : passes::symbols_of(entry)) {
     const auto is_there = [&](const Json& row) { return row["symbol"] == symbol; };
     const auto at = bound.find(symbol);
-    if (at == bound.end() || std::any_of(sizes.begin(), sizes.end(), is_there)) continue;
+    if (at == bound.end() || std::ranges::any_of(sizes, is_there)) continue;
     sizes.push_back(
         {{"symbol", symbol}, {"size", at->second}, {"assumed", options.assumed.contains(symbol)}});
   }

@@ -143,8 +143,8 @@ Json change_data(const Graph& before, const Graph& after) {
 }
 
 bool has_same_nodes(const Graph& a, const Graph& b) {
-  return std::equal(a.nodes().begin(), a.nodes().end(), b.nodes().begin(), b.nodes().end(),
-                    [](const Node& x, const Node& y) { return x.name == y.name; });
+  return std::ranges::equal(a.nodes(), b.nodes(),
+                            [](const Node& x, const Node& y) { return x.name == y.name; });
 }
 
 }  // namespace genesis::viz

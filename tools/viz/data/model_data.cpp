@@ -59,8 +59,7 @@ Json tensors_data(const Model& model, Tables& tables) {
 }
 
 bool is_wanted(const ModelOptions& options, const std::string& entry) {
-  return options.entries.empty() ||
-         std::find(options.entries.begin(), options.entries.end(), entry) != options.entries.end();
+  return options.entries.empty() || std::ranges::find(options.entries, entry) != options.entries.end();
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::vector<int64_t> counts_between(const std::vector<double>& edges, const std:
   std::vector<int64_t> counts(edges.size() - 1, 0);
   for (const double number : numbers) {
     if (!std::isfinite(number)) continue;
-    const auto above = std::upper_bound(edges.begin(), edges.end(), number) - edges.begin();
+    const auto above = std::ranges::upper_bound(edges, number) - edges.begin();
     ++counts[std::min(static_cast<size_t>(std::max<int64_t>(above, 1)) - 1, counts.size() - 1)];
   }
   return counts;

@@ -124,7 +124,7 @@ Json plan_data(const Plan& plan, const Graph& graph, Tables& tables) {
   const std::vector<int64_t> live = live_bytes(plan);
   Json data{{"arena_bytes", plan.arena_bytes},
             {"lower_bound_bytes", plan.lower_bound_bytes},
-            {"peak_step", std::max_element(live.begin(), live.end()) - live.begin()},
+            {"peak_step", std::ranges::max_element(live) - live.begin()},
             {"steps", steps_data(plan, graph)},
             {"blocks", blocks_data(plan, tables)},
             {"live_bytes", live}};

@@ -109,7 +109,7 @@ std::vector<std::filesystem::path> metrics_files(const std::filesystem::path& pa
   if (files.empty())
     fail("{} has no metrics: `genesis-run train --metrics {}` writes them", path.string(),
          (path / "metrics.jsonl").string());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

@@ -14,7 +14,7 @@ enum Kind : int32_t { kInput = 0, kConstant = 2 };
 // "/model/layers.0/attn/MatMul" -> "model.layers.0.attn.MatMul": slashes are what PyTorch's exporter writes for scopes.
 std::string dotted(std::string name) {
   if (name.starts_with('/')) name.erase(0, 1);
-  std::replace(name.begin(), name.end(), '/', '.');
+  std::ranges::replace(name, '/', '.');
   return name;
 }
 
@@ -86,8 +86,7 @@ class OnnxColumns {
     name_.push_back(tables_.path(unique_name(node)));
     attributes_.push_back(tables_.attributes(node.attributes));
     const auto count = [](const auto& names) {
-      return static_cast<int32_t>(
-          std::count_if(names.begin(), names.end(), [](const auto& n) { return !n.empty(); }));
+      return static_cast<int32_t>(std::ranges::count_if(names, [](const auto& n) { return !n.empty(); }));
     };
     inputs_.push_back(count(node.inputs));
     outputs_.push_back(static_cast<int32_t>(node.outputs.size()));

@@ -88,7 +88,7 @@ std::string bytes_text(int64_t bytes) { return tools::human_bytes(static_cast<do
 std::pair<size_t, int64_t> fullest_step(const Plan& plan) {
   const std::vector<int64_t> live = live_bytes(plan);
   if (live.empty()) return {0, 0};
-  const auto most = std::max_element(live.begin(), live.end());
+  const auto most = std::ranges::max_element(live);
   return {static_cast<size_t>(most - live.begin()), *most};
 }
 
@@ -163,8 +163,7 @@ std::string memory_by_layer(const Frame& frame, const Plan& plan, size_t fullest
     if (is_alive(block, fullest)) by_layer[layer_of(block.name)] += block.bytes;
   std::vector<std::pair<int64_t, std::string>> largest;
   for (const auto& [layer, bytes] : by_layer) largest.emplace_back(bytes, layer);
-  std::stable_sort(largest.begin(), largest.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::ranges::stable_sort(largest, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text = "In the fullest step: ";
   size_t told = 0;
   for (; told < largest.size() && text.size() < 120; ++told)
@@ -202,8 +201,7 @@ std::string rank_bar(const Frame& frame, double row,
   for (const auto& [name, bytes] : parts) {
     const double x = frame.x(static_cast<double>(before)),
                  width = frame.x(static_cast<double>(before + bytes)) - x;
-    const auto colour =
-        static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin()) % kColours;
+    const auto colour = static_cast<size_t>(std::ranges::find(names, name) - names.begin()) % kColours;
     svg += fmt::format(
         R"(<rect class="k{} box" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {}</title></rect>
 )",
@@ -270,7 +268,7 @@ std::string ranks_svg(const std::string& entry, const Json& mesh) {
     int64_t total = 0;
     for (const auto& [name, bytes] : parts_of_rank(rank)) {
       total += bytes;
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
     most = std::max(most, total);
   }

@@ -18,8 +18,8 @@ bool is_hidden(uint32_t code) {
                  {0x180E, 0x180E}, {0x200B, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F},
                  {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
   if ((code & 0xFFFE) == 0xFFFE) return true;  // no characters, in every plane
-  return std::any_of(std::begin(kHidden), std::end(kHidden),
-                     [code](const auto& range) { return range.first <= code && code <= range.last; });
+  return std::ranges::any_of(kHidden,
+                             [code](const auto& range) { return range.first <= code && code <= range.last; });
 }
 
 std::string dot_text(std::string_view text) {

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kManyNumbered = 8;
 
 bool is_number(std::string_view part) {
-  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // The first of a name's parts that is a number; the very first part counts nothing.
@@ -62,7 +62,7 @@ void Folding::add(const Node& node) {
     alike = likeness(node);
   }
   std::vector<std::string>& variants = variants_[name];
-  const auto at = std::find(variants.begin(), variants.end(), alike);
+  const auto at = std::ranges::find(variants, alike);
   const auto index = at - variants.begin();
   if (at == variants.end()) variants.push_back(alike);
   boxes_.emplace(node.name, index == 0 ? name : name + " (" + std::to_string(index + 1) + ")");

@@ -35,8 +35,8 @@ constexpr std::array kKinds = {
 };
 
 size_t kind_of_op(std::string_view op) {
-  const auto at = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& kind) {
-    return std::any_of(kind.parts.begin(), kind.parts.end(), [&](std::string_view part) {
+  const auto at = std::ranges::find_if(kKinds, [&](const Kind& kind) {
+    return std::ranges::any_of(kind.parts, [&](std::string_view part) {
       return part.data() && op.find(part) != std::string_view::npos;
     });
   });
@@ -56,8 +56,7 @@ struct Piece {
 };
 
 std::vector<Piece> pieces_of(const Frame& frame, std::vector<Trace::Span> spans) {
-  std::stable_sort(spans.begin(), spans.end(),
-                   [](const auto& a, const auto& b) { return a.start_us < b.start_us; });
+  std::ranges::stable_sort(spans, {}, &Trace::Span::start_us);
   std::vector<Piece> pieces;
   const double seen = kSeen / (frame.x(1) - frame.x(0));  // microseconds
   for (const Trace::Span& span : spans) {
@@ -96,7 +95,7 @@ std::vector<LegendRow> legend_of(const Trace& trace, size_t lanes) {
   std::vector<size_t> order;
   for (size_t kind = 0; kind < kKinds.size(); ++kind)
     if (us[kind] > 0) order.push_back(kind);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return us[a] > us[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return us[a] > us[b]; });
   std::vector<LegendRow> rows;
   for (const size_t kind : order)
     rows.push_back({kKinds[kind].colour, fmt::format("{} {}", kKinds[kind].name, duration_text(us[kind]))});

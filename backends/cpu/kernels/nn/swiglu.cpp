@@ -149,12 +149,11 @@ Void* second_half(Void* data, DType dtype, int64_t n) {
 }
 
 bool overlaps_operand(const KernelContext& c, const TensorView& result) {
-  return std::any_of(c.inputs.begin(), c.inputs.end(),
-                     [&](const TensorView& input) { return input.data == result.data; });
+  return std::ranges::any_of(c.inputs, [&](const TensorView& input) { return input.data == result.data; });
 }
 
 bool all_stream(const KernelContext& c, const Layout& layout) {
-  return std::all_of(c.outputs.begin(), c.outputs.end(), [&](const TensorView& result) {
+  return std::ranges::all_of(c.outputs, [&](const TensorView& result) {
     return streams(result, layout.packed ? layout.n : 32, nullptr) && !overlaps_operand(c, result);
   });
 }

@@ -14,7 +14,7 @@ Value path_in(Interpreter& i, Value value, const Value& path) {
   if (!path.text()) return i.item(value, path);
   for (const std::string& part : split_by(*path.text(), ".", -1)) {
     const bool is_index =
-        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+        !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
     value = is_index && part.size() < 10 ? i.item(value, int64_t{std::stoll(part)}) : i.item(value, part);
   }
   return value;
@@ -44,7 +44,7 @@ std::vector<Value> sorted(Interpreter& i, std::vector<Value> items,
                           const std::function<Value(const Value&)>& key, bool reverse) {
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) keyed.emplace_back(key(item), std::move(item));
-  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+  std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
     return reverse ? less(i.budget(), b.first, a.first) : less(i.budget(), a.first, b.first);
   });
   items.clear();
@@ -80,8 +80,7 @@ Value unique(Interpreter& i, const Value& input, Arguments& a) {
   std::vector<Value> seen, items;
   for (const Value& item : items_of(i.budget(), input)) {
     Value by = key(item);
-    if (std::any_of(seen.begin(), seen.end(), [&](const Value& one) { return equal(i.budget(), one, by); }))
-      continue;
+    if (std::ranges::any_of(seen, [&](const Value& one) { return equal(i.budget(), one, by); })) continue;
     seen.push_back(std::move(by));
     items.push_back(item);
   }
@@ -96,7 +95,7 @@ Value extreme(Interpreter& i, const Value& input, Arguments& a) {
   const auto before = [&](const Value& x, const Value& y) {
     return largest ? less(i.budget(), key(y), key(x)) : less(i.budget(), key(x), key(y));
   };
-  return *std::min_element(items.begin(), items.end(), before);
+  return *std::ranges::min_element(items, before);
 }
 
 Value first(Interpreter& i, const Value& input, Arguments&) {
@@ -116,7 +115,7 @@ Value list(Interpreter& i, const Value& input, Arguments&) {
 Value reversed(Interpreter& i, const Value& input, Arguments&) {
   if (input.text()) return slice(i.budget(), input, None{}, None{}, int64_t{-1});
   std::vector<Value> items = items_of(i.budget(), input);
-  std::reverse(items.begin(), items.end());
+  std::ranges::reverse(items);
   return Value::generator(std::move(items));
 }
 

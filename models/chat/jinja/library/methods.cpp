@@ -54,7 +54,7 @@ Value has_affix(Interpreter&, const Value& self, Arguments& a) {
     return at_end ? self.text()->ends_with(text) : self.text()->starts_with(text);
   };
   if (!affix.sequence() || affix.sequence()->kind != SequenceKind::kTuple) return has(affix);
-  return std::any_of(affix.sequence()->items.begin(), affix.sequence()->items.end(), has);
+  return std::ranges::any_of(affix.sequence()->items, has);
 }
 
 template <bool at_end>
@@ -102,7 +102,7 @@ Value join(Interpreter& i, const Value& self, Arguments& a) {
 template <bool (*is)(uint32_t)>
 Value all_are(Interpreter&, const Value& self, Arguments&) {
   const std::vector<uint32_t> all = characters(*self.text());
-  return !all.empty() && std::all_of(all.begin(), all.end(), is);
+  return !all.empty() && std::ranges::all_of(all, is);
 }
 
 bool is_letter_or_decimal(uint32_t code) { return is_letter(code) || is_decimal(code); }
@@ -185,8 +185,8 @@ const Methods& dict_methods() {
 Value index_of(Interpreter& i, const Value& self, Arguments& a) {
   const Value item = a.need("value");
   const std::vector<Value>& items = self.sequence()->items;
-  const auto found = std::find_if(items.begin(), items.end(),
-                                  [&](const Value& one) { return equal(i.budget(), one, item); });
+  const auto found =
+      std::ranges::find_if(items, [&](const Value& one) { return equal(i.budget(), one, item); });
   if (found == items.end()) fail("index: the value is not in the list");
   return int64_t{found - items.begin()};
 }
@@ -194,8 +194,8 @@ Value index_of(Interpreter& i, const Value& self, Arguments& a) {
 Value count_of_items(Interpreter& i, const Value& self, Arguments& a) {
   const Value item = a.need("value");
   const std::vector<Value>& items = self.sequence()->items;
-  return int64_t{std::count_if(items.begin(), items.end(),
-                               [&](const Value& one) { return equal(i.budget(), one, item); })};
+  return int64_t{
+      std::ranges::count_if(items, [&](const Value& one) { return equal(i.budget(), one, item); })};
 }
 
 const Methods& list_methods() {

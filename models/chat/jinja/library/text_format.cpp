@@ -17,8 +17,7 @@ const Value& argument(const std::string& field, size_t& next, const std::vector<
       fail("format has no argument {}", *index);
     return positional[static_cast<size_t>(*index)];
   }
-  const auto found =
-      std::find_if(named.begin(), named.end(), [&](const auto& one) { return one.first == field; });
+  const auto found = std::ranges::find_if(named, [&](const auto& one) { return one.first == field; });
   if (found == named.end())
     fail("format has no argument '{}': only {{}}, {{0}} and {{name}} are supported", field);
   return found->second;

@@ -134,8 +134,7 @@ ExpressionPtr ExpressionParser::product() {
                                                             {"%", BinaryOp::kModulo}};
   ExpressionPtr left = power();
   const auto sign = [&] {
-    return std::find_if(std::begin(kSigns), std::end(kSigns),
-                        [&](const auto& s) { return tokens_.is_sign(s.first); });
+    return std::ranges::find_if(kSigns, [&](const auto& s) { return tokens_.is_sign(s.first); });
   };
   for (auto found = sign(); found != std::end(kSigns); found = sign()) {
     const int line = tokens_.next().line;

@@ -87,7 +87,7 @@ class Lexer {
 
   void advance(size_t bytes) {
     const std::string_view skipped = rest().substr(0, bytes);
-    line_ += static_cast<int>(std::count(skipped.begin(), skipped.end(), '\n'));
+    line_ += static_cast<int>(std::ranges::count(skipped, '\n'));
     at_ += skipped.size();
   }
   void skip_space() { advance(rest().size() - strip(rest(), Side::kLeft).size()); }
@@ -239,8 +239,8 @@ class Lexer {
   }
 
   void sign() {
-    const auto found = std::find_if(kOperators.begin(), kOperators.end(),
-                                    [&](std::string_view o) { return rest().starts_with(o); });
+    const auto found =
+        std::ranges::find_if(kOperators, [&](std::string_view o) { return rest().starts_with(o); });
     if (found == kOperators.end())
       fail_here("'{}' has no meaning here", rest().substr(0, utf8::first_character(rest()).bytes));
     static constexpr std::string_view kOpen = "([{", kClose = ")]}";

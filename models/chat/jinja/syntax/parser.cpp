@@ -32,7 +32,7 @@ class Parser {
         add(all, TextOut{token.text});
       else if (token.kind == TokenKind::kOutputBegin)
         output(all);
-      else if (std::find(ends.begin(), ends.end(), tokens_.peek().text) != ends.end())
+      else if (std::ranges::find(ends, tokens_.peek().text) != ends.end())
         return --depth_, std::move(all);
       else
         statement(all);

@@ -9,8 +9,7 @@ namespace genesis::jinja {
 namespace {
 
 bool equal_items(Budget& budget, const std::vector<Value>& a, const std::vector<Value>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](const Value& x, const Value& y) { return equal(budget, x, y); });
+  return std::ranges::equal(a, b, [&](const Value& x, const Value& y) { return equal(budget, x, y); });
 }
 
 const Value* find_in(Budget& budget, const Dict& dict, const Value& key) {
@@ -22,8 +21,7 @@ const Value* find_in(Budget& budget, const Dict& dict, const Value& key) {
 }
 
 bool equal_dicts(Budget& budget, const Dict& a, const Dict& b) {
-  return a.entries.size() == b.entries.size() &&
-         std::all_of(a.entries.begin(), a.entries.end(), [&](const auto& entry) {
+  return a.entries.size() == b.entries.size() && std::ranges::all_of(a.entries, [&](const auto& entry) {
            const Value* found = find_in(budget, b, entry.first);
            return found && equal(budget, entry.second, *found);
          });
@@ -121,8 +119,8 @@ bool less(Budget& budget, const Value& a, const Value& b) {
     return *a.text() < *b.text();  // bytes of UTF-8 are in the order of their characters
   if (!are_alike(a, b)) fail_operands("<", a, b);
   const auto &x = a.sequence()->items, &y = b.sequence()->items;
-  const auto [i, j] = std::mismatch(x.begin(), x.end(), y.begin(), y.end(),
-                                    [&](const Value& p, const Value& q) { return equal(budget, p, q); });
+  const auto [i, j] =
+      std::ranges::mismatch(x, y, [&](const Value& p, const Value& q) { return equal(budget, p, q); });
   return j != y.end() && (i == x.end() || less(budget, *i, *j));
 }
 
@@ -134,7 +132,7 @@ bool contains(Budget& budget, const Value& container, const Value& item) {
   if (container.dict()) return find_item(container, item).has_value();
   if (!container.sequence()) fail_type("'in'", "a list, a mapping or a str", container);
   const auto& items = container.sequence()->items;
-  return std::any_of(items.begin(), items.end(), [&](const Value& one) { return equal(budget, one, item); });
+  return std::ranges::any_of(items, [&](const Value& one) { return equal(budget, one, item); });
 }
 
 bool compare(Budget& budget, CompareOp op, const Value& a, const Value& b) {

@@ -94,8 +94,7 @@ std::string text_of(const std::vector<uint32_t>& characters) {
 }
 
 int64_t length_of(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
 std::string_view strip(std::string_view text, Side side, const std::optional<std::string>& unwanted) {
@@ -154,7 +153,7 @@ std::vector<std::string> split_by_from_right(std::string_view text, std::string_
     text = text.substr(0, at);
   }
   parts.emplace_back(text);
-  std::reverse(parts.begin(), parts.end());
+  std::ranges::reverse(parts);
   return parts;
 }
 

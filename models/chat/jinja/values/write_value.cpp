@@ -170,7 +170,7 @@ class JsonWriter : public CountedText {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys)
-      std::stable_sort(entries.begin(), entries.end(), [](auto* a, auto* b) {
+      std::ranges::stable_sort(entries, [](auto* a, auto* b) {
         return text_in(a->first, "a sorted key") < text_in(b->first, "a sorted key");
       });
     members("{", "}", entries.size(), [&](size_t i) {
