@@ -33,6 +33,8 @@ std::optional<DType> parse_dtype(std::string_view name);
 inline bool is_float(DType t) { return t <= DType::bf16; }
 inline bool is_integer(DType t) { return t >= DType::i8 && t <= DType::i64; }  // bool is neither
 inline bool is_low_precision(DType t) { return t == DType::f16 || t == DType::bf16; }
+// What sums, statistics and losses of such numbers are computed in and kept as.
+inline DType wide_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
 
 // The type of a op b: float over integer over bool, the wider of one kind; bf16 with f16 gives f32.
 DType promote(DType a, DType b);

@@ -16,7 +16,7 @@ std::shared_ptr<std::byte> allocate(int64_t bytes) {
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr)
     fail("cannot allocate {} of host memory: use smaller sizes or a machine with more memory",
-         human_bytes(static_cast<double>(bytes)));
+         human_bytes(bytes));
   return {static_cast<std::byte*>(memory), std::free};
 }
 
@@ -58,8 +58,7 @@ Tensor::Number Tensor::only_element() const {
         "item() needs a tensor with exactly one element, this one is {} and has {}: read all of them with "
         "as<T>()",
         type_.to_string(), numel());
-  return dispatch(type_.dtype, [&](auto tag) -> Number {
-    using T = typename decltype(tag)::type;
+  return dispatch(type_.dtype, [&]<class T>(TypeTag<T>) -> Number {
     const T element = as<T>()[0];
     if constexpr (std::is_same_v<T, bool>)
       return element;
@@ -101,8 +100,7 @@ Tensor Tensor::to(DType dtype) const {
   std::byte* data;
   Tensor result = uninitialized({dtype, type_.shape}, &data);
   dispatch(type_.dtype, [&](auto from) {
-    dispatch(dtype, [&](auto to) {
-      using To = typename decltype(to)::type;
+    dispatch(dtype, [&]<class To>(TypeTag<To>) {
       if constexpr (!std::is_integral_v<To>)
         convert(as<typename decltype(from)::type>(), reinterpret_cast<To*>(data));
     });

@@ -19,6 +19,9 @@ struct Cost {
 // All inputs read and all outputs written once. Sizes must be known, here and below.
 double bytes_moved(std::span<const TensorType> inputs, std::span<const TensorType> outputs);
 
+// Of an op that reads of its inputs only what it copies to `result`.
+inline Cost cost_of_copy(const TensorType& result) { return {.bytes = 2 * bytes_moved({}, {&result, 1})}; }
+
 // Of a matrix product with `result` elements, each a sum over `inner` products.
 double product_flops(const TensorType& result, int64_t inner);
 

@@ -170,7 +170,17 @@ class NameScope {
   Graph& graph_;
 };
 
-// Adds a node for a typed op and returns its outputs. The graph is that of the inputs.
+// Adds a node and returns its outputs. The graph is that of the inputs.
 std::vector<Value> emit_node(const OpDef& op, const Attributes& attributes, const std::vector<Value>& inputs);
+
+// The same for an op by its struct of rules and attributes; and of an op with one output.
+template <class Op>
+std::vector<Value> emit_node(const Op& op, const std::vector<Value>& inputs) {
+  return emit_node(kOpDef<Op>, to_attributes(op), inputs);
+}
+template <class Op>
+Value emit(const Op& op, const std::vector<Value>& inputs) {
+  return emit_node(op, inputs)[0];
+}
 
 }  // namespace genesis

@@ -52,7 +52,7 @@ std::string label_of(const FoldedTensors& tensors) {
 std::string memory_lines(const std::vector<PeakTensor>& tensors, size_t most) {
   const std::vector<FoldedTensors> folded = fold_tensors(tensors);
   const auto line = [](int64_t bytes, const std::string& name) {
-    return fmt::format("\n  {:>12}  {}", human_bytes(static_cast<double>(bytes)), name);
+    return fmt::format("\n  {:>12}  {}", human_bytes(bytes), name);
   };
   std::string text;
   FoldedTensors others;

@@ -2,8 +2,7 @@
 // schema/ops/, where a small struct of rules is turned into a row by make_op<>; see docs/adding-an-op.md.
 //
 //   struct Softmax {
-//     static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.", .inputs =
-//     {1, 1},
+//     static constexpr OpInfo info{.name = "softmax", .doc = "exp(x) / sum(exp(x)) along `axis`.",
 //                                  .precision = Precision::kWide};
 //     int64_t axis = -1;
 //     static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
@@ -61,6 +60,7 @@ inline constexpr int kVariadic = 1 << 20;
 struct InPlace {
   int output, input;
 };
+inline constexpr InPlace kOverFirst[] = {{0, 0}}, kOverEither[] = {{0, 0}, {0, 1}};
 
 struct OpInfo {
   std::string_view name;
@@ -122,6 +122,12 @@ constexpr OpDef make_op() {
     };
   return def;
 }
+
+// The row of an op, and those of a file's ops.
+template <class Op>
+inline constexpr OpDef kOpDef = make_op<Op>();
+template <class... Ops>
+inline constexpr const OpDef* kOpDefs[] = {&kOpDef<Ops>...};
 
 // All ops, in the order of the build's list; the table is made from meson.build's list of op files.
 std::span<const OpDef* const> all_ops();

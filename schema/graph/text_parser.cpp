@@ -204,8 +204,7 @@ TensorType parse_type(Scanner& in) {
 Tensor parse_tensor(Scanner& in, const TensorType& type, const std::string& name) {
   if (in.accept("...")) fail("'{}' was printed without its data, so it cannot be read back", name);
   const std::vector<AttrValue> items = parse_items(in);
-  return dispatch(type.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  return dispatch(type.dtype, [&]<class T>(TypeTag<T>) {
     std::vector<T> values;
     for (const AttrValue& item : items) {
       if (auto* integer = std::get_if<int64_t>(&item))

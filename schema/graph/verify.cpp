@@ -42,8 +42,7 @@ class Names {
 [[noreturn]] void fail_encoded_update(const State& state) {
   fail(
       "state '{}' is kept as {}, and an update would write it: train the model before it is quantised, or "
-      "train "
-      "other states beside this one",
+      "train other states beside this one",
       state.name, state.encoded.format->name);
 }
 

@@ -146,8 +146,7 @@ Tensor gguf_tensor(const GgufType& type, const Shape& shape, const std::shared_p
   Tensor result = Tensor::uninitialized({dtype, shape}, &data);
   const int64_t blocks = result.numel() / type.block_elements;
   GENESIS_ASSERT(static_cast<uint64_t>(blocks * type.block_bytes) == bytes.size());
-  dispatch(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_integral_v<T>)
       decode_blocks(type, bytes.data(), blocks, reinterpret_cast<T*>(data));
     else

@@ -120,9 +120,7 @@ std::vector<TensorType> AllToAll::infer(Types in) const {
   return {in.begin(), in.end()};
 }
 
-void AllToAll::grad(GradientContext& g) const {
-  set_all(g, emit_node(*find_op(info.name), to_attributes(*this), all_dy(g)));
-}
+void AllToAll::grad(GradientContext& g) const { set_all(g, emit_node(*this, all_dy(g))); }
 
 std::vector<TensorType> Broadcast::infer(Types in) const {
   check_axis(info.name, axis);
@@ -132,18 +130,9 @@ std::vector<TensorType> Broadcast::infer(Types in) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kAllReduce = make_op<ops::AllReduce>();
-constexpr OpDef kAllGather = make_op<ops::AllGather>();
-constexpr OpDef kReduceScatter = make_op<ops::ReduceScatter>();
-constexpr OpDef kAllToAll = make_op<ops::AllToAll>();
-constexpr OpDef kBroadcast = make_op<ops::Broadcast>();
-constexpr const OpDef* kOps[] = {&kAllReduce, &kAllGather, &kReduceScatter, &kAllToAll, &kBroadcast};
-
-}  // namespace
-
-std::span<const OpDef* const> collective_ops() { return kOps; }
+std::span<const OpDef* const> collective_ops() {
+  return kOpDefs<ops::AllReduce, ops::AllGather, ops::ReduceScatter, ops::AllToAll, ops::Broadcast>;
+}
 
 std::string_view axis_of(const OpDef& op, const Attributes& attributes) {
   const AttrValue* axis = op.info.collective ? attributes.find("axis") : nullptr;
@@ -152,15 +141,14 @@ std::string_view axis_of(const OpDef& op, const Attributes& attributes) {
 
 std::vector<Value> all_reduce(std::span<const Value> values, const std::string& axis,
                               RankReduction reduction) {
-  return emit_node(kAllReduce, to_attributes(ops::AllReduce{axis, reduction}),
-                   {values.begin(), values.end()});
+  return emit_node(ops::AllReduce{axis, reduction}, {values.begin(), values.end()});
 }
 Value all_reduce(Value x, const std::string& axis, RankReduction reduction) {
   return all_reduce(std::span(&x, 1), axis, reduction)[0];
 }
 
 std::vector<Value> all_gather(std::span<const Value> values, const std::string& axis, int64_t ranks) {
-  return emit_node(kAllGather, to_attributes(ops::AllGather{{axis, ranks}}), {values.begin(), values.end()});
+  return emit_node(ops::AllGather{{axis, ranks}}, {values.begin(), values.end()});
 }
 Value all_gather(Value x, const std::string& axis, int64_t ranks) {
   return all_gather(std::span(&x, 1), axis, ranks)[0];
@@ -168,19 +156,18 @@ Value all_gather(Value x, const std::string& axis, int64_t ranks) {
 
 std::vector<Value> reduce_scatter(std::span<const Value> values, const std::string& axis, int64_t ranks,
                                   RankReduction reduction) {
-  return emit_node(kReduceScatter, to_attributes(ops::ReduceScatter{{axis, ranks}, reduction}),
-                   {values.begin(), values.end()});
+  return emit_node(ops::ReduceScatter{{axis, ranks}, reduction}, {values.begin(), values.end()});
 }
 Value reduce_scatter(Value x, const std::string& axis, int64_t ranks, RankReduction reduction) {
   return reduce_scatter(std::span(&x, 1), axis, ranks, reduction)[0];
 }
 
 Value all_to_all(Value x, const std::string& axis, int64_t ranks) {
-  return emit_node(kAllToAll, to_attributes(ops::AllToAll{{axis, ranks}}), {x})[0];
+  return emit(ops::AllToAll{{axis, ranks}}, {x});
 }
 
 Value broadcast(Value x, const std::string& axis, int64_t root) {
-  return emit_node(kBroadcast, to_attributes(ops::Broadcast{axis, root}), {x})[0];
+  return emit(ops::Broadcast{axis, root}, {x});
 }
 
 }  // namespace genesis

@@ -38,35 +38,28 @@ void Recv::grad(GradientContext& g) const {
 
 }  // namespace ops
 
-namespace {
+std::span<const OpDef* const> point_to_point_ops() { return kOpDefs<ops::Send, ops::Recv>; }
 
-constexpr OpDef kSend = make_op<ops::Send>();
-constexpr OpDef kRecv = make_op<ops::Recv>();
-constexpr const OpDef* kOps[] = {&kSend, &kRecv};
-
-}  // namespace
-
-std::span<const OpDef* const> point_to_point_ops() { return kOps; }
-
-bool has_peer(const OpDef& op) { return op.name() == kSend.name() || op.name() == kRecv.name(); }
+bool has_peer(const OpDef& op) {
+  return op.name() == ops::Send::info.name || op.name() == ops::Recv::info.name;
+}
 
 int64_t peer_of(const Attributes& attributes) {
   const AttrValue* to = attributes.find("to");
   return std::get<int64_t>(to ? *to : *attributes.find("from"));
 }
 
-Value send(Value x, const std::string& axis, int64_t to) {
-  return emit_node(kSend, to_attributes(ops::Send{axis, to}), {x})[0];
-}
+Value send(Value x, const std::string& axis, int64_t to) { return emit(ops::Send{axis, to}, {x}); }
 
 Value start_token(Graph& graph) { return zeros(graph, ops::kToken.shape, ops::kToken.dtype); }
 
 Value recv(Graph& graph, const std::string& axis, int64_t from, const TensorType& type) {
-  return graph.add_node(kRecv, to_attributes(ops::Recv{axis, from, type.shape, type.dtype}), {})[0];
+  return graph.add_node(kOpDef<ops::Recv>, to_attributes(ops::Recv{axis, from, type.shape, type.dtype}),
+                        {})[0];
 }
 
 Value recv(Value token, const std::string& axis, int64_t from, const TensorType& type) {
-  return emit_node(kRecv, to_attributes(ops::Recv{axis, from, type.shape, type.dtype}), {token})[0];
+  return emit(ops::Recv{axis, from, type.shape, type.dtype}, {token});
 }
 
 }  // namespace genesis

@@ -82,14 +82,17 @@ constexpr OpDef kMish = row<ops::Mish>(infer_real, [](G& g, A) {
   const Value x = g.input(0), t = tanh(softplus(x));
   g.set(0, g.dy() * (t + x * sigmoid(x) * (1.0 - square(t))));
 });
-constexpr OpDef kLeakyRelu = make_op<ops::LeakyRelu>();
-constexpr OpDef kElu = make_op<ops::Elu>();
-constexpr OpDef kGelu = make_op<ops::Gelu>();
-constexpr OpDef kSoftplus = make_op<ops::Softplus>();
-constexpr OpDef kClamp = make_op<ops::Clamp>();
 
-constexpr const OpDef* kOps[] = {&kSigmoid, &kRelu,     &kLeakyRelu, &kElu,  &kSilu,
-                                 &kGelu,    &kSoftplus, &kHardswish, &kMish, &kClamp};
+constexpr const OpDef* kOps[] = {&kSigmoid,
+                                 &kRelu,
+                                 &kOpDef<ops::LeakyRelu>,
+                                 &kOpDef<ops::Elu>,
+                                 &kSilu,
+                                 &kOpDef<ops::Gelu>,
+                                 &kOpDef<ops::Softplus>,
+                                 &kHardswish,
+                                 &kMish,
+                                 &kOpDef<ops::Clamp>};
 
 }  // namespace
 
@@ -100,20 +103,14 @@ Value relu(Value x) { return emit(kRelu, {x}); }
 Value silu(Value x) { return emit(kSilu, {x}); }
 Value hardswish(Value x) { return emit(kHardswish, {x}); }
 Value mish(Value x) { return emit(kMish, {x}); }
-Value leaky_relu(Value x, double negative_slope) {
-  return emit_node(kLeakyRelu, to_attributes(ops::LeakyRelu{negative_slope}), {x})[0];
-}
-Value elu(Value x, double alpha) { return emit_node(kElu, to_attributes(ops::Elu{alpha}), {x})[0]; }
-Value gelu(Value x, GeluKind approximate) {
-  return emit_node(kGelu, to_attributes(ops::Gelu{approximate}), {x})[0];
-}
-Value softplus(Value x, double beta, double threshold) {
-  return emit_node(kSoftplus, to_attributes(ops::Softplus{beta, threshold}), {x})[0];
-}
+Value leaky_relu(Value x, double negative_slope) { return emit(ops::LeakyRelu{negative_slope}, {x}); }
+Value elu(Value x, double alpha) { return emit(ops::Elu{alpha}, {x}); }
+Value gelu(Value x, GeluKind approximate) { return emit(ops::Gelu{approximate}, {x}); }
+Value softplus(Value x, double beta, double threshold) { return emit(ops::Softplus{beta, threshold}, {x}); }
 Value clamp(Value x, double min, double max) {
   const auto fractional = [](double bound) { return std::isfinite(bound) && bound != std::floor(bound); };
   if (is_integer(x.dtype()) && (fractional(min) || fractional(max))) x = cast(x, DType::f32);
-  return emit_node(kClamp, to_attributes(ops::Clamp{min, max}), {x})[0];
+  return emit(ops::Clamp{min, max}, {x});
 }
 
 }  // namespace genesis

@@ -68,20 +68,11 @@ std::vector<TensorType> JoinHalves::infer(Types in) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kCast = make_op<ops::Cast>();
-constexpr OpDef kCastGroup = make_op<ops::CastGroup>();
-constexpr OpDef kJoinHalves = make_op<ops::JoinHalves>();
-constexpr const OpDef* kOps[] = {&kCast, &kCastGroup, &kJoinHalves};
-
-}  // namespace
-
-std::span<const OpDef* const> cast_ops() { return kOps; }
+std::span<const OpDef* const> cast_ops() { return kOpDefs<ops::Cast, ops::CastGroup, ops::JoinHalves>; }
 
 Value cast(Value x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  return emit_node(kCast, to_attributes(ops::Cast{dtype}), {x})[0];
+  return emit(ops::Cast{dtype}, {x});
 }
 
 std::vector<Value> cast_group(const std::vector<std::vector<Value>>& results, DType dtype) {
@@ -92,9 +83,9 @@ std::vector<Value> cast_group(const std::vector<std::vector<Value>>& results, DT
     op.parts.push_back(static_cast<int64_t>(parts.size()));
     inputs.insert(inputs.end(), parts.begin(), parts.end());
   }
-  return emit_node(kCastGroup, to_attributes(op), inputs);
+  return emit_node(op, inputs);
 }
 
-Value join_halves(Value upper, Value lower) { return emit_node(kJoinHalves, {}, {upper, lower})[0]; }
+Value join_halves(Value upper, Value lower) { return emit(ops::JoinHalves{}, {upper, lower}); }
 
 }  // namespace genesis

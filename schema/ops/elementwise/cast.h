@@ -8,14 +8,12 @@ namespace genesis {
 
 namespace ops {
 
-inline constexpr InPlace kCastInPlace[] = {{0, 0}};
-
 struct Cast {
   static constexpr OpInfo info{.name = "cast",
                                .doc = "x converted to `dtype`.",
                                .precision = Precision::kFollow,
                                .elementwise = true,
-                               .in_place = kCastInPlace};
+                               .in_place = kOverFirst};
   DType dtype = DType::f32;
   static void fields(auto& self, auto&& visit) { visit("dtype", self.dtype); }
   std::vector<TensorType> infer(Types in) const;
@@ -42,14 +40,13 @@ struct CastGroup {
 };
 
 // An f32 from its halves (schema/core/halves.h).
-struct JoinHalves {
+struct JoinHalves : NoAttributes {
   static constexpr OpInfo info{.name = "join_halves",
                                .doc =
                                    "The f32 whose upper half, as bf16, and lower 16 bits, as i16, are given; "
                                    "rounding went away from zero where it was between two.",
                                .inputs = {2, 2},
                                .precision = Precision::kExact};
-  static void fields(auto&, auto&&) {}
   std::vector<TensorType> infer(Types in) const;
 };
 

@@ -18,7 +18,6 @@ struct EnumNames<GeluKind> {
 namespace ops {
 
 inline constexpr InPlace kOverAny[] = {{0, 0}, {0, 1}, {0, 2}};
-inline constexpr std::span<const InPlace> kOverInput = std::span(kOverAny).first(1);
 
 // A string as an argument of a template.
 template <size_t size>
@@ -105,7 +104,7 @@ struct LeakyRelu {
                                .doc = "x where x > 0, else negative_slope * x.",
                                .precision = Precision::kFollow,
                                .elementwise = true,
-                               .in_place = kOverInput};
+                               .in_place = kOverFirst};
   double negative_slope = 0.01;
   static void fields(auto& self, auto&& visit) { visit("negative_slope", self.negative_slope); }
   std::vector<TensorType> infer(Types in) const;
@@ -117,7 +116,7 @@ struct Elu {
                                .doc = "x where x > 0, else alpha * (exp(x) - 1).",
                                .precision = Precision::kWide,
                                .elementwise = true,
-                               .in_place = kOverInput};
+                               .in_place = kOverFirst};
   double alpha = 1.0;
   static void fields(auto& self, auto&& visit) { visit("alpha", self.alpha); }
   std::vector<TensorType> infer(Types in) const;
@@ -130,7 +129,7 @@ struct Gelu {
       .doc = "x times the normal distribution function of x, exact (none) or by tanh.",
       .precision = Precision::kWide,
       .elementwise = true,
-      .in_place = kOverInput};
+      .in_place = kOverFirst};
   GeluKind approximate = GeluKind::kErf;
   static void fields(auto& self, auto&& visit) { visit("approximate", self.approximate); }
   std::vector<TensorType> infer(Types in) const;
@@ -142,7 +141,7 @@ struct Softplus {
                                .doc = "log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold.",
                                .precision = Precision::kWide,
                                .elementwise = true,
-                               .in_place = kOverInput};
+                               .in_place = kOverFirst};
   double beta = 1.0, threshold = 20.0;
   static void fields(auto& self, auto&& visit) {
     visit("beta", self.beta);
@@ -157,7 +156,7 @@ struct Clamp {
                                .doc = "x limited to [min, max]; NaN stays NaN.",
                                .precision = Precision::kFollow,
                                .elementwise = true,
-                               .in_place = kOverInput};
+                               .in_place = kOverFirst};
   double min = 0, max = 0;
   static void fields(auto& self, auto&& visit) {
     visit("min", self.min);

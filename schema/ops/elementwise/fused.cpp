@@ -34,18 +34,11 @@ std::vector<InPlace> Fused::in_place(Types in, Types) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kFused = make_op<ops::Fused>();
-constexpr const OpDef* kOps[] = {&kFused};
-
-}  // namespace
-
-std::span<const OpDef* const> fused_ops() { return kOps; }
+std::span<const OpDef* const> fused_ops() { return kOpDefs<ops::Fused>; }
 
 std::vector<Value> fused(std::vector<Value> inputs, std::vector<std::string> body,
                          std::vector<int64_t> outputs) {
-  return emit_node(kFused, to_attributes(ops::Fused{std::move(body), std::move(outputs)}), inputs);
+  return emit_node(ops::Fused{std::move(body), std::move(outputs)}, inputs);
 }
 
 }  // namespace genesis

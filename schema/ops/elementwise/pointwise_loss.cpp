@@ -10,7 +10,6 @@
 namespace genesis {
 namespace {
 
-DType wide_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 Value wide(Value x) { return cast(x, wide_dtype(x.dtype())); }
 
 Value reduce(Value loss, Reduction reduction) {
@@ -47,14 +46,7 @@ void Bce::grad(GradientContext& g) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kBce = make_op<ops::Bce>();
-constexpr const OpDef* kOps[] = {&kBce};
-
-}  // namespace
-
-std::span<const OpDef* const> pointwise_loss_ops() { return kOps; }
+std::span<const OpDef* const> pointwise_loss_ops() { return kOpDefs<ops::Bce>; }
 
 Value nll_loss(Value log_probabilities, Value target, Value weight, int64_t ignore_index,
                Reduction reduction) {
@@ -103,7 +95,7 @@ Value huber_loss(Value x, Value target, double delta, Reduction reduction) {
 Value bce_loss(Value probabilities, Value target, Value weight, Reduction reduction) {
   check_pair("bce_loss", probabilities, target);
   const Value p = wide(probabilities);
-  return reduce(weighted(emit_node(kBce, {}, {p, cast(target, p.dtype())})[0], weight), reduction);
+  return reduce(weighted(emit(ops::Bce{}, {p, cast(target, p.dtype())}), weight), reduction);
 }
 
 // (1 - t) softplus(x) + pos_weight t softplus(-x): two positive terms, so nothing cancels for any x. The

@@ -96,7 +96,7 @@ void check_rest(Types in, const QkvTypes& qkv, size_t first, const ops::Attentio
 // Log-sum-exp of each row of scores: one number decides a row's accuracy, so it is never low precision.
 TensorType lse_type(const TensorType& q, AttentionLayout layout) {
   const Sizes s = sizes_of(q.shape, layout);
-  return {q.dtype == DType::f64 ? DType::f64 : DType::f32, {s.batch, s.heads, s.time}};
+  return {wide_dtype(q.dtype), {s.batch, s.heads, s.time}};
 }
 
 TensorType result_type(const QkvTypes& in) {
@@ -149,61 +149,6 @@ double terms_of_heads(Types in, const ops::AttentionRules& rules, bool of_gradie
              keys = static_cast<double>(axis_size(k, time));
   return of_gradients ? 2 * row_length(q) + queries + keys : row_length(q) + std::max(queries, keys);
 }
-
-}  // namespace
-
-namespace ops {
-
-AttentionRules attention_rules(const OpDef& op, const Attributes& attributes) {
-  if (op.name() == Attention::info.name) return from_attributes<Attention>(attributes);
-  return from_attributes<AttentionGrad>(attributes);
-}
-
-std::array<TensorType, 3> qkv_types(const AttentionRules& rules, Types in) {
-  if (rules.packed_key_heads < 0)
-    fail("attention: packed_key_heads must not be negative, got {}", rules.packed_key_heads);
-  if (rules.packed()) return packed_types(in[0], rules);
-  if (in.size() < 3) fail("attention takes q, k and v, {} inputs were given", in.size());
-  return {in[0], in[1], in[2]};
-}
-
-std::vector<TensorType> Attention::infer(Types in) const {
-  const QkvTypes qkv = checked_types(in, *this, static_cast<size_t>(operands()));
-  if (with_lse) return {result_type(qkv), lse_type(qkv[0], layout)};
-  return {result_type(qkv)};
-}
-
-Cost Attention::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 2), has_key_length || has_key_start};
-}
-
-double Attention::sum_length(Types in, Types) const { return terms_of_heads(in, *this, false); }
-
-std::vector<TensorType> AttentionGrad::infer(Types in) const {
-  const auto y = static_cast<size_t>(operands()), lse = y + 1, dy = y + 2;
-  const QkvTypes qkv = checked_types(in, *this, y + 3);
-  for (size_t i : {y, dy})
-    if (!(in[i] == result_type(qkv)))
-      fail("attention_grad: {} must be {}, got {}", i == y ? "y" : "dy", result_type(qkv).to_string(),
-           in[i].to_string());
-  if (!(in[lse] == lse_type(qkv[0], layout)))
-    fail("attention_grad: lse must be {}, got {}", lse_type(qkv[0], layout).to_string(), in[lse].to_string());
-  return {in.begin(), in.begin() + operands()};
-}
-
-Cost AttentionGrad::cost(Types in, Types out) const {
-  return {bytes_moved(in, out), flops_of_heads(in, *this, 5), has_key_length || has_key_start};
-}
-
-double AttentionGrad::sum_length(Types in, Types) const { return terms_of_heads(in, *this, true); }
-
-}  // namespace ops
-
-namespace {
-
-constexpr OpDef kAttention = make_op<ops::Attention>();
-constexpr OpDef kAttentionGrad = make_op<ops::AttentionGrad>();
-constexpr const OpDef* kOps[] = {&kAttention, &kAttentionGrad};
 
 // x as [batch, key_heads, group * time, size]: the query heads that read one key head stand together.
 Value grouped(Value x, const Dim& key_heads, AttentionLayout layout) {
@@ -263,36 +208,6 @@ Value mask_gradient(GradientContext& g, const ops::Attention& op, Value lse) {
   return where(logical_or(isinf(row_lse), logical_not(seen(g, op, q_sizes, k_sizes))), zero, ds);
 }
 
-}  // namespace
-
-namespace ops {
-
-void Attention::grad(GradientContext& g) const {
-  Attention with_statistics = *this;
-  with_statistics.with_lse = true;
-  const Value lse = g.extra_output(to_attributes(with_statistics), 1);
-  std::vector<Value> inputs;
-  for (int i = 0; i < operands(); ++i) inputs.push_back(g.input(i));
-  inputs.insert(inputs.end(), {g.output(), lse, g.dy()});
-  for (int i = operands(); i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
-  AttentionGrad back;
-  static_cast<AttentionRules&>(back) = *this;
-  bool wanted = false;
-  for (int i = 0; i < operands(); ++i) wanted = wanted || g.wants(i);
-  if (wanted) {
-    const auto dx = emit_node(kAttentionGrad, to_attributes(back), inputs);
-    for (int i = 0; i < operands(); ++i) g.set(i, dx[static_cast<size_t>(i)]);
-  }
-  const int mask = operands();
-  if (has_mask && g.wants(mask) && is_float(g.input(mask).dtype())) g.set(mask, mask_gradient(g, *this, lse));
-}
-
-}  // namespace ops
-
-std::span<const OpDef* const> attention_ops() { return kOps; }
-
-namespace {
-
 Value emit_attention(std::vector<Value> inputs, int64_t packed_key_heads, const AttentionOptions& options,
                      Value mask, Value key_length, Value key_start) {
   ops::Attention op;
@@ -307,10 +222,79 @@ Value emit_attention(std::vector<Value> inputs, int64_t packed_key_heads, const 
   if (mask) inputs.push_back(mask);
   if (key_start) inputs.push_back(cast(key_start, DType::i64));
   if (key_length) inputs.push_back(cast(key_length, DType::i64));
-  return emit_node(kAttention, to_attributes(op), inputs)[0];
+  return emit(op, inputs);
 }
 
 }  // namespace
+
+namespace ops {
+
+AttentionRules attention_rules(const OpDef& op, const Attributes& attributes) {
+  if (op.name() == Attention::info.name) return from_attributes<Attention>(attributes);
+  return from_attributes<AttentionGrad>(attributes);
+}
+
+std::array<TensorType, 3> qkv_types(const AttentionRules& rules, Types in) {
+  if (rules.packed_key_heads < 0)
+    fail("attention: packed_key_heads must not be negative, got {}", rules.packed_key_heads);
+  if (rules.packed()) return packed_types(in[0], rules);
+  if (in.size() < 3) fail("attention takes q, k and v, {} inputs were given", in.size());
+  return {in[0], in[1], in[2]};
+}
+
+std::vector<TensorType> Attention::infer(Types in) const {
+  const QkvTypes qkv = checked_types(in, *this, static_cast<size_t>(operands()));
+  if (with_lse) return {result_type(qkv), lse_type(qkv[0], layout)};
+  return {result_type(qkv)};
+}
+
+Cost Attention::cost(Types in, Types out) const {
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 2), has_key_length || has_key_start};
+}
+
+double Attention::sum_length(Types in, Types) const { return terms_of_heads(in, *this, false); }
+
+std::vector<TensorType> AttentionGrad::infer(Types in) const {
+  const auto y = static_cast<size_t>(operands()), lse = y + 1, dy = y + 2;
+  const QkvTypes qkv = checked_types(in, *this, y + 3);
+  for (size_t i : {y, dy})
+    if (!(in[i] == result_type(qkv)))
+      fail("attention_grad: {} must be {}, got {}", i == y ? "y" : "dy", result_type(qkv).to_string(),
+           in[i].to_string());
+  if (!(in[lse] == lse_type(qkv[0], layout)))
+    fail("attention_grad: lse must be {}, got {}", lse_type(qkv[0], layout).to_string(), in[lse].to_string());
+  return {in.begin(), in.begin() + operands()};
+}
+
+Cost AttentionGrad::cost(Types in, Types out) const {
+  return {bytes_moved(in, out), flops_of_heads(in, *this, 5), has_key_length || has_key_start};
+}
+
+double AttentionGrad::sum_length(Types in, Types) const { return terms_of_heads(in, *this, true); }
+
+void Attention::grad(GradientContext& g) const {
+  Attention with_statistics = *this;
+  with_statistics.with_lse = true;
+  const Value lse = g.extra_output(to_attributes(with_statistics), 1);
+  std::vector<Value> inputs;
+  for (int i = 0; i < operands(); ++i) inputs.push_back(g.input(i));
+  inputs.insert(inputs.end(), {g.output(), lse, g.dy()});
+  for (int i = operands(); i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
+  AttentionGrad back;
+  static_cast<AttentionRules&>(back) = *this;
+  bool wanted = false;
+  for (int i = 0; i < operands(); ++i) wanted = wanted || g.wants(i);
+  if (wanted) {
+    const auto dx = emit_node(back, inputs);
+    for (int i = 0; i < operands(); ++i) g.set(i, dx[static_cast<size_t>(i)]);
+  }
+  const int mask = operands();
+  if (has_mask && g.wants(mask) && is_float(g.input(mask).dtype())) g.set(mask, mask_gradient(g, *this, lse));
+}
+
+}  // namespace ops
+
+std::span<const OpDef* const> attention_ops() { return kOpDefs<ops::Attention, ops::AttentionGrad>; }
 
 Value attention(Value q, Value k, Value v, const AttentionOptions& options, Value mask, Value key_length,
                 Value key_start) {

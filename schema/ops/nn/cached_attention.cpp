@@ -60,20 +60,13 @@ double CachedAttention::sum_length(Types in, Types) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kCachedAttention = make_op<ops::CachedAttention>();
-constexpr const OpDef* kOps[] = {&kCachedAttention};
-
-}  // namespace
-
-std::span<const OpDef* const> cached_attention_ops() { return kOps; }
+std::span<const OpDef* const> cached_attention_ops() { return kOpDefs<ops::CachedAttention>; }
 
 std::vector<Value> cached_attention(Value q, Value k, Value v, Value k_cache, Value v_cache, Value start,
                                     const ops::CachedAttention& options, Value frequencies) {
   std::vector<Value> inputs = {q, k, v, k_cache, v_cache, start};
   if (frequencies) inputs.push_back(frequencies);
-  return emit_node(kCachedAttention, to_attributes(options), inputs);
+  return emit_node(options, inputs);
 }
 
 }  // namespace genesis

@@ -16,10 +16,8 @@ struct CachedAttention {
       .doc =
           "k and v of one new token [batch, 1, heads, size] are written into their caches [batch, positions, "
           "heads, size] at `start`, i64[] or i64[batch], and q attends to the first start + 1 positions, or "
-          "to "
-          "the last `window` of them; where `rotates`, rope rotates q and k by `start` first. Inputs q, k, "
-          "v, "
-          "k_cache, v_cache, start [, frequencies of rope]; outputs y and the caches.",
+          "to the last `window` of them; where `rotates`, rope rotates q and k by `start` first. Inputs q, "
+          "k, v, k_cache, v_cache, start [, frequencies of rope]; outputs y and the caches.",
       .inputs = {6, 7},
       .precision = Precision::kMatmul,
       .in_place = kCachesInPlace,

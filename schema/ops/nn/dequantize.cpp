@@ -28,17 +28,10 @@ std::vector<TensorType> Dequantize::infer(Types in) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kDequantize = make_op<ops::Dequantize>();
-constexpr const OpDef* kOps[] = {&kDequantize};
-
-}  // namespace
-
-std::span<const OpDef* const> dequantize_ops() { return kOps; }
+std::span<const OpDef* const> dequantize_ops() { return kOpDefs<ops::Dequantize>; }
 
 Value dequantize(WeightFormat format, Value quants, Value scales, DType dtype) {
-  return emit_node(kDequantize, to_attributes(ops::Dequantize{format, dtype}), {quants, scales})[0];
+  return emit(ops::Dequantize{format, dtype}, {quants, scales});
 }
 
 }  // namespace genesis

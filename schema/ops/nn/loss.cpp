@@ -11,8 +11,6 @@
 namespace genesis {
 namespace {
 
-DType loss_dtype(DType logits) { return logits == DType::f64 ? DType::f64 : DType::f32; }
-
 // [..., C] -> [...]
 Shape row_shape(const Shape& logits) { return Shape(std::vector<Dim>(logits.begin(), logits.end() - 1)); }
 
@@ -32,9 +30,9 @@ void check_cross_entropy(const TensorType& logits, const TensorType& target, con
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
     fail("label_smoothing is {}, expected 0 to 1", label_smoothing);
   if (is_float(target.dtype)) {
-    if (target.dtype != logits.dtype && target.dtype != loss_dtype(logits.dtype))
+    if (target.dtype != logits.dtype && target.dtype != wide_dtype(logits.dtype))
       fail("probability targets must have dtype {} or {}, got {}", name_of(logits.dtype),
-           name_of(loss_dtype(logits.dtype)), name_of(target.dtype));
+           name_of(wide_dtype(logits.dtype)), name_of(target.dtype));
     if (!(target.shape == logits.shape))
       fail("probability targets must have the shape of the logits, {}, got {}", logits.shape.to_string(),
            target.shape.to_string());
@@ -57,6 +55,18 @@ void check_part(const ops::IndexRange& part, const TensorType& logits, const Ten
     fail("a part of the classes goes with class targets and without weights");
 }
 
+// d loss / d probabilities = -(1 - smoothing) * weight * log_softmax(logits), divided by the rows for a mean.
+Value probability_gradient(const ops::CrossEntropy& op, GradientContext& g) {
+  const Value lse = g.output(1);
+  const Value log_p = cast(g.input(0), lse.dtype()) - unsqueeze(lse, -1);
+  Value dy = g.dy();
+  if (op.reduction == Reduction::kNone) dy = unsqueeze(dy, -1);
+  Value dt = log_p * dy * (op.label_smoothing - 1);
+  if (g.num_inputs() > 2) dt = dt * cast(g.input(2), lse.dtype());
+  if (op.reduction == Reduction::kMean) dt = dt / dim_value(g.graph(), lse.shape().numel(), lse.dtype());
+  return dt;
+}
+
 }  // namespace
 
 namespace ops {
@@ -66,7 +76,7 @@ std::vector<TensorType> CrossEntropy::infer(Types in) const {
   check_part(part, in[0], in[1], in.size() > 2);
   if (part.is_part() && (reduction != Reduction::kNone || !with_lse))
     fail("what a part of the classes adds to the loss goes with reduction \"none\" and with_lse");
-  const DType dtype = loss_dtype(in[0].dtype);
+  const DType dtype = wide_dtype(in[0].dtype);
   const Shape rows = row_shape(in[0].shape);
   std::vector<TensorType> out = {{dtype, reduction == Reduction::kNone ? rows : Shape{}}};
   if (with_lse) out.push_back({dtype, rows});
@@ -76,7 +86,7 @@ std::vector<TensorType> CrossEntropy::infer(Types in) const {
 std::vector<TensorType> CrossEntropyGrad::infer(Types in) const {
   check_cross_entropy(in[0], in[1], in.size() > 4 ? &in[4] : nullptr, label_smoothing, ignore_index);
   check_part(part, in[0], in[1], in.size() > 4);
-  const TensorType lse{loss_dtype(in[0].dtype), row_shape(in[0].shape)};
+  const TensorType lse{wide_dtype(in[0].dtype), row_shape(in[0].shape)};
   const TensorType dy{lse.dtype, reduction == Reduction::kNone ? lse.shape : Shape{}};
   if (!(in[2] == lse)) fail("lse must be {}, got {}", lse.to_string(), in[2].to_string());
   if (!(in[3] == dy)) fail("dy must be {}, got {}", dy.to_string(), in[3].to_string());
@@ -97,7 +107,7 @@ std::vector<TensorType> LinearCrossEntropy::infer(Types in) const {
   check_class_targets(in[2], logits, x.shape);
   logits.push_back(weight.shape[0]);
   check_cross_entropy({x.dtype, logits}, in[2], nullptr, label_smoothing, ignore_index);
-  const DType dtype = loss_dtype(x.dtype);
+  const DType dtype = wide_dtype(x.dtype);
   std::vector<TensorType> out = {{dtype, {}}};
   if (with_gradients) out.push_back({x.dtype == DType::f16 ? dtype : x.dtype, x.shape});
   if (with_gradients && !frozen_weight) out.push_back({dtype, weight.shape});
@@ -113,31 +123,6 @@ double LinearCrossEntropy::sum_length(Types in, Types) const {
   return row_length(in[0]) + static_cast<double>(axis_size(in[1], 0)) + row_count(in[0]);
 }
 
-}  // namespace ops
-
-namespace {
-
-constexpr OpDef kCrossEntropy = make_op<ops::CrossEntropy>();
-constexpr OpDef kCrossEntropyGrad = make_op<ops::CrossEntropyGrad>();
-constexpr OpDef kLinearCrossEntropy = make_op<ops::LinearCrossEntropy>();
-constexpr const OpDef* kOps[] = {&kCrossEntropy, &kCrossEntropyGrad, &kLinearCrossEntropy};
-
-// d loss / d probabilities = -(1 - smoothing) * weight * log_softmax(logits), divided by the rows for a mean.
-Value probability_gradient(const ops::CrossEntropy& op, GradientContext& g) {
-  const Value lse = g.output(1);
-  const Value log_p = cast(g.input(0), lse.dtype()) - unsqueeze(lse, -1);
-  Value dy = g.dy();
-  if (op.reduction == Reduction::kNone) dy = unsqueeze(dy, -1);
-  Value dt = log_p * dy * (op.label_smoothing - 1);
-  if (g.num_inputs() > 2) dt = dt * cast(g.input(2), lse.dtype());
-  if (op.reduction == Reduction::kMean) dt = dt / dim_value(g.graph(), lse.shape().numel(), lse.dtype());
-  return dt;
-}
-
-}  // namespace
-
-namespace ops {
-
 void CrossEntropy::grad(GradientContext& g) const {
   if (part.is_part()) fail("cross_entropy of a part of the classes has no gradient");
   CrossEntropy saving = *this;
@@ -146,7 +131,7 @@ void CrossEntropy::grad(GradientContext& g) const {
   const CrossEntropyGrad op{ignore_index, label_smoothing, reduction};
   std::vector<Value> inputs = {g.input(0), g.input(1), lse, g.dy()};
   if (g.num_inputs() > 2) inputs.push_back(g.input(2));
-  if (g.wants(0)) g.set(0, emit_node(kCrossEntropyGrad, to_attributes(op), inputs)[0]);
+  if (g.wants(0)) g.set(0, emit(op, inputs));
   if (g.wants(1) && is_float(g.input(1).dtype())) g.set(1, probability_gradient(*this, g));
 }
 
@@ -161,21 +146,23 @@ void LinearCrossEntropy::grad(GradientContext& g) const {
 
 }  // namespace ops
 
-std::span<const OpDef* const> loss_ops() { return kOps; }
+std::span<const OpDef* const> loss_ops() {
+  return kOpDefs<ops::CrossEntropy, ops::CrossEntropyGrad, ops::LinearCrossEntropy>;
+}
 
 Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options, Value weight) {
   const ops::CrossEntropy op{options.ignore_index, options.label_smoothing, options.reduction};
   if (is_float(target.dtype()) && target.dtype() != logits.dtype())
-    target = cast(target, loss_dtype(logits.dtype()));
+    target = cast(target, wide_dtype(logits.dtype()));
   std::vector<Value> inputs = {logits, target};
   if (weight) inputs.push_back(weight);
-  return emit_node(kCrossEntropy, to_attributes(op), inputs)[0];
+  return emit(op, inputs);
 }
 
 Value linear_cross_entropy(Value x, Value weight, Value target, const CrossEntropyOptions& options) {
   if (options.reduction == Reduction::kNone) return cross_entropy(linear(x, weight), target, options);
   const ops::LinearCrossEntropy op{options.ignore_index, options.label_smoothing, options.reduction};
-  return emit_node(kLinearCrossEntropy, to_attributes(op), {x, weight, target})[0];
+  return emit(op, {x, weight, target});
 }
 
 }  // namespace genesis

@@ -17,8 +17,6 @@ struct EnumNames<Reduction> {
 
 namespace ops {
 
-inline constexpr InPlace kOverLogits[] = {{0, 0}};
-
 // logits [..., C], target (i32/i64 [...] or probabilities [..., C]), [weight [C]] -> loss, [lse [...]].
 // lse, the log of the sum of exp(logits) of each row, is there when `with_lse`: the gradient asks for it.
 //
@@ -62,7 +60,7 @@ struct CrossEntropyGrad {
                                    "log-sum-exp, which is that of all classes where `all_indices` says so.",
                                .inputs = {4, 5},
                                .precision = Precision::kWide,
-                               .in_place = kOverLogits};
+                               .in_place = kOverFirst};
   int64_t ignore_index = -100;
   double label_smoothing = 0;
   Reduction reduction = Reduction::kMean;
@@ -109,13 +107,12 @@ struct LinearCrossEntropy {
 };
 
 // Element by element; an op because the clamped logarithms need a gradient of their own at 0 and 1.
-struct Bce {
+struct Bce : NoAttributes {
   static constexpr OpInfo info{.name = "bce",
                                .doc = "-(t * max(log(p), -100) + (1 - t) * max(log(1 - p), -100)).",
                                .inputs = {2, 2},
                                .precision = Precision::kF32,
-                               .in_place = kOverLogits};
-  static void fields(auto&, auto&&) {}
+                               .in_place = kOverFirst};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };

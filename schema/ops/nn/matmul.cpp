@@ -276,15 +276,7 @@ void Linear::grad(GradientContext& g) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kMatmul = make_op<ops::Matmul>();
-constexpr OpDef kLinear = make_op<ops::Linear>();
-constexpr const OpDef* kOps[] = {&kMatmul, &kLinear};
-
-}  // namespace
-
-std::span<const OpDef* const> matmul_ops() { return kOps; }
+std::span<const OpDef* const> matmul_ops() { return kOpDefs<ops::Matmul, ops::Linear>; }
 
 Value matmul(Value a, Value b, bool transpose_a, bool transpose_b, Value addend) {
   if (a.rank() == 0 || b.rank() == 0)
@@ -306,7 +298,7 @@ Value matmul(Value a, Value b, bool transpose_a, bool transpose_b, Value addend)
     if (vector_b) addend = unsqueeze(addend, -1);
     inputs.push_back(addend);
   }
-  Value y = emit_node(kMatmul, to_attributes(ops::Matmul{transpose_a, transpose_b}), inputs)[0];
+  Value y = emit(ops::Matmul{transpose_a, transpose_b}, inputs);
   if (vector_b) y = squeeze(y, -1);
   if (vector_a) y = squeeze(y, vector_b ? -1 : -2);
   return y;
@@ -319,7 +311,7 @@ Value linear(Value x, Value weight, Value bias, Activation activation, Value add
 }
 
 std::vector<Value> matmul(const ops::Matmul& op, const std::vector<Value>& inputs) {
-  return emit_node(kMatmul, to_attributes(op), inputs);
+  return emit_node(op, inputs);
 }
 
 std::vector<Value> linear(ops::Linear op, const LinearOperands& operands) {
@@ -338,7 +330,7 @@ std::vector<Value> linear(ops::Linear op, const LinearOperands& operands) {
   inputs.insert(inputs.end(), operands.scales.begin(), operands.scales.end());
   for (Value bias : operands.biases) inputs.push_back(cast(bias, dtype));
   if (operands.addend) inputs.push_back(cast(operands.addend, dtype));
-  return emit_node(kLinear, to_attributes(op), inputs);
+  return emit_node(op, inputs);
 }
 
 }  // namespace genesis

@@ -39,8 +39,6 @@ std::vector<TensorType> infer_norm(Types in, int64_t num_axes, bool has_weight, 
   return {in[0]};
 }
 
-DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 template <class Op>
 bool has_bias(const Op& op) {
   if constexpr (requires { op.has_bias; }) return op.has_bias;
@@ -61,9 +59,16 @@ std::vector<TensorType> infer_norm_grad(Types in, const Op& op, int affine_gradi
     fail("residual must be {} like x, got {}", in[0].to_string(), in.back().to_string());
   std::vector<TensorType> out = {in[0]};
   for (int i = 0; i < affine_gradients; ++i)
-    out.push_back({statistics_dtype(in[0].dtype), last_axes(in[0].shape, op.num_axes)});
+    out.push_back({wide_dtype(in[0].dtype), last_axes(in[0].shape, op.num_axes)});
   if (op.with_output) out.push_back(in[0]);
   return out;
+}
+
+// x, dy, [weight]
+std::vector<Value> grad_inputs(GradientContext& g, bool has_weight) {
+  std::vector<Value> inputs = {g.input(0), g.dy()};
+  if (has_weight) inputs.push_back(g.input(1));
+  return inputs;
 }
 
 }  // namespace
@@ -79,33 +84,12 @@ std::vector<TensorType> LayerNormGrad::infer(Types in) const {
 }
 std::vector<TensorType> RmsNormGrad::infer(Types in) const { return infer_norm_grad(in, *this, want_weight); }
 
-}  // namespace ops
-
-namespace {
-
-constexpr OpDef kLayerNorm = make_op<ops::LayerNorm>();
-constexpr OpDef kRmsNorm = make_op<ops::RmsNorm>();
-constexpr OpDef kLayerNormGrad = make_op<ops::LayerNormGrad>();
-constexpr OpDef kRmsNormGrad = make_op<ops::RmsNormGrad>();
-constexpr const OpDef* kOps[] = {&kLayerNorm, &kRmsNorm, &kLayerNormGrad, &kRmsNormGrad};
-
-// x, dy, [weight]
-std::vector<Value> grad_inputs(GradientContext& g, bool has_weight) {
-  std::vector<Value> inputs = {g.input(0), g.dy()};
-  if (has_weight) inputs.push_back(g.input(1));
-  return inputs;
-}
-
-}  // namespace
-
-namespace ops {
-
 void LayerNorm::grad(GradientContext& g) const {
   LayerNormGrad op{.eps = eps, .num_axes = num_axes, .has_weight = has_weight};
   const int bias = has_weight ? 2 : 1;
   op.want_weight = has_weight && g.wants(1);
   op.want_bias = has_bias && g.wants(bias);
-  const auto dx = emit_node(kLayerNormGrad, to_attributes(op), grad_inputs(g, has_weight));
+  const auto dx = emit_node(op, grad_inputs(g, has_weight));
   g.set(0, dx[0]);
   if (op.want_weight) g.set(1, dx[1]);
   if (op.want_bias) g.set(bias, dx.back());
@@ -114,14 +98,16 @@ void LayerNorm::grad(GradientContext& g) const {
 void RmsNorm::grad(GradientContext& g) const {
   RmsNormGrad op{.eps = eps, .num_axes = num_axes, .has_weight = has_weight};
   op.want_weight = has_weight && g.wants(1);
-  const auto dx = emit_node(kRmsNormGrad, to_attributes(op), grad_inputs(g, has_weight));
+  const auto dx = emit_node(op, grad_inputs(g, has_weight));
   g.set(0, dx[0]);
   if (op.want_weight) g.set(1, dx[1]);
 }
 
 }  // namespace ops
 
-std::span<const OpDef* const> norm_ops() { return kOps; }
+std::span<const OpDef* const> norm_ops() {
+  return kOpDefs<ops::LayerNorm, ops::RmsNorm, ops::LayerNormGrad, ops::RmsNormGrad>;
+}
 
 Value layer_norm(Value x, Value weight, Value bias, double eps, int64_t num_axes) {
   ops::LayerNorm op{.eps = eps, .has_weight = bool(weight), .has_bias = bool(bias)};
@@ -129,7 +115,7 @@ Value layer_norm(Value x, Value weight, Value bias, double eps, int64_t num_axes
   std::vector<Value> inputs = {x};
   if (weight) inputs.push_back(weight);
   if (bias) inputs.push_back(bias);
-  return emit_node(kLayerNorm, to_attributes(op), inputs)[0];
+  return emit(op, inputs);
 }
 
 Value rms_norm(Value x, Value weight, double eps, int64_t num_axes) {
@@ -137,7 +123,7 @@ Value rms_norm(Value x, Value weight, double eps, int64_t num_axes) {
   op.num_axes = num_axes > 0 ? num_axes : weight ? weight.rank() : 1;
   std::vector<Value> inputs = {x};
   if (weight) inputs.push_back(weight);
-  return emit_node(kRmsNorm, to_attributes(op), inputs)[0];
+  return emit(op, inputs);
 }
 
 namespace {
@@ -193,7 +179,7 @@ BatchNormResult batch_norm(Value x, Value weight, Value bias, Value running_mean
                            bool training, double momentum, double eps) {
   check_batch_norm(
       x, {{"weight", weight}, {"bias", bias}, {"running_mean", running_mean}, {"running_var", running_var}});
-  const Value wide = cast(x, statistics_dtype(x.dtype()));
+  const Value wide = cast(x, wide_dtype(x.dtype()));
   Shape channels = {x.dim(1)};
   for (int i = 2; i < x.rank(); ++i) channels.push_back(1);
   const auto per_channel = [&](Value v) { return cast(reshape(v, channels), wide.dtype()); };

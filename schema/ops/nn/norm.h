@@ -8,9 +8,6 @@ namespace genesis {
 
 namespace ops {
 
-inline constexpr InPlace kNormInPlace[] = {{0, 0}};
-inline constexpr InPlace kNormGradInPlace[] = {{0, 0}, {0, 1}};
-
 // Inputs: x, then weight and bias as the has_... attributes say, both of the shape of x's last `num_axes`
 // axes.
 struct LayerNorm {
@@ -19,7 +16,7 @@ struct LayerNorm {
       .doc = "(x - mean) / sqrt(var + eps) * weight + bias over the last `num_axes` axes.",
       .inputs = {1, 3},
       .precision = Precision::kWide,
-      .in_place = kNormInPlace};
+      .in_place = kOverFirst};
   double eps = 1e-5;
   int64_t num_axes = 1;
   bool has_weight = false, has_bias = false;
@@ -39,7 +36,7 @@ struct RmsNorm {
                                .doc = "x / sqrt(mean(x^2) + eps) * weight over the last `num_axes` axes.",
                                .inputs = {1, 2},
                                .precision = Precision::kWide,
-                               .in_place = kNormInPlace};
+                               .in_place = kOverFirst};
   double eps = 1e-6;
   int64_t num_axes = 1;
   bool has_weight = false;
@@ -64,7 +61,7 @@ struct LayerNormGrad {
                                    "`with_output` adds what layer_norm itself gives.",
                                .inputs = {2, 5},
                                .precision = Precision::kWide,
-                               .in_place = kNormGradInPlace};
+                               .in_place = kOverEither};
   double eps = 1e-5;
   int64_t num_axes = 1;
   bool has_weight = false, want_weight = false, want_bias = false, has_residual = false;
@@ -90,7 +87,7 @@ struct RmsNormGrad {
                                    "`with_output` adds what rms_norm itself gives.",
                                .inputs = {2, 4},
                                .precision = Precision::kWide,
-                               .in_place = kNormGradInPlace};
+                               .in_place = kOverEither};
   double eps = 1e-6;
   int64_t num_axes = 1;
   bool has_weight = false, want_weight = false, has_residual = false, with_output = false;

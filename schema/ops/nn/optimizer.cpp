@@ -10,8 +10,6 @@
 namespace genesis {
 namespace {
 
-DType state_dtype(DType parameter) { return parameter == DType::f64 ? DType::f64 : DType::f32; }
-
 void check_parameter(const TensorType& parameter, const TensorType& gradient) {
   if (!is_float(parameter.dtype)) fail("the parameter must be floating-point, got {}", parameter.to_string());
   if (!is_float(gradient.dtype) || !(gradient.shape == parameter.shape))
@@ -20,7 +18,7 @@ void check_parameter(const TensorType& parameter, const TensorType& gradient) {
 }
 
 void check_state(const TensorType& parameter, const TensorType& state, const char* what) {
-  const TensorType expected{state_dtype(parameter.dtype), parameter.shape};
+  const TensorType expected{wide_dtype(parameter.dtype), parameter.shape};
   if (!(state == expected))
     fail("{} must be {} to go with parameter {}, got {}", what, expected.to_string(), parameter.to_string(),
          state.to_string());
@@ -138,19 +136,15 @@ void SumSquares::grad(GradientContext& g) const {
 
 namespace {
 
-constexpr OpDef kSgdUpdate = make_op<ops::SgdUpdate>();
-constexpr OpDef kAdamUpdate = make_op<ops::AdamUpdate>();
-constexpr OpDef kLionUpdate = make_op<ops::LionUpdate>();
-constexpr OpDef kSumSquares = make_op<ops::SumSquares>();
-constexpr const OpDef* kOps[] = {&kSgdUpdate, &kAdamUpdate, &kLionUpdate, &kSumSquares};
-
 void append(std::vector<Value>& inputs, Value optional) {
   if (optional) inputs.push_back(optional);
 }
 
 }  // namespace
 
-std::span<const OpDef* const> optimizer_ops() { return kOps; }
+std::span<const OpDef* const> optimizer_ops() {
+  return kOpDefs<ops::SgdUpdate, ops::AdamUpdate, ops::LionUpdate, ops::SumSquares>;
+}
 
 ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_buffer, Value lr, Value step,
                                 const SgdOptions& options, Value scale) {
@@ -160,7 +154,7 @@ ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_
   std::vector<Value> inputs = {parameter, gradient, lr, step};
   if (options.momentum != 0) inputs.push_back(momentum_buffer);
   append(inputs, scale);
-  const auto out = emit_node(kSgdUpdate, to_attributes(op), inputs);
+  const auto out = emit_node(op, inputs);
   return {out[0], out.size() > 1 ? out[1] : Value{}};
 }
 
@@ -172,26 +166,23 @@ AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value 
   std::vector<Value> inputs = {lr, step};
   append(inputs, scale);
   inputs.insert(inputs.end(), {parameter, gradient, m, v});
-  const auto out = emit_node(kAdamUpdate, to_attributes(op), inputs);
+  const auto out = emit_node(op, inputs);
   return {out[0], out[1], out[2]};
 }
 
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
                                  const LionOptions& options, Value scale) {
-  const ops::LionUpdate op{options.beta1, options.beta2, options.weight_decay, options.skip_nonfinite};
   std::vector<Value> inputs = {parameter, gradient, momentum, lr};
   append(inputs, scale);
-  const auto out = emit_node(kLionUpdate, to_attributes(op), inputs);
+  const auto out = emit_node(options, inputs);
   return {out[0], out[1]};
 }
 
 Value global_norm(const std::vector<Value>& gradients, bool one_by_one) {
   if (gradients.empty()) fail("global_norm was given no gradients");
-  if (!one_by_one || gradients.size() == 1)
-    return sqrt(cast(emit_node(kSumSquares, {}, gradients)[0], DType::f32));
+  if (!one_by_one || gradients.size() == 1) return sqrt(cast(emit(ops::SumSquares{}, gradients), DType::f32));
   std::vector<Value> squares;
-  for (Value gradient : gradients)
-    squares.push_back(cast(emit_node(kSumSquares, {}, {gradient})[0], DType::f32));
+  for (Value gradient : gradients) squares.push_back(cast(emit(ops::SumSquares{}, {gradient}), DType::f32));
   return sqrt(sum(stack(squares)));
 }
 

@@ -107,14 +107,13 @@ struct LionUpdate {
   std::vector<TensorType> infer(Types in) const;
 };
 
-struct SumSquares {
+struct SumSquares : NoAttributes {
   static constexpr OpInfo info{.name = "sum_squares",
                                .doc =
                                    "The sum of the squares of all elements of all inputs, an f32 scalar "
                                    "(f64 where an input is).",
                                .inputs = {1, kVariadic},
                                .precision = Precision::kWide};
-  static void fields(auto&, auto&&) {}
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types out) const { return elements_each(in, out[0]); }
   void grad(GradientContext& g) const;
@@ -145,10 +144,7 @@ struct AdamResult {
 AdamResult adam_update(Value parameter, Value gradient, Value m, Value v, Value lr, Value step,
                        const AdamOptions& options, Value scale = {});
 
-struct LionOptions {
-  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0;
-  bool skip_nonfinite = false;
-};
+using LionOptions = ops::LionUpdate;
 ParameterAndMomentum lion_update(Value parameter, Value gradient, Value momentum, Value lr,
                                  const LionOptions& options, Value scale = {});
 

@@ -5,13 +5,17 @@
 namespace genesis {
 namespace {
 
-Value emit(Value x, Value positions, Value frequencies, const ops::Rope& op);
-
 void check_frequencies(const TensorType& frequencies, const TensorType& x, int64_t pairs) {
   const Shape shared{pairs}, per_row{x.shape[0], pairs};
   if (frequencies.dtype != DType::f64 || !(frequencies.shape == shared || frequencies.shape == per_row))
     fail("rope: frequencies must be f64{} or f64{} for x {}, got {}", shared.to_string(), per_row.to_string(),
          x.to_string(), frequencies.to_string());
+}
+
+Value rotated(Value x, Value positions, Value frequencies, const ops::Rope& op) {
+  std::vector<Value> inputs = {x, positions};
+  if (frequencies) inputs.push_back(frequencies);
+  return emit(op, inputs);
 }
 
 }  // namespace
@@ -41,30 +45,17 @@ std::vector<TensorType> Rope::infer(Types in) const {
 void Rope::grad(GradientContext& g) const {
   Rope back = *this;
   back.inverse = !inverse;
-  g.set(0, emit(g.dy(), g.input(1), g.num_inputs() > 2 ? g.input(2) : Value{}, back));
+  g.set(0, rotated(g.dy(), g.input(1), g.num_inputs() > 2 ? g.input(2) : Value{}, back));
 }
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kRope = make_op<ops::Rope>();
-constexpr const OpDef* kOps[] = {&kRope};
-
-Value emit(Value x, Value positions, Value frequencies, const ops::Rope& op) {
-  std::vector<Value> inputs = {x, positions};
-  if (frequencies) inputs.push_back(frequencies);
-  return emit_node(kRope, to_attributes(op), inputs)[0];
-}
-
-}  // namespace
-
-std::span<const OpDef* const> rope_ops() { return kOps; }
+std::span<const OpDef* const> rope_ops() { return kOpDefs<ops::Rope>; }
 
 Value rope(Value x, Value positions, double theta, RopeKind kind, int64_t rotary_size, int64_t heads,
            Value frequencies) {
-  return emit(x, positions, frequencies,
-              {.theta = theta, .kind = kind, .rotary_size = rotary_size, .heads = heads});
+  return rotated(x, positions, frequencies,
+                 {.theta = theta, .kind = kind, .rotary_size = rotary_size, .heads = heads});
 }
 
 }  // namespace genesis

@@ -17,19 +17,16 @@ struct EnumNames<RopeKind> {
 
 namespace ops {
 
-inline constexpr InPlace kRopeInPlace[] = {{0, 0}};
-
 struct Rope {
   static constexpr OpInfo info{
       .name = "rope",
       .doc =
-          "Pair i of a head's first `rotary_size` elements turned by position * "
-          "theta^(-2i / rotary_size), or by position * frequencies[i] where these are given, or back "
-          "(`inverse`). `heads`: of the first so many heads, the rest stay as they are (0: of all). Inputs "
-          "x, positions [, frequencies].",
+          "Pair i of a head's first `rotary_size` elements turned by position * theta^(-2i / rotary_size), "
+          "or by position * frequencies[i] where these are given, or back (`inverse`). `heads`: of the first "
+          "so many heads, the rest stay as they are (0: of all). Inputs x, positions [, frequencies].",
       .inputs = {2, 3},
       .precision = Precision::kWide,
-      .in_place = kRopeInPlace};
+      .in_place = kOverFirst};
   double theta = 10000.0;
   RopeKind kind = RopeKind::kHalf;
   int64_t rotary_size = 0;  // 0: the whole head

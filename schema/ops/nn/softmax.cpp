@@ -46,49 +46,30 @@ std::vector<TensorType> SoftmaxGrad::infer(Types in) const {
   return infer_softmax_grad(in, axis);
 }
 
-}  // namespace ops
-
-namespace {
-
-constexpr OpDef kSoftmax = make_op<ops::Softmax>();
-constexpr OpDef kLogSoftmax = make_op<ops::LogSoftmax>();
-constexpr OpDef kCausalSoftmax = make_op<ops::CausalSoftmax>();
-constexpr OpDef kSoftmaxGrad = make_op<ops::SoftmaxGrad>();
-constexpr OpDef kLogSoftmaxGrad = make_op<ops::LogSoftmaxGrad>();
-constexpr const OpDef* kOps[] = {&kSoftmax, &kLogSoftmax, &kCausalSoftmax, &kSoftmaxGrad, &kLogSoftmaxGrad};
-
-}  // namespace
-
-namespace ops {
-
 void Softmax::grad(GradientContext& g) const {
-  g.set(0, emit_node(kSoftmaxGrad, to_attributes(SoftmaxGrad{.axis = axis}), {g.output(), g.dy()})[0]);
+  g.set(0, emit(SoftmaxGrad{.axis = axis}, {g.output(), g.dy()}));
 }
 
 void LogSoftmax::grad(GradientContext& g) const {
-  g.set(0, emit_node(kLogSoftmaxGrad, to_attributes(LogSoftmaxGrad{axis}), {g.output(), g.dy()})[0]);
+  g.set(0, emit(LogSoftmaxGrad{axis}, {g.output(), g.dy()}));
 }
 
 void CausalSoftmax::grad(GradientContext& g) const {
   const SoftmaxGrad op{.axis = -1, .scale = scale, .causal = true};
-  g.set(0, emit_node(kSoftmaxGrad, to_attributes(op), {g.output(), g.dy()})[0]);
+  g.set(0, emit(op, {g.output(), g.dy()}));
 }
 
 }  // namespace ops
 
-std::span<const OpDef* const> softmax_ops() { return kOps; }
+std::span<const OpDef* const> softmax_ops() {
+  return kOpDefs<ops::Softmax, ops::LogSoftmax, ops::CausalSoftmax, ops::SoftmaxGrad, ops::LogSoftmaxGrad>;
+}
 
 // Axes are stored counted from the front, so that equal nodes have equal attributes.
-Value softmax(Value x, int64_t axis) {
-  return emit_node(kSoftmax, to_attributes(ops::Softmax{checked_axis(axis, x.rank())}), {x})[0];
-}
+Value softmax(Value x, int64_t axis) { return emit(ops::Softmax{checked_axis(axis, x.rank())}, {x}); }
 
-Value log_softmax(Value x, int64_t axis) {
-  return emit_node(kLogSoftmax, to_attributes(ops::LogSoftmax{checked_axis(axis, x.rank())}), {x})[0];
-}
+Value log_softmax(Value x, int64_t axis) { return emit(ops::LogSoftmax{checked_axis(axis, x.rank())}, {x}); }
 
-Value causal_softmax(Value x, double scale) {
-  return emit_node(kCausalSoftmax, to_attributes(ops::CausalSoftmax{scale}), {x})[0];
-}
+Value causal_softmax(Value x, double scale) { return emit(ops::CausalSoftmax{scale}, {x}); }
 
 }  // namespace genesis

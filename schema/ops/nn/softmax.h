@@ -8,9 +8,6 @@ namespace genesis {
 
 namespace ops {
 
-inline constexpr InPlace kOverFirst[] = {{0, 0}};
-inline constexpr InPlace kOverEither[] = {{0, 0}, {0, 1}};
-
 struct Softmax {
   static constexpr OpInfo info{.name = "softmax",
                                .doc = "exp(x) / sum(exp(x)) along `axis`.",

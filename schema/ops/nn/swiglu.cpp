@@ -24,8 +24,6 @@ TensorType half_of(std::string_view op, const TensorType& packed) {
   return type;
 }
 
-constexpr OpDef kSwigluGrad = make_op<ops::SwigluGrad>();
-
 }  // namespace
 
 namespace ops {
@@ -40,7 +38,7 @@ void Swiglu::grad(GradientContext& g) const {
   std::vector<Value> inputs;
   for (int i = 0; i < g.num_inputs(); ++i) inputs.push_back(g.input(i));
   inputs.push_back(g.dy());
-  const auto dx = emit_node(kSwigluGrad, {}, inputs);
+  const auto dx = emit_node(ops::SwigluGrad{}, inputs);
   for (int i = 0; i < g.num_inputs(); ++i) g.set(i, dx[static_cast<size_t>(i)]);
 }
 
@@ -58,20 +56,13 @@ std::vector<TensorType> SwigluGrad::infer(Types in) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kSwiglu = make_op<ops::Swiglu>();
-constexpr const OpDef* kOps[] = {&kSwiglu, &kSwigluGrad};
-
-}  // namespace
-
-std::span<const OpDef* const> swiglu_ops() { return kOps; }
+std::span<const OpDef* const> swiglu_ops() { return kOpDefs<ops::Swiglu, ops::SwigluGrad>; }
 
 Value swiglu(Value gate, Value up) {
   const DType dtype = promote(gate.dtype(), up.dtype());
-  return emit_node(kSwiglu, {}, {cast(gate, dtype), cast(up, dtype)})[0];
+  return emit(ops::Swiglu{}, {cast(gate, dtype), cast(up, dtype)});
 }
 
-Value packed_swiglu(Value gate_and_up) { return emit_node(kSwiglu, {}, {gate_and_up})[0]; }
+Value packed_swiglu(Value gate_and_up) { return emit(ops::Swiglu{}, {gate_and_up}); }
 
 }  // namespace genesis

@@ -6,7 +6,6 @@
 namespace genesis {
 namespace ops {
 
-inline constexpr InPlace kSwigluInPlace[] = {{0, 0}, {0, 1}};
 // Where gate and up are one operand only pairs of one size count: its gradient over it, the output over dy.
 inline constexpr InPlace kSwigluGradInPlace[] = {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1},
                                                  {1, 2}, {2, 0}, {2, 1}, {2, 2}};
@@ -16,7 +15,7 @@ struct Swiglu : NoAttributes {
                                .doc = "silu(gate) * up. One operand holds gate and up side by side.",
                                .inputs = {1, 2},
                                .precision = Precision::kWide,
-                               .in_place = kSwigluInPlace};
+                               .in_place = kOverEither};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };

@@ -28,17 +28,9 @@ std::vector<TensorType> DimValue::infer(Types) const {
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kFull = make_op<ops::Full>();
-constexpr OpDef kArange = make_op<ops::Arange>();
-constexpr OpDef kOneHot = make_op<ops::OneHot>();
-constexpr OpDef kDimValue = make_op<ops::DimValue>();
-constexpr const OpDef* kOps[] = {&kFull, &kArange, &kOneHot, &kDimValue};
-
-}  // namespace
-
-std::span<const OpDef* const> create_ops() { return kOps; }
+std::span<const OpDef* const> create_ops() {
+  return kOpDefs<ops::Full, ops::Arange, ops::OneHot, ops::DimValue>;
+}
 
 void check_fill(const Scalar& value, DType dtype, std::string_view op) {
   const double number = value.as_double();
@@ -47,7 +39,7 @@ void check_fill(const Scalar& value, DType dtype, std::string_view op) {
 }
 
 Value full(Graph& graph, Shape shape, Scalar value, DType dtype) {
-  return graph.add_node(kFull, to_attributes(ops::Full{std::move(shape), value, dtype}), {})[0];
+  return graph.add_node(kOpDef<ops::Full>, to_attributes(ops::Full{std::move(shape), value, dtype}), {})[0];
 }
 
 Value zeros(Graph& graph, Shape shape, DType dtype) { return full(graph, std::move(shape), 0, dtype); }
@@ -64,16 +56,17 @@ Value zeros_like(Value x) { return full_like(x, 0); }
 Value ones_like(Value x) { return full_like(x, 1); }
 
 Value arange(Graph& graph, Dim length, Scalar start, Scalar step, DType dtype) {
-  return graph.add_node(kArange, to_attributes(ops::Arange{{std::move(length)}, start, step, dtype}), {})[0];
+  return graph.add_node(kOpDef<ops::Arange>,
+                        to_attributes(ops::Arange{{std::move(length)}, start, step, dtype}), {})[0];
 }
 
 Value one_hot(Value indices, int64_t num_classes, DType dtype) {
-  return emit_node(kOneHot, to_attributes(ops::OneHot{num_classes, dtype}), {indices})[0];
+  return emit(ops::OneHot{num_classes, dtype}, {indices});
 }
 
 Value dim_value(Graph& graph, Dim dim, DType dtype) {
   if (dim.is_constant()) return full(graph, {}, dim.value(), dtype);
-  return graph.add_node(kDimValue, to_attributes(ops::DimValue{{std::move(dim)}, dtype}), {})[0];
+  return graph.add_node(kOpDef<ops::DimValue>, to_attributes(ops::DimValue{{std::move(dim)}, dtype}), {})[0];
 }
 
 }  // namespace genesis

@@ -55,6 +55,8 @@ Value covered(Value source, Value index) {
   return source;
 }
 
+int axis_of(Value x, int64_t axis) { return normalize_axis(axis, std::max(x.rank(), 1)); }
+
 }  // namespace
 
 namespace ops {
@@ -62,10 +64,6 @@ namespace ops {
 std::vector<TensorType> Gather::infer(Types in) const {
   check_gather(in[0], in[1], axis, "gather");
   return {{in[0].dtype, in[1].shape}};
-}
-
-Cost Gather::cost(Types, Types out) const {
-  return {.bytes = 2 * bytes_moved({}, out)};  // of x only what is looked up
 }
 
 void Gather::grad(GradientContext& g) const {
@@ -103,10 +101,6 @@ std::vector<TensorType> IndexSelect::infer(Types in) const {
   return {{in[0].dtype, with_dim(in[0].shape, axis, in[1].shape[0])}};
 }
 
-Cost IndexSelect::cost(Types, Types out) const {
-  return {.bytes = 2 * bytes_moved({}, out)};  // of x only what is looked up
-}
-
 void IndexSelect::grad(GradientContext& g) const {
   g.set(0, index_add(zeros_like(g.input(0)), axis, g.input(1), g.dy()));
 }
@@ -140,10 +134,6 @@ std::vector<TensorType> Embedding::infer(Types in) const {
   return {{in[1].dtype, shape}};
 }
 
-Cost Embedding::cost(Types, Types out) const {
-  return {.bytes = 2 * bytes_moved({}, out)};  // of the weight only the rows that are looked up
-}
-
 std::vector<TensorType> EmbeddingGrad::infer(Types in) const {
   check_index(in[0], "embedding_grad");
   if (rows.rank() != 1) fail("attribute 'rows' must hold one size, got {}", rows.to_string());
@@ -157,38 +147,16 @@ std::vector<TensorType> EmbeddingGrad::infer(Types in) const {
   return {{in[1].dtype, {rows[0], dy[dy.rank() - 1]}}};
 }
 
-}  // namespace ops
-
-namespace {
-
-constexpr OpDef kGather = make_op<ops::Gather>();
-constexpr OpDef kScatter = make_op<ops::Scatter>();
-constexpr OpDef kScatterAdd = make_op<ops::ScatterAdd>();
-constexpr OpDef kIndexSelect = make_op<ops::IndexSelect>();
-constexpr OpDef kIndexAdd = make_op<ops::IndexAdd>();
-constexpr OpDef kEmbedding = make_op<ops::Embedding>();
-constexpr OpDef kEmbeddingGrad = make_op<ops::EmbeddingGrad>();
-constexpr const OpDef* kOps[] = {&kGather,   &kScatter,   &kScatterAdd,   &kIndexSelect,
-                                 &kIndexAdd, &kEmbedding, &kEmbeddingGrad};
-
-int axis_of(Value x, int64_t axis) { return normalize_axis(axis, std::max(x.rank(), 1)); }
-
-}  // namespace
-
-std::span<const OpDef* const> index_ops() { return kOps; }
-
-namespace ops {
-
 void Embedding::grad(GradientContext& g) const {
   if (!g.wants(1)) return;
   const EmbeddingGrad back{{g.input(1).shape()[0]}, padding_idx, part};
-  g.set(1, emit_node(kEmbeddingGrad, to_attributes(back), {g.input(0), g.dy()})[0]);
+  g.set(1, emit(back, {g.input(0), g.dy()}));
 }
 
 // Linear in dy: row i of the gradient goes back to where it came from.
 void EmbeddingGrad::grad(GradientContext& g) const {
   if (!g.wants(1)) return;
-  const Value rows_of_dy = emit_node(kEmbedding, to_attributes(Embedding{-1, part}), {g.input(0), g.dy()})[0];
+  const Value rows_of_dy = emit(Embedding{-1, part}, {g.input(0), g.dy()});
   if (padding_idx < 0) return g.set(1, rows_of_dy);
   const Value padding = eq(g.input(0), scalar_like(g.input(0), padding_idx));
   g.set(1, where(unsqueeze(padding, -1), scalar_like(rows_of_dy, 0.0), rows_of_dy));
@@ -196,30 +164,33 @@ void EmbeddingGrad::grad(GradientContext& g) const {
 
 }  // namespace ops
 
-Value gather(Value x, int64_t axis, Value index) {
-  return emit_node(kGather, to_attributes(ops::Gather{{axis_of(x, axis)}}), {x, index})[0];
+std::span<const OpDef* const> index_ops() {
+  return kOpDefs<ops::Gather, ops::Scatter, ops::ScatterAdd, ops::IndexSelect, ops::IndexAdd, ops::Embedding,
+                 ops::EmbeddingGrad>;
 }
+
+Value gather(Value x, int64_t axis, Value index) { return emit(ops::Gather{{axis_of(x, axis)}}, {x, index}); }
 
 Value scatter(Value x, int64_t axis, Value index, Value source) {
   const ops::Scatter op{{axis_of(x, axis)}};
-  return emit_node(kScatter, to_attributes(op), {x, index, covered(source, index)})[0];
+  return emit(op, {x, index, covered(source, index)});
 }
 
 Value scatter_add(Value x, int64_t axis, Value index, Value source) {
   const ops::ScatterAdd op{{axis_of(x, axis)}};
-  return emit_node(kScatterAdd, to_attributes(op), {x, index, covered(source, index)})[0];
+  return emit(op, {x, index, covered(source, index)});
 }
 
 Value index_select(Value x, int64_t axis, Value index) {
-  return emit_node(kIndexSelect, to_attributes(ops::IndexSelect{{axis_of(x, axis)}}), {x, index})[0];
+  return emit(ops::IndexSelect{{axis_of(x, axis)}}, {x, index});
 }
 
 Value index_add(Value x, int64_t axis, Value index, Value source) {
-  return emit_node(kIndexAdd, to_attributes(ops::IndexAdd{{axis_of(x, axis)}}), {x, index, source})[0];
+  return emit(ops::IndexAdd{{axis_of(x, axis)}}, {x, index, source});
 }
 
 Value embedding(Value indices, Value weight, int64_t padding_idx) {
-  return emit_node(kEmbedding, to_attributes(ops::Embedding{padding_idx}), {indices, weight})[0];
+  return emit(ops::Embedding{padding_idx}, {indices, weight});
 }
 
 }  // namespace genesis

@@ -13,15 +13,13 @@ struct Along {
   static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
 };
 
-inline constexpr InPlace kWriteInPlace[] = {{0, 0}};
-
 struct Gather : Along {
   static constexpr OpInfo info{.name = "gather",
                                .doc = "x read at `index` along `axis` (torch.gather).",
                                .inputs = {2, 2},
                                .precision = Precision::kFollow};
   std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
+  Cost cost(Types, Types out) const { return cost_of_copy(out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -30,7 +28,7 @@ struct Scatter : Along {
                                .doc = "x with source written at `index` along `axis`; the last write wins.",
                                .inputs = {3, 3},
                                .precision = Precision::kFollow,
-                               .in_place = kWriteInPlace};
+                               .in_place = kOverFirst};
   std::vector<TensorType> infer(Types in) const;
   void grad(GradientContext& g) const;
 };
@@ -40,7 +38,7 @@ struct ScatterAdd : Along {
                                .doc = "x with source added at `index` along `axis`, in index order.",
                                .inputs = {3, 3},
                                .precision = Precision::kFollow,
-                               .in_place = kWriteInPlace};
+                               .in_place = kOverFirst};
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types) const { return row_count(in[0]) + 1; }
   void grad(GradientContext& g) const;
@@ -52,7 +50,7 @@ struct IndexSelect : Along {
                                .inputs = {2, 2},
                                .precision = Precision::kFollow};
   std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
+  Cost cost(Types, Types out) const { return cost_of_copy(out[0]); }
   void grad(GradientContext& g) const;
 };
 
@@ -65,7 +63,7 @@ struct IndexAdd : Along {
           "indices (`all_indices`) those that x has.",
       .inputs = {3, 3},
       .precision = Precision::kFollow,
-      .in_place = kWriteInPlace};
+      .in_place = kOverFirst};
   IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
     Along::fields(self, visit);
@@ -93,7 +91,7 @@ struct Embedding {
     IndexRange::fields(self.part, visit);
   }
   std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
+  Cost cost(Types, Types out) const { return cost_of_copy(out[0]); }
   void grad(GradientContext& g) const;
 };
 

@@ -40,6 +40,15 @@ Shape around(const Shape& shape, int axis) {
   return {outer, shape[axis], inner};
 }
 
+// [a, b, c] -> [a, repeats, b, c] by repetition, then reshaped to `shape`.
+Value repeat_between(Value x, const Dim& outer, int64_t repeats, const Dim& inner, const Shape& shape) {
+  return reshape(expand(reshape(x, {outer, 1, inner}), {outer, repeats, inner}), shape);
+}
+
+void check_repeats(int64_t repeats) {
+  if (repeats < 0) fail("cannot repeat {} times", repeats);
+}
+
 }  // namespace
 
 namespace ops {
@@ -116,33 +125,14 @@ void Triu::grad(GradientContext& g) const { g.set(0, triu(g.dy(), diagonal)); }
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kExpand = make_op<ops::Expand>();
-constexpr OpDef kPermute = make_op<ops::Permute>();
-constexpr OpDef kFlip = make_op<ops::Flip>();
-constexpr OpDef kRoll = make_op<ops::Roll>();
-constexpr OpDef kTril = make_op<ops::Tril>();
-constexpr OpDef kTriu = make_op<ops::Triu>();
-constexpr const OpDef* kOps[] = {&kExpand, &kPermute, &kFlip, &kRoll, &kTril, &kTriu};
-
-// [a, b, c] -> [a, repeats, b, c] by repetition, then reshaped to `shape`.
-Value repeat_between(Value x, const Dim& outer, int64_t repeats, const Dim& inner, const Shape& shape) {
-  return reshape(expand(reshape(x, {outer, 1, inner}), {outer, repeats, inner}), shape);
+std::span<const OpDef* const> layout_ops() {
+  return kOpDefs<ops::Expand, ops::Permute, ops::Flip, ops::Roll, ops::Tril, ops::Triu>;
 }
-
-void check_repeats(int64_t repeats) {
-  if (repeats < 0) fail("cannot repeat {} times", repeats);
-}
-
-}  // namespace
-
-std::span<const OpDef* const> layout_ops() { return kOps; }
 
 Value permute(Value x, std::vector<int64_t> axes) {
   for (int64_t& axis : axes) axis = normalize_axis(axis, x.rank());
   if (static_cast<int>(axes.size()) == x.rank() && is_identity(axes)) return x;
-  return emit_node(kPermute, to_attributes(ops::Permute{std::move(axes)}), {x})[0];
+  return emit(ops::Permute{std::move(axes)}, {x});
 }
 
 Value transpose(Value x, int64_t axis_a, int64_t axis_b) {
@@ -155,21 +145,21 @@ Value transpose(Value x, int64_t axis_a, int64_t axis_b) {
 
 Value expand(Value x, Shape shape) {
   if (shape == x.shape()) return x;
-  return emit_node(kExpand, to_attributes(ops::Expand{shape}), {x})[0];
+  return emit(ops::Expand{shape}, {x});
 }
 
 Value flip(Value x, std::vector<int64_t> axes) {
   if (axes.empty()) return x;
   for (int64_t& axis : axes) axis = normalize_axis(axis, x.rank());
   std::ranges::sort(axes);
-  return emit_node(kFlip, to_attributes(ops::Flip{std::move(axes)}), {x})[0];
+  return emit(ops::Flip{std::move(axes)}, {x});
 }
 
 Value roll(Value x, std::vector<int64_t> shifts, std::vector<int64_t> axes) {
   if (axes.empty() && shifts.size() == 1)  // of the flattened tensor, as torch.roll
     return reshape(roll(reshape(x, {x.shape().numel()}), std::move(shifts), {0}), x.shape());
   for (int64_t& axis : axes) axis = normalize_axis(axis, x.rank());
-  return emit_node(kRoll, to_attributes(ops::Roll{std::move(shifts), std::move(axes)}), {x})[0];
+  return emit(ops::Roll{std::move(shifts), std::move(axes)}, {x});
 }
 
 // From the last axis to the first, each as a repetition in the middle of three axes.
@@ -198,12 +188,8 @@ Value repeat_interleave(Value x, int64_t repeats, int64_t axis) {
   return repeat_between(x, sizes[0] * sizes[1], repeats, sizes[2], shape);
 }
 
-Value tril(Value x, int64_t diagonal) {
-  return emit_node(kTril, to_attributes(ops::Tril{{diagonal}}), {x})[0];
-}
+Value tril(Value x, int64_t diagonal) { return emit(ops::Tril{{diagonal}}, {x}); }
 
-Value triu(Value x, int64_t diagonal) {
-  return emit_node(kTriu, to_attributes(ops::Triu{{diagonal}}), {x})[0];
-}
+Value triu(Value x, int64_t diagonal) { return emit(ops::Triu{{diagonal}}, {x}); }
 
 }  // namespace genesis

@@ -55,13 +55,11 @@ struct Triangle {
   std::vector<TensorType> infer(Types in) const;
 };
 
-inline constexpr InPlace kTriangleInPlace[] = {{0, 0}};
-
 struct Tril : Triangle {
   static constexpr OpInfo info{.name = "tril",
                                .doc = "x where column - row <= `diagonal`, else 0.",
                                .precision = Precision::kFollow,
-                               .in_place = kTriangleInPlace};
+                               .in_place = kOverFirst};
   void grad(GradientContext& g) const;
 };
 
@@ -69,7 +67,7 @@ struct Triu : Triangle {
   static constexpr OpInfo info{.name = "triu",
                                .doc = "x where column - row >= `diagonal`, else 0.",
                                .precision = Precision::kFollow,
-                               .in_place = kTriangleInPlace};
+                               .in_place = kOverFirst};
   void grad(GradientContext& g) const;
 };
 

@@ -39,6 +39,21 @@ void check_setting(const TensorType& x, DType dtype, const Shape& rows, std::str
          TensorType{dtype, rows}.to_string(), x.to_string());
 }
 
+int64_t next_stream(Value rng) {
+  if (!rng) fail("a random op was given an empty value as its RNG state: a Scope's rng() makes one");
+  int64_t last = 0;
+  for (const Node& node : rng.graph->nodes())
+    if (const AttrValue* stream = node.op->info.random ? node.attributes.find("stream") : nullptr)
+      last = std::max(last, std::get<int64_t>(*stream));
+  return last + 1;
+}
+
+template <class Op>
+Value draw(Op op, const std::vector<Value>& inputs) {
+  op.stream = next_stream(inputs[0]);
+  return emit(op, inputs);
+}
+
 }  // namespace
 
 namespace ops {
@@ -114,84 +129,48 @@ std::vector<TensorType> RngNext::infer(Types in) const {
   return {in[0]};
 }
 
-}  // namespace ops
-
-namespace {
-
-constexpr OpDef kRand = make_op<ops::Rand>();
-constexpr OpDef kRandn = make_op<ops::Randn>();
-constexpr OpDef kRandInt = make_op<ops::RandInt>();
-constexpr OpDef kBernoulli = make_op<ops::Bernoulli>();
-constexpr OpDef kMultinomial = make_op<ops::Multinomial>();
-constexpr OpDef kDropout = make_op<ops::Dropout>();
-constexpr OpDef kRandomSample = make_op<ops::RandomSample>();
-constexpr OpDef kRngNext = make_op<ops::RngNext>();
-constexpr const OpDef* kOps[] = {&kRand,        &kRandn,   &kRandInt,      &kBernoulli,
-                                 &kMultinomial, &kDropout, &kRandomSample, &kRngNext};
-
-int64_t next_stream(Value rng) {
-  if (!rng) fail("a random op was given an empty value as its RNG state: a Scope's rng() makes one");
-  int64_t last = 0;
-  for (const Node& node : rng.graph->nodes())
-    if (const AttrValue* stream = node.op->info.random ? node.attributes.find("stream") : nullptr)
-      last = std::max(last, std::get<int64_t>(*stream));
-  return last + 1;
-}
-
-template <class Op>
-Value draw(const OpDef& def, Op op, const std::vector<Value>& inputs) {
-  op.stream = next_stream(inputs[0]);
-  return emit_node(def, to_attributes(op), inputs)[0];
-}
-
-}  // namespace
-
-std::span<const OpDef* const> random_ops() { return kOps; }
-
-namespace ops {
-
 void Dropout::grad(GradientContext& g) const {
-  if (g.wants(1)) g.set(1, emit_node(kDropout, to_attributes(*this), {g.input(0), g.dy()})[0]);
+  if (g.wants(1)) g.set(1, emit(*this, {g.input(0), g.dy()}));
 }
 
 }  // namespace ops
 
-Value rand(Value rng, Shape shape, DType dtype) {
-  return draw(kRand, ops::Rand{{std::move(shape), dtype}}, {rng});
+std::span<const OpDef* const> random_ops() {
+  return kOpDefs<ops::Rand, ops::Randn, ops::RandInt, ops::Bernoulli, ops::Multinomial, ops::Dropout,
+                 ops::RandomSample, ops::RngNext>;
 }
+
+Value rand(Value rng, Shape shape, DType dtype) { return draw(ops::Rand{{std::move(shape), dtype}}, {rng}); }
 
 Value randn(Value rng, Shape shape, DType dtype) {
-  return draw(kRandn, ops::Randn{{std::move(shape), dtype}}, {rng});
+  return draw(ops::Randn{{std::move(shape), dtype}}, {rng});
 }
 
 Value randint(Value rng, Shape shape, int64_t low, int64_t high, DType dtype) {
-  return draw(kRandInt, ops::RandInt{{std::move(shape), dtype}, low, high}, {rng});
+  return draw(ops::RandInt{{std::move(shape), dtype}, low, high}, {rng});
 }
 
-Value bernoulli(Value rng, Value probability) {
-  return draw(kBernoulli, ops::Bernoulli{}, {rng, probability});
-}
+Value bernoulli(Value rng, Value probability) { return draw(ops::Bernoulli{}, {rng, probability}); }
 
 Value multinomial(Value rng, Value weights, int64_t num_samples, bool replacement) {
-  return draw(kMultinomial, ops::Multinomial{num_samples, replacement}, {rng, weights});
+  return draw(ops::Multinomial{num_samples, replacement}, {rng, weights});
 }
 
 Value dropout(Value rng, Value x, double p) {
   if (p == 0) return x;
-  return draw(kDropout, ops::Dropout{p}, {rng, x});
+  return draw(ops::Dropout{p}, {rng, x});
 }
 
 Value random_sample(Value rng, Value logits, const SampleOptions& options) {
-  const ops::RandomSample op{options.temperature, options.top_k, options.top_p, options.min_p};
-  return draw(kRandomSample, op, {rng, logits});
+  return draw(options, {rng, logits});
 }
 
 Value random_sample(Value rng, Value logits, Value temperature, Value top_k, Value top_p, Value min_p) {
   std::vector<Value> inputs = {rng, logits, temperature, top_k, top_p};
   if (min_p) inputs.push_back(min_p);
-  return draw(kRandomSample, ops::RandomSample{}, inputs);
+  return draw(ops::RandomSample{}, inputs);
 }
 
-Value rng_next(Value rng) { return emit_node(kRngNext, {}, {rng})[0]; }
+Value rng_next(Value rng) { return emit(ops::RngNext{}, {rng}); }
 
 }  // namespace genesis

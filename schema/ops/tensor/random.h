@@ -133,14 +133,11 @@ struct RandomSample {
   std::vector<TensorType> infer(Types in) const;
 };
 
-inline constexpr InPlace kNextInPlace[] = {{0, 0}};
-
-struct RngNext {
+struct RngNext : NoAttributes {
   static constexpr OpInfo info{.name = "rng_next",
                                .doc = "The RNG state with its step advanced by one.",
                                .precision = Precision::kExact,
-                               .in_place = kNextInPlace};
-  static void fields(auto&, auto&&) {}
+                               .in_place = kOverFirst};
   std::vector<TensorType> infer(Types in) const;
 };
 
@@ -159,12 +156,7 @@ Value dropout(Value rng, Value x, double p);  // zero with probability p, else x
 // off), then min-p (0: off). Temperature 0 is argmax. Top-p keeps the fewest most probable tokens whose
 // probabilities sum to p or more; min-p those whose probability is at least p times that of the likeliest (Nguyen and
 // others, "Turning Up the Heat: Min-p Sampling", 2024).
-struct SampleOptions {
-  double temperature = 1.0;
-  int64_t top_k = 0;
-  double top_p = 1.0;
-  double min_p = 0.0;
-};
+using SampleOptions = ops::RandomSample;  // the stream is the graph's next
 Value random_sample(Value rng, Value logits, const SampleOptions& options = {});
 // The same with the numbers as run-time data, one for all rows or one for each: f32, i64, f32, f32. Without min_p it is
 // off.

@@ -81,6 +81,23 @@ void grad_of_extreme(GradientContext& g, const Axes& axes) {
   g.set(0, cast(chosen, x.dtype()) * share);
 }
 
+// The axes as every reduction writes them, so that equal reductions look equal.
+ops::OverAxes over(Value x, const Axes& axes, bool keep_dims) {
+  const std::vector<int> sorted = normalize_axes(axes, x.rank());
+  return {Axes(sorted.begin(), sorted.end()), keep_dims};
+}
+
+template <class Op>
+Value reduce(Value x, const Axes& axes, bool keep_dims) {
+  return emit(Op{over(x, axes, keep_dims)}, {x});
+}
+
+template <class Op>
+Value reduce_axis(Value x, int64_t axis, bool keep_dims) {
+  const int at = normalize_axis(axis, std::max(x.rank(), 1));
+  return emit(Op{{at, keep_dims}}, {x});
+}
+
 }  // namespace
 
 namespace ops {
@@ -196,85 +213,47 @@ void CumSum::grad(GradientContext& g) const { g.set(0, cumsum(g.dy(), axis, !rev
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kSum = make_op<ops::Sum>();
-constexpr OpDef kMean = make_op<ops::Mean>();
-constexpr OpDef kProd = make_op<ops::Prod>();
-constexpr OpDef kMax = make_op<ops::Max>();
-constexpr OpDef kMin = make_op<ops::Min>();
-constexpr OpDef kAny = make_op<ops::Any>();
-constexpr OpDef kAll = make_op<ops::All>();
-constexpr OpDef kLogSumExp = make_op<ops::LogSumExp>();
-constexpr OpDef kVar = make_op<ops::Var>();
-constexpr OpDef kStd = make_op<ops::Std>();
-constexpr OpDef kArgMax = make_op<ops::ArgMax>();
-constexpr OpDef kArgMin = make_op<ops::ArgMin>();
-constexpr OpDef kCumSum = make_op<ops::CumSum>();
-constexpr const OpDef* kOps[] = {&kSum,       &kMean, &kProd, &kMax,    &kMin,    &kAny,   &kAll,
-                                 &kLogSumExp, &kVar,  &kStd,  &kArgMax, &kArgMin, &kCumSum};
-
-// The axes as every reduction writes them, so that equal reductions look equal.
-ops::OverAxes over(Value x, const Axes& axes, bool keep_dims) {
-  const std::vector<int> sorted = normalize_axes(axes, x.rank());
-  return {Axes(sorted.begin(), sorted.end()), keep_dims};
+std::span<const OpDef* const> reduce_ops() {
+  return kOpDefs<ops::Sum, ops::Mean, ops::Prod, ops::Max, ops::Min, ops::Any, ops::All, ops::LogSumExp,
+                 ops::Var, ops::Std, ops::ArgMax, ops::ArgMin, ops::CumSum>;
 }
 
-template <class Op>
-Value reduce(const OpDef& def, Value x, const Axes& axes, bool keep_dims) {
-  return emit_node(def, to_attributes(Op{over(x, axes, keep_dims)}), {x})[0];
-}
+Value sum(Value x, Axes axes, bool keep_dims) { return reduce<ops::Sum>(x, axes, keep_dims); }
 
-template <class Op>
-Value reduce_axis(const OpDef& def, Value x, int64_t axis, bool keep_dims) {
-  const int at = normalize_axis(axis, std::max(x.rank(), 1));
-  return emit_node(def, to_attributes(Op{{at, keep_dims}}), {x})[0];
-}
+Value mean(Value x, Axes axes, bool keep_dims) { return reduce<ops::Mean>(x, axes, keep_dims); }
 
-}  // namespace
+Value prod(Value x, Axes axes, bool keep_dims) { return reduce<ops::Prod>(x, axes, keep_dims); }
 
-std::span<const OpDef* const> reduce_ops() { return kOps; }
+Value max(Value x, Axes axes, bool keep_dims) { return reduce<ops::Max>(x, axes, keep_dims); }
 
-Value sum(Value x, Axes axes, bool keep_dims) { return reduce<ops::Sum>(kSum, x, axes, keep_dims); }
+Value min(Value x, Axes axes, bool keep_dims) { return reduce<ops::Min>(x, axes, keep_dims); }
 
-Value mean(Value x, Axes axes, bool keep_dims) { return reduce<ops::Mean>(kMean, x, axes, keep_dims); }
+Value any(Value x, Axes axes, bool keep_dims) { return reduce<ops::Any>(x, axes, keep_dims); }
 
-Value prod(Value x, Axes axes, bool keep_dims) { return reduce<ops::Prod>(kProd, x, axes, keep_dims); }
-
-Value max(Value x, Axes axes, bool keep_dims) { return reduce<ops::Max>(kMax, x, axes, keep_dims); }
-
-Value min(Value x, Axes axes, bool keep_dims) { return reduce<ops::Min>(kMin, x, axes, keep_dims); }
-
-Value any(Value x, Axes axes, bool keep_dims) { return reduce<ops::Any>(kAny, x, axes, keep_dims); }
-
-Value all(Value x, Axes axes, bool keep_dims) { return reduce<ops::All>(kAll, x, axes, keep_dims); }
+Value all(Value x, Axes axes, bool keep_dims) { return reduce<ops::All>(x, axes, keep_dims); }
 
 Value logsumexp(Value x, Axes axes, bool keep_dims) {
   const Value real = is_float(x.dtype()) ? x : cast(x, DType::f32);
-  return reduce<ops::LogSumExp>(kLogSumExp, real, axes, keep_dims);
+  return reduce<ops::LogSumExp>(real, axes, keep_dims);
 }
 
 Value var(Value x, Axes axes, int64_t correction, bool keep_dims) {
   const ops::Var op{{over(x, axes, keep_dims), correction}};
-  return emit_node(kVar, to_attributes(op), {x})[0];
+  return emit(op, {x});
 }
 
 Value stddev(Value x, Axes axes, int64_t correction, bool keep_dims) {
   const ops::Std op{{over(x, axes, keep_dims), correction}};
-  return emit_node(kStd, to_attributes(op), {x})[0];
+  return emit(op, {x});
 }
 
-Value argmax(Value x, int64_t axis, bool keep_dims) {
-  return reduce_axis<ops::ArgMax>(kArgMax, x, axis, keep_dims);
-}
+Value argmax(Value x, int64_t axis, bool keep_dims) { return reduce_axis<ops::ArgMax>(x, axis, keep_dims); }
 
-Value argmin(Value x, int64_t axis, bool keep_dims) {
-  return reduce_axis<ops::ArgMin>(kArgMin, x, axis, keep_dims);
-}
+Value argmin(Value x, int64_t axis, bool keep_dims) { return reduce_axis<ops::ArgMin>(x, axis, keep_dims); }
 
 Value cumsum(Value x, int64_t axis, bool reverse) {
   const int at = normalize_axis(axis, std::max(x.rank(), 1));
-  return emit_node(kCumSum, to_attributes(ops::CumSum{at, reverse}), {x})[0];
+  return emit(ops::CumSum{at, reverse}, {x});
 }
 
 Value sum_to(Value x, const Shape& shape) {

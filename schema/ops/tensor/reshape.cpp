@@ -3,25 +3,7 @@
 #include "schema/ops/gradient.h"
 
 namespace genesis {
-namespace ops {
-
-std::vector<TensorType> Reshape::infer(Types in) const {
-  if (!(in[0].shape.numel() == shape.numel()))
-    fail("cannot reshape {} to {}: {} elements against {}", in[0].shape.to_string(), shape.to_string(),
-         in[0].shape.numel().to_string(), shape.numel().to_string());
-  return {{in[0].dtype, shape}};
-}
-
-void Reshape::grad(GradientContext& g) const { g.set(0, reshape(g.dy(), g.input(0).shape())); }
-
-std::optional<int64_t> Reshape::view_offset(Types) const { return 0; }
-
-}  // namespace ops
-
 namespace {
-
-constexpr OpDef kReshape = make_op<ops::Reshape>();
-constexpr const OpDef* kOps[] = {&kReshape};
 
 // Replaces the one -1 in `shape` by what the number of elements leaves for it.
 Shape resolve(const Shape& from, Shape shape) {
@@ -46,12 +28,27 @@ Shape resolve(const Shape& from, Shape shape) {
 
 }  // namespace
 
-std::span<const OpDef* const> reshape_ops() { return kOps; }
+namespace ops {
+
+std::vector<TensorType> Reshape::infer(Types in) const {
+  if (!(in[0].shape.numel() == shape.numel()))
+    fail("cannot reshape {} to {}: {} elements against {}", in[0].shape.to_string(), shape.to_string(),
+         in[0].shape.numel().to_string(), shape.numel().to_string());
+  return {{in[0].dtype, shape}};
+}
+
+void Reshape::grad(GradientContext& g) const { g.set(0, reshape(g.dy(), g.input(0).shape())); }
+
+std::optional<int64_t> Reshape::view_offset(Types) const { return 0; }
+
+}  // namespace ops
+
+std::span<const OpDef* const> reshape_ops() { return kOpDefs<ops::Reshape>; }
 
 Value reshape(Value x, Shape shape) {
   shape = resolve(x.shape(), std::move(shape));
   if (shape == x.shape()) return x;
-  return emit_node(kReshape, to_attributes(ops::Reshape{shape}), {x})[0];
+  return emit(ops::Reshape{shape}, {x});
 }
 
 Value flatten(Value x, int64_t start_axis, int64_t end_axis) {

@@ -8,13 +8,11 @@ namespace genesis {
 
 namespace ops {
 
-inline constexpr InPlace kSameBytes[] = {{0, 0}};
-
 struct Reshape {
   static constexpr OpInfo info{.name = "reshape",
                                .doc = "The same elements in row-major order under another `shape`.",
                                .precision = Precision::kFollow,
-                               .in_place = kSameBytes};
+                               .in_place = kOverFirst};
   Shape shape;  // resolved: no -1
   static void fields(auto& self, auto&& visit) { visit("shape", self.shape); }
 

@@ -79,6 +79,59 @@ std::vector<int64_t> negated(std::vector<int64_t> amounts) {
   return amounts;
 }
 
+Value strided(Value x, int axis, const Dim& start, const Dim& length, int64_t step) {
+  if (start == Dim(0) && step == 1 && length == x.shape()[axis]) return x;
+  return emit(ops::Slice{axis, {start}, {length}, step}, {x});
+}
+
+// Python's rules for a known size.
+Value slice_known(Value x, int axis, int64_t size, int64_t start, int64_t end, int64_t step) {
+  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+  const auto clamp = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
+  const int64_t first = clamp(start), last = end == kToEnd ? (step > 0 ? size : -1) : clamp(end);
+  const int64_t span = step > 0 ? last - first : first - last, stride = step > 0 ? step : -step;
+  const int64_t length = span <= 0 ? 0 : (span - 1) / stride + 1;
+  return strided(x, axis, length == 0 ? 0 : first, length, step);
+}
+
+// Bounds that cannot be clamped; they are checked when the size is known.
+Value slice_symbolic(Value x, int axis, const Dim& size, int64_t start, int64_t end, int64_t step) {
+  const auto place = [&](int64_t at) { return at < 0 ? size + Dim(at) : Dim(at); };
+  const Dim first = step < 0 && start == kToEnd ? size - Dim(1) : place(start);
+  const Dim last = end == kToEnd ? (step > 0 ? size : Dim(-1)) : place(end);
+  const Dim span = step > 0 ? last - first : first - last;
+  const auto length = (span + Dim((step > 0 ? step : -step) - 1)).divide_exact(step > 0 ? step : -step);
+  if (step == 1 || step == -1) return strided(x, axis, first, span, step);
+  if (!length)
+    fail("a slice with step {} of the symbolic size {} has no polynomial length: bind it first", step,
+         size.to_string());
+  return strided(x, axis, first, *length, step);
+}
+
+// `before` elements in front and `after` behind along `axis`, taken from x itself.
+Value pad_from_itself(Value x, int axis, int64_t before, int64_t after, PadMode mode) {
+  if (before < 0 || after < 0)
+    fail("only constant padding takes negative amounts, got {} and {}", before, after);
+  const Dim& size = x.shape()[axis];
+  const auto edge = [&](const Dim& at, int64_t times) {
+    Shape shape = x.shape();
+    shape[axis] = times;
+    return expand(narrow(x, axis, at, 1), shape);
+  };
+  const auto mirror = [&](const Dim& start, int64_t length) {
+    return flip(narrow(x, axis, start, length), {axis});
+  };
+  std::vector<Value> parts;
+  if (before > 0 && mode == PadMode::kReplicate) parts.push_back(edge(0, before));
+  if (before > 0 && mode == PadMode::kReflect) parts.push_back(mirror(1, before));
+  if (before > 0 && mode == PadMode::kCircular) parts.push_back(narrow(x, axis, size - Dim(before), before));
+  parts.push_back(x);
+  if (after > 0 && mode == PadMode::kReplicate) parts.push_back(edge(size - Dim(1), after));
+  if (after > 0 && mode == PadMode::kReflect) parts.push_back(mirror(size - Dim(after + 1), after));
+  if (after > 0 && mode == PadMode::kCircular) parts.push_back(narrow(x, axis, 0, after));
+  return parts.size() == 1 ? x : concat(parts, axis);
+}
+
 }  // namespace
 
 namespace ops {
@@ -89,10 +142,6 @@ std::vector<TensorType> Slice::infer(Types in) const {
   check_range(only(start, "start"), only(length, "length"), step, shape[at]);
   shape[at] = length[0];
   return {{in[0].dtype, shape}};
-}
-
-Cost Slice::cost(Types, Types out) const {
-  return {.bytes = 2 * bytes_moved({}, out)};  // of x only the slice
 }
 
 std::optional<int64_t> Slice::view_offset(Types in) const {
@@ -188,10 +237,6 @@ std::vector<TensorType> DynamicSlice::infer(Types in) const {
   return {{in[0].dtype, shape}};
 }
 
-Cost DynamicSlice::cost(Types, Types out) const {
-  return {.bytes = 2 * bytes_moved({}, out)};  // of x only the slice
-}
-
 void DynamicSlice::grad(GradientContext& g) const {
   g.set(0, dynamic_update_slice(zeros_like(g.input(0)), g.dy(), g.input(1), axis));
 }
@@ -227,82 +272,9 @@ void DynamicUpdateSlice::grad(GradientContext& g) const {
                  : read_where_written(g.dy(), update, start, length, axis));
 }
 
-}  // namespace ops
-
-namespace {
-
-constexpr OpDef kSlice = make_op<ops::Slice>();
-constexpr OpDef kUnslice = make_op<ops::Unslice>();
-constexpr OpDef kConcat = make_op<ops::Concat>();
-constexpr OpDef kSplit = make_op<ops::Split>();
-constexpr OpDef kPad = make_op<ops::Pad>();
-constexpr OpDef kDynamicSlice = make_op<ops::DynamicSlice>();
-constexpr OpDef kDynamicUpdateSlice = make_op<ops::DynamicUpdateSlice>();
-constexpr const OpDef* kOps[] = {&kSlice,        &kUnslice,           &kConcat, &kSplit, &kPad,
-                                 &kDynamicSlice, &kDynamicUpdateSlice};
-
-Value strided(Value x, int axis, const Dim& start, const Dim& length, int64_t step) {
-  if (start == Dim(0) && step == 1 && length == x.shape()[axis]) return x;
-  return emit_node(kSlice, to_attributes(ops::Slice{axis, {start}, {length}, step}), {x})[0];
-}
-
-// Python's rules for a known size.
-Value slice_known(Value x, int axis, int64_t size, int64_t start, int64_t end, int64_t step) {
-  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-  const auto clamp = [&](int64_t at) { return std::clamp(at < 0 ? at + size : at, low, high); };
-  const int64_t first = clamp(start), last = end == kToEnd ? (step > 0 ? size : -1) : clamp(end);
-  const int64_t span = step > 0 ? last - first : first - last, stride = step > 0 ? step : -step;
-  const int64_t length = span <= 0 ? 0 : (span - 1) / stride + 1;
-  return strided(x, axis, length == 0 ? 0 : first, length, step);
-}
-
-// Bounds that cannot be clamped; they are checked when the size is known.
-Value slice_symbolic(Value x, int axis, const Dim& size, int64_t start, int64_t end, int64_t step) {
-  const auto place = [&](int64_t at) { return at < 0 ? size + Dim(at) : Dim(at); };
-  const Dim first = step < 0 && start == kToEnd ? size - Dim(1) : place(start);
-  const Dim last = end == kToEnd ? (step > 0 ? size : Dim(-1)) : place(end);
-  const Dim span = step > 0 ? last - first : first - last;
-  const auto length = (span + Dim((step > 0 ? step : -step) - 1)).divide_exact(step > 0 ? step : -step);
-  if (step == 1 || step == -1) return strided(x, axis, first, span, step);
-  if (!length)
-    fail("a slice with step {} of the symbolic size {} has no polynomial length: bind it first", step,
-         size.to_string());
-  return strided(x, axis, first, *length, step);
-}
-
-// `before` elements in front and `after` behind along `axis`, taken from x itself.
-Value pad_from_itself(Value x, int axis, int64_t before, int64_t after, PadMode mode) {
-  if (before < 0 || after < 0)
-    fail("only constant padding takes negative amounts, got {} and {}", before, after);
-  const Dim& size = x.shape()[axis];
-  const auto edge = [&](const Dim& at, int64_t times) {
-    Shape shape = x.shape();
-    shape[axis] = times;
-    return expand(narrow(x, axis, at, 1), shape);
-  };
-  const auto mirror = [&](const Dim& start, int64_t length) {
-    return flip(narrow(x, axis, start, length), {axis});
-  };
-  std::vector<Value> parts;
-  if (before > 0 && mode == PadMode::kReplicate) parts.push_back(edge(0, before));
-  if (before > 0 && mode == PadMode::kReflect) parts.push_back(mirror(1, before));
-  if (before > 0 && mode == PadMode::kCircular) parts.push_back(narrow(x, axis, size - Dim(before), before));
-  parts.push_back(x);
-  if (after > 0 && mode == PadMode::kReplicate) parts.push_back(edge(size - Dim(1), after));
-  if (after > 0 && mode == PadMode::kReflect) parts.push_back(mirror(size - Dim(after + 1), after));
-  if (after > 0 && mode == PadMode::kCircular) parts.push_back(narrow(x, axis, 0, after));
-  return parts.size() == 1 ? x : concat(parts, axis);
-}
-
-}  // namespace
-
-std::span<const OpDef* const> slice_ops() { return kOps; }
-
-namespace ops {
-
 void Slice::grad(GradientContext& g) const {
   const Unslice back{axis, start, {g.input(0).dim(axis)}, step};
-  g.set(0, emit_node(kUnslice, to_attributes(back), {g.dy()})[0]);
+  g.set(0, emit(back, {g.dy()}));
 }
 
 void Unslice::grad(GradientContext& g) const {
@@ -310,6 +282,11 @@ void Unslice::grad(GradientContext& g) const {
 }
 
 }  // namespace ops
+
+std::span<const OpDef* const> slice_ops() {
+  return kOpDefs<ops::Slice, ops::Unslice, ops::Concat, ops::Split, ops::Pad, ops::DynamicSlice,
+                 ops::DynamicUpdateSlice>;
+}
 
 Value slice(Value x, int64_t axis, int64_t start, int64_t end, int64_t step) {
   const int at = normalize_axis(axis, x.rank());
@@ -338,7 +315,7 @@ Value concat(const std::vector<Value>& xs, int64_t axis) {
   if (xs.empty()) fail("concat of no tensors");
   const int at = normalize_axis(axis, xs[0].rank());
   if (xs.size() == 1) return xs[0];
-  return emit_node(kConcat, to_attributes(ops::Concat{at}), xs)[0];
+  return emit(ops::Concat{at}, xs);
 }
 
 Value stack(const std::vector<Value>& xs, int64_t axis) {
@@ -355,7 +332,7 @@ std::vector<Value> split(Value x, const std::vector<int64_t>& sizes, int64_t axi
   const int at = normalize_axis(axis, x.rank());
   const auto is_one = [](const Dim& dim) { return dim == Dim(1); };
   if (sizes.size() > 1 && !std::all_of(x.shape().begin(), x.shape().begin() + at, is_one))
-    return emit_node(kSplit, to_attributes(ops::Split{at, sizes}), {x});
+    return emit_node(ops::Split{at, sizes}, {x});
   ops::Split{at, sizes}.infer(std::vector<TensorType>{x.type()});  // checks the sum
   std::vector<Value> parts;
   int64_t start = 0;
@@ -378,7 +355,7 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, doub
   op.infer(std::vector<TensorType>{x.type()});  // checks the number of amounts
   const auto is_zero = [](int64_t amount) { return amount == 0; };
   if (std::ranges::all_of(op.before, is_zero) && std::ranges::all_of(op.after, is_zero)) return x;
-  if (mode == PadMode::kConstant) return emit_node(kPad, to_attributes(op), {x})[0];
+  if (mode == PadMode::kConstant) return emit(op, {x});
   for (int i = 0; i < x.rank(); ++i)
     x = pad_from_itself(x, i, op.before[static_cast<size_t>(i)], op.after[static_cast<size_t>(i)], mode);
   return x;
@@ -386,14 +363,14 @@ Value pad(Value x, std::vector<int64_t> before, std::vector<int64_t> after, doub
 
 Value dynamic_slice(Value x, Value start, int64_t axis, Dim length) {
   const ops::DynamicSlice op{normalize_axis(axis, x.rank()), {std::move(length)}};
-  return emit_node(kDynamicSlice, to_attributes(op), {x, start})[0];
+  return emit(op, {x, start});
 }
 
 Value dynamic_update_slice(Value x, Value update, Value start, int64_t axis, Value length) {
   const ops::DynamicUpdateSlice op{normalize_axis(axis, x.rank())};
   std::vector<Value> inputs = {x, update, start};
   if (length) inputs.push_back(length);
-  return emit_node(kDynamicUpdateSlice, to_attributes(op), inputs)[0];
+  return emit(op, inputs);
 }
 
 }  // namespace genesis

@@ -30,7 +30,7 @@ struct Slice {
     visit("step", self.step);
   }
   std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
+  Cost cost(Types, Types out) const { return cost_of_copy(out[0]); }
   void grad(GradientContext& g) const;
   std::optional<int64_t> view_offset(Types in) const;
 };
@@ -105,23 +105,20 @@ struct DynamicSlice {
     visit("length", self.length);
   }
   std::vector<TensorType> infer(Types in) const;
-  Cost cost(Types in, Types out) const;
+  Cost cost(Types, Types out) const { return cost_of_copy(out[0]); }
   void grad(GradientContext& g) const;
 };
-
-inline constexpr InPlace kUpdateInPlace[] = {{0, 0}};
 
 struct DynamicUpdateSlice {
   static constexpr OpInfo info{
       .name = "dynamic_update_slice",
       .doc =
           "x with `update` written along `axis` from a start that is data, clamped; one start, or one for "
-          "each "
-          "row of axis 0. `length`, as many: of the update only the first so many elements along `axis` are "
-          "written, and they must fit. Inputs x, update, start [, length].",
+          "each row of axis 0. `length`, as many: of the update only the first so many elements along `axis` "
+          "are written, and they must fit. Inputs x, update, start [, length].",
       .inputs = {3, 4},
       .precision = Precision::kFollow,
-      .in_place = kUpdateInPlace};
+      .in_place = kOverFirst};
   int64_t axis = 0;
   static void fields(auto& self, auto&& visit) { visit("axis", self.axis); }
   std::vector<TensorType> infer(Types in) const;

@@ -45,23 +45,15 @@ void TopK::grad(GradientContext& g) const { grad_of_order(g, axis); }
 
 }  // namespace ops
 
-namespace {
-
-constexpr OpDef kSort = make_op<ops::Sort>();
-constexpr OpDef kTopK = make_op<ops::TopK>();
-constexpr const OpDef* kOps[] = {&kSort, &kTopK};
-
-}  // namespace
-
-std::span<const OpDef* const> sort_ops() { return kOps; }
+std::span<const OpDef* const> sort_ops() { return kOpDefs<ops::Sort, ops::TopK>; }
 
 ValuesAndIndices topk(Value x, int64_t k, int64_t axis, bool largest) {
-  const auto out = emit_node(kTopK, to_attributes(ops::TopK{k, axis_of(x.type(), axis), largest}), {x});
+  const auto out = emit_node(ops::TopK{k, axis_of(x.type(), axis), largest}, {x});
   return {out[0], out[1]};
 }
 
 ValuesAndIndices sort(Value x, int64_t axis, bool descending) {
-  const auto out = emit_node(kSort, to_attributes(ops::Sort{axis_of(x.type(), axis), descending}), {x});
+  const auto out = emit_node(ops::Sort{axis_of(x.type(), axis), descending}, {x});
   return {out[0], out[1]};
 }
 
