@@ -11,6 +11,11 @@ TensorView view_of(const TensorType& type, void* data) {
   return view;
 }
 
+Tensor copy_of(const TensorView& view) {
+  const auto sizes = view.sizes();
+  return Tensor::copy_of({view.dtype, Shape::of({sizes.begin(), sizes.end()})}, view.data);
+}
+
 namespace {
 
 std::optional<std::string> reason_against(const KernelImpl& implementation, const KernelQuery& query) {

@@ -41,6 +41,7 @@ struct TensorView {
 };
 
 TensorView view_of(const TensorType& type, void* data);
+Tensor copy_of(const TensorView& view);  // of data in host memory
 
 // Set by a kernel when data it was given cannot be used (an index out of range); the runner turns it into an
 // Error that names the node. The first report wins; the kernel skips the element and goes on.

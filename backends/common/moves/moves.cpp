@@ -44,8 +44,7 @@ void surround_with_pattern(Moves& moves, std::span<const int64_t> dims, const Bo
 
 std::array<std::byte, 8> pattern_of(DType dtype, Scalar value) {
   std::array<std::byte, 8> pattern{};
-  dispatch(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(dtype, [&]<class T>(TypeTag<T>) {
     T element;
     if constexpr (std::is_same_v<T, bool>)
       element = value.as_double() != 0;

@@ -216,8 +216,7 @@ constexpr float kLn2 = 0.693147181f;
 // mask hides.
 inline void apply_mask(const MaskPlane& mask, int64_t query, int64_t first, int64_t n, float* scores) {
   const int64_t start = query * mask.row_stride + first * mask.key_stride;
-  dispatch(mask.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(mask.dtype, [&]<class T>(TypeTag<T>) {
     const auto* at = reinterpret_cast<const T*>(mask.data) + start;
     for (int64_t j = 0; j < n; ++j, at += mask.key_stride) {
       if constexpr (std::is_same_v<T, bool>)

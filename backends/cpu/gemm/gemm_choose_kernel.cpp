@@ -64,7 +64,7 @@ std::string decline_kernel(const GemmProblem& p, const MicroKernel& kernel) {
   if (p.batch * p.m * p.n == 0) return "the result is empty";
   if (!pack_function_a(p.a, kernel, true)) return "A is " + std::string(name_of(p.a));
   if (!pack_function_b(p.b, kernel, true)) return "B is " + std::string(name_of(p.b));
-  const DType accumulator = kernel.packed == DType::f64 ? DType::f64 : DType::f32;
+  const DType accumulator = wide_dtype(kernel.packed);
   if (!epilogue_function(accumulator, p.c)) return "C is " + std::string(name_of(p.c));
   return {};
 }

@@ -125,7 +125,7 @@ class PackedGemm final : public Gemm {
   std::byte* c_at(const Call& call, const Tile& tile, int64_t i, int64_t j) const {
     return static_cast<std::byte*>(call.c) + offset_in_c(tile, i, j);
   }
-  DType accumulator() const { return kernel_.packed == DType::f64 ? DType::f64 : DType::f32; }
+  DType accumulator() const { return wide_dtype(kernel_.packed); }
 
   GemmProblem problem_;
   MicroKernel kernel_;

@@ -18,18 +18,14 @@ using ReadFunction = Sum (*)(const void* data, int64_t at);
 
 template <class Sum>
 ReadFunction<Sum> reader(DType dtype) {
-  return dispatch(dtype, [](auto tag) -> ReadFunction<Sum> {
-    using T = typename decltype(tag)::type;
+  return dispatch(dtype, []<class T>(TypeTag<T>) -> ReadFunction<Sum> {
     return [](const void* data, int64_t at) { return static_cast<Sum>(static_cast<const T*>(data)[at]); };
   });
 }
 
 template <class Sum>
 void write(void* data, DType dtype, int64_t at, Sum value) {
-  dispatch(dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    static_cast<T*>(data)[at] = static_cast<T>(value);
-  });
+  dispatch(dtype, [&]<class T>(TypeTag<T>) { static_cast<T*>(data)[at] = static_cast<T>(value); });
 }
 
 double finish(double sum, const GemmProblem& p) { return activate(sum, p.activation); }

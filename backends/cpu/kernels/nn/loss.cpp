@@ -43,14 +43,11 @@ void write_loss(const TensorView& out, const CrossEntropyJob& job, Reduction red
 
 namespace {
 
-DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 // The class weights in the dtype of the arithmetic, in scratch; and their sum.
 void set_weights(CrossEntropyJob& job, const TensorView& weight, std::byte* room) {
   job.weight = room;
   job.weight_sum = 0;
-  dispatch(weight.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(weight.dtype, [&]<class T>(TypeTag<T>) {
     for (int64_t i = 0; i < job.classes; ++i) {
       const auto w = static_cast<double>(weight.as<T>()[i]);
       job.weight_sum += w;
@@ -63,7 +60,7 @@ void set_weights(CrossEntropyJob& job, const TensorView& weight, std::byte* room
 }
 
 int64_t weight_bytes(int64_t classes, DType logits) {
-  return (CheckedSize(classes) * static_cast<int64_t>(size_of(wide(logits)))).rounded_up(64).value();
+  return (CheckedSize(classes) * static_cast<int64_t>(size_of(wide_dtype(logits)))).rounded_up(64).value();
 }
 
 template <class Op>
@@ -146,8 +143,7 @@ void bce_range(const T* p, const T* t, T* y, int64_t first, int64_t last) {
 }
 
 void bce(const KernelContext& c) {
-  const auto run = [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  const auto run = [&]<class T>(TypeTag<T>) {
     parallel_ranges(c.output().numel(), 2048, [&](int64_t first, int64_t last) {
       bce_range(c.input(0).as<T>(), c.input(1).as<T>(), c.output().as<T>(), first, last);
     });

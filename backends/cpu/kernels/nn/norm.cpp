@@ -179,15 +179,12 @@ int64_t normalized_size(const TensorView& x, int64_t num_axes) {
   return n;
 }
 
-DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
 // `vector` itself when it has the dtype that arithmetic is done in, or its conversion in `room`.
 const void* widened(const TensorView& vector, DType to, std::byte*& room) {
   if (vector.dtype == to) return vector.data;
   void* wide = room;
   const int64_t n = vector.numel();
-  dispatch(vector.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(vector.dtype, [&]<class T>(TypeTag<T>) {
     for (int64_t i = 0; i < n; ++i) {
       if (to == DType::f64)
         static_cast<double*>(wide)[i] = static_cast<double>(vector.as<T>()[i]);
@@ -214,8 +211,8 @@ int64_t row_bytes(const NormJob& job, int tensors) {
 void run_forward(const KernelContext& c, NormJob job, bool has_weight, bool has_bias) {
   if (c.input(0).numel() == 0) return;
   std::byte* room = c.scratch;
-  if (has_weight) job.weight = widened(c.input(1), wide(job.dtype), room);
-  if (has_bias) job.bias = widened(c.input(has_weight ? 2 : 1), wide(job.dtype), room);
+  if (has_weight) job.weight = widened(c.input(1), wide_dtype(job.dtype), room);
+  if (has_bias) job.bias = widened(c.input(has_weight ? 2 : 1), wide_dtype(job.dtype), room);
   parallel_rows(c.input(0).numel() / job.n, row_bytes(job, 2),
                 [&](int64_t first, int64_t last) { run_rows(job, first, last, nullptr, nullptr); });
 }
@@ -248,8 +245,7 @@ T* cleared(T* sums, int64_t b, int64_t n) {
 
 // dx of rows [first, last) gains the residual.
 void add_residual(const NormJob& job, const void* residual, int64_t first, int64_t last) {
-  dispatch(job.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(job.dtype, [&]<class T>(TypeTag<T>) {
     using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const T* from = static_cast<const T*>(residual);
     T* dx = static_cast<T*>(job.y);
@@ -304,7 +300,7 @@ void run_backward(const KernelContext& c, const Op& op) {
   NormJob job = job_of(c, op.eps, op.num_axes, kHasBias<Op>);
   std::byte* room = c.scratch;
   job.dy = c.input(1).data;
-  if (op.has_weight) job.weight = widened(c.input(2), wide(job.dtype), room);
+  if (op.has_weight) job.weight = widened(c.input(2), wide_dtype(job.dtype), room);
   Beside beside;
   if (op.has_residual) beside.residual = c.inputs.back().data;
   if (op.with_output) {
@@ -312,7 +308,7 @@ void run_backward(const KernelContext& c, const Op& op) {
     forward.dy = nullptr;
     forward.y = c.outputs.back().data;
     if constexpr (kHasBias<Op>)
-      if (op.has_bias) forward.bias = widened(c.input(op.has_weight ? 3 : 2), wide(job.dtype), room);
+      if (op.has_bias) forward.bias = widened(c.input(op.has_weight ? 3 : 2), wide_dtype(job.dtype), room);
   }
   job.stream = job.stream && job.y != job.dy && !beside.residual;
   bool want_bias = false;
@@ -330,7 +326,7 @@ int64_t scratch_for(const KernelQuery& query, int64_t num_axes, int converted, i
   for (int64_t i = 0; i < num_axes; ++i) n *= x.shape[static_cast<int>(x.shape.rank() - 1 - i)].value();
   const int64_t rows = x.numel() / std::max<int64_t>(n, 1);
   const CheckedSize vectors = CheckedSize(sums) * RowBlocks::of(rows, n).count + converted;
-  return (vectors * n * static_cast<int64_t>(size_of(wide(x.dtype)))).value();
+  return (vectors * n * static_cast<int64_t>(size_of(wide_dtype(x.dtype)))).value();
 }
 
 template <class Op>

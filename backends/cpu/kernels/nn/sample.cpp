@@ -31,8 +31,7 @@ Draw draw_of(const TensorView& rng, int64_t stream) {
 // Rows of reals as f32, in scratch that belongs to the row.
 template <class F>
 void read_row(const TensorView& x, int64_t row, int64_t n, F&& f) {
-  dispatch(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(x.dtype, [&]<class T>(TypeTag<T>) {
     const T* from = x.as<T>() + row * n;
     for (int64_t i = 0; i < n; ++i) f(i, static_cast<float>(from[i]));
   });

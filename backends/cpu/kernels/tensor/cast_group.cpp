@@ -24,8 +24,7 @@ void with_real(DType dtype, const Body& body) {
 
 void run(const KernelContext& c) {
   const auto& op = c.attributes<ops::CastGroup>();
-  with_real(op.dtype, [&](auto to) {
-    using Y = typename decltype(to)::type;
+  with_real(op.dtype, [&]<class Y>(TypeTag<Y>) {
     int input = 0;
     for (size_t i = 0; i < op.parts.size(); ++i) {
       Y* y = c.outputs[i].as<Y>();

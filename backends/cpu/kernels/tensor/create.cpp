@@ -46,8 +46,7 @@ void arange_elements(T* y, int64_t first, int64_t last, const ops::Arange& op) {
 
 void run_arange(const KernelContext& c) {
   const auto& op = c.attributes<ops::Arange>();
-  dispatch(op.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(op.dtype, [&]<class T>(TypeTag<T>) {
     parallel_rows(c.output().numel(), sizeof(T),
                   [&](int64_t first, int64_t last) { arange_elements(c.output().as<T>(), first, last, op); });
   });

@@ -173,8 +173,7 @@ void add_low_precision(const KernelContext& c) {
 }
 
 void run_scatter_add(const KernelContext& c) {
-  dispatch(c.output().dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>) {
       add_low_precision<T>(c);
     } else {

@@ -102,8 +102,7 @@ void add_rows(const KernelContext& c, const void* base, const TensorView& index,
               RowShape shape, const ops::IndexRange& part, int64_t skip) {
   const RowLists lists = sort_indices(c, index, part.of(shape.rows), skip);
   const int64_t n = index.numel(), blocks = (shape.inner + kColumns - 1) / kColumns;
-  dispatch(source.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(source.dtype, [&]<class T>(TypeTag<T>) {
     const int64_t task_bytes = std::min(shape.inner, kColumns) * static_cast<int64_t>(sizeof(T));
     parallel_rows(shape.outer * blocks * shape.rows, task_bytes, [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) {

@@ -44,8 +44,7 @@ T uniform_of(uint32_t word) {
 void run_rand(const KernelContext& c) {
   const RandomKey key = key_of(c.input(0), c.attributes<ops::Rand>().stream);
   each_chunk(c.output().numel(), [&](int64_t first, int64_t n) {
-    dispatch(c.output().dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
       T* y = c.output().as<T>() + first;
       if constexpr (std::is_same_v<T, float>) {
         random_uniforms(key, first, n, y);
@@ -63,8 +62,7 @@ void run_rand(const KernelContext& c) {
 void run_randn(const KernelContext& c) {
   const RandomKey key = key_of(c.input(0), c.attributes<ops::Randn>().stream);
   each_chunk(c.output().numel(), [&](int64_t first, int64_t n) {
-    dispatch(c.output().dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
       T* y = c.output().as<T>() + first;
       if constexpr (std::is_same_v<T, float>) {
         random_normals(key, first, n, y);
@@ -90,8 +88,7 @@ void run_randint(const KernelContext& c) {
   each_chunk(c.output().numel(), [&](int64_t first, int64_t n) {
     uint32_t words[kRandomChunk];
     random_words(key, first, n, words);
-    dispatch(c.output().dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
       for (int64_t i = 0; i < n; ++i) {
         const auto offset = static_cast<uint64_t>(scaled(key, first + i, words[i], range));
         c.output().as<T>()[first + i] =
@@ -106,8 +103,7 @@ void run_bernoulli(const KernelContext& c) {
   each_chunk(c.output().numel(), [&](int64_t first, int64_t n) {
     float uniforms[kRandomChunk];
     random_uniforms(key, first, n, uniforms);
-    dispatch(c.output().dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
       const T* p = c.input(1).as<T>() + first;
       T* y = c.output().as<T>() + first;
       if constexpr (!std::is_integral_v<T>)
@@ -134,8 +130,7 @@ void run_dropout(const KernelContext& c) {
   each_chunk(c.output().numel(), [&](int64_t first, int64_t n) {
     float uniforms[kRandomChunk];
     random_uniforms(key, op.first + first, n, uniforms);
-    dispatch(c.output().dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
       if constexpr (!std::is_integral_v<T>)
         drop(c.input(1).as<T>() + first, c.output().as<T>() + first, uniforms, n, op.p);
     });

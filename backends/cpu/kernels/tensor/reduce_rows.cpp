@@ -54,8 +54,7 @@ void run_pair(const KernelContext& c) {
   const std::byte* x = gathered(plan.shape, c);
   const auto finish = [&](PairState state, int64_t i) {
     const double y = finish_pair(plan, state);
-    dispatch(c.output().dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
+    dispatch(c.output().dtype, [&]<class T>(TypeTag<T>) {
       if constexpr (!std::is_integral_v<T>) c.output().as<T>()[i] = static_cast<T>(y);
     });
   };
@@ -168,8 +167,7 @@ template <bool kMax>
 void run_arg(const KernelContext& c) {
   const auto& shape = c.prepared<ReduceShape>();
   const std::byte* data = gathered(shape, c);
-  dispatch(c.input(0).dtype == DType::boolean ? DType::u8 : c.input(0).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(c.input(0).dtype == DType::boolean ? DType::u8 : c.input(0).dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (!std::is_same_v<T, bool>) {
       const T* x = reinterpret_cast<const T*>(data);
       parallel_rows(shape.outer, shape.count * static_cast<int64_t>(sizeof(T)),
@@ -225,8 +223,7 @@ void run_cumsum(const KernelContext& c) {
   for (int i = axis + 1; i < x.rank; ++i) inner *= x.dim(i);
   if (outer * count * inner == 0) return;
   const int64_t width = std::min<int64_t>(inner, 256), tiles = (inner + width - 1) / width;
-  dispatch(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(x.dtype, [&]<class T>(TypeTag<T>) {
     using Y = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
     parallel_rows(outer * tiles, count * width * static_cast<int64_t>(sizeof(T)),
                   [&](int64_t first, int64_t last) {

@@ -74,8 +74,7 @@ constexpr int64_t kSlots = 64;
 void sort_rows(const KernelContext& c, Rows rows, int64_t k, bool descending) {
   const int64_t count = rows.outer * rows.inner, slots = std::min(count, kSlots);
   if (count * rows.n == 0) return;
-  dispatch(c.input(0).dtype == DType::boolean ? DType::u8 : c.input(0).dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(c.input(0).dtype == DType::boolean ? DType::u8 : c.input(0).dtype, [&]<class T>(TypeTag<T>) {
     const auto slot = [&](int64_t s) {
       Entry* entries = reinterpret_cast<Entry*>(c.scratch) + s * rows.n;
       for (int64_t row = count * s / slots; row < count * (s + 1) / slots; ++row) {
