@@ -7,14 +7,12 @@ namespace genesis {
 
 void fail_too_little_memory(const std::string& device, const MemoryNeed& need, int64_t free_bytes,
                             const Plan& plan) {
-  const auto human = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
   fail(
       "{} has too little memory: {} are needed (arena {}, states {}, constants {}), {} are free; smaller "
-      "batches, "
-      "--memory-budget (recompute instead of keep) or --cast bf16 would help; the largest tensors at the "
-      "peak:{}",
-      device, human(need.total()), human(need.arena), human(need.states), human(need.constants),
-      human(free_bytes), memory_lines(plan.peak));
+      "batches, --memory-budget (recompute instead of keep) or --cast bf16 would help; the largest tensors "
+      "at the peak:{}",
+      device, human_bytes(need.total()), human_bytes(need.arena), human_bytes(need.states),
+      human_bytes(need.constants), human_bytes(free_bytes), memory_lines(plan.peak));
 }
 
 }  // namespace genesis

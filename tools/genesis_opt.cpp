@@ -194,8 +194,7 @@ void quantize(Model& model, const Flags& flags) {
     fail_usage("--quantize {}: expected q8 or q4", flags.quantize);
   const passes::QuantizeReport report = passes::quantize(model, options);
   std::cerr << fmt::format("{}: {} weights, {} instead of {}\n", flags.quantize, report.quantized.size(),
-                           human_bytes(static_cast<double>(report.bytes_after)),
-                           human_bytes(static_cast<double>(report.bytes_before)));
+                           human_bytes(report.bytes_after), human_bytes(report.bytes_before));
   for (const auto& kept : report.kept)
     std::cerr << fmt::format("stays as it is: {}: {}\n", printable(kept.name), kept.reason);
 }
@@ -278,8 +277,7 @@ void check_rewrite(const Flags& flags, const CLI::App& app) {
   if (!flags.gives_something())
     fail_usage(
         "nothing would come of this: save the result with -o FILE, look at it with --text, --json, "
-        "--print-after "
-        "PASS or --dump DIR, or see what a run would take with --check DEVICE");
+        "--print-after PASS or --dump DIR, or see what a run would take with --check DEVICE");
 }
 
 // What the weights and entry points become before anything is cast or optimised.

@@ -119,8 +119,7 @@ std::map<std::string, double> times_of(const Graph& graph, const std::string& pa
   if (!(drawn > 0))
     fail(
         "{} tells the time of no node of entry point '{}': make a profile of this model and entry point, "
-        "without "
-        "--by-op",
+        "without --by-op",
         path, graph.name());
   if (drawn < all)
     spdlog::info(

@@ -53,8 +53,7 @@ bool overlap(const BufferRef& a, const BufferRef& b) {
 
 std::optional<Tensor> small_copy(const TensorView& view) {
   if (view.bytes() > NonfiniteError::kMaxBytes) return std::nullopt;
-  const auto sizes = view.sizes();
-  return Tensor::copy_of({view.dtype, Shape::of({sizes.begin(), sizes.end()})}, view.data);
+  return copy_of(view);
 }
 
 // What the step read, as far as it is still there.

@@ -294,8 +294,7 @@ RankGroup& StateMemory::ranks_with(int32_t state) const {
   if (RankGroup* ranks = collectives_ ? collectives_->group(axis) : nullptr) return *ranks;
   fail(
       "of state '{}' every rank along '{}' keeps a part, and this session cannot exchange data with them: "
-      "give "
-      "SessionOptions::collectives",
+      "give SessionOptions::collectives",
       model_->state(state).name, axis);
 }
 

@@ -59,8 +59,7 @@ Part wait_for_part(const fs::path& file, int64_t rank, const PartsToCome& expect
     if (Clock::now() > until)
       fail(
           "rank {} has not written its part {} within {} seconds: it is too slow, or does not see the "
-          "folder, "
-          "which all ranks must share",
+          "folder, which all ranks must share",
           rank, file.string(), expected.seconds);
     std::this_thread::sleep_for(pause);
   }

@@ -46,8 +46,7 @@ void CheckpointWriter::prepare() {
     if (!beside_)
       spdlog::warn(
           "the host has no {} bytes to spare for copies of the states: training will stand still while "
-          "checkpoints "
-          "are written",
+          "checkpoints are written",
           layout.bytes + layout.decoded_bytes);
   });
 }

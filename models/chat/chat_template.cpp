@@ -43,8 +43,7 @@ std::string source_in(const json& config) {
   if (found != config.end() && found->is_array()) return named_template(*found);
   fail(
       "there is no chat template: a folder has it in chat_template.jinja or as 'chat_template' in "
-      "tokenizer_config.json; "
-      "models that are not made for conversations have none");
+      "tokenizer_config.json; models that are not made for conversations have none");
 }
 
 }  // namespace

@@ -64,8 +64,7 @@ class JsonLines {
       const DType dtype = is_float(wanted) || integers ? wanted : DType::f32;
       std::byte* data;
       Tensor tensor = Tensor::uninitialized({dtype, Shape::of(sizes)}, &data);
-      dispatch(dtype, [&](auto tag) {
-        using T = typename decltype(tag)::type;
+      dispatch(dtype, [&]<class T>(TypeTag<T>) {
         for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(data)[i] = convert<T>(i);
       });
       return tensor;

@@ -58,7 +58,8 @@ class Translator {
     if (rest_.find("(?i:") == std::string_view::npos) return;
     for (const std::string_view pair : {"ss", "ff", "fi", "fl", "st"}) {
       const auto same = [](char a, char b) { return (a | 0x20) == b; };
-      if (!std::ranges::search(rest_, pair, same).empty()) fail("'{}' in a split expression that ignores case", pair);
+      if (!std::ranges::search(rest_, pair, same).empty())
+        fail("'{}' in a split expression that ignores case", pair);
     }
   }
 

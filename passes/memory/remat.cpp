@@ -96,12 +96,11 @@ Graph graph_of(const Graph& graph, const RematSchedule& schedule) {
 
 [[noreturn]] void fail_budget(int64_t budget, const Plan& plan) {
   const auto both = [](int64_t bytes) {  // a budget has to be given to the byte
-    return fmt::format("{} ({} bytes)", human_bytes(static_cast<double>(bytes)), bytes);
+    return fmt::format("{} ({} bytes)", human_bytes(bytes), bytes);
   };
   fail(
       "the memory budget of {} cannot be met: with everything computed again that helps, the step needs {}; "
-      "take smaller "
-      "batches, accumulate=N micro-batches, or bf16; the largest values left are:{}",
+      "take smaller batches, accumulate=N micro-batches, or bf16; the largest values left are:{}",
       both(budget), both(plan.arena_bytes), memory_lines(plan.peak, 5));
 }
 

@@ -76,9 +76,9 @@ void build_tokenizer(const Flags& flags) {
                    {"bytes", made.bytes},
                    {"seconds", seconds}},
                   [&] {
-                    std::cout << fmt::format(
-                        "{}: {} tokens learnt from {} of text in {}\n", printable(flags.output), made.tokens,
-                        human_bytes(static_cast<double>(made.bytes)), human_seconds(seconds));
+                    std::cout << fmt::format("{}: {} tokens learnt from {} of text in {}\n",
+                                             printable(flags.output), made.tokens, human_bytes(made.bytes),
+                                             human_seconds(seconds));
                   });
 }
 

@@ -19,10 +19,10 @@ milliseconds between_words(bool terminal) { return milliseconds(terminal ? 200 :
 
 std::string progress_text(std::string_view what, uint64_t done, uint64_t total, double seconds) {
   std::string text(what);
-  if (done > 0) text += ": " + human_bytes(static_cast<double>(done));
+  if (done > 0) text += ": " + human_bytes(done);
   if (total > 0) {
     const double share = static_cast<double>(done) / static_cast<double>(total);
-    text += fmt::format(" of {}, {:.0f}%", human_bytes(static_cast<double>(total)), 100 * share);
+    text += fmt::format(" of {}, {:.0f}%", human_bytes(total), 100 * share);
     if (share > 0.01) return text + fmt::format(" in {}, ETA {}", human_seconds(seconds), human_seconds(seconds / share - seconds));
   }
   return seconds < 0.5 ? text : text + " in " + human_seconds(seconds);

@@ -26,17 +26,16 @@ std::string rank_lines(const CompiledEntry& compiled, const Mesh& mesh, nlohmann
                                  has_stages         ? "on stage 0 "
                                  : mesh.ranks() > 1 ? "on each rank "
                                                     : "",
-                                 human_bytes(static_cast<double>(kept)));
+                                 human_bytes(kept));
   if (const int64_t bytes = optimizer_bytes(compiled); bytes > 0) {
     row["optimizer_bytes"] = bytes;
-    text += fmt::format(", those of the optimizer {}", human_bytes(static_cast<double>(bytes)));
+    text += fmt::format(", those of the optimizer {}", human_bytes(bytes));
   }
   text += "\n";
   for (const AxisTraffic& along : traffic_of(compiled.plan, mesh)) {
     row["exchanged"][along.axis] = {{"calls", along.calls}, {"bytes", along.bytes}};
-    text +=
-        fmt::format("  each rank{} sends {} along '{}', in {} exchanges\n", has_stages ? " of stage 0" : "",
-                    human_bytes(static_cast<double>(along.bytes)), along.axis, along.calls);
+    text += fmt::format("  each rank{} sends {} along '{}', in {} exchanges\n",
+                        has_stages ? " of stage 0" : "", human_bytes(along.bytes), along.axis, along.calls);
   }
   return text;
 }
@@ -106,8 +105,8 @@ std::string stage_lines(const Model& model, const std::string& entry, const Bind
                              {"state_bytes", state_bytes(compiled)},
                              {"arena_bytes", compiled.plan.arena_bytes}});
     text += fmt::format("  stage {}: {} to {}, {:.1f}% of the FLOPs, states {}, arena {}\n", i, stage.first,
-                        stage.last, 100 * share, human_bytes(static_cast<double>(state_bytes(compiled))),
-                        human_bytes(static_cast<double>(compiled.plan.arena_bytes)));
+                        stage.last, 100 * share, human_bytes(state_bytes(compiled)),
+                        human_bytes(compiled.plan.arena_bytes));
   }
   row["micro_batches"] = summary.micro_batches;
   row["bubble"] = summary.bubble;
@@ -153,8 +152,7 @@ Bindings with_usual_sizes(const Model& model, const std::vector<std::string>& en
 void CheckFlags::add_to(CLI::App& app) {
   app.add_option("--check", device,
                  "say whether this device runs every node, and what memory it takes; the GPU where there is "
-                 "one, else the "
-                 "CPU, when none is named")
+                 "one, else the CPU, when none is named")
       ->expected(0, 1)
       ->default_str("auto");
   app.add_option("--size", sizes,
@@ -212,9 +210,8 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
                                   prediction_line(plan, mesh, flags, row);
     json.push_back(row);
     text += fmt::format("{}: {} steps, arena {} (lower bound {}, ratio {:.3f}){}\n{}", name,
-                        plan.steps.size(), human_bytes(static_cast<double>(plan.arena_bytes)),
-                        human_bytes(static_cast<double>(plan.lower_bound_bytes)), row["ratio"].get<double>(),
-                        memory_lines(plan.peak), exchanged);
+                        plan.steps.size(), human_bytes(plan.arena_bytes), human_bytes(plan.lower_bound_bytes),
+                        row["ratio"].get<double>(), memory_lines(plan.peak), exchanged);
   }
   options.out.print({{"device", device}, {"mesh", mesh.to_string()}, {"sizes", sizes}, {"entries", json}},
                     [&] { std::cout << printable_lines(text); });

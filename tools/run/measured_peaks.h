@@ -9,8 +9,7 @@ namespace genesis::tools {
 
 inline constexpr const char* kFasterThanLimits =
     "; faster than the limits that were measured: something else kept this machine busy while they were, or "
-    "a "
-    "cache served what is counted as memory";
+    "a cache served what is counted as memory";
 
 // Measures again, five times at most, while `hold(peaks)` says that the limits are too low.
 template <class Hold>

@@ -69,8 +69,7 @@ double roundings(const Step& step) {
 double own_error(const Step& step, DType result, const Kind& kind) {
   if (kind.moves) return 0;
   const double terms = sum_length_of(*step.op, step.attributes, step.input_types, step.output_types);
-  const double sums =
-      terms > 1 ? half_ulp(result == DType::f64 ? DType::f64 : DType::f32) * std::sqrt(terms) : 0;
+  const double sums = terms > 1 ? half_ulp(wide_dtype(result)) * std::sqrt(terms) : 0;
   // Functions such as exp are good to some ulps on every device.
   return 2 * half_ulp(result) * std::sqrt(roundings(step)) + sums;
 }
@@ -112,10 +111,7 @@ std::vector<double> Rounding::step(const Step& step, std::span<const TensorView>
   const bool exact = std::ranges::all_of(inputs, [](const Value& v) { return v.error == 0; });
   std::vector<double> errors;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto sizes = outputs[i].sizes();
-    const Tensor tensor =
-        Tensor::copy_of({outputs[i].dtype, Shape::of({sizes.begin(), sizes.end()})}, outputs[i].data);
-    const double size = root_mean_square(tensor.to_doubles());
+    const double size = root_mean_square(copy_of(outputs[i]).to_doubles());
     if (!is_float(outputs[i].dtype)) {
       errors.push_back(exact ? 0 : INFINITY);
     } else {

@@ -104,21 +104,20 @@ nlohmann::ordered_json as_json(const Flags& flags, const Measured& m, const Plan
 }
 
 void print_measured(const Flags& flags, const Measured& m) {
-  const auto bytes = [](int64_t count) { return human_bytes(static_cast<double>(count)); };
   std::cout << fmt::format(
       "{}: median {:.3f} ms, min {:.3f}, p99 {:.3f} over {} runs, {:.3f} back to back on the "
       "device; first run (with compiling) {:.1f} ms\n",
       flags.entry, m.median, m.least, m.p99, m.runs, m.device, m.first);
   if (m.tokens_per_second > 0) std::cout << fmt::format("{} tokens/s\n", human_count(m.tokens_per_second));
-  std::cout << fmt::format("arena {}, states {}\n", bytes(m.memory.arena_bytes), bytes(m.memory.state_bytes));
+  std::cout << fmt::format("arena {}, states {}\n", human_bytes(m.memory.arena_bytes),
+                           human_bytes(m.memory.state_bytes));
   if (m.memory.device_bytes > 0)
-    std::cout << fmt::format("held on the device {}, at most {}\n", bytes(m.memory.device_bytes),
-                             bytes(m.memory.device_peak_bytes));
+    std::cout << fmt::format("held on the device {}, at most {}\n", human_bytes(m.memory.device_bytes),
+                             human_bytes(m.memory.device_peak_bytes));
   std::cout << fmt::format(
       "{} of what this device allows: products at {:.0f} GFLOP/s f32 or {:.0f} with 16 bits, {:.0f} GB/s "
-      "from "
-      "memory (every step's bytes or products at these rates, at those of its caches where the data fits in "
-      "one){}\n",
+      "from memory (every step's bytes or products at these rates, at those of its caches where the data "
+      "fits in one){}\n",
       m.share() > 1 ? "more than 100%" : fmt::format("{:.0f}%", 100 * m.share()), m.limits.peaks.f32_gflops,
       m.limits.peaks.low_gflops, std::max(m.limits.peaks.copy_gbps, m.limits.peaks.read_gbps),
       m.share() > 1 ? kFasterThanLimits : "");

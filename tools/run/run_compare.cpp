@@ -68,11 +68,6 @@ SessionOptions parse_options(const std::string& text) {
   return options;
 }
 
-Tensor copy_of(const TensorView& view) {
-  const auto sizes = view.sizes();
-  return Tensor::copy_of({view.dtype, Shape::of({sizes.begin(), sizes.end()})}, view.data);
-}
-
 struct Seen {
   const Step* step;
   Tensor value;

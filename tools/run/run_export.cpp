@@ -59,8 +59,8 @@ void export_command(const Flags& flags) {
       [&] {
         std::cout << fmt::format(
             "{}: {}, {} parameters, {} in {} files{}\n", printable(flags.output), exported.model,
-            human_count(static_cast<double>(exported.parameters)),
-            human_bytes(static_cast<double>(exported.bytes)), exported.files.size(),
+            human_count(static_cast<double>(exported.parameters)), human_bytes(exported.bytes),
+            exported.files.size(),
             exported.merged_adapters == 0
                 ? ""
                 : fmt::format("; {} LoRA adapters are added to the weights", exported.merged_adapters));

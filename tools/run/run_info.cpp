@@ -107,10 +107,9 @@ void print_text(const Flags& flags, const Model& model) {
     std::cout << printable(key) << ": " << printable(value) << "\n";
   for (const auto& [role, t] : totals_by_role(model))
     std::cout << role << " states: " << t.count << ", " << human_count(static_cast<double>(t.elements))
-              << " elements, " << human_bytes(static_cast<double>(t.bytes)) << "\n";
+              << " elements, " << human_bytes(t.bytes) << "\n";
   for (const auto& [name, bytes] : model.files)
-    std::cout << "file " << printable(name) << ": " << human_bytes(static_cast<double>(bytes.bytes()))
-              << "\n";
+    std::cout << "file " << printable(name) << ": " << human_bytes(bytes.bytes()) << "\n";
   for (const auto& entry : model.entries()) print_entry(*entry);
   for (const std::string& part : missing_parts()) std::cout << "missing: " << part << "\n";
   if (!flags.states) return;
@@ -209,15 +208,13 @@ nlohmann::ordered_json needs_json(const std::vector<Needs>& needs, const std::op
 
 void print_needs(const std::string& device, const std::vector<Needs>& needs,
                  const std::optional<int64_t>& free) {
-  const auto human = [](int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
   for (const Needs& n : needs)
     std::cout << fmt::format(
         "{} on {}: {} at most: arena {} (of it workspace of libraries and kernels up to {}), states {}, "
-        "constants "
-        "{}, inputs {}\n",
-        printable(n.entry), device, human(n.peak()), human(n.arena), human(n.workspace), human(n.states),
-        human(n.constants), human(n.inputs));
-  if (free) std::cout << fmt::format("free on {}: {}\n", device, human(*free));
+        "constants {}, inputs {}\n",
+        printable(n.entry), device, human_bytes(n.peak()), human_bytes(n.arena), human_bytes(n.workspace),
+        human_bytes(n.states), human_bytes(n.constants), human_bytes(n.inputs));
+  if (free) std::cout << fmt::format("free on {}: {}\n", device, human_bytes(*free));
 }
 
 nlohmann::ordered_json kernels_json(const std::vector<Needs>& needs) {

@@ -21,8 +21,7 @@ namespace {
 Tensor filled(const TensorType& type, double value) {
   std::byte* data;
   Tensor tensor = Tensor::uninitialized(type, &data);
-  dispatch(type.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(type.dtype, [&]<class T>(TypeTag<T>) {
     if constexpr (std::is_integral_v<T>) {
       // The largest i64 is no double: 2^63 is the first that does not fit.
       const double low = static_cast<double>(std::numeric_limits<T>::min()),
@@ -45,8 +44,7 @@ Tensor random(const TensorType& type, uint64_t seed, uint64_t stream) {
   fill_uniform(values, seed, stream, 0, is_float(type.dtype) ? 1 : 2);
   std::byte* data;
   Tensor tensor = Tensor::uninitialized(type, &data);
-  dispatch(type.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
+  dispatch(type.dtype, [&]<class T>(TypeTag<T>) {
     for (size_t i = 0; i < values.size(); ++i) reinterpret_cast<T*>(data)[i] = static_cast<T>(values[i]);
   });
   return tensor;
@@ -65,10 +63,6 @@ std::pair<std::string, std::string> split(const std::string& flag, const std::st
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) fail_usage("{} {}: expected NAME=VALUE", flag, text);
   return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.ends_with(end);
 }
 
 const ValueInfo* find_input(const Graph& graph, const std::string& name) {
@@ -103,16 +97,16 @@ class InputMaker {
   }
 
   void read(const std::string& input) {
-    if (ends_with(input, ".safetensors") && input.find('=') == std::string::npos) {
+    if (input.ends_with(".safetensors") && input.find('=') == std::string::npos) {
       return read_all(input);
     }
     const auto [name, value] = split("--input", input);
     if (tensors_.contains(name) || made_.contains(name)) fail("--input {}: '{}' is given twice", input, name);
     if (!find_input(graph_, name)) {
       tensors_[name] = Tensor::zeros({DType::f32, {}});  // the session names what there is
-    } else if (ends_with(value, ".npy")) {
+    } else if (value.ends_with(".npy")) {
       tensors_[name] = read_npy(value);
-    } else if (ends_with(value, ".safetensors")) {
+    } else if (value.ends_with(".safetensors")) {
       const auto contents = read_safetensors(value);
       const auto at = contents.tensors.find(name);
       if (at == contents.tensors.end()) fail("{} has no tensor '{}'", value, name);

@@ -100,8 +100,7 @@ void check_trainable(const Model& model, const std::string& file) {
   if (!model.find_entry("train_step"))
     fail(
         "{} has no entry point 'train_step': add training with --optimizer adamw, or with `genesis-opt {} "
-        "--train adamw -o "
-        "FILE`",
+        "--train adamw -o FILE`",
         file, file);
 }
 
@@ -130,7 +129,7 @@ void warn_of_full_disk(const std::string& path, const std::filesystem::path& fol
   const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
   if (free < needed)
     spdlog::warn("{} will need {} and its disk has {} left: make room before the run ends", path,
-                 human_bytes(static_cast<double>(needed)), human_bytes(static_cast<double>(free)));
+                 human_bytes(needed), human_bytes(free));
 }
 
 void warn_of_what_will_be_lost(const TrainFlags& flags, const Model& model) {
@@ -475,7 +474,7 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
 }
 
 void train_command(const TrainFlags& flags, const CLI::App& command) {
-  flags.check_numbers();
+  flags.check_needs();
   flags.check_files();
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
   as_rank(*world, [&] { train_ranks(flags_of_rank(flags, *world), command, world); });

@@ -123,11 +123,7 @@ void TrainFlags::add_evaluation(CLI::App& command) {
              "stop after so many evaluations in a row without a new best; 0: never", at_least<int64_t>(0));
 }
 
-void TrainFlags::check_numbers() const {
-  if (keep < 1) fail("--keep {}: expected 1 or more", keep);
-  if (checkpoint_every < 0) fail("--checkpoint-every {}: expected 0 or more", checkpoint_every);
-  if (steps < 0) fail("--steps {}: expected 0 or more", steps);
-  if (!(minutes >= 0)) fail("--minutes {}: expected 0 or more", minutes);
+void TrainFlags::check_needs() const {
   if (checkpoint_every > 0 && checkpoint.empty())
     throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
   if (resume && checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");

@@ -28,8 +28,8 @@ struct TrainFlags {
   Output out;
 
   void add_to(CLI::App& command);
-  // Throws Error or a CLI::Error for numbers and options that cannot be.
-  void check_numbers() const;
+  // Throws a CLI::Error for options that need another one.
+  void check_needs() const;
   // Throws Error where -o or --metrics is a file that holds something else, which would be lost. Before anything is written.
   void check_files() const;
   bool evaluates() const { return !evaluation_data.empty() || text.held_out > 0; }

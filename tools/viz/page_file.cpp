@@ -39,8 +39,7 @@ void write_page(const std::string& output, const Json& data) {
   if (!output.ends_with(".json") && page_template().find(kNoPage) != std::string::npos)
     spdlog::warn(
         "this Genesis was built without the visualizer's page, so {} holds the data and shows nothing: "
-        "install esbuild and "
-        "python3-xstatic-dagre and build again",
+        "install esbuild and python3-xstatic-dagre and build again",
         tools::printable(output));
   write_file_atomically(output, output.ends_with(".json") ? data_text(data) : page_html(data));
 }

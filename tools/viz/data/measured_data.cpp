@@ -16,7 +16,7 @@ Json peaks_data(const DevicePeaks& peaks) {
   add("memory, copying", peaks.copy_gbps, "GB/s");
   add("memory, reading", peaks.read_gbps, "GB/s");
   for (const CacheSpeed& cache : peaks.caches)
-    add("cache of " + human_bytes(static_cast<double>(cache.bytes)), cache.gbps, "GB/s");
+    add("cache of " + human_bytes(cache.bytes), cache.gbps, "GB/s");
   return rows;
 }
 

@@ -82,8 +82,6 @@ std::string evaluations(const Frame& frame, const Curve& curve) {
   return svg;
 }
 
-std::string bytes_text(int64_t bytes) { return tools::human_bytes(static_cast<double>(bytes)); }
-
 // The step with the most bytes alive, and how many they are.
 std::pair<size_t, int64_t> fullest_step(const Plan& plan) {
   const std::vector<int64_t> live = live_bytes(plan);
@@ -124,7 +122,7 @@ std::string block_svg(const Frame& frame, const ArenaBlock& block) {
       R"svg(<rect class="block" x="{:.2f}" y="{:.3f}" width="{:.2f}" height="{:.3f}"{} data-steps="{} {}" data-offset="{}" data-bytes="{}"><title>{}: {} at {}, steps {} to {}</title></rect>
 )svg",
       x, top, width, height, height < 2 || width < 2 ? kNoBorder : "", block.first_step, block.last_step,
-      block.offset, block.bytes, xml_text(block.name), bytes_text(block.bytes), bytes_text(block.offset),
+      block.offset, block.bytes, xml_text(block.name), human_bytes(block.bytes), human_bytes(block.offset),
       block.first_step, block.last_step);
 }
 
@@ -137,7 +135,7 @@ std::string block_words(const Frame& frame, const ArenaBlock& block) {
 std::string memory_title(const Plan& plan, size_t step, int64_t bytes) {
   if (plan.arena_bytes == 0) return fmt::format("{}: needs no arena", plan.entry);
   return fmt::format("{}: arena of {}; at most {} are alive at once, in step {} of {}", plan.entry,
-                     bytes_text(plan.arena_bytes), bytes_text(bytes), step, plan.steps.size());
+                     human_bytes(plan.arena_bytes), human_bytes(bytes), step, plan.steps.size());
 }
 
 bool is_alive(const ArenaBlock& block, size_t step) {
@@ -152,7 +150,7 @@ std::vector<LegendRow> memory_legend(const Plan& plan, size_t fullest) {
   std::vector<LegendRow> rows;
   for (size_t kind = 0; kind < kBlockKinds; ++kind)
     rows.push_back(
-        {kind, fmt::format("{}s, {} at the fullest step", kBlockKindNames[kind], bytes_text(bytes[kind]))});
+        {kind, fmt::format("{}s, {} at the fullest step", kBlockKindNames[kind], human_bytes(bytes[kind]))});
   return rows;
 }
 
@@ -168,7 +166,7 @@ std::string memory_by_layer(const Frame& frame, const Plan& plan, size_t fullest
   size_t told = 0;
   for (; told < largest.size() && text.size() < 120; ++told)
     text += fmt::format("{}{} {}", told > 0 ? ", " : "", largest[told].second.substr(0, 60),
-                        bytes_text(largest[told].first));
+                        human_bytes(largest[told].first));
   if (told < largest.size()) text += fmt::format(", and {} more", largest.size() - told);
   return fmt::format("<text class=\"muted\" x=\"14\" y=\"{}\">{}</text>\n", frame.bottom() + 60,
                      xml_text(text));
@@ -181,7 +179,7 @@ std::string fullest_mark(const Frame& frame, size_t step, int64_t bytes) {
       R"(<line class="reference" x1="{0:.1f}" y1="{1}" x2="{0:.1f}" y2="{2}" stroke-width="1.5"/><text class="name" x="{3:.1f}" y="{4}" text-anchor="{5}">fullest: {6}</text>
 )",
       x, frame.top(), frame.bottom(), x + (is_right ? -5 : 5), frame.top() + 14, is_right ? "end" : "start",
-      bytes_text(bytes));
+      human_bytes(bytes));
 }
 
 // Of a rank, first the arena, then its states by role.
@@ -205,13 +203,13 @@ std::string rank_bar(const Frame& frame, double row,
     svg += fmt::format(
         R"(<rect class="k{} box" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}: {}</title></rect>
 )",
-        colour, x, top, width, height, xml_text(name), bytes_text(bytes));
-    svg += Frame::words_in(x, top, width, height, bytes_text(bytes));
+        colour, x, top, width, height, xml_text(name), human_bytes(bytes));
+    svg += Frame::words_in(x, top, width, height, human_bytes(bytes));
     before += bytes;
   }
   return svg + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
                            frame.x(static_cast<double>(before)) + 6, top + height / 2 + 4,
-                           bytes_text(before));
+                           human_bytes(before));
 }
 
 }  // namespace
@@ -280,7 +278,7 @@ std::string ranks_svg(const std::string& entry, const Json& mesh) {
       "{} on {} ranks ({}{})", entry, mesh["rank_count"].get<int64_t>(), mesh["axes"].get<std::string>(),
       mesh["zero"].get<int>() > 0 ? ", zero " + std::to_string(mesh["zero"].get<int>()) : "");
   for (const Json& along : mesh["traffic"])
-    title += fmt::format("; each sends {} along '{}' in a run", bytes_text(along["bytes"].get<int64_t>()),
+    title += fmt::format("; each sends {} along '{}' in a run", human_bytes(along["bytes"].get<int64_t>()),
                          along["axis"].get<std::string>());
   std::vector<Tick> rows;
   for (size_t i = 0; i < ranks.size(); ++i)

@@ -113,8 +113,7 @@ std::string lay_out(const std::string& dot, const LayoutOptions& options) {
   if (!wait_for(start_dot(options, in, out, errors), options.seconds, status))
     fail(
         "Graphviz's `dot` was not done with {} boxes after {:g} s: draw fewer (leave out --no-fold, or take "
-        "another "
-        "--entry), allow more with --layout-seconds, or write a .dot file and lay it out with `sfdp`",
+        "another --entry), allow more with --layout-seconds, or write a .dot file and lay it out with `sfdp`",
         options.boxes, options.seconds);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     fail("Graphviz's `dot` is not installed: apt-get install graphviz, or write a .dot file");
