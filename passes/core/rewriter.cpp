@@ -147,6 +147,13 @@ Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, con
   return left_over ? without_dead_nodes(result) : std::move(result);
 }
 
+Graph rewrite(const Graph& graph, Replacement (*visit)(Rewriter&, const Uses&, const Node&),
+              const Target* target) {
+  const Uses uses(graph);
+  return rewrite(
+      graph, [&](Rewriter& rewriter, const Node& node) { return visit(rewriter, uses, node); }, target);
+}
+
 Graph without_dead_nodes(const Graph& graph) {
   const std::vector<bool> live = live_nodes(graph);
   Rewriter rewriter(graph);

@@ -14,6 +14,8 @@
 
 namespace genesis::passes {
 
+class Uses;
+
 class Rewriter {
  public:
   // The new graph has the old one's model, name and inputs. `old` must outlive the Rewriter.
@@ -69,6 +71,9 @@ using Replacement = std::optional<std::vector<Value>>;
 // from_nodes. A replacement that `target` cannot run is not made (null, or sizes still symbolic: not asked).
 // Nodes that nobody needs afterwards are dropped.
 Graph rewrite(const Graph& graph, const std::function<Replacement(Rewriter&, const Node&)>& visit,
+              const Target* target = nullptr);
+// The same for a rule that asks who reads what of `graph`.
+Graph rewrite(const Graph& graph, Replacement (*visit)(Rewriter&, const Uses&, const Node&),
               const Target* target = nullptr);
 
 // The graph without the nodes that neither an output nor an update needs.

@@ -64,17 +64,11 @@ Replacement with_activation(Rewriter& rewriter, const Uses& uses, const Node& no
 }  // namespace
 
 Graph fuse_linear(const Graph& graph, const PassContext& context) {
-  const Uses uses(graph);
-  return rewrite(
-      graph, [&](Rewriter& rewriter, const Node& node) { return with_bias(rewriter, uses, node); },
-      context.target);
+  return rewrite(graph, with_bias, context.target);
 }
 
 Graph fuse_activation(const Graph& graph, const PassContext& context) {
-  const Uses uses(graph);
-  return rewrite(
-      graph, [&](Rewriter& rewriter, const Node& node) { return with_activation(rewriter, uses, node); },
-      context.target);
+  return rewrite(graph, with_activation, context.target);
 }
 
 }  // namespace genesis::passes

@@ -48,10 +48,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
 }  // namespace
 
 Graph fuse_swiglu(const Graph& graph, const PassContext& context) {
-  const Uses uses(graph);
-  return rewrite(
-      graph, [&](Rewriter& rewriter, const Node& node) { return fuse(rewriter, uses, node); },
-      context.target);
+  return rewrite(graph, fuse, context.target);
 }
 
 }  // namespace genesis::passes

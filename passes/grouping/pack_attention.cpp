@@ -52,10 +52,7 @@ Replacement pack(Rewriter& rewriter, const Uses& uses, const Node& node) {
 }  // namespace
 
 Graph pack_attention(const Graph& graph, const PassContext& context) {
-  const Uses uses(graph);
-  return rewrite(
-      graph, [&](Rewriter& rewriter, const Node& node) { return pack(rewriter, uses, node); },
-      context.target);
+  return rewrite(graph, pack, context.target);
 }
 
 }  // namespace genesis::passes

@@ -98,11 +98,6 @@ constexpr const OpDef* kOps[] = {&kSigmoid,
 
 std::span<const OpDef* const> activation_ops() { return kOps; }
 
-Value sigmoid(Value x) { return emit(kSigmoid, {x}); }
-Value relu(Value x) { return emit(kRelu, {x}); }
-Value silu(Value x) { return emit(kSilu, {x}); }
-Value hardswish(Value x) { return emit(kHardswish, {x}); }
-Value mish(Value x) { return emit(kMish, {x}); }
 Value leaky_relu(Value x, double negative_slope) { return emit(ops::LeakyRelu{negative_slope}, {x}); }
 Value elu(Value x, double alpha) { return emit(ops::Elu{alpha}, {x}); }
 Value gelu(Value x, GeluKind approximate) { return emit(ops::Gelu{approximate}, {x}); }

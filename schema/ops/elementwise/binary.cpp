@@ -31,33 +31,36 @@ void atan2_gradient(G& g, A) {
   if (g.wants(1)) g.set(1, -(scaled * a));
 }
 
-constexpr OpDef kAdd = row<ops::Add>(infer_promoted, [](G& g, A) { g.set(0, g.dy()), g.set(1, g.dy()); });
-constexpr OpDef kSub = row<ops::Sub>(infer_numeric, [](G& g, A) {
-  g.set(0, g.dy());
-  if (g.wants(1)) g.set(1, -g.dy());
-});
-constexpr OpDef kMul = row<ops::Mul>(infer_promoted, [](G& g, A) {
-  if (g.wants(0)) g.set(0, g.dy() * g.input(1));
-  if (g.wants(1)) g.set(1, g.dy() * g.input(0));
-});
-constexpr OpDef kDiv = row<ops::Div>(infer_real, [](G& g, A) {
-  if (g.wants(0)) g.set(0, g.dy() / g.input(1));
-  if (g.wants(1)) g.set(1, -g.dy() * (g.output() / g.input(1)));
-});
-constexpr OpDef kFloordiv = row<ops::Floordiv>(infer_numeric, kZeroGradient);
-constexpr OpDef kRemainder = row<ops::Remainder>(infer_numeric, [](G& g, A) {
-  g.set(0, g.dy());
-  if (g.wants(1)) g.set(1, -g.dy() * floordiv(g.input(0), g.input(1)));
-});
-constexpr OpDef kPow = row<ops::Pow>(infer_numeric, pow_gradient);
-constexpr OpDef kMaximum = row<ops::Maximum>(
-    infer_promoted, [](G& g, A) { share(g, lt(g.input(0), g.input(1)), gt(g.input(0), g.input(1))); });
-constexpr OpDef kMinimum = row<ops::Minimum>(
-    infer_promoted, [](G& g, A) { share(g, gt(g.input(0), g.input(1)), lt(g.input(0), g.input(1))); });
-constexpr OpDef kAtan2 = row<ops::Atan2>(infer_real, atan2_gradient);
-
-constexpr const OpDef* kOps[] = {&kAdd,       &kSub, &kMul,     &kDiv,     &kFloordiv,
-                                 &kRemainder, &kPow, &kMaximum, &kMinimum, &kAtan2};
+constexpr OpDef kRows[] = {
+    row<ops::Add>(infer_promoted, [](G& g, A) { g.set(0, g.dy()), g.set(1, g.dy()); }),
+    row<ops::Sub>(infer_numeric,
+                  [](G& g, A) {
+                    g.set(0, g.dy());
+                    if (g.wants(1)) g.set(1, -g.dy());
+                  }),
+    row<ops::Mul>(infer_promoted,
+                  [](G& g, A) {
+                    if (g.wants(0)) g.set(0, g.dy() * g.input(1));
+                    if (g.wants(1)) g.set(1, g.dy() * g.input(0));
+                  }),
+    row<ops::Div>(infer_real,
+                  [](G& g, A) {
+                    if (g.wants(0)) g.set(0, g.dy() / g.input(1));
+                    if (g.wants(1)) g.set(1, -g.dy() * (g.output() / g.input(1)));
+                  }),
+    row<ops::Floordiv>(infer_numeric, kZeroGradient),
+    row<ops::Remainder>(infer_numeric,
+                        [](G& g, A) {
+                          g.set(0, g.dy());
+                          if (g.wants(1)) g.set(1, -g.dy() * floordiv(g.input(0), g.input(1)));
+                        }),
+    row<ops::Pow>(infer_numeric, pow_gradient),
+    row<ops::Maximum>(infer_promoted,
+                      [](G& g, A) { share(g, lt(g.input(0), g.input(1)), gt(g.input(0), g.input(1))); }),
+    row<ops::Minimum>(infer_promoted,
+                      [](G& g, A) { share(g, gt(g.input(0), g.input(1)), lt(g.input(0), g.input(1))); }),
+    row<ops::Atan2>(infer_real, atan2_gradient),
+};
 
 // A number beside a tensor never widens it. Beside low precision it is held as f32, unless that would decide
 // the result's dtype.
@@ -74,18 +77,7 @@ Scalar real_beside(Value like, Scalar value) {
 
 }  // namespace
 
-std::span<const OpDef* const> binary_ops() { return kOps; }
-
-Value add(Value a, Value b) { return emit(kAdd, {a, b}); }
-Value sub(Value a, Value b) { return emit(kSub, {a, b}); }
-Value mul(Value a, Value b) { return emit(kMul, {a, b}); }
-Value div(Value a, Value b) { return emit(kDiv, {a, b}); }
-Value floordiv(Value a, Value b) { return emit(kFloordiv, {a, b}); }
-Value remainder(Value a, Value b) { return emit(kRemainder, {a, b}); }
-Value pow(Value a, Value b) { return emit(kPow, {a, b}); }
-Value maximum(Value a, Value b) { return emit(kMaximum, {a, b}); }
-Value minimum(Value a, Value b) { return emit(kMinimum, {a, b}); }
-Value atan2(Value a, Value b) { return emit(kAtan2, {a, b}); }
+std::span<const OpDef* const> binary_ops() { return pointers_to<kRows>(); }
 
 Value scalar_like(Value like, Scalar value) {
   const DType dtype = scalar_dtype(like.type(), value);  // throws when `like` is empty

@@ -168,67 +168,76 @@ struct Clamp {
 
 }  // namespace ops
 
+// A node of an op without attributes.
+Value formula(std::string_view op, const std::vector<Value>& inputs);
+
 // One operand; transcendental functions of integers give f32.
-Value neg(Value x);
-Value abs(Value x);
-Value exp(Value x);
-Value log(Value x);
-Value log1p(Value x);
-Value expm1(Value x);
-Value sqrt(Value x);
-Value rsqrt(Value x);
-Value reciprocal(Value x);
-Value square(Value x);
-Value sin(Value x);
-Value cos(Value x);
-Value tan(Value x);
-Value asin(Value x);
-Value acos(Value x);
-Value atan(Value x);
-Value sinh(Value x);
-Value cosh(Value x);
-Value tanh(Value x);
-Value erf(Value x);
-Value sigmoid(Value x);
-Value relu(Value x);
+inline Value neg(Value x) { return formula(ops::Neg::info.name, {x}); }
+inline Value abs(Value x) { return formula(ops::Abs::info.name, {x}); }
+inline Value exp(Value x) { return formula(ops::Exp::info.name, {x}); }
+inline Value log(Value x) { return formula(ops::Log::info.name, {x}); }
+inline Value log1p(Value x) { return formula(ops::Log1p::info.name, {x}); }
+inline Value expm1(Value x) { return formula(ops::Expm1::info.name, {x}); }
+inline Value sqrt(Value x) { return formula(ops::Sqrt::info.name, {x}); }
+inline Value rsqrt(Value x) { return formula(ops::Rsqrt::info.name, {x}); }
+inline Value reciprocal(Value x) { return formula(ops::Reciprocal::info.name, {x}); }
+inline Value square(Value x) { return formula(ops::Square::info.name, {x}); }
+inline Value sin(Value x) { return formula(ops::Sin::info.name, {x}); }
+inline Value cos(Value x) { return formula(ops::Cos::info.name, {x}); }
+inline Value tan(Value x) { return formula(ops::Tan::info.name, {x}); }
+inline Value asin(Value x) { return formula(ops::Asin::info.name, {x}); }
+inline Value acos(Value x) { return formula(ops::Acos::info.name, {x}); }
+inline Value atan(Value x) { return formula(ops::Atan::info.name, {x}); }
+inline Value sinh(Value x) { return formula(ops::Sinh::info.name, {x}); }
+inline Value cosh(Value x) { return formula(ops::Cosh::info.name, {x}); }
+inline Value tanh(Value x) { return formula(ops::Tanh::info.name, {x}); }
+inline Value erf(Value x) { return formula(ops::Erf::info.name, {x}); }
+inline Value sigmoid(Value x) { return formula(ops::Sigmoid::info.name, {x}); }
+inline Value relu(Value x) { return formula(ops::Relu::info.name, {x}); }
 Value leaky_relu(Value x, double negative_slope = 0.01);
 Value elu(Value x, double alpha = 1.0);
-Value silu(Value x);
+inline Value silu(Value x) { return formula(ops::Silu::info.name, {x}); }
 Value gelu(Value x, GeluKind approximate = GeluKind::kErf);
 Value softplus(Value x, double beta = 1.0, double threshold = 20.0);
-Value hardswish(Value x);
-Value mish(Value x);
-Value sign(Value x);
-Value floor(Value x);
-Value ceil(Value x);
-Value round(Value x);  // half to even
+inline Value hardswish(Value x) { return formula(ops::Hardswish::info.name, {x}); }
+inline Value mish(Value x) { return formula(ops::Mish::info.name, {x}); }
+inline Value sign(Value x) { return formula(ops::Sign::info.name, {x}); }
+inline Value floor(Value x) { return formula(ops::Floor::info.name, {x}); }
+inline Value ceil(Value x) { return formula(ops::Ceil::info.name, {x}); }
+inline Value round(Value x) { return formula(ops::Round::info.name, {x}); }  // half to even
 // NaN stays NaN; an infinite bound does nothing; bounds that are not whole make f32 of integers.
 Value clamp(Value x, double min, double max);
-Value isnan(Value x);
-Value isinf(Value x);
-Value isfinite(Value x);
-Value logical_not(Value x);
+inline Value isnan(Value x) { return formula(ops::Isnan::info.name, {x}); }
+inline Value isinf(Value x) { return formula(ops::Isinf::info.name, {x}); }
+inline Value isfinite(Value x) { return formula(ops::Isfinite::info.name, {x}); }
+inline Value logical_not(Value x) { return formula(ops::LogicalNot::info.name, {x}); }
 
 // Two operands.
-Value add(Value a, Value b);
-Value sub(Value a, Value b);
-Value mul(Value a, Value b);
-Value div(Value a, Value b);  // true division: integers give f32
-Value floordiv(Value a, Value b);
-Value remainder(Value a, Value b);  // sign of the divisor
-Value pow(Value a, Value b);
-Value maximum(Value a, Value b);  // NaN wins
-Value minimum(Value a, Value b);
-Value atan2(Value a, Value b);
-Value eq(Value a, Value b);
-Value ne(Value a, Value b);
-Value lt(Value a, Value b);
-Value le(Value a, Value b);
-Value gt(Value a, Value b);
-Value ge(Value a, Value b);
-Value logical_and(Value a, Value b);
-Value logical_or(Value a, Value b);
-Value where(Value condition, Value a, Value b);
+inline Value add(Value a, Value b) { return formula(ops::Add::info.name, {a, b}); }
+inline Value sub(Value a, Value b) { return formula(ops::Sub::info.name, {a, b}); }
+inline Value mul(Value a, Value b) { return formula(ops::Mul::info.name, {a, b}); }
+inline Value div(Value a, Value b) {
+  return formula(ops::Div::info.name, {a, b});
+}  // true division: integers give f32
+inline Value floordiv(Value a, Value b) { return formula(ops::Floordiv::info.name, {a, b}); }
+inline Value remainder(Value a, Value b) {
+  return formula(ops::Remainder::info.name, {a, b});
+}  // sign of the divisor
+inline Value pow(Value a, Value b) { return formula(ops::Pow::info.name, {a, b}); }
+inline Value maximum(Value a, Value b) { return formula(ops::Maximum::info.name, {a, b}); }  // NaN wins
+inline Value minimum(Value a, Value b) { return formula(ops::Minimum::info.name, {a, b}); }
+inline Value atan2(Value a, Value b) { return formula(ops::Atan2::info.name, {a, b}); }
+inline Value eq(Value a, Value b) { return formula(ops::Eq::info.name, {a, b}); }
+inline Value ne(Value a, Value b) { return formula(ops::Ne::info.name, {a, b}); }
+inline Value lt(Value a, Value b) { return formula(ops::Lt::info.name, {a, b}); }
+inline Value le(Value a, Value b) { return formula(ops::Le::info.name, {a, b}); }
+inline Value gt(Value a, Value b) { return formula(ops::Gt::info.name, {a, b}); }
+inline Value ge(Value a, Value b) { return formula(ops::Ge::info.name, {a, b}); }
+inline Value logical_and(Value a, Value b) { return formula(ops::LogicalAnd::info.name, {a, b}); }
+inline Value logical_or(Value a, Value b) { return formula(ops::LogicalOr::info.name, {a, b}); }
+inline Value where(Value condition, Value a, Value b) {
+  return formula(ops::Where::info.name, {condition, a, b});
+}
 
 // A 0-d constant next to `like`: same graph, and the dtype a scalar takes beside it.
 Value scalar_like(Value like, Scalar value);

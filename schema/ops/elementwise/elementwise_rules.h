@@ -2,6 +2,9 @@
 // their table rows. An op without attributes is a type in elementwise.h and one row: rule for types, gradient.
 #pragma once
 
+#include <algorithm>
+#include <array>
+
 #include "schema/ops/elementwise/elementwise.h"
 #include "schema/ops/gradient.h"
 
@@ -39,7 +42,17 @@ constexpr OpDef row(InferRule infer, GradRule grad = nullptr) {
   return def;
 }
 
-inline Value emit(const OpDef& op, const std::vector<Value>& inputs) { return emit_node(op, {}, inputs)[0]; }
+// The rows of a table.
+template <const auto& rows>
+std::span<const OpDef* const> pointers_to() {
+  static const auto pointers = [] {
+    std::array<const OpDef*, std::size(rows)> all;
+    std::ranges::transform(rows, all.begin(), [](const OpDef& row) { return &row; });
+    return all;
+  }();
+  return pointers;
+}
+
 inline Value zero_like(Value x) { return scalar_like(x, 0.0); }
 
 }  // namespace genesis::elementwise
