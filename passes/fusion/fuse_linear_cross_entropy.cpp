@@ -46,9 +46,9 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
   if (!(rows[rows.rank() - 1] == graph.type(product->inputs[1]).shape[0])) return std::nullopt;
   rows[rows.rank() - 1] = graph.type(product->inputs[1]).shape[1];
   rewriter.from_nodes({product, &node});
-  const CrossEntropyOptions options{loss->ignore_index, loss->label_smoothing, loss->reduction};
   const Value x = reshape(rewriter.map(product->inputs[0]), rows);
-  return {{linear_cross_entropy(x, rewriter.map(product->inputs[1]), rewriter.map(node.inputs[1]), options)}};
+  return {{linear_cross_entropy(x, rewriter.map(product->inputs[1]), rewriter.map(node.inputs[1]),
+                                loss.attributes)}};
 }
 
 }  // namespace

@@ -211,10 +211,7 @@ Value mask_gradient(GradientContext& g, const ops::Attention& op, Value lse) {
 Value emit_attention(std::vector<Value> inputs, int64_t packed_key_heads, const AttentionOptions& options,
                      Value mask, Value key_length, Value key_start) {
   ops::Attention op;
-  op.causal = options.causal;
-  op.scale = options.scale;
-  op.layout = options.layout;
-  op.window = options.window;
+  static_cast<AttentionOptions&>(op) = options;
   op.has_mask = static_cast<bool>(mask);
   op.has_key_start = static_cast<bool>(key_start);
   op.has_key_length = static_cast<bool>(key_length);

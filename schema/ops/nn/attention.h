@@ -37,13 +37,9 @@ inline constexpr const char* kFallingStarts =
 // What attention and its gradient have in common. Optional inputs come last: mask, then key_start, then key_length.
 // Instead of q, k and v they take one tensor [batch, time, heads + 2 packed_key_heads, head_size] that holds
 // the heads of all three in this order; their gradients then come as one such tensor.
-struct AttentionRules {
-  bool causal = false;
-  double scale = 0;  // 0: 1 / sqrt(head_size)
-  AttentionLayout layout = AttentionLayout::kBTHD;
+struct AttentionRules : AttentionOptions {
   bool has_mask = false, has_key_start = false, has_key_length = false;
   int64_t packed_key_heads = 0;  // 0: q, k and v are three tensors
-  int64_t window = 0;            // 0: a causal query sees all keys up to its own
 
   bool packed() const { return packed_key_heads > 0; }
   int operands() const { return packed() ? 1 : 3; }  // inputs that hold q, k and v

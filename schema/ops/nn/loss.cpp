@@ -128,7 +128,7 @@ void CrossEntropy::grad(GradientContext& g) const {
   CrossEntropy saving = *this;
   saving.with_lse = true;
   const Value lse = g.extra_output(to_attributes(saving), 1);
-  const CrossEntropyGrad op{ignore_index, label_smoothing, reduction};
+  const CrossEntropyGrad op{*this};
   std::vector<Value> inputs = {g.input(0), g.input(1), lse, g.dy()};
   if (g.num_inputs() > 2) inputs.push_back(g.input(2));
   if (g.wants(0)) g.set(0, emit(op, inputs));
@@ -151,7 +151,7 @@ std::span<const OpDef* const> loss_ops() {
 }
 
 Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options, Value weight) {
-  const ops::CrossEntropy op{options.ignore_index, options.label_smoothing, options.reduction};
+  const ops::CrossEntropy op{options};
   if (is_float(target.dtype()) && target.dtype() != logits.dtype())
     target = cast(target, wide_dtype(logits.dtype()));
   std::vector<Value> inputs = {logits, target};
@@ -161,8 +161,7 @@ Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& optio
 
 Value linear_cross_entropy(Value x, Value weight, Value target, const CrossEntropyOptions& options) {
   if (options.reduction == Reduction::kNone) return cross_entropy(linear(x, weight), target, options);
-  const ops::LinearCrossEntropy op{options.ignore_index, options.label_smoothing, options.reduction};
-  return emit(op, {x, weight, target});
+  return emit(ops::LinearCrossEntropy{options}, {x, weight, target});
 }
 
 }  // namespace genesis

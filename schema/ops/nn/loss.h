@@ -15,6 +15,17 @@ struct EnumNames<Reduction> {
   static constexpr std::string_view names[] = {"none", "mean", "sum"};
 };
 
+struct CrossEntropyOptions {
+  int64_t ignore_index = -100;  // targets with this value count neither in the sum nor in the mean
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::kMean;  // divides by the sum of the weights of the targets that count
+  static void fields(auto& self, auto&& visit) {
+    visit("ignore_index", self.ignore_index);
+    visit("label_smoothing", self.label_smoothing);
+    visit("reduction", self.reduction);
+  }
+};
+
 namespace ops {
 
 // logits [..., C], target (i32/i64 [...] or probabilities [..., C]), [weight [C]] -> loss, [lse [...]].
@@ -25,7 +36,7 @@ namespace ops {
 // on class c, a row's loss is then what its own classes add, the sum of s_c (lse - logit_c), and its lse that of its own
 // classes; rows that are ignored have 0 of both. That goes with class targets, no weight, reduction none and with_lse, and
 // has no gradient. What all ranks have makes the loss (passes/distribution/vocabulary); cross_entropy_grad wants the lse of all.
-struct CrossEntropy {
+struct CrossEntropy : CrossEntropyOptions {
   static constexpr OpInfo info{.name = "cross_entropy",
                                .doc =
                                    "Cross-entropy of logits [..., classes] against class indices or "
@@ -33,15 +44,10 @@ struct CrossEntropy {
                                    "add to it.",
                                .inputs = {2, 3},
                                .precision = Precision::kWide};
-  int64_t ignore_index = -100;
-  double label_smoothing = 0;
-  Reduction reduction = Reduction::kMean;
   bool with_lse = false;
   IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
-    visit("ignore_index", self.ignore_index);
-    visit("label_smoothing", self.label_smoothing);
-    visit("reduction", self.reduction);
+    CrossEntropyOptions::fields(self, visit);
     visit("with_lse", self.with_lse);
     IndexRange::fields(self.part, visit);
   }
@@ -53,7 +59,7 @@ struct CrossEntropy {
 };
 
 // logits, target, lse, dy (of the loss), [weight] -> dlogits.
-struct CrossEntropyGrad {
+struct CrossEntropyGrad : CrossEntropyOptions {
   static constexpr OpInfo info{.name = "cross_entropy_grad",
                                .doc =
                                    "The gradient of cross_entropy for its logits, from the saved row "
@@ -61,42 +67,32 @@ struct CrossEntropyGrad {
                                .inputs = {4, 5},
                                .precision = Precision::kWide,
                                .in_place = kOverFirst};
-  int64_t ignore_index = -100;
-  double label_smoothing = 0;
-  Reduction reduction = Reduction::kMean;
   IndexRange part = {};
   static void fields(auto& self, auto&& visit) {
-    visit("ignore_index", self.ignore_index);
-    visit("label_smoothing", self.label_smoothing);
-    visit("reduction", self.reduction);
+    CrossEntropyOptions::fields(self, visit);
     IndexRange::fields(self.part, visit);
   }
   std::vector<TensorType> infer(Types in) const;
   double sum_length(Types in, Types) const { return std::max(row_length(in[0]), row_count(in[0])); }
 };
 
-// x [..., H], weight [V, H], target [...], [divisor f64[]] -> loss, [dx, [dweight]]. A mean divides by the divisor where there
+// x [..., H], weight [V, H], target [...], [divisor f64[]] -> loss, [dx, [dweight]]. The reduction is not kNone. A mean divides by the divisor where there
 // is one, and else by the number of its targets that count: a batch that is computed in parts is a mean of parts, each
 // over the same divisor. The logits exist for one block of rows at a
 // time. Gradients, for a loss gradient of 1, come out of the same pass when `with_gradients`: the logits are
 // at hand there, and computing them again would cost a third matrix product. With `frozen_weight` there is no
 // dweight, which would be a third of the work. dweight is f32 (f64 for f64): it is a sum over blocks. dx has the dtype of x, but f32 for f16, which cannot hold gradients of a loss that is
 // not scaled; for the same reason a kernel does not keep (p - target) / rows in f16, but a multiple of it.
-struct LinearCrossEntropy {
+struct LinearCrossEntropy : CrossEntropyOptions {
   static constexpr OpInfo info{.name = "linear_cross_entropy",
                                .doc =
                                    "cross_entropy(linear(x, weight), target) in blocks of rows: logits never "
                                    "exist whole.",
                                .inputs = {3, 4},
                                .precision = Precision::kMatmul};
-  int64_t ignore_index = -100;
-  double label_smoothing = 0;
-  Reduction reduction = Reduction::kMean;  // not kNone
   bool with_gradients = false, frozen_weight = false;
   static void fields(auto& self, auto&& visit) {
-    visit("ignore_index", self.ignore_index);
-    visit("label_smoothing", self.label_smoothing);
-    visit("reduction", self.reduction);
+    CrossEntropyOptions::fields(self, visit);
     visit("with_gradients", self.with_gradients);
     visit("frozen_weight", self.frozen_weight);
   }
@@ -119,13 +115,6 @@ struct Bce : NoAttributes {
 
 }  // namespace ops
 
-struct CrossEntropyOptions {
-  int64_t ignore_index =
-      -100;  // targets with this value count neither in the sum nor in the mean; any value works
-  double label_smoothing = 0;
-  Reduction reduction =
-      Reduction::kMean;  // the mean divides by the sum of the weights of the targets that count
-};
 // logits [..., classes] (classes last), target i32/i64 [...] or probabilities [..., classes]; weight
 // [classes] or empty. A target outside [0, classes) that is not ignore_index is an error of the run.
 Value cross_entropy(Value logits, Value target, const CrossEntropyOptions& options = {}, Value weight = {});

@@ -148,8 +148,7 @@ std::span<const OpDef* const> optimizer_ops() {
 
 ParameterAndMomentum sgd_update(Value parameter, Value gradient, Value momentum_buffer, Value lr, Value step,
                                 const SgdOptions& options, Value scale) {
-  const ops::SgdUpdate op{options.momentum, options.dampening, options.weight_decay,
-                          options.nesterov, bool(scale),       options.skip_nonfinite};
+  const ops::SgdUpdate op{options, bool(scale)};
   if (options.momentum != 0 && !momentum_buffer) fail("sgd_update with momentum needs a momentum buffer");
   std::vector<Value> inputs = {parameter, gradient, lr, step};
   if (options.momentum != 0) inputs.push_back(momentum_buffer);

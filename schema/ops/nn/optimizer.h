@@ -10,20 +10,24 @@
 
 namespace genesis {
 
+struct SgdOptions {
+  double momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false, skip_nonfinite = false;
+};
+
 namespace ops {
 
 inline constexpr InPlace kSgdInPlace[] = {{0, 0}, {1, 4}};
 inline constexpr InPlace kLionInPlace[] = {{0, 0}, {1, 2}};
 
 // parameter, gradient, lr, step, [momentum buffer if momentum is not 0], [scale] -> parameter, [buffer].
-struct SgdUpdate {
+struct SgdUpdate : SgdOptions {
   static constexpr OpInfo info{.name = "sgd_update",
                                .doc = "One step of SGD with momentum, dampening, weight decay, Nesterov.",
                                .inputs = {4, 6},
                                .precision = Precision::kF32,
                                .in_place = kSgdInPlace};
-  double momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false, has_scale = false, skip_nonfinite = false;
+  bool has_scale = false;
   static void fields(auto& self, auto&& visit) {
     visit("momentum", self.momentum);
     visit("dampening", self.dampening);
@@ -121,10 +125,6 @@ struct SumSquares : NoAttributes {
 
 }  // namespace ops
 
-struct SgdOptions {
-  double momentum = 0, dampening = 0, weight_decay = 0;
-  bool nesterov = false, skip_nonfinite = false;
-};
 struct ParameterAndMomentum {
   Value parameter, momentum;
 };
