@@ -1,7 +1,6 @@
 #include "executor/compile.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "executor/environment.h"
@@ -16,6 +15,7 @@
 #include "passes/pipelines.h"
 #include "passes/precision/read_quantized.h"
 #include "passes/precision/weights_as_halves.h"
+#include "schema/core/parse_number.h"
 #include "schema/graph/state_cuts.h"
 
 namespace genesis {
@@ -25,11 +25,9 @@ namespace {
 std::optional<int64_t> memory_budget(const Model& model, const SessionOptions& options) {
   const auto at = model.metadata.find("memory_budget");
   if (options.memory_budget || at == model.metadata.end()) return options.memory_budget;
-  int64_t bytes = 0;
-  const std::string& text = at->second;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  if (error != std::errc() || stop != text.data() + text.size() || bytes < 0)
-    fail("the model's metadata give '{}' as memory_budget, expected a number of bytes", text);
+  const std::optional<int64_t> bytes = parse_number<int64_t>(at->second);
+  if (!bytes || *bytes < 0)
+    fail("the model's metadata give '{}' as memory_budget, expected a number of bytes", at->second);
   return bytes;
 }
 

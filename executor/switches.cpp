@@ -11,10 +11,19 @@ namespace genesis {
 namespace {
 
 constexpr std::string_view kKernelPrefix = "kernel:";
-constexpr std::string_view kOrder = "node_order", kInPlace = "in_place", kReuse = "memory_reuse",
-                           kSideStream = "side_stream", kMegakernel = "megakernel",
-                           kPeerMemory = "peer_memory";
-constexpr std::string_view kSteps[] = {kOrder, kInPlace, kReuse, kSideStream, kMegakernel, kPeerMemory};
+
+struct StepSwitch {
+  std::string_view name;
+  bool& (*of)(Switches&);
+};
+constexpr StepSwitch kSteps[] = {
+    {"node_order", [](Switches& s) -> bool& { return s.plan.schedule; }},
+    {"in_place", [](Switches& s) -> bool& { return s.plan.in_place; }},
+    {"memory_reuse", [](Switches& s) -> bool& { return s.plan.reuse; }},
+    {"side_stream", [](Switches& s) -> bool& { return s.runner.side_stream; }},
+    {"megakernel", [](Switches& s) -> bool& { return s.runner.megakernel; }},
+    {"peer_memory", [](Switches& s) -> bool& { return s.runner.peer_memory; }},
+};
 
 void switch_off_kernel(const std::string& name, const Target& target, KernelNames& disabled) {
   const std::vector<std::string> there =
@@ -29,7 +38,8 @@ void switch_off_kernel(const std::string& name, const Target& target, KernelName
 }
 
 void check_is_there(const std::string& name) {
-  std::vector<std::string> there(std::begin(kSteps), std::end(kSteps));
+  std::vector<std::string> there;
+  for (const StepSwitch& step : kSteps) there.emplace_back(step.name);
   for (const passes::Pass& pass : passes::all_passes()) there.emplace_back(pass.name);
   if (std::ranges::find(there, name) == there.end())
     fail("there is no pass '{}'{}; the passes are: {}; a kernel is written kernel:NAME", name,
@@ -38,7 +48,11 @@ void check_is_there(const std::string& name) {
 
 }  // namespace
 
-std::span<const std::string_view> step_switches() { return kSteps; }
+std::vector<std::string_view> step_switches() {
+  std::vector<std::string_view> names;
+  for (const StepSwitch& step : kSteps) names.push_back(step.name);
+  return names;
+}
 
 Switches parse_switches(const std::set<std::string>& names, const Target& target) {
   Switches switches;
@@ -48,18 +62,8 @@ Switches parse_switches(const std::set<std::string>& names, const Target& target
       continue;
     }
     check_is_there(name);
-    if (name == kOrder)
-      switches.plan.schedule = false;
-    else if (name == kInPlace)
-      switches.plan.in_place = false;
-    else if (name == kReuse)
-      switches.plan.reuse = false;
-    else if (name == kSideStream)
-      switches.runner.side_stream = false;
-    else if (name == kMegakernel)
-      switches.runner.megakernel = false;
-    else if (name == kPeerMemory)
-      switches.runner.peer_memory = false;
+    if (const auto* step = std::ranges::find(kSteps, name, &StepSwitch::name); step != std::end(kSteps))
+      step->of(switches) = false;
     else
       switches.passes.insert(name);
   }

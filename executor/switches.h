@@ -3,8 +3,9 @@
 #pragma once
 
 #include <set>
-#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "executor/runtime/runner.h"
 #include "passes/memory/make_plan.h"
@@ -23,6 +24,6 @@ struct Switches {
 Switches parse_switches(const std::set<std::string>& names, const Target& target);
 
 // Those that are no pass and no kernel.
-std::span<const std::string_view> step_switches();
+std::vector<std::string_view> step_switches();
 
 }  // namespace genesis

@@ -3,11 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
 #include "backends/cpu/kernels.h"
 #include "schema/core/error.h"
+#include "schema/core/parse_number.h"
 
 namespace genesis {
 namespace {
@@ -44,12 +44,9 @@ struct NamedDevice {
 NamedDevice parse_device(const std::string& name) {
   const DeviceKind* kind = find_device_kind(name);
   if (kind && name == kind->name) return {kind, 0};
-  int index = -1;
-  if (kind && kind->is_numbered) {
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + kind->name.size() + 1, end, index);
-    if (error == std::errc() && stop == end && index >= 0) return {kind, index};
-  }
+  if (kind && kind->is_numbered)
+    if (const auto index = parse_number<int>(name.substr(kind->name.size() + 1)); index && *index >= 0)
+      return {kind, *index};
   fail("no device '{}': expected {}, or auto for a GPU where one can be used", name, known_names());
 }
 

@@ -413,18 +413,11 @@ int64_t StateMemory::missing_bytes(int32_t state) const {
   return owned(state) ? 0 : model_->state(state).type.bytes();
 }
 
-int64_t StateMemory::owned_bytes() const {
-  int64_t bytes = 0;
-  for (size_t i = 0; i < owned_.size(); ++i)
-    if (owned_[i]) bytes += model_->state(static_cast<int32_t>(i)).type.bytes();
-  return bytes;
-}
-
-int64_t StateMemory::owned_bytes(StateRole role) const {
+int64_t StateMemory::owned_bytes(std::optional<StateRole> role) const {
   int64_t bytes = 0;
   for (size_t i = 0; i < owned_.size(); ++i) {
     const State& state = model_->state(static_cast<int32_t>(i));
-    if (owned_[i] && state.role == role) bytes += state.type.bytes();
+    if (owned_[i] && state.role == role.value_or(state.role)) bytes += state.type.bytes();
   }
   return bytes;
 }

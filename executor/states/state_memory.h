@@ -69,8 +69,7 @@ class StateMemory {
   const EncodedValues& encoded_values(int32_t state) const;
   // Of those that `is_wanted`, but caches.
   StateCopies copies(const std::function<bool(int32_t)>& is_wanted) const;
-  int64_t owned_bytes() const;
-  int64_t owned_bytes(StateRole role) const;
+  int64_t owned_bytes(std::optional<StateRole> role = {}) const;  // empty: of all
   int64_t mapped_bytes() const;
 
   // The state in whose memory this one lives: itself, or the first of its parts.

@@ -4,11 +4,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
 #include "executor/training/checkpoint_parts.h"
 #include "executor/training/intact_files.h"
+#include "schema/core/parse_number.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
 
@@ -24,10 +24,8 @@ std::optional<int64_t> step_of(const fs::path& path) {
   if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) ||
       !name.ends_with(kSuffix))
     return std::nullopt;
-  const char *begin = name.data() + kPrefix.size(), *end = name.data() + name.size() - kSuffix.size();
-  int64_t step = 0;
-  const auto [stop, error] = std::from_chars(begin, end, step);
-  return error == std::errc() && stop == end ? std::optional(step) : std::nullopt;
+  return parse_number<int64_t>(
+      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
 }
 
 // Newest first.
@@ -64,12 +62,10 @@ void remove_all_but(int keep, const std::vector<Checkpoint>& newest_first, int64
 int64_t steps_done(const Model& model) {
   const auto at = model.metadata.find(kStepKey);
   if (at == model.metadata.end()) return 0;
-  int64_t step = 0;
-  const char* end = at->second.data() + at->second.size();
-  const auto [stop, error] = std::from_chars(at->second.data(), end, step);
-  if (error != std::errc() || stop != end || step < 0)
+  const auto step = parse_number<int64_t>(at->second);
+  if (!step || *step < 0)
     fail("the model's metadata '{}' is '{}', expected a number of steps", kStepKey, at->second);
-  return step;
+  return *step;
 }
 
 void forget_steps(Model& model) { model.metadata.erase(kStepKey); }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "schema/core/error.h"
+#include "schema/core/parse_number.h"
 
 namespace genesis {
 
@@ -159,10 +159,8 @@ Dim Dim::parse(std::string_view text) {
     while (true) {
       const size_t star = term.find('*');
       const std::string_view factor = term.substr(0, star);
-      int64_t number = 0;
-      const auto [end, error] = std::from_chars(factor.data(), factor.data() + factor.size(), number);
-      const bool is_number = error == std::errc() && end == factor.data() + factor.size() && !factor.empty();
-      product = product * (is_number ? Dim(number) : symbol(std::string(factor)));
+      const auto number = parse_number<int64_t>(factor);
+      product = product * (number ? Dim(*number) : symbol(std::string(factor)));
       if (star == std::string_view::npos) break;
       term.remove_prefix(star + 1);
     }

@@ -1,9 +1,9 @@
 #include "schema/ranks/mesh.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "schema/core/error.h"
+#include "schema/core/parse_number.h"
 
 namespace genesis {
 namespace {
@@ -20,12 +20,10 @@ MeshAxis parse_axis(std::string_view part, std::string_view whole) {
   const size_t equals = part.find('=');
   const std::string_view name = part.substr(0, equals);
   const std::string_view number = equals == part.npos ? "" : part.substr(equals + 1);
-  int64_t size = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), size);
-  if (!is_name(name) || error != std::errc() || end != number.data() + number.size() || size < 1 ||
-      size > kMaxRanks)
+  const auto size = parse_number<int64_t>(number);
+  if (!is_name(name) || !size || *size < 1 || *size > kMaxRanks)
     fail("mesh '{}': expected AXIS=NUMBER,... such as data=2,tensor=4, got '{}'", whole, part);
-  return {std::string(name), size};
+  return {std::string(name), *size};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "schema/ops/elementwise/fused_program.h"
+#include "schema/core/parse_number.h"
 
 #include <algorithm>
 #include <charconv>
@@ -104,12 +105,10 @@ class LineReader {
   static AttrValue plain(const std::string& text) {
     if (text == "true" || text == "false") return text == "true";
     if (const auto dtype = parse_dtype(text)) return *dtype;
-    const char *begin = text.data(), *end = begin + text.size();
-    int64_t integer;
-    if (const auto [at, error] = std::from_chars(begin, end, integer); error == std::errc() && at == end)
-      return integer;
-    double real;
-    if (const auto [at, error] = std::from_chars(begin, end, real); error == std::errc() && at == end)
+    if (const auto integer = parse_number<int64_t>(text)) return *integer;
+    double real;  // which may be infinite
+    const char* end = text.data() + text.size();
+    if (const auto [at, error] = std::from_chars(text.data(), end, real); error == std::errc() && at == end)
       return real;
     fail("'{}' is no attribute value", text);
   }

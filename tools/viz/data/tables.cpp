@@ -1,6 +1,5 @@
 #include "tools/viz/data/tables.h"
-
-#include <charconv>
+#include "schema/core/parse_number.h"
 
 namespace genesis::viz {
 namespace {
@@ -73,13 +72,11 @@ int32_t Tables::foreign_type(const std::string& dtype, const std::vector<std::st
   Json row{{"dtype", dtype}, {"shape", Json::array()}, {"sizes", Json::array()}, {"bytes", nullptr}};
   double elements = 1;
   for (const std::string& dim : shape) {
-    int64_t size = 0;
-    const auto [stop, error] = std::from_chars(dim.data(), dim.data() + dim.size(), size);
-    const bool is_size = error == std::errc() && stop == dim.data() + dim.size();
-    row["shape"].push_back(is_size ? Json(size) : Json(dim));
-    if (is_size && row["sizes"].is_array())
-      row["sizes"].push_back(size), elements *= static_cast<double>(size);
-    if (!is_size) row["sizes"] = nullptr;
+    const auto size = parse_number<int64_t>(dim);
+    row["shape"].push_back(size ? Json(*size) : Json(dim));
+    if (size && row["sizes"].is_array())
+      row["sizes"].push_back(*size), elements *= static_cast<double>(*size);
+    if (!size) row["sizes"] = nullptr;
   }
   if (row["sizes"].is_array() && bits > 0) row["bytes"] = std::ceil(elements * static_cast<double>(bits) / 8);
   return add(types_, "type " + row.dump(-1, ' ', false, Json::error_handler_t::replace), row);

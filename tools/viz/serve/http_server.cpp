@@ -7,12 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 
 #include "schema/core/error.h"
+#include "schema/core/parse_number.h"
 
 namespace genesis::viz {
 namespace {
@@ -162,9 +163,7 @@ std::optional<size_t> number_in(std::string_view query, std::string_view name) {
     query.remove_prefix(std::min(query.size(), part.size() + 1));
     const size_t equals = part.find('=');
     if (equals == std::string_view::npos || part.substr(0, equals) != name) continue;
-    size_t number = 0;
-    const auto [stop, error] = std::from_chars(part.data() + equals + 1, part.data() + part.size(), number);
-    if (error == std::errc() && stop == part.data() + part.size() && equals + 1 < part.size()) return number;
+    if (const auto number = parse_number<size_t>(part.substr(equals + 1))) return number;
   }
   return std::nullopt;
 }
