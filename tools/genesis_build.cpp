@@ -6,10 +6,10 @@
 #include "builder/init_watcher.h"
 #include "models/gguf/import.h"
 #include "models/hugging_face/import.h"
+#include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
 #include "tools/build/build_commands.h"
-#include "tools/build/with_tokenizer.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
@@ -60,6 +60,24 @@ void list_models(const Output& out) {
       for (const auto& [key, value] : model.settings) std::cout << "  " << key << "=" << value << "\n";
     }
   });
+}
+
+void set_vocabulary(models::Settings& settings, const std::string& tokenizer) {
+  const int64_t tokens = text::Tokenizer::load(tokenizer).vocab_size();
+  const auto [set, is_new] = settings.emplace("vocab_size", std::to_string(tokens));
+  if (!is_new && number_or_fail<int64_t>("--set vocab_size", set->second) < tokens)
+    fail("--set vocab_size={}: {} has {} tokens: leave the setting out, or set as many or more", set->second,
+         tokenizer, tokens);
+}
+
+// The vocabulary is the tokenizer's, or the larger one that `settings` ask for. Without a tokenizer ("") the model alone.
+std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Settings settings, uint64_t seed,
+                                           const std::string& tokenizer) {
+  if (tokenizer.empty()) return models::make_model(name, settings, seed);
+  set_vocabulary(settings, tokenizer);
+  auto model = models::make_model(name, settings, seed);
+  text::attach_tokenizer_files(*model, tokenizer);
+  return model;
 }
 
 // Weights are of use without their tokenizer, so one that cannot be used is told of and taken along.
