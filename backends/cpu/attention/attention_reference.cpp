@@ -15,20 +15,12 @@ namespace {
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 double read(const std::byte* data, DType dtype, int64_t at) {
-  return dispatch(dtype, [&](auto tag) {
-    return static_cast<double>(reinterpret_cast<const typename decltype(tag)::type*>(data)[at]);
-  });
+  return dispatch(
+      dtype, [&]<class T>(TypeTag<T>) { return static_cast<double>(reinterpret_cast<const T*>(data)[at]); });
 }
 
 void write(std::byte* data, DType dtype, int64_t at, double value) {
-  if (dtype == DType::f64)
-    reinterpret_cast<double*>(data)[at] = value;
-  else if (dtype == DType::f32)
-    reinterpret_cast<float*>(data)[at] = static_cast<float>(value);
-  else if (dtype == DType::bf16)
-    reinterpret_cast<bf16*>(data)[at] = bf16(static_cast<float>(value));
-  else
-    reinterpret_cast<f16*>(data)[at] = f16(static_cast<float>(value));
+  dispatch(dtype, [&]<class T>(TypeTag<T>) { reinterpret_cast<T*>(data)[at] = static_cast<T>(value); });
 }
 
 double at(const HeadRows& rows, int64_t i, int64_t d) {

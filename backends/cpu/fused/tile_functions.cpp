@@ -50,8 +50,6 @@ void constant(const TileCall& c) {
   std::fill_n(static_cast<T*>(c.out), c.n, value);
 }
 
-bool is_narrow_integer(DType dtype) { return is_integer(dtype) && dtype != DType::i64; }
-
 // Calls f with the type that holds one element of a lane.
 template <class F>
 auto with_lane(Lane lane, F&& f) {
@@ -68,18 +66,14 @@ auto with_lane(Lane lane, F&& f) {
   return f(TypeTag<bool>{});
 }
 
+// The same for integers that a lane holds as i64; null for any other type.
 template <class F>
 TileFunction with_narrow(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::i8:
-      return f(TypeTag<int8_t>{});
-    case DType::u8:
-      return f(TypeTag<uint8_t>{});
-    case DType::i16:
-      return f(TypeTag<int16_t>{});
-    default:
-      return f(TypeTag<int32_t>{});
-  }
+  return dispatch(dtype, [&]<class T>(TypeTag<T> tag) -> TileFunction {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < sizeof(int64_t))
+      return f(tag);
+    return nullptr;
+  });
 }
 
 }  // namespace
@@ -104,37 +98,31 @@ Formula find_formula(std::string_view name, Lane lane) {
 }
 
 TileFunction find_load(DType dtype) {
-  if (!is_narrow_integer(dtype)) return nullptr;
-  return with_narrow(dtype,
-                     [](auto tag) -> TileFunction { return convert<typename decltype(tag)::type, int64_t>; });
+  return with_narrow(dtype, []<class T>(TypeTag<T>) { return convert<T, int64_t>; });
 }
 
 TileFunction find_store(DType dtype) {
-  if (!is_narrow_integer(dtype)) return nullptr;
-  return with_narrow(dtype,
-                     [](auto tag) -> TileFunction { return convert<int64_t, typename decltype(tag)::type>; });
+  return with_narrow(dtype, []<class T>(TypeTag<T>) { return convert<int64_t, T>; });
 }
 
 TileFunction find_wrap(DType dtype) {
-  if (!is_narrow_integer(dtype)) return nullptr;
-  return with_narrow(dtype, [](auto tag) -> TileFunction { return wrap<typename decltype(tag)::type>; });
+  return with_narrow(dtype, []<class T>(TypeTag<T>) { return wrap<T>; });
 }
 
 TileFunction find_convert(Lane from, Lane to) {
   if (from == to) return nullptr;
-  return with_lane(from, [&](auto source) {
-    return with_lane(to, [](auto target) -> TileFunction {
-      return convert<typename decltype(source)::type, typename decltype(target)::type>;
-    });
+  return with_lane(from, [&]<class Source>(TypeTag<Source>) {
+    return with_lane(to,
+                     []<class Target>(TypeTag<Target>) -> TileFunction { return convert<Source, Target>; });
   });
 }
 
 TileFunction find_copy(Lane lane) {
-  return with_lane(lane, [](auto tag) -> TileFunction { return copy<typename decltype(tag)::type>; });
+  return with_lane(lane, []<class T>(TypeTag<T>) -> TileFunction { return copy<T>; });
 }
 
 TileFunction find_constant(Lane lane) {
-  return with_lane(lane, [](auto tag) -> TileFunction { return constant<typename decltype(tag)::type>; });
+  return with_lane(lane, []<class T>(TypeTag<T>) -> TileFunction { return constant<T>; });
 }
 
 }  // namespace genesis::cpu

@@ -49,12 +49,12 @@ void run_where(const TileCall& c) {
       c, [](uint8_t m, T a, T b) { return m ? a : b; }, Operand<uint8_t>(c, 0), Operand<T>(c, 1),
       Operand<T>(c, 2));
 }
-template <class F>
+template <class F, class T>
 void run_division(const TileCall& c) {
-  const Operand<Integer> b(c, 1);
+  const Operand<T> b(c, 1);
   for (int64_t i = 0; i < c.n; ++i)
     if (b.at(i).v == 0) c.fault->report("integer division by zero");
-  run_binary<F, Integer>(c);
+  run_binary<F, T>(c);
 }
 // An integer is inside real bounds when it is inside these integers.
 void clamp_integers(const TileCall& c) {
@@ -93,10 +93,6 @@ Formula find(const Row (&rows)[N], std::string_view name) {
 #define GENESIS_I64(name) GENESIS_ROW(name, run_unary, Integer, kI64)
 #define GENESIS_I64_2(name) GENESIS_ROW(name, run_binary, Integer, kI64)
 #define GENESIS_TEST(name, T) GENESIS_ROW(name, run_binary, T, kBool)
-#define GENESIS_DIVISION(name)                                                                \
-  {                                                                                           \
-#name, run_division < decltype([](auto... x) { return scalar::name(x...); })>, Lane::kI64 \
-  }
 
 constexpr Row kF64Rows[] = {
     GENESIS_F64(neg),
@@ -171,8 +167,8 @@ constexpr Row kI64Rows[] = {
     GENESIS_I64_2(maximum),
     GENESIS_I64_2(minimum),
     GENESIS_I64_2(pow),
-    GENESIS_DIVISION(floordiv),
-    GENESIS_DIVISION(remainder),
+    GENESIS_ROW(floordiv, run_division, Integer, kI64),
+    GENESIS_ROW(remainder, run_division, Integer, kI64),
     GENESIS_TEST(eq, Integer),
     GENESIS_TEST(ne, Integer),
     GENESIS_TEST(lt, Integer),

@@ -5,6 +5,7 @@
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/simd/highway_targets.h"
+#include "backends/cpu/simd/row_jobs.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_epilogue.cpp"
@@ -82,16 +83,7 @@ void epilogue(const EpilogueRows& of) {
 }
 
 EpilogueFunction epilogue_from_f32(DType c) {
-  switch (c) {
-    case DType::f32:
-      return epilogue<float>;
-    case DType::bf16:
-      return epilogue<bf16>;
-    case DType::f16:
-      return epilogue<f16>;
-    default:
-      return nullptr;
-  }
+  return dispatch_rows(c, []<class T>(TypeTag<T>) { return epilogue<T>; });
 }
 
 }  // namespace

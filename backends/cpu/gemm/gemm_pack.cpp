@@ -260,9 +260,10 @@ void pack_tiles(const void* source, int64_t stride, int64_t count, int64_t k, vo
   }
 }
 
-template <class Panel>
-void pack_f64(const void* source, int64_t line_stride, int64_t k_stride, int64_t count, int64_t k,
-              void* panels, int64_t panel_stride) {
+template <class Panel, bool kAlongK>
+void pack_f64(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
+              int64_t panel_stride) {
+  const int64_t line_stride = kAlongK ? stride : 1, k_stride = kAlongK ? 1 : stride;
   const auto* from = static_cast<const double*>(source);
   auto* to = static_cast<double*>(panels);
   for (int64_t first = 0; first < count; first += Panel::kLines, to += panel_stride) {
@@ -273,18 +274,6 @@ void pack_f64(const void* source, int64_t line_stride, int64_t k_stride, int64_t
       std::fill(step + valid, step + Panel::kWidth, 0.0);
     }
   }
-}
-
-template <class Panel>
-void pack_f64_along_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
-                      int64_t panel_stride) {
-  pack_f64<Panel>(source, stride, 1, count, k, panels, panel_stride);
-}
-
-template <class Panel>
-void pack_f64_across_k(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
-                       int64_t panel_stride) {
-  pack_f64<Panel>(source, 1, stride, count, k, panels, panel_stride);
 }
 
 template <class Source, class Panel>
@@ -312,7 +301,7 @@ PackFunction words_of(DType source, DType packed, bool k_contiguous) {
 template <class Panel>
 PackFunction f64_of(DType source, bool k_contiguous) {
   if (source != DType::f64) return nullptr;
-  return k_contiguous ? pack_f64_along_k<Panel> : pack_f64_across_k<Panel>;
+  return k_contiguous ? pack_f64<Panel, true> : pack_f64<Panel, false>;
 }
 
 // Lines of a panel, and elements from one step of depth to the next.

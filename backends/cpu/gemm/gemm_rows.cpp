@@ -173,28 +173,13 @@ void pack_rows(const RowsOfA& a, float* x) {
 int64_t packed_row_dot(int64_t k) { return (k + kLanes - 1) / kLanes * kLanes; }
 int64_t packed_row_add(int64_t k) { return k; }
 
-// f(TypeTag<T>) for the types that rows may have, else nullptr.
-template <class F>
-auto with_type(DType type, const F& f) -> decltype(f(TypeTag<float>())) {
-  switch (type) {
-    case DType::f32:
-      return f(TypeTag<float>());
-    case DType::bf16:
-      return f(TypeTag<bf16>());
-    case DType::f16:
-      return f(TypeTag<f16>());
-    default:
-      return nullptr;
-  }
-}
-
 GemvKernel dot_rows_for(DType a, DType weights) {
-  return {with_type(weights, [](auto t) { return dot_rows<typename decltype(t)::type>; }),
-          with_type(a, [](auto t) { return pack_rows<typename decltype(t)::type, kLanes>; }), packed_row_dot};
+  return {dispatch_rows(weights, []<class T>(TypeTag<T>) { return dot_rows<T>; }),
+          dispatch_rows(a, []<class T>(TypeTag<T>) { return pack_rows<T, kLanes>; }), packed_row_dot};
 }
 GemvKernel add_rows_for(DType a, DType weights) {
-  return {with_type(weights, [](auto t) { return add_rows<typename decltype(t)::type>; }),
-          with_type(a, [](auto t) { return pack_rows<typename decltype(t)::type, 1>; }), packed_row_add};
+  return {dispatch_rows(weights, []<class T>(TypeTag<T>) { return add_rows<T>; }),
+          dispatch_rows(a, []<class T>(TypeTag<T>) { return pack_rows<T, 1>; }), packed_row_add};
 }
 
 }  // namespace

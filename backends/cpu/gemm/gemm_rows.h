@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "backends/cpu/simd/row_jobs.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cpu {

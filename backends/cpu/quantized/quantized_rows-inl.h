@@ -246,11 +246,8 @@ void pack(const RowsOfA& a, float* x) {
 
 template <WeightFormat format>
 GemvKernel kernel_of(DType a) {
-  return {dot_rows<format>,
-          a == DType::f32    ? pack<format, float>
-          : a == DType::bf16 ? pack<format, bf16>
-                             : pack<format, f16>,
-          packed_row, kStreams};
+  return {dot_rows<format>, dispatch_rows(a, []<class T>(TypeTag<T>) { return pack<format, T>; }), packed_row,
+          kStreams};
 }
 
 inline GemvKernel kernel(DType a, WeightFormat format) {

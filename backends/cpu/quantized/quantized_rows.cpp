@@ -128,10 +128,7 @@ void pack(const RowsOfA& a, float* x) {
 
 GemvKernel kernel(DType a, WeightFormat format) {
   return {format == WeightFormat::kQ8 ? dot_rows<WeightFormat::kQ8> : dot_rows<WeightFormat::kQ4>,
-          a == DType::f32    ? pack<float>
-          : a == DType::bf16 ? pack<bf16>
-                             : pack<f16>,
-          packed_row, kStreams};
+          dispatch_rows(a, []<class T>(TypeTag<T>) { return pack<T>; }), packed_row, kStreams};
 }
 
 }  // namespace plain
@@ -190,13 +187,9 @@ constexpr Kernels kAll[] = {
 ActivationQuantizer activation_quantizer(DType dtype) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return dtype == DType::f32    ? avx2::quantize_row<float>
-           : dtype == DType::bf16 ? avx2::quantize_row<bf16>
-                                  : avx2::quantize_row<f16>;
+    return dispatch_rows(dtype, []<class T>(TypeTag<T>) { return avx2::quantize_row<T>; });
 #endif
-  return dtype == DType::f32    ? plain::quantize_row<float>
-         : dtype == DType::bf16 ? plain::quantize_row<bf16>
-                                : plain::quantize_row<f16>;
+  return dispatch_rows(dtype, []<class T>(TypeTag<T>) { return plain::quantize_row<T>; });
 }
 
 std::vector<GemvKernel> quantized_rows_kernels(DType a, WeightFormat format) {

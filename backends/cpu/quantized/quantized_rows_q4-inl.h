@@ -197,9 +197,6 @@ void q4_pack(const RowsOfA& a, float* x) {
 
 GemvKernel best_kernel(DType a, WeightFormat format) {
   if (format == WeightFormat::kQ8) return kernel(a, format);
-  return {q4_dot_rows,
-          a == DType::f32    ? q4_pack<float>
-          : a == DType::bf16 ? q4_pack<bf16>
-                             : q4_pack<f16>,
-          q4_packed_row, kStreams};
+  return {q4_dot_rows, dispatch_rows(a, []<class T>(TypeTag<T>) { return q4_pack<T>; }), q4_packed_row,
+          kStreams};
 }

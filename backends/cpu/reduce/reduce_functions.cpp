@@ -158,31 +158,20 @@ PairState merge_log_sum_exp(PairState left, int64_t, PairState right, int64_t) {
   return {greatest, left.b * std::exp(left.a - greatest) + right.b * std::exp(right.a - greatest)};
 }
 
-bool is_vectorised(DType dtype) { return is_float(dtype) && dtype != DType::f64; }
+constexpr bool is_vectorised(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
 
 }  // namespace
 
 ReduceFunctions reduce_functions_plain(Reduce op, DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return functions_for<double>(op);
-    case DType::i8:
-      return functions_for<int8_t>(op);
-    case DType::i16:
-      return functions_for<int16_t>(op);
-    case DType::i32:
-      return functions_for<int32_t>(op);
-    case DType::i64:
-      return functions_for<int64_t>(op);
-    case DType::f32:
-      return truth_functions<float>(op);
-    case DType::f16:
-      return truth_functions<f16>(op);
-    case DType::bf16:
-      return truth_functions<bf16>(op);
-    default:
-      return functions_for<uint8_t>(op);  // u8, and bool, whose bytes are 0 and 1
-  }
+  if (dtype == DType::boolean) dtype = DType::u8;  // its bytes are 0 and 1
+  return dispatch(dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (is_vectorised(dtype_of<T>()))
+      return truth_functions<T>(op);
+    else
+      return functions_for<T>(op);
+  });
 }
 
 ReduceFunctions reduce_functions(Reduce op, DType dtype) {

@@ -1,5 +1,5 @@
-// What the row kernels of several files share outside their SIMD code: a tensor seen as rows along one axis,
-// and when results go past the caches.
+// What the row kernels of several files share outside their SIMD code: the types of their rows, a tensor seen
+// as rows along one axis, and when results go past the caches.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,21 @@
 #include "backends/kernel.h"
 
 namespace genesis::cpu {
+
+// f(TypeTag<T>) for the types that rows may have, else nothing, or null.
+template <class F>
+auto dispatch_rows(DType dtype, const F& f) -> decltype(f(TypeTag<float>())) {
+  switch (dtype) {
+    case DType::f32:
+      return f(TypeTag<float>());
+    case DType::bf16:
+      return f(TypeTag<bf16>());
+    case DType::f16:
+      return f(TypeTag<f16>());
+    default:
+      return decltype(f(TypeTag<float>()))();
+  }
+}
 
 // A tensor as [outer, n, inner]: `n` is the size of `axis`. A scalar is one row of one element.
 struct AxisSplit {

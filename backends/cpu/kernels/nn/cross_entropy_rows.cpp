@@ -3,6 +3,7 @@
 // linear_cross_entropy kernels.
 #include "backends/cpu/kernels/nn/loss.h"
 #include "backends/cpu/simd/highway_targets.h"
+#include "backends/cpu/simd/row_jobs.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/nn/cross_entropy_rows.cpp"
@@ -132,21 +133,11 @@ void typed_rows(const CrossEntropyJob& job, int64_t first, int64_t last) {
   job.stream ? gradient_range<true, T, Q>(job, first, last) : gradient_range<false, T, Q>(job, first, last);
 }
 
-template <class T>
-void rows_of(const CrossEntropyJob& job, int64_t first, int64_t last) {
-  if (job.target_dtype == job.dtype) return typed_rows<T, T>(job, first, last);
-  typed_rows<T, float>(job, first, last);
-}
-
 void rows(const CrossEntropyJob& job, int64_t first, int64_t last) {
-  switch (job.dtype) {
-    case DType::f32:
-      return typed_rows<float, float>(job, first, last);
-    case DType::bf16:
-      return rows_of<bf16>(job, first, last);
-    default:
-      return rows_of<f16>(job, first, last);
-  }
+  dispatch_rows(job.dtype, [&]<class T>(TypeTag<T>) {
+    const bool same = job.target_dtype == job.dtype;
+    (same ? typed_rows<T, T> : typed_rows<T, float>)(job, first, last);
+  });
 }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE

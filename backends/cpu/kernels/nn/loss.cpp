@@ -148,16 +148,8 @@ void bce(const KernelContext& c) {
       bce_range(c.input(0).as<T>(), c.input(1).as<T>(), c.output().as<T>(), first, last);
     });
   };
-  switch (c.output().dtype) {
-    case DType::f64:
-      return run(TypeTag<double>{});
-    case DType::bf16:
-      return run(TypeTag<bf16>{});
-    case DType::f16:
-      return run(TypeTag<f16>{});
-    default:
-      return run(TypeTag<float>{});
-  }
+  const DType dtype = c.output().dtype;
+  dtype == DType::f64 ? run(TypeTag<double>{}) : dispatch_rows(dtype, run);
 }
 
 constexpr KernelImpl kCrossEntropy[] = {

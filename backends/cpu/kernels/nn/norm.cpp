@@ -138,14 +138,7 @@ void rows_of(const NormJob& job, int64_t first, int64_t last, float* dweight, fl
 
 // dweight and dbias, where not null, gain the sums of these rows.
 void norm_rows(const NormJob& job, int64_t first, int64_t last, float* dweight, float* dbias) {
-  switch (job.dtype) {
-    case DType::f32:
-      return rows_of<float>(job, first, last, dweight, dbias);
-    case DType::bf16:
-      return rows_of<bf16>(job, first, last, dweight, dbias);
-    default:
-      return rows_of<f16>(job, first, last, dweight, dbias);
-  }
+  dispatch_rows(job.dtype, [&]<class T>(TypeTag<T>) { rows_of<T>(job, first, last, dweight, dbias); });
 }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE

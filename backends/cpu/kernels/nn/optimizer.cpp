@@ -18,8 +18,8 @@ namespace genesis::cpu::HWY_NAMESPACE {
 
 constexpr int64_t kChunk = 512;  // elements that pass through the buffers at a time
 
-template <class T>
-void widen(const T* from, int64_t n, float* to) {
+template <class From, class To>
+void convert(const From* from, int64_t n, To* to) {
   each_vector(n, [&](int64_t i, auto part) { store(load(from + i, part), to + i, part); });
 }
 
@@ -29,15 +29,10 @@ const float* as_f32(const void* data, DType dtype, int64_t at, int64_t n, float*
   if (dtype == DType::f64)
     for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<float>(static_cast<const double*>(data)[at + i]);
   else if (dtype == DType::bf16)
-    widen(static_cast<const bf16*>(data) + at, n, buffer);
+    convert(static_cast<const bf16*>(data) + at, n, buffer);
   else
-    widen(static_cast<const f16*>(data) + at, n, buffer);
+    convert(static_cast<const f16*>(data) + at, n, buffer);
   return buffer;
-}
-
-template <class T>
-void narrow(const float* from, int64_t n, T* to) {
-  each_vector(n, [&](int64_t i, auto part) { store(load(from + i, part), to + i, part); });
 }
 
 // Where f32 results of elements [at, ...) go before put_back().
@@ -45,8 +40,8 @@ float* room_for(void* data, DType dtype, int64_t at, float* buffer) {
   return dtype == DType::f32 ? static_cast<float*>(data) + at : buffer;
 }
 void put_back(const float* buffer, DType dtype, int64_t at, int64_t n, void* data) {
-  if (dtype == DType::bf16) narrow(buffer, n, static_cast<bf16*>(data) + at);
-  if (dtype == DType::f16) narrow(buffer, n, static_cast<f16*>(data) + at);
+  if (dtype == DType::bf16) convert(buffer, n, static_cast<bf16*>(data) + at);
+  if (dtype == DType::f16) convert(buffer, n, static_cast<f16*>(data) + at);
 }
 
 template <bool kM, bool kV>

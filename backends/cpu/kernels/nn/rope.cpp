@@ -84,7 +84,7 @@ void rotate(const RopeRow& row) {
 
 using Rotate = void (*)(const RopeRow&);
 Rotate rotate_of(DType dtype) {
-  return dtype == DType::f32 ? rotate<float> : dtype == DType::bf16 ? rotate<bf16> : rotate<f16>;
+  return dispatch_rows(dtype, []<class T>(TypeTag<T>) { return rotate<T>; });
 }
 using MakeTable = void (*)(double, const double*, int64_t, float*, float*);
 MakeTable table_maker() { return make_table; }

@@ -177,14 +177,7 @@ void typed_rows(const SoftmaxJob& job, int64_t first, int64_t last) {
 
 // Rows, or vectors of columns when the axis is not the last.
 void softmax_rows(const SoftmaxJob& job, int64_t first, int64_t last) {
-  switch (job.dtype) {
-    case DType::f32:
-      return typed_rows<float>(job, first, last);
-    case DType::bf16:
-      return typed_rows<bf16>(job, first, last);
-    default:
-      return typed_rows<f16>(job, first, last);
-  }
+  dispatch_rows(job.dtype, [&]<class T>(TypeTag<T>) { typed_rows<T>(job, first, last); });
 }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE

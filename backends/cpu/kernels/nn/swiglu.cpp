@@ -74,23 +74,17 @@ void forward_untyped(const void* gate, const void* up, void* y, int64_t n) {
 }  // namespace
 
 SwigluFunction function_of(DType dtype) {
-  return dtype == DType::f32    ? forward_untyped<float>
-         : dtype == DType::bf16 ? forward_untyped<bf16>
-                                : forward_untyped<f16>;
+  return dispatch_rows(dtype, []<class T>(TypeTag<T>) { return forward_untyped<T>; });
 }
 
 using Stretch = void (*)(const SwigluCall&, int64_t, int64_t, int64_t);
 
 Stretch forward_of(DType dtype) {
-  return dtype == DType::f32    ? forward_stretch<float>
-         : dtype == DType::bf16 ? forward_stretch<bf16>
-                                : forward_stretch<f16>;
+  return dispatch_rows(dtype, []<class T>(TypeTag<T>) { return forward_stretch<T>; });
 }
 
 Stretch backward_of(DType dtype) {
-  return dtype == DType::f32    ? backward_stretch<float>
-         : dtype == DType::bf16 ? backward_stretch<bf16>
-                                : backward_stretch<f16>;
+  return dispatch_rows(dtype, []<class T>(TypeTag<T>) { return backward_stretch<T>; });
 }
 
 }  // namespace genesis::cpu::HWY_NAMESPACE
