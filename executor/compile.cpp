@@ -13,7 +13,7 @@
 #include "passes/distribution/tensor_shards.h"
 #include "passes/memory/make_plan.h"
 #include "passes/pipelines.h"
-#include "passes/precision/read_quantized.h"
+#include "passes/precision/passes.h"
 #include "passes/precision/weights_as_halves.h"
 #include "schema/core/parse_number.h"
 #include "schema/graph/state_cuts.h"

@@ -24,7 +24,7 @@ struct SessionOptions {
   std::optional<bool> split_weights = {};
   bool find_nonfinite = false;  // stop at the first node that makes a NaN or an infinity
   // Bytes that the arena of a training step may take; 0: as few as can be. What does not fit is computed
-  // again in the backward pass (passes/memory/remat.h). Empty: what the model's metadata say ("memory_budget"), or
+  // again in the backward pass (passes/memory/remat.cpp). Empty: what the model's metadata say ("memory_budget"), or
   // no limit.
   std::optional<int64_t> memory_budget = {};
   // Plans kept, one for each entry point and set of sizes; the one not used for longest goes, and is compiled

@@ -4,40 +4,15 @@
 
 #include <algorithm>
 
-#include "passes/distribution/distribute.h"
-#include "passes/distribution/gather_weights.h"
-#include "passes/distribution/partition.h"
+#include "passes/distribution/passes.h"
 #include "passes/distribution/pipeline/split_stages.h"
-#include "passes/distribution/place_gathers.h"
-#include "passes/distribution/sequence_shards.h"
-#include "passes/distribution/shard_optimizer.h"
 #include "passes/fusion/elementwise/fuse_elementwise.h"
-#include "passes/fusion/fuse_addend.h"
-#include "passes/fusion/fuse_attention.h"
-#include "passes/fusion/fuse_bias_gradient.h"
-#include "passes/fusion/fuse_cached_attention.h"
-#include "passes/fusion/fuse_embedding_grad.h"
-#include "passes/fusion/fuse_linear.h"
-#include "passes/fusion/fuse_linear_cross_entropy.h"
-#include "passes/fusion/fuse_norm_linear.h"
-#include "passes/fusion/fuse_norm_residual.h"
-#include "passes/fusion/fuse_norms.h"
-#include "passes/fusion/fuse_swiglu.h"
-#include "passes/fusion/fuse_swiglu_products.h"
-#include "passes/grouping/group_casts.h"
-#include "passes/grouping/group_updates.h"
-#include "passes/grouping/merge_linear.h"
-#include "passes/grouping/merge_projections.h"
-#include "passes/grouping/pack_attention.h"
+#include "passes/fusion/passes.h"
+#include "passes/grouping/passes.h"
 #include "passes/memory/make_plan.h"
-#include "passes/memory/recompute_outputs.h"
-#include "passes/memory/remat.h"
-#include "passes/precision/read_quantized.h"
-#include "passes/precision/split_weights.h"
-#include "passes/simplify/cse.h"
-#include "passes/simplify/dce.h"
-#include "passes/simplify/fold_constants.h"
-#include "passes/simplify/simplify.h"
+#include "passes/memory/passes.h"
+#include "passes/precision/passes.h"
+#include "passes/simplify/passes.h"
 #include "schema/graph/model.h"
 #include "schema/graph/near_names.h"
 
@@ -68,18 +43,12 @@ constexpr Pass kLowPrecision[] = {
 };
 
 constexpr Pass kInference[] = {
-    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage",
-     split_stages},
-    {"fuse_linear_cross_entropy",
-     "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
-    {"partition",
-     "early: it knows layers as they were written, and what they exchange goes the way of all that ranks "
-     "exchange",
-     partition},
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
+    {"fuse_linear_cross_entropy", "before partition, which cuts it: the logits of a rank are not whole either", fuse_linear_cross_entropy},
+    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
     {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
     {"gather_weights", "early: every pass after it sees whole weights", gather_weights},
-    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it",
-     distribute},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: binding has made sizes known, and every later pass sees less", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
@@ -113,23 +82,13 @@ constexpr Pass kInference[] = {
 };
 
 constexpr Pass kTraining[] = {
-    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage",
-     split_stages},
-    {"partition",
-     "early: it knows layers as they were written, and what they exchange goes the way of all that ranks "
-     "exchange",
-     partition},
+    {"split_stages", "first: it knows steps as they were written, and leaves the work of one stage", split_stages},
+    {"partition", "early: it knows layers as they were written, and what they exchange goes the way of all that ranks exchange", partition},
     {"decode_slices", "behind partition, which knows weights and not their blocks", decode_slices},
-    {"shard_sequence",
-     "behind partition, which says what ranks add up; early, as it knows norms and residual sums as they "
-     "were written",
-     shard_sequence},
-    {"shard_optimizer",
-     "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node",
-     shard_optimizer},
+    {"shard_sequence", "behind partition, which says what ranks add up; early, as it knows norms and residual sums as they were written", shard_sequence},
+    {"shard_optimizer", "before distribute, which cuts what ranks exchange into buckets: here all gradients are one node", shard_optimizer},
     {"gather_weights", "behind shard_optimizer, whose updates read the parts of weights", gather_weights},
-    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it",
-     distribute},
+    {"distribute", "early: what ranks exchange ends here where there is one rank, and no pattern may meet it", distribute},
     {"split_weights", "early: it knows casts and updates as they were written", split_weights},
     {"simplify", "first: gradient rules leave expansions, casts and products with one", simplify},
     {"fold_constants", "what needs no input is computed once, at compile time", fold_constants},
@@ -150,9 +109,7 @@ constexpr Pass kTraining[] = {
     {"group_updates", "any place will do: nothing reads what an update makes", group_updates},
     {"read_quantized", "after the passes that change layers: frozen ones may be quantized", read_quantized},
     {"fuse_elementwise", "it takes what no named pattern took", fuse_elementwise},
-    {"place_gathers",
-     "behind every pass that looks for equal nodes; before remat, which sees what weights take",
-     place_gathers},
+    {"place_gathers", "behind every pass that looks for equal nodes; before remat, which sees what weights take", place_gathers},
     {"remat", "behind every pass that looks for equal nodes: they would undo it", rematerialise},
     {"fuse_swiglu_products", "behind remat, which makes a product again without what reads it",
      fuse_swiglu_products},

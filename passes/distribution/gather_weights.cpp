@@ -1,4 +1,4 @@
-#include "passes/distribution/gather_weights.h"
+#include "passes/distribution/passes.h"
 
 #include <algorithm>
 #include <map>

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "passes/core/match.h"
-#include "passes/distribution/distribute.h"
 #include "passes/distribution/optimizer_shards.h"
+#include "passes/distribution/passes.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/tensor/reshape.h"
 #include "schema/ops/tensor/slice.h"

@@ -1,4 +1,4 @@
-#include "passes/distribution/partition.h"
+#include "passes/distribution/passes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "passes/distribution/place_gathers.h"
+#include "passes/distribution/passes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "passes/distribution/sequence_shards.h"
+#include "passes/distribution/passes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "passes/distribution/shard_optimizer.h"
+#include "passes/distribution/passes.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_attention.h"
+#include "passes/fusion/passes.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_bias_gradient.h"
+#include "passes/fusion/passes.h"
 
 #include <algorithm>
 #include <map>

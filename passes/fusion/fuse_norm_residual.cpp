@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_norm_residual.h"
+#include "passes/fusion/passes.h"
 
 #include <unordered_set>
 

@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_norms.h"
+#include "passes/fusion/passes.h"
 
 #include <tuple>
 

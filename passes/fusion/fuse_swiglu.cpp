@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_swiglu.h"
+#include "passes/fusion/passes.h"
 
 #include "passes/core/match.h"
 #include "passes/core/rewriter.h"

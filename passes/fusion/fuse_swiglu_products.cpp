@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_swiglu_products.h"
+#include "passes/fusion/passes.h"
 
 #include "passes/core/match.h"
 #include "passes/core/native.h"

@@ -1,4 +1,4 @@
-#include "passes/grouping/group_casts.h"
+#include "passes/grouping/passes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "passes/grouping/group_updates.h"
+#include "passes/grouping/passes.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "passes/grouping/merge_linear.h"
+#include "passes/grouping/passes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "passes/grouping/merge_projections.h"
+#include "passes/grouping/passes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "passes/grouping/pack_attention.h"
+#include "passes/grouping/passes.h"
 
 #include <numeric>
 

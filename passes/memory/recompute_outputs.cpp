@@ -1,4 +1,4 @@
-#include "passes/memory/recompute_outputs.h"
+#include "passes/memory/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -79,7 +79,7 @@ std::set<ValueId> kept_values(const Graph& graph) {
   return kept;
 }
 
-// Rows of all ranks along "tensor" (passes/distribution/sequence_shards.h).
+// Rows of all ranks along "tensor" (passes/distribution/sequence_shards.cpp).
 bool is_gather(const Node& node) {
   const auto gather = match<ops::AllGather>(node);
   return gather && gather->axis == "tensor" && node.inputs.size() == 1;

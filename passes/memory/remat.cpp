@@ -1,4 +1,4 @@
-#include "passes/memory/remat.h"
+#include "passes/memory/passes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "passes/precision/read_quantized.h"
+#include "passes/precision/passes.h"
 
 #include <algorithm>
 #include <map>

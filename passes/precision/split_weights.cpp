@@ -1,4 +1,4 @@
-#include "passes/precision/split_weights.h"
+#include "passes/precision/passes.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "passes/simplify/cse.h"
+#include "passes/simplify/passes.h"
 
 #include <algorithm>
 #include <map>

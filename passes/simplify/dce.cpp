@@ -1,4 +1,4 @@
-#include "passes/simplify/dce.h"
+#include "passes/simplify/passes.h"
 
 #include "passes/core/rewriter.h"
 

@@ -1,4 +1,4 @@
-#include "passes/simplify/fold_constants.h"
+#include "passes/simplify/passes.h"
 
 #include <algorithm>
 

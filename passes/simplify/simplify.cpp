@@ -2,6 +2,7 @@
 
 #include "passes/core/analysis.h"
 #include "passes/core/rewriter.h"
+#include "passes/simplify/passes.h"
 
 namespace genesis::passes {
 namespace {

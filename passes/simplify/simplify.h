@@ -1,9 +1,4 @@
-// Algebraic simplification: many small rewrites, each named and with its algebra above it (simplify_*.cpp).
-// Gradient rules and layers are written for clarity and leave x * 1, expansions that broadcasting makes
-// anyway, and chains of reshapes and transposes; every later pattern is easier to see without them.
-//
-// All rewrites keep every bit of every result, NaN, infinities and the sign of zero included. A rewrite sees
-// a node as it is about to be added to the new graph, so that one hit makes the next visible.
+// What the rules of simplify() are given and what they are (simplify_*.cpp).
 #pragma once
 
 #include <span>
@@ -12,8 +7,6 @@
 #include "passes/core/pass.h"
 
 namespace genesis::passes {
-
-Graph simplify(const Graph& graph, const PassContext& context);
 
 // A node about to be added, its inputs already simplified.
 struct Candidate {

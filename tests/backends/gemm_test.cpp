@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_onednn.h"
-#include "backends/cpu/gemm/gemm_packed.h"
+#include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/onednn/onednn.h"
 #include "backends/cpu/parallel/parallel.h"
 #include "schema/core/dtype.h"

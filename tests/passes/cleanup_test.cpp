@@ -1,7 +1,5 @@
 // Dead code, common subexpressions and constant folding.
-#include "passes/simplify/cse.h"
-#include "passes/simplify/dce.h"
-#include "passes/simplify/fold_constants.h"
+#include "passes/simplify/passes.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

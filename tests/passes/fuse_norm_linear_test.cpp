@@ -1,4 +1,4 @@
-#include "passes/fusion/fuse_norm_linear.h"
+#include "passes/fusion/passes.h"
 
 #include "tests/passes/passes_test_util.h"
 

@@ -1,5 +1,5 @@
 // What fuse_swiglu_products takes together, and what it leaves alone.
-#include "passes/fusion/fuse_swiglu_products.h"
+#include "passes/fusion/passes.h"
 
 #include "tests/passes/passes_test_util.h"
 

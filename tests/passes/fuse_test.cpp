@@ -1,16 +1,8 @@
 // Pattern fusion: what is found, and what is left alone.
 #include <algorithm>
 
-#include "passes/fusion/fuse_addend.h"
-#include "passes/fusion/fuse_attention.h"
-#include "passes/fusion/fuse_bias_gradient.h"
-#include "passes/fusion/fuse_embedding_grad.h"
-#include "passes/fusion/fuse_linear.h"
-#include "passes/fusion/fuse_linear_cross_entropy.h"
-#include "passes/fusion/fuse_norm_residual.h"
-#include "passes/fusion/fuse_norms.h"
-#include "passes/fusion/fuse_swiglu.h"
-#include "passes/grouping/merge_linear.h"
+#include "passes/fusion/passes.h"
+#include "passes/grouping/passes.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

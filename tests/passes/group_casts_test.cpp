@@ -1,5 +1,5 @@
 // Which casts are grouped, and which are left alone.
-#include "passes/grouping/group_casts.h"
+#include "passes/grouping/passes.h"
 
 #include "tests/passes/passes_test_util.h"
 

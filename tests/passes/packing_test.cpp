@@ -1,7 +1,6 @@
 // The passes that let several products, and what reads them, be one: what is found, and what is left alone.
-#include "passes/grouping/merge_projections.h"
-#include "passes/grouping/pack_attention.h"
-#include "passes/memory/recompute_outputs.h"
+#include "passes/grouping/passes.h"
+#include "passes/memory/passes.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

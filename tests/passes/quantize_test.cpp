@@ -1,7 +1,7 @@
 // Which weights are quantized and why others stay; what becomes of graphs that read them.
 #include "passes/precision/quantize.h"
 
-#include "passes/precision/read_quantized.h"
+#include "passes/precision/passes.h"
 #include "schema/graph/quantized_formats.h"
 #include "tests/passes/passes_test_util.h"
 

@@ -7,10 +7,8 @@
 #include <sstream>
 
 #include "passes/fusion/elementwise/fuse_elementwise.h"
-#include "passes/fusion/fuse_addend.h"
-#include "passes/fusion/fuse_linear.h"
-#include "passes/simplify/cse.h"
-#include "passes/simplify/simplify.h"
+#include "passes/fusion/passes.h"
+#include "passes/simplify/passes.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

@@ -1,6 +1,5 @@
-#include "passes/simplify/simplify.h"
+#include "passes/simplify/passes.h"
 
-#include "passes/simplify/dce.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

@@ -1,5 +1,5 @@
 // Which weights are kept as halves, and what becomes of a graph that reads and updates them.
-#include "passes/precision/split_weights.h"
+#include "passes/precision/passes.h"
 
 #include "passes/memory/make_plan.h"
 #include "passes/precision/weights_as_halves.h"

@@ -1,11 +1,8 @@
 // The ordered list of matrix product implementations, and the choice among them. Used through Gemm::create.
 #include "backends/cpu/gemm/gemm.h"
 
-#include "backends/cpu/gemm/gemm_onednn.h"
-#include "backends/cpu/gemm/gemm_packed.h"
-#include "backends/cpu/gemm/gemm_reference.h"
-#include "backends/cpu/gemm/gemm_small.h"
 #include "backends/cpu/gemm/gemm_util.h"
+#include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/simd/scalar_math.h"
 
 namespace genesis::cpu {

@@ -1,4 +1,4 @@
-// Which register-tile kernel a packed product takes, and why not (gemm_packed.h).
+// Which register-tile kernel a packed product takes, and why not (gemm_ways.h).
 //
 // Whether the bf16 dot product of the CPU at hand is worth its instruction. Every chip that has it can do it, but not all do it
 // fast: some issue one where they issue two f32 multiply-adds, or take two steps for each, so that f32 is as fast or twice as
@@ -16,7 +16,7 @@
 #include <string>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_packed.h"
+#include "backends/cpu/gemm/gemm_ways.h"
 #include "schema/core/dtype.h"
 
 namespace genesis::cpu {

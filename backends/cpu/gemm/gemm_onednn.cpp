@@ -1,7 +1,7 @@
 // bf16 products by oneDNN: the columns of B are packed once into oneDNN's layout, one tile of columns per
 // task, then each tile of C is one task. Tiles follow from the problem alone; every primitive sums over the
 // whole of k.
-#include "backends/cpu/gemm/gemm_onednn.h"
+#include "backends/cpu/gemm/gemm_ways.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 // packed for few rows or little depth, it is the other way round: all of A is packed into scratch, and a task
 // packs the columns of B for a high and narrow tile, so that B never goes to memory a second time. Invariant:
 // chunks, tiles and the order of sums over k follow from the problem alone.
-#include "backends/cpu/gemm/gemm_packed.h"
+#include "backends/cpu/gemm/gemm_ways.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // The last implementation of the list: rows of C in blocks, one loop over k, sums in double or in wrapping
 // 64-bit integers. It must take everything, so it reads its operands through one converting function per
 // type.
-#include "backends/cpu/gemm/gemm_reference.h"
+#include "backends/cpu/gemm/gemm_ways.h"
 
 #include <algorithm>
 

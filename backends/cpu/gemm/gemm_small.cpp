@@ -1,6 +1,6 @@
 // Products with few rows and B stored [k, n] (gemm_dots.cpp has the other kind). The weights are cut into
 // columns and slices of k, one task each; slices leave partial sums in scratch, which are added in order.
-#include "backends/cpu/gemm/gemm_small.h"
+#include "backends/cpu/gemm/gemm_ways.h"
 
 #include <algorithm>
 

@@ -1,9 +1,6 @@
 #include "models/chat/jinja/interpreter.h"
 
-#include "models/chat/jinja/library/filters.h"
-#include "models/chat/jinja/library/globals.h"
-#include "models/chat/jinja/library/methods.h"
-#include "models/chat/jinja/library/value_tests.h"
+#include "models/chat/jinja/library/library.h"
 #include "models/chat/jinja/values/write_value.h"
 
 namespace genesis::jinja {

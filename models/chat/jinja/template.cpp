@@ -1,8 +1,7 @@
 #include "models/chat/jinja/template.h"
 
 #include "models/chat/jinja/interpreter.h"
-#include "models/chat/jinja/library/filters.h"
-#include "models/chat/jinja/library/value_tests.h"
+#include "models/chat/jinja/library/library.h"
 #include "models/chat/jinja/syntax/parser.h"
 
 namespace genesis::jinja {

@@ -1,4 +1,4 @@
-// Which values are the same on all ranks along "tensor", of the graph of one rank (passes/distribution/partition.h).
+// Which values are the same on all ranks along "tensor", of the graph of one rank (passes/distribution/partition.cpp).
 #pragma once
 
 #include <vector>

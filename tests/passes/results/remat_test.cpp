@@ -1,5 +1,5 @@
 // Rematerialisation: under a budget the arena shrinks, every bit stays, and what is repeated is cheap.
-#include "passes/memory/remat.h"
+#include "passes/memory/passes.h"
 
 #include "executor/session.h"
 #include "models/zoo.h"

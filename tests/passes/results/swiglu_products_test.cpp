@@ -4,7 +4,7 @@
 
 #include "executor/session.h"
 #include "passes/core/rewriter.h"
-#include "passes/fusion/fuse_swiglu_products.h"
+#include "passes/fusion/passes.h"
 #include "schema/graph/text.h"
 #include "tests/op_harness.h"
 

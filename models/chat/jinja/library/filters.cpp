@@ -1,5 +1,5 @@
 // The table of filters, and those that take any value.
-#include "models/chat/jinja/library/filters.h"
+#include "models/chat/jinja/library/library.h"
 
 #include <algorithm>
 #include <charconv>

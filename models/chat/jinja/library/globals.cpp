@@ -1,4 +1,4 @@
-#include "models/chat/jinja/library/globals.h"
+#include "models/chat/jinja/library/library.h"
 
 #include <array>
 

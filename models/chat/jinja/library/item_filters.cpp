@@ -1,8 +1,7 @@
 // Filters that go over the items of a value.
 #include <algorithm>
 
-#include "models/chat/jinja/library/filters.h"
-#include "models/chat/jinja/library/value_tests.h"
+#include "models/chat/jinja/library/library.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
 

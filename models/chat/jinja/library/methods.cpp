@@ -1,9 +1,7 @@
-#include "models/chat/jinja/library/methods.h"
+#include "models/chat/jinja/library/library.h"
 
 #include <algorithm>
 
-#include "models/chat/jinja/library/filters.h"
-#include "models/chat/jinja/library/text_format.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
 

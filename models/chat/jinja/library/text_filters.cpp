@@ -1,7 +1,7 @@
 // Filters that make texts of texts. What is no text is written out first, as Jinja does.
 #include <algorithm>
 
-#include "models/chat/jinja/library/filters.h"
+#include "models/chat/jinja/library/library.h"
 #include "models/chat/jinja/values/python_text.h"
 #include "models/chat/jinja/values/write_value.h"
 

@@ -1,4 +1,4 @@
-#include "models/chat/jinja/library/text_format.h"
+#include "models/chat/jinja/library/library.h"
 
 #include <algorithm>
 
