@@ -54,8 +54,13 @@ const KernelImpl& select_kernel(std::span<const KernelImpl> implementations, con
   return *found;
 }
 
-void KernelTable::add(std::span<const OpKernels> rows) {
-  for (const OpKernels& row : rows) GENESIS_ASSERT(table_.emplace(row.op, row.implementations).second);
+void KernelTable::add(std::span<const OpKernel> rows) {
+  std::string_view before;
+  for (const OpKernel& row : rows) {
+    GENESIS_ASSERT(row.op == before || !table_.contains(row.op));
+    before = row.op;
+    table_[before].push_back(row.way);
+  }
 }
 
 std::span<const KernelImpl> KernelTable::find(std::string_view op) const {

@@ -100,10 +100,10 @@ struct KernelImpl {
   std::optional<std::string> (*why_not_here)() = nullptr;
 };
 
-// Implementations of one op, best first, the reference last.
-struct OpKernels {
+// A row of a device's table. An op's rows stand together: best first, the reference last.
+struct OpKernel {
   std::string_view op;
-  std::span<const KernelImpl> implementations;
+  KernelImpl way;
 };
 
 // The first implementation that can run and is not switched off, or an Error that lists why each cannot.

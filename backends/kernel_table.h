@@ -10,12 +10,12 @@ namespace genesis {
 
 class KernelTable {
  public:
-  void add(std::span<const OpKernels> rows);                    // an op appears once
+  void add(std::span<const OpKernel> rows);                     // all of an op together
   std::span<const KernelImpl> find(std::string_view op) const;  // empty when there is none
   std::vector<std::string> names() const;                       // of all ways, in full
 
  private:
-  std::map<std::string_view, std::span<const KernelImpl>> table_;
+  std::map<std::string_view, std::vector<KernelImpl>> table_;
 };
 
 // Empty: one of them runs the node.

@@ -118,33 +118,16 @@ class CollectiveKernels {
 };
 
 template <class Device>
-inline constexpr KernelImpl kAllReduceWays[] = {{.name = "ranks",
-                                                 .run = CollectiveKernels<Device>::all_reduce,
-                                                 .can_run = CollectiveKernels<Device>::can_all_reduce}};
-template <class Device>
-inline constexpr KernelImpl kReduceScatterWays[] = {
-    {.name = "ranks", .run = CollectiveKernels<Device>::reduce_scatter}};
-template <class Device>
-inline constexpr KernelImpl kAllGatherWays[] = {
-    {.name = "ranks", .run = CollectiveKernels<Device>::all_gather}};
-template <class Device>
-inline constexpr KernelImpl kAllToAllWays[] = {
-    {.name = "ranks", .run = CollectiveKernels<Device>::all_to_all}};
-template <class Device>
-inline constexpr KernelImpl kBroadcastWays[] = {
-    {.name = "ranks", .run = CollectiveKernels<Device>::broadcast}};
-template <class Device>
-inline constexpr KernelImpl kSendWays[] = {{.name = "ranks", .run = CollectiveKernels<Device>::send}};
-template <class Device>
-inline constexpr KernelImpl kRecvWays[] = {{.name = "ranks", .run = CollectiveKernels<Device>::recv}};
-
-template <class Device>
-inline constexpr OpKernels kCollectiveKernels[] = {{"all_reduce", kAllReduceWays<Device>},
-                                                   {"reduce_scatter", kReduceScatterWays<Device>},
-                                                   {"all_gather", kAllGatherWays<Device>},
-                                                   {"all_to_all", kAllToAllWays<Device>},
-                                                   {"broadcast", kBroadcastWays<Device>},
-                                                   {"send", kSendWays<Device>},
-                                                   {"recv", kRecvWays<Device>}};
+inline constexpr OpKernel kCollectiveKernels[] = {
+    {"all_reduce",
+     {.name = "ranks",
+      .run = CollectiveKernels<Device>::all_reduce,
+      .can_run = CollectiveKernels<Device>::can_all_reduce}},
+    {"reduce_scatter", {.name = "ranks", .run = CollectiveKernels<Device>::reduce_scatter}},
+    {"all_gather", {.name = "ranks", .run = CollectiveKernels<Device>::all_gather}},
+    {"all_to_all", {.name = "ranks", .run = CollectiveKernels<Device>::all_to_all}},
+    {"broadcast", {.name = "ranks", .run = CollectiveKernels<Device>::broadcast}},
+    {"send", {.name = "ranks", .run = CollectiveKernels<Device>::send}},
+    {"recv", {.name = "ranks", .run = CollectiveKernels<Device>::recv}}};
 
 }  // namespace genesis

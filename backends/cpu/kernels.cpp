@@ -8,7 +8,7 @@ namespace genesis::cpu {
 
 // One function per file in backends/cpu/kernels, named after it: the build's list of files is the list of
 // kernels.
-#define GENESIS_KERNEL_FILE(file) std::span<const OpKernels> file##_kernels();
+#define GENESIS_KERNEL_FILE(file) std::span<const OpKernel> file##_kernels();
 #include "backends/cpu/kernel_files.inc"
 #undef GENESIS_KERNEL_FILE
 

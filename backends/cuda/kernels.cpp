@@ -6,7 +6,7 @@ namespace genesis::cuda {
 
 // One function per file in backends/cuda/kernels, named after it: the build's list of files is the list of
 // kernels.
-#define GENESIS_KERNEL_FILE(file) std::span<const OpKernels> file##_kernels();
+#define GENESIS_KERNEL_FILE(file) std::span<const OpKernel> file##_kernels();
 #include "backends/cuda/kernel_files.inc"
 #undef GENESIS_KERNEL_FILE
 

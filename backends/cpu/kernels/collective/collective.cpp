@@ -17,6 +17,6 @@ struct Cpu {
 
 }  // namespace
 
-std::span<const OpKernels> collective_kernels() { return kCollectiveKernels<Cpu>; }
+std::span<const OpKernel> collective_kernels() { return kCollectiveKernels<Cpu>; }
 
 }  // namespace genesis::cpu

@@ -309,10 +309,12 @@ constexpr KernelImpl kBackwardBlocks{.name = "blocks",
 
 }  // namespace
 
-std::span<const OpKernels> attention_kernels() {
-  static const KernelImpl forward[] = {kDecode, kBlocks, kReferenceAttention};
-  static const KernelImpl backward[] = {kBackwardBlocks, kReferenceAttentionGrad};
-  static const OpKernels kernels[] = {{"attention", forward}, {"attention_grad", backward}};
+std::span<const OpKernel> attention_kernels() {
+  static const OpKernel kernels[] = {{"attention", kDecode},
+                                     {"attention", kBlocks},
+                                     {"attention", kReferenceAttention},
+                                     {"attention_grad", kBackwardBlocks},
+                                     {"attention_grad", kReferenceAttentionGrad}};
   return kernels;
 }
 

@@ -24,12 +24,12 @@ void write_length(const KernelContext& c, int64_t* to) {
 
 void run(const KernelContext& c) { c.prepared<CachedParts>().run(c, write_length); }
 
-constexpr KernelImpl kCachedAttention[] = {
-    {.name = "in_parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
-constexpr OpKernels kKernels[] = {{"cached_attention", kCachedAttention}};
+constexpr OpKernel kKernels[] = {
+    {"cached_attention",
+     {.name = "in_parts", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
 
 }  // namespace
 
-std::span<const OpKernels> cached_attention_kernels() { return kKernels; }
+std::span<const OpKernel> cached_attention_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

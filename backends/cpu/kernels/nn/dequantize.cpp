@@ -21,11 +21,10 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kDequantize[] = {{.name = "blocks", .run = run}};
-constexpr OpKernels kKernels[] = {{"dequantize", kDequantize}};
+constexpr OpKernel kKernels[] = {{"dequantize", {.name = "blocks", .run = run}}};
 
 }  // namespace
 
-std::span<const OpKernels> dequantize_kernels() { return kKernels; }
+std::span<const OpKernel> dequantize_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

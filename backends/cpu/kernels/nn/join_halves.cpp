@@ -17,11 +17,10 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kJoinHalves[] = {{.name = "one_pass", .run = run}};
-constexpr OpKernels kKernels[] = {{"join_halves", kJoinHalves}};
+constexpr OpKernel kKernels[] = {{"join_halves", {.name = "one_pass", .run = run}}};
 
 }  // namespace
 
-std::span<const OpKernels> join_halves_kernels() { return kKernels; }
+std::span<const OpKernel> join_halves_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

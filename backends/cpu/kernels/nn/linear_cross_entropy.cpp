@@ -225,12 +225,14 @@ void linear_cross_entropy(const KernelContext& c) {
   write_loss(c.output(), job, op.reduction, blocks.rows);
 }
 
-constexpr KernelImpl kLinearCrossEntropy[] = {
-    {.name = "row_blocks", .run = linear_cross_entropy, .scratch_bytes = scratch_bytes, .prepare = prepare}};
-constexpr OpKernels kKernels[] = {{"linear_cross_entropy", kLinearCrossEntropy}};
+constexpr OpKernel kKernels[] = {{"linear_cross_entropy",
+                                  {.name = "row_blocks",
+                                   .run = linear_cross_entropy,
+                                   .scratch_bytes = scratch_bytes,
+                                   .prepare = prepare}}};
 
 }  // namespace
 
-std::span<const OpKernels> linear_cross_entropy_kernels() { return kKernels; }
+std::span<const OpKernel> linear_cross_entropy_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

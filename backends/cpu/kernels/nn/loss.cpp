@@ -152,16 +152,13 @@ void bce(const KernelContext& c) {
   dtype == DType::f64 ? run(TypeTag<double>{}) : dispatch_rows(dtype, run);
 }
 
-constexpr KernelImpl kCrossEntropy[] = {
-    {.name = "rows", .run = cross_entropy, .scratch_bytes = forward_scratch}};
-constexpr KernelImpl kCrossEntropyGrad[] = {
-    {.name = "rows", .run = cross_entropy_grad, .scratch_bytes = backward_scratch}};
-constexpr KernelImpl kBce[] = {{.name = "loops", .run = bce}};
-constexpr OpKernels kKernels[] = {
-    {"cross_entropy", kCrossEntropy}, {"cross_entropy_grad", kCrossEntropyGrad}, {"bce", kBce}};
+constexpr OpKernel kKernels[] = {
+    {"cross_entropy", {.name = "rows", .run = cross_entropy, .scratch_bytes = forward_scratch}},
+    {"cross_entropy_grad", {.name = "rows", .run = cross_entropy_grad, .scratch_bytes = backward_scratch}},
+    {"bce", {.name = "loops", .run = bce}}};
 
 }  // namespace
 
-std::span<const OpKernels> loss_kernels() { return kKernels; }
+std::span<const OpKernel> loss_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

@@ -188,17 +188,17 @@ constexpr KernelImpl kQuantizedPanels = {.name = "quantized_panels",
                                          .prepare = prepare_quantized_panels};
 
 // The last is the reference, for nodes that are one product.
-constexpr KernelImpl kMatmul[] = {kInParts<ops::Matmul, MatmulParts, kernels_for>, kGemm<ops::Matmul>};
-constexpr KernelImpl kLinear[] = {kGemv,
-                                  kQuantizedPanels,
-                                  kQuantizedGemv,
-                                  kInParts<ops::Linear, LinearParts, kernels_for>,
-                                  kDequantized<kernels_for>,
-                                  kGemm<ops::Linear>};
-constexpr OpKernels kKernels[] = {{"matmul", kMatmul}, {"linear", kLinear}};
+constexpr OpKernel kKernels[] = {{"matmul", kInParts<ops::Matmul, MatmulParts, kernels_for>},
+                                 {"matmul", kGemm<ops::Matmul>},
+                                 {"linear", kGemv},
+                                 {"linear", kQuantizedPanels},
+                                 {"linear", kQuantizedGemv},
+                                 {"linear", kInParts<ops::Linear, LinearParts, kernels_for>},
+                                 {"linear", kDequantized<kernels_for>},
+                                 {"linear", kGemm<ops::Linear>}};
 
 }  // namespace
 
-std::span<const OpKernels> matmul_kernels() { return kKernels; }
+std::span<const OpKernel> matmul_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

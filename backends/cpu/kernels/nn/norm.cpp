@@ -348,22 +348,17 @@ void rms_norm(const KernelContext& c) {
 void layer_norm_grad(const KernelContext& c) { run_backward(c, c.attributes<ops::LayerNormGrad>()); }
 void rms_norm_grad(const KernelContext& c) { run_backward(c, c.attributes<ops::RmsNormGrad>()); }
 
-constexpr KernelImpl kLayerNorm[] = {
-    {.name = "rows", .run = layer_norm, .scratch_bytes = forward_scratch<ops::LayerNorm>}};
-constexpr KernelImpl kRmsNorm[] = {
-    {.name = "rows", .run = rms_norm, .scratch_bytes = forward_scratch<ops::RmsNorm>}};
-constexpr KernelImpl kLayerNormGrad[] = {
-    {.name = "rows", .run = layer_norm_grad, .scratch_bytes = backward_scratch<ops::LayerNormGrad>}};
-constexpr KernelImpl kRmsNormGrad[] = {
-    {.name = "rows", .run = rms_norm_grad, .scratch_bytes = backward_scratch<ops::RmsNormGrad>}};
-constexpr OpKernels kKernels[] = {{"layer_norm", kLayerNorm},
-                                  {"rms_norm", kRmsNorm},
-                                  {"layer_norm_grad", kLayerNormGrad},
-                                  {"rms_norm_grad", kRmsNormGrad}};
+constexpr OpKernel kKernels[] = {
+    {"layer_norm", {.name = "rows", .run = layer_norm, .scratch_bytes = forward_scratch<ops::LayerNorm>}},
+    {"rms_norm", {.name = "rows", .run = rms_norm, .scratch_bytes = forward_scratch<ops::RmsNorm>}},
+    {"layer_norm_grad",
+     {.name = "rows", .run = layer_norm_grad, .scratch_bytes = backward_scratch<ops::LayerNormGrad>}},
+    {"rms_norm_grad",
+     {.name = "rows", .run = rms_norm_grad, .scratch_bytes = backward_scratch<ops::RmsNormGrad>}}};
 
 }  // namespace
 
-std::span<const OpKernels> norm_kernels() { return kKernels; }
+std::span<const OpKernel> norm_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu
 #endif

@@ -324,17 +324,15 @@ void sum_squares(const KernelContext& c) {
     *c.output().as<float>() = static_cast<float>(sum);
 }
 
-constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = sgd_update}};
-constexpr KernelImpl kAdam[] = {{.name = "one_by_one", .run = adam_update}};
-constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = lion_update}};
-constexpr KernelImpl kSumSquares[] = {
-    {.name = "one_pass", .run = sum_squares, .scratch_bytes = sum_squares_scratch}};
-constexpr OpKernels kKernels[] = {
-    {"sgd_update", kSgd}, {"adam_update", kAdam}, {"lion_update", kLion}, {"sum_squares", kSumSquares}};
+constexpr OpKernel kKernels[] = {
+    {"sgd_update", {.name = "one_pass", .run = sgd_update}},
+    {"adam_update", {.name = "one_by_one", .run = adam_update}},
+    {"lion_update", {.name = "one_pass", .run = lion_update}},
+    {"sum_squares", {.name = "one_pass", .run = sum_squares, .scratch_bytes = sum_squares_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> optimizer_kernels() { return kKernels; }
+std::span<const OpKernel> optimizer_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu
 #endif

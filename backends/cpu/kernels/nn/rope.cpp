@@ -218,13 +218,12 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kRope[] = {
-    {.name = "simd", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}};
-constexpr OpKernels kKernels[] = {{"rope", kRope}};
+constexpr OpKernel kKernels[] = {
+    {"rope", {.name = "simd", .run = run, .scratch_bytes = scratch_bytes, .prepare = prepare}}};
 
 }  // namespace
 
-std::span<const OpKernels> rope_kernels() { return kKernels; }
+std::span<const OpKernel> rope_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu
 #endif

@@ -300,14 +300,12 @@ int64_t multinomial_scratch(const KernelQuery& query) {
   return (CheckedSize(query.inputs[1].numel()) * sizeof(Weighted)).value();
 }
 
-constexpr KernelImpl kSample[] = {
-    {.name = "radix", .run = run_random_sample, .scratch_bytes = sample_scratch}};
-constexpr KernelImpl kMultinomial[] = {
-    {.name = "rows", .run = run_multinomial, .scratch_bytes = multinomial_scratch}};
-constexpr OpKernels kKernels[] = {{"random_sample", kSample}, {"multinomial", kMultinomial}};
+constexpr OpKernel kKernels[] = {
+    {"random_sample", {.name = "radix", .run = run_random_sample, .scratch_bytes = sample_scratch}},
+    {"multinomial", {.name = "rows", .run = run_multinomial, .scratch_bytes = multinomial_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> sample_kernels() { return kKernels; }
+std::span<const OpKernel> sample_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

@@ -272,20 +272,15 @@ void log_softmax_grad(const KernelContext& c) {
   run_job({.log = true}, c, c.attributes<ops::LogSoftmaxGrad>().axis);
 }
 
-constexpr KernelImpl kSoftmax[] = {{.name = "rows", .run = softmax}};
-constexpr KernelImpl kLogSoftmax[] = {{.name = "rows", .run = log_softmax}};
-constexpr KernelImpl kCausalSoftmax[] = {{.name = "rows", .run = causal_softmax}};
-constexpr KernelImpl kSoftmaxGrad[] = {{.name = "rows", .run = softmax_grad}};
-constexpr KernelImpl kLogSoftmaxGrad[] = {{.name = "rows", .run = log_softmax_grad}};
-constexpr OpKernels kKernels[] = {{"softmax", kSoftmax},
-                                  {"log_softmax", kLogSoftmax},
-                                  {"causal_softmax", kCausalSoftmax},
-                                  {"softmax_grad", kSoftmaxGrad},
-                                  {"log_softmax_grad", kLogSoftmaxGrad}};
+constexpr OpKernel kKernels[] = {{"softmax", {.name = "rows", .run = softmax}},
+                                 {"log_softmax", {.name = "rows", .run = log_softmax}},
+                                 {"causal_softmax", {.name = "rows", .run = causal_softmax}},
+                                 {"softmax_grad", {.name = "rows", .run = softmax_grad}},
+                                 {"log_softmax_grad", {.name = "rows", .run = log_softmax_grad}}};
 
 }  // namespace
 
-std::span<const OpKernels> softmax_kernels() { return kKernels; }
+std::span<const OpKernel> softmax_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu
 #endif

@@ -193,9 +193,8 @@ void run_backward(const KernelContext& c) {
                 dy.dtype == DType::f64 ? backward_f64 : HWY_DYNAMIC_DISPATCH(backward_of)(dy.dtype));
 }
 
-constexpr KernelImpl kSwiglu[] = {{.name = "simd", .run = run_forward}};
-constexpr KernelImpl kSwigluGrad[] = {{.name = "simd", .run = run_backward}};
-constexpr OpKernels kKernels[] = {{"swiglu", kSwiglu}, {"swiglu_grad", kSwigluGrad}};
+constexpr OpKernel kKernels[] = {{"swiglu", {.name = "simd", .run = run_forward}},
+                                 {"swiglu_grad", {.name = "simd", .run = run_backward}}};
 
 }  // namespace
 
@@ -203,7 +202,7 @@ SwigluFunction swiglu_function(DType dtype) {
   return dtype == DType::f64 ? function_f64 : HWY_DYNAMIC_DISPATCH(function_of)(dtype);
 }
 
-std::span<const OpKernels> swiglu_kernels() { return kKernels; }
+std::span<const OpKernel> swiglu_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu
 #endif

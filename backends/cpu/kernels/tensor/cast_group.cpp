@@ -37,11 +37,10 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kCastGroup[] = {{.name = "one_by_one", .run = run}};
-constexpr OpKernels kKernels[] = {{"cast_group", kCastGroup}};
+constexpr OpKernel kKernels[] = {{"cast_group", {.name = "one_by_one", .run = run}}};
 
 }  // namespace
 
-std::span<const OpKernels> cast_group_kernels() { return kKernels; }
+std::span<const OpKernel> cast_group_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

@@ -23,17 +23,17 @@ std::optional<std::string> can_run(const KernelQuery& query) {
   }
 }
 
-constexpr KernelImpl kTiles[] = {
-    {.name = "tiles",
-     .run = [](const KernelContext& c) { run_tile_program(c.prepared<TileProgram>(), c); },
-     .can_run = can_run,
-     .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return compile(query); }}};
+constexpr KernelImpl kTiles = {
+    .name = "tiles",
+    .run = [](const KernelContext& c) { run_tile_program(c.prepared<TileProgram>(), c); },
+    .can_run = can_run,
+    .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> { return compile(query); }};
 
 }  // namespace
 
-std::span<const OpKernels> elementwise_kernels() {
-  static const std::vector<OpKernels> rows = [] {
-    std::vector<OpKernels> table = {{ops::Fused::info.name, kTiles}};
+std::span<const OpKernel> elementwise_kernels() {
+  static const std::vector<OpKernel> rows = [] {
+    std::vector<OpKernel> table = {{ops::Fused::info.name, kTiles}};
     for (const OpDef* op : all_ops())
       if (op->info.elementwise) table.push_back({op->name(), kTiles});
     return table;

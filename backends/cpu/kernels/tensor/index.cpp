@@ -187,14 +187,14 @@ int64_t scatter_add_scratch(const KernelQuery& query) {
   return is_low_precision(query.inputs[0].dtype) ? (CheckedSize(query.inputs[0].numel()) * 4).value() : 0;
 }
 
-constexpr KernelImpl kGather[] = {{.name = "plain", .run = run_gather, .prepare = prepare}};
-constexpr KernelImpl kScatter[] = {{.name = "ordered", .run = run_scatter, .prepare = prepare}};
-constexpr KernelImpl kScatterAdd[] = {
-    {.name = "ordered", .run = run_scatter_add, .scratch_bytes = scatter_add_scratch, .prepare = prepare}};
-constexpr OpKernels kKernels[] = {{"gather", kGather}, {"scatter", kScatter}, {"scatter_add", kScatterAdd}};
+constexpr OpKernel kKernels[] = {
+    {"gather", {.name = "plain", .run = run_gather, .prepare = prepare}},
+    {"scatter", {.name = "ordered", .run = run_scatter, .prepare = prepare}},
+    {"scatter_add",
+     {.name = "ordered", .run = run_scatter_add, .scratch_bytes = scatter_add_scratch, .prepare = prepare}}};
 
 }  // namespace
 
-std::span<const OpKernels> index_kernels() { return kKernels; }
+std::span<const OpKernel> index_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

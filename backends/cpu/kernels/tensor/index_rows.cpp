@@ -138,19 +138,15 @@ int64_t embedding_grad_scratch(const KernelQuery& query) {
   return list_bytes(query.outputs[0].shape[0].value(), query.inputs[0].numel());
 }
 
-constexpr KernelImpl kIndexSelect[] = {{.name = "rows", .run = run_index_select}};
-constexpr KernelImpl kEmbedding[] = {{.name = "rows", .run = run_embedding}};
-constexpr KernelImpl kIndexAdd[] = {
-    {.name = "sorted_rows", .run = run_index_add, .scratch_bytes = index_add_scratch}};
-constexpr KernelImpl kEmbeddingGrad[] = {
-    {.name = "sorted_rows", .run = run_embedding_grad, .scratch_bytes = embedding_grad_scratch}};
-constexpr OpKernels kKernels[] = {{"index_select", kIndexSelect},
-                                  {"embedding", kEmbedding},
-                                  {"index_add", kIndexAdd},
-                                  {"embedding_grad", kEmbeddingGrad}};
+constexpr OpKernel kKernels[] = {
+    {"index_select", {.name = "rows", .run = run_index_select}},
+    {"embedding", {.name = "rows", .run = run_embedding}},
+    {"index_add", {.name = "sorted_rows", .run = run_index_add, .scratch_bytes = index_add_scratch}},
+    {"embedding_grad",
+     {.name = "sorted_rows", .run = run_embedding_grad, .scratch_bytes = embedding_grad_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> index_rows_kernels() { return kKernels; }
+std::span<const OpKernel> index_rows_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

@@ -144,17 +144,15 @@ void run_next(const KernelContext& c) {
   next[1] = static_cast<int64_t>(static_cast<uint64_t>(state[1]) + 1);
 }
 
-constexpr KernelImpl kRand[] = {{.name = "philox", .run = run_rand}};
-constexpr KernelImpl kRandn[] = {{.name = "philox", .run = run_randn}};
-constexpr KernelImpl kRandInt[] = {{.name = "philox", .run = run_randint}};
-constexpr KernelImpl kBernoulli[] = {{.name = "philox", .run = run_bernoulli}};
-constexpr KernelImpl kDropout[] = {{.name = "philox", .run = run_dropout}};
-constexpr KernelImpl kNext[] = {{.name = "plain", .run = run_next}};
-constexpr OpKernels kKernels[] = {{"rand", kRand},           {"randn", kRandn},     {"randint", kRandInt},
-                                  {"bernoulli", kBernoulli}, {"dropout", kDropout}, {"rng_next", kNext}};
+constexpr OpKernel kKernels[] = {{"rand", {.name = "philox", .run = run_rand}},
+                                 {"randn", {.name = "philox", .run = run_randn}},
+                                 {"randint", {.name = "philox", .run = run_randint}},
+                                 {"bernoulli", {.name = "philox", .run = run_bernoulli}},
+                                 {"dropout", {.name = "philox", .run = run_dropout}},
+                                 {"rng_next", {.name = "plain", .run = run_next}}};
 
 }  // namespace
 
-std::span<const OpKernels> random_kernels() { return kKernels; }
+std::span<const OpKernel> random_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

@@ -164,16 +164,16 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
 }
 
 template <Reduce op, bool mean = false>
-constexpr KernelImpl kReduce[] = {
-    {.name = "blocked", .run = run, .scratch_bytes = scratch_bytes<op, mean>, .prepare = prepare<op, mean>}};
+constexpr KernelImpl kReduce = {
+    .name = "blocked", .run = run, .scratch_bytes = scratch_bytes<op, mean>, .prepare = prepare<op, mean>};
 
-constexpr OpKernels kKernels[] = {{"sum", kReduce<Reduce::kSum>},   {"mean", kReduce<Reduce::kSum, true>},
-                                  {"prod", kReduce<Reduce::kProd>}, {"max", kReduce<Reduce::kMax>},
-                                  {"min", kReduce<Reduce::kMin>},   {"any", kReduce<Reduce::kAny>},
-                                  {"all", kReduce<Reduce::kAll>}};
+constexpr OpKernel kKernels[] = {{"sum", kReduce<Reduce::kSum>},   {"mean", kReduce<Reduce::kSum, true>},
+                                 {"prod", kReduce<Reduce::kProd>}, {"max", kReduce<Reduce::kMax>},
+                                 {"min", kReduce<Reduce::kMin>},   {"any", kReduce<Reduce::kAny>},
+                                 {"all", kReduce<Reduce::kAll>}};
 
 }  // namespace
 
-std::span<const OpKernels> reduce_kernels() { return kKernels; }
+std::span<const OpKernel> reduce_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

@@ -237,21 +237,21 @@ void run_cumsum(const KernelContext& c) {
 }
 
 template <Finish finish>
-constexpr KernelImpl kPair[] = {{.name = "rows",
-                                 .run = run_pair,
-                                 .scratch_bytes = pair_scratch<finish>,
-                                 .prepare = prepare_pair<finish>}};
+constexpr KernelImpl kPair = {
+    .name = "rows", .run = run_pair, .scratch_bytes = pair_scratch<finish>, .prepare = prepare_pair<finish>};
 template <bool kMax>
-constexpr KernelImpl kArg[] = {
-    {.name = "rows", .run = run_arg<kMax>, .scratch_bytes = arg_scratch, .prepare = prepare_arg}};
-constexpr KernelImpl kCumSum[] = {{.name = "columns", .run = run_cumsum}};
+constexpr KernelImpl kArg = {
+    .name = "rows", .run = run_arg<kMax>, .scratch_bytes = arg_scratch, .prepare = prepare_arg};
 
-constexpr OpKernels kKernels[] = {
-    {"var", kPair<Finish::kVar>}, {"std", kPair<Finish::kStd>}, {"logsumexp", kPair<Finish::kLogSumExp>},
-    {"argmax", kArg<true>},       {"argmin", kArg<false>},      {"cumsum", kCumSum}};
+constexpr OpKernel kKernels[] = {{"var", kPair<Finish::kVar>},
+                                 {"std", kPair<Finish::kStd>},
+                                 {"logsumexp", kPair<Finish::kLogSumExp>},
+                                 {"argmax", kArg<true>},
+                                 {"argmin", kArg<false>},
+                                 {"cumsum", {.name = "columns", .run = run_cumsum}}};
 
 }  // namespace
 
-std::span<const OpKernels> reduce_rows_kernels() { return kKernels; }
+std::span<const OpKernel> reduce_rows_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

@@ -9,11 +9,10 @@ void run(const KernelContext& c) {
   if (c.input(0).data != c.output().data) run_moves(c);
 }
 
-constexpr KernelImpl kReshape[] = {{.name = "copy", .run = run, .prepare = prepare_reshape}};
-constexpr OpKernels kKernels[] = {{"reshape", kReshape}};
+constexpr OpKernel kKernels[] = {{"reshape", {.name = "copy", .run = run, .prepare = prepare_reshape}}};
 
 }  // namespace
 
-std::span<const OpKernels> reshape_kernels() { return kKernels; }
+std::span<const OpKernel> reshape_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

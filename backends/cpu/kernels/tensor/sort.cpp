@@ -124,14 +124,13 @@ void run_topk(const KernelContext& c) {
   sort_rows(c, c.prepared<Rows>(), op.k, op.largest);
 }
 
-constexpr KernelImpl kSort[] = {
-    {.name = "rows", .run = run_sort, .scratch_bytes = sort_scratch, .prepare = prepare<ops::Sort>}};
-constexpr KernelImpl kTopK[] = {
-    {.name = "rows", .run = run_topk, .scratch_bytes = topk_scratch, .prepare = prepare<ops::TopK>}};
-constexpr OpKernels kKernels[] = {{"sort", kSort}, {"topk", kTopK}};
+constexpr OpKernel kKernels[] = {
+    {"sort", {.name = "rows", .run = run_sort, .scratch_bytes = sort_scratch, .prepare = prepare<ops::Sort>}},
+    {"topk",
+     {.name = "rows", .run = run_topk, .scratch_bytes = topk_scratch, .prepare = prepare<ops::TopK>}}};
 
 }  // namespace
 
-std::span<const OpKernels> sort_kernels() { return kKernels; }
+std::span<const OpKernel> sort_kernels() { return kKernels; }
 
 }  // namespace genesis::cpu

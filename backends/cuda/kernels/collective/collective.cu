@@ -31,6 +31,6 @@ struct Gpu {
 
 }  // namespace
 
-std::span<const OpKernels> collective_kernels() { return kCollectiveKernels<Gpu>; }
+std::span<const OpKernel> collective_kernels() { return kCollectiveKernels<Gpu>; }
 
 }  // namespace genesis::cuda

@@ -114,9 +114,16 @@ constexpr KernelImpl kBackward[] = {{.name = "ranges",
 
 std::span<const KernelImpl> general_gradient_ways() { return kBackward; }
 
-std::span<const OpKernels> attention_kernels() {
-  static const KernelImpl backward[] = {hopper_gradient_way(), kBackward[0], kBackward[1], kBackward[2]};
-  static const OpKernels ops[] = {{"attention", kForward}, {"attention_grad", backward}};
+std::span<const OpKernel> attention_kernels() {
+  static const OpKernel ops[] = {
+      {"attention", kForward[0]},
+      {"attention", kForward[1]},
+      {"attention", kForward[2]},
+      {"attention", kForward[3]},
+      {"attention_grad", hopper_gradient_way()},
+      {"attention_grad", kBackward[0]},
+      {"attention_grad", kBackward[1]},
+      {"attention_grad", kBackward[2]}};
   return ops;
 }
 

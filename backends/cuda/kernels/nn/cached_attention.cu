@@ -400,16 +400,17 @@ std::optional<std::string> decline_cached(const KernelQuery& query) {
   return std::nullopt;
 }
 
-std::span<const OpKernels> cached_attention_kernels() {
-  static const KernelImpl ways[] = {
-      grouped_attention_way(),
-      {.name = "one_start",
-       .run = run,
-       .can_run = can_run,
-       .scratch_bytes = scratch_bytes,
-       .prepare = prepare},
-      {.name = "in_parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}};
-  static const OpKernels ops[] = {{"cached_attention", ways}};
+std::span<const OpKernel> cached_attention_kernels() {
+  static const OpKernel ops[] = {
+      {"cached_attention", grouped_attention_way()},
+      {"cached_attention",
+       {.name = "one_start",
+        .run = run,
+        .can_run = can_run,
+        .scratch_bytes = scratch_bytes,
+        .prepare = prepare}},
+      {"cached_attention",
+       {.name = "in_parts", .run = run_parts, .scratch_bytes = parts_scratch, .prepare = prepare_parts}}};
   return ops;
 }
 

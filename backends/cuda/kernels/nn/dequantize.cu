@@ -47,11 +47,10 @@ void run(const KernelContext& c) {
   run_type<float>(c);
 }
 
-constexpr KernelImpl kDequantize[] = {{.name = "blocks", .run = run}};
-constexpr OpKernels kOps[] = {{"dequantize", kDequantize}};
+constexpr OpKernel kOps[] = {{"dequantize", {.name = "blocks", .run = run}}};
 
 }  // namespace
 
-std::span<const OpKernels> dequantize_kernels() { return kOps; }
+std::span<const OpKernel> dequantize_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

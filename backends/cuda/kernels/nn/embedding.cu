@@ -214,15 +214,15 @@ std::optional<std::string> can_run_gradient(const KernelQuery& query) {
   return std::nullopt;
 }
 
-constexpr KernelImpl kEmbedding[] = {{.name = "rows", .run = run_embedding}};
-constexpr KernelImpl kEmbeddingGrad[] = {{.name = "marked_rows",
-                                          .run = run_gradient,
-                                          .can_run = can_run_gradient,
-                                          .scratch_bytes = gradient_scratch}};
-constexpr OpKernels kOps[] = {{"embedding", kEmbedding}, {"embedding_grad", kEmbeddingGrad}};
+constexpr OpKernel kOps[] = {{"embedding", {.name = "rows", .run = run_embedding}},
+                             {"embedding_grad",
+                              {.name = "marked_rows",
+                               .run = run_gradient,
+                               .can_run = can_run_gradient,
+                               .scratch_bytes = gradient_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> embedding_kernels() { return kOps; }
+std::span<const OpKernel> embedding_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

@@ -29,11 +29,10 @@ void run(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kJoinHalves[] = {{.name = "one_pass", .run = run}};
-constexpr OpKernels kOps[] = {{"join_halves", kJoinHalves}};
+constexpr OpKernel kOps[] = {{"join_halves", {.name = "one_pass", .run = run}}};
 
 }  // namespace
 
-std::span<const OpKernels> join_halves_kernels() { return kOps; }
+std::span<const OpKernel> join_halves_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

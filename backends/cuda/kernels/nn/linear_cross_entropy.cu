@@ -255,16 +255,16 @@ void run_row_blocks(const KernelContext& c, const LogitBlocks& b) {
   run.put_loss();
 }
 
-std::span<const OpKernels> linear_cross_entropy_kernels() {
-  static const KernelImpl ways[] = {
-      exponentials_way(),
-      {.name = "row_blocks",
-       .run = [](const KernelContext& c) { run_row_blocks(c, c.prepared<LogitBlocks>()); },
-       .scratch_bytes = blocks_scratch_bytes,
-       .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
-         return std::make_shared<LogitBlocks>(prepare_blocks(query, true));
-       }}};
-  static const OpKernels ops[] = {{"linear_cross_entropy", ways}};
+std::span<const OpKernel> linear_cross_entropy_kernels() {
+  static const OpKernel ops[] = {
+      {"linear_cross_entropy", exponentials_way()},
+      {"linear_cross_entropy",
+       {.name = "row_blocks",
+        .run = [](const KernelContext& c) { run_row_blocks(c, c.prepared<LogitBlocks>()); },
+        .scratch_bytes = blocks_scratch_bytes,
+        .prepare = [](const KernelQuery& query) -> std::shared_ptr<const void> {
+          return std::make_shared<LogitBlocks>(prepare_blocks(query, true));
+        }}}};
   return ops;
 }
 

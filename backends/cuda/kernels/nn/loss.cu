@@ -365,15 +365,13 @@ void run_bce(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kCrossEntropy[] = {{.name = "rows", .run = run_loss, .scratch_bytes = loss_scratch}};
-constexpr KernelImpl kCrossEntropyGrad[] = {
-    {.name = "rows", .run = run_gradient, .scratch_bytes = gradient_scratch}};
-constexpr KernelImpl kBce[] = {{.name = "elements", .run = run_bce}};
-constexpr OpKernels kOps[] = {
-    {"cross_entropy", kCrossEntropy}, {"cross_entropy_grad", kCrossEntropyGrad}, {"bce", kBce}};
+constexpr OpKernel kOps[] = {
+    {"cross_entropy", {.name = "rows", .run = run_loss, .scratch_bytes = loss_scratch}},
+    {"cross_entropy_grad", {.name = "rows", .run = run_gradient, .scratch_bytes = gradient_scratch}},
+    {"bce", {.name = "elements", .run = run_bce}}};
 
 }  // namespace
 
-std::span<const OpKernels> loss_kernels() { return kOps; }
+std::span<const OpKernel> loss_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

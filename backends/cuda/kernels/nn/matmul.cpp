@@ -91,17 +91,18 @@ KernelImpl dequantized() {
 
 }  // namespace
 
-std::span<const OpKernels> matmul_kernels() {
-  static const KernelImpl matmul[] = {gemm_way<ops::Matmul>(), matmul_swiglu_epilogue_way(),
-                                      matmul_bias_grad_way(), in_parts<ops::Matmul, MatmulParts>()};
-  static const KernelImpl linear[] = {linear_few_rows_way(),
-                                      gemm_way<ops::Linear>(),
-                                      linear_gemv_way(),
-                                      linear_quantized_gemv_way(),
-                                      linear_swiglu_epilogue_way(),
-                                      in_parts<ops::Linear, LinearParts>(),
-                                      dequantized()};
-  static const OpKernels ops[] = {{"matmul", matmul}, {"linear", linear}};
+std::span<const OpKernel> matmul_kernels() {
+  static const OpKernel ops[] = {{"matmul", gemm_way<ops::Matmul>()},
+                                 {"matmul", matmul_swiglu_epilogue_way()},
+                                 {"matmul", matmul_bias_grad_way()},
+                                 {"matmul", in_parts<ops::Matmul, MatmulParts>()},
+                                 {"linear", linear_few_rows_way()},
+                                 {"linear", gemm_way<ops::Linear>()},
+                                 {"linear", linear_gemv_way()},
+                                 {"linear", linear_quantized_gemv_way()},
+                                 {"linear", linear_swiglu_epilogue_way()},
+                                 {"linear", in_parts<ops::Linear, LinearParts>()},
+                                 {"linear", dequantized()}};
   return ops;
 }
 

@@ -152,12 +152,11 @@ int64_t multinomial_scratch(const KernelQuery& query) {
   return sort_scratch_bytes(times_shape(numel / n, n));
 }
 
-constexpr KernelImpl kImplementations[] = {
-    {.name = "rows", .run = run_multinomial, .scratch_bytes = multinomial_scratch}};
-constexpr OpKernels kOps[] = {{"multinomial", kImplementations}};
+constexpr OpKernel kOps[] = {
+    {"multinomial", {.name = "rows", .run = run_multinomial, .scratch_bytes = multinomial_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> multinomial_kernels() { return kOps; }
+std::span<const OpKernel> multinomial_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

@@ -127,12 +127,11 @@ void rms_norm(const KernelContext& c) {
   run_forward<false>(c, arguments_of(c, op.eps, op.num_axes), op.has_weight, false);
 }
 
-constexpr KernelImpl kLayerNorm[] = {{.name = "rows", .run = layer_norm}};
-constexpr KernelImpl kRmsNorm[] = {{.name = "rows", .run = rms_norm}};
-constexpr OpKernels kOps[] = {{"layer_norm", kLayerNorm}, {"rms_norm", kRmsNorm}};
+constexpr OpKernel kOps[] = {{"layer_norm", {.name = "rows", .run = layer_norm}},
+                             {"rms_norm", {.name = "rows", .run = rms_norm}}};
 
 }  // namespace
 
-std::span<const OpKernels> norm_kernels() { return kOps; }
+std::span<const OpKernel> norm_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

@@ -314,14 +314,14 @@ void rms_norm_grad(const KernelContext& c) {
   run_backward<false>(c, gradient_arguments(c, op), op.want_weight, false);
 }
 
-constexpr KernelImpl kLayerNormGrad[] = {
-    {.name = "rows", .run = layer_norm_grad, .scratch_bytes = backward_scratch<ops::LayerNormGrad>}};
-constexpr KernelImpl kRmsNormGrad[] = {
-    {.name = "rows", .run = rms_norm_grad, .scratch_bytes = backward_scratch<ops::RmsNormGrad>}};
-constexpr OpKernels kOps[] = {{"layer_norm_grad", kLayerNormGrad}, {"rms_norm_grad", kRmsNormGrad}};
+constexpr OpKernel kOps[] = {
+    {"layer_norm_grad",
+     {.name = "rows", .run = layer_norm_grad, .scratch_bytes = backward_scratch<ops::LayerNormGrad>}},
+    {"rms_norm_grad",
+     {.name = "rows", .run = rms_norm_grad, .scratch_bytes = backward_scratch<ops::RmsNormGrad>}}};
 
 }  // namespace
 
-std::span<const OpKernels> norm_grad_kernels() { return kOps; }
+std::span<const OpKernel> norm_grad_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

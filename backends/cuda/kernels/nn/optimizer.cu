@@ -256,16 +256,14 @@ void run_sum_squares(const KernelContext& c) {
     start(c, add_partials_kernel<float>, 1, 1024, 0, partial, chunks, c.output().as<float>());
 }
 
-constexpr KernelImpl kSgd[] = {{.name = "one_pass", .run = run_sgd}};
-constexpr KernelImpl kAdam[] = {{.name = "one_launch", .run = run_adam, .can_run = adam_declines}};
-constexpr KernelImpl kLion[] = {{.name = "one_pass", .run = run_lion}};
-constexpr KernelImpl kSumSquares[] = {
-    {.name = "chunks", .run = run_sum_squares, .scratch_bytes = sum_scratch}};
-constexpr OpKernels kOps[] = {
-    {"sgd_update", kSgd}, {"adam_update", kAdam}, {"lion_update", kLion}, {"sum_squares", kSumSquares}};
+constexpr OpKernel kOps[] = {
+    {"sgd_update", {.name = "one_pass", .run = run_sgd}},
+    {"adam_update", {.name = "one_launch", .run = run_adam, .can_run = adam_declines}},
+    {"lion_update", {.name = "one_pass", .run = run_lion}},
+    {"sum_squares", {.name = "chunks", .run = run_sum_squares, .scratch_bytes = sum_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> optimizer_kernels() { return kOps; }
+std::span<const OpKernel> optimizer_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

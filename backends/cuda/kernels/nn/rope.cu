@@ -173,11 +173,11 @@ std::optional<std::string> can_run(const KernelQuery& query) {
   return std::nullopt;
 }
 
-constexpr KernelImpl kRope[] = {{.name = "one_pass", .run = run, .can_run = can_run, .prepare = prepare}};
-constexpr OpKernels kOps[] = {{"rope", kRope}};
+constexpr OpKernel kOps[] = {
+    {"rope", {.name = "one_pass", .run = run, .can_run = can_run, .prepare = prepare}}};
 
 }  // namespace
 
-std::span<const OpKernels> rope_kernels() { return kOps; }
+std::span<const OpKernel> rope_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

@@ -349,12 +349,11 @@ int64_t sample_scratch(const KernelQuery& query) {
   return sample_shape(query.inputs[1].numel(), logits[logits.rank() - 1].value()).bytes();
 }
 
-constexpr KernelImpl kImplementations[] = {
-    {.name = "shared_rows", .run = run_random_sample, .scratch_bytes = sample_scratch}};
-constexpr OpKernels kOps[] = {{"random_sample", kImplementations}};
+constexpr OpKernel kOps[] = {
+    {"random_sample", {.name = "shared_rows", .run = run_random_sample, .scratch_bytes = sample_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> sample_kernels() { return kOps; }
+std::span<const OpKernel> sample_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

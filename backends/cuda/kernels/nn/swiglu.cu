@@ -100,12 +100,11 @@ void run_backward(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kForward[] = {{.name = "one_pass", .run = run_forward}};
-constexpr KernelImpl kBackward[] = {{.name = "one_pass", .run = run_backward}};
-constexpr OpKernels kOps[] = {{"swiglu", kForward}, {"swiglu_grad", kBackward}};
+constexpr OpKernel kOps[] = {{"swiglu", {.name = "one_pass", .run = run_forward}},
+                             {"swiglu_grad", {.name = "one_pass", .run = run_backward}}};
 
 }  // namespace
 
-std::span<const OpKernels> swiglu_kernels() { return kOps; }
+std::span<const OpKernel> swiglu_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

@@ -122,11 +122,10 @@ void run(const KernelContext& c) {
   launch(c, table);
 }
 
-constexpr KernelImpl kCastGroup[] = {{.name = "one_launch", .run = run}};
-constexpr OpKernels kOps[] = {{"cast_group", kCastGroup}};
+constexpr OpKernel kOps[] = {{"cast_group", {.name = "one_launch", .run = run}}};
 
 }  // namespace
 
-std::span<const OpKernels> cast_group_kernels() { return kOps; }
+std::span<const OpKernel> cast_group_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

@@ -123,15 +123,14 @@ void run_one_hot(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kFull[] = {{.name = "fill", .run = run_moves, .prepare = prepare_full}};
-constexpr KernelImpl kArange[] = {{.name = "plain", .run = run_arange}};
-constexpr KernelImpl kOneHot[] = {{.name = "packs", .run = run_one_hot}};
-constexpr KernelImpl kDimValue[] = {{.name = "fill", .run = run_moves, .prepare = prepare_dim_value}};
-constexpr OpKernels kKernels[] = {
-    {"full", kFull}, {"arange", kArange}, {"one_hot", kOneHot}, {"dim_value", kDimValue}};
+constexpr OpKernel kKernels[] = {
+    {"full", {.name = "fill", .run = run_moves, .prepare = prepare_full}},
+    {"arange", {.name = "plain", .run = run_arange}},
+    {"one_hot", {.name = "packs", .run = run_one_hot}},
+    {"dim_value", {.name = "fill", .run = run_moves, .prepare = prepare_dim_value}}};
 
 }  // namespace
 
-std::span<const OpKernels> create_kernels() { return kKernels; }
+std::span<const OpKernel> create_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda

@@ -65,14 +65,13 @@ void run(const KernelContext& c) {
                       parameters);  // the runner asks for errors
 }
 
-constexpr KernelImpl kGenerated[] = {
-    {.name = "generated", .run = run, .can_run = can_run, .prepare = prepare}};
+constexpr KernelImpl kGenerated = {.name = "generated", .run = run, .can_run = can_run, .prepare = prepare};
 
 }  // namespace
 
-std::span<const OpKernels> elementwise_kernels() {
-  static const std::vector<OpKernels> rows = [] {
-    std::vector<OpKernels> table = {{ops::Fused::info.name, kGenerated}};
+std::span<const OpKernel> elementwise_kernels() {
+  static const std::vector<OpKernel> rows = [] {
+    std::vector<OpKernel> table = {{ops::Fused::info.name, kGenerated}};
     for (const OpDef* op : all_ops())
       if (op->info.elementwise) table.push_back({op->name(), kGenerated});
     return table;

@@ -170,15 +170,14 @@ int64_t scratch(const KernelQuery& query) {
   return sort_scratch_bytes(writes_shape(query.inputs[1].numel(), query.inputs[0].numel()));
 }
 
-constexpr KernelImpl kGather[] = {{.name = "plain", .run = run_gather, .prepare = prepare}};
-constexpr KernelImpl kScatter[] = {
-    {.name = "sorted", .run = run_scatter, .scratch_bytes = scratch, .prepare = prepare}};
-constexpr KernelImpl kScatterAdd[] = {
-    {.name = "sorted", .run = run_scatter_add, .scratch_bytes = scratch, .prepare = prepare}};
-constexpr OpKernels kKernels[] = {{"gather", kGather}, {"scatter", kScatter}, {"scatter_add", kScatterAdd}};
+constexpr OpKernel kKernels[] = {
+    {"gather", {.name = "plain", .run = run_gather, .prepare = prepare}},
+    {"scatter", {.name = "sorted", .run = run_scatter, .scratch_bytes = scratch, .prepare = prepare}},
+    {"scatter_add",
+     {.name = "sorted", .run = run_scatter_add, .scratch_bytes = scratch, .prepare = prepare}}};
 
 }  // namespace
 
-std::span<const OpKernels> index_kernels() { return kKernels; }
+std::span<const OpKernel> index_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda

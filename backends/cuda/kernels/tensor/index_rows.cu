@@ -147,13 +147,13 @@ int64_t add_scratch(const KernelQuery& query) {
   return sort_scratch_bytes(writes_shape(query.inputs[1].numel(), x[axis].value()));
 }
 
-constexpr KernelImpl kSelect[] = {{.name = "rows", .run = run_index_select}};
-constexpr KernelImpl kAdd[] = {
-    {.name = "sorted_rows", .run = run_index_add, .can_run = can_add, .scratch_bytes = add_scratch}};
-constexpr OpKernels kKernels[] = {{"index_select", kSelect}, {"index_add", kAdd}};
+constexpr OpKernel kKernels[] = {
+    {"index_select", {.name = "rows", .run = run_index_select}},
+    {"index_add",
+     {.name = "sorted_rows", .run = run_index_add, .can_run = can_add, .scratch_bytes = add_scratch}}};
 
 }  // namespace
 
-std::span<const OpKernels> index_rows_kernels() { return kKernels; }
+std::span<const OpKernel> index_rows_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda

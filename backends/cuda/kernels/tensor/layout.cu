@@ -49,17 +49,16 @@ void run_triangle(const KernelContext& c) {
   });
 }
 
-constexpr KernelImpl kExpand[] = {{.name = "strided", .run = run_moves, .prepare = prepare_expand}};
-constexpr KernelImpl kPermute[] = {{.name = "strided", .run = run_moves, .prepare = prepare_permute}};
-constexpr KernelImpl kFlip[] = {{.name = "strided", .run = run_moves, .prepare = prepare_flip}};
-constexpr KernelImpl kRoll[] = {{.name = "strided", .run = run_moves, .prepare = prepare_roll}};
-constexpr KernelImpl kTril[] = {{.name = "packs", .run = run_triangle<true>}};
-constexpr KernelImpl kTriu[] = {{.name = "packs", .run = run_triangle<false>}};
-constexpr OpKernels kKernels[] = {{"expand", kExpand}, {"permute", kPermute}, {"flip", kFlip},
-                                  {"roll", kRoll},     {"tril", kTril},       {"triu", kTriu}};
+constexpr OpKernel kKernels[] = {
+    {"expand", {.name = "strided", .run = run_moves, .prepare = prepare_expand}},
+    {"permute", {.name = "strided", .run = run_moves, .prepare = prepare_permute}},
+    {"flip", {.name = "strided", .run = run_moves, .prepare = prepare_flip}},
+    {"roll", {.name = "strided", .run = run_moves, .prepare = prepare_roll}},
+    {"tril", {.name = "packs", .run = run_triangle<true>}},
+    {"triu", {.name = "packs", .run = run_triangle<false>}}};
 
 }  // namespace
 
-std::span<const OpKernels> layout_kernels() { return kKernels; }
+std::span<const OpKernel> layout_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda

@@ -199,17 +199,15 @@ void run_next(const KernelContext& c) {
   start(c, next_state, 1, 1, 0, c.input(0).as<const int64_t>(), c.output().as<int64_t>());
 }
 
-constexpr KernelImpl kRand[] = {{.name = "philox", .run = run_rand}};
-constexpr KernelImpl kRandn[] = {{.name = "philox", .run = run_randn}};
-constexpr KernelImpl kRandInt[] = {{.name = "philox", .run = run_randint}};
-constexpr KernelImpl kBernoulli[] = {{.name = "philox", .run = run_bernoulli}};
-constexpr KernelImpl kDropout[] = {{.name = "philox", .run = run_dropout}};
-constexpr KernelImpl kNext[] = {{.name = "plain", .run = run_next}};
-constexpr OpKernels kKernels[] = {{"rand", kRand},           {"randn", kRandn},     {"randint", kRandInt},
-                                  {"bernoulli", kBernoulli}, {"dropout", kDropout}, {"rng_next", kNext}};
+constexpr OpKernel kKernels[] = {{"rand", {.name = "philox", .run = run_rand}},
+                                 {"randn", {.name = "philox", .run = run_randn}},
+                                 {"randint", {.name = "philox", .run = run_randint}},
+                                 {"bernoulli", {.name = "philox", .run = run_bernoulli}},
+                                 {"dropout", {.name = "philox", .run = run_dropout}},
+                                 {"rng_next", {.name = "plain", .run = run_next}}};
 
 }  // namespace
 
-std::span<const OpKernels> random_kernels() { return kKernels; }
+std::span<const OpKernel> random_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda

@@ -124,21 +124,21 @@ void run(const KernelContext& c) {
 }
 
 template <Kind kind>
-constexpr KernelImpl kReduce[] = {{.name = "generated",
-                                   .run = run,
-                                   .can_run = can_run<kind>,
-                                   .scratch_bytes = scratch_bytes<kind>,
-                                   .prepare = prepare<kind>}};
+constexpr KernelImpl kReduce = {.name = "generated",
+                                .run = run,
+                                .can_run = can_run<kind>,
+                                .scratch_bytes = scratch_bytes<kind>,
+                                .prepare = prepare<kind>};
 
-constexpr OpKernels kOps[] = {{"sum", kReduce<Kind::kSum>},       {"mean", kReduce<Kind::kMean>},
-                              {"prod", kReduce<Kind::kProd>},     {"max", kReduce<Kind::kMax>},
-                              {"min", kReduce<Kind::kMin>},       {"any", kReduce<Kind::kAny>},
-                              {"all", kReduce<Kind::kAll>},       {"argmax", kReduce<Kind::kArgMax>},
-                              {"argmin", kReduce<Kind::kArgMin>}, {"var", kReduce<Kind::kVar>},
-                              {"std", kReduce<Kind::kStd>},       {"logsumexp", kReduce<Kind::kLogSumExp>}};
+constexpr OpKernel kOps[] = {{"sum", kReduce<Kind::kSum>},       {"mean", kReduce<Kind::kMean>},
+                             {"prod", kReduce<Kind::kProd>},     {"max", kReduce<Kind::kMax>},
+                             {"min", kReduce<Kind::kMin>},       {"any", kReduce<Kind::kAny>},
+                             {"all", kReduce<Kind::kAll>},       {"argmax", kReduce<Kind::kArgMax>},
+                             {"argmin", kReduce<Kind::kArgMin>}, {"var", kReduce<Kind::kVar>},
+                             {"std", kReduce<Kind::kStd>},       {"logsumexp", kReduce<Kind::kLogSumExp>}};
 
 }  // namespace
 
-std::span<const OpKernels> reduce_kernels() { return kOps; }
+std::span<const OpKernel> reduce_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

@@ -6,11 +6,10 @@ namespace {
 
 void run(const KernelContext& c) { copy_whole(c, c.output(), c.input(0)); }
 
-constexpr KernelImpl kReshape[] = {{.name = "copy", .run = run}};
-constexpr OpKernels kKernels[] = {{"reshape", kReshape}};
+constexpr OpKernel kKernels[] = {{"reshape", {.name = "copy", .run = run}}};
 
 }  // namespace
 
-std::span<const OpKernels> reshape_kernels() { return kKernels; }
+std::span<const OpKernel> reshape_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda

@@ -52,16 +52,16 @@ void run(const KernelContext& c) {
                        launch_of(c).stream);  // the runner asks for errors
 }
 
-constexpr KernelImpl kScan[] = {
-    {.name = "generated",
-     .run = run,
-     .can_run = can_run,
-     .scratch_bytes = [](const KernelQuery& q) { return plan_of(q).scratch_bytes(); },
-     .prepare = prepare}};
-constexpr OpKernels kOps[] = {{"cumsum", kScan}};
+constexpr OpKernel kOps[] = {
+    {"cumsum",
+     {.name = "generated",
+      .run = run,
+      .can_run = can_run,
+      .scratch_bytes = [](const KernelQuery& q) { return plan_of(q).scratch_bytes(); },
+      .prepare = prepare}}};
 
 }  // namespace
 
-std::span<const OpKernels> scan_kernels() { return kOps; }
+std::span<const OpKernel> scan_kernels() { return kOps; }
 
 }  // namespace genesis::cuda

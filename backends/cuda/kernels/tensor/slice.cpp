@@ -17,25 +17,18 @@ void run_dynamic_update(const KernelContext& c) {
   run_dynamic_copy(c, prepared.update, c.output().data, c.input(1).data, c.input(2), Moving::kTarget);
 }
 
-constexpr KernelImpl kSlice[] = {{.name = "strided", .run = run_moves, .prepare = prepare_slice}};
-constexpr KernelImpl kUnslice[] = {{.name = "strided", .run = run_moves, .prepare = prepare_unslice}};
-constexpr KernelImpl kConcat[] = {{.name = "strided", .run = run_moves, .prepare = prepare_concat}};
-constexpr KernelImpl kSplit[] = {{.name = "strided", .run = run_moves, .prepare = prepare_split}};
-constexpr KernelImpl kPad[] = {{.name = "strided", .run = run_moves, .prepare = prepare_pad}};
-constexpr KernelImpl kDynamicSlice[] = {
-    {.name = "strided", .run = run_dynamic_slice, .prepare = prepare_dynamic_slice}};
-constexpr KernelImpl kDynamicUpdate[] = {
-    {.name = "strided", .run = run_dynamic_update, .prepare = prepare_dynamic_update}};
-constexpr OpKernels kKernels[] = {{"slice", kSlice},
-                                  {"unslice", kUnslice},
-                                  {"concat", kConcat},
-                                  {"split", kSplit},
-                                  {"pad", kPad},
-                                  {"dynamic_slice", kDynamicSlice},
-                                  {"dynamic_update_slice", kDynamicUpdate}};
+constexpr OpKernel kKernels[] = {
+    {"slice", {.name = "strided", .run = run_moves, .prepare = prepare_slice}},
+    {"unslice", {.name = "strided", .run = run_moves, .prepare = prepare_unslice}},
+    {"concat", {.name = "strided", .run = run_moves, .prepare = prepare_concat}},
+    {"split", {.name = "strided", .run = run_moves, .prepare = prepare_split}},
+    {"pad", {.name = "strided", .run = run_moves, .prepare = prepare_pad}},
+    {"dynamic_slice", {.name = "strided", .run = run_dynamic_slice, .prepare = prepare_dynamic_slice}},
+    {"dynamic_update_slice",
+     {.name = "strided", .run = run_dynamic_update, .prepare = prepare_dynamic_update}}};
 
 }  // namespace
 
-std::span<const OpKernels> slice_kernels() { return kKernels; }
+std::span<const OpKernel> slice_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda

@@ -242,13 +242,18 @@ int64_t radix_scratch(const KernelQuery& query) {
 }
 
 template <class Op>
-constexpr KernelImpl kImpls[] = {
-    {.name = "block", .run = run_in_block<Op>, .can_run = is_short<Op>, .prepare = prepare<Op>},
-    {.name = "radix", .run = run_radix<Op>, .scratch_bytes = radix_scratch<Op>, .prepare = prepare<Op>}};
-constexpr OpKernels kKernels[] = {{"sort", kImpls<ops::Sort>}, {"topk", kImpls<ops::TopK>}};
+constexpr KernelImpl kBlock = {
+    .name = "block", .run = run_in_block<Op>, .can_run = is_short<Op>, .prepare = prepare<Op>};
+template <class Op>
+constexpr KernelImpl kRadix = {
+    .name = "radix", .run = run_radix<Op>, .scratch_bytes = radix_scratch<Op>, .prepare = prepare<Op>};
+constexpr OpKernel kKernels[] = {{"sort", kBlock<ops::Sort>},
+                                 {"sort", kRadix<ops::Sort>},
+                                 {"topk", kBlock<ops::TopK>},
+                                 {"topk", kRadix<ops::TopK>}};
 
 }  // namespace
 
-std::span<const OpKernels> sort_kernels() { return kKernels; }
+std::span<const OpKernel> sort_kernels() { return kKernels; }
 
 }  // namespace genesis::cuda
