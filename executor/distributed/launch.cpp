@@ -85,17 +85,8 @@ Launch find_launch() {
 }
 
 std::string_view name_of(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::kNone:
-      return "no launcher";
-    case Launcher::kMpi:
-      return "mpirun";
-    case Launcher::kSlurm:
-      return "srun";
-    case Launcher::kVariables:
-      break;
-  }
-  return "RANK and WORLD_SIZE";
+  static constexpr std::string_view kNames[] = {"no launcher", "mpirun", "srun", "RANK and WORLD_SIZE"};
+  return kNames[static_cast<size_t>(launcher)];
 }
 
 }  // namespace genesis

@@ -58,22 +58,13 @@ bool is_white_space(uint32_t code) {
 }
 
 bool is_word_character(uint32_t code) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return is_enclosed_letter(code) || code == 0x200c || code == 0x200d;
-  }
+  constexpr uint32_t kCategories =
+      1u << UTF8PROC_CATEGORY_LU | 1u << UTF8PROC_CATEGORY_LL | 1u << UTF8PROC_CATEGORY_LT |
+      1u << UTF8PROC_CATEGORY_LM | 1u << UTF8PROC_CATEGORY_LO | 1u << UTF8PROC_CATEGORY_MN |
+      1u << UTF8PROC_CATEGORY_MC | 1u << UTF8PROC_CATEGORY_ME | 1u << UTF8PROC_CATEGORY_ND |
+      1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
+  const bool is_one = kCategories >> utf8proc_category(static_cast<utf8proc_int32_t>(code)) & 1;
+  return is_one || is_enclosed_letter(code) || code == 0x200c || code == 0x200d;
 }
 
 }  // namespace genesis::text

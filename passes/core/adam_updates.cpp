@@ -29,7 +29,7 @@ std::vector<Value> update_together(Rewriter& rewriter, const SharedByUpdates& sh
   for (const size_t behind : {1, 2, 3})  // the parameter: its gradient, m, v
     for (const Node* update : updates)
       inputs.push_back(rewriter.map(update->inputs[shared.scalars.size() + behind]));
-  return emit_node(op_def<ops::AdamUpdate>(), to_attributes(op), inputs);
+  return emit_node(op, inputs);
 }
 
 }  // namespace genesis::passes

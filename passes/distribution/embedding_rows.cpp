@@ -55,7 +55,7 @@ Value table_part_of_all_ranks(Rewriter& rewriter, const RowsOfTable& found, cons
   const int64_t count = whole.count / ranks;
   table.rows[0] = Dim(count);
   table.part = {whole.first + place * count, whole.all};
-  return emit_node(op_def<ops::EmbeddingGrad>(), to_attributes(table), {indices, rows})[0];
+  return emit(table, {indices, rows});
 }
 
 }  // namespace genesis::passes

@@ -144,7 +144,7 @@ void PartUpdates::emit_together(const std::vector<const Halves*>& halves) {
   for (const auto& more : {uppers, lowers, gradients, m, v})
     inputs.insert(inputs.end(), more.begin(), more.end());
   rewriter_.from_nodes(nodes);
-  const std::vector<Value> results = emit_node(op_def<ops::AdamUpdate>(), to_attributes(shared.op), inputs);
+  const std::vector<Value> results = emit_node(shared.op, inputs);
   const size_t groups = halves.size(), n = nodes.size();
   for (size_t k = 0; k < n; ++k)
     add_moments(*nodes[k], {results[2 * groups + k], results[2 * groups + n + k]});

@@ -40,7 +40,7 @@ struct Rows {
 Rows join_rows(const Classes& classes, Value logits, Value target) {
   const ops::CrossEntropy op{classes.ignore_index, classes.label_smoothing, Reduction::kNone, true,
                              classes.range};
-  const std::vector<Value> own = emit_node(op_def<ops::CrossEntropy>(), to_attributes(op), {logits, target});
+  const std::vector<Value> own = emit_node(op, {logits, target});
   const Value lse = logsumexp(all_gather(unsqueeze(own[1], 0), "tensor", classes.ranks), {0});
   const Value more = lse - own[1], zero = scalar_like(more, 0);
   const int64_t first = classes.range.first_index;
@@ -93,8 +93,7 @@ class Blocks {
   void add_gradients(Value x, Value logits, Value target, Value lse) {
     const ops::CrossEntropyGrad op{op_.ignore_index, op_.label_smoothing, Reduction::kSum, classes_.range};
     const Value dy = full(*divisor_.graph, {}, boost_, divisor_.dtype());
-    const Value dlogits =
-        emit_node(op_def<ops::CrossEntropyGrad>(), to_attributes(op), {logits, target, lse, dy})[0];
+    const Value dlogits = emit(op, {logits, target, lse, dy});
     dx_.push_back(matmul({.wide = x.dtype() == DType::f16}, {dlogits, weight_})[0]);
     if (op_.frozen_weight) return;
     std::vector<Value> inputs = {dlogits, x};
@@ -149,7 +148,7 @@ std::vector<Value> linear_cross_entropy_of_parts(const ops::LinearCrossEntropy& 
   const Dim count = target.shape().numel();
   x = reshape(x, {count, x.dim(-1)});
   target = reshape(target, {count});
-  const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = wide_dtype(x.dtype());
   Blocks blocks(op, weight, divisor ? cast(divisor, wide) : count_of(target, op.ignore_index, wide), classes);
   const int64_t rows = count.constant().value_or(1);
   const int64_t each =

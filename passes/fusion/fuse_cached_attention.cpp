@@ -134,7 +134,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node, const P
   rewriter.from_nodes(nodes);
   std::vector<Value> inputs;
   for (ValueId id : found->inputs()) inputs.push_back(rewriter.map(id));
-  const auto made = emit_node(op_def<ops::CachedAttention>(), to_attributes(op), inputs);
+  const auto made = emit_node(op, inputs);
   rewriter.replace(keys->outputs[0], made[1]);
   rewriter.replace(values->outputs[0], made[2]);
   return {{made[0]}};

@@ -33,7 +33,7 @@ Replacement fuse(Rewriter& rewriter, const Uses& uses, const Node& node) {
     const Value order = reshape(indices, Shape{count});
     const Value rows = cast(reshape(dy, Shape{count, dy.dim(-1)}), graph.type(table).dtype);
     const ops::IndexAdd add{{0}, gradient->part};
-    return {emit_node(op_def<ops::IndexAdd>(), to_attributes(add), {rewriter.map(table), order, rows})};
+    return {{emit(add, {rewriter.map(table), order, rows})}};
   }
   return std::nullopt;
 }

@@ -177,7 +177,7 @@ class Adder {
 
   Value dropped(Value rng, Value x) {
     const ops::Dropout op{.p = options_.dropout, .stream = kFirstStream + streams_++};
-    return emit_node(op_def<ops::Dropout>(), to_attributes(op), {rng, x})[0];
+    return emit(op, {rng, x});
   }
 
   static Value activate(Value x, Activation activation) {

@@ -171,7 +171,7 @@ class Reader {
     }
     inputs.insert(inputs.end(), scales.begin(), scales.end());
     for (const ValueId id : product.after) inputs.push_back(rewriter_.map(id));
-    return emit_node(op_def<ops::Linear>(), to_attributes(op), inputs);
+    return emit_node(op, inputs);
   }
 
   const Graph& graph_;

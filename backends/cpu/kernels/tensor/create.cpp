@@ -53,10 +53,8 @@ void run_arange(const KernelContext& c) {
 }
 
 int64_t index_at(const TensorView& indices, int64_t i) {
-  int64_t value = 0;
-  dispatch(indices.dtype,
-           [&](auto tag) { value = static_cast<int64_t>(indices.as<typename decltype(tag)::type>()[i]); });
-  return value;
+  return dispatch(indices.dtype,
+                  [&]<class T>(TypeTag<T>) { return static_cast<int64_t>(indices.as<T>()[i]); });
 }
 
 void run_one_hot(const KernelContext& c) {
