@@ -278,24 +278,6 @@ void print_result(const TrainFlags& flags, const End& end) {
   throw CLI::RuntimeError(128 + end.signal);
 }
 
-// Options that this run has no use for: whoever gave them expects something that will not happen.
-void check_useful(const TrainFlags& flags, const CLI::App& command, const Model& model) {
-  const bool tokens = has_input(model.entry("train_step"), "tokens");
-  const auto is_array = [&](const std::string& file) {
-    return file.ends_with(".npy") || file.ends_with(".safetensors") || (!tokens && file.ends_with(".jsonl"));
-  };
-  if (std::ranges::all_of(flags.data, is_array))
-    check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");
-  if (!flags.source.shuffle) check_not_given(command, "--seed", "with --no-shuffle");
-  if (!flags.evaluates())
-    for (const char* option : {"--eval-every", "--eval-batches", "--patience"})
-      check_not_given(command, option, "without --eval-data or --holdout, which say what to evaluate");
-  if (!flags.evaluation_data.empty())
-    check_not_given(command, "--holdout", "with --eval-data, which is what is evaluated");
-  if (model.find_state("optimizer.loss_scale") < 0)
-    check_not_given(command, "--max-skipped", "without a loss scale, which only training in f16 has");
-}
-
 // What is evaluated is taken in its own order, so that every evaluation takes the same.
 Sources open_all_data(const TrainFlags& flags, const Model& model) {
   data::SourceOptions options = source_options(flags, model.entry("train_step"));
@@ -311,28 +293,13 @@ Sources open_all_data(const TrainFlags& flags, const Model& model) {
   return sources;
 }
 
-// Checkpoints tell which data they were made of, so that a run does not go on with other data in silence.
-void remember_data(const TrainFlags& flags, const std::string& content, Model& model) {
-  std::string &order_before = model.metadata[kDataOrderKey], &content_before = model.metadata[kDataContentKey];
-  const std::string order = flags.data_order();
-  if (flags.resume && !order_before.empty() && order_before != order)
-    spdlog::warn(
-        "the checkpoints in {} took their data with {}, this run does with {}: it will not be the run that goes on",
-        flags.checkpoint, order_before, order);
-  else if (flags.resume && !content_before.empty() && content_before != content)
-    spdlog::warn("the checkpoints in {} were made of other data than {}: it will not be the run that goes on",
-                 flags.checkpoint, fmt::join(flags.data, " "));
-  order_before = order;
-  content_before = content;
-}
-
 // Of every batch each rank has its part. Files of one name may hold different data on other hosts.
 Sources open_sources(const TrainFlags& flags, Model& model, World& world) {
   Sources sources = open_all_data(flags, model);
   const std::string content = digest_of_data(*sources.training);
   world.require_same("the content of the data",
                      content + (sources.evaluation ? digest_of_data(*sources.evaluation) : ""));
-  remember_data(flags, content, model);
+  flags.remember_data(content, model);
   for (auto* source : {&sources.training, &sources.evaluation})
     if (*source) *source = share_of(std::move(*source), world.mesh(), world.rank());
   return sources;
@@ -450,7 +417,7 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   check_start(*world, flags);
   const auto [model, digest] = load(flags, *world);
   check_trainable(*model, flags.file);
-  check_useful(flags, command, *model);
+  flags.check_useful(command, *model);
   check_steps(*model, flags);
   prepare_evaluation(flags, *model);
   if (world->size() > 1) check_same(*world, flags, *model, digest);

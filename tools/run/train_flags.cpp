@@ -1,10 +1,17 @@
 #include "tools/run/train_flags.h"
 
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <filesystem>
 
+#include "executor/inputs.h"
+#include "executor/training/checkpoint.h"
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
 #include "tools/common/numbers.h"
+#include "tools/common/usage.h"
 
 namespace genesis::tools {
 namespace {
@@ -143,6 +150,37 @@ std::string TrainFlags::data_order() const {
   const data::SourceOptions& options = source;
   return fmt::format("--batch {} --seq {} --seed {}{}{}", options.batch_size, options.sequence_length,
                      options.seed, options.shuffle ? "" : " --no-shuffle", text.data_order());
+}
+
+void TrainFlags::check_useful(const CLI::App& command, const Model& model) const {
+  const bool tokens = has_input(model.entry("train_step"), "tokens");
+  const auto is_array = [&](const std::string& file) {
+    return file.ends_with(".npy") || file.ends_with(".safetensors") || (!tokens && file.ends_with(".jsonl"));
+  };
+  if (std::ranges::all_of(data, is_array))
+    check_not_given(command, "--seq", "with arrays, whose shape says how long a sample is");
+  if (!source.shuffle) check_not_given(command, "--seed", "with --no-shuffle");
+  if (!evaluates())
+    for (const char* option : {"--eval-every", "--eval-batches", "--patience"})
+      check_not_given(command, option, "without --eval-data or --holdout, which say what to evaluate");
+  if (!evaluation_data.empty())
+    check_not_given(command, "--holdout", "with --eval-data, which is what is evaluated");
+  if (model.find_state("optimizer.loss_scale") < 0)
+    check_not_given(command, "--max-skipped", "without a loss scale, which only training in f16 has");
+}
+
+void TrainFlags::remember_data(const std::string& content, Model& model) const {
+  std::string &order_before = model.metadata[kDataOrderKey], &content_before = model.metadata[kDataContentKey];
+  const std::string order = data_order();
+  if (resume && !order_before.empty() && order_before != order)
+    spdlog::warn(
+        "the checkpoints in {} took their data with {}, this run does with {}: it will not be the run that goes on",
+        checkpoint, order_before, order);
+  else if (resume && !content_before.empty() && content_before != content)
+    spdlog::warn("the checkpoints in {} were made of other data than {}: it will not be the run that goes on",
+                 checkpoint, fmt::join(data, " "));
+  order_before = order;
+  content_before = content;
 }
 
 }  // namespace genesis::tools

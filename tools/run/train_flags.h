@@ -32,6 +32,10 @@ struct TrainFlags {
   void check_needs() const;
   // Throws Error where -o or --metrics is a file that holds something else, which would be lost. Before anything is written.
   void check_files() const;
+  // Throws a usage error for an option that this run has no use for: whoever gave it expects something that will not happen.
+  void check_useful(const CLI::App& command, const Model& model) const;
+  // Checkpoints tell which data they were made of, so that a run does not go on with other data in silence.
+  void remember_data(const std::string& content, Model& model) const;
   bool evaluates() const { return !evaluation_data.empty() || text.held_out > 0; }
   // What says which samples come when: a run that goes on with another order is another run.
   std::string data_order() const;
