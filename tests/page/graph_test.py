@@ -1,7 +1,5 @@
 """The graph in a real browser: hierarchy, search, keys, details, stages, hostile names."""
-from selenium.webdriver.common.keys import Keys
-
-from page_case import PageCase, main
+from page_case import Keys, PageCase, main
 
 
 class Graph(PageCase):

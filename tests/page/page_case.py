@@ -7,6 +7,11 @@ import unittest
 
 from pages import Pages
 
+try:
+    from selenium.webdriver.common.keys import Keys
+except ModuleNotFoundError:
+    Keys = None  # main() skips the tests
+
 kSkipped = 77  # what meson takes for "skipped"
 
 

@@ -4,9 +4,7 @@ import io
 import json
 import pathlib
 
-from selenium.webdriver.common.keys import Keys
-
-from page_case import PageCase, main
+from page_case import Keys, PageCase, main
 
 # Keeps what the page hands out as a file.
 CATCH_DOWNLOADS = """

@@ -167,8 +167,8 @@ TEST_F(Opt, RefusesWhatItDoesNotKnow) {
                {"'speed'", "lr"});
   expect_error(run_tool("genesis-opt", {model, "--train", "adamw,lr=fast", "-o", path("x.genesis")}),
                {"'fast'", "number"});
-  expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw", "--text"}),
-               {"train_step"});
+  expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw,name=other", "--text"}),
+               {"optimizer.step"});
   expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
   expect_error(run_tool("genesis-opt", {model, "--target", "tpu", "--text"}),
                {"no device 'tpu'", "cpu, cuda or cuda:N"});
