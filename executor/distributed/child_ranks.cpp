@@ -86,10 +86,9 @@ class Children {
   ~Children() { signal_all(SIGKILL); }
 
   int wait() {
-    NotedSignals signals(NotedSignals::OfTerminal::kReachRanks);
     while (std::any_of(pids_.begin(), pids_.end(), [](pid_t pid) { return pid > 0; })) {
       reap();
-      while (const int number = signals.take()) signal_all(number);
+      while (const int number = signals_.take()) signal_all(number);
       end_stopped();
       if (status_ != 0) hurry();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -161,6 +160,7 @@ class Children {
       if (pid > 0) ::kill(pid, number);
   }
 
+  NotedSignals signals_{NotedSignals::OfTerminal::kReachRanks};  // before any rank is started
   std::vector<std::string> command_;
   std::vector<pid_t> pids_;                    // 0: not started, or ended
   std::vector<Clock::time_point> stopped_at_;  // by a signal; the beginning of time: they run

@@ -67,6 +67,7 @@ void listen_on_loopback_alone() {
 // one: it gets SIGUSR1, which it passes on, and ranks take that as they take the others.
 int run_mpirun(const std::vector<std::string>& command) {
   if (!::isatty(STDOUT_FILENO)) ::setenv("GENESIS_STDOUT", "file", 0);
+  std::signal(SIGCHLD, SIG_DFL);  // where it is ignored there is no exit status to wait for
   NotedSignals signals(NotedSignals::OfTerminal::kReachThisAlone);
   const pid_t mpirun = ::fork();
   if (mpirun < 0) fail("cannot start {}: {}", command[0], std::strerror(errno));

@@ -25,7 +25,8 @@ NotedSignals::NotedSignals(OfTerminal of_terminal) {
   listen.sa_flags = SA_RESTART | SA_SIGINFO;
   for (size_t i = 0; i < kNoted.size(); ++i) {
     noted[i] = 0;
-    sigaction(kNoted[i], &listen, &before_[i]);
+    sigaction(kNoted[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) sigaction(kNoted[i], &listen, nullptr);
   }
 }
 

@@ -6,7 +6,7 @@
 namespace genesis {
 
 // Ctrl-C (SIGINT), SIGTERM and SIGHUP, noted as they come instead of ending the process, for a program that passes them on to
-// ranks. One lives at a time.
+// ranks. What is ignored (nohup) stays so. One lives at a time.
 class NotedSignals {
  public:
   // Whose are those that a terminal sends, to all processes in its foreground: the ranks have them already, or nobody else.

@@ -294,6 +294,18 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
   expect_ok(run_tool("genesis-run", {"generate", path("run"), "--prompt", "a", "--max-tokens", "1"}));
 }
 
+// As nohup starts it.
+TEST_F(SharingRanks, GoOnAfterASignalThatIsIgnored) {
+  const std::string command = "trap '' HUP; exec " + tool_path("genesis-run") + " train " + tiny("qwen2.train.genesis") +
+                              " --data " + TinyModels::get().text() +
+                              " --batch 8 --seq 32 --steps 8000 --quiet --device cpu --mesh data=2 -o " + path("o.genesis");
+  const Process process =
+      run_process({"sh", "-c", command}, {.timeout_seconds = 120, .kill_after_seconds = 1, .signal = SIGHUP});
+  EXPECT_EQ(process.code, 0) << process.err;
+  EXPECT_EQ(process.err.find("interrupted"), std::string::npos) << process.err;
+  EXPECT_TRUE(fs::exists(path("o.genesis")));
+}
+
 TEST_F(SharingRanks, SayWhichAxisCannotBeCut) {
   const Process process =
       run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "tensor=3"});
