@@ -285,10 +285,7 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
   if (!flags.adapter.empty()) models::hugging_face::load_adapter(*model, flags.adapter);
   if (flags.averages) take_averages(*model, flags);
   if (!flags.train.empty()) {
-    if (model->find_entry(passes::parse_train_options(flags.train).name)) {
-      model = passes::without_training(*model);
-      forget_steps(*model);
-    }
+    if (model->find_entry(passes::parse_train_options(flags.train).name)) model = to_train_anew(*model);
     add_training(*model, flags, reports);
   }
   if (flags.merge_lora) model = passes::merge_lora(*model);

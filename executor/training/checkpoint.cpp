@@ -8,6 +8,7 @@
 
 #include "executor/training/checkpoint_parts.h"
 #include "executor/training/intact_files.h"
+#include "passes/training/evaluation.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
@@ -68,7 +69,11 @@ int64_t steps_done(const Model& model) {
   return *step;
 }
 
-void forget_steps(Model& model) { model.metadata.erase(kStepKey); }
+std::unique_ptr<Model> to_train_anew(const Model& model) {
+  std::unique_ptr<Model> anew = passes::without_training(model);
+  anew->metadata.erase(kStepKey);
+  return anew;
+}
 
 void make_checkpoint_folder(const fs::path& directory) {
   std::error_code error;

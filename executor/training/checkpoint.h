@@ -29,8 +29,8 @@ inline constexpr const char* kBestModel = "best.genesis";
 
 // Training steps that a model loaded from a checkpoint has behind it; 0 for any other model.
 int64_t steps_done(const Model& model);
-// The model is no checkpoint any more, but where another training begins.
-void forget_steps(Model& model);
+// The model's weights without the training that it has behind it (passes::without_training): where another one begins.
+std::unique_ptr<Model> to_train_anew(const Model& model);
 
 // Throws Error when there is no folder and none can be made.
 void make_checkpoint_folder(const std::filesystem::path& directory);

@@ -43,10 +43,7 @@ std::string train_step_text(const Model& model) {
 // The file, made ready for training where the flags say how, instead of as it was before.
 std::shared_ptr<Model> load_prepared(const TrainFlags& flags, const LoadOptions& options = {}) {
   std::shared_ptr<Model> model = load_model(flags.file, options);
-  if (flags.begins_training() && model->find_entry("train_step")) {
-    model = passes::without_training(*model);
-    forget_steps(*model);
-  }
+  if (flags.begins_training() && model->find_entry("train_step")) model = to_train_anew(*model);
   if (flags.lora.rank > 0) passes::add_lora(*model, flags.lora);
   if (flags.begins_training()) {
     passes::TrainOptions options = passes::parse_train_options(flags.optimizer);
@@ -297,8 +294,9 @@ Sources open_all_data(const TrainFlags& flags, const Model& model) {
 Sources open_sources(const TrainFlags& flags, Model& model, World& world) {
   Sources sources = open_all_data(flags, model);
   const std::string content = digest_of_data(*sources.training);
-  world.require_same("the content of the data",
-                     content + (sources.evaluation ? digest_of_data(*sources.evaluation) : ""));
+  if (world.size() > 1)
+    world.require_same("the content of the data",
+                       content + (sources.evaluation ? digest_of_data(*sources.evaluation) : ""));
   flags.remember_data(content, model);
   for (auto* source : {&sources.training, &sources.evaluation})
     if (*source) *source = share_of(std::move(*source), world.mesh(), world.rank());

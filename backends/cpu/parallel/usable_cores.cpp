@@ -34,13 +34,15 @@ int cores_of_group(const fs::path& group) {
   return cores > 0 ? cores : cores_of(text_of(group / "cpu.cfs_quota_us") + text_of(group / "cpu.cfs_period_us"));
 }
 
+// 0 stands for no limit.
+int tighter(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
 // The group and those around it, up to the root. In a container the path may be the host's, which is not there: then the root
 // is the container's own group.
 int cores_of_nested(const fs::path& root, fs::path group) {
   int fewest = 0;
   for (;; group = group.parent_path()) {
-    const int cores = cores_of_group(root / group);
-    if (cores > 0) fewest = fewest > 0 ? std::min(fewest, cores) : cores;
+    fewest = tighter(fewest, cores_of_group(root / group));
     if (group.empty()) return fewest;
   }
 }
@@ -57,17 +59,15 @@ int quota_cores(const std::string& root, const std::string& membership) {
     const bool is_unified = controllers == ",,";
     if (!is_unified && controllers.find(",cpu,") == controllers.npos) continue;
     const fs::path mount = is_unified ? fs::path(root) : fs::path(root) / line.substr(first + 1, second - first - 1);
-    const int cores = cores_of_nested(mount, fs::path(line.substr(second + 1)).relative_path());
-    if (cores > 0) fewest = fewest > 0 ? std::min(fewest, cores) : cores;
+    fewest = tighter(fewest, cores_of_nested(mount, fs::path(line.substr(second + 1)).relative_path()));
   }
   return fewest;
 }
 
 int usable_cores() {
   static const int cores = [] {
-    const int allowed = std::max(1, tbb::info::default_concurrency());
-    const int quota = quota_cores("/sys/fs/cgroup", text_of("/proc/self/cgroup"));
-    return quota > 0 ? std::min(allowed, quota) : allowed;
+    return tighter(std::max(1, tbb::info::default_concurrency()),
+                   quota_cores("/sys/fs/cgroup", text_of("/proc/self/cgroup")));
   }();
   return cores;
 }
