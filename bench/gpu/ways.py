@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""What each specialised way of the CUDA kernels gains where it serves: the same model with the way and without it, in turn.
+
+    python3 bench/gpu/ways.py BUILD_DIR [--only gemv ranges ...] [--rounds 3] [--json FILE]
+
+One line a case: ms on the device with the way, without it (--disable), and their ratio; each is the median of `--rounds` processes. A way whose case
+names others with it (`beside`) is timed with those switched off both times, as a better way would hide it: decoding is one megakernel otherwise.
+docs/kernels.md takes its figures from here. --device cpu is a dry run on tiny models, whose figures mean nothing.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+QWEN = dict(vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2,
+            max_position_embeddings=4096)
+GPT2 = dict(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=12)
+TINY = {"qwen2": dict(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+                      max_position_embeddings=4096),
+        "gpt2": dict(vocab_size=256, n_positions=1024, n_embd=64, n_layer=1, n_head=2)}
+MEGAKERNEL, FUSED_CACHE = "megakernel", "fuse_cached_attention"
+# Way: cases of (what is run, model, switched off besides). What is run: decode BATCH POSITION, or train or packed (texts in a row) BATCH SEQ; a model
+# xN has a cache for N texts.
+CASES = {
+    "megakernel": [("decode 1 64", "qwen", ())],
+    "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
+    "few_rows": [("decode 32 1000", "qwen x32", ())],
+    "grouped": [("decode 32 1000", "qwen x32", ())],
+    "quantized_gemv": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],
+    "split_keys": [("decode 1 1000", "qwen", (MEGAKERNEL, FUSED_CACHE)), ("decode 1 4000", "qwen", (MEGAKERNEL, FUSED_CACHE))],
+    "bias_grad_epilogue": [("train 32 1024", "gpt2 train", ()), ("train 8 1024", "qwen train", ())],
+    "exponentials": [("train 8 1024", "qwen train", ())],
+    "hopper_d64": [("train 8 1024", "qwen train", ())],
+    "swiglu_epilogue": [("train 8 1024", "qwen train", ())],
+    "swiglu_grad_epilogue": [("train 8 1024", "qwen train", ())],
+    "split_weights": [("train 8 1024", "qwen train", ())],
+    "ranges": [("packed 8 1024", "qwen packed", ())],
+}
+PASSES = {"megakernel", "split_weights"}  # that are switched off by their own names, not as kernels
+
+
+def kind_of(model):
+    return "gpt2" if model.startswith("gpt2") else "qwen2"
+
+
+class Bench:
+    def __init__(self, flags, folder):
+        self.flags, self.folder = flags, folder
+        self.environment = {**os.environ, "XDG_CACHE_HOME": os.path.join(folder, "cache")}
+
+    def tool(self, name, *words):
+        done = subprocess.run([os.path.join(self.flags.build, "tools", name), *map(str, words)], capture_output=True, text=True, env=self.environment)
+        if done.returncode:
+            raise RuntimeError(f"{name} {' '.join(map(str, words))}: {done.stderr.strip()[-600:]}")
+        return done.stdout
+
+    def shape(self, kind):
+        return TINY[kind] if self.flags.device == "cpu" else {"qwen2": QWEN, "gpt2": GPT2}[kind]
+
+    def model(self, name):
+        """The file of a model, made when it is first asked for."""
+        path = os.path.join(self.folder, name.replace(" ", "_") + ".genesis")
+        if os.path.exists(path):
+            return path
+        if name in ("q8", "q4"):
+            self.tool("genesis-opt", self.model("qwen"), "-o", path, "--quantize", name, "--quantize-head")
+            return path
+        kind, (_, *words) = kind_of(name), name.split()
+        texts = [int(word[1:]) for word in words if word.startswith("x")]
+        base = os.path.join(self.folder, f"{kind}.{texts}.f32.genesis")
+        if not os.path.exists(base):
+            settings = {**self.shape(kind), **({"batch": texts[0], "cache_positions": 1088} if texts else {})}
+            self.tool("genesis-build", kind, "-o", base, *(word for pair in settings.items() for word in ("--set", "=".join(map(str, pair)))))
+        entry = ",entry=loss_packed" if "packed" in words else ""
+        training = ["--train", "adamw,lr=1e-4,clip=1.0" + entry] if "train" in words or entry else []
+        self.tool("genesis-opt", base, "-o", path, *training, "--cast", "bf16")
+        return path
+
+    def array(self, name, values):
+        path = os.path.join(self.folder, name + ".npy")
+        np.save(path, np.ascontiguousarray(values))
+        return path
+
+    def inputs(self, what, batch, second, vocabulary):
+        draw = np.random.default_rng(1)
+        if what == "decode":
+            return {"tokens": self.array("token", draw.integers(0, vocabulary, (batch, 1))), "position": f"full:{second}"}
+        tokens = draw.integers(0, vocabulary, (batch, second))
+        inputs = {"tokens": self.array("tokens", tokens), "targets": self.array("targets", tokens)}
+        if what == "packed":  # texts of 64 to 512 tokens, as in fine_tuning.py
+            segments, positions = np.zeros_like(tokens), np.zeros_like(tokens)
+            for row in range(batch):
+                start, segment = 0, 0
+                while start < second:
+                    length = min(int(draw.integers(second // 16, second // 2 + 1)), second - start)
+                    segments[row, start:start + length], positions[row, start:start + length] = segment, np.arange(length)
+                    start, segment = start + length, segment + 1
+            inputs |= {"segments": self.array("segments", segments), "positions": self.array("positions", positions)}
+        return inputs
+
+    def milliseconds(self, run, model, disabled):
+        what, batch, second = run.split()
+        vocabulary = self.shape(kind_of(model))["vocab_size"]
+        words = [word for pair in self.inputs(what, int(batch), int(second), vocabulary).items() for word in ("--input", "=".join(pair))]
+        words += [word for name in disabled for word in ("--disable", name)]
+        report = json.loads(self.tool("genesis-run", "bench", self.model(model), "--entry", "decode" if what == "decode" else "train_step", "--device",
+                                      self.flags.device, "--json", "--seconds", self.flags.seconds, *words))
+        return report.get("device_ms") or report["median_ms"]
+
+    def compare(self, way, run, model, beside):
+        """Ms with the way and without it."""
+        switch = way if way in PASSES else "kernel:" + way
+        times = {True: [], False: []}
+        for _ in range(self.flags.rounds):
+            for on in (True, False):
+                times[on].append(self.milliseconds(run, model, list(beside) + ([] if on else [switch])))
+        return {"way": way, "run": run, "model": model, "without_besides": list(beside), "ms": statistics.median(times[True]),
+                "ms_without": statistics.median(times[False]), "all": times}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.5, help="how long each process measures")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--json")
+    flags = parser.parse_args()
+    rows, failed = [], False
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(flags, folder)
+        print(f"{'way':<22} {'run':<16} {'model':<12} {'with':>9} {'without':>9}  gain   besides off", flush=True)
+        for way in flags.only:
+            for case in CASES[way]:
+                try:
+                    row = bench.compare(way, *case)
+                except RuntimeError as error:  # the others still run
+                    failed = True
+                    print(f"{way:<22} {case[0]:<16} {case[1]:<12} {error}", flush=True)
+                    continue
+                rows.append(row)
+                print(f"{way:<22} {row['run']:<16} {row['model']:<12} {row['ms']:9.4f} {row['ms_without']:9.4f}  {row['ms_without'] / row['ms']:.3f}x {' '.join(row['without_besides'])}",
+                      flush=True)
+                if flags.json:
+                    with open(flags.json, "w") as file:
+                        json.dump(rows, file, indent=1)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
