@@ -9,12 +9,17 @@
 // row with such a loss is rare in any training. Where there is one, the kernels that found it ask for its
 // block of rows again, over the largest logits: they are started twice, and the second time do nothing unless
 // asked.
+//
+// Rows that count come first (logit_order.h), in a copy of x: what is behind them is not multiplied where the run is a captured
+// graph, by blocks and half blocks; where it is not, all rows are.
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/logit_epilogue.h"
+#include "backends/cuda/hopper/logit_order.h"
 #include "backends/cuda/hopper/logit_targets.h"
 #include "backends/cuda/hopper/tensor_map.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/rows/logit_blocks.h"
+#include "backends/cuda/runtime/graph_choice.h"
 
 namespace genesis::cuda {
 namespace {
@@ -29,7 +34,11 @@ int64_t aligned(int64_t bytes) { return (bytes + kAligned - 1) / kAligned * kAli
 
 // What a call keeps in its scratch memory.
 struct ScratchParts {
-  LogitRow* rows;        // [rows]
+  LogitRow* rows;        // [rows], in the order of logit_order.h, as all below
+  int* order;            // [rows]: row of x and of dx
+  int* counted;          // [1]: rows that count
+  Words* x;              // [rows, hidden] in bf16
+  Words* scaled_x;       // [each, hidden]: times its rows' factors
   int* again;            // [blocks]: a reference was bad
   float* target_logits;  // [each]
   float* factors;        // [each]
@@ -46,6 +55,10 @@ struct ScratchParts {
       return at;
     };
     rows = reinterpret_cast<LogitRow*>(take(b.rows, sizeof(LogitRow)));
+    order = reinterpret_cast<int*>(take(b.rows, sizeof(int)));
+    counted = reinterpret_cast<int*>(take(1, sizeof(int)));
+    x = reinterpret_cast<Words*>(take(b.rows * b.hidden, sizeof(Bf16)));
+    scaled_x = reinterpret_cast<Words*>(take(b.each * b.hidden, sizeof(Bf16)));
     again = reinterpret_cast<int*>(take(b.count(), sizeof(int)));
     target_logits = reinterpret_cast<float*>(take(b.each, sizeof(float)));
     factors = reinterpret_cast<float*>(take(b.each, sizeof(float)));
@@ -149,6 +162,7 @@ __global__ void __launch_bounds__(kCloseThreads) close_rows(const CloseArguments
 // dx = factor raw + slope weight[target].
 struct FinishDx {
   const LogitRow* known;
+  const int* order;
   const float *factors, *slopes;
   const Words *weight, *raw;
   Words* dx;
@@ -158,48 +172,66 @@ struct FinishDx {
     float d[8] = {};
     add_pack(d, factors[row], raw[i]);
     if (target >= 0) add_pack(d, slopes[row], weight[target * packs + i % packs]);
-    dx[i] = words_of<Bf16>(d);
+    dx[order[row] * packs + i % packs] = words_of<Bf16>(d);
   }
 };
 
 // --- host
 
+struct Prepared {
+  LogitBlocks blocks;
+  std::vector<LogitProducts> first_half, later_half;  // products of half a block
+  bool is_here;                                       // on this device
+  int64_t blocks_bytes;                               // of scratch, ahead of the exponentials' own
+};
+
+// Rows of one block that are multiplied: all of it, or its first half.
+struct Piece {
+  int64_t block, rows;
+  const std::vector<LogitProducts>& products;
+};
+
 // One run of the op, in a block's logits' place the exponentials.
 struct ExponentialRun {
-  const LogitRun& run;
-  const ScratchParts at;
-  const KernelContext& c = run.c;
-  const LogitBlocks& b = run.b;
+  const Prepared& prepared;
+  const KernelContext& c;
+  const LogitBlocks& b = prepared.blocks;
+  const LogitRun run{c, b};
+  const ScratchParts at{b, c.scratch + prepared.blocks_bytes};
   const int64_t packs = b.hidden / 8;
 
-  const Words* x_of(int64_t block) const { return c.input(0).as<const Words>() + block * b.each * packs; }
-  Words* dx_of(int64_t block) const { return c.output(1).as<Words>() + block * b.each * packs; }
+  const Words* x_of(int64_t block) const { return at.x + block * b.each * packs; }
   LogitRow* rows_of(int64_t block) const { return at.rows + block * b.each; }
 
-  // False when the driver refuses. It takes all blocks or none: they differ by whole rows.
-  bool make_maps(int64_t block, CUtensorMap& x, CUtensorMap& weight) const {
-    return make_tensor_map({x_of(block), b.rows_in(block), b.hidden, hopper::kTileRows}, x) &&
+  Piece whole(int64_t block) const { return {block, b.rows_in(block), b.products(block)}; }
+  Piece half(int64_t block) const {
+    return {block, b.half(), block == 0 ? prepared.first_half : prepared.later_half};
+  }
+
+  // False when the driver refuses. It takes all pieces or none: they differ by whole rows.
+  bool make_maps(const Piece& piece, CUtensorMap& x, CUtensorMap& weight) const {
+    return make_tensor_map({x_of(piece.block), piece.rows, b.hidden, hopper::kTileRows}, x) &&
            make_tensor_map({c.input(1).data, b.classes, b.hidden, hopper::kTileColumns}, weight);
   }
 
-  CloseArguments close_arguments(int64_t block) const {
+  CloseArguments close_arguments(const Piece& piece) const {
     CloseArguments a{};
-    a.rows = b.rows_in(block);
+    a.rows = piece.rows;
     a.tiles = ScratchParts::tiles(b);
     a.sums_ld = b.each;
     a.packs = packs;
     a.ld = b.ld;
     a.sums = at.sums;
-    a.known = rows_of(block);
+    a.known = rows_of(piece.block);
     a.target_logits = at.target_logits;
     a.factors = at.factors;
     a.slopes = at.slopes;
     a.exponentials = reinterpret_cast<Bf16*>(run.logits);
-    a.x = x_of(block);
-    a.scaled_x = dx_of(block);  // dx is made last: its place is free until then
+    a.x = x_of(piece.block);
+    a.scaled_x = at.scaled_x;
     a.denominator = run.divisor;
-    a.row_loss = run.row_loss + block * b.each;
-    a.again = at.again + block;
+    a.row_loss = run.row_loss + piece.block * b.each;
+    a.again = at.again + piece.block;
     return a;
   }
 
@@ -213,17 +245,20 @@ struct ExponentialRun {
             .wanted = a.second ? a.again : nullptr};
   }
 
-  void start_references() const {
+  void start_order() const {
+    start(c, order_rows, 1, kOrderThreads, 0,
+          OrderArguments{run.targets, b.rows, launch_of(c).fault, at.order, at.counted, run.denominator});
     start(c, refer_rows, blocks_for(b.rows, kReferenceWarps), kReferenceWarps * 32, 0,
-          ReferenceArguments{x_of(0), c.input(1).as<const Words>(), run.targets, b.rows, packs, b.count(),
-                             at.rows, at.again});
+          ReferenceArguments{c.input(0).as<const Words>(), c.input(1).as<const Words>(), run.targets, b.rows,
+                             packs, b.count(), at.order, at.x, c.output(1).as<Words>(), at.rows, run.row_loss,
+                             at.again});
   }
 
-  // Exponentials of a block, and x times its rows' factors.
-  void start_exponentials(int64_t block) const {
-    CloseArguments a = close_arguments(block);
+  // Exponentials of a piece, and x times its rows' factors.
+  void start_exponentials(const Piece& piece) const {
+    CloseArguments a = close_arguments(piece);
     CUtensorMap x, weight;
-    make_maps(block, x, weight);
+    make_maps(piece, x, weight);
     const Launch launch = behind_own_kernel(c);
     for (const bool second : {false, true}) {
       a.second = second;
@@ -235,21 +270,44 @@ struct ExponentialRun {
     }
   }
 
-  void add_to_dweight(int64_t block) const {
-    const int64_t rows = b.rows_in(block);
-    const TargetArguments targets{rows,      packs,       rows_of(block),
-                                  at.slopes, x_of(block), static_cast<float4*>(c.output(2).data)};
-    add_targets<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(blocks_for(packs, kTargetThreads))),
+  void add_to_dweight(const Piece& piece) const {
+    const TargetArguments targets{piece.rows, packs,
+                                  rows_of(piece.block), at.slopes,
+                                  x_of(piece.block), static_cast<float4*>(c.output(2).data)};
+    add_targets<<<dim3(static_cast<unsigned>(piece.rows),
+                       static_cast<unsigned>(blocks_for(packs, kTargetThreads))),
                   kTargetThreads, 0, launch_of(c).stream>>>(targets);
   }
 
   // When dweight has what exponentials^T scaled_x adds, and raw_dx is exponentials weight: the rest of both.
-  void finish_gradients(int64_t block) const {
-    const int64_t rows = b.rows_in(block);
-    if (b.weight_gradient) add_to_dweight(block);
-    for_each(c, rows * packs,
-             FinishDx{rows_of(block), at.factors, at.slopes, c.input(1).as<const Words>(), at.raw_dx,
-                      dx_of(block), packs});
+  void finish_gradients(const Piece& piece) const {
+    if (b.weight_gradient) add_to_dweight(piece);
+    for_each(c, piece.rows * packs,
+             FinishDx{rows_of(piece.block), at.order + piece.block * b.each, at.factors, at.slopes,
+                      c.input(1).as<const Words>(), at.raw_dx, c.output(1).as<Words>(), packs});
+  }
+
+  void start_piece(const Piece& piece) const {
+    start_exponentials(piece);
+    run.add_gradients(piece.products, at.scaled_x, at.raw_dx);
+    finish_gradients(piece);
+  }
+
+  // As much of a block as counts, which the captured graph finds out when it runs.
+  void capture_block(int64_t block) const {
+    const bool has_half = b.half() > 0 && b.half() < b.rows_in(block);
+    const cudaStream_t stream = launch_of(c).stream;
+    const cudaGraphConditionalHandle choice = make_choice(stream);
+    start(c, choose_piece, 1, 1, 0, choice, at.counted, block * b.each, has_half ? b.half() : 0);
+    capture_choice(stream, choice, has_half ? 2 : 1, [&](int piece, cudaStream_t inside) {
+      Launch launch = launch_of(c);
+      launch.stream = inside;
+      launch.can_use_pdl = launch.early = false;
+      KernelContext context = c;
+      context.launch = &launch;
+      const ExponentialRun body{prepared, context};
+      body.start_piece(piece == kHalfBlock ? body.half(block) : body.whole(block));
+    });
   }
 };
 
@@ -270,32 +328,28 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return (CheckedSize(blocks_scratch_bytes(query)) + ScratchParts(cut_rows(query), nullptr).bytes).value();
 }
 
-struct Prepared {
-  LogitBlocks blocks;
-  bool is_here;          // on this device
-  int64_t blocks_bytes;  // of scratch, ahead of the exponentials' own
-};
-
 std::shared_ptr<const void> prepare(const KernelQuery& query) {
   const bool is_here = hopper::has_hopper_code<ExponentialEpilogue>();
-  return std::make_shared<Prepared>(
-      Prepared{prepare_blocks(query, !is_here), is_here, blocks_scratch_bytes(query)});
+  const auto p = std::make_shared<Prepared>(
+      Prepared{prepare_blocks(query, !is_here), {}, {}, is_here, blocks_scratch_bytes(query)});
+  const LogitBlocks& b = p->blocks;
+  const auto half = [&](bool adds) { return prepare_products(query, b, b.half(), adds, false); };
+  if (is_here && b.half() > 0) p->first_half = half(false);
+  if (is_here && b.half() > 0 && b.count() > 1) p->later_half = half(true);
+  return p;
 }
 
 void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
-  const LogitRun run{c, p.blocks};
-  const ExponentialRun own{run, ScratchParts(p.blocks, c.scratch + p.blocks_bytes)};
+  const ExponentialRun own{p, c};
   CUtensorMap x, weight;
-  if (!p.is_here || !aligned_to_packs(c) || !own.make_maps(0, x, weight)) return run_row_blocks(c, p.blocks);
-  run.count_targets();
-  own.start_references();
-  for (int64_t block = 0; block < run.b.count(); ++block) {
-    own.start_exponentials(block);
-    run.add_gradients(block, own.dx_of(block), own.at.raw_dx);
-    own.finish_gradients(block);
-  }
-  run.put_loss();
+  if (!p.is_here || !aligned_to_packs(c) || !own.make_maps(own.whole(0), x, weight))
+    return run_row_blocks(c, p.blocks);
+  own.start_order();
+  const bool chooses = is_captured(launch_of(c).stream);
+  for (int64_t block = 0; block < p.blocks.count(); ++block)
+    chooses ? own.capture_block(block) : own.start_piece(own.whole(block));
+  own.run.put_loss();
 }
 
 }  // namespace

@@ -15,31 +15,40 @@ struct ReferenceArguments {
   const Words *x, *weight;
   Targets targets;
   int64_t rows, packs, blocks;  // packs: of a row
+  const int* order;
+  Words *ordered_x, *dx;
   hopper::LogitRow* known;
+  double* row_loss;
   int* again;
 };
 
-// A warp per row: the dot product of x and the target's weight.
+// A warp per place in the order: its row of x goes there, and the dot product of that and the target's weight is its reference.
+// Of a row that does not count, x becomes zeros there, whatever it is, and dx and the loss are zeros already.
 static __global__ void __launch_bounds__(kReferenceWarps * 32) refer_rows(const ReferenceArguments a) {
   if (blockIdx.x == 0)
     for (int64_t i = threadIdx.x; i < a.blocks; i += blockDim.x) a.again[i] = 0;
   const int lane = threadIdx.x % 32;
-  const int64_t row = int64_t{blockIdx.x} * kReferenceWarps + threadIdx.x / 32;
-  if (row >= a.rows) return;
-  const int64_t at = a.targets[row];
+  const int64_t place = int64_t{blockIdx.x} * kReferenceWarps + threadIdx.x / 32;
+  if (place >= a.rows) return;
+  const int64_t row = a.order[place], at = a.targets[row];
+  Words* ordered_x = a.ordered_x + place * a.packs;
   hopper::LogitRow known;
   if (a.targets.counts(at)) {
     const Words *x = a.x + row * a.packs, *weight = a.weight + at * a.packs;
     float sum = 0;
     for (int64_t i = lane; i < a.packs; i += 32) {
       const Words p = x[i], q = weight[i];
+      ordered_x[i] = p;
 #pragma unroll
       for (int j = 0; j < 8; ++j)
         sum = fmaf(element_of<__nv_bfloat16>(p, j), element_of<__nv_bfloat16>(q, j), sum);
     }
     known = {reduce_lanes(sum, 32, Add{}), static_cast<int>(at)};
+  } else {
+    for (int64_t i = lane; i < a.packs; i += 32) ordered_x[i] = a.dx[row * a.packs + i] = Words{};
+    if (lane == 0) a.row_loss[place] = 0;
   }
-  if (lane == 0) a.known[row] = known;
+  if (lane == 0) a.known[place] = known;
 }
 
 __device__ inline void add_pack(float (&sum)[8], float factor, const Words& pack) {

@@ -41,6 +41,7 @@ struct LogitBlocks {
 
   int64_t count() const { return classes == 0 ? 0 : (rows + each - 1) / each; }
   int64_t rows_in(int64_t block) const { return std::min(each, rows - block * each); }
+  int64_t half() const { return each / 2; }  // rows of what may be taken of a block instead of all
   int64_t element() const { return static_cast<int64_t>(size_of(dtype)); }
   int64_t logits_bytes() const {
     return (CheckedSize(std::min(each, rows)) * ld * element()).rounded_up(256).value();
@@ -53,6 +54,9 @@ LogitBlocks cut_rows(const KernelQuery& query);
 int64_t blocks_scratch_bytes(const KernelQuery& query);
 // Timing the library's ways takes a while: a way that hardly ever wants logits has them made without it.
 LogitBlocks prepare_blocks(const KernelQuery& query, bool wants_logits);
+// Of so many rows. `accumulate`: they add to dweight.
+std::vector<LogitProducts> prepare_products(const KernelQuery& query, const LogitBlocks& b, int64_t rows, bool accumulate,
+                                            bool wants_logits);
 
 // One run of the op.
 struct LogitRun {
@@ -76,7 +80,7 @@ struct LogitRun {
 
   void count_targets() const;
   // dx = dlogits weight and, where it is asked for, dweight += dlogits^T x, of what stands in the place of a block's logits.
-  void add_gradients(int64_t block, const void* x, void* dx) const;
+  void add_gradients(const std::vector<LogitProducts>& products, const void* x, void* dx) const;
   void put_loss() const;
 };
 

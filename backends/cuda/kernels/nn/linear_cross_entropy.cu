@@ -52,8 +52,20 @@ GemmProblem dweight_problem(const LogitBlocks& b, int64_t rows, int64_t classes,
           .accumulate = accumulate};
 }
 
-std::vector<LogitProducts> products_of(const LogitBlocks& b, int64_t rows, bool accumulate, bool wants_logits,
-                                       const KernelNames* disabled) {
+int64_t workspace_bytes(const LogitBlocks& b, int64_t rows, const KernelNames* disabled) {
+  int64_t most = 0;
+  for (const Classes& range : b.ranges())
+    most = std::max({most, gemm_workspace_bytes(logits_problem(b, rows, range.count), disabled),
+                     gemm_workspace_bytes(dx_problem(b, rows, range.count, true), disabled),
+                     gemm_workspace_bytes(dweight_problem(b, rows, range.count, true), disabled)});
+  return most;
+}
+
+}  // namespace
+
+std::vector<LogitProducts> prepare_products(const KernelQuery& query, const LogitBlocks& b, int64_t rows,
+                                            bool accumulate, bool wants_logits) {
+  const KernelNames* disabled = query.disabled;
   std::vector<LogitProducts> all;
   for (const Classes& range : b.ranges()) {
     LogitProducts& products = all.emplace_back();
@@ -66,17 +78,6 @@ std::vector<LogitProducts> products_of(const LogitBlocks& b, int64_t rows, bool 
   }
   return all;
 }
-
-int64_t workspace_bytes(const LogitBlocks& b, int64_t rows, const KernelNames* disabled) {
-  int64_t most = 0;
-  for (const Classes& range : b.ranges())
-    most = std::max({most, gemm_workspace_bytes(logits_problem(b, rows, range.count), disabled),
-                     gemm_workspace_bytes(dx_problem(b, rows, range.count, true), disabled),
-                     gemm_workspace_bytes(dweight_problem(b, rows, range.count, true), disabled)});
-  return most;
-}
-
-}  // namespace
 
 LogitBlocks cut_rows(const KernelQuery& query) {
   LogitBlocks b;
@@ -100,7 +101,7 @@ LogitBlocks cut_rows(const KernelQuery& query) {
 LogitBlocks prepare_blocks(const KernelQuery& query, bool wants_logits) {
   LogitBlocks b = cut_rows(query);
   const auto products = [&](int64_t block, bool accumulate) {
-    return products_of(b, b.rows_in(block), accumulate, wants_logits, query.disabled);
+    return prepare_products(query, b, b.rows_in(block), accumulate, wants_logits);
   };
   const int64_t count = b.count();
   if (count > 0) b.first = products(0, false);
@@ -112,9 +113,10 @@ LogitBlocks prepare_blocks(const KernelQuery& query, bool wants_logits) {
 int64_t blocks_scratch_bytes(const KernelQuery& query) {
   const LogitBlocks b = cut_rows(query);
   if (b.count() == 0) return b.loss_bytes();
-  const CheckedSize workspace = std::max(workspace_bytes(b, b.rows_in(0), query.disabled),
-                                         workspace_bytes(b, b.rows_in(b.count() - 1), query.disabled));
-  return (workspace + b.logits_bytes() + b.loss_bytes()).value();
+  int64_t workspace = 0;
+  for (const int64_t rows : {b.rows_in(0), b.rows_in(b.count() - 1), b.half()})
+    workspace = std::max(workspace, workspace_bytes(b, rows, query.disabled));
+  return (CheckedSize(workspace) + b.logits_bytes() + b.loss_bytes()).value();
 }
 
 namespace {
@@ -217,8 +219,7 @@ void LogitRun::count_targets() const {
         denominator);
 }
 
-void LogitRun::add_gradients(int64_t block, const void* x, void* dx) const {
-  const std::vector<LogitProducts>& products = b.products(block);
+void LogitRun::add_gradients(const std::vector<LogitProducts>& products, const void* x, void* dx) const {
   for (size_t r = 0; r < products.size(); ++r) {
     GemmData data{.a = logits_of(ranges[r]),
                   .b = rows_of(c.input(1), ranges[r].first),
@@ -247,7 +248,7 @@ void run_row_blocks(const KernelContext& c, const LogitBlocks& b) {
   for (int64_t block = 0; block < b.count(); ++block) {
     make_dlogits(run, block);
     const int64_t row = block * b.each;
-    if (b.gradients) run.add_gradients(block, run.rows_of(c.input(0), row), run.rows_of(c.output(1), row));
+    if (b.gradients) run.add_gradients(b.products(block), run.rows_of(c.input(0), row), run.rows_of(c.output(1), row));
   }
   if (boost_of(b) > 0 && b.count() > 0)
     for (const TensorView& gradient : c.outputs.subspan(1))

@@ -1,0 +1,70 @@
+#include "backends/cuda/runtime/graph_choice.h"
+
+#include "backends/cuda/runtime/runtime.h"
+
+namespace genesis::cuda {
+namespace {
+
+// The graph that a stream is captured into, and what its next node would wait for.
+struct Captured {
+  cudaGraph_t graph = nullptr;
+  const cudaGraphNode_t* nodes = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  size_t count = 0;
+};
+
+Captured captured_by(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  Captured captured;
+  check(cudaStreamGetCaptureInfo(stream, &status, nullptr, &captured.graph, &captured.nodes, &captured.edges,
+                                 &captured.count),
+        "looking for the graph that is captured");
+  return captured;
+}
+
+void capture_body(cudaGraph_t graph, cudaStream_t stream, const std::function<void()>& body) {
+  check(cudaStreamBeginCaptureToGraph(stream, graph, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed),
+        "beginning to capture what a graph may choose");
+  cudaGraph_t same = nullptr;
+  try {
+    body();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &same);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &same), "capturing what a graph may choose");
+}
+
+}  // namespace
+
+bool is_captured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  check(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");
+  return status == cudaStreamCaptureStatusActive;
+}
+
+cudaGraphConditionalHandle make_choice(cudaStream_t stream) {
+  cudaGraphConditionalHandle choice{};
+  check(cudaGraphConditionalHandleCreate(&choice, captured_by(stream).graph), "making a choice of a graph");
+  return choice;
+}
+
+void capture_choice(cudaStream_t stream, cudaGraphConditionalHandle choice, int bodies,
+                    const std::function<void(int, cudaStream_t)>& body) {
+  const Captured captured = captured_by(stream);
+  cudaGraphNodeParams parameters{};
+  parameters.type = cudaGraphNodeTypeConditional;
+  parameters.conditional.handle = choice;
+  parameters.conditional.type = cudaGraphCondTypeSwitch;
+  parameters.conditional.size = static_cast<unsigned>(bodies);
+  cudaGraphNode_t node = nullptr;
+  check(cudaGraphAddNode(&node, captured.graph, captured.nodes, captured.edges, captured.count, &parameters),
+        "adding what a graph may choose");
+  check(cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies),
+        "going on behind what a graph may choose");
+  const Stream inside = make_stream();
+  for (int i = 0; i < bodies; ++i)
+    capture_body(parameters.conditional.phGraph_out[i], inside.get(), [&] { body(i, inside.get()); });
+}
+
+}  // namespace genesis::cuda
