@@ -98,7 +98,7 @@ class Placer {
       for (size_t i = 0; i < node.inputs.size(); ++i)
         set_form(node.outputs[i], key_of_part(node.inputs[i]),
                  {&node, {}, node.inputs[i], layer(node.inputs[i])});
-    } else if (is<ops::Reshape, ops::Concat, ops::Cast, ops::Permute>(node) &&
+    } else if (is<ops::Reshape, ops::Concat, ops::Pad, ops::Cast, ops::Permute>(node) &&
                each([&](ValueId id) { return form(id) != kNone; })) {
       Form made{.node = &node};
       for (const ValueId id : node.inputs) made.inputs.push_back(form(id));

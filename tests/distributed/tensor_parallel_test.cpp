@@ -1,8 +1,12 @@
 // Models whose layers the ranks along "tensor" compute together, against one rank that has them all.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "executor/session.h"
 #include "passes/distribution/tensor_shards.h"
+#include "passes/lora/lora.h"
+#include "passes/training/train_step.h"
 #include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
 #include "tests/error_of.h"
@@ -67,6 +71,24 @@ TEST(TensorParallel, CutsAttentionByHeadsAndFeedForwardLayersInside) {
   for (const auto& [name, shape] : expected) EXPECT_EQ(kept[name], shape) << name;
   for (const auto& [name, shape] : kept)
     EXPECT_TRUE(expected.contains(name) || name.ends_with(".m") || name.ends_with(".v")) << name;
+}
+
+// In bf16 adapters of q, k and v are one, and their second weights stand along a diagonal: ranks still have their heads' part.
+TEST(TensorParallel, CutsAdaptersWithTheirLayers) {
+  const std::shared_ptr<Model> model = testing::small_model("qwen2");
+  passes::add_lora(*model, {.rank = 4});
+  passes::add_training(*model, passes::parse_train_options("adamw,lr=1e-3,eps=1e-4,precision=bf16"));
+  const StateStorage storage = passes::find_tensor_shards(*model, Mesh::parse("tensor=2"), 1);
+  std::set<std::string> cut;
+  for (const StoredGroup& group : storage.groups) cut.insert(model->state(group.members[0]).name);
+  for (const char* layer : {"q_proj", "k_proj", "v_proj"})
+    for (const char* weight : {".weight", ".lora_B.weight"})
+      EXPECT_TRUE(cut.contains(std::string("model.layers.1.self_attn.") + layer + weight)) << layer << weight;
+  const Curve alone = train(model, {}, 10);
+  const std::vector<Curve> ranks = train_on("tensor=2", model, {}, 10);
+  for (size_t i = 0; i < alone.losses.size(); ++i)
+    EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 2e-3 * alone.losses[i]);
+  expect_same_bits(ranks[1], ranks[0]);
 }
 
 TEST(TensorParallel, SaysWhyNothingCanBeCut) {

@@ -123,6 +123,33 @@ TEST(Lora, CostsNoGradientsOfFrozenWeights) {
   EXPECT_LT(training_flops(*with), 0.9 * training_flops(*without));
 }
 
+// In bf16 adapters of layers that read the same are one: the same step as apart, but for roundings.
+TEST(Lora, AdaptersBesideEachOtherLearnAsApart) {
+  const auto step_of = [](const char* options) {
+    const auto model = base("bf16");
+    hf::load_adapter(*model, checkpoints() / "qwen2_lora");
+    passes::add_training(*model, passes::parse_train_options(std::string("sgd,lr=1,") + options));
+    auto session = std::make_shared<Session>(model, SessionOptions{.threads = 2});
+    session->run("train_step", batch(0));
+    return session;
+  };
+  const auto together = step_of("precision=bf16"), apart = step_of("precision=bf16,merge_projections=false");
+  const auto model = adapted();
+  for (const State& state : model->states()) {
+    if (state.name.find(".lora_") == std::string::npos) continue;
+    SCOPED_TRACE(state.name);
+    const auto before = state.initial.to_doubles(), a = together->state(state.name).to_doubles(),
+               b = apart->state(state.name).to_doubles();
+    double largest = 0, difference = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      largest = std::max(largest, std::abs(b[i] - before[i]));
+      difference = std::max(difference, std::abs(a[i] - b[i]));
+    }
+    EXPECT_GT(largest, 0);
+    EXPECT_LT(difference, 0.05 * largest);
+  }
+}
+
 TEST(Lora, BeginsAsTheBaseAndInEveryEntryPoint) {
   const auto model = base();
   passes::add_lora(*model, {.rank = 3, .dropout = 0.5});

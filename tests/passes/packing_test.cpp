@@ -128,6 +128,45 @@ TEST(MergeProjections, MakesQueriesKeysAndValuesOneProduct) {
   EXPECT_EQ(text_after(text, merge_projections), normal_text(text)) << "one layer has no bias";
 }
 
+// Adapters of LoRA: their first weights become one as the layers' own do, which stay as they are; the second ones stand along a
+// diagonal.
+TEST(MergeProjections, TakesAdaptersAlong) {
+  const std::string states =
+      "state @gw: bf16[6,3] parameter\nstate @uw: bf16[6,3] parameter\n"
+      "state @ga: f32[2,3] parameter trainable\nstate @ua: f32[1,3] parameter trainable\n"
+      "state @gb: f32[6,2] parameter trainable\nstate @ub: f32[6,1] parameter trainable\n";
+  const std::string casts =
+      "%gac = cast(@ga) {dtype=bf16}\n %uac = cast(@ua) {dtype=bf16}\n"
+      " %gbc = cast(@gb) {dtype=bf16}\n %ubc = cast(@ub) {dtype=bf16}\n %s = full() {dtype=bf16, value=2}\n";
+  const auto layer = [](const std::string& name, const std::string& x, const std::string& scale) {
+    return " %" + name + " = linear(x, @" + name + "w)\n %" + name + "d = linear(" + x + ", %" + name +
+           "ac)\n %" + name + "m = mul(%" + name + "d, " + scale + ")\n %" + name + "y = linear(%" + name +
+           "m, %" + name + "bc, %" + name + ") {has_addend=true}\n";
+  };
+  const std::string end = " %y = swiglu(%gy, %uy)\n return y = %y";
+  EXPECT_EQ(text_after(with_states(states, "x: bf16[2,3]",
+                                   casts + layer("g", "x", "%s") + layer("u", "x", "%s") + end),
+                       merge_projections),
+            normal_text(with_states(states, "x: bf16[2,3]",
+                                    casts + " %concat = concat(@gw, @uw)\n %linear = linear(x, %concat)\n"
+                                            " %concat_1 = concat(%gac, %uac)\n %linear_1 = linear(x, "
+                                            "%concat_1)\n %mul = mul(%linear_1, %s)\n"
+                                            " %pad = pad(%gbc) {after=(0, 1), before=(0, 0)}\n %pad_1 = "
+                                            "pad(%ubc) {after=(0, 0), before=(0, 2)}\n"
+                                            " %concat_2 = concat(%pad, %pad_1)\n %linear_2 = linear(%mul, "
+                                            "%concat_2, %linear) {has_addend=true}\n"
+                                            " %swiglu = swiglu(%linear_2)\n return y = %swiglu")));
+  const auto untouched = [&](const std::string& body) {
+    const std::string text = with_states(states, "x: bf16[2,3], z: bf16[2,3]", casts + body);
+    EXPECT_EQ(text_after(text, merge_projections), normal_text(text));
+  };
+  const std::string g = layer("g", "x", "%s");
+  untouched(g + layer("u", "z", "%s") + end);  // an adapter of something else
+  untouched(g + " %t = full() {dtype=bf16, value=3}\n" + layer("u", "x", "%t") + end);
+  untouched(g + " %uy = linear(x, @uw)\n" + end);  // no adapter
+  untouched(g + layer("u", "x", "%s") + end + "\n return um = %um");
+}
+
 TEST(RecomputeOutputs, LetsTheGradientMakeTheOutputForWhoWaitsForIt) {
   const char* inputs = "g: f32[4,6], u: f32[4,6], w: f32[3,6], dy: f32[4,3]";
   expect_changed(recompute_outputs, inputs,

@@ -131,6 +131,14 @@ void list_concat(RuleContext& context) {
   context.add(std::move(factor));
 }
 
+// The dimensions that nothing is added to or taken from.
+void list_pad(RuleContext& context) {
+  const auto op = context.op<ops::Pad>();
+  for (size_t d = 0; d < op.before.size(); ++d)
+    if (op.before[d] == 0 && op.after[d] == 0)
+      context.add({{operand_dim(0, static_cast<int>(d)), result_dim(0, static_cast<int>(d))}});
+}
+
 void list_update_slice(RuleContext& context) {
   const auto op = context.op<ops::DynamicUpdateSlice>();
   for (int dim = 0; dim < context.result(0).rank(); ++dim) {
@@ -199,6 +207,7 @@ constexpr ShardingRule kRules[] = {
     {ops::Full::info.name, list_full, with_shape_of_part<ops::Full>},
     {ops::Slice::info.name, list_slice, slice_of_part},
     {ops::Concat::info.name, list_concat},
+    {ops::Pad::info.name, list_pad},
     {ops::DynamicUpdateSlice::info.name, list_update_slice},
     {ops::Sum::info.name, list_sum},
     {ops::Embedding::info.name, list_embedding, embedding_of_part},
