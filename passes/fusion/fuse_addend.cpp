@@ -13,9 +13,11 @@
 namespace genesis::passes {
 namespace {
 
-// An addition as part of the product, or of the sum over ranks, that it alone reads.
+// An addition as part of the product, or of the sum over ranks, that it alone reads. Where a product has an addend already, which
+// is another product's result, that one takes it: as `top` adds to it, so it adds to what was added.
 struct Match {
   const Node* product = nullptr;
+  const Node* top = nullptr;  // whose result becomes the addition's; often `product`
   ValueId addend;
 };
 
@@ -32,6 +34,17 @@ bool can_take_addend(const Node& node) {
   if (is_sum_of_ranks(node)) return true;
   const auto layer = match<ops::Linear>(node);
   return layer && layer->is_plain() && layer->activation == Activation::kNone && !layer->has_addend;
+}
+
+// The product at the end of addends that nobody else reads; null: there is none.
+const Node* end_of_addends(const Graph& graph, const Uses& uses, const Node* product) {
+  while (product && !can_take_addend(*product)) {
+    const auto layer = match<ops::Linear>(*product);
+    if (!layer || !layer->is_plain() || !layer->has_addend || !uses.single(product->inputs.back()))
+      return nullptr;
+    product = producer(graph, product->inputs.back());
+  }
+  return product;
 }
 
 Attributes attributes_with_addend(const Node& product) {
@@ -68,9 +81,10 @@ class Finder {
   std::optional<Match> match_of(const Node& add) const {
     std::optional<Match> best;
     for (const auto& [sum, addend] : either_way(add)) {
-      const Node* product = uses_.single(sum) ? producer(graph_, sum) : nullptr;
-      if (!product || !can_take_addend(*product)) continue;
-      const Match match{product, addend};
+      const Node* top = uses_.single(sum) ? producer(graph_, sum) : nullptr;
+      const Node* product = end_of_addends(graph_, uses_, top);
+      if (!product) continue;
+      const Match match{product, top, addend};
       if (best && position(*best->product) > position(*product)) continue;
       if (fits(add, match)) best = match;
     }
@@ -118,7 +132,7 @@ class Finder {
     const Node* maker = producer(graph_, value);
     if (!maker) return -1;
     const auto match = matches_.find(position(*maker));
-    return position(match == matches_.end() ? *maker : *match->second.product);
+    return position(match == matches_.end() ? *maker : *match->second.top);
   }
 
   const Graph& graph_;
@@ -137,7 +151,6 @@ void emit(Rewriter& rewriter, const Node& add, const Match& match) {
       emit_node(*match.product->op, attributes_with_addend(*match.product), inputs);
   rewriter.end_nodes_from();
   rewriter.replace(*match.product, sum);
-  rewriter.replace(add, sum);
 }
 
 }  // namespace
@@ -145,8 +158,9 @@ void emit(Rewriter& rewriter, const Node& add, const Match& match) {
 // The sum stands where the product stood, so that what the product reads lives no longer than before.
 Graph fuse_addend(const Graph& graph, const PassContext& context) {
   const std::map<int32_t, Match> matches = Finder(graph, context).run();
-  std::map<const Node*, const Node*> additions;  // by product
-  for (const auto& [index, match] : matches) additions[match.product] = &graph.node({index});
+  std::map<const Node*, const Node*> additions, sums;  // by product; by top
+  for (const auto& [index, match] : matches)
+    additions[match.product] = sums[match.top] = &graph.node({index});
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -156,6 +170,8 @@ Graph fuse_addend(const Graph& graph, const PassContext& context) {
       rewriter.copy(node);
     else
       emit(rewriter, *at->second, matches.at(id_of(graph, *at->second).index));
+    if (const auto sum = sums.find(&node); sum != sums.end())
+      rewriter.replace(*sum->second, {rewriter.map(node.outputs[0])});
   }
   return rewriter.finish();
 }

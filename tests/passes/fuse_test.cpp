@@ -335,6 +335,26 @@ TEST(FuseAddend, OfTwoProductsTheLaterTakesTheOther) {
       " %matmul_1 = matmul(c, w, %matmul)\n return y = %matmul_1");
 }
 
+// The adapter of a layer adds to what the layer made: the residual is added there.
+TEST(FuseAddend, AProductWithAnAddendHandsTheNextOneOn) {
+  const char* inputs = "x: f32[2,3], d: f32[2,1], w: f32[4,3], b: f32[4,1], r: f32[2,4], s: f32[2,4]";
+  expect_fused(
+      fuse_addend, inputs,
+      "%p = linear(x, w)\n %q = linear(d, b, %p) {has_addend=true}\n %y = add(r, %q)\n %t = linear(x, w)\n"
+      " %z = add(%y, %t)\n return z = %z",
+      "%linear = linear(x, w, r) {has_addend=true}\n %q = linear(d, b, %linear) {has_addend=true}\n"
+      " %linear_1 = linear(x, w, %q) {has_addend=true}\n return z = %linear_1");
+  // Somebody else reads what the layer made; the residual comes after it.
+  expect_untouched(
+      fuse_addend, inputs,
+      "%p = linear(x, w)\n %q = linear(d, b, %p) {has_addend=true}\n %y = add(%q, r)\n return y = %y\n"
+      " return p = %p");
+  expect_untouched(
+      fuse_addend, inputs,
+      "%p = linear(x, w)\n %n = neg(r)\n %q = linear(d, b, %p) {has_addend=true}\n %m = sum(%n) {axes=(0)}\n"
+      " %e = expand(%m) {shape=[2,4]}\n %y = add(%q, %e)\n return y = %y");
+}
+
 // The sum of an earlier micro-batch waits; those of the next stand where their products stand.
 TEST(FuseAddend, SumsStandWhereProductsStood) {
   const char* inputs = "a: f32[2,3], b: f32[2,3], w: f32[3,4], r: f32[2,4], s: f32[2,4]";
