@@ -89,14 +89,16 @@ TEST_F(CountedRowsOnGpu, EachRunTakesThoseThatCount) {
 TEST_F(CountedRowsOnGpu, OthersReachNothing) {
   const std::shared_ptr<Model> model = loss_and_gradients();
   Session gpu(model, {.device = "cuda"});
-  NamedTensors inputs{{"x", low({kRows, kHidden}, 1, 2)}, {"w", low({kClasses, kHidden}, 2, 0.12)}, {"t", targets(0.6)}};
+  NamedTensors inputs{
+      {"x", low({kRows, kHidden}, 1, 2)}, {"w", low({kClasses, kHidden}, 2, 0.12)}, {"t", targets(0.6)}};
   const NamedTensors clean = gpu.run("main", inputs);
   std::byte* data;
   const Tensor bad = Tensor::uninitialized(inputs.at("x").type(), &data);
   std::memcpy(data, inputs.at("x").data(), static_cast<size_t>(bad.type().bytes()));
   const std::vector<double> counts = inputs.at("t").to_doubles();
   for (int64_t row = 0; row < kRows; ++row)
-    if (counts[static_cast<size_t>(row)] < 0) std::memset(data + row * kHidden * 2, 0xFF, kHidden * 2);  // NaN
+    if (counts[static_cast<size_t>(row)] < 0)
+      std::memset(data + row * kHidden * 2, 0xFF, kHidden * 2);  // NaN
   inputs["x"] = bad;
   const NamedTensors got = gpu.run("main", inputs);
   for (const char* name : {"loss", "dx", "dw"})

@@ -271,9 +271,9 @@ struct ExponentialRun {
   }
 
   void add_to_dweight(const Piece& piece) const {
-    const TargetArguments targets{piece.rows, packs,
+    const TargetArguments targets{piece.rows,           packs,
                                   rows_of(piece.block), at.slopes,
-                                  x_of(piece.block), static_cast<float4*>(c.output(2).data)};
+                                  x_of(piece.block),    static_cast<float4*>(c.output(2).data)};
     add_targets<<<dim3(static_cast<unsigned>(piece.rows),
                        static_cast<unsigned>(blocks_for(packs, kTargetThreads))),
                   kTargetThreads, 0, launch_of(c).stream>>>(targets);

@@ -55,8 +55,8 @@ int64_t blocks_scratch_bytes(const KernelQuery& query);
 // Timing the library's ways takes a while: a way that hardly ever wants logits has them made without it.
 LogitBlocks prepare_blocks(const KernelQuery& query, bool wants_logits);
 // Of so many rows. `accumulate`: they add to dweight.
-std::vector<LogitProducts> prepare_products(const KernelQuery& query, const LogitBlocks& b, int64_t rows, bool accumulate,
-                                            bool wants_logits);
+std::vector<LogitProducts> prepare_products(const KernelQuery& query, const LogitBlocks& b, int64_t rows,
+                                            bool accumulate, bool wants_logits);
 
 // One run of the op.
 struct LogitRun {

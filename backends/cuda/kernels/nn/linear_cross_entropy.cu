@@ -248,7 +248,8 @@ void run_row_blocks(const KernelContext& c, const LogitBlocks& b) {
   for (int64_t block = 0; block < b.count(); ++block) {
     make_dlogits(run, block);
     const int64_t row = block * b.each;
-    if (b.gradients) run.add_gradients(b.products(block), run.rows_of(c.input(0), row), run.rows_of(c.output(1), row));
+    if (b.gradients)
+      run.add_gradients(b.products(block), run.rows_of(c.input(0), row), run.rows_of(c.output(1), row));
   }
   if (boost_of(b) > 0 && b.count() > 0)
     for (const TensorView& gradient : c.outputs.subspan(1))
