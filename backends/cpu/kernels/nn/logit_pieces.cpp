@@ -1,0 +1,128 @@
+#include "backends/cpu/kernels/nn/logit_pieces.h"
+
+#include <algorithm>
+
+#include "schema/core/checked_size.h"
+
+namespace genesis::cpu {
+namespace {
+
+// Every piece reads and writes dweight and packs weight again. Measured for a vocabulary of 8192 and 512
+// features, against whole logits: 17% more time with 256 rows, 5% with 512, 2% with 1024.
+int64_t rows_of_largest(int64_t classes) {
+  constexpr int64_t kElements = 4 << 20;
+  return std::clamp<int64_t>(kElements / std::max<int64_t>(classes, 1) / 16 * 16, 512, 1024);
+}
+
+// What is left of the rows that count takes smaller pieces, down to these.
+constexpr int64_t kFewestRows = 64, kSmallestPart = 8;
+
+GemmProblem logits_problem(const LogitPieces& p, int64_t rows) {
+  return {.a = p.dtype,
+          .b = p.dtype,
+          .c = p.wide,
+          .m = rows,
+          .n = p.classes,
+          .k = p.hidden,
+          .lda = p.hidden,
+          .ldb = p.hidden,
+          .ldc = p.classes,
+          .transpose_b = true};
+}
+
+GemmProblem dx_problem(const LogitPieces& p, int64_t rows) {
+  return {.a = p.dtype,
+          .b = p.dtype,
+          .c = p.dx,
+          .m = rows,
+          .n = p.hidden,
+          .k = p.classes,
+          .lda = p.classes,
+          .ldb = p.hidden,
+          .ldc = p.hidden};
+}
+
+GemmProblem dweight_problem(const LogitPieces& p, int64_t rows, bool accumulate) {
+  return {.a = p.dtype,
+          .b = p.dtype,
+          .c = p.wide,
+          .m = p.classes,
+          .n = p.hidden,
+          .k = rows,
+          .lda = p.classes,
+          .ldb = p.hidden,
+          .ldc = p.hidden,
+          .transpose_a = true,
+          .accumulate = accumulate};
+}
+
+PieceProducts products_of(const LogitPieces& p, int64_t rows, const KernelNames* disabled) {
+  PieceProducts products{.rows = rows};
+  products.logits = Gemm::create(logits_problem(p, rows), disabled);
+  if (p.gradients) products.dx = Gemm::create(dx_problem(p, rows), disabled);
+  if (!p.weight_gradient) return products;
+  products.starts_dweight = Gemm::create(dweight_problem(p, rows, false), disabled);
+  products.adds_to_dweight = Gemm::create(dweight_problem(p, rows, true), disabled);
+  return products;
+}
+
+int64_t gemm_bytes(const PieceProducts& products) {
+  int64_t most = 0;
+  for (const auto& gemm : {products.logits, products.dx, products.starts_dweight, products.adds_to_dweight})
+    if (gemm) most = std::max(most, gemm->scratch_bytes());
+  return most;
+}
+
+}  // namespace
+
+LogitPieces cut_rows(const KernelQuery& query) {
+  const TensorType &x = query.inputs[0], &weight = query.inputs[1];
+  LogitPieces pieces{.dtype = x.dtype, .wide = query.outputs[0].dtype, .dx = x.dtype};
+  pieces.classes = weight.shape[0].value();
+  pieces.hidden = weight.shape[1].value();
+  pieces.rows = query.inputs[2].numel();
+  pieces.gradients = query.outputs.size() > 1;
+  pieces.weight_gradient = query.outputs.size() > 2;
+  if (pieces.gradients) pieces.dx = query.outputs[1].dtype;
+  if (pieces.classes == 0 || pieces.rows == 0) return pieces;
+  const int64_t largest = std::min(rows_of_largest(pieces.classes), pieces.rows);
+  for (int64_t part = 1; part == 1 || (part <= kSmallestPart && largest / part >= kFewestRows); part *= 2)
+    pieces.sizes.push_back(products_of(pieces, largest / part, query.disabled));
+  if (pieces.rows % largest > 0) pieces.rest = products_of(pieces, pieces.rows % largest, query.disabled);
+  return pieces;
+}
+
+// Fewer rows than the smallest piece has are multiplied in vain: one large piece that is nearly full packs weight once, where
+// several small ones would pack it as often as they are.
+const PieceProducts& LogitPieces::next(int64_t left, bool all_count) const {
+  if (all_count) return left < most_rows() ? rest : sizes.front();
+  for (const PieceProducts& size : sizes)
+    if (size.rows < left + sizes.back().rows) return size;
+  return sizes.back();
+}
+
+PieceScratch scratch_of(const LogitPieces& p) {
+  CheckedSize end = 0;
+  const auto place = [&](CheckedSize elements, size_t each) {
+    const int64_t at = end.value();
+    end = (elements * static_cast<int64_t>(each) + end).rounded_up(64);
+    return at;
+  };
+  const CheckedSize rows = p.most_rows(), elements = rows * p.classes, features = rows * p.hidden;
+  PieceScratch scratch;
+  scratch.logits = place(elements, size_of(p.wide));
+  scratch.low = place(p.gradients && p.dtype != p.wide ? elements : 0, size_of(p.dtype));
+  scratch.lse = place(rows, size_of(p.wide));
+  scratch.row_loss = place(p.rows, sizeof(double));
+  scratch.counted = place(p.rows, sizeof(int64_t));
+  scratch.x = place(features, size_of(p.dtype));
+  scratch.target = place(rows, sizeof(int64_t));
+  scratch.dx = place(p.gradients ? features : 0, size_of(p.dx));
+  scratch.gemm = end.value();
+  int64_t most = gemm_bytes(p.rest);
+  for (const PieceProducts& size : p.sizes) most = std::max(most, gemm_bytes(size));
+  scratch.total = (end + most).value();
+  return scratch;
+}
+
+}  // namespace genesis::cpu

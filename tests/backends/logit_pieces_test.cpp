@@ -1,0 +1,57 @@
+// How linear_cross_entropy cuts rows on the CPU.
+#include "backends/cpu/kernels/nn/logit_pieces.h"
+
+#include <gtest/gtest.h>
+
+#include "schema/graph/op.h"
+#include "schema/ops/nn/loss.h"
+
+namespace genesis::cpu {
+namespace {
+
+LogitPieces pieces_of(int64_t rows, int64_t classes) {
+  const std::vector<TensorType> inputs = {
+      {DType::f32, Shape::of({rows, 8})}, {DType::f32, Shape::of({classes, 8})}, {DType::i64, Shape::of({rows})}};
+  const std::vector<TensorType> outputs = {{DType::f32, {}}};
+  const Attributes attributes = to_attributes(ops::LinearCrossEntropy{});
+  return cut_rows({*find_op("linear_cross_entropy"), attributes, inputs, outputs});
+}
+
+// How many rows are multiplied for those that count.
+int64_t multiplied(const LogitPieces& pieces, int64_t count) {
+  int64_t rows = 0;
+  for (int64_t left = count; left > 0;) {
+    const PieceProducts& next = pieces.next(left, count == pieces.rows);
+    rows += next.rows;
+    left -= next.rows;
+  }
+  return rows;
+}
+
+TEST(LogitPieces, FewRowsAreMultipliedInVain) {
+  for (const int64_t classes : {30, 8192, 20000})
+    for (const int64_t rows : {1, 63, 64, 127, 128, 513, 1024, 1500, 2100}) {
+      const LogitPieces pieces = pieces_of(rows, classes);
+      const int64_t smallest = pieces.sizes.back().rows;
+      EXPECT_LE(smallest, 128);
+      EXPECT_GE(smallest, std::min<int64_t>(rows, 64));
+      EXPECT_EQ(multiplied(pieces, rows), rows);
+      EXPECT_EQ(multiplied(pieces, 0), 0);
+      for (int64_t count = 1; count < rows; ++count) {
+        ASSERT_GE(multiplied(pieces, count), count) << rows;
+        ASSERT_LT(multiplied(pieces, count), count + smallest) << rows;
+      }
+    }
+}
+
+// Weight is packed for each piece.
+TEST(LogitPieces, APieceThatIsNearlyFullIsOne) {
+  const LogitPieces pieces = pieces_of(2048, 30);
+  EXPECT_EQ(pieces.most_rows(), 1024);
+  EXPECT_EQ(pieces.next(1000, false).rows, 1024);
+  EXPECT_EQ(pieces.next(896, false).rows, 512);
+  EXPECT_EQ(pieces.next(1, false).rows, 128);
+}
+
+}  // namespace
+}  // namespace genesis::cpu
