@@ -80,6 +80,7 @@ TEST_P(Failing, EndsAllRanks) {
   EXPECT_LT(seconds_since(start), 30);
   EXPECT_NE(process.err.find(GetParam().expected), std::string::npos) << process.err;
   EXPECT_EQ(process.err.find("ended well"), std::string::npos) << process.err;
+  EXPECT_EQ(process.err.find("Segmentation fault"), std::string::npos) << process.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -88,6 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Failure{"aborts", "out of memory in node 'layers.3.mlp.up_proj'"},
                       Failure{"exits", "Exit code:    3"}, Failure{"is_killed", "rank 1"},
                       Failure{"hangs", "no answer from rank 1 (host "},
+                      Failure{"gives_up_receiving", "rank 0 (host "},
+                      Failure{"gives_up_sending", "rank 0 (host "},
                       Failure{"differs", "the model file differs between ranks: rank 0 (host "}),
     [](const auto& info) { return std::string(info.param.how); });
 
