@@ -20,14 +20,14 @@ namespace {
 
 // Ranks that each do all of the work are seldom meant.
 void warn_of_copies() try {
-  const Launch launch = find_launch();
+  const Launch launch = find_ranks();
   if (launch.by != Launcher::kNone && launch.size > 1 && launch.rank == 0)
     spdlog::warn(
         "{} started {} ranks, and without --mesh each of them works for itself: --mesh data={} shares the "
         "work",
         name_of(launch.by), launch.size, launch.size);
 } catch (const Error&) {
-  // What is wrong with a launch matters to those that take part in it.
+  // A variable that is no number is nothing to this process, which takes part in no run.
 }
 
 }  // namespace
