@@ -129,8 +129,15 @@ TEST_F(ToolTest, RanksWithoutAMeshAreToldOf) {
   for (const Words& some : variables) {
     const Process process = run_process(Words{"env"} + some + alone);
     expect_ok(process);
-    EXPECT_NE(process.err.find("--mesh data=2 shares the work"), std::string::npos) << some[0] << process.err;
+    EXPECT_NE(process.err.find("--mesh tensor=2 shares the work"), std::string::npos)
+        << some[0] << process.err;
   }
+}
+
+TEST_F(ToolTest, RanksThatWouldWriteTheSameAreRefused) {
+  expect_error(
+      run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "data=2"}),
+      {"--mesh data=2", "give --mesh tensor=2"});
 }
 
 // What two ranks write that compute the layers together is what one writes; rank 0 alone says it.
@@ -270,7 +277,8 @@ TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
   expect_named("--mesh pipeline=2", "--mesh data=2", "the mesh");
   expect_named("--mesh data=2 --no-optimise", "--mesh data=2", "how plans are made");
   expect_named("--mesh tensor=2", "--mesh tensor=2 --disable shard_sequence", "how plans are made");
-  expect_error(run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "data=1000000"}),
+  expect_error(run_tool("genesis-run",
+                        {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "tensor=1000000"}),
                {"1000000 ranks", "mpirun"});
 }
 
