@@ -42,6 +42,9 @@ Target cuda_target(int device) {
   target.alignment = 256;
   target.launch_seconds = 1e-6;       // in a captured graph, about
   target.bytes_per_second = 3.35e12;  // of an H100: plans are made for devices that need not be there
+  target.flops_per_second = 5e14;
+  target.exchanged_per_second = 3e11;
+  target.exchange_seconds = 5e-6;
   target.splits_weights = true;
   target.kernel_names = kernel_names;
   target.choose = [](const KernelQuery& query) { return choose_kernel(kernels_for(query.op.name()), query); };

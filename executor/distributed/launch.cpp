@@ -39,8 +39,7 @@ Launch by_mpi() {
           .local_rank = number_of({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}, 0, 0)};
 }
 
-Launch by_variables() {
-  Launch launch{.by = Launcher::kVariables, .rank = number("RANK", 0), .size = number("WORLD_SIZE", 1)};
+void find_place_by_variables(Launch& launch) {
   launch.local_rank = number_of({"LOCAL_RANK"}, 0, 0);
   if (launch.size > 1) {
     if (!variable("LOCAL_RANK")) number("LOCAL_RANK", 0);  // says that it is missing
@@ -48,15 +47,10 @@ Launch by_variables() {
       fail("RANK and WORLD_SIZE are set, and MASTER_ADDR, where rank 0 is, is not");
     launch.address = std::string(variable("MASTER_ADDR")) + ":" + std::to_string(number("MASTER_PORT", 1));
   }
-  return launch;
 }
 
-// Under sbatch these are set for the script too, where nobody else was started: only a step of srun has SLURM_STEP_ID.
-Launch by_slurm() {
-  Launch launch{.by = Launcher::kSlurm,
-                .rank = number("SLURM_PROCID", 0),
-                .size = number("SLURM_NTASKS", 1),
-                .local_rank = number("SLURM_LOCALID", 0)};
+void find_place_by_slurm(Launch& launch) {
+  launch.local_rank = number("SLURM_LOCALID", 0);
   if (launch.size > 1 && variable("SLURM_LAUNCH_NODE_IPADDR")) {
     constexpr int kFirstPort = 20000, kPorts = 10000;  // jobs of one node differ in their ids
     const int port = kFirstPort + number("SLURM_JOB_ID", 0) % kPorts;
@@ -64,19 +58,24 @@ Launch by_slurm() {
         variable("MASTER_ADDR") ? variable("MASTER_ADDR") : variable("SLURM_LAUNCH_NODE_IPADDR");
     launch.address = std::string(address) + ":" + std::to_string(number_of({"MASTER_PORT"}, 1, port));
   }
-  return launch;
 }
 
 }  // namespace
 
+// Under sbatch Slurm's are set for the script too, where nobody else was started: only a step of srun has SLURM_STEP_ID.
+Launch find_ranks() {
+  if (variable("OMPI_COMM_WORLD_SIZE") || variable("PMI_RANK") || variable("PMIX_RANK")) return by_mpi();
+  if (variable("RANK") && variable("WORLD_SIZE"))
+    return {.by = Launcher::kVariables, .rank = number("RANK", 0), .size = number("WORLD_SIZE", 1)};
+  if (variable("SLURM_STEP_ID") && variable("SLURM_PROCID"))
+    return {.by = Launcher::kSlurm, .rank = number("SLURM_PROCID", 0), .size = number("SLURM_NTASKS", 1)};
+  return {};
+}
+
 Launch find_launch() {
-  Launch launch;
-  if (variable("OMPI_COMM_WORLD_SIZE") || variable("PMI_RANK") || variable("PMIX_RANK"))
-    launch = by_mpi();
-  else if (variable("RANK") && variable("WORLD_SIZE"))
-    launch = by_variables();
-  else if (variable("SLURM_STEP_ID") && variable("SLURM_PROCID"))
-    launch = by_slurm();
+  Launch launch = find_ranks();
+  if (launch.by == Launcher::kVariables) find_place_by_variables(launch);
+  if (launch.by == Launcher::kSlurm) find_place_by_slurm(launch);
   launch.is_one_host =
       number_of({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}, 1, 0) == launch.size;
   if (launch.rank >= launch.size && launch.size > 1)

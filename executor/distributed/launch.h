@@ -23,6 +23,9 @@ struct Launch {
 // Throws Error naming a variable that is no number, missing, or does not fit the others.
 Launch find_launch();
 
+// By whom, the rank and the size alone: what ranks need to find each other may be missing.
+Launch find_ranks();
+
 // "mpirun", "srun", "RANK and WORLD_SIZE", for messages.
 std::string_view name_of(Launcher launcher);
 

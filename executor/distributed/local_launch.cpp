@@ -17,6 +17,7 @@
 #include "executor/distributed/child_ranks.h"
 #include "executor/distributed/launch.h"
 #include "executor/distributed/noted_signals.h"
+#include "executor/distributed/session_folder.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -63,10 +64,20 @@ void listen_on_loopback_alone() {
   ::_exit(127);
 }
 
+// Open MPI's files go with the launcher, however its processes end: those of mpirun, and the ranks' memory that they exchange
+// data through. What the user has set stays.
+void keep_files_in(const SessionFolder& folder, const char* variable) {
+  if (!folder.path().empty()) ::setenv(variable, folder.path().c_str(), 0);
+}
+
 // mpirun kills what it started some seconds after a signal that asks it to end, whatever the ranks have to save. So it never sees
 // one: it gets SIGUSR1, which it passes on, and ranks take that as they take the others.
 int run_mpirun(const std::vector<std::string>& command) {
   if (!::isatty(STDOUT_FILENO)) ::setenv("GENESIS_STDOUT", "file", 0);
+  std::error_code error;
+  const SessionFolder files(fs::temp_directory_path(error)), memory("/dev/shm");
+  keep_files_in(files, "OMPI_MCA_orte_tmpdir_base");
+  keep_files_in(memory, "OMPI_MCA_btl_vader_backing_directory");
   std::signal(SIGCHLD, SIG_DFL);  // where it is ignored there is no exit status to wait for
   NotedSignals signals(NotedSignals::OfTerminal::kReachThisAlone);
   const pid_t mpirun = ::fork();

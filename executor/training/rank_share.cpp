@@ -1,5 +1,6 @@
 #include "executor/training/rank_share.h"
 
+#include "passes/distribution/rank_sizes.h"
 #include "schema/core/error.h"
 
 namespace genesis {
@@ -24,8 +25,8 @@ class RankShare final : public BatchSource {
     if (type.shape.rank() == 0) return whole;
     const int64_t rows = type.shape[0].value();
     if (rows % parts_ != 0)
-      fail("a batch of {} samples ('{}') cannot be shared by {} ranks along 'data': take a batch of {} or {}",
-           rows, name, parts_, std::max<int64_t>(1, rows / parts_) * parts_, (rows / parts_ + 1) * parts_);
+      fail("a batch of {} samples ('{}') cannot be shared by {} ranks along 'data': take a batch of {}", rows,
+           name, parts_, passes::sizes_near(rows, parts_));
     type.shape[0] = Dim(rows / parts_);
     const auto owner = std::make_shared<Tensor>(whole);
     return Tensor(type, owner, whole.data() + part_ * type.bytes());

@@ -18,4 +18,9 @@ inline double seconds_to_move(const Target& target, int64_t bytes) {
   return static_cast<double>(bytes) / target.bytes_per_second;
 }
 
+// What ranks take for so many exchanges, of which each sends so many bytes in all.
+inline double seconds_to_exchange(const Target& target, int exchanges, double bytes) {
+  return exchanges * target.exchange_seconds + bytes / target.exchanged_per_second;
+}
+
 }  // namespace genesis::passes

@@ -15,9 +15,14 @@ bool shares_batch(const Graph& entry) {
 
 }  // namespace
 
-Bindings sizes_of_rank(const Graph& entry, Bindings sizes, const Mesh& mesh) {
+int64_t batch_parts(const Graph& entry, const Mesh& mesh) {
   const int64_t ranks = mesh.size("data");
-  if (ranks == 1 || entry.inputs().empty() || !shares_batch(entry)) return sizes;
+  return ranks > 1 && shares_batch(entry) ? ranks : 1;
+}
+
+Bindings sizes_of_rank(const Graph& entry, Bindings sizes, const Mesh& mesh) {
+  const int64_t ranks = batch_parts(entry, mesh);
+  if (ranks == 1 || entry.inputs().empty()) return sizes;
   const Shape& shape = entry.type(entry.inputs()[0]).shape;
   const std::string& input = entry.value(entry.inputs()[0]).name;
   std::vector<std::string> symbols;
@@ -31,10 +36,15 @@ Bindings sizes_of_rank(const Graph& entry, Bindings sizes, const Mesh& mesh) {
   const auto size = sizes.find(symbols[0]);
   if (size == sizes.end()) return sizes;
   if (size->second % ranks != 0)
-    fail("{}={} cannot be shared by {} ranks along 'data': take {} or {}", symbols[0], size->second, ranks,
-         std::max<int64_t>(1, size->second / ranks) * ranks, (size->second / ranks + 1) * ranks);
+    fail("{}={} cannot be shared by {} ranks along 'data': take {}", symbols[0], size->second, ranks,
+         sizes_near(size->second, ranks));
   size->second /= ranks;
   return sizes;
+}
+
+std::string sizes_near(int64_t size, int64_t ranks) {
+  const int64_t parts = size / ranks;
+  return (parts > 0 ? std::to_string(parts * ranks) + " or " : "") + std::to_string((parts + 1) * ranks);
 }
 
 }  // namespace genesis::passes

@@ -60,6 +60,9 @@ void check_tensor(const TensorRecord& tensor, const ModelRecord& record) {
   const auto expected = static_cast<uint64_t>(tensor.type.bytes());
   if (tensor.bytes != expected)
     fail("{} bytes given for {}, which takes {}", tensor.bytes, tensor.type.to_string(), expected);
+  if (!tensor.is_joined() && (tensor.runs != 1 || tensor.pieces_each != 1))
+    fail("it is joined from no pieces, and says {} runs and {} pieces each: expected 1 and 1", tensor.runs,
+         tensor.pieces_each);
   if (tensor.bytes == 0 || tensor.is_joined()) return;
   if (tensor.segment >= record.segments.size())
     fail("it is in segment {}, the file has {}", tensor.segment, record.segments.size());

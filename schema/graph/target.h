@@ -41,12 +41,17 @@ struct KernelChoice {
 };
 
 struct Target {
-  std::string device = "cpu";      // as on the command line: "cpu", "cuda:0"
-  int64_t alignment = 64;          // of every buffer in the arena, bytes
-  double launch_seconds = 0;       // between two small steps, beside their work; 0: next to nothing
-  double bytes_per_second = 5e10;  // of memory, read or written, about
-  bool splits_weights = false;     // weights of bf16 training are kept as halves, instead of cast every step
-  KernelNames disabled_kernels;    // goes into every query
+  std::string device = "cpu";        // as on the command line: "cpu", "cuda:0"
+  int64_t alignment = 64;            // of every buffer in the arena, bytes
+  double launch_seconds = 0;         // between two small steps, beside their work; 0: next to nothing
+  double bytes_per_second = 5e10;    // of memory, read or written, about
+  double flops_per_second = 2.5e11;  // of products, about
+  // Between ranks of one host: what one sends, about, and how long an exchange takes at least. Ranks on CPUs exchange through
+  // their memory, and start at once.
+  double exchanged_per_second = 1.25e10;  // bytes
+  double exchange_seconds = 0;
+  bool splits_weights = false;   // weights of bf16 training are kept as halves, instead of cast every step
+  KernelNames disabled_kernels;  // goes into every query
 
   // All ways that can be switched off, by full name.
   std::vector<std::string> (*kernel_names)() = nullptr;

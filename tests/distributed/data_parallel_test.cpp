@@ -109,9 +109,14 @@ TEST(DataParallel, AMeshOfOneRankIsNone) {
 
 TEST(DataParallel, ABatchThatRanksDoNotDivideIsAnError) {
   const auto model = training("mlp", "sgd,lr=0.1");
-  const auto source =
-      share_of(std::make_unique<Numbers>(model->entry("train_step"), 9), Mesh::parse("data=4"), 1);
-  EXPECT_NE(testing::error_of([&] { source->batch(0); }).find("take a batch of 8 or 12"), std::string::npos);
+  const auto refusal = [&](int64_t batch) {
+    return testing::error_of([&] {
+      share_of(std::make_unique<Numbers>(model->entry("train_step"), batch), Mesh::parse("data=4"), 1)
+          ->batch(0);
+    });
+  };
+  EXPECT_NE(refusal(9).find("take a batch of 8 or 12"), std::string::npos) << refusal(9);
+  EXPECT_NE(refusal(3).find("take a batch of 4"), std::string::npos) << refusal(3);
 }
 
 TEST(DataParallel, ARankThatFailsEndsTheOthers) {

@@ -1,4 +1,5 @@
 // Ranks that fail, and what the others do then; ranks that would stay, if nobody ended them.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -35,6 +36,50 @@ void fail_by(const std::string& how, World& world) {
   if (how == "hangs") std::this_thread::sleep_for(std::chrono::seconds(600));
 }
 
+// Memory that nobody can touch once this has gone.
+class Pages {
+ public:
+  explicit Pages(size_t bytes)
+      : bytes_(bytes),
+        data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) fail("no memory for a test");
+  }
+  ~Pages() { ::munmap(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+// The first two ranks exchange what travels at once and what MPI first asks the other side for. The first fails while it waits and
+// its memory goes; the second, which has not heard of that before its first beat, comes to the exchange after.
+void exchange_what_is_given_up(World& world, bool first_receives) {
+  constexpr int64_t kShort = 1000, kLong = 1 << 20;
+  const auto rest = [](int milliseconds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  };
+  if (world.rank() < 2) {
+    const Pages pages(kShort + kLong);
+    const Exchange tensors[] = {{pages.data(), pages.data(), kShort, DType::u8},
+                                {pages.data() + kShort, pages.data() + kShort, kLong, DType::u8}};
+    RankGroup& group = *world.collectives()->group("data");
+    std::thread beside([&] {
+      rest(100);
+      if (world.is_first()) world.abort("out of memory in node 'layers.3.mlp.up_proj'");
+    });
+    if (!world.is_first()) rest(300);
+    const bool receives = world.is_first() == first_receives;
+    receives ? group.receive(tensors, 1 - world.rank(), nullptr)
+             : group.send(tensors, 1 - world.rank(), nullptr);
+    beside.join();
+  }
+  world.barrier();
+}
+
 // Says which process it is, by a file in a folder that the test names.
 void stay(const std::string& how) {
   std::signal(SIGTERM, SIG_IGN);
@@ -52,6 +97,8 @@ void run(const std::string& how) {
   world->barrier();
   if (how == "differs") world->require_same("the model file", world->rank() == 1 ? "b" : "a");
   if (how == "hangs_in_peer_memory") return hang_in_peer_memory(*world);
+  if (how == "gives_up_receiving" || how == "gives_up_sending")
+    return exchange_what_is_given_up(*world, how == "gives_up_receiving");
   for (int i = 0; i < 2; ++i) exchange_once(*world);
   if (world->rank() == 1) fail_by(how, *world);
   for (int i = 0; i < 3; ++i) exchange_once(*world);

@@ -123,6 +123,17 @@ TEST_F(FindLaunch, ReadsWhatSrunSets) {
   EXPECT_EQ(launch_with(variables).by, Launcher::kNone);
 }
 
+// What the address is, and the place on this host, matters to ranks that meet.
+TEST_F(FindLaunch, RanksAreCountedWithoutAnAddress) {
+  for (const Variables& variables :
+       {Variables{{"RANK", "1"}, {"WORLD_SIZE", "4"}},
+        Variables{{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}}}) {
+    EXPECT_NE(error_of([&] { launch_with(variables); }), "");
+    EXPECT_EQ(find_ranks().rank, 1);
+    EXPECT_EQ(find_ranks().size, 4);
+  }
+}
+
 // Each child writes what it was told into a file of its own.
 TEST_F(FindLaunch, ChildrenKnowWhoTheyAre) {
   const std::filesystem::path folder =

@@ -1,6 +1,7 @@
 // Starts this program under mpirun: the tests of collectives_test.cpp on several ranks, and ranks that fail.
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include "backends/mpi/mpi_ranks.h"
 #include "executor/distributed/child_ranks.h"
 #include "executor/distributed/local_launch.h"
+#include "executor/distributed/session_folder.h"
 #include "executor/runtime/device.h"
 #include "schema/core/error.h"
 #include "tests/tools/process.h"
@@ -80,6 +82,7 @@ TEST_P(Failing, EndsAllRanks) {
   EXPECT_LT(seconds_since(start), 30);
   EXPECT_NE(process.err.find(GetParam().expected), std::string::npos) << process.err;
   EXPECT_EQ(process.err.find("ended well"), std::string::npos) << process.err;
+  EXPECT_EQ(process.err.find("Segmentation fault"), std::string::npos) << process.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -88,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Failure{"aborts", "out of memory in node 'layers.3.mlp.up_proj'"},
                       Failure{"exits", "Exit code:    3"}, Failure{"is_killed", "rank 1"},
                       Failure{"hangs", "no answer from rank 1 (host "},
+                      Failure{"gives_up_receiving", "rank 0 (host "},
+                      Failure{"gives_up_sending", "rank 0 (host "},
                       Failure{"differs", "the model file differs between ranks: rank 0 (host "}),
     [](const auto& info) { return std::string(info.param.how); });
 
@@ -155,6 +160,32 @@ TEST_F(Leftovers, RanksOfATestEndWithIt) {
     EXPECT_FALSE(run_launcher(what, killed).timed_out);
     expect_nobody_stays();
   }
+}
+
+// What a process that was killed has left goes when the next comes, and what one has that lives stays.
+TEST(SessionFolders, AreRemovedWithTheirProcess) {
+  const std::filesystem::path base =
+      std::filesystem::temp_directory_path() / ("genesis_folders_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(base);
+  const auto count = [&] { return std::distance(std::filesystem::directory_iterator(base), {}); };
+  if (const pid_t child = ::fork(); child == 0) {
+    const SessionFolder folder(base);
+    std::ofstream(folder.path() / "file") << "text";
+    ::_exit(folder.path().empty());
+  } else {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0);
+  }
+  EXPECT_EQ(count(), 1);
+  {
+    const SessionFolder folder(base), other(base);
+    EXPECT_NE(folder.path(), other.path());
+    EXPECT_EQ(count(), 2);
+  }
+  EXPECT_EQ(count(), 0);
+  std::filesystem::remove_all(base);
+  EXPECT_TRUE(SessionFolder(base).path().empty()) << "there is no such place";
 }
 
 // As children of this process, without MPI, and under mpirun.

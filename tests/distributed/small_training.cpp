@@ -170,4 +170,38 @@ std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<co
   return ranks;
 }
 
+namespace {
+
+// Of one rank.
+double loss_after_two_steps(const std::shared_ptr<const Model>& model, const SessionOptions& options) {
+  Session session(model, options);
+  const NamedTensors batch = Numbers(model->entry("train_step")).batch(0);
+  session.run("loss", batch);  // before any weight has been written
+  const auto source =
+      share_of(std::make_unique<Numbers>(model->entry("train_step")), options.mesh, options.rank);
+  for (int step = 0; step < 2; ++step) session.run("train_step", source->batch(step));
+  return session.run("loss", batch).at("loss").item<double>();
+}
+
+}  // namespace
+
+void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh_text,
+                                     bool split_weights) {
+  const Mesh mesh = Mesh::parse(mesh_text);
+  std::vector<double> losses;  // of all stages and ranks
+  for (int stage = 0; stage <= 3; ++stage) {
+    std::vector<double> of_rank(static_cast<size_t>(mesh.ranks()));
+    run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
+      of_rank[static_cast<size_t>(rank)] = loss_after_two_steps(model, {.threads = 1,
+                                                                        .split_weights = split_weights,
+                                                                        .mesh = mesh,
+                                                                        .rank = rank,
+                                                                        .collectives = collectives,
+                                                                        .zero = stage});
+    });
+    losses.insert(losses.end(), of_rank.begin(), of_rank.end());
+  }
+  for (const double loss : losses) EXPECT_EQ(loss, losses[0]) << "split weights: " << split_weights;
+}
+
 }  // namespace genesis::testing

@@ -67,5 +67,9 @@ void expect_same_bits(const Curve& a, const Curve& b);
 // Trained on the mesh: as `alone` to 1e-5, with the same bits on all ranks and again. What the ranks came to.
 std::vector<Curve> expect_trains_as(const Curve& alone, const std::shared_ptr<const Model>& model,
                                     const std::string& mesh);
+// The entry point `loss` of a model that trains, before two steps and after: the same number on all ranks of the mesh, however
+// much of the weights they share (SessionOptions::zero).
+void expect_same_loss_however_shared(const std::shared_ptr<const Model>& model, const std::string& mesh,
+                                     bool split_weights);
 
 }  // namespace genesis::testing

@@ -97,27 +97,7 @@ TEST(ZeroTensor, TablesOfRowsHaveTheSameBits) {
 // Other entry points gather what they read: the same loss on all ranks and in all stages.
 TEST(ZeroTensor, OtherEntryPointsReadWholeWeights) {
   const auto model = training("qwen2", std::string(kAdamw) + ",precision=bf16", kVocabulary);
-  const Mesh mesh = Mesh::parse(kMesh);
-  std::vector<double> losses;
-  for (int stage = 0; stage <= 3; ++stage) {
-    std::array<double, 4> of_rank{};
-    testing::run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
-      Session session(model, {.threads = 1,
-                              .split_weights = true,
-                              .mesh = mesh,
-                              .rank = rank,
-                              .collectives = collectives,
-                              .zero = stage});
-      const NamedTensors batch = Numbers(model->entry("train_step")).batch(0);
-      session.run("loss", batch);  // before any has been written
-      const auto source = share_of(std::make_unique<Numbers>(model->entry("train_step")), mesh, rank);
-      for (int step = 0; step < 2; ++step) session.run("train_step", source->batch(step));
-      of_rank[static_cast<size_t>(rank)] = session.run("loss", batch).at("loss").item<double>();
-    });
-    for (const double loss : of_rank) EXPECT_EQ(loss, of_rank[0]);
-    losses.push_back(of_rank[0]);
-  }
-  for (const double loss : losses) EXPECT_EQ(loss, losses[0]);
+  testing::expect_same_loss_however_shared(model, kMesh, true);
 }
 
 struct Ranks {

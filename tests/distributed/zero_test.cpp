@@ -1,7 +1,6 @@
 // Ranks that share the optimizer's states (SessionOptions::zero) against ranks that each keep them all: the same bits.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <filesystem>
 
 #include "executor/training/rank_share.h"
@@ -187,30 +186,7 @@ TEST(Zero, HalvesOfFourRanksHaveTheSameBits) {
 // All ranks call them together: in f32, of weights that training keeps as f32 or as halves.
 TEST(Zero, OtherEntryPointsReadWholeWeights) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,precision=bf16");
-  const Mesh mesh = Mesh::parse("data=2");
-  for (const bool split : {false, true}) {
-    std::vector<double> losses;
-    for (int stage = 0; stage <= 3; ++stage) {
-      std::array<double, 2> of_rank{};
-      testing::run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
-        Session session(model, {.threads = 1,
-                                .split_weights = split,
-                                .mesh = mesh,
-                                .rank = rank,
-                                .collectives = collectives,
-                                .zero = stage});
-        Numbers all(model->entry("train_step"));
-        const NamedTensors batch = all.batch(0);
-        session.run("loss", batch);  // before any has been written
-        const auto source = share_of(std::make_unique<Numbers>(model->entry("train_step")), mesh, rank);
-        for (int step = 0; step < 2; ++step) session.run("train_step", source->batch(step));
-        of_rank[static_cast<size_t>(rank)] = session.run("loss", batch).at("loss").item<double>();
-      });
-      EXPECT_EQ(of_rank[0], of_rank[1]);
-      losses.push_back(of_rank[0]);
-    }
-    for (const double loss : losses) EXPECT_EQ(loss, losses[0]) << "split " << split;
-  }
+  for (const bool split : {false, true}) testing::expect_same_loss_however_shared(model, "data=2", split);
 }
 
 // Of a plan for zero 3: the layer whose weights a gather brings, by step; -1: of none.

@@ -353,6 +353,13 @@ TEST(Random, Errors) {
   fails({rng, x}, [](const Inputs& in) { return dropout(in[0], in[1], 1.5); }, {"p in [0, 1]", "1.5"});
   fails({rng, whole}, [](const Inputs& in) { return dropout(in[0], in[1], 0.5); },
         {"dropout takes real numbers"});
+  // As a file may say it: the last is a multiple of 4 and has no room for x behind it.
+  for (const int64_t first : {int64_t{-4}, int64_t{6}, INT64_MAX - 3})
+    fails({rng, x},
+          [=](const Inputs& in) {
+            return emit(ops::Dropout{0.5, 1, first}, {in[0], in[1]});
+          },
+          {"`first`", std::to_string(first)});
   fails({rng, x}, [](const Inputs& in) { return multinomial(in[0], in[1], 5); },
         {"draw 5 samples", "without"});
   fails({rng, none}, [](const Inputs& in) { return random_sample(in[0], in[1]); },

@@ -202,6 +202,10 @@ TEST_F(JoinedRecord, ThatLiesIsRefused) {
   says("a place of its own");
   whole().bytes = 64;
   says("64 bytes given");
+  record_.tensors[0].pieces_each = 2;
+  says("1 runs and 2 pieces each: expected 1 and 1 (in tensor 'a')");
+  record_.tensors[1].runs = 2;
+  says("2 runs and 1 pieces each: expected 1 and 1 (in tensor 'b')");
   record_.tensors[1].type = {DType::i32, {4}};
   record_.states[1].type = {DType::i32, {4}};
   says("joined from 'b'");

@@ -121,11 +121,23 @@ TEST_F(SharingRanks, RefuseOtherDataOfTheSameName) {
 
 // What several ranks that share nothing do is told of, not forbidden.
 TEST_F(ToolTest, RanksWithoutAMeshAreToldOf) {
-  const Process process =
-      run_process({"env", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0", tool_path("genesis-run"),
-                   "generate", tiny("qwen2.genesis"), "--prompt", "a", "--max-tokens", "1"});
-  expect_ok(process);
-  EXPECT_NE(process.err.find("--mesh data=2 shares the work"), std::string::npos) << process.err;
+  const Words variables[] = {{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"},
+                             {"RANK=0", "WORLD_SIZE=2"},
+                             {"SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_NTASKS=2"}};
+  const Words alone = {tool_path("genesis-run"), "generate", tiny("qwen2.genesis"), "--prompt", "a",
+                       "--max-tokens",           "1"};
+  for (const Words& some : variables) {
+    const Process process = run_process(Words{"env"} + some + alone);
+    expect_ok(process);
+    EXPECT_NE(process.err.find("--mesh tensor=2 shares the work"), std::string::npos)
+        << some[0] << process.err;
+  }
+}
+
+TEST_F(ToolTest, RanksThatWouldWriteTheSameAreRefused) {
+  expect_error(
+      run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "data=2"}),
+      {"--mesh data=2", "give --mesh tensor=2"});
 }
 
 // What two ranks write that compute the layers together is what one writes; rank 0 alone says it.
@@ -154,6 +166,35 @@ TEST_F(SharingRanks, MeasureTogether) {
   const nlohmann::json together = measured({"--mesh", "tensor=2"});
   EXPECT_EQ(together["runs"], 4);
   EXPECT_GT(together["state_bytes"], 0);
+}
+
+// --size is of all ranks, as in training and where it is checked.
+TEST_F(SharingRanks, MeasureTheirPartOfABatch) {
+  const auto sized = [&](const char* command, const char* size) {
+    return Words{command,    tiny("qwen2.train.genesis"),
+                 "--entry",  "train_step",
+                 "--size",   size,
+                 "--size",   "seq=8",
+                 "--mesh",   "data=2",
+                 "--device", "cpu",
+                 "--runs",   "2",
+                 "--json"};
+  };
+  const nlohmann::json check = expect_json(
+      run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--check", "cpu", "--entry", "train_step",
+                               "--size", "batch=4", "--size", "seq=8", "--mesh", "data=2", "--json"}));
+  for (const char* command : {"bench", "profile"}) {
+    const nlohmann::json json = expect_json(run_tool("genesis-run", sized(command, "batch=4")));
+    EXPECT_EQ(json["arena_bytes"], check["entries"][0]["arena_bytes"]) << command;
+    if (json.contains("tokens_per_second")) {
+      EXPECT_NEAR(json["tokens_per_second"].get<double>(), 4 * 8 / json["median_ms"].get<double>() * 1e3, 1);
+    }
+    const Process refused = run_tool("genesis-run", sized(command, "batch=5"));
+    EXPECT_NE(refused.code, 0);
+    EXPECT_NE(refused.err.find("batch=5 cannot be shared by 2 ranks along 'data': take 4 or 6"),
+              std::string::npos)
+        << refused.err;
+  }
 }
 
 // Layers by stage, of which each has its states; with two for each stage they have a part of the batch, too.
@@ -236,7 +277,8 @@ TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
   expect_named("--mesh pipeline=2", "--mesh data=2", "the mesh");
   expect_named("--mesh data=2 --no-optimise", "--mesh data=2", "how plans are made");
   expect_named("--mesh tensor=2", "--mesh tensor=2 --disable shard_sequence", "how plans are made");
-  expect_error(run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "data=1000000"}),
+  expect_error(run_tool("genesis-run",
+                        {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--mesh", "tensor=1000000"}),
                {"1000000 ranks", "mpirun"});
 }
 
@@ -291,7 +333,25 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
   EXPECT_FALSE(process.timed_out);
   EXPECT_NE(process.err.find("interrupted at step "), std::string::npos) << process.err;
   EXPECT_EQ(process.err.find("nothing is kept"), std::string::npos) << process.err;
+  for (const char* once : {"stopping after this step", "interrupted at step "})
+    EXPECT_EQ(process.err.find(once), process.err.rfind(once)) << process.err;
   expect_ok(run_tool("genesis-run", {"generate", path("run"), "--prompt", "a", "--max-tokens", "1"}));
+}
+
+// A run that is killed leaves its files behind; the next one takes them away, and its own.
+TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
+  const fs::path folder = path("tmp");
+  fs::create_directory(folder);
+  const std::vector<std::string> environment = {"TMPDIR=" + folder.string()};
+  const auto run = [&](int steps, ProcessOptions options) {
+    options.environment = environment;
+    return run_tool("genesis-run", train_words("qwen2", steps, {"--mesh", "data=2", "--device", "cpu"}),
+                    options);
+  };
+  run(1000000, {.kill_after_seconds = 5});
+  EXPECT_FALSE(fs::is_empty(folder));
+  expect_ok(run(1, {}));
+  EXPECT_TRUE(fs::is_empty(folder));
 }
 
 // As nohup starts it.

@@ -19,25 +19,35 @@ namespace genesis::tools {
 namespace {
 
 // Ranks that each do all of the work are seldom meant.
-void warn_of_copies() try {
-  const Launch launch = find_launch();
+void warn_of_copies(SharedWork work) try {
+  const Launch launch = find_ranks();
   if (launch.by != Launcher::kNone && launch.size > 1 && launch.rank == 0)
     spdlog::warn(
-        "{} started {} ranks, and without --mesh each of them works for itself: --mesh data={} shares the "
+        "{} started {} ranks, and without --mesh each of them works for itself: --mesh {}={} shares the "
         "work",
-        name_of(launch.by), launch.size, launch.size);
+        name_of(launch.by), launch.size, work == SharedWork::kBatches ? "data" : "tensor", launch.size);
 } catch (const Error&) {
-  // What is wrong with a launch matters to those that take part in it.
+  // A variable that is no number is nothing to this process, which takes part in no run.
+}
+
+void check_shares(const Mesh& mesh, SharedWork work) {
+  if (const int64_t ranks = mesh.size("data"); work == SharedWork::kLayers && ranks > 1)
+    fail(
+        "--mesh {}: ranks along 'data' share batches of training, and here each would do the same: give "
+        "--mesh "
+        "tensor={}, whose ranks share the layers",
+        mesh.to_string(), ranks);
 }
 
 }  // namespace
 
-std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device) {
+std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device, SharedWork work) {
   if (mesh.empty()) {
-    warn_of_copies();
+    warn_of_copies(work);
     return std::make_shared<World>();
   }
   const Mesh ranks = Mesh::parse(mesh);
+  check_shares(ranks, work);
   const std::string resolved = resolve_device(device), kind = resolved.substr(0, resolved.find(':'));
   if (resolved != kind)
     fail("--mesh {} with --device {}: every rank takes a device of its own: give --device {}", mesh, device,

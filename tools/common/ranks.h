@@ -16,7 +16,10 @@ namespace genesis::tools {
 
 // The ranks of --mesh; one where it is empty. `device` as given to --device. Where nothing has started several ranks, this
 // process starts them as itself, waits for them and ends as they do.
-std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device);
+// `work` says along which axis ranks share what the command does; what has no batch to share refuses "data".
+enum class SharedWork { kBatches, kLayers };
+std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device,
+                                  SharedWork work = SharedWork::kBatches);
 // On this rank's device, with its ranks.
 SessionOptions session_options(const RunFlags& flags, const std::shared_ptr<World>& world);
 // Runs what a rank does. An Error of this one ends the others too, which say what it was.

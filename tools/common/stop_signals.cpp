@@ -14,6 +14,8 @@ volatile std::sig_atomic_t first_signal = 0;
 
 volatile double first_at = 0;
 
+volatile bool answers_signals = false;
+
 bool is_impatience(int number) { return number == SIGINT || number == SIGTERM || number == SIGUSR1; }
 
 double seconds_now() {
@@ -33,15 +35,16 @@ void on_signal(int number) {
   }
   first_at = seconds_now();
   first_signal = number;
-  if (!is_impatience(number)) return;
+  if (!answers_signals || !is_impatience(number)) return;
   constexpr char kText[] = "\ngenesis-run: stopping after this step; a second signal ends at once\n";
   (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
 }
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(bool answers) {
   first_signal = 0;
+  answers_signals = answers;
   struct sigaction listen {};
   listen.sa_handler = on_signal;
   listen.sa_flags = SA_RESTART;

@@ -13,7 +13,8 @@ namespace genesis::tools {
 // Listens as long as it lives. SIGHUP stays ignored where it was (nohup).
 class StopSignals {
  public:
-  StopSignals();
+  // `answers`: whether a signal that someone waits behind is answered with a line on stderr. Of several ranks one does.
+  explicit StopSignals(bool answers);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "executor/runtime/roofline.h"
+#include "passes/distribution/rank_sizes.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/ranks.h"
@@ -126,7 +127,7 @@ void print_measured(const Flags& flags, const Measured& m) {
 void bench(const Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   const std::shared_ptr<const Model> model = load_model(flags.file);
-  const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
+  const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   Session session(model, session_options(flags.run, world));
   double first = 0;
   with_nonfinite_page(flags.run, flags.file, session, [&] { first = run_once(session, flags, inputs); });
@@ -138,8 +139,9 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
       said_by_first(*world, std::to_string(std::clamp(static_cast<int>(200 / median), 1, 100)));
   const double device_ms = 1e3 * session.seconds_per_run(flags.entry, inputs, std::stoi(runs));
   const auto tokens = inputs.find("tokens");
+  const int64_t parts = passes::batch_parts(model->entry(flags.entry), world->mesh());
   const double rate =
-      tokens == inputs.end() ? 0 : static_cast<double>(tokens->second.numel()) / median * 1000;
+      tokens == inputs.end() ? 0 : static_cast<double>(parts * tokens->second.numel()) / median * 1000;
   const Plan& plan = session.plan(flags.entry, inputs);
   const Limits limits = limits_of(plan, measured_peaks(session, [&](const DevicePeaks& peaks) {
                                     return limits_of(plan, peaks).least_ms <= device_ms;

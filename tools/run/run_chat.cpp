@@ -254,7 +254,7 @@ void add_chat(CLI::App& app) {
       std::string("Each line of stdin is a message, or a command:\n") + kHelp +
       "Example:\n  genesis-run chat qwen.genesis --tokenizer Qwen2.5-0.5B-Instruct --system \"Be brief.\"");
   command->callback([flags, command] {
-    const std::shared_ptr<World> world = join_ranks(flags->mesh, flags->run.device);
+    const std::shared_ptr<World> world = join_ranks(flags->mesh, flags->run.device, SharedWork::kLayers);
     as_rank(*world, [&] { chat_command(*flags, *command, world); });
   });
 }

@@ -194,7 +194,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
 
 void generate_command(Flags& flags, const CLI::App& app) {
   check_flags(flags, app);
-  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
+  const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device, SharedWork::kLayers);
   as_rank(*world, [&] { generate_together(flags, world); });
 }
 

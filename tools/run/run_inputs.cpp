@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "passes/core/bind.h"
+#include "passes/distribution/rank_sizes.h"
 #include "schema/core/parse_number.h"
 #include "schema/core/philox.h"
 #include "schema/file/foreign/npy.h"
@@ -195,6 +196,14 @@ NamedTensors InputFlags::make(const Graph& graph, std::vector<std::string>* inve
     fail_usage("--seed does nothing: no input of entry point '{}' is random", graph.name());
   if (invented) *invented = maker.invented();
   return inputs;
+}
+
+NamedTensors InputFlags::make_of_rank(const Graph& graph, const Mesh& mesh) const {
+  InputFlags mine = *this;
+  mine.sizes.clear();
+  for (const auto& [symbol, size] : passes::sizes_of_rank(graph, parse_sizes(sizes), mesh))
+    mine.sizes.push_back(fmt::format("{}={}", symbol, size));
+  return mine.make(graph);
 }
 
 }  // namespace genesis::tools

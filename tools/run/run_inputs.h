@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/inputs.h"
+#include "schema/ranks/mesh.h"
 #include "tools/common/tool.h"
 
 namespace genesis::tools {
@@ -19,6 +20,8 @@ struct InputFlags {
   // Inputs that are not named are random (scalars 0) and `invented`; symbols that no file decides and no
   // --size gives are 1.
   NamedTensors make(const Graph& graph, std::vector<std::string>* invented = nullptr) const;
+  // The same for one of several ranks: --size is of all together, and each makes its part. What a file holds is one rank's.
+  NamedTensors make_of_rank(const Graph& graph, const Mesh& mesh) const;
 };
 
 }  // namespace genesis::tools

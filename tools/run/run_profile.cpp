@@ -6,7 +6,6 @@
 #include <map>
 
 #include "executor/runtime/roofline.h"
-#include "passes/distribution/rank_sizes.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
@@ -207,15 +206,6 @@ void write_page(const Flags& flags, const SessionOptions& session, const std::ve
   viz::write_page(flags.page, viz::page_data(std::move(parts), tables));
 }
 
-// The sizes on the command line are of all ranks together; each makes the inputs of its part.
-NamedTensors inputs_of_rank(const Flags& flags, const Graph& entry, const Mesh& mesh) {
-  InputFlags inputs = flags.inputs;
-  inputs.sizes.clear();
-  for (const auto& [symbol, size] : passes::sizes_of_rank(entry, parse_sizes(flags.inputs.sizes), mesh))
-    inputs.sizes.push_back(fmt::format("{}={}", symbol, size));
-  return inputs.make(entry);
-}
-
 Measured measure(Session& session, const Flags& flags, const NamedTensors& inputs, World& world) {
   Measured measured;
   with_nonfinite_page(flags.run, flags.file, session, [&] {
@@ -241,7 +231,7 @@ Profiled profile_other(const Flags& flags, const SessionOptions& options, const 
 void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   const std::shared_ptr<const Model> model = load_model(flags.file);
-  const NamedTensors inputs = inputs_of_rank(flags, model->entry(flags.entry), world->mesh());
+  const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
   Session session(model, options);

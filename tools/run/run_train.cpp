@@ -424,7 +424,7 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   options.zero = flags.zero;
   Session session(model, options);
   if (world->is_first()) warn_of_what_will_be_lost(flags, *model);
-  const StopSignals signals;
+  const StopSignals signals(world->is_first());
   Seen seen;
   TrainMetrics last;
   with_nonfinite_page(flags.run, flags.file, session,

@@ -77,7 +77,7 @@ MpiWorld::~MpiWorld() {
   }
   wake_.notify_all();
   if (heart_.joinable()) heart_.join();
-  say(kLeaves, "");
+  say_leaving();
   if (wait_for_leaving() && !has_failed_) MPI_Finalize();
 }
 
@@ -108,7 +108,9 @@ bool MpiWorld::keep_failure(const std::string& why) {
   return true;
 }
 
+// Under the lock, so that nobody who sees the failure gives MPI up before the others are told.
 void MpiWorld::fail(const std::string& why) {
+  const std::lock_guard lock(mutex_);
   if (keep_failure(why)) say(kFailed, why.substr(0, kMaxNotice));
 }
 
@@ -116,8 +118,7 @@ void MpiWorld::fail_in_mpi(int error) { fail(name(rank_) + ": MPI: " + error_tex
 
 // Nothing is done about notices that do not arrive: their reader is gone.
 void MpiWorld::say(int tag, const std::string& text) {
-  const std::lock_guard lock(mutex_);
-  for (int to = 0; to < size_; ++to) {
+  for (int to = 0; to < size_ && !is_over_; ++to) {
     if (to == rank_) continue;
     Notice& notice = notices_sent_.emplace_back(Notice{text, MPI_REQUEST_NULL});
     MPI_Isend(notice.text.data(), static_cast<int>(notice.text.size()), MPI_CHAR, to, tag, notices_,
@@ -134,6 +135,7 @@ void MpiWorld::listen() {
   for (int is_there = 1; is_there && size_ > 1;) {
     MPI_Status status;
     const std::lock_guard lock(mutex_);
+    if (is_over_) return;
     if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, notices_, &is_there, &status) != MPI_SUCCESS) return;
     if (is_there) hear(status);
   }
@@ -173,9 +175,9 @@ void MpiWorld::beat() {
 }
 
 void MpiWorld::lose(int rank, double silent) {
-  say(kLost, std::to_string(rank));
   {
     const std::lock_guard lock(mutex_);
+    say(kLost, std::to_string(rank));
     left_.insert(rank);
   }
   fail(fmt::format("{} has said nothing for {:.0f} s: its process was stopped, or its host is not reached",
@@ -186,6 +188,7 @@ void MpiWorld::lose(int rank, double silent) {
 void MpiWorld::say_alive() {
   const std::lock_guard lock(mutex_);
   int has_arrived = 0;
+  if (is_over_) return;
   if (MPI_Test(&alive_, &has_arrived, MPI_STATUS_IGNORE) != MPI_SUCCESS || !has_arrived) return;
   MPI_Isend(nullptr, 0, MPI_CHAR, (rank_ + 1) % size_, kAlive, notices_, &alive_);
 }
@@ -195,14 +198,38 @@ bool MpiWorld::have_all_left() const {
   return left_.size() + 1 == static_cast<size_t>(size_);
 }
 
+void MpiWorld::say_leaving() {
+  const std::lock_guard lock(mutex_);
+  if (leaves_at_) return;
+  leaves_at_ = Clock::now();
+  say(kLeaves, "");
+}
+
+// Whether it is no use to wait any longer for the others to leave.
+bool MpiWorld::is_late() const {
+  const std::lock_guard lock(mutex_);
+  const double limit = has_failed_ ? limits_.end : limits_.call;
+  return is_over_ || std::chrono::duration<double>(Clock::now() - *leaves_at_).count() > limit;
+}
+
 bool MpiWorld::wait_for_leaving() {
-  const auto start = Clock::now();
   for (;;) {
     listen();
     if (have_all_left()) return true;
-    const double limit = has_failed_ ? limits_.end : limits_.call;
-    if (std::chrono::duration<double>(Clock::now() - start).count() > limit) return false;
+    if (is_late()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void MpiWorld::give_up(const std::function<bool()>& is_done) {
+  say_leaving();
+  for (bool is_last = false; !is_last;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    listen();
+    is_last = have_all_left() || is_late();
+    const std::lock_guard lock(mutex_);
+    if (is_over_ || is_done()) return;
+    is_over_ = is_last;
   }
 }
 

@@ -8,12 +8,18 @@
 //
 // Two communicators keep apart what ranks exchange (data) and what they say (notices): a rank that fails says why to all
 // others, and one that ends says that it leaves; whoever waits listens now and then.
+//
+// Any call of MPI moves on all that is under way. So when a run has failed and a transfer of it cannot be ended, MPI is
+// called no more from the moment on that the transfer's memory may go.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -30,7 +36,7 @@ class MpiWorld {
   // RankLimits::start, this process ends with a line that says so.
   explicit MpiWorld(const RankLimits& limits);
   // Says that this rank leaves, and waits for the others to say so, the lost aside: for RankLimits::call, or after a failure
-  // for RankLimits::end. Only a run in which all went well ends MPI in order.
+  // for RankLimits::end. Only a run in which all went well ends MPI in order. What give_up() has said and waited for counts.
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
@@ -48,13 +54,19 @@ class MpiWorld {
   // What the others have said by now.
   void listen();
   bool has_left(int rank) const;
+  // For transfers of a run that has failed, while their memory is still there: leaves as at the end of a run, until `is_done`,
+  // which is asked under the lock, says that MPI has nothing to do with that memory any more. If it never does, this process
+  // calls MPI no more.
+  void give_up(const std::function<bool()>& is_done);
 
-  // An MPI call under the lock. What it returns, if not MPI_SUCCESS, is a failure of the run; then false.
+  // An MPI call under the lock. What it returns, if not MPI_SUCCESS, is a failure of the run; then false. False, and no call,
+  // where MPI is called no more.
   template <class Call>
   bool call(Call&& body) {
     int error;
     {
       const std::lock_guard lock(mutex_);
+      if (is_over_) return false;
       error = body();
     }
     if (error != MPI_SUCCESS) fail_in_mpi(error);
@@ -70,23 +82,27 @@ class MpiWorld {
   void gather_hosts();
   void fail_in_mpi(int error);
   bool keep_failure(const std::string& why);
-  void say(int tag, const std::string& text);
+  void say(int tag, const std::string& text);  // under the lock
   void hear(const MPI_Status& status);
   void beat();
   void lose(int rank, double silent);
   void say_alive();
+  void say_leaving();
   bool have_all_left() const;
+  bool is_late() const;
   bool wait_for_leaving();
 
   RankLimits limits_;
   int rank_ = 0, size_ = 1;
   MPI_Comm data_ = MPI_COMM_NULL, notices_ = MPI_COMM_NULL;
   std::vector<std::string> hosts_;
-  mutable std::mutex mutex_;          // around MPI, and left_
+  mutable std::mutex mutex_;          // around MPI, and what is said and heard: left_, leaves_at_, is_over_
   mutable std::mutex failure_mutex_;  // around the text
   std::atomic<bool> has_failed_ = false;
   std::string failure_;
   std::set<int> left_;
+  std::optional<std::chrono::steady_clock::time_point> leaves_at_;  // when this rank said that it leaves
+  bool is_over_ = false;                                            // MPI is called no more
   std::atomic<bool> was_heard_ = false;   // the rank before this one, since the last beat
   MPI_Request alive_ = MPI_REQUEST_NULL;  // to the rank behind it
   std::list<Notice> notices_sent_;        // MPI reads them until they have arrived, and a list moves nothing

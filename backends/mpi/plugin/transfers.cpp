@@ -33,24 +33,43 @@ struct Transfers::Waiting {
   }
 };
 
-void Transfers::post(int peer, int64_t bytes, auto&& start) {
+Transfers::~Transfers() {
+  if (requests_.empty()) return;
+  cancel_receives();
+  world_.give_up([this] {
+    int done = 0;
+    return MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE) ==
+               MPI_SUCCESS &&
+           done;
+  });
+}
+
+// Those that nothing has come for yet: they would be written to whenever it comes. MPI cannot take a send back.
+void Transfers::cancel_receives() {
+  for (size_t i = 0; i < requests_.size(); ++i)
+    if (is_receive_[i] && requests_[i] != MPI_REQUEST_NULL)
+      world_.call([&] { return MPI_Cancel(&requests_[i]); });
+}
+
+void Transfers::post(int peer, bool is_receive, int64_t bytes, auto&& start) {
   for (int64_t done = 0; done < bytes && !world_.has_failed(); done += kLongestMessage) {
     MPI_Request request = MPI_REQUEST_NULL;
     const int length = static_cast<int>(std::min(bytes - done, kLongestMessage));
     if (!world_.call([&] { return start(done, length, &request); })) return;
     requests_.push_back(request);
     peers_.push_back(peer);
+    is_receive_.push_back(is_receive);
   }
 }
 
 void Transfers::send(const std::byte* from, int64_t bytes, int to) {
-  post(to, bytes, [&](int64_t at, int length, MPI_Request* request) {
+  post(to, false, bytes, [&](int64_t at, int length, MPI_Request* request) {
     return MPI_Isend(from + at, length, MPI_BYTE, to, tag_, world_.data(), request);
   });
 }
 
 void Transfers::receive(std::byte* to, int64_t bytes, int from) {
-  post(from, bytes, [&](int64_t at, int length, MPI_Request* request) {
+  post(from, true, bytes, [&](int64_t at, int length, MPI_Request* request) {
     return MPI_Irecv(to + at, length, MPI_BYTE, from, tag_, world_.data(), request);
   });
 }
@@ -62,6 +81,7 @@ bool Transfers::wait(const std::string& what) {
   if (world_.has_failed()) return false;
   requests_.clear();
   peers_.clear();
+  is_receive_.clear();
   return true;
 }
 

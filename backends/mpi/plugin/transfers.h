@@ -11,10 +11,14 @@
 namespace genesis::mpi {
 
 // Ranks are those of the run. Messages between two ranks with one tag arrive in the order they were sent. What is posted
-// must be waited for, unless the run has failed: then memory stays promised to MPI, which no longer does anything with it.
+// must be waited for, unless the run has failed. Memory is promised to MPI as long as the object lives, and no longer: what a
+// failure leaves unfinished ends with it, or MPI is called no more (MpiWorld::give_up).
 class Transfers {
  public:
   Transfers(MpiWorld& world, int tag) : world_(world), tag_(tag) {}
+  ~Transfers();
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
 
   void send(const std::byte* from, int64_t bytes, int to);
   void receive(std::byte* to, int64_t bytes, int from);
@@ -25,7 +29,8 @@ class Transfers {
  private:
   struct Waiting;
 
-  void post(int peer, int64_t bytes, auto&& start);
+  void post(int peer, bool is_receive, int64_t bytes, auto&& start);
+  void cancel_receives();
   bool test(bool* done);
   bool poll(Waiting& waiting, const std::string& what);
   std::vector<int> unfinished_peers();
@@ -34,7 +39,9 @@ class Transfers {
   MpiWorld& world_;
   int tag_;
   std::vector<MPI_Request> requests_;
-  std::vector<int> peers_;  // of each request
+  // Of each request.
+  std::vector<int> peers_;
+  std::vector<bool> is_receive_;
 };
 
 }  // namespace genesis::mpi

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "passes/core/match.h"
+#include "passes/core/seconds.h"
 #include "passes/distribution/sharding/same_values.h"
 #include "schema/ops/collective/collective.h"
 #include "schema/ops/nn/norm.h"
@@ -20,16 +21,6 @@ bool is_sum_of_ranks(const Graph& graph, const Node& node) {
   const auto sum = match<ops::AllReduce>(node);
   return sum && sum->axis == "tensor" && sum->reduction == RankReduction::kSum && !sum->has_addend &&
          node.inputs.size() == 1 && graph.type(node.outputs[0]).shape.rank() > 1;
-}
-
-// What products, memory and exchanges between ranks reach a second, and how long an exchange takes at least; only ratios
-// matter. Where starting a step takes time it is a large GPU's; else a CPU's, whose ranks exchange through their memory.
-struct Speeds {
-  double flops = 1e11, bytes = 2e10, exchanged = 5e9, start = 0;
-};
-Speeds speeds_of(const Target* target) {
-  if (!target || target->launch_seconds == 0) return {};
-  return {.flops = 5e14, .bytes = 2.5e12, .exchanged = 3e11, .start = 5 * target->launch_seconds};
 }
 
 // Of an exchange that has products to hide behind, the part that shows nevertheless.
@@ -59,13 +50,14 @@ struct RowRegions::Region {
   // That each rank sends more than with sums, and computes less.
   double exchanged = 0, hidden = 0, spared = 0;
 
-  double seconds_lost(const Speeds& speeds) const {
-    return (exchanged + kShown * hidden) / speeds.exchanged + gathers * speeds.start - spared / speeds.bytes;
+  double seconds_lost(const Target& target) const {
+    return seconds_to_exchange(target, gathers, exchanged + kShown * hidden) -
+           spared / target.bytes_per_second;
   }
   // Empty: ranks share its tokens.
-  std::string why_not(const Speeds& speeds, double most_seconds) const {
+  std::string why_not(const Target& target, double most_seconds) const {
     if (!has_norm) return "no norm is in it";
-    const double lost = seconds_lost(speeds);
+    const double lost = seconds_lost(target);
     if (lost <= most_seconds) return "";
     return fmt::format("{} sums would become {} gathers, and a step some {:.0f} us longer, {:.0f} at most",
                        sums, gathers, 1e6 * lost, 1e6 * most_seconds);
@@ -187,12 +179,12 @@ std::map<size_t, RowRegions::Region> RowRegions::count() {
 
 void RowRegions::drop_all_but_the_worthy(const PassContext& context) {
   const std::map<size_t, Region> regions = count();
-  const Speeds speeds = speeds_of(context.target);
-  const double step = flops_of(graph_) / speeds.flops / static_cast<double>(regions.size());
+  const Target target = context.target ? *context.target : Target();
+  const double step = flops_of(graph_) / target.flops_per_second / static_cast<double>(regions.size());
   const double most = context.memory_budget ? kMaxLost * step : 0;
-  const auto is_worthy = [&](size_t region) { return regions.at(region).why_not(speeds, most).empty(); };
+  const auto is_worthy = [&](size_t region) { return regions.at(region).why_not(target, most).empty(); };
   for (const auto& [set, region] : regions)
-    if (const std::string why = region.why_not(speeds, most); !why.empty())
+    if (const std::string why = region.why_not(target, most); !why.empty())
       spdlog::debug("all tokens stay on each rank behind {}: {}", region.first, why);
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Node& node = graph_.nodes()[i];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/core/type_limits.h"
 #include "schema/ops/gradient.h"
 
 namespace genesis {
@@ -102,6 +103,7 @@ std::vector<TensorType> Dropout::infer(Types in) const {
   if (!(p >= 0 && p <= 1)) fail("dropout takes a probability p in [0, 1], got {}", p);
   if (first < 0 || first % 4 != 0)
     fail("dropout: `first` must be a multiple of 4 and not negative, got {}", first);
+  check_amount(first, "dropout: `first`");
   return {in[1]};
 }
 

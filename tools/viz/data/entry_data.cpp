@@ -146,11 +146,12 @@ EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions&
     data.json["stages"] = stages.finish(false);
     return data;
   }
+  // Sizes that the ranks do not divide are the asker's mistake, and nothing to show.
+  const Bindings sizes = options.sizes_are_of_rank
+                             ? options.sizes
+                             : passes::sizes_of_rank(entry, options.sizes, options.session.mesh);
   try {
     const Target target = target_of(options.session.device);
-    const Bindings sizes = options.sizes_are_of_rank
-                               ? options.sizes
-                               : passes::sizes_of_rank(entry, options.sizes, options.session.mesh);
     data.json["sizes"] = sizes_data(entry, options, sizes);
     const CompiledEntry made = compile_entry(model, entry.name(), sizes, target, options.session, false,
                                              [&](const CompileStage& stage) { stages.add(stage); });

@@ -26,7 +26,7 @@ struct EntryData {
   Plan plan;  // no steps: there is none, and json["problem"] says why
 };
 
-// A graph that cannot be planned is no Error: the page says why.
+// A graph that cannot be planned is no Error: the page says why. A batch that the ranks of a mesh do not divide is one.
 EntryData entry_data(const Model& model, const Graph& entry, const EntryOptions& options, Tables& tables);
 
 // Sizes for the symbols that `given` has none of, as examples: 128 for a length, 1 for each rank for anything else.
