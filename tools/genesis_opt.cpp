@@ -18,11 +18,11 @@
 #include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
 #include "passes/training/weight_average.h"
-#include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
@@ -220,7 +220,7 @@ void take_averages(Model& model, const Flags& flags) {
 }
 
 void check(const Flags& flags) {
-  const std::shared_ptr<const Model> model = load_model(flags.input);
+  const std::shared_ptr<const Model> model = open_model(flags.input);
   check_entries(*model, chosen_entries(flags, *model), flags.check,
                 {flags.disable, flags.memory.bytes(), flags.out});
 }
@@ -329,7 +329,7 @@ void run(const Flags& flags, const CLI::App& app) {
   // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
   auto progress = std::make_unique<FileProgress>(flags.quiet);
   std::unique_ptr<Model> model =
-      load_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
+      open_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
   std::vector<passes::PassReport> reports;
   edit(model, flags, reports);
   if (!flags.cast.empty() && flags.train.empty()) {
@@ -347,7 +347,7 @@ void run(const Flags& flags, const CLI::App& app) {
 
 // What becomes of the model.
 void add_model_flags(CLI::App& app, Flags& flags) {
-  app.add_option("input", flags.input, "a .genesis file");
+  app.add_option("input", flags.input, kModelName);
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--train", flags.train,
                  "add the entry point train_step, instead of one that is there: OPTIMIZER,key=value,... (sgd, adam, adamw, "

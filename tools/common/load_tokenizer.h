@@ -1,4 +1,4 @@
-// The tokenizer that a command line names: a tokenizer.json, a folder with one, or a .genesis file that brings one.
+// The tokenizer that a command line names: a tokenizer.json, a folder with one, or a model that brings one.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,9 @@
 #include "schema/graph/model.h"
 
 namespace genesis::tools {
+
+// Whether the path is that of a model: a .genesis file, or a folder of checkpoints.
+bool names_model(const std::string& path);
 
 text::Tokenizer load_tokenizer(const std::string& path);
 

@@ -16,11 +16,11 @@
 #include "models/tokenizer/tokenizer.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
-#include "tools/text/open_model.h"
 
 namespace genesis::tools {
 namespace {
@@ -188,8 +188,7 @@ void eval_command(const Flags& flags) {
 void add_eval(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
-  command->add_option("file", flags->file, "a .genesis file, or a folder of checkpoints: its newest")
-      ->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command
       ->add_option("--data", flags->data,
                    "a text, or a .jsonl of {\"text\": ...} or of {\"messages\": [...]}, where the "

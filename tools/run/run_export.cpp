@@ -4,9 +4,9 @@
 #include "models/hugging_face/export.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
-#include "tools/text/open_model.h"
 
 namespace genesis::tools {
 namespace {
@@ -72,7 +72,7 @@ void export_command(const Flags& flags) {
 void add_export(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("export", "a model as a folder that transformers opens");
-  command->add_option("file", flags->file, "a .genesis file, or a checkpoint folder: its newest")->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command->add_option("-o,--output", flags->output, "folder to write: it is there as a whole or not at all")
       ->required();
   command->add_option("--dtype", flags->dtype, "bf16, f16 or f32; without, as the weights are");
