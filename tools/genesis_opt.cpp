@@ -2,7 +2,9 @@
 // memory.
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
@@ -293,6 +295,12 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
   if (flags.inference) model = for_inference(*model);
 }
 
+// Of `--check FILE` the parser takes the file for a device.
+void tell_file_from_device(Flags& flags) {
+  if (flags.input.empty() && std::filesystem::exists(flags.check.device))
+    flags.input = std::exchange(flags.check.device, "auto");
+}
+
 // What needs no new model. False: nothing of it was asked for.
 bool answers_question(const Flags& flags, const CLI::App& app) {
   if (flags.list_passes) {
@@ -305,7 +313,8 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
     check_only(app, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file");
     plan_csv(flags);
   } else if (flags.input.empty()) {
-    throw CLI::RequiredError("a model file");
+    const std::string& device = flags.check.device;
+    throw CLI::RequiredError((device.empty() ? "" : "--check " + device + " names the device; ") + "a model file");
   } else if (!flags.check.device.empty()) {
     check_only(app,
                {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
@@ -318,7 +327,8 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
   return true;
 }
 
-void run(const Flags& flags, const CLI::App& app) {
+void run(Flags& flags, const CLI::App& app) {
+  tell_file_from_device(flags);
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
