@@ -9,6 +9,7 @@
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
+#include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/load_tokenizer.h"
@@ -98,6 +99,7 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
   warn_of_tokenizer(*model);
+  leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;
 }
