@@ -81,7 +81,8 @@ TokenCorpus opened(const fs::path& folder, const json& manifest, const TextToken
           .held_out = {folder, "held-out", wide, manifest.at("held_out").get<std::vector<int64_t>>()},
           .folder = folder,
           .bytes = manifest.at("bytes"),
-          .bad_lines = manifest.at("bad_lines")};
+          .bad_lines = manifest.at("bad_lines"),
+          .first_repaired = manifest.value("first_repaired", "")};
 }
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
@@ -108,7 +109,8 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
                          {"training", training.finish()},
                          {"held_out", held_out.finish()},
                          {"bytes", text.bytes},
-                         {"bad_lines", text.bad_lines}};
+                         {"bad_lines", text.bad_lines},
+                         {"first_repaired", text.first_repaired}};
   // Last: a folder with it is whole.
   write_file_atomically(folder / kManifest,
                         manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n");

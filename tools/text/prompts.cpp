@@ -9,6 +9,9 @@
 namespace genesis::tools {
 namespace {
 
+// What some editors put in front of UTF-8; it is no part of the first prompt.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 std::string prompt_in(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   const auto& prompt = json.is_object() && json.contains("prompt") ? json["prompt"] : json;
@@ -21,7 +24,7 @@ void read_lines(const std::string& path, std::vector<std::string>& prompts) {
   const std::string text = read_whole_file(path);
   const bool is_text = path.ends_with(".txt");
   size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     std::string line = text.substr(at, end - at);
     if (line.ends_with('\r')) line.pop_back();
