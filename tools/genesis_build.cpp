@@ -1,4 +1,5 @@
 // genesis-build: a model of the zoo, a folder that transformers saved, or a GGUF file, as a .genesis file.
+#include <filesystem>
 #include <iostream>
 
 #include <spdlog/spdlog.h>
@@ -104,6 +105,17 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
   return model;
 }
 
+// A path that is neither a folder nor a GGUF file was not meant for a model of the zoo.
+void check_is_no_other_file(const std::string& name) {
+  for (const auto& model : models::list_models())
+    if (model.name == name) return;
+  if (std::filesystem::exists(name))
+    fail("'{}' is a file that no model is made of: expected a model of the zoo (--list), a folder that transformers saved, or a "
+         ".gguf file",
+         name);
+  if (name.find('/') != std::string::npos) fail("there is no folder '{}'", name);
+}
+
 void build(const Flags& flags, const CLI::App& app) {
   if (flags.list) {
     check_only(app, {"--list", "--json"}, "with --list");
@@ -117,7 +129,9 @@ void build(const Flags& flags, const CLI::App& app) {
       check_not_given(app, option, "with a folder or a GGUF file, whose weights and tokenizer are there");
   } else {
     check_not_given(app, "--link", "with a model of the zoo, which has no files of weights yet");
+    check_is_no_other_file(flags.name);
   }
+  check_can_write(flags.output);
   const auto model = make_file(flags);
   const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;
