@@ -51,6 +51,12 @@ ConfigFiles ConfigFiles::of_model(const Model& model, const std::string& file) {
   return files;
 }
 
+ConfigFiles ConfigFiles::of_model(std::shared_ptr<const Model> model, const std::string& file) {
+  ConfigFiles files = of_model(*model, file);
+  files.read_ = [model, read = std::move(files.read_)](const std::string& name) { return read(name); };
+  return files;
+}
+
 std::optional<std::string> ConfigFiles::find(const std::string& name) const { return read_(name); }
 
 std::optional<nlohmann::json> ConfigFiles::object(const std::string& name) const {

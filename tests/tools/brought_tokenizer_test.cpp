@@ -137,6 +137,13 @@ TEST_F(BroughtTokenizer, LetsAModelTalkByTheTemplateItBrings) {
       {"sh", "-c",
        "echo hello | " + tool_path("genesis-run") + " chat " + path("m.genesis") + " --max-tokens 3 --json"});
   EXPECT_TRUE(expect_json(chat).contains("text")) << chat.out;
+  // Of whatever names the tokenizer, the template beside it.
+  write_text(path("talk.jsonl"), "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", "
+                                 "\"content\": \" the beginning\"}]}\n");
+  const Words eval{"eval", path("m.genesis"), "--data", path("talk.jsonl"), "--json"};
+  const auto own = expect_json(run_tool("genesis-run", eval));
+  for (const char* named : {"tok", "tok/tokenizer.json", "m.genesis"})
+    EXPECT_EQ(expect_json(run_tool("genesis-run", eval + Words{"--tokenizer", path(named)}))["loss"], own["loss"]) << named;
   write_text(path("text.txt"), "In the beginning God created the heaven and the earth.");
   expect_ok(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("text.txt"), "--json"}));
 }

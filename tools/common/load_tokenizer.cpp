@@ -37,7 +37,10 @@ std::optional<text::Tokenizer> brought_tokenizer(const Model& model) {
 }
 
 chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file) {
-  return path.empty() ? chat::ConfigFiles::of_model(model, file) : chat::ConfigFiles::in_folder(path);
+  if (path.empty()) return chat::ConfigFiles::of_model(model, file);
+  if (names_model(path)) return chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path);
+  const std::filesystem::path named = path;
+  return chat::ConfigFiles::in_folder(std::filesystem::is_directory(named) ? named : named.parent_path());
 }
 
 }  // namespace genesis::tools

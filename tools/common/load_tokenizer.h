@@ -22,8 +22,8 @@ std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Mod
 // because it knows more tokens than the entry point `forward`.
 std::optional<text::Tokenizer> brought_tokenizer(const Model& model);
 
-// The settings beside it: those in the folder `path`; where that is empty, of the model, which was read from `file` and outlives
-// them.
+// The settings beside it: those in the folder `path`, beside the file `path` or of the model `path`; where that is empty, of
+// `model`, which was read from `file` and outlives them.
 chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file);
 
 }  // namespace genesis::tools

@@ -237,7 +237,7 @@ void add_chat(CLI::App& app) {
       ->required();
   command->add_option(
       "--tokenizer", flags->tokenizer,
-      "a folder with tokenizer.json, tokenizer_config.json with the chat template and "
+      "a model, or a folder with tokenizer.json, tokenizer_config.json with the chat template and "
       "generation_config.json with the makers' settings; without, those that the file brings");
   command->add_option("--template", flags->chat_template, "another chat template: a file .jinja");
   command->add_option("--variables", flags->variables,

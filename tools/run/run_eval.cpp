@@ -210,7 +210,7 @@ void add_eval(CLI::App& app) {
       ->required();
   command->add_option(
       "--tokenizer", flags->tokenizer,
-      "a tokenizer.json, or a folder with one; without, the one that the model brings, or else bytes");
+      "a tokenizer.json, a folder with one, or a model that brings one; without, the model's own, or else bytes");
   command->add_option("--compare", flags->other,
                       "another model on the same text, such as the first one quantized");
   add_number(*command, "--seq", flags->options.seq, "tokens of a window", at_least<int64_t>(1));

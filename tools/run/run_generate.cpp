@@ -212,7 +212,7 @@ void add_generate(CLI::App& app) {
   flags->prompts.add_to(*command);
   command->add_option(
       "--tokenizer", flags->tokenizer,
-      "a tokenizer.json, a folder with one, or a .genesis file that brings one; when not given, the one that "
+      "a tokenizer.json, a folder with one, or a model that brings one; when not given, the one that "
       "the model brings, or else bytes");
   add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens to write at most",
              at_least<int64_t>(0));
