@@ -15,6 +15,7 @@
 #include "tools/common/file_progress.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 
@@ -65,7 +66,7 @@ void list_models(const Output& out) {
 }
 
 void set_vocabulary(models::Settings& settings, const std::string& tokenizer) {
-  const int64_t tokens = text::Tokenizer::load(tokenizer).vocab_size();
+  const int64_t tokens = load_tokenizer(tokenizer).vocab_size();
   const auto [set, is_new] = settings.emplace("vocab_size", std::to_string(tokens));
   if (!is_new && number_or_fail<int64_t>("--set vocab_size", set->second) < tokens)
     fail("--set vocab_size={}: {} has {} tokens: leave the setting out, or set as many or more", set->second,
@@ -78,7 +79,10 @@ std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Sett
   if (tokenizer.empty()) return models::make_model(name, settings, seed);
   set_vocabulary(settings, tokenizer);
   auto model = models::make_model(name, settings, seed);
-  text::attach_tokenizer_files(*model, tokenizer);
+  if (names_model(tokenizer))
+    model->files = open_model(tokenizer)->files;
+  else
+    text::attach_tokenizer_files(*model, tokenizer);
   return model;
 }
 
@@ -163,7 +167,7 @@ int main(int argc, char** argv) {
                      "leave the weights in their files, which then have to stay where they are, seen from "
                      "the new file");
         app.add_option("--tokenizer", flags.tokenizer,
-                       "a tokenizer.json, or a folder with one, that the file brings; decides vocab_size");
+                       "a tokenizer.json, a folder with one or a model that brings one: the file brings it too; decides vocab_size");
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);

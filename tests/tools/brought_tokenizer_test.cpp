@@ -76,6 +76,14 @@ TEST_F(BroughtTokenizer, DecidesTheVocabularyAndIsFoundByOtherTools) {
             expect_ok(run_tool("genesis-run", generate + Words{"--tokenizer", path("m.genesis")})));
 }
 
+TEST_F(BroughtTokenizer, IsTakenFromAnotherModel) {
+  expect_ok(run_tool("genesis-build", build("m.genesis")));
+  Words of_model = build("n.genesis");
+  of_model[4] = path("m.genesis");
+  expect_ok(run_tool("genesis-build", of_model));
+  EXPECT_EQ(read_text(path("n.genesis")), read_text(path("m.genesis")));
+}
+
 TEST_F(BroughtTokenizer, IsHandedOn) {
   make_training();
   expect_brings_it(path("train.genesis"));

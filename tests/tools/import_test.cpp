@@ -68,9 +68,10 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
   expect_left_out("generation_config.json", "[]", "not a JSON object", sampling);
   expect_left_out("generation_config.json", "{\"eos_token_id\": \"</s>\"}", "not a token's number", sampling);
   expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": \"high\"}", "'top_p' is not a number", sampling);
+  expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": -1}", "top_p is -1", sampling);
   expect_left_out("tokenizer_config.json", "{\"eos_token\": \"</s>\"", "line 1", names);
   EXPECT_NE(build("chat_template.jinja", "{% for %}").find("will need another chat template"), std::string::npos);
-  EXPECT_EQ(build("generation_config.json", "{\"eos_token_id\": [3, 4], \"top_k\": null}"), "");
+  EXPECT_EQ(build("generation_config.json", "{\"eos_token_id\": [3, 4], \"top_k\": 1e300, \"do_sample\": true}"), "");
   EXPECT_EQ(build("tokenizer_config.json", "{\"eos_token\": null, \"chat_template\": null}"), "");
 }
 
