@@ -9,8 +9,12 @@
 namespace genesis::tools {
 namespace {
 
-// What some editors put in front of UTF-8; it is no part of the first prompt.
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+// Without the byte order mark that some editors put in front of UTF-8: it is no part of a prompt.
+std::string read_prompts(const std::string& path) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  std::string text = read_whole_file(path);
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
+}
 
 std::string prompt_in(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -21,10 +25,10 @@ std::string prompt_in(const std::string& line) {
 }
 
 void read_lines(const std::string& path, std::vector<std::string>& prompts) {
-  const std::string text = read_whole_file(path);
+  const std::string text = read_prompts(path);
   const bool is_text = path.ends_with(".txt");
   size_t number = 0;
-  for (size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0; at < text.size();) {
+  for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     std::string line = text.substr(at, end - at);
     if (line.ends_with('\r')) line.pop_back();
@@ -53,7 +57,7 @@ std::vector<std::string> PromptFlags::read() const {
   if (texts.empty() && files.empty() && lines.empty())
     fail_usage("there is nothing to go on from: give --prompt, --prompt-file or --prompts");
   std::vector<std::string> prompts = texts;
-  for (const std::string& file : files) prompts.push_back(read_whole_file(file));
+  for (const std::string& file : files) prompts.push_back(read_prompts(file));
   if (!lines.empty()) read_lines(lines, prompts);
   if (prompts.empty()) fail("{} has no prompts", lines);
   return prompts;
