@@ -192,7 +192,7 @@ TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
   GgufBytes g = start(1, 2);
   g.fact("llama.rope.scaling.type", "longrope").fact<uint32_t>("llama.attention.sliding_window", 4, 5);
   refused(g.tensor("token_embd.weight", {32, 1}, 0, 0).with_data(std::string(128, '\0')),
-          {"m.gguf", "rope.scaling.type is something else", "sliding_window"});
+          {"m.gguf", "rope.scaling.type is 'longrope', expected none", "sliding_window is 5"});
   refused(GgufBytes().start(0, 1).fact("general.architecture", "mamba").with_data(""),
           {"'mamba'", "token_embd.weight"});
   refused(GgufBytes().start(0, 1).fact("general.architecture", "qwen2").with_data(""),
@@ -205,6 +205,15 @@ TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
               .tensor("x", {32}, 6, 128)
               .with_data(std::string(150, '\0')),
           {"Q5_0 (1 tensors)"});
+}
+
+TEST_F(GgufImport, SaysThatItIsAPartOfAModel) {
+  GgufBytes g = start(11, 1);
+  g.fact<uint32_t>("split.count", 4, 3);
+  refused(quantised(g), {"m.gguf", "one of 3 parts", "--merge"});
+  g = start(11, 1);
+  g.fact<uint32_t>("split.count", 4, 1);
+  import_model(write(quantised(g)));
 }
 
 TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {
