@@ -1,4 +1,5 @@
 // genesis-build: a model of the zoo, a folder that transformers saved, or a GGUF file, as a .genesis file.
+#include <filesystem>
 #include <iostream>
 
 #include <spdlog/spdlog.h>
@@ -9,10 +10,12 @@
 #include "models/tokenizer/model_files.h"
 #include "models/zoo.h"
 #include "schema/file/writer.h"
+#include "tools/build/brought_settings.h"
 #include "tools/build/build_commands.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 
@@ -63,7 +66,7 @@ void list_models(const Output& out) {
 }
 
 void set_vocabulary(models::Settings& settings, const std::string& tokenizer) {
-  const int64_t tokens = text::Tokenizer::load(tokenizer).vocab_size();
+  const int64_t tokens = load_tokenizer(tokenizer).vocab_size();
   const auto [set, is_new] = settings.emplace("vocab_size", std::to_string(tokens));
   if (!is_new && number_or_fail<int64_t>("--set vocab_size", set->second) < tokens)
     fail("--set vocab_size={}: {} has {} tokens: leave the setting out, or set as many or more", set->second,
@@ -76,7 +79,10 @@ std::unique_ptr<Model> make_with_tokenizer(const std::string& name, models::Sett
   if (tokenizer.empty()) return models::make_model(name, settings, seed);
   set_vocabulary(settings, tokenizer);
   auto model = models::make_model(name, settings, seed);
-  text::attach_tokenizer_files(*model, tokenizer);
+  if (names_model(tokenizer))
+    model->files = open_model(tokenizer)->files;
+  else
+    text::attach_tokenizer_files(*model, tokenizer);
   return model;
 }
 
@@ -98,8 +104,20 @@ std::unique_ptr<Model> make_file(const Flags& flags) {
                    : make_with_tokenizer(flags.name, settings, flags.seed, flags.tokenizer);
   if (!flags.link) files.clear();
   warn_of_tokenizer(*model);
+  leave_out_broken_settings(*model, flags.tokenizer.empty() ? flags.name : flags.tokenizer);
   save_model(*model, flags.output, {.progress = progress.hook(), .links = files});
   return model;
+}
+
+// A path that is neither a folder nor a GGUF file was not meant for a model of the zoo.
+void check_is_no_other_file(const std::string& name) {
+  for (const auto& model : models::list_models())
+    if (model.name == name) return;
+  if (std::filesystem::exists(name))
+    fail("'{}' is a file that no model is made of: expected a model of the zoo (--list), a folder that transformers saved, or a "
+         ".gguf file",
+         name);
+  if (name.find('/') != std::string::npos) fail("there is no folder '{}'", name);
 }
 
 void build(const Flags& flags, const CLI::App& app) {
@@ -115,7 +133,9 @@ void build(const Flags& flags, const CLI::App& app) {
       check_not_given(app, option, "with a folder or a GGUF file, whose weights and tokenizer are there");
   } else {
     check_not_given(app, "--link", "with a model of the zoo, which has no files of weights yet");
+    check_is_no_other_file(flags.name);
   }
+  check_can_write(flags.output);
   const auto model = make_file(flags);
   const std::string& name = model->metadata.at("architecture");
   int64_t parameters = 0;
@@ -147,7 +167,7 @@ int main(int argc, char** argv) {
                      "leave the weights in their files, which then have to stay where they are, seen from "
                      "the new file");
         app.add_option("--tokenizer", flags.tokenizer,
-                       "a tokenizer.json, or a folder with one, that the file brings; decides vocab_size");
+                       "a tokenizer.json, a folder with one or a model that brings one: the file brings it too; decides vocab_size");
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);

@@ -2,7 +2,9 @@
 // memory.
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "executor/environment.h"
 #include "executor/runtime/device.h"
@@ -18,11 +20,11 @@
 #include "passes/training/evaluation.h"
 #include "passes/training/train_step.h"
 #include "passes/training/weight_average.h"
-#include "schema/file/reader.h"
 #include "schema/file/writer.h"
 #include "schema/graph/text.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
@@ -220,7 +222,7 @@ void take_averages(Model& model, const Flags& flags) {
 }
 
 void check(const Flags& flags) {
-  const std::shared_ptr<const Model> model = load_model(flags.input);
+  const std::shared_ptr<const Model> model = open_model(flags.input);
   check_entries(*model, chosen_entries(flags, *model), flags.check,
                 {flags.disable, flags.memory.bytes(), flags.out});
 }
@@ -293,6 +295,12 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
   if (flags.inference) model = for_inference(*model);
 }
 
+// Of `--check FILE` the parser takes the file for a device.
+void tell_file_from_device(Flags& flags) {
+  if (flags.input.empty() && std::filesystem::exists(flags.check.device))
+    flags.input = std::exchange(flags.check.device, "auto");
+}
+
 // What needs no new model. False: nothing of it was asked for.
 bool answers_question(const Flags& flags, const CLI::App& app) {
   if (flags.list_passes) {
@@ -305,7 +313,8 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
     check_only(app, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file");
     plan_csv(flags);
   } else if (flags.input.empty()) {
-    throw CLI::RequiredError("a model file");
+    const std::string& device = flags.check.device;
+    throw CLI::RequiredError((device.empty() ? "" : "--check " + device + " names the device; ") + "a model file");
   } else if (!flags.check.device.empty()) {
     check_only(app,
                {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
@@ -318,7 +327,8 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
   return true;
 }
 
-void run(const Flags& flags, const CLI::App& app) {
+void run(Flags& flags, const CLI::App& app) {
+  tell_file_from_device(flags);
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
@@ -329,7 +339,7 @@ void run(const Flags& flags, const CLI::App& app) {
   // Every byte is verified: what is damaged must not get a new file with a hash that says it is sound.
   auto progress = std::make_unique<FileProgress>(flags.quiet);
   std::unique_ptr<Model> model =
-      load_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
+      open_model(flags.input, {.verify = Verify::kFull, .progress = progress->hook()});
   std::vector<passes::PassReport> reports;
   edit(model, flags, reports);
   if (!flags.cast.empty() && flags.train.empty()) {
@@ -347,7 +357,7 @@ void run(const Flags& flags, const CLI::App& app) {
 
 // What becomes of the model.
 void add_model_flags(CLI::App& app, Flags& flags) {
-  app.add_option("input", flags.input, "a .genesis file");
+  app.add_option("input", flags.input, kModelName);
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--train", flags.train,
                  "add the entry point train_step, instead of one that is there: OPTIMIZER,key=value,... (sgd, adam, adamw, "

@@ -10,6 +10,7 @@
 #include "schema/file/io/atomic_write.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/viz/data/mesh_data.h"
@@ -227,10 +228,11 @@ void check_flags(const Flags& flags, const CLI::App& app) {
   if (flags.color != "time") check_not_given(app, "--profile", "without --color time");
 }
 
-void run(const Flags& flags) {
+void run(Flags flags) {
   if (flags.output.empty()) throw CLI::RequiredError("-o FILE.html|.svg|.png|.pdf|.dot");
   check_can_write(flags.output);
   check_kind(flags);
+  for (std::string* name : {&flags.input, &flags.diff}) *name = model_file(*name);
   nlohmann::ordered_json counts;  // of --diff
   if (is_page(flags))
     make_page(flags);
@@ -323,7 +325,7 @@ int main(int argc, char** argv) {
       argc, argv, "genesis-viz",
       "Shows models, memory plans and training runs: as pages for a browser and as pictures.", kExamples,
       [&](CLI::App& app) {
-        app.add_option("input", flags.input, "a .genesis file; for a page also .onnx and .safetensors");
+        app.add_option("input", flags.input, kModelName + std::string("; for a page also .onnx and .safetensors"));
         app.add_option("-o,--output", flags.output,
                        "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
         add_graph_flags(app, flags);

@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kTopK = 50;  // of transformers
+constexpr int64_t kTopK = 50;     // of transformers
+constexpr double kAllTokens = 1e9;  // more than any vocabulary has
 
 double number(const json& config, const char* name, double otherwise) {
   const auto found = config.find(name);
@@ -36,11 +37,12 @@ void add_sampling(const json& config, text::GenerateOptions& options) {
     options.temperature = 0;
   } else {
     options.temperature = number(config, "temperature", 1);
-    options.top_k = static_cast<int64_t>(number(config, "top_k", kTopK));
+    options.top_k = static_cast<int64_t>(std::clamp(number(config, "top_k", kTopK), -1.0, kAllTokens));
     options.top_p = number(config, "top_p", 1);
     options.min_p = number(config, "min_p", 0);
   }
   options.repetition_penalty = number(config, "repetition_penalty", 1);
+  text::check_options(options);
 }
 
 }  // namespace

@@ -9,8 +9,14 @@ namespace {
 
 constexpr uintmax_t kMaxBytes = uintmax_t{16} << 20;  // tokenizer_config.json of Llama 3 has 50 KB
 
+// Throws Error with the line and column at which a text is no JSON.
 nlohmann::json parse_object(const std::string& text, const std::string& where) {
   nlohmann::json config = with_context([&] { return parse_shallow_json(text); }, [&] { return where; });
+  try {
+    if (config.is_discarded()) config = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& problem) {
+    fail("{} is no JSON: {}", where, problem.what());
+  }
   if (!config.is_object()) fail("{} is not a JSON object", where);
   return config;
 }
@@ -42,6 +48,12 @@ ConfigFiles ConfigFiles::of_model(const Model& model, const std::string& file) {
     const auto found = model.metadata.find(name);
     return found == model.metadata.end() ? std::nullopt : std::optional(found->second);
   };
+  return files;
+}
+
+ConfigFiles ConfigFiles::of_model(std::shared_ptr<const Model> model, const std::string& file) {
+  ConfigFiles files = of_model(*model, file);
+  files.read_ = [model, read = std::move(files.read_)](const std::string& name) { return read(name); };
   return files;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ class ConfigFiles {
   static ConfigFiles in_folder(const std::filesystem::path& folder);
   // `file`: the model's, for messages. The model outlives this.
   static ConfigFiles of_model(const Model& model, const std::string& file);
+  // This keeps the model.
+  static ConfigFiles of_model(std::shared_ptr<const Model> model, const std::string& file);
 
   std::optional<std::string> find(const std::string& name) const;
   // Nothing where there is no such file. Throws Error naming it where it is no JSON object, or nests

@@ -75,12 +75,22 @@ void texts_of(const Chunk& chunk, std::string_view mark,
   }
 }
 
+std::string why_no_json(std::string_view line) {
+  try {
+    static_cast<void>(nlohmann::json::parse(line).is_null());
+  } catch (const nlohmann::json::parse_error& problem) {
+    return fmt::format("something is wrong at byte {}: cut short, or not UTF-8?", problem.byte);
+  } catch (const nlohmann::json::exception&) {
+  }
+  return "a number is too large";
+}
+
 }  // namespace
 
 std::string document_in(std::string_view line) {
   if (line.find_first_not_of(" \t\r\n") == std::string_view::npos) return "";
   const auto object = parse_shallow_json(line);
-  if (object.is_discarded()) fail("expected a JSON object, this line is not JSON (cut short, or not UTF-8)");
+  if (object.is_discarded()) fail("expected a JSON object, this line is not JSON ({})", why_no_json(line));
   if (!object.is_object()) fail("expected a JSON object, got {}", object.type_name());
   const auto text = object.find("text");
   if (text == object.end()) fail("the object has no field 'text'");

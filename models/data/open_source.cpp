@@ -112,6 +112,10 @@ class JsonLines {
     if (column.shape != shape) fail("field '{}' has another shape than in the first line", name);
   }
 
+  // What a field that holds text may have been meant for.
+  static constexpr const char* kText =
+      "; text is learnt of lines {\"text\": ...}, conversations of {\"messages\": [...]}";
+
   static void append_number(const std::string& name, const nlohmann::json& value, Column& column) {
     column.integers = column.integers && value.is_number_integer();
     column.values.push_back(value.get<double>());
@@ -129,7 +133,7 @@ class JsonLines {
       return append_number(name, value, column);
     }
     if (!value.is_array() || depth >= kMaxRank - 1)
-      fail("field '{}' is not a number or a list of numbers", name);
+      fail("field '{}' is not a number or a list of numbers{}", name, value.is_string() || value.is_object() ? kText : "");
     const auto size = static_cast<int64_t>(value.size());
     if (shape.size() == depth && column.values.size() == first) shape.push_back(size);
     if (shape.size() == depth || shape[depth] != size) fail("field '{}' is a ragged list", name);

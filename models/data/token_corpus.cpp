@@ -1,9 +1,14 @@
 #include "models/data/token_corpus.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "models/data/tokenize_corpus.h"
 #include "schema/core/error.h"
@@ -29,6 +34,29 @@ fs::path default_cache() {
       "--token-cache");
 }
 
+int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+// What a file of text is known by. The time of its change is also that of its status, which no program sets back as cp -p,
+// rsync -t and tar do with the time of its bytes. Its inode does not count: some network file systems number anew.
+json facts_of(const fs::path& path) {
+  struct stat facts;
+  if (::stat(path.c_str(), &facts) != 0) fail("cannot read '{}': {}", path.string(), std::strerror(errno));
+  return {{"path", fs::absolute(path).lexically_normal().string()},
+          {"bytes", static_cast<int64_t>(facts.st_size)},
+          {"changed", nanoseconds(facts.st_mtim)},
+          {"status_changed", nanoseconds(facts.st_ctim)}};
+}
+
+// The clock of files ticks every 10 ms or faster. Once the tick of the last change is over, a further change is a later one.
+void wait_for_next_tick(const json& files) {
+  constexpr std::chrono::milliseconds kTick{20};
+  const auto now = std::chrono::system_clock::now();
+  for (const json& file : files) {
+    const std::chrono::system_clock::time_point changed{std::chrono::nanoseconds(file["status_changed"].get<int64_t>())};
+    if (changed <= now && now < changed + kTick) return std::this_thread::sleep_for(kTick);
+  }
+}
+
 // All that the tokens follow from.
 json identity_of(const std::vector<fs::path>& files, const TextTokens& tokens, const CorpusOptions& options) {
   const auto bytes = std::as_bytes(std::span(tokens.identity));
@@ -38,10 +66,7 @@ json identity_of(const std::vector<fs::path>& files, const TextTokens& tokens, c
                    {"held_out", options.held_out},
                    {"skip_bad", options.skip_bad},
                    {"files", json::array()}};
-  for (const fs::path& path : files)
-    identity["files"].push_back({{"path", fs::absolute(path).lexically_normal().string()},
-                                 {"bytes", fs::file_size(path)},
-                                 {"changed", fs::last_write_time(path).time_since_epoch().count()}});
+  for (const fs::path& path : files) identity["files"].push_back(facts_of(path));
   return identity;
 }
 
@@ -56,7 +81,8 @@ TokenCorpus opened(const fs::path& folder, const json& manifest, const TextToken
           .held_out = {folder, "held-out", wide, manifest.at("held_out").get<std::vector<int64_t>>()},
           .folder = folder,
           .bytes = manifest.at("bytes"),
-          .bad_lines = manifest.at("bad_lines")};
+          .bad_lines = manifest.at("bad_lines"),
+          .first_repaired = manifest.value("first_repaired", "")};
 }
 
 TokenCorpus reopened(const fs::path& folder, const TextTokens& tokens) {
@@ -75,6 +101,7 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail("cannot make the folder '{}': {}", folder.string(), error.message());
+  wait_for_next_tick(identity["files"]);
   const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
   ShardWriter training(folder, "training", wide), held_out(folder, "held-out", wide);
   const TokenizedText text = tokenize_files(files, tokens, options, training, held_out);
@@ -82,7 +109,8 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
                          {"training", training.finish()},
                          {"held_out", held_out.finish()},
                          {"bytes", text.bytes},
-                         {"bad_lines", text.bad_lines}};
+                         {"bad_lines", text.bad_lines},
+                         {"first_repaired", text.first_repaired}};
   // Last: a folder with it is whole.
   write_file_atomically(folder / kManifest,
                         manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n");

@@ -32,13 +32,14 @@ struct TokenCorpus {
   std::filesystem::path folder;
   int64_t bytes = 0;      // of text
   int64_t bad_lines = 0;  // that were left out
+  std::string first_repaired = {};  // where the first byte is that is no UTF-8, for which U+FFFD stands; empty: nowhere
   bool was_there = false;
 };
 
-// `files` are text, or .jsonl with objects that have a "text". A file that has another size or time of change makes another
-// corpus. Documents are held out by their place; where the share of none falls on one, the last part is. Throws Error for
-// the first bad line (FILE:LINE), for a text without tokens, and for what cannot be read or written; nothing half-written
-// is ever taken for a corpus.
+// `files` are text, or .jsonl with objects that have a "text". A file that was changed makes another corpus, also
+// where its size and its time of change are what they had been. Documents are held out by their place; where the share of
+// none falls on one, the last part is. Throws Error for the first bad line (FILE:LINE), for a text without tokens, and for
+// what cannot be read or written; nothing half-written is ever taken for a corpus.
 TokenCorpus open_token_corpus(const std::vector<std::filesystem::path>& files, const TextTokens& tokens,
                               const CorpusOptions& options = {});
 

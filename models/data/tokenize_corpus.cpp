@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <span>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include "models/data/permutation.h"
 #include "schema/core/error.h"
 #include "schema/core/parallel.h"
+#include "schema/file/utf8.h"
 
 namespace genesis::data {
 namespace {
@@ -25,6 +27,7 @@ struct ChunkTokens {
   Tokens training, held_out;
   size_t last_part = 0;  // where the last part begins in `training`
   std::vector<corpus::BadLine> bad;
+  std::optional<size_t> repaired;  // the first byte of the file that is no UTF-8
 };
 
 class CorpusTokenizer {
@@ -84,6 +87,7 @@ class CorpusTokenizer {
   ChunkTokens tokens_of(const Waiting& waiting) const {
     ChunkTokens made;
     made.bad = corpus::for_each_part(waiting.chunk, mark_, [&](const corpus::DocumentPart& part) {
+      if (!made.repaired && !waiting.chunk.is_jsonl()) made.repaired = first_to_repair(waiting.chunk, part.text);
       const bool held = is_held_out(waiting.file, part.unit);
       if (!held) made.last_part = made.training.size();
       Tokens& row = held ? made.held_out : made.training;
@@ -92,6 +96,13 @@ class CorpusTokenizer {
       if (part.is_last) row.push_back(static_cast<uint32_t>(tokens_.end_of_text));
     });
     return made;
+  }
+
+  // `text` is a part of the file.
+  static std::optional<size_t> first_to_repair(const corpus::Chunk& chunk, std::string_view text) {
+    const size_t valid = utf8::valid_bytes(text);
+    if (valid == text.size()) return std::nullopt;
+    return static_cast<size_t>(text.data() - chunk.file.data()) + valid;
   }
 
   bool is_held_out(size_t file, uint64_t unit) const {
@@ -104,6 +115,8 @@ class CorpusTokenizer {
     if (!made.bad.empty() && !options_.skip_bad)
       fail("{}; --skip-bad leaves such lines out", corpus::describe(chunk, made.bad.front()));
     result_.bad_lines += static_cast<int64_t>(made.bad.size());
+    if (made.repaired && result_.first_repaired.empty())
+      result_.first_repaired = fmt::format("byte {} of '{}'", *made.repaired, chunk.path.string());
     held_out_.append(made.held_out);
     any_held_out_ = any_held_out_ || !made.held_out.empty();
     if (made.training.empty()) return;

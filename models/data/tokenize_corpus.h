@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "models/data/token_corpus.h"
@@ -10,6 +11,7 @@ namespace genesis::data {
 
 struct TokenizedText {
   int64_t bytes = 0, bad_lines = 0;
+  std::string first_repaired = {};  // where the first byte is that is no UTF-8; empty: nowhere
 };
 
 TokenizedText tokenize_files(const std::vector<std::filesystem::path>& files, const TextTokens& tokens,

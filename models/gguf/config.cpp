@@ -12,6 +12,14 @@
 namespace genesis::models::gguf {
 namespace {
 
+std::string shown(const GgufValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return fmt::format("'{}'", text->substr(0, 60));
+  if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return "a list";
+}
+
 // Reads the metadata field by field and remembers what is wrong with them.
 class Reader {
  public:
@@ -45,7 +53,7 @@ class Reader {
   }
   void refuse(const std::string& name, const char* expected) {
     problems.push_back(fmt::format("{}.{} is {}, expected {}", architecture, name,
-                                   get(name) ? "something else" : "not there", expected));
+                                   get(name) ? shown(*get(name)) : "not there", expected));
   }
   bool has_tensor(const char* name) const { return tensor(name) != nullptr; }
   const GgufTensor* tensor(const char* name) const {

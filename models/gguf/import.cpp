@@ -101,7 +101,14 @@ std::string config_of(const Gguf& file, const Model& model, const std::string& p
   return config.dump();
 }
 
+// llama.cpp cuts large files, and each part has some of the tensors.
+void check_is_whole(const Gguf& file) {
+  if (const int64_t* parts = integer(file, "split.count"); parts && *parts > 1)
+    fail("it is one of {} parts of a model: join them first, as with `llama-gguf-split --merge FIRST.gguf WHOLE.gguf`", *parts);
+}
+
 std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {
+  check_is_whole(file);
   ZooSettings zoo = read_config(file);
   check_types(file);
   const auto head = zoo.settings.find("head_dim"), positions = zoo.settings.find("max_position_embeddings");

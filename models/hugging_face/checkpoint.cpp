@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "models/hugging_face/conv1d.h"
@@ -91,23 +93,43 @@ bool is_no_weight(const std::string& name) {
   return ends_with_any(name, {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"});
 }
 
-// Checkpoints of GPT2Model, as the hub's first ones, lack the prefix of the language model around it.
-std::string name_in_zoo(const std::string& name, const std::string& model) {
-  const bool bare = model == "gpt2" && !name.starts_with("transformer.") && !name.starts_with("lm_head.");
-  return bare ? "transformer." + name : name;
+// What checkpoints of the model without its head lack at the front of every name: GPT2Model's, the hub's first ones, and
+// Qwen2Model's, as models that embed texts come.
+std::string missing_prefix(const std::map<std::string, Tensor>& tensors, const std::string& model) {
+  if (model == "gpt2") return tensors.contains("wte.weight") ? "transformer." : "";
+  return tensors.contains("embed_tokens.weight") ? "model." : "";
+}
+
+bool is_head(const std::string& name) { return name.starts_with("lm_head."); }
+
+// transformers 5 takes a head that is another matrix for one of its own, whatever the configuration says; its forerunners
+// left it out.
+void check_tied(const NamedTensors& weights, const Tensor& head, const std::string& model) {
+  const auto embedding = weights.find(model == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight");
+  if (embedding == weights.end()) return;  // refused where all weights are there
+  const Tensor& tied = embedding->second;
+  if (tied.type() == head.type() && std::memcmp(tied.data(), head.data(), static_cast<size_t>(head.bytes())) == 0) return;
+  fail("lm_head.weight is another matrix than {}, though the configuration ties them (tie_word_embeddings): give --set "
+       "tie_word_embeddings=false to keep it, as transformers 5 does, or =true to go without it, as those before do",
+       embedding->first);
 }
 
 }  // namespace
 
-NamedTensors read_weights(const fs::path& folder, const std::string& model, bool tied_head,
-                          MappedFiles* files) {
+NamedTensors read_weights(const fs::path& folder, const std::string& model, Head head, MappedFiles* files) {
   NamedTensors weights;
   std::map<std::string, Tensor> tensors = read_tensors(folder, files);
+  const std::string prefix = missing_prefix(tensors, model);
+  std::optional<Tensor> left_out;
   for (auto& [name, tensor] : tensors) {
-    if (is_no_weight(name) || (tied_head && name == "lm_head.weight")) continue;
-    const bool turn = is_conv1d(model, name, tensor.type());
-    weights.emplace(name_in_zoo(name, model), turn ? transposed(tensor) : std::move(tensor));
+    const std::string known = is_head(name) ? name : prefix + name;
+    if (is_no_weight(known)) continue;
+    if (head != Head::kOwn && name == "lm_head.weight")
+      left_out = std::move(tensor);
+    else
+      weights.emplace(known, is_conv1d(model, name, tensor.type()) ? transposed(tensor) : std::move(tensor));
   }
+  if (left_out && head == Head::kTied) with_context([&] { check_tied(weights, *left_out, model); }, [&] { return folder.string(); });
   return weights;
 }
 

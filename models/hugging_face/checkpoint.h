@@ -2,6 +2,7 @@
 // lists, with the names and layouts of the zoo's models.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -10,10 +11,14 @@
 
 namespace genesis::models::hugging_face {
 
+// Whether the logits come from a matrix of their own, or from the embedding. Of kTied, a head that is there and is not the
+// embedding is an Error; kTiedAnyway goes without it.
+enum class Head : uint8_t { kOwn, kTied, kTiedAnyway };
+
 // Views into the mapped files, but for GPT-2's Conv1D weights, which are stored [in, out] and come back transposed.
 // Left out is what a model of the zoo has no state for and needs none: masks, frequencies, and a head that is tied.
 // `files` gets the files that were read. Throws Error naming the file.
-NamedTensors read_weights(const std::filesystem::path& folder, const std::string& model, bool tied_head,
+NamedTensors read_weights(const std::filesystem::path& folder, const std::string& model, Head head,
                           MappedFiles* files = nullptr);
 
 }  // namespace genesis::models::hugging_face

@@ -59,8 +59,6 @@ class Parser {
     post_processor(member(root, "post_processor"));
     if (const std::string type = type_of(member(root, "decoder")); type != "ByteLevel")
       unsupported("decoder " + type);
-    for (const char* name : {"truncation", "padding"})
-      if (!member(root, name).is_null()) unsupported(name);
     if (!unsupported_.empty())
       fail(
           "it asks for what is not supported: {}; supported is byte-level BPE as GPT-2, Llama 3 and Qwen "
@@ -122,6 +120,8 @@ class Parser {
       const bool is_last = i + 1 == parts.size();
       if (one == "Split" && !is_last)
         split(parts[i]);
+      else if (one == "Digits" && !is_last)
+        expression(bool_of(member(parts[i], "individual_digits"), false, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)");
       else if (one == "ByteLevel" && is_last)
         byte_level(parts[i]);
       else

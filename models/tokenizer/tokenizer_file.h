@@ -21,7 +21,8 @@ struct TokenizerFile {
   std::vector<int64_t> prefix, suffix;  // special tokens around every text
 };
 
-// Throws Error: what is wrong, or all that the file asks for and is not supported.
+// "truncation" and "padding" are passed over, as transformers does: they are what a text was last prepared for, by whoever
+// saved the file. Throws Error: what is wrong, or all that the file asks for and is not supported.
 TokenizerFile parse_tokenizer_file(std::string_view json);
 
 }  // namespace genesis::text

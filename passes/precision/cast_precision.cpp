@@ -11,11 +11,6 @@
 namespace genesis::passes {
 namespace {
 
-TensorType low_type(TensorType type, DType low) {
-  if (type.dtype == DType::f32) type.dtype = low;
-  return type;
-}
-
 template <class T>
 Tensor converted(const Tensor& tensor, DType low) {
   std::byte* data;
@@ -33,13 +28,17 @@ Tensor low_tensor(const Tensor& tensor, DType low) {
   return low == DType::bf16 ? converted<bf16>(tensor, low) : converted<f16>(tensor, low);
 }
 
-// A constant of a graph may become an infinity, as masks do; a weight must not.
-Tensor low_weight(const State& state, DType low) {
-  if (state.initial.empty_handle()) return state.initial;
-  Tensor weight = low_tensor(state.initial, low);
-  with_context([&] { check_f16_range(state.initial, weight, "cast to bf16"); },
-               [&] { return "in weight '" + state.name + "'"; });
-  return weight;
+// A weight has to be numbers in its low type, too. Where it is encoded, its parts stay and mean numbers of that type.
+State low_state(const State& state, DType low) {
+  if (state.type.dtype != DType::f32) return state;
+  State result = state;
+  result.type.dtype = low;
+  result.initial = low_tensor(state.initial, low);
+  if (auto& format = result.encoded.format) format = &quantized_format(weight_format_of(*format), low);
+  if (low == DType::f16 && (state.encoded || !state.initial.empty_handle()))
+    with_context([&] { check_f16_range(initial_value(state), initial_value(result), "cast to bf16"); },
+                 [&] { return "in weight '" + state.name + "'"; });
+  return result;
 }
 
 // Which rows of the model's tables nodes read that are kept in f32.
@@ -64,17 +63,11 @@ KeptRows kept_rows(const Model& model, const std::vector<std::string>& keep_f32)
 void add_tables(const Model& model, Model& result, DType low, const KeptRows& kept) {
   int32_t tensor = 0, index = 0;
   for (const NamedTensor& row : model.tensors())
-    result.add_tensor(row.name, kept.tensors.contains(tensor++) ? row.tensor : low_tensor(row.tensor, low));
-  for (State state : model.states()) {
-    if (!kept.states.contains(index++)) {
-      state.type = low_type(state.type, low);
-      state.initial = low_weight(state, low);
-      // The same parts mean numbers of the other dtype.
-      if (auto& format = state.encoded.format)
-        format = &quantized_format(weight_format_of(*format), state.type.dtype);
-    }
-    result.add_state(std::move(state));
-  }
+    result.add_tensor(row.name, kept.tensors.contains(tensor++) || stays_f32(row.tensor, low)
+                                    ? row.tensor
+                                    : low_tensor(row.tensor, low));
+  for (const State& state : model.states())
+    result.add_state(kept.states.contains(index++) ? state : low_state(state, low));
 }
 
 void check_no_training(const Model& model) {

@@ -4,6 +4,7 @@
 
 #include "passes/core/match.h"
 #include "passes/core/name_patterns.h"
+#include "schema/core/type_limits.h"
 #include "schema/graph/model.h"
 #include "schema/ops/elementwise/cast.h"
 
@@ -14,6 +15,8 @@ bool keeps_f32(const Node& node, const std::vector<std::string>& patterns) {
            return matches_any(patterns, name);
          });
 }
+
+bool stays_f32(const Tensor& constant, DType low) { return low == DType::f16 && exceeds_f16(constant); }
 
 PrecisionCaster::PrecisionCaster(const Graph& from, Graph& into, DType low,
                                  const std::vector<std::string>& keep_f32)
@@ -37,7 +40,8 @@ void PrecisionCaster::map_table_value(ValueId id) {
   const ValueInfo& info = from_.value(id);
   if (at(id).value || info.kind == ValueKind::kNode) return;
   if (info.kind == ValueKind::kConstant) {
-    at(id) = {into_.constant(info.index), {}, Kind::kFree};
+    const Tensor& constant = from_.model().tensors()[static_cast<size_t>(info.index)].tensor;
+    at(id) = {into_.constant(info.index), {}, stays_f32(constant, low_) ? Kind::kFirm : Kind::kFree};
   } else {
     const StateRole role = into_.model().state(info.index).role;
     const Kind kind = role == StateRole::kParameter ? Kind::kParameter

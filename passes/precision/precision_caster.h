@@ -6,7 +6,8 @@
 //   low        made by an op that ran low;
 //   parameter  a trained weight of f32: low for whoever reads it in low precision;
 //   free       f32 made from nothing (constants, positions, masks over them): takes the precision it meets;
-//   firm       f32 that must stay: inputs, other states, and what ops of class kF32 give (losses, sums).
+//   firm       f32 that must stay: inputs, other states, what ops of class kF32 give (losses, sums), and constants beyond
+//              the range of f16.
 // An op that follows runs in f32 where one of its inputs is firm, else low where one is low or a parameter.
 // Single numbers keep their precision: they steer a computation and cost nothing.
 #pragma once
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "schema/core/tensor.h"
 #include "schema/graph/graph.h"
 
 namespace genesis::passes {
@@ -58,6 +60,8 @@ class PrecisionCaster {
   std::vector<Mapped> values_;  // by value of from_
 };
 
+// Whether a constant would lose numbers to infinities.
+bool stays_f32(const Tensor& constant, DType low);
 // Whether the patterns name the node or one it came from.
 bool keeps_f32(const Node& node, const std::vector<std::string>& patterns);
 

@@ -8,6 +8,13 @@
 #include "schema/core/tensor.h"
 
 namespace genesis {
+namespace {
+
+[[noreturn]] void fail_f16_range(double number, std::string_view remedy) {
+  fail("{} is beyond the range of f16: {}", number, remedy);
+}
+
+}  // namespace
 
 void check_type(const TensorType& type) {
   if (static_cast<int>(type.dtype) >= kNumDTypes)
@@ -38,8 +45,18 @@ void check_f16_range(const Tensor& from, const Tensor& to, std::string_view reme
   if (std::all_of(narrowed.begin(), narrowed.end(), is_finite)) return;
   const std::vector<double> before = from.to_doubles(), after = to.to_doubles();
   for (size_t i = 0; i < before.size(); ++i)
-    if (std::isfinite(before[i]) && !std::isfinite(after[i]))
-      fail("{} is beyond the range of f16: {}", before[i], remedy);
+    if (std::isfinite(before[i]) && !std::isfinite(after[i])) fail_f16_range(before[i], remedy);
+}
+
+void check_f16_range(float from, float to, std::string_view remedy) {
+  if (std::isfinite(from) && !std::isfinite(to)) fail_f16_range(from, remedy);
+}
+
+bool exceeds_f16(const Tensor& tensor) {
+  if (tensor.empty_handle() || tensor.type().dtype != DType::f32) return false;
+  return std::ranges::any_of(tensor.as<float>(), [](float x) {
+    return std::isfinite(x) && !std::isfinite(static_cast<float>(f16(x)));
+  });
 }
 
 }  // namespace genesis

@@ -29,5 +29,9 @@ void check_amount(int64_t amount, std::string_view what);
 // Numbers beyond the range of f16 (65504) become infinities there, and a model with such a weight gives NaN. `to` is `from` in
 // another dtype. Throws Error with the first number that is finite in `from` and not in f16; `remedy` says what to do.
 void check_f16_range(const Tensor& from, const Tensor& to, std::string_view remedy);
+// The same of single numbers: `to` is f16 of `from`.
+void check_f16_range(float from, float to, std::string_view remedy);
+// Whether a finite number of a tensor of f32 is beyond it. No tensor of another dtype is.
+bool exceeds_f16(const Tensor& tensor);
 
 }  // namespace genesis

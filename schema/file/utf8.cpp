@@ -3,9 +3,7 @@
 #include <algorithm>
 
 namespace genesis::utf8 {
-namespace {
 
-// The bytes up to what is not valid.
 size_t valid_bytes(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
@@ -15,8 +13,6 @@ size_t valid_bytes(std::string_view text) {
   }
   return at;
 }
-
-}  // namespace
 
 void append(std::string& text, uint32_t code) {
   const auto follow = [&](int shift) { text += static_cast<char>(0x80 | (code >> shift & 0x3f)); };

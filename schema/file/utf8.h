@@ -40,6 +40,8 @@ inline Character first_character(std::string_view text) {
 }
 
 void append(std::string& text, uint32_t code);
+// The bytes up to what is not valid; all of them where nothing is.
+size_t valid_bytes(std::string_view text);
 bool is_valid(std::string_view text);
 // With U+FFFD for what is not valid.
 std::string repaired(std::string_view text);

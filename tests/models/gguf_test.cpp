@@ -92,13 +92,14 @@ class GgufImport : public ::testing::Test {
 };
 
 // One block of a Llama whose matrices are all Q8_0 with the scale 0.5 and norms of ones.
-std::string quantised(GgufBytes g, const std::string& first = "") {
+std::string quantised(GgufBytes g, const std::string& first = "", const std::string& scale = {"\x00\x38", 2},
+                      const std::string& norm = {"\x00\x00\x80\x3f", 4}) {
   const std::pair<const char*, std::vector<uint64_t>> matrices[] = {
       {"token_embd.weight", {32, 61}},        {"blk.0.attn_q.weight", {32, 32}},
       {"blk.0.attn_k.weight", {32, 16}},      {"blk.0.attn_v.weight", {32, 16}},
       {"blk.0.attn_output.weight", {32, 32}}, {"blk.0.ffn_gate.weight", {32, 64}},
       {"blk.0.ffn_up.weight", {32, 64}},      {"blk.0.ffn_down.weight", {64, 32}}};
-  std::string data = first, block = std::string("\x00\x38", 2);
+  std::string data = first, block = scale;
   for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
   const auto align = [&] { data.resize((data.size() + 31) / 32 * 32); };
   for (const auto& [name, sizes] : matrices) {
@@ -109,7 +110,7 @@ std::string quantised(GgufBytes g, const std::string& first = "") {
   for (const char* name : {"output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"}) {
     align();
     g.tensor(name, {32}, 0, data.size());
-    for (int i = 0; i < 32; ++i) data += std::string("\x00\x00\x80\x3f", 4);
+    for (int i = 0; i < 32; ++i) data += norm;
   }
   return g.with_data(data);
 }
@@ -126,6 +127,20 @@ TEST_F(GgufImport, MakesQuantisedWeightsRealNumbers) {
   EXPECT_EQ(config["max_position_embeddings"], 4096);
   EXPECT_EQ(config["tie_word_embeddings"], true);
   EXPECT_EQ(json::parse(model->metadata.at("config.json"))["max_position_embeddings"], 100'000);
+}
+
+TEST_F(GgufImport, RefusesWeightsBeyondTheRangeOfF16) {
+  const auto import_as = [](const fs::path& path, const char* dtype) { return import_model(path, {{"dtype", dtype}}); };
+  const auto refused_as_f16 = [&](const std::string& bytes, const std::string& tensor, const std::string& number) {
+    const fs::path path = write(bytes);
+    expect_error([&] { import_as(path, "f16"); }, {tensor, number + " is beyond the range of f16", "bf16 or f32"});
+    import_as(path, "bf16");
+    import_as(path, "f32");
+  };
+  import_as(write(quantised(start(11))), "f16");
+  const std::string large = {"\x00\x70", 2}, million = {"\x00\x24\x74\x49", 4};
+  refused_as_f16(quantised(start(11), "", large), "blk.0.", "-131072");
+  refused_as_f16(quantised(start(11), "", {"\x00\x38", 2}, million), "norm.weight", "1000000");
 }
 
 TEST_F(GgufImport, KeepsTheTokensThatEndAText) {
@@ -177,7 +192,7 @@ TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
   GgufBytes g = start(1, 2);
   g.fact("llama.rope.scaling.type", "longrope").fact<uint32_t>("llama.attention.sliding_window", 4, 5);
   refused(g.tensor("token_embd.weight", {32, 1}, 0, 0).with_data(std::string(128, '\0')),
-          {"m.gguf", "rope.scaling.type is something else", "sliding_window"});
+          {"m.gguf", "rope.scaling.type is 'longrope', expected none", "sliding_window is 5"});
   refused(GgufBytes().start(0, 1).fact("general.architecture", "mamba").with_data(""),
           {"'mamba'", "token_embd.weight"});
   refused(GgufBytes().start(0, 1).fact("general.architecture", "qwen2").with_data(""),
@@ -190,6 +205,15 @@ TEST_F(GgufImport, NamesEverythingThatIsNotSupported) {
               .tensor("x", {32}, 6, 128)
               .with_data(std::string(150, '\0')),
           {"Q5_0 (1 tensors)"});
+}
+
+TEST_F(GgufImport, SaysThatItIsAPartOfAModel) {
+  GgufBytes g = start(11, 1);
+  g.fact<uint32_t>("split.count", 4, 3);
+  refused(quantised(g), {"m.gguf", "one of 3 parts", "--merge"});
+  g = start(11, 1);
+  g.fact<uint32_t>("split.count", 4, 1);
+  import_model(write(quantised(g)));
 }
 
 TEST_F(GgufImport, NamesTensorsThatAreMissingUnexpectedOrMisshapen) {

@@ -248,6 +248,38 @@ TEST_F(SpoiltFolder, WithBothASingleFileAndShardsIsReadAsTransformersDoes) {
   EXPECT_EQ(values, std::vector<double>(values.size(), 0));
 }
 
+TEST_F(SpoiltFolder, WithAHeadThatIsNotTheEmbeddingItIsTiedTo) {
+  copy("qwen2_tied");
+  SafeTensors weights = read_safetensors(folder_ / "model.safetensors");
+  const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
+  weights.tensors[head] = weights.tensors.at(embedding);
+  write_safetensors(folder_ / "model.safetensors", weights);
+  EXPECT_LT(hf::import_model(folder_)->find_state(head), 0);
+  weights.tensors[head] = Tensor::zeros(weights.tensors.at(embedding).type());
+  write_safetensors(folder_ / "model.safetensors", weights);
+  refused({head, embedding, "--set tie_word_embeddings=false"});
+  EXPECT_LT(hf::import_model(folder_, {{"tie_word_embeddings", "true"}})->find_state(head), 0);
+  const auto own = hf::import_model(folder_, {{"tie_word_embeddings", "false"}});
+  EXPECT_EQ(state_dict(*own).at(head).to_doubles()[0], 0);
+}
+
+// Models that embed texts are saved without the language model around them.
+TEST_F(SpoiltFolder, WithoutThePrefixOfTheLanguageModelIsRead) {
+  for (const char* name : {"qwen2_tied", "llama_bf16", "gpt2"}) {
+    copy(name);
+    const NamedTensors whole = state_dict(*hf::import_model(folder_));
+    SafeTensors bare, weights = read_safetensors(folder_ / "model.safetensors");
+    for (const auto& [key, tensor] : weights.tensors)
+      bare.tensors[key.starts_with("lm_head.") ? key : key.substr(key.find('.') + 1)] = tensor;
+    bare.tensors["rotary_emb.inv_freq"] = Tensor::zeros({DType::f32, {2}});
+    if (std::string(name) == "gpt2") bare.tensors.erase("rotary_emb.inv_freq");
+    write_safetensors(folder_ / "model.safetensors", bare);
+    const NamedTensors same = state_dict(*hf::import_model(folder_));
+    ASSERT_EQ(same.size(), whole.size());
+    for (const auto& [key, tensor] : whole) EXPECT_EQ(same.at(key).to_doubles(), tensor.to_doubles()) << key;
+  }
+}
+
 TEST_F(SpoiltFolder, TakesChangesOfTheZoo) {
   copy("qwen2_tied");
   const auto model = hf::import_model(folder_, {{"max_position_embeddings", "128"}, {"dtype", "bf16"}});

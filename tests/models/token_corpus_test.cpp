@@ -119,6 +119,18 @@ TEST_F(TokenCorpusTest, IsMadeOnceUntilTheTextChanges) {
   EXPECT_EQ(all(changed.training), expected({"In the end it was so"}));
 }
 
+// As cp -p and rsync -t do, or an editor that is as quick as the clock of files.
+TEST_F(TokenCorpusTest, IsMadeAnewOfAFileThatLooksTheSame) {
+  const auto file = write("a.txt", "In the beginning");
+  const auto time = std::filesystem::last_write_time(file);
+  for (const std::string text : {"In the beginning", "In the last days", "It was beginning"}) {
+    write("a.txt", text);
+    std::filesystem::last_write_time(file, time);
+    EXPECT_EQ(all(open({file}).training), expected({text}));
+  }
+  EXPECT_TRUE(open({file}).was_there);
+}
+
 TEST_F(TokenCorpusTest, HoldsOutWholeDocuments) {
   std::string lines;
   std::vector<std::string> documents;
@@ -150,6 +162,8 @@ TEST_F(TokenCorpusTest, NamesTheFileAndLineOfWhatIsNoDocument) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"{\"text\": \"a\"\n", "not JSON"},      {"[1]\n", "got array"},
       {"{\"t\": \"a\"}\n", "no field 'text'"}, {"{\"text\": 3}\n", "is not a text but number"},
+      {"{\"text\": \"a\", \"n\": NaN}\n", "something is wrong at byte 20"},
+      {"{\"text\": \"a\", \"n\": 1e999}\n", "a number is too large"},
       {"{\"text\": \"\xff\"}\n", "not JSON"},  {std::string(500, '[') + "\n", "more than 64 deep"}};
   for (const auto& [line, reason] : cases) {
     const auto file = write("bad.jsonl", good + "\n" + line + good);

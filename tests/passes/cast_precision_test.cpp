@@ -1,5 +1,7 @@
 #include "passes/precision/cast_precision.h"
 
+#include "schema/graph/quantized_formats.h"
+#include "tests/error_of.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -64,6 +66,61 @@ entry step() {
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("entry point 'step' trains 'w'"), std::string::npos) << error.message();
   }
+}
+
+TEST(CastPrecision, ToF16RefusesWeightsBeyondItsRange) {
+  const auto text = [](const char* number) {
+    return fmt::format("state @w: f32[2] parameter trainable = ({}, -65504.0)\nentry forward(x: f32[2]) {{\n  %y = mul(x, @w)\n"
+                       "  return y = %y\n}}\n", number);
+  };
+  cast_precision(*parse_text(text("65504.0")), DType::f16);
+  cast_precision(*parse_text(text("7e4")), DType::bf16);
+  EXPECT_EQ(testing::error_of([&] { cast_precision(*parse_text(text("7e4")), DType::f16); }),
+            "70000 is beyond the range of f16: cast to bf16 (in weight 'w')");
+}
+
+// A block's scale is an f16, and its quants reach 127 times as far.
+TEST(CastPrecision, ToF16RefusesQuantisedWeightsBeyondItsRange) {
+  const auto model = [](float greatest) {
+    std::vector<float> values(64, 1.0f);
+    values[63] = greatest;
+    const Tensor weight = Tensor::of<float>({2, 32}, values);
+    auto made = std::make_unique<Model>();
+    made->add_state({.name = "w",
+                     .type = weight.type(),
+                     .encoded = encode_tensor(quantized_format(WeightFormat::kQ8, DType::f32), weight)});
+    return made;
+  };
+  EXPECT_EQ(cast_precision(*model(65000), DType::f16)->state(0).type.dtype, DType::f16);
+  const std::string error = testing::error_of([&] { cast_precision(*model(1e5f), DType::f16); });
+  EXPECT_NE(error.find("in weight 'w'"), std::string::npos) << error;
+  EXPECT_NE(error.find("is beyond the range of f16"), std::string::npos) << error;
+}
+
+// Of these numbers -1e9 has no f16: the mask stays as it is, and so does what it is added to.
+TEST(CastPrecision, ToF16LeavesConstantsBeyondItsRange) {
+  const auto model = parse_text(R"(
+state @w: f32[2,2] parameter trainable = (1.0, 2.0, 3.0, 4.0)
+tensor #mask: f32[2] = (-1e9, -2e9)
+tensor #small: f32[2] = (0.5, 0.25)
+entry forward(x: f32[2,2]) {
+  %h = linear(x, @w)
+  %moved = add(%h, #small)
+  %masked = add(%moved, #mask)
+  %p = softmax(%masked)
+  return p = %p
+}
+)");
+  const auto low = cast_precision(*model, DType::f16);
+  verify(*low);
+  EXPECT_EQ(low->tensors()[0].tensor.type().dtype, DType::f32);
+  EXPECT_EQ(low->tensors()[1].tensor.type().dtype, DType::f16);
+  const std::string text = to_text(low->entry("forward"));
+  EXPECT_NE(text.find("add(%h, #small) : f16"), std::string::npos) << text;
+  EXPECT_NE(text.find("#mask) : f32"), std::string::npos) << text;
+  EXPECT_EQ(cast_precision(*model, DType::bf16)->tensors()[0].tensor.type().dtype, DType::bf16);
+  const std::string mixed = to_text(mixed_precision(model->entry("forward"), DType::f16));
+  EXPECT_NE(mixed.find("#mask) : f32"), std::string::npos) << mixed;
 }
 
 }  // namespace

@@ -76,6 +76,14 @@ TEST_F(BroughtTokenizer, DecidesTheVocabularyAndIsFoundByOtherTools) {
             expect_ok(run_tool("genesis-run", generate + Words{"--tokenizer", path("m.genesis")})));
 }
 
+TEST_F(BroughtTokenizer, IsTakenFromAnotherModel) {
+  expect_ok(run_tool("genesis-build", build("m.genesis")));
+  Words of_model = build("n.genesis");
+  of_model[4] = path("m.genesis");
+  expect_ok(run_tool("genesis-build", of_model));
+  EXPECT_EQ(read_text(path("n.genesis")), read_text(path("m.genesis")));
+}
+
 TEST_F(BroughtTokenizer, IsHandedOn) {
   make_training();
   expect_brings_it(path("train.genesis"));
@@ -137,6 +145,13 @@ TEST_F(BroughtTokenizer, LetsAModelTalkByTheTemplateItBrings) {
       {"sh", "-c",
        "echo hello | " + tool_path("genesis-run") + " chat " + path("m.genesis") + " --max-tokens 3 --json"});
   EXPECT_TRUE(expect_json(chat).contains("text")) << chat.out;
+  // Of whatever names the tokenizer, the template beside it.
+  write_text(path("talk.jsonl"), "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", "
+                                 "\"content\": \" the beginning\"}]}\n");
+  const Words eval{"eval", path("m.genesis"), "--data", path("talk.jsonl"), "--json"};
+  const auto own = expect_json(run_tool("genesis-run", eval));
+  for (const char* named : {"tok", "tok/tokenizer.json", "m.genesis"})
+    EXPECT_EQ(expect_json(run_tool("genesis-run", eval + Words{"--tokenizer", path(named)}))["loss"], own["loss"]) << named;
   write_text(path("text.txt"), "In the beginning God created the heaven and the earth.");
   expect_ok(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("text.txt"), "--json"}));
 }
@@ -195,6 +210,23 @@ TEST_F(BroughtTokenizer, TrainingResumesWithTheSameBatches) {
   EXPECT_EQ(whole["loss"], resumed["loss"]);
 }
 
+TEST_F(BroughtTokenizer, TextThatIsNoUtf8IsToldOf) {
+  make_training();
+  std::string latin = "In the beginning\n";
+  for (int i = 0; i < 40; ++i) latin += "the caf\xe9 was new\n";
+  write_text(path("latin.txt"), latin);
+  const std::string where = "byte 24 of '" + path("latin.txt") + "' is no UTF-8";
+  for (const char* what : {"made", "kept"}) {
+    const Process trained = run_tool("genesis-run", train({"--data", path("latin.txt"), "--steps", "1"}));
+    expect_ok(trained);
+    EXPECT_NE(trained.err.find(where), std::string::npos) << what << trained.err;
+  }
+  const Process evaluated = run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("latin.txt"), "--seq", "16"});
+  expect_ok(evaluated);
+  EXPECT_NE(evaluated.err.find(where), std::string::npos) << evaluated.err;
+  EXPECT_EQ(run_tool("genesis-run", train({"--data", corpus(), "--steps", "1"})).err.find("UTF-8"), std::string::npos);
+}
+
 TEST_F(BroughtTokenizer, TrainingSaysWhatIsWrongWithText) {
   make_training();
   write_text(path("bad.jsonl"), "{\"text\": \"" + std::string(3000, 'a') + "\"}\n{\"text\": 3}\n");
@@ -204,6 +236,12 @@ TEST_F(BroughtTokenizer, TrainingSaysWhatIsWrongWithText) {
       run_tool("genesis-run", train({"--data", path("bad.jsonl"), "--steps", "1", "--skip-bad"}));
   expect_ok(skipped);
   EXPECT_NE(skipped.err.find("1 lines without a document"), std::string::npos) << skipped.err;
+  const Process evaluated =
+      run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl"), "--seq", "64", "--skip-bad"});
+  expect_ok(evaluated);
+  EXPECT_NE(evaluated.err.find("1 lines without a document"), std::string::npos) << evaluated.err;
+  expect_error(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl")}),
+               {"bad.jsonl:2: ", "--skip-bad"});
   expect_usage_error(
       run_tool("genesis-run", train({"--data", corpus(), "--steps", "1", "--holdout", "100%"})),
       {"--holdout 100%"});

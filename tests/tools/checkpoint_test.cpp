@@ -288,6 +288,48 @@ TEST_F(Checkpoints, RunByThemselvesAsModels) {
   expect_error(run_tool("genesis-run", Words{"generate", path(".")} + more), {"no checkpoint"});
 }
 
+// Every command that reads a model, and a page is named by the file that it shows.
+TEST_F(Checkpoints, OfAFolderAreTheNewestForEveryTool) {
+  expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
+  const std::string folder = path("run"), file = path(newest());
+  EXPECT_EQ(expect_json(run_tool("genesis-run", {"info", folder, "--json"}))["file"], file);
+  const Words sizes = {"--entry", "loss", "--size", "batch=1", "--size", "seq=4"};
+  for (const char* command : {"infer", "profile", "compare", "bench"}) {
+    const Words more = command == std::string("bench") ? Words{"--runs", "1"} : Words{};
+    expect_ok(run_tool("genesis-run", Words{command, folder} + sizes + more));
+  }
+  expect_ok(run_tool("genesis-opt", {folder, "--check", "cpu", "--entry", "loss"}));
+  expect_ok(run_tool("genesis-opt", {folder, "--inference", "-o", path("served.genesis")}));
+  expect_ok(run_tool("genesis-viz", {folder + "/", "--graph-only", "--compare", folder, "-o", path("page.json")}));
+  EXPECT_NE(read_text(path("page.json")).find(newest().substr(4)), std::string::npos);
+  for (const char* tool : {"genesis-opt", "genesis-viz"})
+    expect_error(run_tool(tool, {path("."), "-o", path("none.svg")}), {path("."), "no checkpoint"});
+}
+
+// As with the file of a checkpoint: its training goes on, unless another one is asked for.
+TEST_F(Checkpoints, OfAFolderGoOnWithItsTrainingElsewhere) {
+  const auto run = [&](int steps, const Words& more) {
+    Words words = train_words("qwen2", steps, more);
+    words[1] = path("run");
+    return run_tool("genesis-run", words);
+  };
+  expect_ok(train("qwen2", 4, {"-o", path("whole.genesis")}));
+  expect_ok(train("qwen2", 2, {"--checkpoint", path("run")}));
+  const std::string file = path(newest());
+  const Process parts = run(4, {"-o", path("parts.genesis"), "--checkpoint", path("other")});
+  expect_ok(parts);
+  EXPECT_NE(parts.err.find("the training goes on from its newest checkpoint, " + file), std::string::npos) << parts.err;
+  EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
+  const Process anew = run(2, {"-o", path("anew.genesis"), "--optimizer", "sgd,lr=0.5"});
+  expect_ok(anew);
+  EXPECT_NE(anew.err.find("another training begins with the weights of its newest checkpoint"), std::string::npos);
+  expect_error(run(4, {"--checkpoint", path("run")}), {path("run"), "--resume"});
+  const Process resumed = run(4, {"--checkpoint", path("run"), "--resume", "-o", path("resumed.genesis")});
+  expect_ok(resumed);
+  EXPECT_EQ(resumed.err.find("newest checkpoint"), std::string::npos) << resumed.err;
+  EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("resumed.genesis")));
+}
+
 using Bits = ToolTest;
 
 TEST_F(Bits, AreTheSameWhateverTheThreads) {

@@ -43,6 +43,16 @@ TEST_F(Conversations, AFolderOfThemIsLearntAndMeasured) {
   EXPECT_EQ(of_folder["loss"], of_file["loss"]);
 }
 
+TEST_F(Conversations, WithoutOneThatTeachesSayWhy) {
+  write_text(path("none.jsonl"), "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
+  const Process none = train({"--data", path("none.jsonl"), "--skip-bad"});
+  EXPECT_EQ(none.code, 1);
+  for (const char* part : {"none.jsonl:1: ", "no message is the assistant's", "fill 0 rows"})
+    EXPECT_NE(none.err.find(part), std::string::npos) << none.err;
+  write_text(path("other.jsonl"), "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}\n");
+  expect_error(train({"--data", path("other.jsonl")}), {"other.jsonl:1", "'conversations'", "{\"messages\": [...]}"});
+}
+
 TEST_F(Conversations, AFolderMayHoldMoreThanThem) {
   write_text(path("talks/README.md"), "# What this is\n");
   write_text(path("talks/empty.jsonl"), "");

@@ -46,6 +46,14 @@ TEST_F(ExportTool, AddsAdaptersToTheWeights) {
   EXPECT_EQ(read_text(path("out/model.safetensors")), read_text(path("same/model.safetensors")));
 }
 
+TEST_F(ExportTool, TellsOfAveragesThatStayBehind) {
+  expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--train", "adamw,ema=0.9", "-o", path("train.genesis")}));
+  const Process with = run_export(path("train.genesis"));
+  expect_ok(with);
+  EXPECT_NE(with.err.find("--averages"), std::string::npos) << with.err;
+  EXPECT_EQ(run_export(tiny("qwen2.train.genesis"), {"--force"}).err, "");
+}
+
 TEST_F(ExportTool, RefusesWhatIsThereWithoutForce) {
   expect_ok(run_export(tiny("qwen2.genesis")));
   expect_error(run_export(tiny("qwen2.genesis")), {"is there already", "--force"});

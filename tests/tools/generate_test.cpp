@@ -92,6 +92,13 @@ TEST_F(Generate, MistakesInPromptsAreNamedByFileAndLine) {
   expect_usage_error(run({}), {"--prompt"});
 }
 
+TEST_F(Generate, AByteOrderMarkIsNoPartOfAPrompt) {
+  write_text(path("marked.txt"), "\xef\xbb\xbf" "In\r\nthe\r\n");
+  const std::string lines = expect_ok(run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompts", path("marked.txt"),
+                                                               "--max-tokens", "1", "--batch", "2"}));
+  EXPECT_NE(lines.find("{\"prompt\":\"In\""), std::string::npos) << lines;
+}
+
 TEST_F(Generate, StopsAndLogprobsAreTold) {
   const auto whole = expect_json(run({"--json", "--prompt", "the"}));
   const int64_t third = whole["tokens"][2];

@@ -46,6 +46,35 @@ TEST_F(Import, SaysWhenTheTokenizerIsOfAnotherModel) {
   EXPECT_NE(of_another_kind.err.find("Unigram"), std::string::npos) << of_another_kind.err;
 }
 
+TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
+  fs::copy(folder("qwen2_tied"), path("hub"));
+  const auto build = [&](const std::string& file, const std::string& text) {
+    write_text(path("hub/" + file), text);
+    const Process made = run_tool("genesis-build", {path("hub"), "-o", path("m.genesis")});
+    expect_ok(made);
+    fs::remove(path("hub/" + file));
+    return made.err;
+  };
+  const auto expect_left_out = [&](const std::string& file, const std::string& text, const std::string& what,
+                                   const std::string& lost) {
+    const std::string said = build(file, text);
+    for (const std::string& part : {path("hub/" + file), what, "left out, and with it " + lost})
+      EXPECT_NE(said.find(part), std::string::npos) << said;
+    const std::string info = expect_ok(run_tool("genesis-run", {"info", path("m.genesis"), "--json"}));
+    EXPECT_EQ(info.find("\"" + file), std::string::npos) << info;
+  };
+  const std::string sampling = "how the makers sample", names = "the names of special tokens and the chat template";
+  expect_left_out("generation_config.json", "{\"eos_token_id\": 3,\n \"top_k\"", "line 2", sampling);
+  expect_left_out("generation_config.json", "[]", "not a JSON object", sampling);
+  expect_left_out("generation_config.json", "{\"eos_token_id\": \"</s>\"}", "not a token's number", sampling);
+  expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": \"high\"}", "'top_p' is not a number", sampling);
+  expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": -1}", "top_p is -1", sampling);
+  expect_left_out("tokenizer_config.json", "{\"eos_token\": \"</s>\"", "line 1", names);
+  EXPECT_NE(build("chat_template.jinja", "{% for %}").find("will need another chat template"), std::string::npos);
+  EXPECT_EQ(build("generation_config.json", "{\"eos_token_id\": [3, 4], \"top_k\": 1e300, \"do_sample\": true}"), "");
+  EXPECT_EQ(build("tokenizer_config.json", "{\"eos_token\": null, \"chat_template\": null}"), "");
+}
+
 TEST_F(Import, WithLinksIsTheSameModel) {
   fs::copy(folder("qwen2_sharded"), path("hub"), fs::copy_options::recursive);
   expect_ok(run_tool("genesis-build", {path("hub"), "--link", "-o", path("linked.genesis")}));

@@ -83,6 +83,8 @@ TEST_F(Opt, ChecksWithUsualSizesWhereNoneAreGiven) {
   EXPECT_LE(json["sizes"]["seq"], 256);
   EXPECT_EQ(json["entries"].size(), 6u);
   const std::string told = expect_ok(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check"}));
+  EXPECT_EQ(expect_ok(run_tool("genesis-opt", {"--check", tiny("mlp.genesis")})), told) << "the file, not a device";
+  expect_usage_error(run_tool("genesis-opt", {"--check", "cpu"}), {"--check cpu", "a model file is required"});
   EXPECT_NE(told.find("sizes that are not given: --size batch=8\n"), std::string::npos) << told;
 }
 

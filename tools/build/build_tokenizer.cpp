@@ -24,7 +24,7 @@ struct Flags {
   std::vector<std::string> texts;
   std::string output;
   text::TokenizerOptions options;
-  bool chat = false, quiet = false;
+  bool chat = false, force = false, quiet = false;
   Output out;
 };
 
@@ -59,9 +59,19 @@ void write(const Flags& flags, const std::string& json) {
   write_file_atomically(output / "tokenizer.json", json);
 }
 
+// A folder may hold the tokenizer that models were trained with. A file is replaced, as -o does everywhere.
+void check_output(const Flags& flags) {
+  std::error_code error;
+  if (fs::path(flags.output).extension() == ".json") {
+    if (flags.chat) fail_usage("--chat writes a template beside the tokenizer: give a folder with -o");
+    if (flags.force) fail_usage("--force does nothing with -o FILE.json, which is replaced without it");
+  } else if (!flags.force && fs::is_directory(flags.output, error) && !fs::is_empty(flags.output, error)) {
+    fail("the folder '{}' is there already: name another one, or give --force to replace the tokenizer in it", flags.output);
+  }
+}
+
 void build_tokenizer(const Flags& flags) {
-  if (flags.chat && fs::path(flags.output).extension() == ".json")
-    fail_usage("--chat writes a template beside the tokenizer: give a folder with -o");
+  check_output(flags);
   const auto start = std::chrono::steady_clock::now();
   const text::TrainedTokenizer made = train(flags);
   write(flags, made.json);
@@ -105,6 +115,7 @@ void add_tokenizer(CLI::App& app) {
       ->capture_default_str();
   add_number(*command, "--min-frequency", flags->options.bpe.min_frequency,
              "how often a pair must stand in the text to become a token", at_least<int64_t>(0));
+  command->add_flag("--force", flags->force, "replace the tokenizer in a folder that is there");
   command->add_flag("--quiet", flags->quiet, "no word about progress");
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-build tokenizer corpus/ -o tokenizer --vocab-size 32000 --chat");

@@ -1,16 +1,23 @@
 #include "tools/common/load_tokenizer.h"
+#include "tools/common/open_model.h"
 
 #include <filesystem>
 
+#include "executor/training/checkpoint.h"
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
 #include "schema/file/reader.h"
 
 namespace genesis::tools {
 
+bool names_model(const std::string& path) {
+  const std::filesystem::path named = path;
+  return named.extension() == ".genesis" || (!std::filesystem::exists(named / "tokenizer.json") && has_checkpoints(named));
+}
+
 text::Tokenizer load_tokenizer(const std::string& path) {
-  if (std::filesystem::path(path).extension() != ".genesis") return text::Tokenizer::load(path);
-  if (auto tokenizer = text::tokenizer_of(*load_model(path))) return *std::move(tokenizer);
+  if (!names_model(path)) return text::Tokenizer::load(path);
+  if (auto tokenizer = text::tokenizer_of(*open_model(path))) return *std::move(tokenizer);
   fail("{} brings no tokenizer: build it from a folder with a tokenizer.json, or with --tokenizer", path);
 }
 
@@ -30,7 +37,10 @@ std::optional<text::Tokenizer> brought_tokenizer(const Model& model) {
 }
 
 chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file) {
-  return path.empty() ? chat::ConfigFiles::of_model(model, file) : chat::ConfigFiles::in_folder(path);
+  if (path.empty()) return chat::ConfigFiles::of_model(model, file);
+  if (names_model(path)) return chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path);
+  const std::filesystem::path named = path;
+  return chat::ConfigFiles::in_folder(std::filesystem::is_directory(named) ? named : named.parent_path());
 }
 
 }  // namespace genesis::tools

@@ -1,4 +1,4 @@
-// The tokenizer that a command line names: a tokenizer.json, a folder with one, or a .genesis file that brings one.
+// The tokenizer that a command line names: a tokenizer.json, a folder with one, or a model that brings one.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,9 @@
 
 namespace genesis::tools {
 
+// Whether the path is that of a model: a .genesis file, or a folder of checkpoints.
+bool names_model(const std::string& path);
+
 text::Tokenizer load_tokenizer(const std::string& path);
 
 // The one that `path` names; where that is empty, the one that the model brings, if it does.
@@ -19,8 +22,8 @@ std::optional<text::Tokenizer> load_tokenizer(const std::string& path, const Mod
 // because it knows more tokens than the entry point `forward`.
 std::optional<text::Tokenizer> brought_tokenizer(const Model& model);
 
-// The settings beside it: those in the folder `path`; where that is empty, of the model, which was read from `file` and outlives
-// them.
+// The settings beside it: those in the folder `path`, beside the file `path` or of the model `path`; where that is empty, of
+// `model`, which was read from `file` and outlives them.
 chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file);
 
 }  // namespace genesis::tools

@@ -7,6 +7,7 @@
 #include "passes/distribution/rank_sizes.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/ranks.h"
 #include "tools/run/measured_peaks.h"
 #include "tools/run/nonfinite_page.h"
@@ -126,11 +127,12 @@ void print_measured(const Flags& flags, const Measured& m) {
 
 void bench(const Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
-  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const std::string file = model_file(flags.file);
+  const std::shared_ptr<const Model> model = load_model(file);
   const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   Session session(model, session_options(flags.run, world));
   double first = 0;
-  with_nonfinite_page(flags.run, flags.file, session, [&] { first = run_once(session, flags, inputs); });
+  with_nonfinite_page(flags.run, file, session, [&] { first = run_once(session, flags, inputs); });
   const std::vector<double> times = measure(session, flags, inputs, *world);
   const double median = times[times.size() / 2],
                p99 = times[std::min(times.size() - 1, times.size() * 99 / 100)];
@@ -156,7 +158,7 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
 void add_bench(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("bench", "time an entry point: median, p99, tokens/s");
-  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   add_number(*command, "--runs", flags->runs, "number of runs; 0: as many as fit in --seconds",
              at_least<int64_t>(0));

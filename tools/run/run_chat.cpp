@@ -11,13 +11,13 @@
 #include "tools/common/line_input.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
-#include "tools/text/open_model.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
 
@@ -237,7 +237,7 @@ void add_chat(CLI::App& app) {
       ->required();
   command->add_option(
       "--tokenizer", flags->tokenizer,
-      "a folder with tokenizer.json, tokenizer_config.json with the chat template and "
+      "a model, or a folder with tokenizer.json, tokenizer_config.json with the chat template and "
       "generation_config.json with the makers' settings; without, those that the file brings");
   command->add_option("--template", flags->chat_template, "another chat template: a file .jinja");
   command->add_option("--variables", flags->variables,

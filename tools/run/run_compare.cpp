@@ -15,6 +15,7 @@
 #include "schema/graph/near_names.h"
 #include "tools/common/json_values.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/rounding.h"
 #include "tools/run/run_commands.h"
@@ -213,12 +214,13 @@ std::map<std::string, Seen> observe_all(Session& session, const Flags& flags, co
   return values;
 }
 
-void compare_command(const Flags& flags) {
+void compare_command(Flags flags) {
   check_can_write(flags.repro);
   check_can_write(flags.page);
   const SessionOptions way_a = parse_options(flags.a), way_b = parse_options(flags.b);
   const bool same_bits = promise_same_bits(way_a, way_b);
   const bool by_rounding = flags.tolerance < 0 && !same_bits;
+  flags.file = model_file(flags.file);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry));
   Session a(model, way_a);
@@ -258,7 +260,7 @@ void add_compare(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("compare", "find the first node whose values differ between two ways of running");
-  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command
       ->add_option(

@@ -1,10 +1,11 @@
 // genesis-run eval: how well a language model foretells a text.
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <numbers>
-#include <sstream>
 
 #include "models/corpus/documents.h"
 #include "models/data/conversations.h"
@@ -14,13 +15,14 @@
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
+#include "schema/file/utf8.h"
 #include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
-#include "tools/text/open_model.h"
 
 namespace genesis::tools {
 namespace {
@@ -29,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Flags {
   std::string file, other, data, tokenizer;
+  bool skip_bad = false;
   text::EvaluateOptions options;
   RunFlags run;
   Output out;
@@ -52,19 +55,28 @@ struct Result {
 };
 
 // Each line of a .jsonl is a text of its own.
-std::vector<std::string> read_texts(const std::string& path) {
-  std::string all = data::read_text(path);
-  if (std::filesystem::path(path).extension() != ".jsonl") return {std::move(all)};
+std::vector<std::string> texts_of_lines(const std::string& path, const std::string& all, bool skip_bad) {
   std::vector<std::string> texts;
-  std::istringstream lines(all);
-  size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
+  int64_t number = 0, skipped = 0;
+  corpus::for_each_line(all, [&](std::string_view line) {
     ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    texts.push_back(with_context([&] { return corpus::document_in(line); },
-                                 [&] { return fmt::format("in line {} of '{}'", number, path); }));
-  }
+    try {
+      if (std::string text = corpus::document_in(line); !text.empty()) texts.push_back(std::move(text));
+    } catch (const Error& error) {
+      if (!skip_bad) fail("{}:{}: {}; --skip-bad leaves such lines out", path, number, error.message());
+      ++skipped;
+    }
+  });
+  if (skipped > 0) spdlog::warn("{} lines without a document were left out", skipped);
   return texts;
+}
+
+std::vector<std::string> read_texts(const Flags& flags, bool as_bytes) {
+  std::string all = data::read_text(flags.data);
+  if (std::filesystem::path(flags.data).extension() == ".jsonl") return texts_of_lines(flags.data, all, flags.skip_bad);
+  if (const size_t valid = utf8::valid_bytes(all); !as_bytes && valid < all.size())
+    warn_of_repaired(fmt::format("byte {} of '{}'", valid, flags.data));
+  return {std::move(all)};
 }
 
 // Of the text that a token stands for, which may be a part of a character; 0 for those that stand for none.
@@ -95,7 +107,9 @@ Texts conversations(const std::vector<std::string>& names, const Flags& flags, c
   const auto files = config_files(flags.tokenizer, model, flags.file);
   const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
   Texts texts;
-  for (const chat::Sample& sample : data::read_conversations({names.begin(), names.end()}, maker).samples) {
+  const data::Conversations read = data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
+  warn_of_skipped(read);
+  for (const chat::Sample& sample : read.samples) {
     for (size_t i = 1; i < sample.tokens.size(); ++i)
       if (sample.is_target[i]) texts.bytes += static_cast<int64_t>(bytes_of(tokenizer, sample.tokens[i]));
     texts.tokens.emplace_back(sample.tokens.begin(), sample.tokens.end());
@@ -107,7 +121,7 @@ Texts conversations(const std::vector<std::string>& names, const Flags& flags, c
 Texts read_data(const Flags& flags, const Model& model, const std::optional<text::Tokenizer>& tokenizer) {
   if (const auto files = conversation_files({flags.data}); tokenizer && !files.empty())
     return conversations(files, flags, model, *tokenizer);
-  return tokens_of(read_texts(flags.data), tokenizer);
+  return tokens_of(read_texts(flags, !tokenizer), tokenizer);
 }
 
 void check_vocabulary(const Model& model, const std::string& file,
@@ -188,8 +202,7 @@ void eval_command(const Flags& flags) {
 void add_eval(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
-  command->add_option("file", flags->file, "a .genesis file, or a folder of checkpoints: its newest")
-      ->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command
       ->add_option("--data", flags->data,
                    "a text, or a .jsonl of {\"text\": ...} or of {\"messages\": [...]}, where the "
@@ -197,12 +210,13 @@ void add_eval(CLI::App& app) {
       ->required();
   command->add_option(
       "--tokenizer", flags->tokenizer,
-      "a tokenizer.json, or a folder with one; without, the one that the model brings, or else bytes");
+      "a tokenizer.json, a folder with one, or a model that brings one; without, the model's own, or else bytes");
   command->add_option("--compare", flags->other,
                       "another model on the same text, such as the first one quantized");
   add_number(*command, "--seq", flags->options.seq, "tokens of a window", at_least<int64_t>(1));
   add_number(*command, "--stride", flags->options.stride, "new tokens of each window; 0: half of it",
              at_least<int64_t>(0));
+  command->add_flag("--skip-bad", flags->skip_bad, "leave out lines of .jsonl files that hold no text, and count them");
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(

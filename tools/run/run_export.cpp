@@ -1,12 +1,15 @@
 // genesis-run export: a model, or the newest checkpoint of a folder, as a folder that transformers opens.
+#include <spdlog/spdlog.h>
+
 #include <iostream>
 
 #include "models/hugging_face/export.h"
+#include "passes/training/weight_average.h"
 #include "tools/common/file_progress.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/run_commands.h"
-#include "tools/text/open_model.h"
 
 namespace genesis::tools {
 namespace {
@@ -39,6 +42,14 @@ void check_output(const Flags& flags) {
          flags.output);
 }
 
+// Whoever trained with averages may want them to go out.
+void tell_of_averages(const Flags& flags, const Model& model) {
+  for (size_t i = 0; i < model.states().size(); ++i)
+    if (passes::average_of(model, static_cast<int32_t>(i)) >= 0)
+      return spdlog::info("{} has averages of its weights too (ema): `genesis-opt {} --averages -o FILE` makes a model of those",
+                          flags.file, flags.file);
+}
+
 void export_command(const Flags& flags) {
   auto options = options_of(flags);
   check_output(flags);
@@ -49,6 +60,7 @@ void export_command(const Flags& flags) {
   const auto exported =
       with_context([&] { return models::hugging_face::export_model(*model, flags.output, options); },
                    [&] { return "while exporting '" + flags.file + "'"; });
+  if (!flags.quiet) tell_of_averages(flags, *model);
   flags.out.print(
       {{"folder", flags.output},
        {"model", exported.model},
@@ -72,7 +84,7 @@ void export_command(const Flags& flags) {
 void add_export(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("export", "a model as a folder that transformers opens");
-  command->add_option("file", flags->file, "a .genesis file, or a checkpoint folder: its newest")->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command->add_option("-o,--output", flags->output, "folder to write: it is there as a whole or not at all")
       ->required();
   command->add_option("--dtype", flags->dtype, "bf16, f16 or f32; without, as the weights are");

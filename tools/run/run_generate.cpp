@@ -6,13 +6,13 @@
 #include "models/text/sampling_entries.h"
 #include "models/zoo.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/common/sampling_flags.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
-#include "tools/text/open_model.h"
 #include "tools/text/prompts.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
@@ -179,7 +179,8 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
   const std::vector<std::string> prompts = read_prompts(flags.prompts, *world);
-  const std::shared_ptr<const Model> model = open_model(flags.file);
+  flags.file = model_file(flags.file);
+  const std::shared_ptr<const Model> model = load_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   const auto& ends = codec.end_tokens();
   flags.options.stop_tokens.insert(flags.options.stop_tokens.end(), ends.begin(), ends.end());
@@ -211,7 +212,7 @@ void add_generate(CLI::App& app) {
   flags->prompts.add_to(*command);
   command->add_option(
       "--tokenizer", flags->tokenizer,
-      "a tokenizer.json, a folder with one, or a .genesis file that brings one; when not given, the one that "
+      "a tokenizer.json, a folder with one, or a model that brings one; when not given, the one that "
       "the model brings, or else bytes");
   add_number(*command, "--max-tokens", flags->options.max_tokens, "tokens to write at most",
              at_least<int64_t>(0));

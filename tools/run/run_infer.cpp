@@ -9,6 +9,7 @@
 #include "schema/file/reader.h"
 #include "tools/common/json_values.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
@@ -54,12 +55,13 @@ void check_output(const std::string& path) {
 
 void infer(const Flags& flags) {
   check_output(flags.output);
-  const std::shared_ptr<const Model> model = load_model(flags.file);
+  const std::string file = model_file(flags.file);
+  const std::shared_ptr<const Model> model = load_model(file);
   Session session(model, flags.run.session_options());
   std::vector<std::string> invented;
   const NamedTensors inputs = flags.inputs.make(model->entry(flags.entry), &invented);
   NamedTensors outputs;
-  with_nonfinite_page(flags.run, flags.file, session, [&] { outputs = session.run(flags.entry, inputs); });
+  with_nonfinite_page(flags.run, file, session, [&] { outputs = session.run(flags.entry, inputs); });
   if (!flags.output.empty()) write_outputs(outputs, flags.output);
   nlohmann::ordered_json json{{"entry", flags.entry}, {"output", flags.output}};
   const auto most = [&](int64_t standard) { return flags.max_values >= 0 ? flags.max_values : standard; };
@@ -81,7 +83,7 @@ void infer(const Flags& flags) {
 void add_infer(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("infer", "run an entry point once");
-  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command->add_option("-o,--output", flags->output, "FILE.npy or FILE.safetensors for the outputs");
   add_number(*command, "--max-values", flags->max_values,

@@ -13,6 +13,7 @@
 #include "executor/runtime/step_call.h"
 #include "schema/file/reader.h"
 #include "schema/graph/state_storage.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
@@ -243,10 +244,11 @@ void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
   }
 }
 
-void info(const Flags& flags, const CLI::App& app) {
+void info(Flags flags, const CLI::App& app) {
   if (flags.device.empty())
     for (const char* option : {"--size", "--memory-budget", "--remat", "--kernels", "--disable"})
       check_not_given(app, option, "without --device, which asks what runs would take");
+  flags.file = model_file(flags.file);
   const auto model = load_model(flags.file, {.verify = flags.verify ? Verify::kFull : Verify::kHeader});
   nlohmann::ordered_json json = model_json(flags, *model);
   if (flags.device.empty()) return flags.out.print(json, [&] { print_text(flags, *model); });
@@ -268,7 +270,7 @@ void info(const Flags& flags, const CLI::App& app) {
 void add_info(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("info", "entry points, inputs and outputs, parameters, op counts");
-  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command->add_flag("--states", flags->states, "list every state");
   command->add_flag("--verify", flags->verify, "check the hash of every weight, which reads the whole file");
   command->add_option(

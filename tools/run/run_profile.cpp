@@ -8,6 +8,7 @@
 #include "executor/runtime/roofline.h"
 #include "schema/file/reader.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/ranks.h"
 #include "tools/run/measured_peaks.h"
@@ -260,14 +261,17 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, rows, peaks, total); });
 }
 
-void profile(const Flags& flags, const CLI::App& app) {
+void profile(Flags flags, const CLI::App& app) {
   if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
   check_can_write(flags.trace);
   check_can_write(flags.page);
   if (flags.page.empty()) check_not_given(app, "--compare", "without -o, the page that shows it");
   if (!flags.mesh.empty()) check_not_given(app, "--compare", "with --mesh");
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
-  as_rank(*world, [&] { profile_rank(flags, world); });
+  as_rank(*world, [&] {
+    for (std::string* name : {&flags.file, &flags.compare}) *name = model_file(*name);
+    profile_rank(flags, world);
+  });
 }
 
 }  // namespace
@@ -276,7 +280,7 @@ void add_profile(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
       "profile", "time and kernel per node, bytes, share of the device's limits; Chrome trace");
-  command->add_option("file", flags->file, "a .genesis file")->required();
+  command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   add_number(*command, "--runs", flags->runs, "runs; the fastest is shown", at_least<int64_t>(1));
   add_number(*command, "--top", flags->top, "rows to print", at_least<int64_t>(1));

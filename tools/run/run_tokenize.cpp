@@ -7,8 +7,8 @@
 #include "models/chat/chat_template.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/io/read_file.h"
-#include "schema/file/reader.h"
 #include "tools/common/load_tokenizer.h"
+#include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
@@ -63,11 +63,10 @@ void decode(const text::Tokenizer& tokenizer, const std::string& input, const Fl
   });
 }
 
-// Of a folder, or of a .genesis file that brings one.
+// Of a folder, or of a model that brings one.
 chat::ChatTemplate template_of(const std::string& path) {
-  if (!path.ends_with(".genesis")) return chat::ChatTemplate::load(path);
-  const auto model = load_model(path);
-  return chat::ChatTemplate::from(chat::ConfigFiles::of_model(*model, path));
+  if (!names_model(path)) return chat::ChatTemplate::load(path);
+  return chat::ChatTemplate::from(chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path));
 }
 
 // Messages as the template renders them, and its tokens.
@@ -105,7 +104,7 @@ void add_tokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "text as token ids, and ids as text");
   command
       ->add_option("tokenizer", flags->tokenizer,
-                   "a tokenizer.json, a folder with one, or a .genesis file that brings one")
+                   "a tokenizer.json, a folder with one, or a model that brings one")
       ->required();
   command->add_option("--file", flags->file, "the text, or with --decode the ids");
   command->add_option("--text", flags->text, "the same, on the command line");

@@ -1,7 +1,6 @@
 // genesis-run train: the training loop with a progress bar, metrics and checkpoints.
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "schema/graph/text.h"
 #include "schema/version.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/progress.h"
 #include "tools/common/ranks.h"
 #include "tools/common/stop_signals.h"
@@ -81,13 +81,18 @@ std::optional<Checkpoint> checkpoint_to_resume(const TrainFlags& flags, World& w
   return path.empty() ? std::nullopt : std::optional(Checkpoint{path});
 }
 
-Loaded load(const TrainFlags& flags, World& world) {
-  if (flags.resume) {
+// `flags.file`, which may name a folder, becomes the file itself: of a folder the checkpoint that the first rank finds.
+Loaded load(TrainFlags& flags, World& world) {
+  if (!flags.resume && !flags.checkpoint.empty() && has_checkpoints(flags.checkpoint))
+    fail("{} holds checkpoints already: go on from them with --resume, or name another folder", flags.checkpoint);
+  const std::string named = flags.file;
+  flags.file = said_by_first(world, world.is_first() ? model_file(named) : "");
+  if (flags.resume)
     if (const auto checkpoint = checkpoint_to_resume(flags, world)) return resume(flags, *checkpoint);
-  } else if (!flags.checkpoint.empty() && has_checkpoints(flags.checkpoint)) {
-    fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
-         flags.checkpoint);
-  }
+  if (world.is_first() && flags.file != named)
+    spdlog::info("{}: {} its newest checkpoint, {}", named,
+                 flags.begins_training() ? "another training begins with the weights of" : "the training goes on from",
+                 flags.file);
   Loaded loaded{load_prepared(flags, {.verify = Verify::kFull}), ""};  // every weight is read anyway
   if (world.size() > 1) loaded.digest = digest_of_states(*loaded.model);
   return loaded;
@@ -109,33 +114,6 @@ void check_steps(const Model& model, const TrainFlags& flags) {
         "--steps {}: {} steps are done already, and --steps counts those before a resume too: give {} or "
         "more",
         flags.steps, done, done);
-}
-
-// Of a file of the model, about: states but caches.
-uint64_t file_bytes(const Model& model) {
-  uint64_t bytes = 0;
-  for (const State& state : model.states())
-    if (state.role != StateRole::kCache) bytes += static_cast<uint64_t>(state.type.bytes());
-  return bytes;
-}
-
-// A disk may have room again by the end, so it is said and not refused.
-void warn_of_full_disk(const std::string& path, const std::filesystem::path& folder, uint64_t needed) {
-  struct statvfs disk;
-  if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return;
-  const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
-  if (free < needed)
-    spdlog::warn("{} will need {} and its disk has {} left: make room before the run ends", path,
-                 human_bytes(needed), human_bytes(free));
-}
-
-void warn_of_what_will_be_lost(const TrainFlags& flags, const Model& model) {
-  if (flags.output.empty() && flags.checkpoint.empty())
-    spdlog::warn("nothing of this run will be kept: neither -o FILE nor --checkpoint DIR is given");
-  if (!flags.output.empty())
-    warn_of_full_disk(flags.output, std::filesystem::path(flags.output).parent_path(), file_bytes(model));
-  if (!flags.checkpoint.empty())
-    warn_of_full_disk("a checkpoint in " + flags.checkpoint, flags.checkpoint, file_bytes(model));
 }
 
 struct Sources {
@@ -406,7 +384,7 @@ void check_start(World& world, const TrainFlags& flags) {
   world.require_same("the folder of checkpoints, which all ranks must share,", folder);
 }
 
-void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::shared_ptr<World>& world) {
+void train_ranks(TrainFlags flags, const CLI::App& command, const std::shared_ptr<World>& world) {
   if (world->is_first()) check_can_write(flags.output);
   check_can_write(flags.metrics);
   std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
@@ -423,7 +401,7 @@ void train_ranks(const TrainFlags& flags, const CLI::App& command, const std::sh
   SessionOptions options = session_options(flags.run, world);
   options.zero = flags.zero;
   Session session(model, options);
-  if (world->is_first()) warn_of_what_will_be_lost(flags, *model);
+  if (world->is_first()) flags.warn_of_what_will_be_lost(*model);
   const StopSignals signals(world->is_first());
   Seen seen;
   TrainMetrics last;

@@ -106,6 +106,7 @@ data::TextTokens tokens_of(const Model& model, const text::Tokenizer& tokenizer)
 
 void say_where(const data::TokenCorpus& corpus, bool quiet) {
   if (corpus.bad_lines > 0) spdlog::warn("{} lines without a document were left out", corpus.bad_lines);
+  if (!corpus.first_repaired.empty()) warn_of_repaired(corpus.first_repaired);
   if (quiet) return;
   spdlog::info("{} tokens to train on and {} held out, {} {}", corpus.training.size(), corpus.held_out.size(),
                corpus.was_there ? "kept in" : "made and kept in", printable(corpus.folder.string()));
@@ -150,10 +151,7 @@ TrainData token_data(const std::vector<std::string>& names, const data::TextToke
   return data;
 }
 
-void say_rows(const data::ConversationSource& source, const data::Conversations& read, bool quiet) {
-  if (read.skipped > 0)
-    spdlog::warn("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
-  if (quiet) return;
+void say_rows(const data::ConversationSource& source) {
   const auto& seen = source.statistics();
   spdlog::info(
       "{} samples in {} rows, {} tokens, {} of them to learn; {} samples were cut, {} have nothing to learn",
@@ -173,13 +171,14 @@ TrainData conversation_data(const std::vector<std::string>& names, const Model& 
   const chat::SampleMaker maker(chat::ChatTemplate::from(chat::ConfigFiles::of_model(model, "the model")),
                                 *tokenizer);
   data::Conversations read = data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
+  warn_of_skipped(read);
   auto source = std::make_unique<data::ConversationSource>(
       std::move(read.samples), data::ConversationOptions{.batch_size = options.batch_size,
                                                          .sequence_length = options.sequence_length,
                                                          .seed = options.seed,
                                                          .shuffle = options.shuffle,
                                                          .pack = has_input(entry, "segments")});
-  say_rows(*source, read, quiet);
+  if (!quiet) say_rows(*source);
   return {std::move(source), nullptr};
 }
 
@@ -200,6 +199,16 @@ double share_in(const std::string& text) {
 }
 
 }  // namespace
+
+void warn_of_repaired(const std::string& where) {
+  spdlog::warn("{} is no UTF-8, and others may follow: U+FFFD stands for what is not (a text in another encoding is made UTF-8 "
+               "by iconv)", where);
+}
+
+void warn_of_skipped(const data::Conversations& read) {
+  if (read.skipped > 0)
+    spdlog::warn("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
+}
 
 void TextFlags::add_to(CLI::App& command) {
   const CLI::callback_t read = [this](const CLI::results_t& words) {

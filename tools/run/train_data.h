@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/data/conversations.h"
 #include "models/data/sources.h"
 #include "schema/graph/model.h"
 
@@ -31,6 +32,10 @@ struct TrainData {
 // are none. Of a folder with conversations they are the .jsonl files; those with nothing in them are left out. Throws Error
 // where only some are, and for a .json of conversations.
 std::vector<std::string> conversation_files(const std::vector<std::string>& names);
+
+// Lines that were left out; `where`, such as "byte 3 of 'a.txt'": what is no UTF-8.
+void warn_of_skipped(const data::Conversations& read);
+void warn_of_repaired(const std::string& where);
 
 // `names` are files, NAME=FILE.npy, or folders of text or of conversations. Throws UsageError for flags that do nothing with such data.
 // Batches are what the entry point `entry` takes.

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "executor/training/metrics_file.h"
 #include "models/corpus/text_files.h"
 #include "tools/common/numbers.h"
+#include "tools/common/open_model.h"
 #include "tools/common/usage.h"
 
 namespace genesis::tools {
@@ -27,6 +29,24 @@ void check_is_not_data(const char* option, const std::string& output, const std:
     if (fs::equivalent(output, file, error))
       fail("{} {}: it is '{}' of the data, which would be lost: name another file", option, output,
            file.string());
+}
+
+// Of a file of the model, about: states but caches.
+uint64_t file_bytes(const Model& model) {
+  uint64_t bytes = 0;
+  for (const State& state : model.states())
+    if (state.role != StateRole::kCache) bytes += static_cast<uint64_t>(state.type.bytes());
+  return bytes;
+}
+
+// A disk may have room again by the end, so it is said and not refused.
+void warn_of_full_disk(const std::string& path, const std::filesystem::path& folder, uint64_t needed) {
+  struct statvfs disk;
+  if (::statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return;
+  const uint64_t free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
+  if (free < needed)
+    spdlog::warn("{} will need {} and its disk has {} left: make room before the run ends", path,
+                 human_bytes(needed), human_bytes(free));
 }
 
 }  // namespace
@@ -54,7 +74,7 @@ void TrainFlags::add_to(CLI::App& command) {
 void TrainFlags::add_data(CLI::App& command) {
   command
       .add_option("file", file,
-                  "a .genesis file (made by genesis-opt --train, or with --optimizer or --lora)")
+                  kModelName + std::string(", of which the training goes on, or with --optimizer or --lora another one begins"))
       ->required();
   command
       .add_option(
@@ -167,6 +187,15 @@ void TrainFlags::check_useful(const CLI::App& command, const Model& model) const
     check_not_given(command, "--holdout", "with --eval-data, which is what is evaluated");
   if (model.find_state("optimizer.loss_scale") < 0)
     check_not_given(command, "--max-skipped", "without a loss scale, which only training in f16 has");
+}
+
+void TrainFlags::warn_of_what_will_be_lost(const Model& model) const {
+  if (output.empty() && checkpoint.empty())
+    spdlog::warn("nothing of this run will be kept: neither -o FILE nor --checkpoint DIR is given");
+  if (!output.empty())
+    warn_of_full_disk(output, std::filesystem::path(output).parent_path(), file_bytes(model));
+  if (!checkpoint.empty())
+    warn_of_full_disk("a checkpoint in " + checkpoint, checkpoint, file_bytes(model));
 }
 
 void TrainFlags::remember_data(const std::string& content, Model& model) const {

@@ -34,6 +34,8 @@ struct TrainFlags {
   void check_files() const;
   // Throws a usage error for an option that this run has no use for: whoever gave it expects something that will not happen.
   void check_useful(const CLI::App& command, const Model& model) const;
+  // What the run would have nowhere to write, where nothing of it is kept or a disk is full.
+  void warn_of_what_will_be_lost(const Model& model) const;
   // Checkpoints tell which data they were made of, so that a run does not go on with other data in silence.
   void remember_data(const std::string& content, Model& model) const;
   bool evaluates() const { return !evaluation_data.empty() || text.held_out > 0; }

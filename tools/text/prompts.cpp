@@ -9,6 +9,13 @@
 namespace genesis::tools {
 namespace {
 
+// Without the byte order mark that some editors put in front of UTF-8: it is no part of a prompt.
+std::string read_prompts(const std::string& path) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  std::string text = read_whole_file(path);
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
+}
+
 std::string prompt_in(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   const auto& prompt = json.is_object() && json.contains("prompt") ? json["prompt"] : json;
@@ -18,7 +25,7 @@ std::string prompt_in(const std::string& line) {
 }
 
 void read_lines(const std::string& path, std::vector<std::string>& prompts) {
-  const std::string text = read_whole_file(path);
+  const std::string text = read_prompts(path);
   const bool is_text = path.ends_with(".txt");
   size_t number = 0;
   for (size_t at = 0; at < text.size();) {
@@ -50,7 +57,7 @@ std::vector<std::string> PromptFlags::read() const {
   if (texts.empty() && files.empty() && lines.empty())
     fail_usage("there is nothing to go on from: give --prompt, --prompt-file or --prompts");
   std::vector<std::string> prompts = texts;
-  for (const std::string& file : files) prompts.push_back(read_whole_file(file));
+  for (const std::string& file : files) prompts.push_back(read_prompts(file));
   if (!lines.empty()) read_lines(lines, prompts);
   if (prompts.empty()) fail("{} has no prompts", lines);
   return prompts;

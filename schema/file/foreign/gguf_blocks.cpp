@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "schema/core/float16.h"
@@ -114,14 +115,23 @@ constexpr std::array kTypes = {
     GgufType{30, "BF16", 1, 2, DType::bf16},
 };
 
+constexpr std::string_view kRemedy = "take bf16 or f32 as the model's dtype";
+
+template <class T>
+T as(float x) {
+  const T converted = static_cast<T>(x);
+  if constexpr (std::is_same_v<T, f16>)
+    if (!std::isfinite(static_cast<float>(converted))) check_f16_range(x, static_cast<float>(converted), kRemedy);
+  return converted;
+}
+
 template <class T>
 void decode_blocks(const GgufType& type, const std::byte* from, int64_t blocks, T* to) {
   in_parallel(blocks, 4096, [&](int64_t first, int64_t last) {
     std::array<float, kMaxBlock> elements;
     for (int64_t b = first; b < last; ++b) {
       type.decode(from + b * type.block_bytes, elements.data());
-      std::transform(elements.begin(), elements.begin() + type.block_elements, to + b * type.block_elements,
-                     [](float x) { return static_cast<T>(x); });
+      std::transform(elements.begin(), elements.begin() + type.block_elements, to + b * type.block_elements, as<T>);
     }
   });
 }
@@ -138,7 +148,7 @@ Tensor gguf_tensor(const GgufType& type, const Shape& shape, const std::shared_p
   if (type.plain) {
     const Tensor plain = foreign_tensor({*type.plain, shape}, owner, bytes);
     Tensor result = plain.to(dtype);
-    check_f16_range(plain, result, "take bf16 or f32 as the model's dtype");
+    check_f16_range(plain, result, kRemedy);
     return result;
   }
   if (!type.decode) fail("its elements are {}, which is not read", type.name);

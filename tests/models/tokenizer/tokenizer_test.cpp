@@ -132,16 +132,48 @@ TEST(Tokenizer, SaysAllThatIsNotSupported) {
   file["decoder"] = {{"type", "Metaspace"}};
   file["model"]["byte_fallback"] = true;
   file["model"]["unk_token"] = "<unk>";
-  file["truncation"] = {{"max_length", 512}};
   file["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?<=a)b";
   file["post_processor"] = {{"type", "BertProcessing"}};
   const std::string said = refusal(file);
   for (const char* part : {"normalizer NFKC", "decoder Metaspace", "model.byte_fallback", "model.unk_token",
-                           "truncation", "'(?<=' in a split expression", "post_processor BertProcessing"})
+                           "'(?<=' in a split expression", "post_processor BertProcessing"})
     EXPECT_NE(said.find(part), std::string::npos) << part << " is not in: " << said;
   file = fixture("gpt2");
   file["model"]["type"] = "Unigram";
   EXPECT_NE(refusal(file).find("model Unigram"), std::string::npos);
+}
+
+// As a tokenizer that cut and filled up texts of a training was saved by it: transformers does neither unless it is asked.
+TEST(Tokenizer, PassesOverWhatTextsWereLastPreparedFor) {
+  json file = fixture("qwen");
+  file["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  file["padding"] = {{"strategy", {{"Fixed", 64}}}, {"direction", "Right"}, {"pad_id", 900}, {"pad_token", "<|endoftext|>"}};
+  const std::string text = "In the beginning was the word";
+  EXPECT_EQ(Tokenizer::parse(file.dump()).encode(text), load("qwen").encode(text));
+}
+
+// SmolLM's and StarCoder's: no word has two digits, where `individual_digits`; else a number is a word, without a space.
+TEST(Tokenizer, CutsDigitsAsTokenizersDoes) {
+  const auto words_of = [](bool individual, const std::string& text) {
+    json file = fixture("gpt2");
+    json level = file["pre_tokenizer"];
+    level["add_prefix_space"] = false;
+    file["pre_tokenizer"] = {{"type", "Sequence"},
+                             {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", individual}}, level}}};
+    // Merges that would join what Digits keeps apart.
+    auto &vocab = file["model"]["vocab"], &merges = file["model"]["merges"];
+    for (const char* token : {"12", "\u01201"})
+      if (!vocab.contains(token)) vocab[token] = vocab.size();
+    file["added_tokens"] = json::array();
+    merges.insert(merges.begin(), {"1 2", "\u0120 1"});
+    const Tokenizer tokenizer = Tokenizer::parse(file.dump());
+    std::vector<std::string> words;
+    for (const int64_t id : tokenizer.encode(text)) words.push_back(tokenizer.id_to_token(id).value());
+    return words;
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(words_of(true, "12 12"), (Words{"1", "2", "\u0120", "1", "2"}));
+  EXPECT_EQ(words_of(false, "12 12"), (Words{"12", "\u0120", "12"}));
 }
 
 TEST(Tokenizer, SaysWhatIsWrongWithAFile) {
