@@ -199,7 +199,7 @@ void quantize(Model& model, const Flags& flags) {
     std::cerr << fmt::format("stays as it is: {}: {}\n", printable(kept.name), kept.reason);
 }
 
-void add_quantize_flags(CLI::App& app, Flags& flags) {
+void add_quantize_flags(Command& app, Flags& flags) {
   app.add_option("--quantize", flags.quantize,
                  "keep the weights of products as q8 or q4: a half or a quarter of 16 bits");
   app.add_flag("--quantize-embedding", flags.quantize_embedding, "with --quantize: embedding tables, too");
@@ -255,7 +255,7 @@ void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
 }
 
 // Everything that is given does something, and something comes of it.
-void check_rewrite(const Flags& flags, const CLI::App& app) {
+void check_rewrite(const Flags& flags, const Command& app) {
   for (const char* option : {"--size", "--mesh", "--zero", "--chip", "--links"})
     check_not_given(app, option, "without --check DEVICE");
   if (!flags.train.empty() && flags.inference)
@@ -294,7 +294,7 @@ void edit(std::unique_ptr<Model>& model, const Flags& flags, std::vector<passes:
 }
 
 // What needs no new model. False: nothing of it was asked for.
-bool answers_question(const Flags& flags, const CLI::App& app) {
+bool answers_question(const Flags& flags, const Command& app) {
   if (flags.list_passes) {
     check_only(app, {"--list-passes", "--json"}, "with --list-passes");
     list_passes(flags.out);
@@ -305,7 +305,7 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
     check_only(app, {"--plan-csv", "--json"}, "with --plan-csv, which plans the buffers of the CSV file");
     plan_csv(flags);
   } else if (flags.input.empty()) {
-    throw CLI::RequiredError("a model file");
+    fail_missing("a model file");
   } else if (!flags.check.device.empty()) {
     check_only(app,
                {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
@@ -318,7 +318,7 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
   return true;
 }
 
-void run(const Flags& flags, const CLI::App& app) {
+void run(const Flags& flags, const Command& app) {
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
   for (const auto& list : {flags.passes, flags.disable}) passes::check_pass_names({list.begin(), list.end()});
@@ -346,7 +346,7 @@ void run(const Flags& flags, const CLI::App& app) {
 }
 
 // What becomes of the model.
-void add_model_flags(CLI::App& app, Flags& flags) {
+void add_model_flags(Command& app, Flags& flags) {
   app.add_option("input", flags.input, "a .genesis file");
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--train", flags.train,
@@ -375,7 +375,7 @@ void add_model_flags(CLI::App& app, Flags& flags) {
 }
 
 // Which passes run, and what is shown of them.
-void add_pass_flags(CLI::App& app, Flags& flags) {
+void add_pass_flags(Command& app, Flags& flags) {
   app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
   app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
   app.add_option("--disable", flags.disable,
@@ -402,7 +402,7 @@ int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
   return run_tool(argc, argv, "genesis-opt", "Rewrites .genesis files: training, optimisation, memory plans.",
-                  kExamples, [&](CLI::App& app) {
+                  kExamples, [&](Command& app) {
                     add_model_flags(app, flags);
                     add_pass_flags(app, flags);
                     app.callback([&] { run(flags, app); });
