@@ -70,7 +70,8 @@ void run(const Flags& flags) {
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  genesis::bench::Options options("Decoding at batch 1 as a share of the read bandwidth measured in the same run.");
+  genesis::bench::Options options(
+      "Decoding at batch 1 as a share of the read bandwidth measured in the same run.");
   genesis::bench::Flags flags;
   options.json(flags.json);
   options.rounds(flags.rounds, "texts decoded; of each position the fastest counts");

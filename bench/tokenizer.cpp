@@ -101,7 +101,8 @@ void run(const fs::path& folder, const std::string& given, const std::string& js
              given.empty() ? "headers of /usr/include" : given, file.string());
   const int all = tbb::info::default_concurrency();
   const Speeds one = measure_on(1, file, text, folder);
-  Report report = {{"bytes", text.size()}, {"one", report_of(1, one)}, {"encode_mb_per_second", one.encoding}};
+  Report report = {
+      {"bytes", text.size()}, {"one", report_of(1, one)}, {"encode_mb_per_second", one.encoding}};
   if (all > 1) report.add("all", report_of(all, measure_on(all, file, text, folder)));
   write_report(json_file, report);
 }

@@ -125,7 +125,8 @@ void run(const Flags& flags) {
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  genesis::bench::Options options("A step of training as a share of the f32 arithmetic measured in the same run.");
+  genesis::bench::Options options(
+      "A step of training as a share of the f32 arithmetic measured in the same run.");
   genesis::bench::Flags flags;
   options.json(flags.json);
   options.rounds(flags.rounds, "steps measured");

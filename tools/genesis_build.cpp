@@ -107,8 +107,7 @@ void build(const Flags& flags, const Command& app) {
     check_only(app, {"--list", "--json"}, "with --list");
     return list_models(flags.out);
   }
-  if (flags.name.empty())
-    fail_missing("a model's name (`genesis-build --list` shows what there is)");
+  if (flags.name.empty()) fail_missing("a model's name (`genesis-build --list` shows what there is)");
   if (flags.output.empty()) fail_missing("-o FILE.genesis");
   if (models::hugging_face::is_model_folder(flags.name) || models::gguf::is_gguf_file(flags.name)) {
     for (const char* option : {"--seed", "--tokenizer"})

@@ -166,8 +166,7 @@ nlohmann::ordered_json draw_difference(const Flags& flags, const Model& model, c
 
 nlohmann::ordered_json draw_model(const Flags& flags) {
   if (flags.input.empty()) fail_missing("a model file");
-  if (flags.color == "time" && flags.profile.empty())
-    fail_missing("--color time: --profile FILE");
+  if (flags.color == "time" && flags.profile.empty()) fail_missing("--color time: --profile FILE");
   const std::shared_ptr<const Model> model = load_model(flags.input);
   if (model->entries().empty()) fail("{} has no entry points to draw", flags.input);
   const std::string entry = flags.entry.empty() ? model->entries().front()->name() : flags.entry;
@@ -254,8 +253,7 @@ void run(const Flags& flags) {
 void add_graph_flags(Command& app, Flags& flags) {
   app.add_option("--entry", flags.entry,
                  "entry point; when not given, all in a page and the first in a picture");
-  Option* color =
-      app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
+  Option* color = app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
   app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for pages, --color memory and --memory")->take_all();
   app.add_option("--profile", flags.profile, "output of `genesis-run profile --json`, for --color time");
   app.add_option(
@@ -271,7 +269,7 @@ void add_graph_flags(Command& app, Flags& flags) {
       Range<int>{0, 3})
       ->needs(mesh);
   Option* diff = app.add_option("--compare,--diff", flags.diff,
-                                     "the model as it is later: nodes added, gone and changed are coloured");
+                                "the model as it is later: nodes added, gone and changed are coloured");
   Option* memory =
       app.add_flag("--memory", flags.memory, "show the memory plan first, or instead of the graph");
   app.add_flag("--graph-only", flags.graph_only,
