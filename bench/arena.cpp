@@ -2,9 +2,10 @@
 // and training, at several sizes. Plans only, runs nothing. `bench_arena [--json FILE]`.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "bench/options.h"
+#include "bench/report.h"
 #include "bench/subject.h"
 #include "executor/session.h"
 #include "models/zoo.h"
@@ -70,7 +71,7 @@ class Table {
     if (ratio > worst_.ratio) worst_ = {ratio, model + " " + label};
   }
 
-  nlohmann::json rows_ = nlohmann::json::array();
+  std::vector<Report> rows_;
   Worst worst_;
 };
 
@@ -87,9 +88,9 @@ void run(const std::string& json_file) {
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Arena against lower bound for every model of the zoo.");
+  genesis::bench::Options options("Arena against lower bound for every model of the zoo.");
   std::string json_file;
-  app.add_option("--json", json_file, "write the results to this file");
-  CLI11_PARSE(app, argc, argv);
+  options.json(json_file);
+  options.parse(argc, argv);
   genesis::bench::run(json_file);
 }

@@ -3,11 +3,12 @@
 // many windows of a few milliseconds that take turns: whole reads of an array, and each position of the text.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <numeric>
 
 #include "backends/cpu/peaks.h"
+#include "bench/options.h"
+#include "bench/report.h"
 #include "bench/subject.h"
 #include "executor/session.h"
 
@@ -69,12 +70,12 @@ void run(const Flags& flags) {
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Decoding at batch 1 as a share of the read bandwidth measured in the same run.");
+  genesis::bench::Options options(
+      "Decoding at batch 1 as a share of the read bandwidth measured in the same run.");
   genesis::bench::Flags flags;
-  app.add_option("--json", flags.json, "write the results to this file");
-  app.add_option("--rounds", flags.rounds, "texts decoded; of each position the fastest counts")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--tokens", flags.tokens, "length of a text")->check(CLI::Range(1, 1024));
-  CLI11_PARSE(app, argc, argv);
+  options.json(flags.json);
+  options.rounds(flags.rounds, "texts decoded; of each position the fastest counts");
+  options.number("--tokens", flags.tokens, "length of a text", 1, 1024);
+  options.parse(argc, argv);
   genesis::bench::run(flags);
 }

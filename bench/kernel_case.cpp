@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include "bench/options.h"
+#include "bench/report.h"
 
 namespace genesis::bench {
 namespace {
@@ -21,11 +20,11 @@ cpu::Peaks run_rounds(int rounds, std::vector<Case>& cases) {
   return best;
 }
 
-int report(int rounds, const std::string& json_file, std::vector<Case>& cases) {
+void report(int rounds, const std::string& json_file, std::vector<Case>& cases) {
   const cpu::Peaks peaks = run_rounds(rounds, cases);
   fmt::print("limits, all cores: read {:.1f} GB/s, copy {:.1f} GB/s\n", peaks.read_gbps, peaks.copy_gbps);
   fmt::print("\n{:<20} {:<18} {:>8} {:>17}\n", "op", "first input", "GB/s", "of bandwidth");
-  nlohmann::json rows = nlohmann::json::array();
+  std::vector<Report> rows;
   for (const Case& one : cases) {
     fmt::print("{:<20} {:<18} {:>8.1f} {:>10.1f}% {}\n", one.what(), one.type(), one.gbps(),
                100 * one.share(peaks), one.limit());
@@ -35,24 +34,21 @@ int report(int rounds, const std::string& json_file, std::vector<Case>& cases) {
                     {"limit", one.limit()},
                     {"share", one.share(peaks)}});
   }
-  if (json_file.empty()) return 0;
-  const nlohmann::json report = {{"peaks", {{"read_gbps", peaks.read_gbps}, {"copy_gbps", peaks.copy_gbps}}},
-                                 {"rows", rows}};
-  std::ofstream file(json_file);
-  file << report.dump(2) << '\n';
-  return file.good() ? 0 : 1;
+  const Report limits = {{"read_gbps", peaks.read_gbps}, {"copy_gbps", peaks.copy_gbps}};
+  write_report(json_file, {{"peaks", limits}, {"rows", rows}});
 }
 
 }  // namespace
 
 int run_cases(int argc, char** argv, const char* what, std::vector<Case> cases) {
-  CLI::App app(what);
+  Options options(what);
   std::string json_file;
   int rounds = 5;
-  app.add_option("--json", json_file, "write the results to this file");
-  app.add_option("--rounds", rounds, "how often each case takes its turn")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
-  return report(rounds, json_file, cases);
+  options.json(json_file);
+  options.rounds(rounds, "how often each case takes its turn");
+  options.parse(argc, argv);
+  report(rounds, json_file, cases);
+  return 0;
 }
 
 }  // namespace genesis::bench

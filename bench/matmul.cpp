@@ -5,15 +5,12 @@
 #include <fmt/format.h>
 #include <tbb/global_control.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
@@ -23,6 +20,8 @@
 #include "backends/cpu/parallel/parallel.h"
 #include "backends/cpu/peaks.h"
 #include "bench/onednn_product.h"
+#include "bench/options.h"
+#include "bench/report.h"
 
 namespace genesis::bench {
 namespace {
@@ -216,10 +215,10 @@ double peak_for(const Case& one, const cpu::Peaks& peaks) {
   return one.type == DType::bf16 && peaks.fma_bf16_gflops > 0 ? peaks.fma_bf16_gflops : peaks.fma_f32_gflops;
 }
 
-nlohmann::json print_large(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
+std::vector<Report> print_large(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
   fmt::print("\n{:<14} {:<16} {:<16} {:>9} {:>7} {:>10} {:>7} {:>9}\n", "product", "form", "m x n x k",
              "f32 GF/s", "of peak", "bf16 GF/s", "of peak", "bf16/f32");
-  nlohmann::json rows = nlohmann::json::array();
+  std::vector<Report> rows;
   for (size_t i = 0; i + 1 < cases.size(); i += 2) {
     const Case &f32 = cases[i], &bf16 = cases[i + 1];
     const Shape& s = f32.shape;
@@ -247,10 +246,10 @@ nlohmann::json print_large(const std::vector<Case>& cases, const cpu::Peaks& pea
 }
 
 // Above 1: ours is faster.
-nlohmann::json print_peers(const std::vector<Case>& cases) {
-  fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>9} {:>12} {:>9}  {}\n", "product", "form", "m x n x k", "type", "ours GF/s",
-             "oneDNN GF/s", "ours/its", "oneDNN's way");
-  nlohmann::json rows = nlohmann::json::array();
+std::vector<Report> print_peers(const std::vector<Case>& cases) {
+  fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>9} {:>12} {:>9}  {}\n", "product", "form", "m x n x k", "type",
+             "ours GF/s", "oneDNN GF/s", "ours/its", "oneDNN's way");
+  std::vector<Report> rows;
   for (const Case& one : cases) {
     if (!one.peer) continue;
     const Shape& s = one.shape;
@@ -275,10 +274,10 @@ nlohmann::json print_peers(const std::vector<Case>& cases) {
   return rows;
 }
 
-nlohmann::json print_few_rows(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
+std::vector<Report> print_few_rows(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
   fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>8} {:>13}\n", "few rows", "form", "m x n x k", "type", "GB/s",
              "of read peak");
-  nlohmann::json rows = nlohmann::json::array();
+  std::vector<Report> rows;
   for (const Case& one : cases) {
     const Shape& s = one.shape;
     const double share = one.gbps() / peaks.read_gbps;
@@ -302,7 +301,7 @@ void allow_threads_of_openmp(int threads) {
   if (set) set(threads);
 }
 
-int run(int rounds, int threads, const KernelNames& disabled, const std::string& json_file) {
+void run(int rounds, int threads, const KernelNames& disabled, const std::string& json_file) {
   std::optional<tbb::global_control> limit;
   if (threads > 0) {
     limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
@@ -313,33 +312,31 @@ int run(int rounds, int threads, const KernelNames& disabled, const std::string&
   const cpu::Peaks peaks = run_rounds(rounds, threads == 1 ? processor_clock : wall_clock, large, few_rows);
   fmt::print("limits, all cores: f32 {:.0f} GF/s, bf16 {:.0f} GF/s, read {:.1f} GB/s, copy {:.1f} GB/s\n",
              peaks.fma_f32_gflops, peaks.fma_bf16_gflops, peaks.read_gbps, peaks.copy_gbps);
-  nlohmann::json report = {{"peaks",
-                            {{"fma_f32_gflops", peaks.fma_f32_gflops},
-                             {"fma_bf16_gflops", peaks.fma_bf16_gflops},
-                             {"read_gbps", peaks.read_gbps},
-                             {"copy_gbps", peaks.copy_gbps}}}};
-  report["products"] = print_large(large, peaks);
-  report["against_onednn"] = print_peers(large);
-  report["few_rows"] = print_few_rows(few_rows, peaks);
-  if (json_file.empty()) return 0;
-  std::ofstream file(json_file);
-  file << report.dump(2) << '\n';
-  return file.good() ? 0 : 1;
+  const Report limits = {{"fma_f32_gflops", peaks.fma_f32_gflops},
+                         {"fma_bf16_gflops", peaks.fma_bf16_gflops},
+                         {"read_gbps", peaks.read_gbps},
+                         {"copy_gbps", peaks.copy_gbps}};
+  write_report(json_file, {{"peaks", limits},
+                           {"products", print_large(large, peaks)},
+                           {"against_onednn", print_peers(large)},
+                           {"few_rows", print_few_rows(few_rows, peaks)}});
 }
 
 }  // namespace
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Matrix products as shares of the limits measured in the same run.");
+  genesis::bench::Options options("Matrix products as shares of the limits measured in the same run.");
   std::string json_file;
   int rounds = 5, threads = 0;
   std::vector<std::string> disabled;
-  app.add_option("--json", json_file, "write the results to this file");
-  app.add_option("--rounds", rounds, "how often each case takes its turn")->check(CLI::PositiveNumber);
-  app.add_option("--threads", threads, "threads for us and for oneDNN; 0: all cores; 1: products are timed in processor time, which a busy machine hardly "
-                 "changes")->check(CLI::NonNegativeNumber);
-  app.add_option("--disable", disabled, "ways that are not taken, such as gemm.amx");
-  CLI11_PARSE(app, argc, argv);
-  return genesis::bench::run(rounds, threads, {disabled.begin(), disabled.end()}, json_file);
+  options.json(json_file);
+  options.rounds(rounds, "how often each case takes its turn");
+  options.threads(
+      threads,
+      "threads for us and for oneDNN; 0: all cores; 1: products are timed in processor time, which a "
+      "busy machine hardly changes");
+  options.texts("--disable", disabled, "ways that are not taken, such as gemm.amx");
+  options.parse(argc, argv);
+  genesis::bench::run(rounds, threads, {disabled.begin(), disabled.end()}, json_file);
 }

@@ -9,12 +9,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
+#include "bench/options.h"
+#include "bench/report.h"
 #include "bench/subject.h"
 #include "builder/genesis.h"
 #include "executor/session.h"
@@ -73,6 +75,25 @@ int64_t resident_bytes() {
 
 Tensor looked_up_rows() { return random_tokens({kTokens}, kRows, 3); }
 
+// What a child tells its parent, on one line.
+struct Opening {
+  double seconds = 1e30, open_seconds = 0, second_run = 0;
+  int64_t resident = 0;  // bytes
+  float sum = 0;         // of what was read, so that it is read
+};
+
+void say_to_parent(const Opening& o) {
+  fmt::print("{} {} {} {} {}\n", o.seconds, o.open_seconds, o.second_run, o.resident, o.sum);
+}
+
+Opening heard_from_child(const std::string& line) {
+  Opening o;
+  std::istringstream in(line);
+  if (!(in >> o.seconds >> o.open_seconds >> o.second_run >> o.resident >> o.sum))
+    fail("a child said '{}'", line);
+  return o;
+}
+
 // Maps the file and reads what the run will need, nothing else: the floor.
 void read_pages(const std::string& path) {
   const Tensor rows = looked_up_rows();
@@ -89,7 +110,7 @@ void read_pages(const std::string& path) {
   }
   const double seconds = watch.seconds();
   const int64_t resident = resident_bytes() - before;
-  fmt::print("{}\n", nlohmann::json{{"seconds", seconds}, {"resident", resident}, {"sum", sum}}.dump());
+  say_to_parent({.seconds = seconds, .resident = resident, .sum = sum});
 }
 
 void open_and_run(const std::string& path) {
@@ -103,25 +124,21 @@ void open_and_run(const std::string& path) {
   const int64_t resident = resident_bytes() - before;
   const Stopwatch again;
   session.run("forward", inputs);
-  fmt::print("{}\n", nlohmann::json{{"open_seconds", opened},
-                                    {"seconds", seconds},
-                                    {"second_run", again.seconds()},
-                                    {"resident", resident}}
-                         .dump());
+  say_to_parent({seconds, opened, again.seconds(), resident});
 }
 
 // This program again, in a process of its own; the best of some.
-nlohmann::json best_of_children(const std::string& mode, const std::string& path) {
+Opening best_of_children(const std::string& mode, const std::string& path) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  nlohmann::json best;
+  Opening best;
   for (int i = 0; i < 3; ++i) {
     FILE* child = popen(fmt::format("'{}' --child {} --file '{}'", self, mode, path).c_str(), "r");
     if (!child) fail("cannot start {}", self);
     char line[1024] = "";
     const bool answered = std::fgets(line, sizeof line, child) != nullptr;
     if (pclose(child) != 0 || !answered) fail("the child '{}' failed", mode);
-    const nlohmann::json result = nlohmann::json::parse(line);
-    if (best.is_null() || result["seconds"] < best["seconds"]) best = result;
+    const Opening result = heard_from_child(line);
+    if (result.seconds < best.seconds) best = result;
   }
   return best;
 }
@@ -132,24 +149,23 @@ void run(const std::string& folder, const std::string& json_file) {
   make_file(path);
   const auto file_bytes = static_cast<double>(std::filesystem::file_size(path));
   const double made = making.seconds();
-  const nlohmann::json floor = best_of_children("read", path), run = best_of_children("run", path);
+  const Opening floor = best_of_children("read", path), run = best_of_children("run", path);
   std::filesystem::remove(path);
-  const auto number = [](const nlohmann::json& report, const char* key) { return report[key].get<double>(); };
-  const double beyond = number(run, "seconds") - number(floor, "seconds"), resident = number(run, "resident"),
-               touched = number(floor, "resident");
+  const double beyond = run.seconds - floor.seconds, resident = double(run.resident),
+               touched = double(floor.resident);
   fmt::print("a file of {:.2f} GB (made in {:.1f} s) whose first run needs {:.1f} MB of it\n",
              file_bytes * 1e-9, made, needed_bytes() * 1e-6);
-  fmt::print("  open {:.4f} s, with the first run {:.4f} s; the second run {:.4f} s\n",
-             number(run, "open_seconds"), number(run, "seconds"), number(run, "second_run"));
-  fmt::print("  only reading those pages {:.4f} s: {:.4f} s beyond\n", number(floor, "seconds"), beyond);
+  fmt::print("  open {:.4f} s, with the first run {:.4f} s; the second run {:.4f} s\n", run.open_seconds,
+             run.seconds, run.second_run);
+  fmt::print("  only reading those pages {:.4f} s: {:.4f} s beyond\n", floor.seconds, beyond);
   fmt::print(
       "  resident memory grew by {:.1f} MB; by {:.1f} MB in the process that only reads them: {:.3f}\n",
       resident * 1e-6, touched * 1e-6, resident / touched);
   write_report(json_file, {{"file_bytes", file_bytes},
                            {"needed_bytes", needed_bytes()},
-                           {"open_seconds", run["open_seconds"]},
-                           {"open_and_run_seconds", run["seconds"]},
-                           {"read_seconds", floor["seconds"]},
+                           {"open_seconds", run.open_seconds},
+                           {"open_and_run_seconds", run.seconds},
+                           {"read_seconds", floor.seconds},
                            {"seconds_beyond", beyond},
                            {"resident_bytes", resident},
                            {"touched_bytes", touched},
@@ -160,13 +176,13 @@ void run(const std::string& folder, const std::string& json_file) {
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Opening a file of 2 GB and running it for the first time.");
+  genesis::bench::Options options("Opening a file of 2 GB and running it for the first time.");
   std::string json_file, folder = std::filesystem::temp_directory_path(), child, file;
-  app.add_option("--json", json_file, "write the results to this file");
-  app.add_option("--folder", folder, "where the file is made for the time of the bench");
-  app.add_option("--child", child, "internal: read or run");
-  app.add_option("--file", file, "internal: the file to open");
-  CLI11_PARSE(app, argc, argv);
+  options.json(json_file);
+  options.text("--folder", folder, "where the file is made for the time of the bench");
+  options.text("--child", child, "internal: read or run");
+  options.text("--file", file, "internal: the file to open");
+  options.parse(argc, argv);
   if (child == "read")
     genesis::bench::read_pages(file);
   else if (child == "run")

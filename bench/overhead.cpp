@@ -3,11 +3,12 @@
 // `bench_overhead [--json FILE] [--rounds N]`.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 
 #include "backends/cpu/kernels.h"
+#include "bench/options.h"
+#include "bench/report.h"
 #include "bench/subject.h"
 #include "builder/genesis.h"
 #include "executor/session.h"
@@ -93,11 +94,11 @@ void run(const std::string& json_file, int rounds) {
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("The executor's cost per step.");
+  genesis::bench::Options options("The executor's cost per step.");
   std::string json_file;
   int rounds = 2000;
-  app.add_option("--json", json_file, "write the results to this file");
-  app.add_option("--rounds", rounds, "runs of the chain; the fastest counts")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  options.json(json_file);
+  options.rounds(rounds, "runs of the chain; the fastest counts");
+  options.parse(argc, argv);
   genesis::bench::run(json_file, rounds);
 }

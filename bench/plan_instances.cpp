@@ -4,15 +4,15 @@
 // files.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "bench/options.h"
 #include "bench/plan_generators.h"
+#include "bench/report.h"
 #include "passes/memory/offsets/overlap_check.h"
 #include "schema/core/error.h"
 
@@ -43,7 +43,7 @@ struct Tally {
     count += other.count;
   }
   double geometric_mean() const { return std::exp(log_sum / count); }
-  nlohmann::json report() const {
+  genesis::bench::Report report() const {
     return {{"instances", count},
             {"geometric_mean", geometric_mean()},
             {"worst", worst},
@@ -82,14 +82,14 @@ void run(const PlanInstance& instance, const Arguments& arguments, Tally& tally)
 
 int main(int argc, char** argv) try {
   Arguments arguments;
-  CLI::App app("Plans hard instances and training steps, and prints height / lower bound");
-  app.add_option("--kind", arguments.kind, "only this kind of instances");
-  app.add_option("--seeds", arguments.seeds, "instances of each kind and size");
-  app.add_option("--budget", arguments.options.search_budget, "units of search work for one instance");
-  app.add_option("--seconds", arguments.options.max_seconds, "safety cap for one instance");
-  app.add_option("--dump", arguments.dump, "write the instances as CSV files to this folder instead");
-  app.add_option("--json", arguments.json, "write the results to this file");
-  CLI11_PARSE(app, argc, argv);
+  genesis::bench::Options options("Plans hard instances and training steps, and prints height / lower bound");
+  options.text("--kind", arguments.kind, "only this kind of instances");
+  options.number("--seeds", arguments.seeds, "instances of each kind and size");
+  options.number("--budget", arguments.options.search_budget, "units of search work for one instance");
+  options.number("--seconds", arguments.options.max_seconds, "safety cap for one instance");
+  options.text("--dump", arguments.dump, "write the instances as CSV files to this folder instead");
+  options.json(arguments.json);
+  options.parse(argc, argv);
   std::map<std::string, Tally> kinds;
   Tally all;
   for (const std::string& kind : genesis::bench::hard_kinds()) {
@@ -107,10 +107,10 @@ int main(int argc, char** argv) try {
   fmt::print("\n");
   for (const auto& [kind, tally] : kinds) tally.print(kind);
   if (all.count > 0) all.print("all hard kinds");
-  if (arguments.json.empty()) return 0;
-  nlohmann::json report = all.report();
-  for (const auto& [kind, tally] : kinds) report["kinds"][kind] = tally.report();
-  std::ofstream(arguments.json) << report.dump(1) << "\n";
+  genesis::bench::Report report = all.report(), of_kinds;
+  for (const auto& [kind, tally] : kinds) of_kinds.add(kind, tally.report());
+  report.add("kinds", of_kinds);
+  write_report(arguments.json, report);
 } catch (const genesis::Error& error) {
   fmt::print(stderr, "plan_instances: error: {}\n", error.what());
   return 1;

@@ -1,7 +1,5 @@
 #include "bench/subject.h"
 
-#include <fstream>
-
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
 #include "schema/core/philox.h"
@@ -42,13 +40,6 @@ int64_t parameter_bytes(const Model& model) {
   for (const State& state : model.states())
     if (state.role == StateRole::kParameter) bytes += state.type.bytes();
   return bytes;
-}
-
-void write_report(const std::string& file, const nlohmann::json& report) {
-  if (file.empty()) return;
-  std::ofstream out(file);
-  out << report.dump(2) << '\n';
-  if (!out.flush()) fail("cannot write the report to {}", file);
 }
 
 }  // namespace genesis::bench

@@ -1,11 +1,10 @@
 // The model that the benches of whole steps measure, and what they all need around it: training added as
-// genesis-opt adds it, random tokens, a stopwatch, a report as JSON. Sizes are the same in
+// genesis-opt adds it, random tokens, a stopwatch. Sizes are the same in
 // torch_train_step.py.
 #pragma once
 
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "executor/inputs.h"
@@ -35,8 +34,5 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-// Does nothing without a file name; exits with a message when the file cannot be written.
-void write_report(const std::string& file, const nlohmann::json& report);
 
 }  // namespace genesis::bench

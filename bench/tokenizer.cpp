@@ -7,10 +7,11 @@
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 
+#include "bench/options.h"
+#include "bench/report.h"
 #include "bench/subject.h"
 #include "models/data/token_corpus.h"
 #include "models/tokenizer/tokenizer.h"
@@ -74,14 +75,17 @@ Speeds measure(const fs::path& file, const std::string& text, const fs::path& fo
   return speeds;
 }
 
-nlohmann::json measure_on(int threads, const fs::path& file, const std::string& text,
-                          const fs::path& folder) {
+Speeds measure_on(int threads, const fs::path& file, const std::string& text, const fs::path& folder) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
   const Speeds speeds = measure(file, text, folder);
   fmt::print(
       "  {} thread{}: {} tokens learnt in {:.2f} s, shards of tokens {:.1f} MB/s; encoding on one {:.1f} "
       "MB/s\n",
       threads, threads == 1 ? "" : "s", kTokens, speeds.training_seconds, speeds.shards, speeds.encoding);
+  return speeds;
+}
+
+Report report_of(int threads, const Speeds& speeds) {
   return {{"threads", threads},
           {"training_seconds", speeds.training_seconds},
           {"shards_mb_per_second", speeds.shards},
@@ -96,9 +100,10 @@ void run(const fs::path& folder, const std::string& given, const std::string& js
   fmt::print("{:.1f} MB of {}, kept as {}\n", 1e-6 * static_cast<double>(text.size()),
              given.empty() ? "headers of /usr/include" : given, file.string());
   const int all = tbb::info::default_concurrency();
-  nlohmann::json report = {{"bytes", text.size()}, {"one", measure_on(1, file, text, folder)}};
-  report["encode_mb_per_second"] = report["one"]["encode_mb_per_second"];
-  if (all > 1) report["all"] = measure_on(all, file, text, folder);
+  const Speeds one = measure_on(1, file, text, folder);
+  Report report = {
+      {"bytes", text.size()}, {"one", report_of(1, one)}, {"encode_mb_per_second", one.encoding}};
+  if (all > 1) report.add("all", report_of(all, measure_on(all, file, text, folder)));
   write_report(json_file, report);
 }
 
@@ -106,11 +111,11 @@ void run(const fs::path& folder, const std::string& given, const std::string& js
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("A tokenizer at work: learnt from text, encoding it, making token shards.");
+  genesis::bench::Options options("A tokenizer at work: learnt from text, encoding it, making token shards.");
   std::string json_file, folder = std::filesystem::temp_directory_path() / "genesis-bench-tokenizer", text;
-  app.add_option("--json", json_file, "write the results to this file");
-  app.add_option("--folder", folder, "where the text and the tokenizer are left");
-  app.add_option("--text", text, "a text file in UTF-8");
-  CLI11_PARSE(app, argc, argv);
+  options.json(json_file);
+  options.text("--folder", folder, "where the text and the tokenizer are left");
+  options.text("--text", text, "a text file in UTF-8");
+  options.parse(argc, argv);
   genesis::bench::run(folder, text, json_file);
 }

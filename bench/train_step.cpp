@@ -11,10 +11,11 @@
 #include <tbb/task_arena.h>
 #include <time.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "backends/cpu/peaks.h"
+#include "bench/options.h"
+#include "bench/report.h"
 #include "bench/subject.h"
 #include "executor/session.h"
 
@@ -86,7 +87,7 @@ Result run_on_one_core(const std::shared_ptr<Model>& model) {
   return best;
 }
 
-nlohmann::json report_of(const char* what, const Result& result, double flops) {
+Report report_of(const char* what, const Result& result, double flops) {
   const double gflops = flops / result.seconds * 1e-9, tokens = double(kBatch * kSeq) / result.seconds;
   fmt::print("  {}: {:.3f} s, {:.0f} tokens/s, {:.0f} GFLOP/s = {:.1f}% of the measured {:.0f}\n", what,
              result.seconds, tokens, gflops, 100 * gflops / result.peak_gflops, result.peak_gflops);
@@ -107,16 +108,16 @@ void run(const Flags& flags) {
   const Result one = run_on_one_core(model);
   Session session(model, {.threads = flags.threads});
   const Plan& plan = session.plan("train_step", make_batch());
-  nlohmann::json report = report_of("all cores", run_on_all_cores(session, flags.rounds), flops);
-  report["one_core"] = report_of("one thread, in processor time", one, flops);
+  Report report = report_of("all cores", run_on_all_cores(session, flags.rounds), flops);
+  report.add("one_core", report_of("one thread, in processor time", one, flops));
   const double ratio = double(plan.arena_bytes) / double(plan.lower_bound_bytes);
   fmt::print("  {} steps in the plan; arena {:.2f} MiB, lower bound {:.2f} MiB, ratio {:.4f}\n",
              plan.steps.size(), double(plan.arena_bytes) / (1 << 20),
              double(plan.lower_bound_bytes) / (1 << 20), ratio);
-  report.update({{"model_gflop", flops * 1e-9},
-                 {"arena_bytes", plan.arena_bytes},
-                 {"lower_bound_bytes", plan.lower_bound_bytes},
-                 {"arena_ratio", ratio}});
+  report.add("model_gflop", flops * 1e-9);
+  report.add("arena_bytes", plan.arena_bytes);
+  report.add("lower_bound_bytes", plan.lower_bound_bytes);
+  report.add("arena_ratio", ratio);
   write_report(flags.json, report);
 }
 
@@ -124,11 +125,12 @@ void run(const Flags& flags) {
 }  // namespace genesis::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("A step of training as a share of the f32 arithmetic measured in the same run.");
+  genesis::bench::Options options(
+      "A step of training as a share of the f32 arithmetic measured in the same run.");
   genesis::bench::Flags flags;
-  app.add_option("--json", flags.json, "write the results to this file");
-  app.add_option("--rounds", flags.rounds, "steps measured")->check(CLI::PositiveNumber);
-  app.add_option("--threads", flags.threads, "0: all cores (the limit is always of all cores)");
-  CLI11_PARSE(app, argc, argv);
+  options.json(flags.json);
+  options.rounds(flags.rounds, "steps measured");
+  options.threads(flags.threads, "0: all cores (the limit is always of all cores)");
+  options.parse(argc, argv);
   genesis::bench::run(flags);
 }

@@ -120,14 +120,13 @@ void check_is_no_other_file(const std::string& name) {
   if (name.find('/') != std::string::npos) fail("there is no folder '{}'", name);
 }
 
-void build(const Flags& flags, const CLI::App& app) {
+void build(const Flags& flags, const Command& app) {
   if (flags.list) {
     check_only(app, {"--list", "--json"}, "with --list");
     return list_models(flags.out);
   }
-  if (flags.name.empty())
-    throw CLI::RequiredError("a model's name (`genesis-build --list` shows what there is)");
-  if (flags.output.empty()) throw CLI::RequiredError("-o FILE.genesis");
+  if (flags.name.empty()) fail_missing("a model's name (`genesis-build --list` shows what there is)");
+  if (flags.output.empty()) fail_missing("-o FILE.genesis");
   if (models::hugging_face::is_model_folder(flags.name) || models::gguf::is_gguf_file(flags.name)) {
     for (const char* option : {"--seed", "--tokenizer"})
       check_not_given(app, option, "with a folder or a GGUF file, whose weights and tokenizer are there");
@@ -156,7 +155,7 @@ int main(int argc, char** argv) {
   return run_tool(
       argc, argv, "genesis-build",
       "Makes a .genesis file: of a model of the zoo, of a folder that transformers saved, or of a GGUF file.",
-      kExamples, [&](CLI::App& app) {
+      kExamples, [&](Command& app) {
         app.add_option(
             "model", flags.name,
             "a model of the zoo (--list), a folder with config.json and safetensors, or a .gguf file");
@@ -173,7 +172,7 @@ int main(int argc, char** argv) {
         flags.out.add_to(app);
         add_tokenizer(app);
         app.callback([&] {
-          if (app.get_subcommands().empty()) build(flags, app);
+          if (!app.has_given_subcommand()) build(flags, app);
         });
       });
 }

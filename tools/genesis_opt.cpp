@@ -201,7 +201,7 @@ void quantize(Model& model, const Flags& flags) {
     std::cerr << fmt::format("stays as it is: {}: {}\n", printable(kept.name), kept.reason);
 }
 
-void add_quantize_flags(CLI::App& app, Flags& flags) {
+void add_quantize_flags(Command& app, Flags& flags) {
   app.add_option("--quantize", flags.quantize,
                  "keep the weights of products as q8 or q4: a half or a quarter of 16 bits");
   app.add_flag("--quantize-embedding", flags.quantize_embedding, "with --quantize: embedding tables, too");
@@ -257,7 +257,7 @@ void warn(const Flags& flags, const std::vector<passes::PassReport>& reports) {
 }
 
 // Everything that is given does something, and something comes of it.
-void check_rewrite(const Flags& flags, const CLI::App& app) {
+void check_rewrite(const Flags& flags, const Command& app) {
   for (const char* option : {"--size", "--mesh", "--zero", "--chip", "--links"})
     check_not_given(app, option, "without --check DEVICE");
   if (!flags.train.empty() && flags.inference)
@@ -302,7 +302,7 @@ void tell_file_from_device(Flags& flags) {
 }
 
 // What needs no new model. False: nothing of it was asked for.
-bool answers_question(const Flags& flags, const CLI::App& app) {
+bool answers_question(const Flags& flags, const Command& app) {
   if (flags.list_passes) {
     check_only(app, {"--list-passes", "--json"}, "with --list-passes");
     list_passes(flags.out);
@@ -314,7 +314,7 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
     plan_csv(flags);
   } else if (flags.input.empty()) {
     const std::string& device = flags.check.device;
-    throw CLI::RequiredError((device.empty() ? "" : "--check " + device + " names the device; ") + "a model file");
+    fail_missing((device.empty() ? "" : "--check " + device + " names the device; ") + "a model file");
   } else if (!flags.check.device.empty()) {
     check_only(app,
                {"input", "--check", "--entry", "--size", "--mesh", "--zero", "--chip", "--links",
@@ -327,7 +327,7 @@ bool answers_question(const Flags& flags, const CLI::App& app) {
   return true;
 }
 
-void run(Flags& flags, const CLI::App& app) {
+void run(Flags& flags, const Command& app) {
   tell_file_from_device(flags);
   if (answers_question(flags, app)) return;
   check_rewrite(flags, app);
@@ -356,7 +356,7 @@ void run(Flags& flags, const CLI::App& app) {
 }
 
 // What becomes of the model.
-void add_model_flags(CLI::App& app, Flags& flags) {
+void add_model_flags(Command& app, Flags& flags) {
   app.add_option("input", flags.input, kModelName);
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--train", flags.train,
@@ -385,7 +385,7 @@ void add_model_flags(CLI::App& app, Flags& flags) {
 }
 
 // Which passes run, and what is shown of them.
-void add_pass_flags(CLI::App& app, Flags& flags) {
+void add_pass_flags(Command& app, Flags& flags) {
   app.add_option("--entry", flags.entries, "entry points to work on; all when not given")->take_all();
   app.add_option("--passes", flags.passes, "run only these passes")->delimiter(',');
   app.add_option("--disable", flags.disable,
@@ -412,7 +412,7 @@ int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
   return run_tool(argc, argv, "genesis-opt", "Rewrites .genesis files: training, optimisation, memory plans.",
-                  kExamples, [&](CLI::App& app) {
+                  kExamples, [&](Command& app) {
                     add_model_flags(app, flags);
                     add_pass_flags(app, flags);
                     app.callback([&] { run(flags, app); });

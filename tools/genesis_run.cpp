@@ -1,4 +1,5 @@
 // genesis-run: looks into model files and runs them.
+#include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
 
 namespace {
@@ -18,12 +19,11 @@ Each command has its own --help.)";
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   return run_tool(argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples,
-                  [](CLI::App& app) {
+                  [](Command& app) {
                     app.require_subcommand(0, 1);  // with 1, a wrong name would only be called missing
                     app.callback([&app] {
-                      if (app.get_subcommands().empty())
-                        throw CLI::RequiredError(
-                            "a command (info, infer, train, generate, chat, eval, bench, profile, compare, "
+                      if (!app.has_given_subcommand())
+                        fail_missing("a command (info, infer, train, generate, chat, eval, bench, profile, compare, "
                             "baseline, tokenize or export)");
                     });
                     for (auto add :

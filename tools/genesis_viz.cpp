@@ -166,9 +166,8 @@ nlohmann::ordered_json draw_difference(const Flags& flags, const Model& model, c
 }
 
 nlohmann::ordered_json draw_model(const Flags& flags) {
-  if (flags.input.empty()) throw CLI::RequiredError("a model file");
-  if (flags.color == "time" && flags.profile.empty())
-    throw CLI::RequiredError("--color time: --profile FILE");
+  if (flags.input.empty()) fail_missing("a model file");
+  if (flags.color == "time" && flags.profile.empty()) fail_missing("--color time: --profile FILE");
   const std::shared_ptr<const Model> model = load_model(flags.input);
   if (model->entries().empty()) fail("{} has no entry points to draw", flags.input);
   const std::string entry = flags.entry.empty() ? model->entries().front()->name() : flags.entry;
@@ -181,7 +180,7 @@ nlohmann::ordered_json draw_model(const Flags& flags) {
 }
 
 void make_page(const Flags& flags) {
-  if (flags.input.empty() && flags.loss.empty()) throw CLI::RequiredError("a model file, or --loss FILE");
+  if (flags.input.empty() && flags.loss.empty()) fail_missing("a model file, or --loss FILE");
   viz::write_page(flags.output, viz::make_page({.input = flags.input,
                                                 .compare = flags.diff,
                                                 .metrics = flags.loss,
@@ -195,7 +194,7 @@ void make_page(const Flags& flags) {
                                                 .values = flags.values}));
 }
 
-void check_page_flags(const Flags& flags, const CLI::App& app) {
+void check_page_flags(const Flags& flags, const Command& app) {
   check_only(app,
              {"input", "--output", "--entry", "--size", "--device", "--mesh", "--zero", "--memory",
               "--compare", "--loss", "--graph-only", "--values", "--json"},
@@ -208,7 +207,7 @@ void check_page_flags(const Flags& flags, const CLI::App& app) {
 }
 
 // Everything that is given does something to the picture.
-void check_flags(const Flags& flags, const CLI::App& app) {
+void check_flags(const Flags& flags, const Command& app) {
   if (is_page(flags)) return check_page_flags(flags, app);
   for (const char* option : {"--graph-only", "--values"}) check_not_given(app, option, "in a picture");
   for (const char* option : {"--device", "--mesh"})
@@ -229,7 +228,7 @@ void check_flags(const Flags& flags, const CLI::App& app) {
 }
 
 void run(Flags flags) {
-  if (flags.output.empty()) throw CLI::RequiredError("-o FILE.html|.svg|.png|.pdf|.dot");
+  if (flags.output.empty()) fail_missing("-o FILE.html|.svg|.png|.pdf|.dot");
   check_can_write(flags.output);
   check_kind(flags);
   for (std::string* name : {&flags.input, &flags.diff}) *name = model_file(*name);
@@ -253,18 +252,17 @@ void run(Flags flags) {
   });
 }
 
-void add_graph_flags(CLI::App& app, Flags& flags) {
+void add_graph_flags(Command& app, Flags& flags) {
   app.add_option("--entry", flags.entry,
                  "entry point; when not given, all in a page and the first in a picture");
-  CLI::Option* color =
-      app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
+  Option* color = app.add_option("--color", flags.color, "op, dtype, memory or time")->capture_default_str();
   app.add_option("--size", flags.sizes, "SYMBOL=SIZE, for pages, --color memory and --memory")->take_all();
   app.add_option("--profile", flags.profile, "output of `genesis-run profile --json`, for --color time");
   app.add_option(
          "--device", flags.device,
          "cpu, cuda, cuda:N (which need not be there) or auto: what a page's plans and kernels are for")
       ->capture_default_str();
-  CLI::Option* mesh = app.add_option(
+  Option* mesh = app.add_option(
       "--mesh", flags.mesh,
       "AXIS=RANKS,... such as data=8: what each rank of it takes and sends; --size is of all ranks");
   add_number(
@@ -272,9 +270,9 @@ void add_graph_flags(CLI::App& app, Flags& flags) {
       "with --mesh: the ranks along data share 1: the optimizer's states, 2: gradients too, 3: weights too",
       Range<int>{0, 3})
       ->needs(mesh);
-  CLI::Option* diff = app.add_option("--compare,--diff", flags.diff,
-                                     "the model as it is later: nodes added, gone and changed are coloured");
-  CLI::Option* memory =
+  Option* diff = app.add_option("--compare,--diff", flags.diff,
+                                "the model as it is later: nodes added, gone and changed are coloured");
+  Option* memory =
       app.add_flag("--memory", flags.memory, "show the memory plan first, or instead of the graph");
   app.add_flag("--graph-only", flags.graph_only,
                "a page of the author's graph alone: no passes, kernels and plans");
@@ -285,7 +283,7 @@ void add_graph_flags(CLI::App& app, Flags& flags) {
   diff->excludes(color)->excludes(memory);
 }
 
-void add_loss_flags(CLI::App& app, Flags& flags) {
+void add_loss_flags(Command& app, Flags& flags) {
   app.add_option("--loss", flags.loss,
                  "show the curves of this metrics.jsonl; a page takes several, and folders of them")
       ->take_all();
@@ -295,10 +293,10 @@ void add_loss_flags(CLI::App& app, Flags& flags) {
   app.add_option("--baseline-name", flags.baseline_name, "its name")->capture_default_str();
 }
 
-void add_watch(CLI::App& app) {
+void add_watch(Command& app) {
   auto options = std::make_shared<viz::WatchOptions>();
   auto out = std::make_shared<Output>();
-  CLI::App* command =
+  Command* command =
       app.add_subcommand("watch", "a live page of training runs, for browsers on this machine alone");
   command->add_option("path", options->path, "a metrics.jsonl that grows, or a folder of runs")->required();
   add_number(*command, "--port", options->port, "port of 127.0.0.1; 0: any that is free",
@@ -324,7 +322,7 @@ int main(int argc, char** argv) {
   return run_tool(
       argc, argv, "genesis-viz",
       "Shows models, memory plans and training runs: as pages for a browser and as pictures.", kExamples,
-      [&](CLI::App& app) {
+      [&](Command& app) {
         app.add_option("input", flags.input, kModelName + std::string("; for a page also .onnx and .safetensors"));
         app.add_option("-o,--output", flags.output,
                        "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
@@ -333,7 +331,7 @@ int main(int argc, char** argv) {
         flags.out.add_to(app);
         add_watch(app);
         app.callback([&] {
-          if (!app.get_subcommands().empty()) return;
+          if (app.has_given_subcommand()) return;
           check_flags(flags, app);
           run(flags);
         });

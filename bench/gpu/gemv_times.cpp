@@ -9,7 +9,6 @@
 // must be below 1. `layer` is the four products of a layer in turn. Ends with 1 when a result is wrong.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,6 +23,7 @@
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
+#include "bench/options.h"
 #include "schema/core/error.h"
 #include "schema/core/float16.h"
 
@@ -621,13 +621,13 @@ class Bench {
 
 int run(int argc, char** argv) {
   Wanted wanted;
-  CLI::App app("times the GEMVs of decoding", "bench_gemv_times");
-  app.add_option("--models", wanted.models)->delimiter(',')->check(CLI::IsMember({"0.5B", "7B"}));
-  app.add_option("--formats", wanted.formats)->delimiter(',')->check(CLI::IsMember({"bf16", "q8", "q4"}));
-  app.add_option("--shapes", wanted.shapes)->delimiter(',');
-  app.add_option("--rows", wanted.rows)->delimiter(',')->check(CLI::Range(1, kMaxRows));
-  app.add_flag("--check-only", wanted.check_only);
-  CLI11_PARSE(app, argc, argv);
+  Options options("times the GEMVs of decoding");
+  options.texts("--models", wanted.models, "", {"0.5B", "7B"});
+  options.texts("--formats", wanted.formats, "", {"bf16", "q8", "q4"});
+  options.texts("--shapes", wanted.shapes, "");
+  options.numbers("--rows", wanted.rows, "", 1, kMaxRows);
+  options.flag("--check-only", wanted.check_only, "");
+  options.parse(argc, argv);
   cuda::open_chip(0);
   return Bench(wanted).run() ? 0 : 1;
 }

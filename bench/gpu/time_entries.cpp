@@ -5,7 +5,6 @@
 //   bench_time_entries MODEL.txt --device cuda --json FILE
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,7 +12,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "bench/subject.h"
+#include "bench/options.h"
+#include "bench/report.h"
 #include "executor/session.h"
 #include "schema/core/philox.h"
 #include "schema/graph/text.h"
@@ -56,8 +56,8 @@ double median_seconds(Session& session, const std::string& entry, const NamedTen
   return times[4];
 }
 
-nlohmann::json time_entry(const std::shared_ptr<const Model>& model, const std::string& entry,
-                          const std::string& device) {
+Report time_entry(const std::shared_ptr<const Model>& model, const std::string& entry,
+                  const std::string& device) {
   try {
     Session session(model, {.device = device});
     NamedTensors inputs;
@@ -72,19 +72,20 @@ nlohmann::json time_entry(const std::shared_ptr<const Model>& model, const std::
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Times every entry point of a model in text form.");
+  Options options("Times every entry point of a model in text form.");
   std::string file, device = "cuda", json;
-  app.add_option("file", file, "a model in text form")->required();
-  app.add_option("--device", device, "where to run")->capture_default_str();
-  app.add_option("--json", json, "write the results to this file");
-  CLI11_PARSE(app, argc, argv);
+  options.argument("file", file, "a model in text form");
+  options.text("--device", device, "where to run, cuda if not given");
+  options.json(json);
+  options.parse(argc, argv);
   std::ifstream in(file);
   std::stringstream text;
   text << in.rdbuf();
   const std::shared_ptr<const Model> model = parse_text(text.str());
-  nlohmann::ordered_json report;
-  for (const auto& entry : model->entries()) report[entry->name()] = time_entry(model, entry->name(), device);
-  if (json.empty()) std::cout << report.dump(2) << '\n';
+  Report report;
+  for (const auto& entry : model->entries())
+    report.add(entry->name(), time_entry(model, entry->name(), device));
+  if (json.empty()) std::cout << report.pretty() << '\n';
   write_report(json, report);
   return 0;
 }

@@ -1,10 +1,10 @@
 // What genesis-build makes besides models: commands with flags of their own.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/common/command.h"
 
 namespace genesis::tools {
 
-void add_tokenizer(CLI::App& app);
+void add_tokenizer(Command& app);
 
 }  // namespace genesis::tools

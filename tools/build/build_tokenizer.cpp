@@ -94,9 +94,9 @@ void build_tokenizer(const Flags& flags) {
 
 }  // namespace
 
-void add_tokenizer(CLI::App& app) {
+void add_tokenizer(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("tokenizer", "learn a byte-level BPE tokenizer from text");
+  Command* command = app.add_subcommand("tokenizer", "learn a byte-level BPE tokenizer from text");
   command->add_option("text", flags->texts, "text files, or folders of .txt, .md and .jsonl files")
       ->required();
   command->add_option("-o,--output", flags->output, "a folder, or a file that ends in .json")->required();

@@ -1,13 +1,13 @@
 // Options of a command line that are numbers: the one place where their text becomes a number.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 #include "schema/core/parse_number.h"
+#include "tools/common/command.h"
 #include "tools/common/usage.h"
 
 namespace genesis::tools {
@@ -48,12 +48,11 @@ int64_t bytes_or_fail(std::string_view name, std::string_view text);
 // Like app.add_option(names, value, what) for the numbers that `range` holds; the help shows the value that
 // stands there now.
 template <class T>
-CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, const std::string& what,
-                        const Range<T>& range = {}) {
+Option* add_number(Command& app, const std::string& names, T& value, const std::string& what,
+                   const Range<T>& range = {}) {
   const std::string name = names.substr(names.rfind(',') == std::string::npos ? 0 : names.rfind(',') + 1);
-  const CLI::callback_t read = [&value, name, range](const CLI::results_t& words) {
+  const auto read = [&value, name, range](const std::vector<std::string>& words) {
     value = number_or_fail<T>(name + " " + words.back(), words.back(), range);
-    return true;
   };
   return app.add_option(names, read, what)
       ->type_name(std::is_integral_v<T> ? "INT" : "NUMBER")
@@ -62,12 +61,11 @@ CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, const
 
 // The same for an option that may be given again.
 template <class T>
-CLI::Option* add_numbers(CLI::App& app, const std::string& name, std::vector<T>& values,
-                         const std::string& what, const Range<T>& range = {}) {
-  const CLI::callback_t read = [&values, name, range](const CLI::results_t& words) {
+Option* add_numbers(Command& app, const std::string& name, std::vector<T>& values, const std::string& what,
+                    const Range<T>& range = {}) {
+  const auto read = [&values, name, range](const std::vector<std::string>& words) {
     values.clear();
     for (const std::string& word : words) values.push_back(number_or_fail<T>(name + " " + word, word, range));
-    return true;
   };
   return app.add_option(name, read, what)->type_name("INT")->take_all()->allow_extra_args(false);
 }

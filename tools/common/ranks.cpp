@@ -85,7 +85,7 @@ std::string said_by_first(World& world, const std::string& mine) {
 
 bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }
 
-void add_mesh(CLI::App& app, std::string& mesh) {
+void add_mesh(Command& app, std::string& mesh) {
   app.add_option(
       "--mesh", mesh,
       "the ranks that compute the layers together, as tensor=2: those that a launcher started (mpirun, srun, "

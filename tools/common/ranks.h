@@ -30,7 +30,7 @@ std::string said_by_first(World& world, const std::string& mine);
 bool agreed_by_first(World& world, bool mine);
 
 // Adds --mesh for commands whose layers the ranks along `tensor` compute together.
-void add_mesh(CLI::App& app, std::string& mesh);
+void add_mesh(Command& app, std::string& mesh);
 
 // As long as it lives, only rank 0 writes to stdout and stderr: what all ranks would say alike.
 class FirstRankSpeaks {

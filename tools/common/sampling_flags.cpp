@@ -6,7 +6,7 @@
 
 namespace genesis::tools {
 
-void add_sampling(CLI::App& command, text::GenerateOptions& options) {
+void add_sampling(Command& command, text::GenerateOptions& options) {
   add_number(command, "--temperature", options.temperature, "0: always the likeliest token",
              Range<double>{0, 1e6});
   add_number(command, "--top-k", options.top_k, "choose among the k likeliest; 0: off", at_least<int64_t>(0));
@@ -25,10 +25,10 @@ void add_sampling(CLI::App& command, text::GenerateOptions& options) {
   add_number(command, "--seed", options.seed, "of the choices");
 }
 
-void take_given_sampling(const CLI::App& command, const text::GenerateOptions& given,
+void take_given_sampling(const Command& command, const text::GenerateOptions& given,
                          text::GenerateOptions& options) {
   const auto take = [&](const char* option, auto field) {
-    if (is_given(command, option)) options.*field = given.*field;
+    if (command.is_given(option)) options.*field = given.*field;
   };
   using Options = text::GenerateOptions;
   take("--temperature", &Options::temperature);
@@ -41,7 +41,7 @@ void take_given_sampling(const CLI::App& command, const text::GenerateOptions& g
   take("--seed", &Options::seed);
 }
 
-void add_prefill_chunk(CLI::App& command, int64_t& tokens) {
+void add_prefill_chunk(Command& command, int64_t& tokens) {
   add_number(command, "--prefill-chunk", tokens, "tokens of a prompt that one run reads at most",
              Range<int64_t>{1, 1 << 20});
 }
@@ -51,7 +51,7 @@ void check_prefill_chunk(int64_t tokens) {
     fail_usage("--prefill-chunk {}: expected a power of two", tokens);
 }
 
-void check_sampling(const CLI::App& command, const text::GenerateOptions& options) {
+void check_sampling(const Command& command, const text::GenerateOptions& options) {
   if (options.temperature != 0) return;
   for (const char* option : {"--top-k", "--top-p", "--min-p", "--seed"})
     check_not_given(command, option, "with --temperature 0, which always takes the likeliest token");

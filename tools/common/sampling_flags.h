@@ -7,14 +7,14 @@
 namespace genesis::tools {
 
 // --temperature and its kin, with what stands in `options` as defaults.
-void add_sampling(CLI::App& command, text::GenerateOptions& options);
+void add_sampling(Command& command, text::GenerateOptions& options);
 // Into `options`, what was given of them on the command line.
-void take_given_sampling(const CLI::App& command, const text::GenerateOptions& given,
+void take_given_sampling(const Command& command, const text::GenerateOptions& given,
                          text::GenerateOptions& options);
 // --prefill-chunk, which check_prefill_chunk() holds to be a power of two.
-void add_prefill_chunk(CLI::App& command, int64_t& tokens);
+void add_prefill_chunk(Command& command, int64_t& tokens);
 void check_prefill_chunk(int64_t tokens);
 // Throws UsageError where --temperature 0 makes others of them do nothing.
-void check_sampling(const CLI::App& command, const text::GenerateOptions& options);
+void check_sampling(const Command& command, const text::GenerateOptions& options);
 
 }  // namespace genesis::tools

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstring>
@@ -74,22 +75,23 @@ void remove_leftovers_at_signals() {
 }  // namespace
 
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
-             const std::string& examples, const std::function<void(CLI::App&)>& body) {
+             const std::string& examples, const std::function<void(Command&)>& body) {
   std::signal(SIGPIPE, SIG_DFL);  // `genesis-run info f | head` ends quietly
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error to name, not a death
   remove_leftovers_at_signals();
   CLI::App app{what, name};
   app.footer(examples);
   app.set_version_flag("--version", std::string(GENESIS_VERSION));
+  Command command(app);
   try {
     set_up_logging(name);
     check_no_empty_values(argc, argv);
-    body(app);
+    body(command);
     app.parse(argc, argv);
     if (!std::cout.flush()) fail("the output could not be written: is the disk full?");
     return 0;
-  } catch (const CLI::RuntimeError& error) {  // said already what there is to say
-    return error.get_exit_code();
+  } catch (const ExitCode& end) {
+    return end.code();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error, std::cout, std::cerr);  // --help, --version
     say_error(name, with_help(app, usage_text(app, error)));
@@ -107,7 +109,7 @@ int run_tool(int argc, char** argv, const std::string& name, const std::string& 
   return 1;
 }
 
-void RunFlags::add_to(CLI::App& app) {
+void RunFlags::add_to(Command& app) {
   app.add_option("--device", device,
                  "where to run: cpu, cuda, cuda:N, or auto (cuda where a GPU can be used, else cpu)")
       ->capture_default_str();
@@ -124,7 +126,7 @@ void RunFlags::add_to(CLI::App& app) {
   memory.add_to(app);
 }
 
-void BudgetFlags::add_to(CLI::App& app) {
+void BudgetFlags::add_to(Command& app) {
   app.add_option("--memory-budget", budget,
                  "bytes that the arena of a training step may take (500MB, 8GiB); values that do not fit are "
                  "computed again");

@@ -1,7 +1,6 @@
 // What all four tools share: exit codes, errors on one line, --json.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,20 +9,21 @@
 #include "executor/session.h"
 #include "executor/session_options.h"
 #include "schema/graph/memory_text.h"
+#include "tools/common/command.h"
 
 namespace genesis::tools {
 
 // 0: done. 1: could not; one line on stderr says what, where and what to do. 2: wrong usage.
 // `body` adds flags and subcommands to the app; a subcommand's work runs in its callback.
 int run_tool(int argc, char** argv, const std::string& name, const std::string& what,
-             const std::string& examples, const std::function<void(CLI::App&)>& body);
+             const std::string& examples, const std::function<void(Command&)>& body);
 
 // --memory-budget and --remat: how much memory a training step may take.
 struct BudgetFlags {
   std::string budget;
   bool remat = false;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& app);
   bool is_given() const { return remat || !budget.empty(); }
   std::optional<int64_t> bytes() const;  // 0: as few as can be; empty: neither was given
 };
@@ -38,7 +38,7 @@ struct RunFlags {
   std::string nonfinite_page;  // written by with_nonfinite_page(); empty: none
   BudgetFlags memory;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& app);
   SessionOptions session_options() const;
 };
 
@@ -58,7 +58,7 @@ void check_can_write(const std::string& path);
 // One JSON object on stdout, or `text()` when --json was not given.
 struct Output {
   bool json = false;
-  void add_to(CLI::App& app) { app.add_flag("--json", json, "print one JSON object on stdout"); }
+  void add_to(Command& app) { app.add_flag("--json", json, "print one JSON object on stdout"); }
   void print(const nlohmann::ordered_json& object, const std::function<void()>& text) const;
 };
 

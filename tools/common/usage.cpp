@@ -1,5 +1,6 @@
 #include "tools/common/usage.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 
@@ -59,6 +60,8 @@ std::string no_option(const CLI::App& app, const std::string& word) {
 
 }  // namespace
 
+void fail_missing(const std::string& what) { fail_usage("{} is required", what); }
+
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error) {
   const Names left = app.remaining(true);
   const Names commands = command_names(app);
@@ -92,19 +95,14 @@ void check_no_empty_values(int argc, char** argv) {
   }
 }
 
-bool is_given(const CLI::App& command, const std::string& option) { return command.count(option) > 0; }
-
-void check_only(const CLI::App& command, std::initializer_list<std::string_view> read,
+void check_only(const Command& command, std::initializer_list<std::string_view> read,
                 const std::string& why) {
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();  // the long name, or that of a positional
-    if (option->count() > 0 && std::ranges::find(read, name) == read.end())
-      fail_usage("{} does nothing {}", name, why);
-  }
+  for (const std::string& name : command.given_options())
+    if (std::ranges::find(read, name) == read.end()) fail_usage("{} does nothing {}", name, why);
 }
 
-void check_not_given(const CLI::App& command, const std::string& option, const std::string& why) {
-  if (is_given(command, option)) fail_usage("{} does nothing {}", option, why);
+void check_not_given(const Command& command, const std::string& option, const std::string& why) {
+  if (command.is_given(option)) fail_usage("{} does nothing {}", option, why);
 }
 
 }  // namespace genesis::tools

@@ -1,12 +1,17 @@
 // Wrong usage of a tool: what a command line says that the tool cannot mean. Exit code 2.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "schema/core/error.h"
+#include "tools/common/command.h"
+
+namespace CLI {
+class ParseError;
+}
 
 namespace genesis::tools {
 
@@ -20,6 +25,19 @@ template <class... Args>
   throw UsageError(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// Throws UsageError: "a model file is required".
+[[noreturn]] void fail_missing(const std::string& what);
+
+// Ends the tool with this exit code: what there is to say was said already.
+class ExitCode : public std::runtime_error {
+ public:
+  explicit ExitCode(int code) : runtime_error("ended early"), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
 // What to say of what CLI11 could not make sense of: names the word, and the nearest that there is.
 std::string usage_text(const CLI::App& app, const CLI::ParseError& error);
 // The message with "; see `genesis-run train --help`" behind it, for the command that was given.
@@ -30,10 +48,8 @@ void check_no_empty_values(int argc, char** argv);
 
 // Throws UsageError when an option was given that is not one of `read`: it would do nothing. `why` ends the
 // sentence "--size does nothing ...": "with --list-passes".
-void check_only(const CLI::App& command, std::initializer_list<std::string_view> read,
-                const std::string& why);
+void check_only(const Command& command, std::initializer_list<std::string_view> read, const std::string& why);
 // Throws UsageError when `option` was given: "--size does nothing without --check DEVICE".
-void check_not_given(const CLI::App& command, const std::string& option, const std::string& why);
-bool is_given(const CLI::App& command, const std::string& option);
+void check_not_given(const Command& command, const std::string& option, const std::string& why);
 
 }  // namespace genesis::tools

@@ -149,7 +149,7 @@ Bindings with_usual_sizes(const Model& model, const std::vector<std::string>& en
 
 }  // namespace
 
-void CheckFlags::add_to(CLI::App& app) {
+void CheckFlags::add_to(Command& app) {
   app.add_option("--check", device,
                  "say whether this device runs every node, and what memory it takes; the GPU where there is "
                  "one, else the CPU, when none is named")
@@ -158,7 +158,7 @@ void CheckFlags::add_to(CLI::App& app) {
   app.add_option("--size", sizes,
                  "SYMBOL=SIZE, for --check; batch=8 for each rank along data and seq=256 when not given")
       ->take_all();
-  CLI::Option* with_mesh = app.add_option(
+  Option* with_mesh = app.add_option(
       "--mesh", mesh, "AXIS=RANKS,... such as data=8: with --check what each rank of it takes and sends");
   add_number(
       app, "--zero", zero,

@@ -16,7 +16,7 @@ struct CheckFlags {
   std::vector<std::string> sizes;
   int zero = 0;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& app);
 };
 
 struct CheckOptions {

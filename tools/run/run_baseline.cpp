@@ -50,9 +50,9 @@ void baseline(const Flags& flags) {
 
 }  // namespace
 
-void add_baseline(CLI::App& app) {
+void add_baseline(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("baseline", "loss of byte unigram and bigram models of a text");
+  Command* command = app.add_subcommand("baseline", "loss of byte unigram and bigram models of a text");
   command->add_option("file", flags->file, "a text file")->required();
   flags->out.add_to(*command);
   command->footer("Example:\n  genesis-run baseline text.txt");

@@ -155,9 +155,9 @@ void bench(const Flags& flags, const std::shared_ptr<World>& world) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
+void add_bench(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("bench", "time an entry point: median, p99, tokens/s");
+  Command* command = app.add_subcommand("bench", "time an entry point: median, p99, tokens/s");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   add_number(*command, "--runs", flags->runs, "number of runs; 0: as many as fit in --seconds",

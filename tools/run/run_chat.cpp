@@ -108,7 +108,7 @@ class ChatLoop {
   }
 
   void at_prompt_interrupted() {
-    if (agreed_by_first(world_, interrupts_.count() > 1)) throw CLI::RuntimeError(128 + SIGINT);
+    if (agreed_by_first(world_, interrupts_.count() > 1)) throw ExitCode(128 + SIGINT);
     std::cerr << "\nCtrl-C again leaves\n";
   }
 
@@ -183,7 +183,7 @@ void add_stop_token(text::GenerateOptions& options, int64_t token) {
   if (std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
 }
 
-text::GenerateOptions generate_options(const Flags& flags, const CLI::App& app, const TextCodec& codec,
+text::GenerateOptions generate_options(const Flags& flags, const Command& app, const TextCodec& codec,
                                        const chat::ConfigFiles& files) {
   text::GenerateOptions options = chat::read_generation_config(files, flags.options);
   take_given_sampling(app, flags.options, options);
@@ -206,7 +206,7 @@ jinja::Dict variables_of(const Flags& flags) {
   return *value.dict();
 }
 
-void chat_command(const Flags& flags, const CLI::App& app, const std::shared_ptr<World>& world) {
+void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   check_prefill_chunk(flags.prefill_chunk);
   const std::shared_ptr<const Model> model = open_model(flags.file);
@@ -222,14 +222,14 @@ void chat_command(const Flags& flags, const CLI::App& app, const std::shared_ptr
   Session session = text::open_for_generation(model, session_options(flags.run, world));
   text::Generator generator(session, {.text = codec.token_text(), .prefill_chunk = flags.prefill_chunk});
   chat::Dialogue dialogue(chat, tokenizer, generator, std::move(options));
-  if (!ChatLoop(dialogue, session, flags, *world).run()) throw CLI::RuntimeError(1);
+  if (!ChatLoop(dialogue, session, flags, *world).run()) throw ExitCode(1);
 }
 
 }  // namespace
 
-void add_chat(CLI::App& app) {
+void add_chat(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("chat", "talk with a language model");
+  Command* command = app.add_subcommand("chat", "talk with a language model");
   command
       ->add_option(
           "file", flags->file,

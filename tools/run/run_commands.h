@@ -5,17 +5,17 @@
 
 namespace genesis::tools {
 
-void add_info(CLI::App& app);
-void add_infer(CLI::App& app);
-void add_train(CLI::App& app);
-void add_generate(CLI::App& app);
-void add_chat(CLI::App& app);
-void add_eval(CLI::App& app);
-void add_bench(CLI::App& app);
-void add_profile(CLI::App& app);
-void add_compare(CLI::App& app);
-void add_baseline(CLI::App& app);
-void add_tokenize(CLI::App& app);
-void add_export(CLI::App& app);
+void add_info(Command& app);
+void add_infer(Command& app);
+void add_train(Command& app);
+void add_generate(Command& app);
+void add_chat(Command& app);
+void add_eval(Command& app);
+void add_bench(Command& app);
+void add_profile(Command& app);
+void add_compare(Command& app);
+void add_baseline(Command& app);
+void add_tokenize(Command& app);
+void add_export(Command& app);
 
 }  // namespace genesis::tools

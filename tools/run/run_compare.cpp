@@ -251,14 +251,14 @@ void compare_command(Flags flags) {
       by_rounding ? nlohmann::ordered_json("rounding") : number_json(std::max(flags.tolerance, 0.0));
   write_page(flags, *model, b.plan(flags.entry, inputs).bindings, comparison);
   report(flags, first, static_cast<int64_t>(comparison.values.size()), tolerance, comparison.criterion);
-  if (first) throw CLI::RuntimeError(1);
+  if (first) throw ExitCode(1);
 }
 
 }  // namespace
 
-void add_compare(CLI::App& app) {
+void add_compare(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command =
+  Command* command =
       app.add_subcommand("compare", "find the first node whose values differ between two ways of running");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();

@@ -199,9 +199,9 @@ void eval_command(const Flags& flags) {
 
 }  // namespace
 
-void add_eval(CLI::App& app) {
+void add_eval(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
+  Command* command = app.add_subcommand("eval", "loss and perplexity of a language model on a text");
   command->add_option("file", flags->file, kModelName)->required();
   command
       ->add_option("--data", flags->data,

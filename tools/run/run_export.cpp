@@ -81,9 +81,9 @@ void export_command(const Flags& flags) {
 
 }  // namespace
 
-void add_export(CLI::App& app) {
+void add_export(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("export", "a model as a folder that transformers opens");
+  Command* command = app.add_subcommand("export", "a model as a folder that transformers opens");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("-o,--output", flags->output, "folder to write: it is there as a whole or not at all")
       ->required();

@@ -160,7 +160,7 @@ void write_batch(const Model& model, const TextCodec& codec, const std::vector<s
   print_totals(results, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-void check_flags(const Flags& flags, const CLI::App& app) {
+void check_flags(const Flags& flags, const Command& app) {
   check_sampling(app, flags.options);
   check_prefill_chunk(flags.prefill_chunk);
   if (!flags.out.json && flags.batch == 0) check_not_given(app, "--logprobs", "without --json or --batch");
@@ -193,7 +193,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   });
 }
 
-void generate_command(Flags& flags, const CLI::App& app) {
+void generate_command(Flags& flags, const Command& app) {
   check_flags(flags, app);
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device, SharedWork::kLayers);
   as_rank(*world, [&] { generate_together(flags, world); });
@@ -201,9 +201,9 @@ void generate_command(Flags& flags, const CLI::App& app) {
 
 }  // namespace
 
-void add_generate(CLI::App& app) {
+void add_generate(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("generate", "let a language model write text");
+  Command* command = app.add_subcommand("generate", "let a language model write text");
   command
       ->add_option(
           "file", flags->file,

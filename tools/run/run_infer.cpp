@@ -80,9 +80,9 @@ void infer(const Flags& flags) {
 
 }  // namespace
 
-void add_infer(CLI::App& app) {
+void add_infer(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("infer", "run an entry point once");
+  Command* command = app.add_subcommand("infer", "run an entry point once");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
   command->add_option("-o,--output", flags->output, "FILE.npy or FILE.safetensors for the outputs");

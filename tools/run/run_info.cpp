@@ -244,7 +244,7 @@ void print_kernels(const std::string& device, const std::vector<Needs>& needs) {
   }
 }
 
-void info(Flags flags, const CLI::App& app) {
+void info(Flags flags, const Command& app) {
   if (flags.device.empty())
     for (const char* option : {"--size", "--memory-budget", "--remat", "--kernels", "--disable"})
       check_not_given(app, option, "without --device, which asks what runs would take");
@@ -267,9 +267,9 @@ void info(Flags flags, const CLI::App& app) {
 
 }  // namespace
 
-void add_info(CLI::App& app) {
+void add_info(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("info", "entry points, inputs and outputs, parameters, op counts");
+  Command* command = app.add_subcommand("info", "entry points, inputs and outputs, parameters, op counts");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_flag("--states", flags->states, "list every state");
   command->add_flag("--verify", flags->verify, "check the hash of every weight, which reads the whole file");

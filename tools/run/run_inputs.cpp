@@ -180,7 +180,7 @@ class InputMaker {
 
 }  // namespace
 
-void InputFlags::add_to(CLI::App& app) {
+void InputFlags::add_to(Command& app) {
   app.add_option(
          "--input", inputs,
          "NAME=FILE.npy, NAME=FILE.safetensors, FILE.safetensors, NAME=random, NAME=zeros or NAME=full:VALUE")

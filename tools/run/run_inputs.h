@@ -14,9 +14,9 @@ namespace genesis::tools {
 struct InputFlags {
   std::vector<std::string> inputs, sizes;
   uint64_t seed = 0;
-  const CLI::Option* seed_option = nullptr;
+  const Option* seed_option = nullptr;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& app);
   // Inputs that are not named are random (scalars 0) and `invented`; symbols that no file decides and no
   // --size gives are 1.
   NamedTensors make(const Graph& graph, std::vector<std::string>* invented = nullptr) const;

@@ -261,7 +261,7 @@ void profile_rank(const Flags& flags, const std::shared_ptr<World>& world) {
   flags.out.print(rows_json(plan, rows, peaks, total), [&] { print_table(flags, rows, peaks, total); });
 }
 
-void profile(Flags flags, const CLI::App& app) {
+void profile(Flags flags, const Command& app) {
   if (flags.out.json) check_not_given(app, "--top", "with --json, which has all rows");
   check_can_write(flags.trace);
   check_can_write(flags.page);
@@ -276,9 +276,9 @@ void profile(Flags flags, const CLI::App& app) {
 
 }  // namespace
 
-void add_profile(CLI::App& app) {
+void add_profile(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand(
+  Command* command = app.add_subcommand(
       "profile", "time and kernel per node, bytes, share of the device's limits; Chrome trace");
   command->add_option("file", flags->file, kModelName)->required();
   command->add_option("--entry", flags->entry, "entry point")->capture_default_str();
@@ -292,7 +292,7 @@ void add_profile(CLI::App& app) {
       "write a page for a browser with the times on it: FILE.html, or FILE.json for its data alone");
   command->add_option("--compare", flags->compare,
                       "with -o: profile this model too; the page shows both, memory and time side by side");
-  CLI::Option* with_mesh = command->add_option(
+  Option* with_mesh = command->add_option(
       "--mesh", flags->mesh,
       "AXIS=RANKS such as data=2: the ranks run together, and the page and the trace show all");
   add_number(*command, "--zero", flags->zero,

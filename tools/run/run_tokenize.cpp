@@ -82,13 +82,13 @@ void render_chat(const text::Tokenizer& tokenizer, const Flags& flags) {
   });
 }
 
-void tokenize(const Flags& flags, const CLI::App& app) {
-  if (is_given(app, "--chat")) {
+void tokenize(const Flags& flags, const Command& app) {
+  if (app.is_given("--chat")) {
     check_only(app, {"tokenizer", "--chat", "--generation-prompt", "--json"}, "with --chat");
     return render_chat(load_tokenizer(flags.tokenizer), flags);
   }
   check_not_given(app, "--generation-prompt", "without --chat FILE");
-  if (is_given(app, "--file") == is_given(app, "--text"))
+  if (app.is_given("--file") == app.is_given("--text"))
     fail_usage("expected one of --file TEXT and --text STRING");
   const text::Tokenizer tokenizer = load_tokenizer(flags.tokenizer);
   const std::string input = flags.file.empty() ? flags.text : read_whole_file(flags.file);
@@ -99,9 +99,9 @@ void tokenize(const Flags& flags, const CLI::App& app) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& app) {
+void add_tokenize(Command& app) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("tokenize", "text as token ids, and ids as text");
+  Command* command = app.add_subcommand("tokenize", "text as token ids, and ids as text");
   command
       ->add_option("tokenizer", flags->tokenizer,
                    "a tokenizer.json, a folder with one, or a model that brings one")

@@ -250,7 +250,7 @@ void print_result(const TrainFlags& flags, const End& end) {
   if (world.is_first())
     std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
                            saved_as(flags, end));
-  throw CLI::RuntimeError(128 + end.signal);
+  throw ExitCode(128 + end.signal);
 }
 
 // What is evaluated is taken in its own order, so that every evaluation takes the same.
@@ -384,7 +384,7 @@ void check_start(World& world, const TrainFlags& flags) {
   world.require_same("the folder of checkpoints, which all ranks must share,", folder);
 }
 
-void train_ranks(TrainFlags flags, const CLI::App& command, const std::shared_ptr<World>& world) {
+void train_ranks(TrainFlags flags, const Command& command, const std::shared_ptr<World>& world) {
   if (world->is_first()) check_can_write(flags.output);
   check_can_write(flags.metrics);
   std::shared_ptr<const CheckpointLock> lock;  // before looking what is there
@@ -416,7 +416,7 @@ void train_ranks(TrainFlags flags, const CLI::App& command, const std::shared_pt
   if (end.signal != 0) leave_interrupted(flags, end, *world);
 }
 
-void train_command(const TrainFlags& flags, const CLI::App& command) {
+void train_command(const TrainFlags& flags, const Command& command) {
   flags.check_needs();
   flags.check_files();
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
@@ -425,9 +425,9 @@ void train_command(const TrainFlags& flags, const CLI::App& command) {
 
 }  // namespace
 
-void add_train(CLI::App& app) {
+void add_train(Command& app) {
   auto flags = std::make_shared<TrainFlags>();
-  CLI::App* command = app.add_subcommand("train", "train a model that has an entry point train_step");
+  Command* command = app.add_subcommand("train", "train a model that has an entry point train_step");
   flags->add_to(*command);
   command->footer(
       "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "

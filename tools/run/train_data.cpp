@@ -210,11 +210,8 @@ void warn_of_skipped(const data::Conversations& read) {
     spdlog::warn("{} lines were left out, the first because of {}", read.skipped, read.first_skipped);
 }
 
-void TextFlags::add_to(CLI::App& command) {
-  const CLI::callback_t read = [this](const CLI::results_t& words) {
-    held_out = share_in(words.back());
-    return true;
-  };
+void TextFlags::add_to(Command& command) {
+  const auto read = [this](const std::vector<std::string>& words) { held_out = share_in(words.back()); };
   command.add_option("--holdout", read, "share of the documents that is not trained on, such as 1%")
       ->type_name("SHARE");
   command.add_flag("--skip-bad", skip_bad,

@@ -2,7 +2,6 @@
 // where it brings none, conversations by its chat template, and arrays.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "models/data/conversations.h"
 #include "models/data/sources.h"
 #include "schema/graph/model.h"
+#include "tools/common/command.h"
 
 namespace genesis::tools {
 
@@ -18,7 +18,7 @@ struct TextFlags {
   bool skip_bad = false;
   std::string token_cache;
 
-  void add_to(CLI::App& command);
+  void add_to(Command& command);
   // "" where nothing is held out; else what decides which documents are, as a flag.
   std::string data_order() const;
 };

@@ -51,14 +51,14 @@ void warn_of_full_disk(const std::string& path, const std::filesystem::path& fol
 
 }  // namespace
 
-void TrainFlags::add_to(CLI::App& command) {
+void TrainFlags::add_to(Command& command) {
   add_data(command);
   text.add_to(command);
   add_keeping(command);
   add_training(command);
   add_evaluation(command);
   run.add_to(command);
-  CLI::Option* with_mesh = command.add_option(
+  Option* with_mesh = command.add_option(
       "--mesh", mesh,
       "the ranks that train together: data=N shares each batch between N of them; started by mpirun, "
       "srun or torchrun's variables, else by this command on this host");
@@ -71,7 +71,7 @@ void TrainFlags::add_to(CLI::App& command) {
   out.add_to(command);
 }
 
-void TrainFlags::add_data(CLI::App& command) {
+void TrainFlags::add_data(Command& command) {
   command
       .add_option("file", file,
                   kModelName + std::string(", of which the training goes on, or with --optimizer or --lora another one begins"))
@@ -94,7 +94,7 @@ void TrainFlags::add_data(CLI::App& command) {
 }
 
 // What of the run is kept, and shown.
-void TrainFlags::add_keeping(CLI::App& command) {
+void TrainFlags::add_keeping(Command& command) {
   command.add_option("-o,--output", output, "write the trained model here");
   command.add_option("--checkpoint", checkpoint, "folder for checkpoints");
   add_number(command, "--checkpoint-every", checkpoint_every, "steps between checkpoints; 0: one at the end",
@@ -114,11 +114,11 @@ void TrainFlags::add_keeping(CLI::App& command) {
       "say how much of the device's products the step reaches, as on a terminal; measured at the start");
 }
 
-void TrainFlags::add_training(CLI::App& command) {
+void TrainFlags::add_training(Command& command) {
   command.add_option("--optimizer", optimizer,
                      "begin a training, as genesis-opt --train does, instead of going on with the one that the file may "
                      "bring: OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
-  CLI::Option* with_lora =
+  Option* with_lora =
       add_number(command, "--lora", lora.rank,
                  "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
                  Range<int64_t>{0, 65536});
@@ -135,7 +135,7 @@ void TrainFlags::add_training(CLI::App& command) {
       ->needs(with_lora);
 }
 
-void TrainFlags::add_evaluation(CLI::App& command) {
+void TrainFlags::add_evaluation(Command& command) {
   command
       .add_option(
           "--eval-data", evaluation_data,
@@ -152,8 +152,8 @@ void TrainFlags::add_evaluation(CLI::App& command) {
 
 void TrainFlags::check_needs() const {
   if (checkpoint_every > 0 && checkpoint.empty())
-    throw CLI::RequiredError("--checkpoint-every needs --checkpoint DIR, which");
-  if (resume && checkpoint.empty()) throw CLI::RequiredError("--resume needs --checkpoint DIR, which");
+    fail_missing("--checkpoint-every needs --checkpoint DIR, which");
+  if (resume && checkpoint.empty()) fail_missing("--resume needs --checkpoint DIR, which");
 }
 
 void TrainFlags::check_files() const {
@@ -172,7 +172,7 @@ std::string TrainFlags::data_order() const {
                      options.seed, options.shuffle ? "" : " --no-shuffle", text.data_order());
 }
 
-void TrainFlags::check_useful(const CLI::App& command, const Model& model) const {
+void TrainFlags::check_useful(const Command& command, const Model& model) const {
   const bool tokens = has_input(model.entry("train_step"), "tokens");
   const auto is_array = [&](const std::string& file) {
     return file.ends_with(".npy") || file.ends_with(".safetensors") || (!tokens && file.ends_with(".jsonl"));

@@ -27,13 +27,13 @@ struct TrainFlags {
   RunFlags run;
   Output out;
 
-  void add_to(CLI::App& command);
-  // Throws a CLI::Error for options that need another one.
+  void add_to(Command& command);
+  // Throws UsageError for options that need another one.
   void check_needs() const;
   // Throws Error where -o or --metrics is a file that holds something else, which would be lost. Before anything is written.
   void check_files() const;
   // Throws a usage error for an option that this run has no use for: whoever gave it expects something that will not happen.
-  void check_useful(const CLI::App& command, const Model& model) const;
+  void check_useful(const Command& command, const Model& model) const;
   // What the run would have nowhere to write, where nothing of it is kept or a disk is full.
   void warn_of_what_will_be_lost(const Model& model) const;
   // Checkpoints tell which data they were made of, so that a run does not go on with other data in silence.
@@ -45,10 +45,10 @@ struct TrainFlags {
   bool begins_training() const { return lora.rank > 0 || !optimizer.empty(); }
 
  private:
-  void add_data(CLI::App& command);
-  void add_keeping(CLI::App& command);
-  void add_training(CLI::App& command);
-  void add_evaluation(CLI::App& command);
+  void add_data(Command& command);
+  void add_keeping(Command& command);
+  void add_training(Command& command);
+  void add_evaluation(Command& command);
 };
 
 }  // namespace genesis::tools

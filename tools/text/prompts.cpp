@@ -42,7 +42,7 @@ void read_lines(const std::string& path, std::vector<std::string>& prompts) {
 
 }  // namespace
 
-void PromptFlags::add_to(CLI::App& app) {
+void PromptFlags::add_to(Command& app) {
   app.add_option("--prompt", texts, "text to go on from; may be given again, for more texts")
       ->allow_extra_args(false);
   app.add_option("--prompt-file", files, "a file with such a text; may be given again")

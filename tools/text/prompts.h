@@ -12,7 +12,7 @@ struct PromptFlags {
   std::vector<std::string> texts, files;
   std::string lines;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& app);
   // In the order: texts, files, lines. Lines are JSON, but for those of a file whose name ends in .txt, which are prompts
   // themselves; empty ones are left out. Throws UsageError when there is none, and Error naming the file and the line
   // that is not a JSON string or an object with a string "prompt".
