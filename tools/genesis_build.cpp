@@ -114,9 +114,11 @@ void check_is_no_other_file(const std::string& name) {
   for (const auto& model : models::list_models())
     if (model.name == name) return;
   if (std::filesystem::exists(name))
-    fail("'{}' is a file that no model is made of: expected a model of the zoo (--list), a folder that transformers saved, or a "
-         ".gguf file",
-         name);
+    fail(
+        "'{}' is a file that no model is made of: expected a model of the zoo (--list), a folder that "
+        "transformers saved, or a "
+        ".gguf file",
+        name);
   if (name.find('/') != std::string::npos) fail("there is no folder '{}'", name);
 }
 
@@ -166,7 +168,8 @@ int main(int argc, char** argv) {
                      "leave the weights in their files, which then have to stay where they are, seen from "
                      "the new file");
         app.add_option("--tokenizer", flags.tokenizer,
-                       "a tokenizer.json, a folder with one or a model that brings one: the file brings it too; decides vocab_size");
+                       "a tokenizer.json, a folder with one or a model that brings one: the file brings it "
+                       "too; decides vocab_size");
         app.add_flag("--list", flags.list, "list the models and their settings");
         app.add_flag("--quiet", flags.quiet, "no word about progress");
         flags.out.add_to(app);

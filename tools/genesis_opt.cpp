@@ -360,7 +360,8 @@ void add_model_flags(Command& app, Flags& flags) {
   app.add_option("input", flags.input, kModelName);
   app.add_option("-o,--output", flags.output, "file to write");
   app.add_option("--train", flags.train,
-                 "add the entry point train_step, instead of one that is there: OPTIMIZER,key=value,... (sgd, adam, adamw, "
+                 "add the entry point train_step, instead of one that is there: OPTIMIZER,key=value,... "
+                 "(sgd, adam, adamw, "
                  "lion, muon)");
   app.add_option("--group", flags.groups,
                  "with --train: 'PATTERN,...: SETTING,...', for parameters of these names lr=FACTORx, "

@@ -18,17 +18,17 @@ Each command has its own --help.)";
 
 int main(int argc, char** argv) {
   using namespace genesis::tools;
-  return run_tool(argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples,
-                  [](Command& app) {
-                    app.require_subcommand(0, 1);  // with 1, a wrong name would only be called missing
-                    app.callback([&app] {
-                      if (!app.has_given_subcommand())
-                        fail_missing("a command (info, infer, train, generate, chat, eval, bench, profile, compare, "
-                            "baseline, tokenize or export)");
-                    });
-                    for (auto add :
-                         {add_info, add_infer, add_train, add_generate, add_chat, add_eval, add_bench, add_profile,
-                          add_compare, add_baseline, add_tokenize, add_export})
-                      add(app);
-                  });
+  return run_tool(
+      argc, argv, "genesis-run", "Looks into .genesis files and runs them.", kExamples, [](Command& app) {
+        app.require_subcommand(0, 1);  // with 1, a wrong name would only be called missing
+        app.callback([&app] {
+          if (!app.has_given_subcommand())
+            fail_missing(
+                "a command (info, infer, train, generate, chat, eval, bench, profile, compare, "
+                "baseline, tokenize or export)");
+        });
+        for (auto add : {add_info, add_infer, add_train, add_generate, add_chat, add_eval, add_bench,
+                         add_profile, add_compare, add_baseline, add_tokenize, add_export})
+          add(app);
+      });
 }

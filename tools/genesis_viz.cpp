@@ -319,21 +319,22 @@ void add_watch(Command& app) {
 int main(int argc, char** argv) {
   using namespace genesis::tools;
   Flags flags;
-  return run_tool(
-      argc, argv, "genesis-viz",
-      "Shows models, memory plans and training runs: as pages for a browser and as pictures.", kExamples,
-      [&](Command& app) {
-        app.add_option("input", flags.input, kModelName + std::string("; for a page also .onnx and .safetensors"));
-        app.add_option("-o,--output", flags.output,
-                       "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
-        add_graph_flags(app, flags);
-        add_loss_flags(app, flags);
-        flags.out.add_to(app);
-        add_watch(app);
-        app.callback([&] {
-          if (app.has_given_subcommand()) return;
-          check_flags(flags, app);
-          run(flags);
-        });
-      });
+  return run_tool(argc, argv, "genesis-viz",
+                  "Shows models, memory plans and training runs: as pages for a browser and as pictures.",
+                  kExamples, [&](Command& app) {
+                    app.add_option("input", flags.input,
+                                   kModelName + std::string("; for a page also .onnx and .safetensors"));
+                    app.add_option(
+                        "-o,--output", flags.output,
+                        "FILE.html: a page; .svg, .png, .pdf or .dot: a picture; .json: a page's data");
+                    add_graph_flags(app, flags);
+                    add_loss_flags(app, flags);
+                    flags.out.add_to(app);
+                    add_watch(app);
+                    app.callback([&] {
+                      if (app.has_given_subcommand()) return;
+                      check_flags(flags, app);
+                      run(flags);
+                    });
+                  });
 }

@@ -102,8 +102,8 @@ bool must_launch_ranks(const Mesh& mesh) { return mesh.ranks() > 1 && find_launc
 int launch_ranks(const Mesh& mesh, std::string_view device_kind) {
   constexpr int64_t kMaxRanks = 512;
   if (mesh.ranks() > kMaxRanks)
-    fail("mesh '{}' has {} ranks, and a tool starts at most {} on its host: start them with mpirun or srun", mesh.to_string(),
-         mesh.ranks(), kMaxRanks);
+    fail("mesh '{}' has {} ranks, and a tool starts at most {} on its host: start them with mpirun or srun",
+         mesh.to_string(), mesh.ranks(), kMaxRanks);
   if (device_kind != "cpu") return run_child_ranks(static_cast<int>(mesh.ranks()), own_command());
   if (const std::string why = mpi::why_missing(); !why.empty()) fail("{}", why);  // once, not by every rank
   const std::vector<std::string> command = mpirun_command(mesh.ranks(), own_command());

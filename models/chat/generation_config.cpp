@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kTopK = 50;     // of transformers
+constexpr int64_t kTopK = 50;       // of transformers
 constexpr double kAllTokens = 1e9;  // more than any vocabulary has
 
 double number(const json& config, const char* name, double otherwise) {

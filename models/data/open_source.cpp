@@ -133,7 +133,8 @@ class JsonLines {
       return append_number(name, value, column);
     }
     if (!value.is_array() || depth >= kMaxRank - 1)
-      fail("field '{}' is not a number or a list of numbers{}", name, value.is_string() || value.is_object() ? kText : "");
+      fail("field '{}' is not a number or a list of numbers{}", name,
+           value.is_string() || value.is_object() ? kText : "");
     const auto size = static_cast<int64_t>(value.size());
     if (shape.size() == depth && column.values.size() == first) shape.push_back(size);
     if (shape.size() == depth || shape[depth] != size) fail("field '{}' is a ragged list", name);

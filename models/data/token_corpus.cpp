@@ -52,7 +52,8 @@ void wait_for_next_tick(const json& files) {
   constexpr std::chrono::milliseconds kTick{20};
   const auto now = std::chrono::system_clock::now();
   for (const json& file : files) {
-    const std::chrono::system_clock::time_point changed{std::chrono::nanoseconds(file["status_changed"].get<int64_t>())};
+    const std::chrono::system_clock::time_point changed{
+        std::chrono::nanoseconds(file["status_changed"].get<int64_t>())};
     if (changed <= now && now < changed + kTick) return std::this_thread::sleep_for(kTick);
   }
 }
@@ -105,12 +106,9 @@ TokenCorpus made(const fs::path& folder, const std::vector<fs::path>& files, con
   const bool wide = !fits_u16(tokens.tokenizer.vocab_size());
   ShardWriter training(folder, "training", wide), held_out(folder, "held-out", wide);
   const TokenizedText text = tokenize_files(files, tokens, options, training, held_out);
-  const json manifest = {{"made_of", identity},
-                         {"training", training.finish()},
-                         {"held_out", held_out.finish()},
-                         {"bytes", text.bytes},
-                         {"bad_lines", text.bad_lines},
-                         {"first_repaired", text.first_repaired}};
+  const json manifest = {{"made_of", identity},           {"training", training.finish()},
+                         {"held_out", held_out.finish()}, {"bytes", text.bytes},
+                         {"bad_lines", text.bad_lines},   {"first_repaired", text.first_repaired}};
   // Last: a folder with it is whole.
   write_file_atomically(folder / kManifest,
                         manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n");

@@ -32,7 +32,8 @@ struct TokenCorpus {
   std::filesystem::path folder;
   int64_t bytes = 0;      // of text
   int64_t bad_lines = 0;  // that were left out
-  std::string first_repaired = {};  // where the first byte is that is no UTF-8, for which U+FFFD stands; empty: nowhere
+  std::string first_repaired =
+      {};  // where the first byte is that is no UTF-8, for which U+FFFD stands; empty: nowhere
   bool was_there = false;
 };
 

@@ -87,7 +87,8 @@ class CorpusTokenizer {
   ChunkTokens tokens_of(const Waiting& waiting) const {
     ChunkTokens made;
     made.bad = corpus::for_each_part(waiting.chunk, mark_, [&](const corpus::DocumentPart& part) {
-      if (!made.repaired && !waiting.chunk.is_jsonl()) made.repaired = first_to_repair(waiting.chunk, part.text);
+      if (!made.repaired && !waiting.chunk.is_jsonl())
+        made.repaired = first_to_repair(waiting.chunk, part.text);
       const bool held = is_held_out(waiting.file, part.unit);
       if (!held) made.last_part = made.training.size();
       Tokens& row = held ? made.held_out : made.training;

@@ -104,7 +104,10 @@ std::string config_of(const Gguf& file, const Model& model, const std::string& p
 // llama.cpp cuts large files, and each part has some of the tensors.
 void check_is_whole(const Gguf& file) {
   if (const int64_t* parts = integer(file, "split.count"); parts && *parts > 1)
-    fail("it is one of {} parts of a model: join them first, as with `llama-gguf-split --merge FIRST.gguf WHOLE.gguf`", *parts);
+    fail(
+        "it is one of {} parts of a model: join them first, as with `llama-gguf-split --merge FIRST.gguf "
+        "WHOLE.gguf`",
+        *parts);
 }
 
 std::unique_ptr<Model> make(const Gguf& file, const Settings& changes) {

@@ -105,13 +105,19 @@ bool is_head(const std::string& name) { return name.starts_with("lm_head."); }
 // transformers 5 takes a head that is another matrix for one of its own, whatever the configuration says; its forerunners
 // left it out.
 void check_tied(const NamedTensors& weights, const Tensor& head, const std::string& model) {
-  const auto embedding = weights.find(model == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight");
+  const auto embedding =
+      weights.find(model == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight");
   if (embedding == weights.end()) return;  // refused where all weights are there
   const Tensor& tied = embedding->second;
-  if (tied.type() == head.type() && std::memcmp(tied.data(), head.data(), static_cast<size_t>(head.bytes())) == 0) return;
-  fail("lm_head.weight is another matrix than {}, though the configuration ties them (tie_word_embeddings): give --set "
-       "tie_word_embeddings=false to keep it, as transformers 5 does, or =true to go without it, as those before do",
-       embedding->first);
+  if (tied.type() == head.type() &&
+      std::memcmp(tied.data(), head.data(), static_cast<size_t>(head.bytes())) == 0)
+    return;
+  fail(
+      "lm_head.weight is another matrix than {}, though the configuration ties them (tie_word_embeddings): "
+      "give --set "
+      "tie_word_embeddings=false to keep it, as transformers 5 does, or =true to go without it, as those "
+      "before do",
+      embedding->first);
 }
 
 }  // namespace
@@ -129,7 +135,8 @@ NamedTensors read_weights(const fs::path& folder, const std::string& model, Head
     else
       weights.emplace(known, is_conv1d(model, name, tensor.type()) ? transposed(tensor) : std::move(tensor));
   }
-  if (left_out && head == Head::kTied) with_context([&] { check_tied(weights, *left_out, model); }, [&] { return folder.string(); });
+  if (left_out && head == Head::kTied)
+    with_context([&] { check_tied(weights, *left_out, model); }, [&] { return folder.string(); });
   return weights;
 }
 

@@ -34,7 +34,8 @@ std::unique_ptr<Model> import_model(const std::filesystem::path& folder, const S
     positions->second = std::to_string(std::min<int64_t>(std::stoll(positions->second), kDefaultPositions));
   for (const auto& [key, value] : changes) settings[key] = value;
   settings["initializer_range"] = "0";  // nothing is drawn that is replaced at once
-  const bool tied = settings.at("tie_word_embeddings") == "true", asked_for = changes.contains("tie_word_embeddings");
+  const bool tied = settings.at("tie_word_embeddings") == "true",
+             asked_for = changes.contains("tie_word_embeddings");
   const Head head = !tied ? Head::kOwn : asked_for ? Head::kTiedAnyway : Head::kTied;
   const NamedTensors weights = read_weights(folder, name, head, files);
   std::unique_ptr<Model> model = with_context(

@@ -121,7 +121,8 @@ class Parser {
       if (one == "Split" && !is_last)
         split(parts[i]);
       else if (one == "Digits" && !is_last)
-        expression(bool_of(member(parts[i], "individual_digits"), false, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)");
+        expression(bool_of(member(parts[i], "individual_digits"), false, "individual_digits") ? R"(\p{N})"
+                                                                                              : R"(\p{N}+)");
       else if (one == "ByteLevel" && is_last)
         byte_level(parts[i]);
       else

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "schema/ranks/mesh.h"
 #include "schema/graph/graph.h"
+#include "schema/ranks/mesh.h"
 
 namespace genesis::passes {
 

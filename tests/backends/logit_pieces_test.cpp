@@ -10,8 +10,9 @@ namespace genesis::cpu {
 namespace {
 
 LogitPieces pieces_of(int64_t rows, int64_t classes) {
-  const std::vector<TensorType> inputs = {
-      {DType::f32, Shape::of({rows, 8})}, {DType::f32, Shape::of({classes, 8})}, {DType::i64, Shape::of({rows})}};
+  const std::vector<TensorType> inputs = {{DType::f32, Shape::of({rows, 8})},
+                                          {DType::f32, Shape::of({classes, 8})},
+                                          {DType::i64, Shape::of({rows})}};
   const std::vector<TensorType> outputs = {{DType::f32, {}}};
   const Attributes attributes = to_attributes(ops::LinearCrossEntropy{});
   return cut_rows({*find_op("linear_cross_entropy"), attributes, inputs, outputs});

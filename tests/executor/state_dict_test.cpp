@@ -59,8 +59,11 @@ TEST(StateDict, ASessionsIsItsParametersAndBuffers) {
 TEST(StateDict, NumbersBeyondTheRangeOfF16AreNotLoadedAsInfinities) {
   const auto into = parse_text("state @w: f16[2] parameter\nentry get() {\n  return w = @w\n}\n");
   load_state_dict(*into, {{"w", Tensor::of<float>({2}, {65504, -INFINITY})}});
-  expect_error([&] { load_state_dict(*into, {{"w", Tensor::of<float>({2}, {1, 7e4f})}}); },
-               {"in weight 'w'", "70000 is beyond the range of f16", "bf16 or f32"});
+  expect_error(
+      [&] {
+        load_state_dict(*into, {{"w", Tensor::of<float>({2}, {1, 7e4f})}});
+      },
+      {"in weight 'w'", "70000 is beyond the range of f16", "bf16 or f32"});
   EXPECT_EQ(state_dict(*into)["w"].to_doubles()[0], 65504);
 }
 

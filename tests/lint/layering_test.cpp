@@ -46,8 +46,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"passes/memory", {"passes/core", "passes/memory/offsets"}},
     {"passes/memory/offsets", {}},
     {"passes",
-     {"passes/core", "passes/distribution", "passes/distribution/pipeline", "passes/fusion", "passes/grouping",
-      "passes/memory", "passes/precision", "passes/simplify"}},
+     {"passes/core", "passes/distribution", "passes/distribution/pipeline", "passes/fusion",
+      "passes/grouping", "passes/memory", "passes/precision", "passes/simplify"}},
     {"passes/training", {"passes", "passes/core", "passes/precision"}},
     {"passes/lora", {"passes/core", "passes/training"}},
 
@@ -80,7 +80,8 @@ const std::map<std::string, std::set<std::string>> kRooms = {
     {"backends/cuda/attention", {"backends/cuda/device", "backends/cuda/runtime"}},
     {"backends/cuda/codegen", {"backends/cuda/runtime"}},
     {"backends/cuda/hopper",
-     {"backends", "backends/cuda/attention", "backends/cuda/device", "backends/cuda/rows", "backends/cuda/runtime"}},
+     {"backends", "backends/cuda/attention", "backends/cuda/device", "backends/cuda/rows",
+      "backends/cuda/runtime"}},
     {"backends/cuda/decode", {"backends/cuda/attention", "backends/cuda/device", "backends/cuda/runtime"}},
     {"backends/cuda", {"backends", "backends/cuda/gemm", "backends/cuda/runtime"}},
     {"backends/cuda/kernels",
@@ -133,7 +134,8 @@ std::string included_folder(const std::string& line) {
 }
 
 bool is_source(const fs::path& path) {
-  return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu" || path.extension() == ".cuh";
+  return path.extension() == ".h" || path.extension() == ".cpp" || path.extension() == ".cu" ||
+         path.extension() == ".cuh";
 }
 
 TEST(Layering, NoIncludeRunsUpwardOrSideways) {
@@ -146,7 +148,8 @@ TEST(Layering, NoIncludeRunsUpwardOrSideways) {
       for (std::string line; std::getline(in, line);) {
         const std::string target = included_folder(line);
         if (target.empty() || target == folder) continue;
-        EXPECT_TRUE(allowed.contains(target)) << entry.path() << " may not include " << target << "/: " << line;
+        EXPECT_TRUE(allowed.contains(target))
+            << entry.path() << " may not include " << target << "/: " << line;
       }
     }
   }
@@ -167,13 +170,15 @@ TEST(Layering, RoomsIncludeOnlyWhatTheTableSays) {
         if (target.empty() || target == room || floor_of(target) != floor_of(room)) continue;
         ++includes;
         used.insert(room + " " + target);
-        EXPECT_TRUE(kRooms.at(room).contains(target)) << file << " may not include " << target << "/: " << line;
+        EXPECT_TRUE(kRooms.at(room).contains(target))
+            << file << " may not include " << target << "/: " << line;
       }
     }
   EXPECT_GT(includes, 300) << "the sources were not found under " << GENESIS_SOURCE_ROOT;
   for (const auto& [room, allowed] : kRooms)
     for (const std::string& target : allowed)
-      EXPECT_TRUE(used.contains(room + " " + target)) << room << " no longer needs " << target << ": take it out of the table";
+      EXPECT_TRUE(used.contains(room + " " + target))
+          << room << " no longer needs " << target << ": take it out of the table";
 }
 
 // Whether rooms can be built one after the other: no way leads from a room back to it.
@@ -182,7 +187,8 @@ TEST(Layering, RoomsHaveNoCycle) {
   for (size_t before = kRooms.size(); settled.size() < before;) {
     const size_t size = settled.size();
     for (const auto& [room, allowed] : kRooms)
-      if (std::all_of(allowed.begin(), allowed.end(), [&](const std::string& r) { return settled.contains(r); }))
+      if (std::all_of(allowed.begin(), allowed.end(),
+                      [&](const std::string& r) { return settled.contains(r); }))
         settled.insert(room);
     ASSERT_GT(settled.size(), size) << "a cycle among the rooms that are not settled yet";
   }
@@ -203,7 +209,8 @@ TEST(Layering, ThePictureShowsTheRooms) {
     rooms.insert(room);
     if (to == std::string::npos) continue;
     const std::string target = title.substr(to + arrow.size());
-    const auto& allowed = floor_of(room) == floor_of(target) ? kRooms.at(room) : kMayInclude.at(floor_of(room));
+    const auto& allowed =
+        floor_of(room) == floor_of(target) ? kRooms.at(room) : kMayInclude.at(floor_of(room));
     EXPECT_TRUE(allowed.contains(floor_of(room) == floor_of(target) ? target : floor_of(target))) << title;
   }
   for (const auto& [room, allowed] : kRooms)
@@ -232,8 +239,8 @@ TEST(Layering, OneFileIncludesGeneratedFlatBuffersCode) {
 
 // CLI11 takes longer to compile than a command does: others declare their options by tools/common/command.h or bench/options.h.
 TEST(Layering, FewFilesIncludeCli11) {
-  const std::set<std::string> expected = {"bench/options.cpp", "tools/common/command.cpp", "tools/common/tool.cpp",
-                                          "tools/common/usage.cpp"};
+  const std::set<std::string> expected = {"bench/options.cpp", "tools/common/command.cpp",
+                                          "tools/common/tool.cpp", "tools/common/usage.cpp"};
   EXPECT_EQ(files_that_include("CLI/", {"bench", "tools", "tests", "pch"}), expected);
 }
 

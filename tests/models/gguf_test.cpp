@@ -130,10 +130,14 @@ TEST_F(GgufImport, MakesQuantisedWeightsRealNumbers) {
 }
 
 TEST_F(GgufImport, RefusesWeightsBeyondTheRangeOfF16) {
-  const auto import_as = [](const fs::path& path, const char* dtype) { return import_model(path, {{"dtype", dtype}}); };
-  const auto refused_as_f16 = [&](const std::string& bytes, const std::string& tensor, const std::string& number) {
+  const auto import_as = [](const fs::path& path, const char* dtype) {
+    return import_model(path, {{"dtype", dtype}});
+  };
+  const auto refused_as_f16 = [&](const std::string& bytes, const std::string& tensor,
+                                  const std::string& number) {
     const fs::path path = write(bytes);
-    expect_error([&] { import_as(path, "f16"); }, {tensor, number + " is beyond the range of f16", "bf16 or f32"});
+    expect_error([&] { import_as(path, "f16"); },
+                 {tensor, number + " is beyond the range of f16", "bf16 or f32"});
     import_as(path, "bf16");
     import_as(path, "f32");
   };

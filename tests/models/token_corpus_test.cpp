@@ -160,11 +160,14 @@ TEST_F(TokenCorpusTest, HoldsOutTheLastPartWhereTheShareIsLessThanOne) {
 TEST_F(TokenCorpusTest, NamesTheFileAndLineOfWhatIsNoDocument) {
   const std::string good = "{\"text\": \"a\"}\n";
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"{\"text\": \"a\"\n", "not JSON"},      {"[1]\n", "got array"},
-      {"{\"t\": \"a\"}\n", "no field 'text'"}, {"{\"text\": 3}\n", "is not a text but number"},
+      {"{\"text\": \"a\"\n", "not JSON"},
+      {"[1]\n", "got array"},
+      {"{\"t\": \"a\"}\n", "no field 'text'"},
+      {"{\"text\": 3}\n", "is not a text but number"},
       {"{\"text\": \"a\", \"n\": NaN}\n", "something is wrong at byte 20"},
       {"{\"text\": \"a\", \"n\": 1e999}\n", "a number is too large"},
-      {"{\"text\": \"\xff\"}\n", "not JSON"},  {std::string(500, '[') + "\n", "more than 64 deep"}};
+      {"{\"text\": \"\xff\"}\n", "not JSON"},
+      {std::string(500, '[') + "\n", "more than 64 deep"}};
   for (const auto& [line, reason] : cases) {
     const auto file = write("bad.jsonl", good + "\n" + line + good);
     const std::string message = testing::error_of([&] { open({file}); });

@@ -90,7 +90,8 @@ struct Expected {
   std::vector<double> dx, dw;
 };
 
-void add_row(Expected& e, const LossCase& c, const float* x, const std::vector<float>& w, int64_t target, double* dx) {
+void add_row(Expected& e, const LossCase& c, const float* x, const std::vector<float>& w, int64_t target,
+             double* dx) {
   std::vector<double> logits(kClasses);
   double sum = 0;
   for (int64_t k = 0; k < kClasses * kHidden; ++k)
@@ -134,7 +135,8 @@ double tolerance(DType dtype) {
   return dtype == DType::f64 ? 1e-12 : dtype == DType::f32 ? 5e-6 : dtype == DType::f16 ? 2e-3 : 0.01;
 }
 
-void expect_near(const Tensor& got_tensor, const std::vector<double>& expected, double relative, const char* name) {
+void expect_near(const Tensor& got_tensor, const std::vector<double>& expected, double relative,
+                 const char* name) {
   const std::vector<double> got = got_tensor.to_doubles();
   ASSERT_EQ(got.size(), expected.size()) << name;
   double largest = 0, worst = 0;
@@ -147,8 +149,8 @@ void expect_near(const Tensor& got_tensor, const std::vector<double>& expected, 
 }
 
 void check_case(const LossCase& c) {
-  SCOPED_TRACE(std::to_string(c.rows) + " rows, share " + std::to_string(c.share) + ", " + std::string(name_of(c.dtype)) +
-               ", smoothing " + std::to_string(c.options.label_smoothing));
+  SCOPED_TRACE(std::to_string(c.rows) + " rows, share " + std::to_string(c.share) + ", " +
+               std::string(name_of(c.dtype)) + ", smoothing " + std::to_string(c.options.label_smoothing));
   const Expected e = definition(c);
   const NamedTensors got = run_case(c);
   expect_near(got.at("loss"), {e.loss}, c.dtype == DType::f64 ? 1e-12 : 5e-6, "loss");
@@ -162,7 +164,8 @@ constexpr double kOne = -1;
 TEST(CountedRows, EveryShareLikeTheDefinition) {
   for (const DType dtype : kDTypes)
     for (const int64_t rows : {1, 63, 513, 1500, 2100})
-      for (const double share : {0.0, kOne, 0.1, 0.6, 1.0}) check_case({.rows = rows, .share = share, .dtype = dtype});
+      for (const double share : {0.0, kOne, 0.1, 0.6, 1.0})
+        check_case({.rows = rows, .share = share, .dtype = dtype});
 }
 
 TEST(CountedRows, SumsSmoothingDivisorsAndFrozenWeights) {
@@ -196,7 +199,8 @@ TEST(CountedRows, OthersReachNothing) {
         const NamedTensors clean = run_case(c);
         c.ignored_x = NAN;
         for (const auto& [name, tensor] : run_case(c))
-          EXPECT_EQ(tensor.to_doubles(), clean.at(name).to_doubles()) << name << " " << name_of(dtype) << " " << share;
+          EXPECT_EQ(tensor.to_doubles(), clean.at(name).to_doubles())
+              << name << " " << name_of(dtype) << " " << share;
       }
 }
 
@@ -207,7 +211,8 @@ TEST(CountedRows, TheSameBitsForEveryNumberOfThreads) {
     for (const int threads : {2, 4}) {
       c.threads = threads;
       for (const auto& [name, tensor] : run_case(c))
-        EXPECT_EQ(tensor.to_doubles(), one.at(name).to_doubles()) << name << " " << name_of(dtype) << " " << threads;
+        EXPECT_EQ(tensor.to_doubles(), one.at(name).to_doubles())
+            << name << " " << name_of(dtype) << " " << threads;
     }
   }
 }

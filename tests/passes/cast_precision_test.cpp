@@ -70,8 +70,11 @@ entry step() {
 
 TEST(CastPrecision, ToF16RefusesWeightsBeyondItsRange) {
   const auto text = [](const char* number) {
-    return fmt::format("state @w: f32[2] parameter trainable = ({}, -65504.0)\nentry forward(x: f32[2]) {{\n  %y = mul(x, @w)\n"
-                       "  return y = %y\n}}\n", number);
+    return fmt::format(
+        "state @w: f32[2] parameter trainable = ({}, -65504.0)\nentry forward(x: f32[2]) {{\n  %y = mul(x, "
+        "@w)\n"
+        "  return y = %y\n}}\n",
+        number);
   };
   cast_precision(*parse_text(text("65504.0")), DType::f16);
   cast_precision(*parse_text(text("7e4")), DType::bf16);

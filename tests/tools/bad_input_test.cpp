@@ -172,8 +172,10 @@ TEST_F(BadInput, PlacesThatCannotBeWritten) {
   expect_error(run_tool("genesis-build", {"mlp", "-o", folder().string()}), {"it is a folder"});
   expect_error(run_tool("genesis-build", {"mlp", "--set", "in_features=100000000", "-o", folder().string()}),
                {"it is a folder"});  // before anything is drawn
-  expect_error(run_tool("genesis-build", {path("none/model"), "-o", path("m.genesis")}), {"there is no folder"});
-  expect_error(run_tool("genesis-build", {TinyModels::get().text(), "-o", path("m.genesis")}), {"text.txt", "--list", ".gguf"});
+  expect_error(run_tool("genesis-build", {path("none/model"), "-o", path("m.genesis")}),
+               {"there is no folder"});
+  expect_error(run_tool("genesis-build", {TinyModels::get().text(), "-o", path("m.genesis")}),
+               {"text.txt", "--list", ".gguf"});
   expect_error(run_tool("genesis-opt", {tiny("mlp.genesis"), "-o", no + ".genesis"}), {"none", "no folder"});
   expect_error(run({"infer", tiny("mlp.genesis"), "-o", no + ".npy"}), {"none", "no folder"});
   expect_usage_error(run({"infer", tiny("mlp.genesis"), "-o", path("y.txt")}),

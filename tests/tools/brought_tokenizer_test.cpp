@@ -146,12 +146,15 @@ TEST_F(BroughtTokenizer, LetsAModelTalkByTheTemplateItBrings) {
        "echo hello | " + tool_path("genesis-run") + " chat " + path("m.genesis") + " --max-tokens 3 --json"});
   EXPECT_TRUE(expect_json(chat).contains("text")) << chat.out;
   // Of whatever names the tokenizer, the template beside it.
-  write_text(path("talk.jsonl"), "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", "
-                                 "\"content\": \" the beginning\"}]}\n");
+  write_text(path("talk.jsonl"),
+             "{\"messages\": [{\"role\": \"user\", \"content\": \"In\"}, {\"role\": \"assistant\", "
+             "\"content\": \" the beginning\"}]}\n");
   const Words eval{"eval", path("m.genesis"), "--data", path("talk.jsonl"), "--json"};
   const auto own = expect_json(run_tool("genesis-run", eval));
   for (const char* named : {"tok", "tok/tokenizer.json", "m.genesis"})
-    EXPECT_EQ(expect_json(run_tool("genesis-run", eval + Words{"--tokenizer", path(named)}))["loss"], own["loss"]) << named;
+    EXPECT_EQ(expect_json(run_tool("genesis-run", eval + Words{"--tokenizer", path(named)}))["loss"],
+              own["loss"])
+        << named;
   write_text(path("text.txt"), "In the beginning God created the heaven and the earth.");
   expect_ok(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("text.txt"), "--json"}));
 }
@@ -221,10 +224,12 @@ TEST_F(BroughtTokenizer, TextThatIsNoUtf8IsToldOf) {
     expect_ok(trained);
     EXPECT_NE(trained.err.find(where), std::string::npos) << what << trained.err;
   }
-  const Process evaluated = run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("latin.txt"), "--seq", "16"});
+  const Process evaluated =
+      run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("latin.txt"), "--seq", "16"});
   expect_ok(evaluated);
   EXPECT_NE(evaluated.err.find(where), std::string::npos) << evaluated.err;
-  EXPECT_EQ(run_tool("genesis-run", train({"--data", corpus(), "--steps", "1"})).err.find("UTF-8"), std::string::npos);
+  EXPECT_EQ(run_tool("genesis-run", train({"--data", corpus(), "--steps", "1"})).err.find("UTF-8"),
+            std::string::npos);
 }
 
 TEST_F(BroughtTokenizer, TrainingSaysWhatIsWrongWithText) {
@@ -236,8 +241,8 @@ TEST_F(BroughtTokenizer, TrainingSaysWhatIsWrongWithText) {
       run_tool("genesis-run", train({"--data", path("bad.jsonl"), "--steps", "1", "--skip-bad"}));
   expect_ok(skipped);
   EXPECT_NE(skipped.err.find("1 lines without a document"), std::string::npos) << skipped.err;
-  const Process evaluated =
-      run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl"), "--seq", "64", "--skip-bad"});
+  const Process evaluated = run_tool(
+      "genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl"), "--seq", "64", "--skip-bad"});
   expect_ok(evaluated);
   EXPECT_NE(evaluated.err.find("1 lines without a document"), std::string::npos) << evaluated.err;
   expect_error(run_tool("genesis-run", {"eval", path("m.genesis"), "--data", path("bad.jsonl")}),

@@ -36,7 +36,8 @@ TEST_F(BuildTokenizer, ReplacesOneInAFolderOnlyWhereThatIsAskedFor) {
   fs::create_directory(path("tok"));
   expect_ok(run_tool("genesis-build", command("tok")));
   const std::string before = read_text(path("tok/tokenizer.json"));
-  expect_error(run_tool("genesis-build", command("tok", {}, "265")), {path("tok"), "there already", "--force"});
+  expect_error(run_tool("genesis-build", command("tok", {}, "265")),
+               {path("tok"), "there already", "--force"});
   EXPECT_EQ(read_text(path("tok/tokenizer.json")), before);
   expect_ok(run_tool("genesis-build", command("tok", {"--force"}, "265")));
   EXPECT_NE(read_text(path("tok/tokenizer.json")), before);

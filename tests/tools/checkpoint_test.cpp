@@ -222,8 +222,9 @@ TEST_F(Checkpoints, OfAnotherOrderOfTheDataAreNotResumedInSilence) {
 
 TEST_F(Checkpoints, OfOtherDataAreNotResumedInSilence) {
   const auto resume = [&](const std::string& data, const char* steps) {
-    return run_tool("genesis-run", {"train", tiny("qwen2.train.genesis"), "--data", data, "--batch", "4", "--seq", "16",
-                                    "--steps", steps, "--quiet", "--checkpoint", path("run"), "--resume"});
+    return run_tool("genesis-run",
+                    {"train", tiny("qwen2.train.genesis"), "--data", data, "--batch", "4", "--seq", "16",
+                     "--steps", steps, "--quiet", "--checkpoint", path("run"), "--resume"});
   };
   expect_ok(resume(TinyModels::get().text(), "2"));
   std::string text = read_text(TinyModels::get().text());
@@ -233,14 +234,16 @@ TEST_F(Checkpoints, OfOtherDataAreNotResumedInSilence) {
   write_text(path("other.txt"), text);
   const Process other = resume(path("other.txt"), "4");
   expect_ok(other);
-  EXPECT_NE(other.err.find("were made of other data than " + path("other.txt")), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("were made of other data than " + path("other.txt")), std::string::npos)
+      << other.err;
 }
 
 // A schedule that has come to its end teaches nothing more, and says so; another training begins where it is asked for.
 TEST_F(Checkpoints, OfAFinishedScheduleBeginAnotherTraining) {
   const Words with = {"--data", TinyModels::get().text(), "--batch", "4", "--seq", "16"};
   const auto run = [&](const std::string& file, const std::string& steps, const Words& more) {
-    return run_tool("genesis-run", Words{"train", file, "--steps", steps, "--metrics", path("m.jsonl")} + with + more);
+    return run_tool("genesis-run",
+                    Words{"train", file, "--steps", steps, "--metrics", path("m.jsonl")} + with + more);
   };
   const auto last_rate = [&] {
     std::istringstream rows(read_text(path("m.jsonl")));
@@ -250,7 +253,8 @@ TEST_F(Checkpoints, OfAFinishedScheduleBeginAnotherTraining) {
     return rate;
   };
   const Words schedule = {"--optimizer", "adamw,lr=1e-3,schedule=cosine,warmup=2,total=4"};
-  const Process first = run(tiny("qwen2.genesis"), "4", schedule + Words{"-o", path("a.genesis"), "--checkpoint", path("run")});
+  const Process first =
+      run(tiny("qwen2.genesis"), "4", schedule + Words{"-o", path("a.genesis"), "--checkpoint", path("run")});
   expect_ok(first);
   EXPECT_EQ(first.err.find("learning rate is 0"), std::string::npos) << first.err;
   last_rate();
@@ -300,7 +304,8 @@ TEST_F(Checkpoints, OfAFolderAreTheNewestForEveryTool) {
   }
   expect_ok(run_tool("genesis-opt", {folder, "--check", "cpu", "--entry", "loss"}));
   expect_ok(run_tool("genesis-opt", {folder, "--inference", "-o", path("served.genesis")}));
-  expect_ok(run_tool("genesis-viz", {folder + "/", "--graph-only", "--compare", folder, "-o", path("page.json")}));
+  expect_ok(
+      run_tool("genesis-viz", {folder + "/", "--graph-only", "--compare", folder, "-o", path("page.json")}));
   EXPECT_NE(read_text(path("page.json")).find(newest().substr(4)), std::string::npos);
   for (const char* tool : {"genesis-opt", "genesis-viz"})
     expect_error(run_tool(tool, {path("."), "-o", path("none.svg")}), {path("."), "no checkpoint"});
@@ -318,11 +323,13 @@ TEST_F(Checkpoints, OfAFolderGoOnWithItsTrainingElsewhere) {
   const std::string file = path(newest());
   const Process parts = run(4, {"-o", path("parts.genesis"), "--checkpoint", path("other")});
   expect_ok(parts);
-  EXPECT_NE(parts.err.find("the training goes on from its newest checkpoint, " + file), std::string::npos) << parts.err;
+  EXPECT_NE(parts.err.find("the training goes on from its newest checkpoint, " + file), std::string::npos)
+      << parts.err;
   EXPECT_EQ(read_text(path("whole.genesis")), read_text(path("parts.genesis")));
   const Process anew = run(2, {"-o", path("anew.genesis"), "--optimizer", "sgd,lr=0.5"});
   expect_ok(anew);
-  EXPECT_NE(anew.err.find("another training begins with the weights of its newest checkpoint"), std::string::npos);
+  EXPECT_NE(anew.err.find("another training begins with the weights of its newest checkpoint"),
+            std::string::npos);
   expect_error(run(4, {"--checkpoint", path("run")}), {path("run"), "--resume"});
   const Process resumed = run(4, {"--checkpoint", path("run"), "--resume", "-o", path("resumed.genesis")});
   expect_ok(resumed);

@@ -50,7 +50,8 @@ TEST_F(Conversations, WithoutOneThatTeachesSayWhy) {
   for (const char* part : {"none.jsonl:1: ", "no message is the assistant's", "fill 0 rows"})
     EXPECT_NE(none.err.find(part), std::string::npos) << none.err;
   write_text(path("other.jsonl"), "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}\n");
-  expect_error(train({"--data", path("other.jsonl")}), {"other.jsonl:1", "'conversations'", "{\"messages\": [...]}"});
+  expect_error(train({"--data", path("other.jsonl")}),
+               {"other.jsonl:1", "'conversations'", "{\"messages\": [...]}"});
 }
 
 TEST_F(Conversations, AFolderMayHoldMoreThanThem) {
@@ -83,10 +84,13 @@ TEST_F(Conversations, AWrongFirstLineHidesNotWhatTheOthersAre) {
 
 TEST_F(Conversations, BringWhatTheirTemplateReads) {
   const std::string messages = good(1).substr(1, good(1).rfind('}') - 1);
-  write_text(path("more.jsonl"), "{\"id\": 7, \"tools\": null, \"chat_template_kwargs\": {\"enable_thinking\": false}, " + messages + "}\n");
+  write_text(path("more.jsonl"),
+             "{\"id\": 7, \"tools\": null, \"chat_template_kwargs\": {\"enable_thinking\": false}, " +
+                 messages + "}\n");
   expect_ok(train({"--data", path("more.jsonl")}));
   write_text(path("more.jsonl"), "{\"chat_template_kwargs\": [1], " + messages + "}\n");
-  expect_error(train({"--data", path("more.jsonl")}), {"more.jsonl:1: ", "'chat_template_kwargs' is no object, but list"});
+  expect_error(train({"--data", path("more.jsonl")}),
+               {"more.jsonl:1: ", "'chat_template_kwargs' is no object, but list"});
 }
 
 TEST_F(Conversations, GoNotTogetherWithText) {

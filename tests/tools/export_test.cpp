@@ -47,7 +47,8 @@ TEST_F(ExportTool, AddsAdaptersToTheWeights) {
 }
 
 TEST_F(ExportTool, TellsOfAveragesThatStayBehind) {
-  expect_ok(run_tool("genesis-opt", {tiny("qwen2.genesis"), "--train", "adamw,ema=0.9", "-o", path("train.genesis")}));
+  expect_ok(run_tool("genesis-opt",
+                     {tiny("qwen2.genesis"), "--train", "adamw,ema=0.9", "-o", path("train.genesis")}));
   const Process with = run_export(path("train.genesis"));
   expect_ok(with);
   EXPECT_NE(with.err.find("--averages"), std::string::npos) << with.err;
@@ -81,11 +82,12 @@ TEST_F(ExportTool, RefusesTheCurrentFolder) {
 TEST_F(ExportTool, EndedByASignalLeavesNoHalfWrittenFile) {
   const std::string tmp = path(".big.genesis.tmp-");
   const std::string command =
-      tool_path("genesis-build") + " gpt2 --set n_layer=4 --set n_embd=512 --set n_head=8 -o " + path("big.genesis") +
-      " >/dev/null & tool=$!; while kill -0 $tool 2>/dev/null && ! ls " + tmp +
+      tool_path("genesis-build") + " gpt2 --set n_layer=4 --set n_embd=512 --set n_head=8 -o " +
+      path("big.genesis") + " >/dev/null & tool=$!; while kill -0 $tool 2>/dev/null && ! ls " + tmp +
       "* >/dev/null 2>&1; do sleep 0.01; done; kill -TERM $tool; wait $tool; exit $?";
   const Process process = run_process({"sh", "-c", command});
-  if (process.code == 0 || fs::exists(path("big.genesis"))) GTEST_SKIP() << "the file was written before the signal";
+  if (process.code == 0 || fs::exists(path("big.genesis")))
+    GTEST_SKIP() << "the file was written before the signal";
   EXPECT_EQ(process.code, 128 + 15) << process.err;
   EXPECT_TRUE(files_in(folder()).empty());
 }

@@ -93,9 +93,12 @@ TEST_F(Generate, MistakesInPromptsAreNamedByFileAndLine) {
 }
 
 TEST_F(Generate, AByteOrderMarkIsNoPartOfAPrompt) {
-  write_text(path("marked.txt"), "\xef\xbb\xbf" "In\r\nthe\r\n");
-  const std::string lines = expect_ok(run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompts", path("marked.txt"),
-                                                               "--max-tokens", "1", "--batch", "2"}));
+  write_text(path("marked.txt"),
+             "\xef\xbb\xbf"
+             "In\r\nthe\r\n");
+  const std::string lines =
+      expect_ok(run_tool("genesis-run", {"generate", tiny("qwen2.genesis"), "--prompts", path("marked.txt"),
+                                         "--max-tokens", "1", "--batch", "2"}));
   EXPECT_NE(lines.find("{\"prompt\":\"In\""), std::string::npos) << lines;
 }
 

@@ -63,15 +63,20 @@ TEST_F(Import, SaysWhatIsLostWithSettingsThatCannotBeRead) {
     const std::string info = expect_ok(run_tool("genesis-run", {"info", path("m.genesis"), "--json"}));
     EXPECT_EQ(info.find("\"" + file), std::string::npos) << info;
   };
-  const std::string sampling = "how the makers sample", names = "the names of special tokens and the chat template";
+  const std::string sampling = "how the makers sample",
+                    names = "the names of special tokens and the chat template";
   expect_left_out("generation_config.json", "{\"eos_token_id\": 3,\n \"top_k\"", "line 2", sampling);
   expect_left_out("generation_config.json", "[]", "not a JSON object", sampling);
   expect_left_out("generation_config.json", "{\"eos_token_id\": \"</s>\"}", "not a token's number", sampling);
-  expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": \"high\"}", "'top_p' is not a number", sampling);
+  expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": \"high\"}",
+                  "'top_p' is not a number", sampling);
   expect_left_out("generation_config.json", "{\"do_sample\": true, \"top_p\": -1}", "top_p is -1", sampling);
   expect_left_out("tokenizer_config.json", "{\"eos_token\": \"</s>\"", "line 1", names);
-  EXPECT_NE(build("chat_template.jinja", "{% for %}").find("will need another chat template"), std::string::npos);
-  EXPECT_EQ(build("generation_config.json", "{\"eos_token_id\": [3, 4], \"top_k\": 1e300, \"do_sample\": true}"), "");
+  EXPECT_NE(build("chat_template.jinja", "{% for %}").find("will need another chat template"),
+            std::string::npos);
+  EXPECT_EQ(
+      build("generation_config.json", "{\"eos_token_id\": [3, 4], \"top_k\": 1e300, \"do_sample\": true}"),
+      "");
   EXPECT_EQ(build("tokenizer_config.json", "{\"eos_token\": null, \"chat_template\": null}"), "");
 }
 

@@ -64,8 +64,9 @@ TEST(Numbers, InsideOtherTextToo) {
   for (const std::string bad : {"99999999999999999999", "5x", " 5", "1e3", "-1", "", "nan"}) {
     expect_usage_error(run_tool("genesis-run", {"infer", mlp, "--size", "batch=" + bad}), {"--size batch="});
     expect_usage_error(run_tool("genesis-run", {"compare", mlp, "--a", "threads=" + bad}), {"threads="});
-    expect_error(run_tool("genesis-build", {"mlp", "--set", "num_classes=" + bad, "-o", tiny("never.genesis")}),
-                 {"num_classes"});
+    expect_error(
+        run_tool("genesis-build", {"mlp", "--set", "num_classes=" + bad, "-o", tiny("never.genesis")}),
+        {"num_classes"});
     if (bad != "-1")
       expect_error(run_tool("genesis-opt", {mlp, "--text", "--train", "adamw,accumulate=" + bad}),
                    {"'accumulate' is '" + bad + "'", "integer"});

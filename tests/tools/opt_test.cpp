@@ -83,8 +83,10 @@ TEST_F(Opt, ChecksWithUsualSizesWhereNoneAreGiven) {
   EXPECT_LE(json["sizes"]["seq"], 256);
   EXPECT_EQ(json["entries"].size(), 6u);
   const std::string told = expect_ok(run_tool("genesis-opt", {tiny("mlp.genesis"), "--check"}));
-  EXPECT_EQ(expect_ok(run_tool("genesis-opt", {"--check", tiny("mlp.genesis")})), told) << "the file, not a device";
-  expect_usage_error(run_tool("genesis-opt", {"--check", "cpu"}), {"--check cpu", "a model file is required"});
+  EXPECT_EQ(expect_ok(run_tool("genesis-opt", {"--check", tiny("mlp.genesis")})), told)
+      << "the file, not a device";
+  expect_usage_error(run_tool("genesis-opt", {"--check", "cpu"}),
+                     {"--check cpu", "a model file is required"});
   EXPECT_NE(told.find("sizes that are not given: --size batch=8\n"), std::string::npos) << told;
 }
 
@@ -169,8 +171,9 @@ TEST_F(Opt, RefusesWhatItDoesNotKnow) {
                {"'speed'", "lr"});
   expect_error(run_tool("genesis-opt", {model, "--train", "adamw,lr=fast", "-o", path("x.genesis")}),
                {"'fast'", "number"});
-  expect_error(run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw,name=other", "--text"}),
-               {"optimizer.step"});
+  expect_error(
+      run_tool("genesis-opt", {tiny("qwen2.train.genesis"), "--train", "adamw,name=other", "--text"}),
+      {"optimizer.step"});
   expect_error(run_tool("genesis-opt", {model, "--cast", "i8", "-o", path("x.genesis")}), {"i8", "bf16"});
   expect_error(run_tool("genesis-opt", {model, "--target", "tpu", "--text"}),
                {"no device 'tpu'", "cpu, cuda or cuda:N"});

@@ -260,10 +260,11 @@ TEST_F(SharingRanks, SayWhatStagesDo) {
 TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
   const auto train = [&](const std::string& first, const std::string& second) {
     set_mpirun_environment();
-    const std::string common = tool_path("genesis-run") + " train " + tiny("qwen2.train.genesis") + " --data " +
-                               TinyModels::get().text() + " --batch 4 --seq 16 --steps 2 --quiet --device cpu";
-    const std::string command = "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then more='" + first + "'; else more='" + second +
-                                "'; fi; exec " + common + " $more";
+    const std::string common = tool_path("genesis-run") + " train " + tiny("qwen2.train.genesis") +
+                               " --data " + TinyModels::get().text() +
+                               " --batch 4 --seq 16 --steps 2 --quiet --device cpu";
+    const std::string command = "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then more='" + first + "'; else more='" +
+                                second + "'; fi; exec " + common + " $more";
     return run_process(mpirun_command(2, {"sh", "-c", command}), {.timeout_seconds = 60});
   };
   const auto expect_named = [&](const char* first, const char* second, const char* what) {
@@ -284,10 +285,12 @@ TEST_F(SharingRanks, AreComparedBeforeTheyWork) {
 
 // A rank's stdout is a terminal that mpirun has made; what it writes is bytes all the same.
 TEST_F(SharingRanks, WriteTheBytesOfOneProcess) {
-  const Words words = {"generate", tiny("qwen2.genesis"), "--prompt", "a", "--max-tokens", "40", "--temperature", "1.5",
-                       "--seed", "4"};
+  const Words words = {"generate", tiny("qwen2.genesis"), "--prompt", "a",      "--max-tokens",
+                       "40",       "--temperature",       "1.5",      "--seed", "4"};
   const std::string alone = expect_ok(run_tool("genesis-run", words));
-  EXPECT_NE(std::find_if(alone.begin(), alone.end(), [](char c) { return static_cast<unsigned char>(c) > 127; }), alone.end())
+  EXPECT_NE(
+      std::find_if(alone.begin(), alone.end(), [](char c) { return static_cast<unsigned char>(c) > 127; }),
+      alone.end())
       << "nothing here tells bytes from what a terminal is given";
   EXPECT_EQ(expect_ok(run_tool("genesis-run", words + Words{"--mesh", "tensor=2"})), alone);
 }
@@ -300,16 +303,18 @@ TEST_F(SharingRanks, KeepWeightsInBlocks) {
   expect_ok(run_tool("genesis-build", build));
   expect_ok(run_tool("genesis-opt", {path("m.genesis"), "--quantize", "q8", "-o", path("q8.genesis")}));
   const auto train = [&](const std::string& steps, const Words& more) {
-    return run_tool("genesis-run", Words{"train", path("q8.genesis"), "--lora", "4", "--data", TinyModels::get().text(),
-                                         "--batch", "2", "--seq", "16", "--steps", steps, "--quiet"} +
-                                       more);
+    return run_tool("genesis-run",
+                    Words{"train", path("q8.genesis"), "--lora", "4", "--data", TinyModels::get().text(),
+                          "--batch", "2", "--seq", "16", "--steps", steps, "--quiet"} +
+                        more);
   };
   expect_ok(train("3", {"-o", path("alone.genesis")}));
   expect_ok(train("2", {"--mesh", "tensor=2", "--checkpoint", path("run"), "--checkpoint-every", "1"}));
-  expect_ok(train("3", {"--mesh", "tensor=2", "--checkpoint", path("run"), "--resume", "-o", path("shared.genesis")}));
+  expect_ok(train(
+      "3", {"--mesh", "tensor=2", "--checkpoint", path("run"), "--resume", "-o", path("shared.genesis")}));
   const auto loss = [&](const char* file) {
-    return expect_json(run_tool("genesis-run", {"eval", path(file), "--data", TinyModels::get().text(), "--seq", "16",
-                                                "--json"}))["loss"]
+    return expect_json(run_tool("genesis-run", {"eval", path(file), "--data", TinyModels::get().text(),
+                                                "--seq", "16", "--json"}))["loss"]
         .get<double>();
   };
   EXPECT_NEAR(loss("shared.genesis"), loss("alone.genesis"), 1e-4);
@@ -322,8 +327,14 @@ TEST_F(SharingRanks, AreAskedToStopAndKeepTheirWork) {
   std::string text;
   for (int i = 0; i < 40000; ++i) text += "the cat sat on the mat ";
   write_text(path("long.txt"), text);
-  const Words words = {"train", tiny("qwen2.train.genesis"), "--data", path("long.txt"), "--batch", "2048", "--seq", "64",
-                       "--steps", "1000", "--mesh", "data=2", "--device", "cpu", "--checkpoint", path("run")};
+  const Words words = {"train",        tiny("qwen2.train.genesis"),
+                       "--data",       path("long.txt"),
+                       "--batch",      "2048",
+                       "--seq",        "64",
+                       "--steps",      "1000",
+                       "--mesh",       "data=2",
+                       "--device",     "cpu",
+                       "--checkpoint", path("run")};
   const Process process = run_tool("genesis-run", words,
                                    {.timeout_seconds = 120,
                                     .kill_after_seconds = 12,  // by then it trains, on a busy machine too
@@ -356,9 +367,10 @@ TEST_F(SharingRanks, LeaveNoFilesOfMpiBehind) {
 
 // As nohup starts it.
 TEST_F(SharingRanks, GoOnAfterASignalThatIsIgnored) {
-  const std::string command = "trap '' HUP; exec " + tool_path("genesis-run") + " train " + tiny("qwen2.train.genesis") +
-                              " --data " + TinyModels::get().text() +
-                              " --batch 8 --seq 32 --steps 8000 --quiet --device cpu --mesh data=2 -o " + path("o.genesis");
+  const std::string command = "trap '' HUP; exec " + tool_path("genesis-run") + " train " +
+                              tiny("qwen2.train.genesis") + " --data " + TinyModels::get().text() +
+                              " --batch 8 --seq 32 --steps 8000 --quiet --device cpu --mesh data=2 -o " +
+                              path("o.genesis");
   const Process process =
       run_process({"sh", "-c", command}, {.timeout_seconds = 120, .kill_after_seconds = 1, .signal = SIGHUP});
   EXPECT_EQ(process.code, 0) << process.err;

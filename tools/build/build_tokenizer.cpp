@@ -66,7 +66,8 @@ void check_output(const Flags& flags) {
     if (flags.chat) fail_usage("--chat writes a template beside the tokenizer: give a folder with -o");
     if (flags.force) fail_usage("--force does nothing with -o FILE.json, which is replaced without it");
   } else if (!flags.force && fs::is_directory(flags.output, error) && !fs::is_empty(flags.output, error)) {
-    fail("the folder '{}' is there already: name another one, or give --force to replace the tokenizer in it", flags.output);
+    fail("the folder '{}' is there already: name another one, or give --force to replace the tokenizer in it",
+         flags.output);
   }
 }
 

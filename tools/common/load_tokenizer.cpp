@@ -12,7 +12,8 @@ namespace genesis::tools {
 
 bool names_model(const std::string& path) {
   const std::filesystem::path named = path;
-  return named.extension() == ".genesis" || (!std::filesystem::exists(named / "tokenizer.json") && has_checkpoints(named));
+  return named.extension() == ".genesis" ||
+         (!std::filesystem::exists(named / "tokenizer.json") && has_checkpoints(named));
 }
 
 text::Tokenizer load_tokenizer(const std::string& path) {
@@ -38,7 +39,8 @@ std::optional<text::Tokenizer> brought_tokenizer(const Model& model) {
 
 chat::ConfigFiles config_files(const std::string& path, const Model& model, const std::string& file) {
   if (path.empty()) return chat::ConfigFiles::of_model(model, file);
-  if (names_model(path)) return chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path);
+  if (names_model(path))
+    return chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path);
   const std::filesystem::path named = path;
   return chat::ConfigFiles::in_folder(std::filesystem::is_directory(named) ? named : named.parent_path());
 }

@@ -64,7 +64,8 @@ void end_without_leftovers(int number) {
 // Ctrl-C and its like leave no half-written files behind. What is ignored (nohup) stays so; commands that listen to signals
 // themselves take them over for as long as they do.
 void remove_leftovers_at_signals() {
-  struct sigaction end {}, before {};
+  struct sigaction end {
+  }, before{};
   end.sa_handler = end_without_leftovers;
   end.sa_flags = static_cast<int>(SA_RESETHAND);
   for (const int number : {SIGINT, SIGTERM, SIGHUP})

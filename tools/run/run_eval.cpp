@@ -73,7 +73,8 @@ std::vector<std::string> texts_of_lines(const std::string& path, const std::stri
 
 std::vector<std::string> read_texts(const Flags& flags, bool as_bytes) {
   std::string all = data::read_text(flags.data);
-  if (std::filesystem::path(flags.data).extension() == ".jsonl") return texts_of_lines(flags.data, all, flags.skip_bad);
+  if (std::filesystem::path(flags.data).extension() == ".jsonl")
+    return texts_of_lines(flags.data, all, flags.skip_bad);
   if (const size_t valid = utf8::valid_bytes(all); !as_bytes && valid < all.size())
     warn_of_repaired(fmt::format("byte {} of '{}'", valid, flags.data));
   return {std::move(all)};
@@ -107,7 +108,8 @@ Texts conversations(const std::vector<std::string>& names, const Flags& flags, c
   const auto files = config_files(flags.tokenizer, model, flags.file);
   const chat::SampleMaker maker(chat::ChatTemplate::from(files), tokenizer);
   Texts texts;
-  const data::Conversations read = data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
+  const data::Conversations read =
+      data::read_conversations({names.begin(), names.end()}, maker, flags.skip_bad);
   warn_of_skipped(read);
   for (const chat::Sample& sample : read.samples) {
     for (size_t i = 1; i < sample.tokens.size(); ++i)
@@ -208,15 +210,16 @@ void add_eval(Command& app) {
                    "a text, or a .jsonl of {\"text\": ...} or of {\"messages\": [...]}, where the "
                    "assistant's tokens count")
       ->required();
-  command->add_option(
-      "--tokenizer", flags->tokenizer,
-      "a tokenizer.json, a folder with one, or a model that brings one; without, the model's own, or else bytes");
+  command->add_option("--tokenizer", flags->tokenizer,
+                      "a tokenizer.json, a folder with one, or a model that brings one; without, the model's "
+                      "own, or else bytes");
   command->add_option("--compare", flags->other,
                       "another model on the same text, such as the first one quantized");
   add_number(*command, "--seq", flags->options.seq, "tokens of a window", at_least<int64_t>(1));
   add_number(*command, "--stride", flags->options.stride, "new tokens of each window; 0: half of it",
              at_least<int64_t>(0));
-  command->add_flag("--skip-bad", flags->skip_bad, "leave out lines of .jsonl files that hold no text, and count them");
+  command->add_flag("--skip-bad", flags->skip_bad,
+                    "leave out lines of .jsonl files that hold no text, and count them");
   flags->run.add_to(*command);
   flags->out.add_to(*command);
   command->footer(

@@ -35,7 +35,8 @@ models::hugging_face::ExportOptions options_of(const Flags& flags) {
 void check_output(const Flags& flags) {
   std::error_code error;
   if (std::filesystem::equivalent(flags.output, std::filesystem::current_path(error), error))
-    fail("-o {}: this is the current folder, which would be replaced under the shell: name another one", flags.output);
+    fail("-o {}: this is the current folder, which would be replaced under the shell: name another one",
+         flags.output);
   if (!flags.force && std::filesystem::is_directory(flags.output, error) &&
       !std::filesystem::is_empty(flags.output, error))
     fail("the folder '{}' is there already: name another one, or give --force to replace an older export",
@@ -46,8 +47,10 @@ void check_output(const Flags& flags) {
 void tell_of_averages(const Flags& flags, const Model& model) {
   for (size_t i = 0; i < model.states().size(); ++i)
     if (passes::average_of(model, static_cast<int32_t>(i)) >= 0)
-      return spdlog::info("{} has averages of its weights too (ema): `genesis-opt {} --averages -o FILE` makes a model of those",
-                          flags.file, flags.file);
+      return spdlog::info(
+          "{} has averages of its weights too (ema): `genesis-opt {} --averages -o FILE` makes a model of "
+          "those",
+          flags.file, flags.file);
 }
 
 void export_command(const Flags& flags) {

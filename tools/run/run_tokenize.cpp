@@ -66,7 +66,8 @@ void decode(const text::Tokenizer& tokenizer, const std::string& input, const Fl
 // Of a folder, or of a model that brings one.
 chat::ChatTemplate template_of(const std::string& path) {
   if (!names_model(path)) return chat::ChatTemplate::load(path);
-  return chat::ChatTemplate::from(chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path));
+  return chat::ChatTemplate::from(
+      chat::ConfigFiles::of_model(std::shared_ptr<const Model>(open_model(path)), path));
 }
 
 // Messages as the template renders them, and its tokens.

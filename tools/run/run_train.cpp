@@ -84,15 +84,17 @@ std::optional<Checkpoint> checkpoint_to_resume(const TrainFlags& flags, World& w
 // `flags.file`, which may name a folder, becomes the file itself: of a folder the checkpoint that the first rank finds.
 Loaded load(TrainFlags& flags, World& world) {
   if (!flags.resume && !flags.checkpoint.empty() && has_checkpoints(flags.checkpoint))
-    fail("{} holds checkpoints already: go on from them with --resume, or name another folder", flags.checkpoint);
+    fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
+         flags.checkpoint);
   const std::string named = flags.file;
   flags.file = said_by_first(world, world.is_first() ? model_file(named) : "");
   if (flags.resume)
     if (const auto checkpoint = checkpoint_to_resume(flags, world)) return resume(flags, *checkpoint);
   if (world.is_first() && flags.file != named)
-    spdlog::info("{}: {} its newest checkpoint, {}", named,
-                 flags.begins_training() ? "another training begins with the weights of" : "the training goes on from",
-                 flags.file);
+    spdlog::info(
+        "{}: {} its newest checkpoint, {}", named,
+        flags.begins_training() ? "another training begins with the weights of" : "the training goes on from",
+        flags.file);
   Loaded loaded{load_prepared(flags, {.verify = Verify::kFull}), ""};  // every weight is read anyway
   if (world.size() > 1) loaded.digest = digest_of_states(*loaded.model);
   return loaded;
@@ -125,7 +127,8 @@ struct Seen {
   StopVote stop;  // why all ranks stopped, where somebody asked for it
   double longest_stall = 0, evaluation_loss = std::nan(""), best_loss = std::nan("");
   int64_t best_step = 0;
-  int64_t rates_of_zero = 0;  // how many steps the run began with whose learning rate was 0; -1: it has not been since
+  int64_t rates_of_zero =
+      0;  // how many steps the run began with whose learning rate was 0; -1: it has not been since
 };
 
 // A warm-up begins with a rate of 0, and goes on from there.
@@ -134,7 +137,8 @@ void warn_of_rate(const TrainMetrics& step, const std::string& file, Seen& seen)
   seen.rates_of_zero = step.learning_rate == 0 ? seen.rates_of_zero + 1 : -1;
   if (seen.rates_of_zero == 2)
     spdlog::warn(
-        "the learning rate is 0, so nothing is learnt: the schedule of the training that {} brings has come to its end; "
+        "the learning rate is 0, so nothing is learnt: the schedule of the training that {} brings has come "
+        "to its end; "
         "--optimizer NAME,lr=RATE begins another training with these weights",
         file);
 }
@@ -249,7 +253,7 @@ void print_result(const TrainFlags& flags, const End& end) {
   std::cout.flush();
   if (world.is_first())
     std::cerr << fmt::format("genesis-run: interrupted at step {} of {}{}\n", end.last.step, flags.steps,
-                           saved_as(flags, end));
+                             saved_as(flags, end));
   throw ExitCode(128 + end.signal);
 }
 
@@ -432,8 +436,10 @@ void add_train(Command& app) {
   command->footer(
       "Example:\n  genesis-run train train.genesis --data text.txt --batch 8 --seq 256 --steps 500 "
       "--checkpoint run --resume\n"
-      "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end a run after its step, with a checkpoint and the output written, "
-      "and exit code 130, 143, 129 or 138; a second of them, but for SIGHUP, ends it at once. One run at a time "
+      "Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 end a run after its step, with a checkpoint and the output "
+      "written, "
+      "and exit code 130, 143, 129 or 138; a second of them, but for SIGHUP, ends it at once. One run at a "
+      "time "
       "writes to a folder of checkpoints.");
   command->callback([flags, command] { train_command(*flags, *command); });
 }

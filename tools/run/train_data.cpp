@@ -201,8 +201,11 @@ double share_in(const std::string& text) {
 }  // namespace
 
 void warn_of_repaired(const std::string& where) {
-  spdlog::warn("{} is no UTF-8, and others may follow: U+FFFD stands for what is not (a text in another encoding is made UTF-8 "
-               "by iconv)", where);
+  spdlog::warn(
+      "{} is no UTF-8, and others may follow: U+FFFD stands for what is not (a text in another encoding is "
+      "made UTF-8 "
+      "by iconv)",
+      where);
 }
 
 void warn_of_skipped(const data::Conversations& read) {

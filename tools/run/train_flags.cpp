@@ -73,8 +73,11 @@ void TrainFlags::add_to(Command& command) {
 
 void TrainFlags::add_data(Command& command) {
   command
-      .add_option("file", file,
-                  kModelName + std::string(", of which the training goes on, or with --optimizer or --lora another one begins"))
+      .add_option(
+          "file", file,
+          kModelName +
+              std::string(
+                  ", of which the training goes on, or with --optimizer or --lora another one begins"))
       ->required();
   command
       .add_option(
@@ -115,9 +118,10 @@ void TrainFlags::add_keeping(Command& command) {
 }
 
 void TrainFlags::add_training(Command& command) {
-  command.add_option("--optimizer", optimizer,
-                     "begin a training, as genesis-opt --train does, instead of going on with the one that the file may "
-                     "bring: OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
+  command.add_option(
+      "--optimizer", optimizer,
+      "begin a training, as genesis-opt --train does, instead of going on with the one that the file may "
+      "bring: OPTIMIZER,key=value,...; with --lora: adamw where it is not given");
   Option* with_lora =
       add_number(command, "--lora", lora.rank,
                  "train adapters of this rank beside frozen linear layers (LoRA); 0: the weights",
@@ -194,16 +198,17 @@ void TrainFlags::warn_of_what_will_be_lost(const Model& model) const {
     spdlog::warn("nothing of this run will be kept: neither -o FILE nor --checkpoint DIR is given");
   if (!output.empty())
     warn_of_full_disk(output, std::filesystem::path(output).parent_path(), file_bytes(model));
-  if (!checkpoint.empty())
-    warn_of_full_disk("a checkpoint in " + checkpoint, checkpoint, file_bytes(model));
+  if (!checkpoint.empty()) warn_of_full_disk("a checkpoint in " + checkpoint, checkpoint, file_bytes(model));
 }
 
 void TrainFlags::remember_data(const std::string& content, Model& model) const {
-  std::string &order_before = model.metadata[kDataOrderKey], &content_before = model.metadata[kDataContentKey];
+  std::string &order_before = model.metadata[kDataOrderKey],
+              &content_before = model.metadata[kDataContentKey];
   const std::string order = data_order();
   if (resume && !order_before.empty() && order_before != order)
     spdlog::warn(
-        "the checkpoints in {} took their data with {}, this run does with {}: it will not be the run that goes on",
+        "the checkpoints in {} took their data with {}, this run does with {}: it will not be the run that "
+        "goes on",
         checkpoint, order_before, order);
   else if (resume && !content_before.empty() && content_before != content)
     spdlog::warn("the checkpoints in {} were made of other data than {}: it will not be the run that goes on",

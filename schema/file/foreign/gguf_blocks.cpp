@@ -121,7 +121,8 @@ template <class T>
 T as(float x) {
   const T converted = static_cast<T>(x);
   if constexpr (std::is_same_v<T, f16>)
-    if (!std::isfinite(static_cast<float>(converted))) check_f16_range(x, static_cast<float>(converted), kRemedy);
+    if (!std::isfinite(static_cast<float>(converted)))
+      check_f16_range(x, static_cast<float>(converted), kRemedy);
   return converted;
 }
 
@@ -131,7 +132,8 @@ void decode_blocks(const GgufType& type, const std::byte* from, int64_t blocks, 
     std::array<float, kMaxBlock> elements;
     for (int64_t b = first; b < last; ++b) {
       type.decode(from + b * type.block_bytes, elements.data());
-      std::transform(elements.begin(), elements.begin() + type.block_elements, to + b * type.block_elements, as<T>);
+      std::transform(elements.begin(), elements.begin() + type.block_elements, to + b * type.block_elements,
+                     as<T>);
     }
   });
 }

@@ -146,8 +146,10 @@ TEST(Tokenizer, SaysAllThatIsNotSupported) {
 // As a tokenizer that cut and filled up texts of a training was saved by it: transformers does neither unless it is asked.
 TEST(Tokenizer, PassesOverWhatTextsWereLastPreparedFor) {
   json file = fixture("qwen");
-  file["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
-  file["padding"] = {{"strategy", {{"Fixed", 64}}}, {"direction", "Right"}, {"pad_id", 900}, {"pad_token", "<|endoftext|>"}};
+  file["truncation"] = {
+      {"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  file["padding"] = {
+      {"strategy", {{"Fixed", 64}}}, {"direction", "Right"}, {"pad_id", 900}, {"pad_token", "<|endoftext|>"}};
   const std::string text = "In the beginning was the word";
   EXPECT_EQ(Tokenizer::parse(file.dump()).encode(text), load("qwen").encode(text));
 }
@@ -158,8 +160,9 @@ TEST(Tokenizer, CutsDigitsAsTokenizersDoes) {
     json file = fixture("gpt2");
     json level = file["pre_tokenizer"];
     level["add_prefix_space"] = false;
-    file["pre_tokenizer"] = {{"type", "Sequence"},
-                             {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", individual}}, level}}};
+    file["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", individual}}, level}}};
     // Merges that would join what Digits keeps apart.
     auto &vocab = file["model"]["vocab"], &merges = file["model"]["merges"];
     for (const char* token : {"12", "\u01201"})
