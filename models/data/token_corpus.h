@@ -32,8 +32,7 @@ struct TokenCorpus {
   std::filesystem::path folder;
   int64_t bytes = 0;      // of text
   int64_t bad_lines = 0;  // that were left out
-  std::string first_repaired =
-      {};  // where the first byte is that is no UTF-8, for which U+FFFD stands; empty: nowhere
+  std::string first_repaired = {};  // where the first byte is that U+FFFD stands for; empty: nowhere
   bool was_there = false;
 };
 
