@@ -1,6 +1,5 @@
-// The same for executor/ and models/ (see graphs.h).
+// The same for executor/ and models/ (see graphs.h). JSON stays out: files that do not read it would take half a second longer.
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "executor/session.h"
 #include "passes/pipelines.h"

@@ -9,7 +9,6 @@
 #include "models/chat/jinja/values/json_value.h"
 #include "schema/file/io/atomic_write.h"
 #include "tools/common/line_input.h"
-#include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
@@ -18,6 +17,7 @@
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/text/answer_json.h"
+#include "tools/text/load_tokenizer.h"
 #include "tools/text/text_codec.h"
 #include "tools/text/text_writer.h"
 

@@ -16,13 +16,13 @@
 #include "models/tokenizer/byte_alphabet.h"
 #include "models/tokenizer/tokenizer.h"
 #include "schema/file/utf8.h"
-#include "tools/common/load_tokenizer.h"
 #include "tools/common/numbers.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/run/nonfinite_page.h"
 #include "tools/run/run_commands.h"
 #include "tools/run/train_data.h"
+#include "tools/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {

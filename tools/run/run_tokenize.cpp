@@ -7,11 +7,11 @@
 #include "models/chat/chat_template.h"
 #include "schema/core/parse_number.h"
 #include "schema/file/io/read_file.h"
-#include "tools/common/load_tokenizer.h"
 #include "tools/common/open_model.h"
 #include "tools/common/printable.h"
 #include "tools/common/usage.h"
 #include "tools/run/run_commands.h"
+#include "tools/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {

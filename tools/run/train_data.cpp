@@ -16,10 +16,10 @@
 #include "schema/core/parse_number.h"
 #include "schema/file/attached_files.h"
 #include "tools/common/file_progress.h"
-#include "tools/common/load_tokenizer.h"
 #include "tools/common/printable.h"
 #include "tools/common/tool.h"
 #include "tools/common/usage.h"
+#include "tools/text/load_tokenizer.h"
 
 namespace genesis::tools {
 namespace {

@@ -3,7 +3,7 @@
 #include "models/text/generate.h"
 #include "models/text/vocabulary.h"
 #include "models/tokenizer/model_files.h"
-#include "tools/common/load_tokenizer.h"
+#include "tools/text/load_tokenizer.h"
 
 namespace genesis::tools {
 TextCodec::TextCodec(const Model& model, const std::string& file, const std::string& tokenizer) {

@@ -1,4 +1,4 @@
-#include "tools/common/load_tokenizer.h"
+#include "tools/text/load_tokenizer.h"
 #include "tools/common/open_model.h"
 
 #include <filesystem>
