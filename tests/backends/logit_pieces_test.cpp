@@ -1,5 +1,5 @@
 // How linear_cross_entropy cuts rows on the CPU.
-#include "backends/cpu/kernels/nn/logit_pieces.h"
+#include "backends/cpu/loss/logit_pieces.h"
 
 #include <gtest/gtest.h>
 

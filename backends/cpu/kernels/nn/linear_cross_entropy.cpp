@@ -8,8 +8,8 @@
 #include <cstring>
 #include <span>
 
-#include "backends/cpu/kernels/nn/logit_pieces.h"
-#include "backends/cpu/kernels/nn/loss.h"
+#include "backends/cpu/loss/logit_pieces.h"
+#include "backends/cpu/loss/cross_entropy.h"
 #include "backends/cpu/parallel/parallel.h"
 
 namespace genesis::cpu {

@@ -1,6 +1,6 @@
 // cross_entropy and its gradient. Rows are independent; the losses of rows and the weights that a mean
 // divides by are added in row order, in f64.
-#include "backends/cpu/kernels/nn/loss.h"
+#include "backends/cpu/loss/cross_entropy.h"
 
 #include <cmath>
 

@@ -1,12 +1,12 @@
 // The row loops of cross-entropy in f32, bf16 and f16. Forward reads logits from memory once; the gradient
 // reads and writes once, using the row's saved log-sum-exp. Used by the cross_entropy and
 // linear_cross_entropy kernels.
-#include "backends/cpu/kernels/nn/loss.h"
+#include "backends/cpu/loss/cross_entropy.h"
 #include "backends/cpu/simd/highway_targets.h"
 #include "backends/cpu/simd/row_jobs.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/nn/cross_entropy_rows.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/loss/cross_entropy_rows.cpp"
 #include <hwy/foreach_target.h>  // must precede highway.h
 #include <hwy/highway.h>
 

@@ -1,4 +1,4 @@
-#include "backends/cpu/kernels/nn/logit_pieces.h"
+#include "backends/cpu/loss/logit_pieces.h"
 
 #include <algorithm>
 

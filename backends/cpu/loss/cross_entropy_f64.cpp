@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/kernels/nn/loss.h"
+#include "backends/cpu/loss/cross_entropy.h"
 
 namespace genesis::cpu {
 namespace {
