@@ -107,16 +107,20 @@ StateStorage storage_for(const Model& model, const std::string& entry, const Tar
 
 }  // namespace
 
+// What ranks keep a part of is what a pass that runs knows how to use; else each has all of it.
 StateStorage storage_of_all(const Model& model, const Target& target, const SessionOptions& options) {
-  StateStorage storage = passes::find_tensor_shards(model, options.mesh, options.rank);
-  append(storage, encoded_slices(model, storage), model);
   const Switches switches = switches_of(options, target);
-  if (options.optimise && !switches.passes.contains("split_stages"))
+  const auto runs = [&](const char* pass) { return options.optimise && !switches.passes.contains(pass); };
+  StateStorage storage;
+  if (runs("partition") && (runs("decode_slices") || encoded_states(model).groups.empty()))
+    storage = passes::find_tensor_shards(model, options.mesh, options.rank);
+  append(storage, encoded_slices(model, storage), model);
+  if (runs("split_stages"))
     append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero), model);
   if (!shares_states(options, switches)) return storage;
   const StateStorage halves = find_halves(model, target, options, switches);
-  append(storage, passes::find_shards(model, options.mesh, options.rank, options.zero, halves, storage),
-         model);
+  const int stage = runs("gather_weights") ? options.zero : std::min(options.zero, 2);  // 3 shares weights
+  append(storage, passes::find_shards(model, options.mesh, options.rank, stage, halves, storage), model);
   return storage;
 }
 

@@ -173,7 +173,8 @@ class Session::Impl {
     return at;
   }
 
-  // Which inputs and states hold NaN or infinity before a run: the nodes that read them are not to blame.
+  // Which inputs and states hold NaN or infinity before a run: the nodes that read them are not to blame. Of a state that ranks
+  // share each looks at its own part, since not all of them come to ask.
   std::string nonfinite_before(const Compiled& compiled) const {
     std::string text;
     const auto look = [&](const char* kind, const std::string& name, const Tensor& tensor) {
@@ -185,7 +186,7 @@ class Session::Impl {
     for (const PlanPort& port : compiled.plan.inputs) look("input", port.name, compiled.read(port, *device_));
     for (int32_t i = 0; i < static_cast<int32_t>(model_->states().size()); ++i)
       if (compiled.memory.states[static_cast<size_t>(states_.home(i))])
-        look("state", model_->state(i).name, states_.copy(i));
+        look("state", model_->state(i).name, states_.kept(i));
     return text;
   }
 

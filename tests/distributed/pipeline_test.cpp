@@ -40,6 +40,13 @@ INSTANTIATE_TEST_SUITE_P(
                       std::tuple{"qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,accumulate=2",
                                  "data=2,pipeline=2"}));
 
+// Each stage looks at the states that it has, and asks no other for them.
+TEST(Pipeline, FindsWhatIsNotFinite) {
+  const auto model = untied("qwen2", "adamw,lr=1e-3");
+  testing::expect_same_bits(testing::train_on("pipeline=2", model, {.find_nonfinite = true}, 3)[0],
+                            testing::train_on("pipeline=2", model, {}, 3)[0]);
+}
+
 // The exchanges of a stage with its neighbour behind: > what it sends, < what it receives.
 std::string exchanges_of(Session& session, const Bindings& sizes) {
   std::string order;

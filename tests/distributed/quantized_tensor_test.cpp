@@ -90,6 +90,23 @@ void expect_text_of_one_rank(const std::shared_ptr<const Model>& model) {
   });
 }
 
+// Then each rank has all blocks.
+TEST(QuantizedWeights, WithoutDecodedSlicesStayWhole) {
+  const std::shared_ptr<const Model> model = quantized({});
+  std::vector<Tensor> logits;
+  Session alone(model, {.threads = 1});
+  const std::vector<int64_t> text = text_of(alone, &logits);
+  const Mesh mesh = Mesh::parse("tensor=2");
+  run_ranks(mesh, [&](int64_t rank, std::shared_ptr<Collectives> collectives) {
+    Session session(model, {.threads = 1,
+                            .disabled_passes = {"decode_slices"},
+                            .mesh = mesh,
+                            .rank = rank,
+                            .collectives = collectives});
+    EXPECT_EQ(text_of(session, &logits), text);
+  });
+}
+
 class QuantizedTensor : public ::testing::TestWithParam<std::tuple<WeightFormat, bool>> {};
 
 TEST_P(QuantizedTensor, WritesTheTextOfOneRank) {

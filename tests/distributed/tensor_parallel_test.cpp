@@ -41,6 +41,15 @@ INSTANTIATE_TEST_SUITE_P(Zoo, TensorParallel,
                                                       "data=2,tensor=2"},
                                            std::tuple{"qwen3", "lion,lr=1e-5,clip_value=0.5", "tensor=2"}));
 
+// Then each rank has whole weights and computes all.
+TEST(TensorParallel, WithoutPassesIsTheSame) {
+  const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0");
+  const Curve alone = train(model, {}, 5);
+  for (const SessionOptions& options :
+       {SessionOptions{.optimise = false}, SessionOptions{.disabled_passes = {"partition"}}})
+    expect_close(train_on("tensor=2", model, options, 5)[0], alone, 1e-5);
+}
+
 // The gradient of a key's bias is zero but for rounding, so Adam's steps of it are noise: hence the wide bound.
 TEST(TensorParallel, InLowPrecisionIsCloseAndTheSameOnAllRanks) {
   const auto model = training("qwen2", "adamw,lr=1e-3,eps=1e-4,clip=1.0,precision=bf16");
