@@ -102,7 +102,7 @@ bool are_alike(const Layer& a, const Layer& b) {
          (a.adapter->down->inputs[0] == b.adapter->down->inputs[0] && a.adapter->scale == b.adapter->scale);
 }
 
-// The layers that make `values`, if they can be one: of one x, all with a bias or none.
+// The layers that make `values`, if they can be one: of one x, all with a bias or none, and all with an adapter or none.
 Layers match_layers(const Graph& graph, const Uses& uses, const std::vector<ValueId>& values) {
   Layers layers;
   for (ValueId value : values) {
@@ -157,22 +157,51 @@ Value merged(Rewriter& rewriter, const Layers& layers, const Node& reader, DType
   return layers[0].adapter ? cast(add_adapters(rewriter, layers, sum), dtype) : sum;
 }
 
-Replacement merge_heads(Rewriter& rewriter, const Uses& uses, const Node& node) {
+// q, k and v of an attention.
+Layers match_heads(const Graph& graph, const Uses& uses, const std::optional<HeadOperands>& operands) {
+  if (!operands) return {};
+  return match_layers(graph, uses, {operands->q.rows, operands->k.rows, operands->v.rows});
+}
+
+// gate and up of a swiglu.
+Layers match_gate(const Graph& graph, const Uses& uses, const Node& node) {
+  if (!is<ops::Swiglu>(node) || node.inputs.size() != 2) return {};
+  return match_layers(graph, uses, node.inputs);
+}
+
+int64_t frozen_bytes(const Graph& graph, const Layers& layers) {
+  int64_t bytes = 0;
+  for (const Layer& layer : layers)
+    if (is_frozen(graph, layer.product->inputs[1])) bytes += graph.type(layer.product->inputs[1]).bytes();
+  return bytes;
+}
+
+// Frozen weights are copied to stand beside each other, and the copies live from a layer's product to its gradient. Of a small
+// model that is worth the products that become one; those of a large one would take more memory than its batch.
+constexpr int64_t kMaxCopied = int64_t{1} << 30;
+
+bool copies_too_much(const Graph& graph, const Uses& uses) {
+  int64_t bytes = 0;
+  for (const Node& node : graph.nodes())
+    bytes += frozen_bytes(graph, match_heads(graph, uses, match_head_operands(graph, uses, node))) +
+             frozen_bytes(graph, match_gate(graph, uses, node));
+  return bytes > kMaxCopied;
+}
+
+Replacement merge_heads(Rewriter& rewriter, const Uses& uses, const Node& node, bool may_copy) {
   const Graph& graph = rewriter.old();
   const auto operands = match_head_operands(graph, uses, node);
-  if (!operands) return std::nullopt;
-  const Layers layers = match_layers(graph, uses, {operands->q.rows, operands->k.rows, operands->v.rows});
-  if (layers.empty()) return std::nullopt;
+  const Layers layers = match_heads(graph, uses, operands);
+  if (layers.empty() || (!may_copy && frozen_bytes(graph, layers) > 0)) return std::nullopt;
   return {
       {attend_packed(rewriter, node, *operands,
                      merged(rewriter, layers, *operands->q.reshape, graph.type(operands->q.rows).dtype))}};
 }
 
-Replacement merge_gate(Rewriter& rewriter, const Uses& uses, const Node& node) {
-  if (!is<ops::Swiglu>(node) || node.inputs.size() != 2) return std::nullopt;
+Replacement merge_gate(Rewriter& rewriter, const Uses& uses, const Node& node, bool may_copy) {
   const Graph& graph = rewriter.old();
-  const Layers layers = match_layers(graph, uses, node.inputs);
-  if (layers.empty()) return std::nullopt;
+  const Layers layers = match_gate(graph, uses, node);
+  if (layers.empty() || (!may_copy && frozen_bytes(graph, layers) > 0)) return std::nullopt;
   const Value gate_and_up = merged(rewriter, layers, node, graph.type(node.inputs[0]).dtype);
   rewriter.from_nodes({&node});
   return {{packed_swiglu(gate_and_up)}};
@@ -182,11 +211,12 @@ Replacement merge_gate(Rewriter& rewriter, const Uses& uses, const Node& node) {
 
 Graph merge_projections(const Graph& graph, const PassContext& context) {
   const Uses uses(graph);
+  const bool may_copy = !copies_too_much(graph, uses);
   return rewrite(
       graph,
       [&](Rewriter& rewriter, const Node& node) {
-        Replacement heads = merge_heads(rewriter, uses, node);
-        return heads ? heads : merge_gate(rewriter, uses, node);
+        Replacement heads = merge_heads(rewriter, uses, node, may_copy);
+        return heads ? heads : merge_gate(rewriter, uses, node, may_copy);
       },
       context.target);
 }

@@ -165,6 +165,11 @@ TEST(MergeProjections, TakesAdaptersAlong) {
   untouched(g + " %t = full() {dtype=bf16, value=3}\n" + layer("u", "x", "%t") + end);
   untouched(g + " %uy = linear(x, @uw)\n" + end);  // no adapter
   untouched(g + layer("u", "x", "%s") + end + "\n return um = %um");
+  // Copies of frozen weights that would take more than 1 GiB.
+  std::string large = with_states(states, "x: bf16[2,3]", casts + g + layer("u", "x", "%s") + end);
+  for (size_t at = large.find("[6,"); at != std::string::npos; at = large.find("[6,", at))
+    large.replace(at, 3, "[99999999,");
+  EXPECT_EQ(text_after(large, merge_projections), normal_text(large));
 }
 
 TEST(RecomputeOutputs, LetsTheGradientMakeTheOutputForWhoWaitsForIt) {
