@@ -13,6 +13,7 @@
 #include "executor/distributed/local_launch.h"
 #include "executor/runtime/device.h"
 #include "schema/file/hash.h"
+#include "tools/common/open_model.h"
 
 namespace genesis::tools {
 
@@ -31,12 +32,13 @@ void warn_of_copies(SharedWork work) try {
 }
 
 void check_shares(const Mesh& mesh, SharedWork work) {
-  if (const int64_t ranks = mesh.size("data"); work == SharedWork::kLayers && ranks > 1)
-    fail(
-        "--mesh {}: ranks along 'data' share batches of training, and here each would do the same: give "
-        "--mesh "
-        "tensor={}, whose ranks share the layers",
-        mesh.to_string(), ranks);
+  const int64_t ranks = mesh.size("data");
+  if (work != SharedWork::kLayers || ranks <= 1) return;
+  fail(
+      "--mesh {}: ranks along 'data' share batches of training, and here each would do the same: give --mesh "
+      "tensor={}, "
+      "whose ranks share the layers",
+      mesh.to_string(), ranks * mesh.size("tensor"));
 }
 
 }  // namespace
@@ -81,6 +83,10 @@ void as_rank(World& world, const std::function<void()>& body) {
 
 std::string said_by_first(World& world, const std::string& mine) {
   return world.size() == 1 ? mine : world.gather(world.is_first() ? mine : "")[0];
+}
+
+std::string model_file_of_first(World& world, const std::string& name) {
+  return said_by_first(world, world.is_first() ? model_file(name) : "");
 }
 
 bool agreed_by_first(World& world, bool mine) { return said_by_first(world, mine ? "yes" : "no") == "yes"; }

@@ -14,10 +14,11 @@
 
 namespace genesis::tools {
 
-// The ranks of --mesh; one where it is empty. `device` as given to --device. Where nothing has started several ranks, this
-// process starts them as itself, waits for them and ends as they do.
-// `work` says along which axis ranks share what the command does; what has no batch to share refuses "data".
+// Along which axis ranks share what a command does: "data", or "tensor" where there is no batch to share.
 enum class SharedWork { kBatches, kLayers };
+
+// The ranks of --mesh; one where it is empty. `device` as given to --device. Where nothing has started several ranks, this
+// process starts them as itself, waits for them and ends as they do. Throws Error for ranks along "data" that would share nothing.
 std::shared_ptr<World> join_ranks(const std::string& mesh, const std::string& device,
                                   SharedWork work = SharedWork::kBatches);
 // On this rank's device, with its ranks.
@@ -28,6 +29,8 @@ void as_rank(World& world, const std::function<void()>& body);
 // What rank 0 says, on all ranks, which call it together.
 std::string said_by_first(World& world, const std::string& mine);
 bool agreed_by_first(World& world, bool mine);
+// The file of a model (open_model.h): of a folder the checkpoint that rank 0 finds, as a training may write a newer one meanwhile.
+std::string model_file_of_first(World& world, const std::string& name);
 
 // Adds --mesh for commands whose layers the ranks along `tensor` compute together.
 void add_mesh(Command& app, std::string& mesh);

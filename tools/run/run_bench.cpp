@@ -127,7 +127,7 @@ void print_measured(const Flags& flags, const Measured& m) {
 
 void bench(const Flags& flags, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
-  const std::string file = model_file(flags.file);
+  const std::string file = model_file_of_first(*world, flags.file);
   const std::shared_ptr<const Model> model = load_model(file);
   const NamedTensors inputs = flags.inputs.make_of_rank(model->entry(flags.entry), world->mesh());
   Session session(model, session_options(flags.run, world));

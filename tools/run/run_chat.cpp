@@ -209,7 +209,7 @@ jinja::Dict variables_of(const Flags& flags) {
 void chat_command(const Flags& flags, const Command& app, const std::shared_ptr<World>& world) {
   const FirstRankSpeaks quiet(*world);
   check_prefill_chunk(flags.prefill_chunk);
-  const std::shared_ptr<const Model> model = open_model(flags.file);
+  const std::shared_ptr<const Model> model = load_model(model_file_of_first(*world, flags.file));
   const chat::ConfigFiles files = config_files(flags.tokenizer, *model, flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   if (!codec.tokenizer())

@@ -179,7 +179,7 @@ void generate_together(Flags& flags, const std::shared_ptr<World>& world) {
   flags.options.logprobs = flags.logprobs >= 0;
   flags.options.top_logprobs = std::max<int64_t>(flags.logprobs, 0);
   const std::vector<std::string> prompts = read_prompts(flags.prompts, *world);
-  flags.file = model_file(flags.file);
+  flags.file = model_file_of_first(*world, flags.file);
   const std::shared_ptr<const Model> model = load_model(flags.file);
   const TextCodec codec(*model, flags.file, flags.tokenizer);
   const auto& ends = codec.end_tokens();

@@ -269,7 +269,7 @@ void profile(Flags flags, const Command& app) {
   if (!flags.mesh.empty()) check_not_given(app, "--compare", "with --mesh");
   const std::shared_ptr<World> world = join_ranks(flags.mesh, flags.run.device);
   as_rank(*world, [&] {
-    for (std::string* name : {&flags.file, &flags.compare}) *name = model_file(*name);
+    for (std::string* name : {&flags.file, &flags.compare}) *name = model_file_of_first(*world, *name);
     profile_rank(flags, world);
   });
 }

@@ -87,7 +87,7 @@ Loaded load(TrainFlags& flags, World& world) {
     fail("{} holds checkpoints already: go on from them with --resume, or name another folder",
          flags.checkpoint);
   const std::string named = flags.file;
-  flags.file = said_by_first(world, world.is_first() ? model_file(named) : "");
+  flags.file = model_file_of_first(world, named);
   if (flags.resume)
     if (const auto checkpoint = checkpoint_to_resume(flags, world)) return resume(flags, *checkpoint);
   if (world.is_first() && flags.file != named)
