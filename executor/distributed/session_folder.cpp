@@ -44,6 +44,7 @@ void remove_what_was_left(const fs::path& base) {
 }  // namespace
 
 SessionFolder::SessionFolder(const fs::path& base) {
+  if (base.empty()) return;  // there is no such place
   remove_what_was_left(base);
   make(base);
 }
@@ -61,6 +62,7 @@ void SessionFolder::make(const fs::path& base) {
       return;
     }
     if (folder >= 0) ::close(folder);
+    ::rmdir(name.c_str());  // also where a file system has no locks: nobody would ever remove it
   }
 }
 

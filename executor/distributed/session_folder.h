@@ -1,5 +1,5 @@
 // A folder of this process's own for what a launcher's helpers keep in files while they run. mpirun leaves its files behind when it
-// is killed, and so do ranks, in memory (/dev/shm): they go with the folder. Used by local_launch.
+// is killed, and so do ranks, in memory (/dev/shm): such files go with the folder. Used by local_launch.
 #pragma once
 
 #include <filesystem>

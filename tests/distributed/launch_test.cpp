@@ -186,6 +186,7 @@ TEST(SessionFolders, AreRemovedWithTheirProcess) {
   EXPECT_EQ(count(), 0);
   std::filesystem::remove_all(base);
   EXPECT_TRUE(SessionFolder(base).path().empty()) << "there is no such place";
+  EXPECT_TRUE(SessionFolder("").path().empty()) << "and not the current folder instead";
 }
 
 // As children of this process, without MPI, and under mpirun.
