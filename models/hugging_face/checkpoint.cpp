@@ -102,6 +102,11 @@ std::string missing_prefix(const std::map<std::string, Tensor>& tensors, const s
 
 bool is_head(const std::string& name) { return name.starts_with("lm_head."); }
 
+bool have_same_numbers(const Tensor& a, const Tensor& b) {
+  if (a.type() == b.type()) return std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0;
+  return a.type().shape == b.type().shape && a.to_doubles() == b.to_doubles();
+}
+
 // transformers 5 takes a head that is another matrix for one of its own, whatever the configuration says; its forerunners
 // left it out.
 void check_tied(const NamedTensors& weights, const Tensor& head, const std::string& model) {
@@ -109,14 +114,12 @@ void check_tied(const NamedTensors& weights, const Tensor& head, const std::stri
       weights.find(model == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight");
   if (embedding == weights.end()) return;  // refused where all weights are there
   const Tensor& tied = embedding->second;
-  if (tied.type() == head.type() &&
-      std::memcmp(tied.data(), head.data(), static_cast<size_t>(head.bytes())) == 0)
-    return;
+  if (have_same_numbers(tied, head)) return;
   fail(
       "lm_head.weight is another matrix than {}, though the configuration ties them (tie_word_embeddings): "
-      "give --set "
-      "tie_word_embeddings=false to keep it, as transformers 5 does, or =true to go without it, as those "
-      "before do",
+      "give --set tie_word_embeddings=false to keep it, as transformers 5 does, or =true to go without it, "
+      "as transformers 4 "
+      "does",
       embedding->first);
 }
 

@@ -255,6 +255,12 @@ TEST_F(SpoiltFolder, WithAHeadThatIsNotTheEmbeddingItIsTiedTo) {
   weights.tensors[head] = weights.tensors.at(embedding);
   write_safetensors(folder_ / "model.safetensors", weights);
   EXPECT_LT(hf::import_model(folder_)->find_state(head), 0);
+  const std::vector<double> same = weights.tensors.at(embedding).to_doubles();  // in another dtype
+  weights.tensors[head] = Tensor::of<double>({weights.tensors.at(embedding).type().shape[0].value(),
+                                              weights.tensors.at(embedding).type().shape[1].value()},
+                                             same);
+  write_safetensors(folder_ / "model.safetensors", weights);
+  EXPECT_LT(hf::import_model(folder_)->find_state(head), 0);
   weights.tensors[head] = Tensor::zeros(weights.tensors.at(embedding).type());
   write_safetensors(folder_ / "model.safetensors", weights);
   refused({head, embedding, "--set tie_word_embeddings=false"});
