@@ -36,8 +36,8 @@ fs::path default_cache() {
 
 int64_t nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-// What a file of text is known by. The time of its change is also that of its status, which no program sets back as cp -p,
-// rsync -t and tar do with the time of its bytes. Its inode does not count: some network file systems number anew.
+// What a file of text is known by. Beside the time of its bytes (mtime) that of its status (ctime) counts, which no program can
+// set back, as cp -p, rsync -t and tar do with the former. Its inode does not count: some network file systems number anew.
 json facts_of(const fs::path& path) {
   struct stat facts;
   if (::stat(path.c_str(), &facts) != 0) fail("cannot read '{}': {}", path.string(), std::strerror(errno));

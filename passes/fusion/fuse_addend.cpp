@@ -14,7 +14,7 @@ namespace genesis::passes {
 namespace {
 
 // An addition as part of the product, or of the sum over ranks, that it alone reads. Where a product has an addend already, which
-// is another product's result, that one takes it: as `top` adds to it, so it adds to what was added.
+// is another product's result, then that other product takes the new addend, and `top` goes on adding to its result.
 struct Match {
   const Node* product = nullptr;
   const Node* top = nullptr;  // whose result becomes the addition's; often `product`

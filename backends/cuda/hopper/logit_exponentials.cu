@@ -10,8 +10,8 @@
 // block of rows again, over the largest logits: they are started twice, and the second time do nothing unless
 // asked.
 //
-// Rows that count come first (logit_order.h), in a copy of x: what is behind them is not multiplied where the run is a captured
-// graph, by blocks and half blocks; where it is not, all rows are.
+// Rows that count come first (logit_order.h), in a copy of x. A captured graph leaves out the blocks and half blocks behind
+// them; a run that is not captured multiplies all rows.
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/logit_epilogue.h"
 #include "backends/cuda/hopper/logit_order.h"

@@ -45,7 +45,7 @@ static __global__ void __launch_bounds__(kOrderThreads) order_rows(const OrderAr
 // What is multiplied of a block of rows, by how many of it count.
 enum LogitPiece : int { kWholeBlock, kHalfBlock, kNoBlock };
 
-// `first`: of the block. half: rows of half a block, or 0: there is only the whole. The first block is taken always: it writes
+// `first`: the block's first place in the order. half: rows of half a block, or 0: there is only the whole. The first block is taken always: it writes
 // the weight's gradient, to which the others add.
 static __global__ void choose_piece(cudaGraphConditionalHandle choice, const int* counted, int first,
                                     int half) {

@@ -23,7 +23,7 @@ struct ReferenceArguments {
 };
 
 // A warp per place in the order: its row of x goes there, and the dot product of that and the target's weight is its reference.
-// Of a row that does not count, x becomes zeros there, whatever it is, and dx and the loss are zeros already.
+// Of a row that does not count the copy of x is zeros, and its dx and loss are set to zero here, since its block may be left out.
 static __global__ void __launch_bounds__(kReferenceWarps * 32) refer_rows(const ReferenceArguments a) {
   if (blockIdx.x == 0)
     for (int64_t i = threadIdx.x; i < a.blocks; i += blockDim.x) a.again[i] = 0;

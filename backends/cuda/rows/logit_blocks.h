@@ -41,7 +41,7 @@ struct LogitBlocks {
 
   int64_t count() const { return classes == 0 ? 0 : (rows + each - 1) / each; }
   int64_t rows_in(int64_t block) const { return std::min(each, rows - block * each); }
-  int64_t half() const { return each / 2; }  // rows of what may be taken of a block instead of all
+  int64_t half() const { return each / 2; }  // the rows of a half block
   int64_t element() const { return static_cast<int64_t>(size_of(dtype)); }
   int64_t logits_bytes() const {
     return (CheckedSize(std::min(each, rows)) * ld * element()).rounded_up(256).value();

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <span>
 
-#include "backends/cpu/loss/logit_pieces.h"
 #include "backends/cpu/loss/cross_entropy.h"
+#include "backends/cpu/loss/logit_pieces.h"
 #include "backends/cpu/parallel/parallel.h"
 
 namespace genesis::cpu {
@@ -116,7 +116,7 @@ PieceOperands operands_in_place(const LogitRun& run, int64_t first) {
           pieces.gradients ? c.output(1).as<std::byte>() + feature * bytes_of(pieces.dx) : nullptr};
 }
 
-// Rows of the piece beyond those that are left are zeros, since nothing times NaN were NaN.
+// Rows of the piece beyond those that are left are zeros, since zero times NaN is NaN.
 PieceOperands gather_operands(const LogitRun& run, std::span<const int64_t> rows, int64_t piece_rows) {
   const int64_t x_bytes = run.pieces.hidden * bytes_of(run.pieces.dtype),
                 count = static_cast<int64_t>(rows.size());

@@ -45,7 +45,7 @@ void make_table(double position, const double* frequencies, int64_t n, float* co
 
 // Pairs (i, i + pairs).
 template <bool kStream, class T>
-void turn_halves(const RopeRow& row, const T* x, T* y) {
+void rotate_halves(const RopeRow& row, const T* x, T* y) {
   const auto *cosines = static_cast<const float*>(row.cosines), *sines = static_cast<const float*>(row.sines);
   each_vector(row.pairs, [&](int64_t i, auto part) {
     const Vec a = load(x + i, part), b = load(x + row.pairs + i, part), c = load(cosines + i, part),
@@ -57,7 +57,7 @@ void turn_halves(const RopeRow& row, const T* x, T* y) {
 
 // Pairs (2i, 2i + 1), by way of two small buffers.
 template <class T>
-void turn_neighbours(const RopeRow& row, const T* x, T* y) {
+void rotate_neighbours(const RopeRow& row, const T* x, T* y) {
   const auto *cosines = static_cast<const float*>(row.cosines), *sines = static_cast<const float*>(row.sines);
   for (int64_t i = 0; i < row.pairs; ++i) {
     const auto a = static_cast<float>(x[2 * i]), b = static_cast<float>(x[2 * i + 1]);
@@ -72,9 +72,9 @@ void rotate(const RopeRow& row) {
   auto* y = static_cast<T*>(row.y);
   for (int64_t h = 0; h < row.heads; ++h, x += row.size, y += row.size) {
     if (row.kind == RopeKind::kInterleaved)
-      turn_neighbours(row, x, y);
+      rotate_neighbours(row, x, y);
     else
-      row.stream ? turn_halves<true>(row, x, y) : turn_halves<false>(row, x, y);
+      row.stream ? rotate_halves<true>(row, x, y) : rotate_halves<false>(row, x, y);
     if (x != y)
       for (int64_t d = 2 * row.pairs; d < row.size; ++d) y[d] = x[d];
   }
