@@ -114,7 +114,9 @@ constexpr Case kCases[] = {{"mlp", "adamw,clip=1.0"},
                            {"qwen2", ""},
                            {"qwen3", "lion"},
                            {"qwen3", "adamw,accumulate=2,precision=f16"},
-                           {"qwen3", ""}};
+                           {"qwen3", ""},
+                           {"llama", "adamw,clip=1.0,precision=bf16"},
+                           {"llama", ""}};
 
 using Digests = std::array<const char*, std::size(kCases)>;
 
@@ -125,13 +127,15 @@ const std::map<std::string, Digests>& known() {
         "4375ae30a5dbbeed4c6d2f59728b0d29", "4aa69295335d4e78dba6e98e53e64b72",
         "7263329bd71738f213d2e6121fcfb9bb", "79500165f735fddec86f74b65fa7b5fc",
         "69b780652b0f7f889f207c25b42e22e2", "aecf67b4765ca5eafee579f497042927",
-        "0532e9da69e5f454df18bec9061a37ac", "9fd3b5ffa3c5f30796bc33982acd33b3"}},
+        "0532e9da69e5f454df18bec9061a37ac", "9fd3b5ffa3c5f30796bc33982acd33b3",
+        "67b1831936fab0dba60aa2a436810c85", "5a2796362d077fcb0889f44d24e533f9"}},
       {"AVX2 glibc 2.36",
        {"5cf9bac83eeb742143feead0ce56b5e2", "79c0e5aeb80cfce7bd170696c885e5d2",
         "9e39914c725a1bea40a5861d14c1ffd6", "5d507c7090bd3d9f6f4c48760bb47eaf",
         "e8e458f31dbd824eca8a529000f33464", "5738700753a28534df23bfd168c7f590",
         "a19cf4b3175e1a303d99fb4ee753a096", "40d478a48ba36f7450706a9401a847e8",
-        "4cc3300905b5c46a8530e48d02967bb8", "2324d7f7de63146a610a519bfe59594f"}},
+        "4cc3300905b5c46a8530e48d02967bb8", "2324d7f7de63146a610a519bfe59594f",
+        "69c0abfb9a03cd819bc7bdcfb994bf73", "0f7c445e03310c5e799257acede4ae1e"}},
   };
   return table;
 }
