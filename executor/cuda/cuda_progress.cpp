@@ -2,30 +2,10 @@
 
 #include <algorithm>
 
+#include "backends/cuda/runtime/graph_choice.h"
 #include "backends/cuda/runtime/progress_mark.h"
 
 namespace genesis {
-namespace {
-
-// What the next thing on a stream that is captured would wait for.
-struct CaptureEnd {
-  cudaGraph_t graph = nullptr;
-  std::vector<cudaGraphNode_t> nodes;
-};
-
-CaptureEnd end_of(cudaStream_t stream) {
-  cudaStreamCaptureStatus status{};
-  CaptureEnd end;
-  const cudaGraphNode_t* nodes = nullptr;
-  const cudaGraphEdgeData* edges = nullptr;
-  size_t count = 0;
-  cuda::check(cudaStreamGetCaptureInfo(stream, &status, nullptr, &end.graph, &nodes, &edges, &count),
-              "marking a step");
-  end.nodes.assign(nodes, nodes + count);
-  return end;
-}
-
-}  // namespace
 
 CudaProgress::CudaProgress(const Plan& plan)
     : plan_(plan), set_(cuda::allocate_pinned(static_cast<int64_t>(plan.steps.size() * sizeof(int32_t)))) {}
@@ -43,7 +23,7 @@ void CudaProgress::begin_capture(const StepStreams& streams) {
 void CudaProgress::captured(size_t first, size_t end, cudaStream_t stream) {
   const int mark = marks_->add(first, end);
   if (mark == StepMarks::kNone) return;
-  CaptureEnd behind = end_of(stream);
+  cuda::CaptureEnd behind = cuda::capture_end(stream);
   cudaGraphNode_t& last = last_mark_[stream_of_[first]];
   if (last) behind.nodes.push_back(last);
   last = cuda::add_progress_mark(behind.graph, behind.nodes, set() + mark);

@@ -5,23 +5,6 @@
 namespace genesis::cuda {
 namespace {
 
-// The graph that a stream is captured into, and what its next node would wait for.
-struct Captured {
-  cudaGraph_t graph = nullptr;
-  const cudaGraphNode_t* nodes = nullptr;
-  const cudaGraphEdgeData* edges = nullptr;
-  size_t count = 0;
-};
-
-Captured captured_by(cudaStream_t stream) {
-  cudaStreamCaptureStatus status{};
-  Captured captured;
-  check(cudaStreamGetCaptureInfo(stream, &status, nullptr, &captured.graph, &captured.nodes, &captured.edges,
-                                 &captured.count),
-        "looking for the graph that is captured");
-  return captured;
-}
-
 void capture_body(cudaGraph_t graph, cudaStream_t stream, const std::function<void()>& body) {
   check(cudaStreamBeginCaptureToGraph(stream, graph, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed),
         "beginning to capture what a graph may choose");
@@ -37,6 +20,19 @@ void capture_body(cudaGraph_t graph, cudaStream_t stream, const std::function<vo
 
 }  // namespace
 
+CaptureEnd capture_end(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  CaptureEnd end;
+  const cudaGraphNode_t* nodes = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  size_t count = 0;
+  check(cudaStreamGetCaptureInfo(stream, &status, nullptr, &end.graph, &nodes, &edges, &count),
+        "looking for the graph that is captured");
+  end.nodes.assign(nodes, nodes + count);
+  if (edges) end.edges.assign(edges, edges + count);
+  return end;
+}
+
 bool is_captured(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};
   check(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");
@@ -45,20 +41,21 @@ bool is_captured(cudaStream_t stream) {
 
 cudaGraphConditionalHandle make_choice(cudaStream_t stream) {
   cudaGraphConditionalHandle choice{};
-  check(cudaGraphConditionalHandleCreate(&choice, captured_by(stream).graph), "making a choice of a graph");
+  check(cudaGraphConditionalHandleCreate(&choice, capture_end(stream).graph), "making a choice of a graph");
   return choice;
 }
 
 void capture_choice(cudaStream_t stream, cudaGraphConditionalHandle choice, int bodies,
                     const std::function<void(int, cudaStream_t)>& body) {
-  const Captured captured = captured_by(stream);
+  const CaptureEnd end = capture_end(stream);
   cudaGraphNodeParams parameters{};
   parameters.type = cudaGraphNodeTypeConditional;
   parameters.conditional.handle = choice;
   parameters.conditional.type = cudaGraphCondTypeSwitch;
   parameters.conditional.size = static_cast<unsigned>(bodies);
   cudaGraphNode_t node = nullptr;
-  check(cudaGraphAddNode(&node, captured.graph, captured.nodes, captured.edges, captured.count, &parameters),
+  check(cudaGraphAddNode(&node, end.graph, end.nodes.data(), end.edges.empty() ? nullptr : end.edges.data(),
+                         end.nodes.size(), &parameters),
         "adding what a graph may choose");
   check(cudaStreamUpdateCaptureDependencies(stream, &node, nullptr, 1, cudaStreamSetCaptureDependencies),
         "going on behind what a graph may choose");

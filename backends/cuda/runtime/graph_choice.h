@@ -5,8 +5,17 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <vector>
 
 namespace genesis::cuda {
+
+// The graph that a stream is captured into, and what its next node would wait for.
+struct CaptureEnd {
+  cudaGraph_t graph = nullptr;
+  std::vector<cudaGraphNode_t> nodes;
+  std::vector<cudaGraphEdgeData> edges;  // of the same number, or none: all are whole dependencies
+};
+CaptureEnd capture_end(cudaStream_t stream);  // throws Error
 
 // Whether what `stream` is given is captured now. Where it is not, there is no graph that could choose.
 bool is_captured(cudaStream_t stream);
