@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cpu/gemm/gemm_amx.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_ways.h"
 #include "backends/cpu/onednn/onednn.h"
@@ -390,35 +391,32 @@ TEST(Gemm, OneDnnTiles) {
   }
 }
 
-// What an AMX kernel does, step by step.
-void multiply_tiles(int64_t depth, const void* a_panel, const void* b_panel, void* c_tile, int64_t ldc,
-                    bool add) {
-  constexpr int kTile = 16, kLines = 32;
+// What the kernel on AMX does, tile by tile (gemm_amx.h).
+void multiply_tiles(int64_t blocks, const void* a_panel, const void* b_panel, float* sums, bool add,
+                    AmxAhead& ahead) {
+  constexpr int64_t kTile = 16, kLines = kAmxLines;
   const auto *a = static_cast<const bf16*>(a_panel), *b = static_cast<const bf16*>(b_panel);
-  auto* c = static_cast<float*>(c_tile);
-  for (int i = 0; i < kLines; ++i) {
-    for (int j = 0; j < kLines; ++j) {
-      float sum = add ? c[i * ldc + j] : 0;
-      for (int64_t p = 0; p < depth; ++p) {
-        const int64_t tile = p / kTile * kTile, steps = std::min<int64_t>(kTile, depth - tile);
-        const int64_t at = tile * kLines + (i / kTile * kTile + i % kTile) * steps + p % kTile;
-        for (int half = 0; half < 2; ++half)
-          sum += static_cast<float>(a[2 * at + half]) * static_cast<float>(b[2 * (p * kLines + j) + half]);
+  if (!add) std::fill_n(sums, kLines * kLines, 0.0f);
+  for (int64_t block = 0; block < blocks; ++block, a += kLines * kAmxK, b += kLines * kAmxK) {
+    for (int64_t i = 0; i < kLines; ++i) {
+      for (int64_t j = 0; j < kLines; ++j) {
+        const bf16* column = b + j / kTile * kTile * kAmxK + j % kTile * 2;
+        for (int64_t p = 0; p < kAmxK; ++p)
+          sums[i * kLines + j] +=
+              static_cast<float>(a[i * kAmxK + p]) * static_cast<float>(column[p / 2 * kTile * 2 + p % 2]);
       }
-      c[i * ldc + j] = sum;
     }
+    ahead.fetch();
   }
 }
 
-// Chosen only where the CPU has AMX; how the operands are packed for it can be checked wherever B's panels are AVX-512's.
+constexpr AmxKernel kTilesWithoutAmx{multiply_tiles};
+
+// Chosen only where the CPU has AMX; how operands are packed for it and C is cut can be checked wherever there is AVX-512.
 TEST(Gemm, TilesOfAmx) {
-  MicroKernel kernel{"tiles", DType::bf16, 32, 32, 32, multiply_tiles, PanelForm::kTiles, 256};
-  kernel.max_tile_rows = 256;
-  kernel.max_tile_bytes = 256 << 10;
-  kernel.cost_of_a = kernel.cost_of_b = 60;
-  if (!pack_function_b(DType::bf16, kernel, true)) GTEST_SKIP() << "this CPU has no AVX-512";
+  if (!amx_pack_a(true)) GTEST_SKIP() << "this CPU has no AVX-512";
   for (const Size& s : {Size{16, 33, 20}, Size{150, 270, 96}, Size{64, 96, 1056}, Size{128, 256, 64},
-                        Size{300, 40, 129}, Size{33, 800, 1037}, Size{1, 1, 1}}) {
+                        Size{700, 40, 129}, Size{33, 600, 300}, Size{1, 1, 1}}) {
     for (const DType c : {DType::f32, DType::bf16}) {
       for (const int64_t batch : {1, 3}) {
         for (const int forms : {0, 1, 2, 3}) {
@@ -430,9 +428,13 @@ TEST(Gemm, TilesOfAmx) {
           p.bias = DType::f32;
           p.accumulate = forms == 1;
           p = dense(p, 3);
+          if (forms == 3) p.stride_b = 0;
           Operands o(p);
           const Buffer want = expected(p, o);
-          run(*create_packed_with("tiles", p, kernel), o);
+          run(*create_amx_with(p, kTilesWithoutAmx, {.threads = 4}), o);
+          expect_close(o.c, want, p);
+          o = Operands(p);
+          run(*create_amx_with(p, kTilesWithoutAmx, {.threads = 1, .chunk_bytes = 4096}), o);
           expect_close(o.c, want, p);
         }
       }
@@ -530,6 +532,18 @@ TEST(Gemm, SameBitsForAnyNumberOfThreads) {
       }
     }
   }
+}
+
+// How many threads the tiles are cut for, and how much is packed at a time.
+TEST(Gemm, SameBitsForAnyCutOfAmx) {
+  if (!amx_pack_a(true)) GTEST_SKIP() << "this CPU has no AVX-512";
+  const GemmProblem p = dense(problem(DType::bf16, 140, 170, 700));
+  Operands o(p);
+  fill_uneven(o.a);
+  fill_uneven(o.b);
+  const auto one = result_of(*create_amx_with(p, kTilesWithoutAmx, {.threads = 1}), o);
+  EXPECT_EQ(one, result_of(*create_amx_with(p, kTilesWithoutAmx, {.threads = 7}), o));
+  EXPECT_EQ(one, result_of(*create_amx_with(p, kTilesWithoutAmx, {.threads = 3, .chunk_bytes = 4096}), o));
 }
 
 TEST(Gemm, EnteredConcurrentlyAndNested) {

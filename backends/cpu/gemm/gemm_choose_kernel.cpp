@@ -84,15 +84,6 @@ std::string decline_packed(const GemmProblem& problem) {
   return decline_kernel(problem, micro_kernel_for(problem));
 }
 
-std::string decline_amx(const GemmProblem& problem) {
-  const MicroKernel kernel = micro_kernel_amx();
-  if (kernel.mr == 0) return "this CPU has no AMX for bf16, or Linux does not give it";
-  constexpr int64_t kMinRows = 16, kMinDepth = 16;  // half a tile of either would be empty
-  if (problem.m < kMinRows || problem.n < kMinRows || problem.k < kMinDepth)
-    return "the tiles would be mostly empty";
-  return decline_kernel(problem, kernel);
-}
-
 std::string decline_packed_bf16(const GemmProblem& problem) {
   const MicroKernel kernel = micro_kernel_bf16();
   if (kernel.mr == 0) return "this CPU has no AVX512_BF16";
@@ -100,18 +91,6 @@ std::string decline_packed_bf16(const GemmProblem& problem) {
   if (why.empty() && bf16_dot_gain() < kMinGain)
     why = "this CPU's bf16 dot product is no faster than f32 multiply-adds";
   return why;
-}
-
-std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem) {
-  return create_packed_with("packed", problem, micro_kernel_for(problem));
-}
-
-std::shared_ptr<const Gemm> create_amx(const GemmProblem& problem) {
-  return create_packed_with("amx", problem, micro_kernel_amx());
-}
-
-std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {
-  return create_packed_with("packed_bf16", problem, micro_kernel_bf16());
 }
 
 }  // namespace genesis::cpu

@@ -1,6 +1,6 @@
 // What the packed matrix product is made of: register-tile kernels, packing into panels, and the epilogue,
 // each a plain function chosen once per problem for the CPU at hand. Panels: mr rows of op(A), or nr columns
-// of op(B), as PanelForm says.
+// of op(B), side by side, depth outermost: element (i, p) lies at p * width + i.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,6 @@
 
 namespace genesis::cpu {
 
-// How the packed elements of a panel of A lie; a panel of B has steps.
-enum class PanelForm : uint8_t {
-  kSteps,  // lines side by side, depth outermost: element (i, p) at p * width + i
-  kTiles,  // tiles of 16 lines and 16 steps (the last ones of fewer steps), each line by line; all lines of 16 steps before the next
-};
-
 // c[mr][nr] = (add ? c : 0) + sum over p < depth of a[p][i] * b[p][j]. For `packed` bf16 a step of p holds
 // two neighbours along k, so that depth = ceil(k / 2) and an element takes 4 bytes.
 struct MicroKernel {
@@ -24,42 +18,15 @@ struct MicroKernel {
   int mr = 0, nr = 0;  // 0: this CPU has no such kernel
   int width_a = 0;     // of a panel of A, at least mr; a panel of B is nr wide
   void (*run)(int64_t depth, const void* a, const void* b, void* c, int64_t ldc, bool add) = nullptr;
-  PanelForm form_a = PanelForm::kSteps;
-  int64_t max_depth = 512;  // steps of A that a task packs at a time; of f64 half as many
-  // Called by a task ahead of its first run() and behind its last, where the kernel has something to set up.
-  void (*begin)() = nullptr;
-  void (*end)() = nullptr;
-  // Tiles of C that a task computes: at most so high and large; and what packing A again for each tile of one column, and
-  // fetching B again for each of one row, cost beside the multiplication.
-  int64_t max_tile_rows = 112, max_tile_bytes = 130 << 10;
-  double cost_of_a = 5, cost_of_b = 1.5;
-  bool tasks_may_pack_b = true;
 
   int64_t element_bytes() const { return packed == DType::f64 ? 8 : 4; }
   int64_t k_per_step() const { return packed == DType::bf16 ? 2 : 1; }
   int64_t depth(int64_t k) const { return (k + k_per_step() - 1) / k_per_step(); }
 };
 
-// While a task runs the kernel.
-class KernelAtWork {
- public:
-  explicit KernelAtWork(const MicroKernel& kernel) : kernel_(kernel) {
-    if (kernel_.begin) kernel_.begin();
-  }
-  ~KernelAtWork() {
-    if (kernel_.end) kernel_.end();
-  }
-  KernelAtWork(const KernelAtWork&) = delete;
-  KernelAtWork& operator=(const KernelAtWork&) = delete;
-
- private:
-  const MicroKernel& kernel_;
-};
-
 MicroKernel micro_kernel_f32();
 MicroKernel micro_kernel_f64();
 MicroKernel micro_kernel_bf16();  // AVX512_BF16
-MicroKernel micro_kernel_amx();   // bf16 in tiles
 
 MicroKernel micro_kernel_for(const GemmProblem& problem);  // in f64 or f32
 

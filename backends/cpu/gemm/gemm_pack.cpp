@@ -2,7 +2,6 @@
 // through pack_function_a and pack_function_b. A packed element of 4 bytes is one f32 or one pair of bf16 neighbours along k; both
 // are "words" here.
 #include <algorithm>
-#include <cstring>
 
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/simd/highway_targets.h"
@@ -202,64 +201,6 @@ void pack_across_k(const void* source, int64_t stride, int64_t count, int64_t k,
   }
 }
 
-// --- PanelForm::kTiles: pairs of bf16 neighbours along k
-
-constexpr int kTile = 16, kLinesOfTiles = 32;  // of a tile and of a panel
-
-// Steps [0, steps) of `lines` lines, which is at most a tile's; what is beyond them stays as it was.
-void tile_along_k(const uint16_t* from, int64_t stride, int lines, int steps, bool alone, float* to) {
-  for (int i = 0; i < lines; ++i, from += stride, to += steps) {
-    const int whole = alone ? steps - 1 : steps;
-    std::memcpy(to, from, static_cast<size_t>(whole) * sizeof(float));
-    if (alone) to[whole] = PairsOfBf16::word(from + 2 * whole, 1, true);
-  }
-}
-
-void tile_across_k(const uint16_t* from, int64_t stride, int lines, int steps, bool alone, float* to) {
-#if HWY_TARGET <= HWY_AVX3
-  if (lines == kTile && steps == kTile && !alone) {
-    const hn::CappedTag<float, kTile> d;
-    HWY_ALIGN float words[kTile][kTile];  // [step][line]
-    for (int p = 0; p < kTile; ++p)
-      hn::StoreU(PairsOfBf16::load(d, from + 2 * p * stride, stride), d, words[p]);
-    for (int p = 0; p < kTile; p += 8) {
-      for (int i = 0; i < kTile; i += 8) {
-        const float* step[8];
-        for (int q = 0; q < 8; ++q) step[q] = words[p + q] + i;
-        transpose_group<FromF32, kTile>(step, 0, to + i * kTile + p);
-      }
-    }
-    return;
-  }
-#endif
-  for (int i = 0; i < lines; ++i)
-    for (int p = 0; p < steps; ++p)
-      to[i * steps + p] = PairsOfBf16::word(from + 2 * p * stride + i, stride, alone && p + 1 == steps);
-}
-
-template <bool kAlongK>
-void pack_tiles(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
-                int64_t panel_stride) {
-  const auto* from = static_cast<const uint16_t*>(source);
-  auto* panel = static_cast<float*>(panels);
-  const int64_t depth = (k + 1) / 2;
-  for (int64_t first = 0; first < count; first += kLinesOfTiles, panel += panel_stride) {
-    for (int64_t p = 0; p < depth; p += kTile) {
-      const int steps = static_cast<int>(std::min<int64_t>(kTile, depth - p));
-      const bool alone = k % 2 != 0 && p + steps == depth;
-      for (int half = 0; half < 2 && first + half * kTile < count; ++half) {
-        const int64_t line = first + half * kTile;
-        const int lines = static_cast<int>(std::min<int64_t>(kTile, count - line));
-        float* to = panel + p * kLinesOfTiles + half * kTile * steps;
-        if constexpr (kAlongK)
-          tile_along_k(from + line * stride + 2 * p, stride, lines, steps, alone, to);
-        else
-          tile_across_k(from + 2 * p * stride + line, stride, lines, steps, alone, to);
-      }
-    }
-  }
-}
-
 template <class Panel, bool kAlongK>
 void pack_f64(const void* source, int64_t stride, int64_t count, int64_t k, void* panels,
               int64_t panel_stride) {
@@ -283,7 +224,7 @@ PackFunction words_from(bool k_contiguous) {
 
 template <class Panel>
 PackFunction words_of(DType source, DType packed, bool k_contiguous) {
-  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // those kernels' tiles are AVX-512's
+  if (packed == DType::bf16 && HWY_TARGET > HWY_AVX3) return nullptr;  // that kernel's tile is AVX-512's
   if (packed == DType::bf16)
     return source == DType::bf16 ? words_from<PairsOfBf16, Panel>(k_contiguous) : nullptr;
   switch (source) {
@@ -313,11 +254,7 @@ struct PanelOfB {
   static constexpr int kLines = kNr<T>, kWidth = kNr<T>;
 };
 
-PackFunction pack_a_for(DType source, DType packed, PanelForm form, bool k_contiguous) {
-  if (form == PanelForm::kTiles) {
-    if (source != DType::bf16 || packed != DType::bf16) return nullptr;
-    return k_contiguous ? pack_tiles<true> : pack_tiles<false>;
-  }
+PackFunction pack_a_for(DType source, DType packed, bool k_contiguous) {
   if (packed == DType::f64) return f64_of<PanelOfA>(source, k_contiguous);
   return words_of<PanelOfA>(source, packed, k_contiguous);
 }
@@ -338,7 +275,7 @@ HWY_EXPORT(pack_a_for);
 HWY_EXPORT(pack_b_for);
 
 PackFunction pack_function_a(DType source, const MicroKernel& kernel, bool k_contiguous) {
-  return HWY_DYNAMIC_DISPATCH(pack_a_for)(source, kernel.packed, kernel.form_a, k_contiguous);
+  return HWY_DYNAMIC_DISPATCH(pack_a_for)(source, kernel.packed, k_contiguous);
 }
 
 PackFunction pack_function_b(DType source, const MicroKernel& kernel, bool k_contiguous) {

@@ -23,9 +23,10 @@ constexpr int64_t kMinChunkColumns = 1024;    // below, packing A again for each
 constexpr int64_t kMinChunkDepth = 512;
 constexpr int64_t kMaxChunkRows = 4096;  // only where k is sliced and sums wait in scratch
 constexpr int64_t kPackedA = 290 << 10;  // of A that a task packs at a time, at most, with any tile; on its stack
-constexpr int64_t kMaxTileColumns = 512;
+constexpr int64_t kBlockBytes = 2048;  // depth of A that a task packs at a time: 512 steps of 4 bytes
+constexpr int64_t kMaxTileRows = 112, kMaxTileColumns = 512;
 constexpr int64_t kPanelPadding = 16 * 17;                  // elements: 17 cache lines
-constexpr int64_t kMaxTileBytes = 256 << 10;                // sums of one tile, on the task's stack too
+constexpr int64_t kMaxTileBytes = 130 << 10;                // sums of one tile, on the task's stack too
 constexpr int64_t kHighTileRows = 512, kManyColumns = 768;  // where tasks pack B
 constexpr double kAloneFlops = 1.5e6;                       // done before other threads are awake
 constexpr double kTaskFlops = 1e5;                          // what could be computed while a task is started
@@ -101,7 +102,7 @@ class PackedGemm final : public Gemm {
     const GemmProblem& p = problem_;
     return p.c == accumulator() && (!p.accumulate || (p.alpha == 1 && p.activation == Activation::kNone));
   }
-  int64_t block_k() const { return kernel_.max_depth * 4 / kernel_.element_bytes() * kernel_.k_per_step(); }
+  int64_t block_k() const { return kBlockBytes / kernel_.element_bytes() * kernel_.k_per_step(); }
   int64_t block_a_bytes(int64_t k) const { return packed_panels(problem_.m, kernel_.mr, kernel_.width_a, k); }
   void run_high_tiles(const Call& call) const;
   void pack_a(const Call& call) const;
@@ -176,18 +177,17 @@ double PackedGemm::cost_of_tile(int64_t tile_m, int64_t tile_n) const {
   const GemmProblem& p = problem_;
   const auto real = [](int64_t count) { return static_cast<double>(count); };  // sizes may be extreme
   const double tiles = real(p.batch) * real(ceil_div(p.m, tile_m)) * real(ceil_div(p.n, tile_n));
-  const double traffic =
-      1 + kernel_.cost_of_a / static_cast<double>(tile_n) + kernel_.cost_of_b / static_cast<double>(tile_m);
+  const double traffic = 1 + 5.0 / static_cast<double>(tile_n) + 1.5 / static_cast<double>(tile_m);
   const double task = 1 + kTaskFlops / (2.0 * real(tile_m * tile_n) * real(std::max<int64_t>(p.k, 1)));
   return traffic * task * (alone_ ? 1 : 1 + 3.0 / tiles);
 }
 
 void PackedGemm::choose_tile() {
   double best = 0;
-  for (int64_t tile_m = kernel_.mr; tile_m <= kernel_.max_tile_rows; tile_m *= 2) {
+  for (int64_t tile_m = kernel_.mr; tile_m <= kMaxTileRows; tile_m *= 2) {
     for (int64_t tile_n = kernel_.nr; tile_n <= kMaxTileColumns; tile_n *= 2) {
       const double cost = cost_of_tile(tile_m, tile_n);
-      if (tile_m * tile_n * sum_bytes_ > kernel_.max_tile_bytes || (best != 0 && cost >= best)) continue;
+      if (tile_m * tile_n * sum_bytes_ > kMaxTileBytes || (best != 0 && cost >= best)) continue;
       best = cost;
       tile_m_ = tile_m;
       tile_n_ = tile_n;
@@ -219,8 +219,7 @@ bool PackedGemm::wants_tasks_to_pack_b() const {
   const bool once = p.m <= kHighTileRows || p.k <= block_k();
   const CheckedSize all_of_a =
       CheckedSize(p.k).divided_up(block_k()) * block_a_bytes(std::min(p.k, block_k()));
-  return kernel_.tasks_may_pack_b && once && p.batch == 1 && p.n >= kManyColumns && !alone_ &&
-         all_of_a <= kScratchTarget;
+  return once && p.batch == 1 && p.n >= kManyColumns && !alone_ && all_of_a <= kScratchTarget;
 }
 
 // Scratch holds A, one block of k after the other.
@@ -283,7 +282,6 @@ void PackedGemm::compute_high_tile(const Call& call, int64_t index) const {
             {column, std::min(tile_n_, problem_.n - column)},
             sums};
   tile.bias = bias_of(call, tile.columns, bias);
-  const KernelAtWork at_work(kernel_);
   int64_t k = 0;
   do {
     const int64_t now = std::min(block_k(), problem_.k - k), stride_b = panel_stride(kernel_.nr, now);
@@ -349,7 +347,6 @@ void PackedGemm::compute_tile(const Call& call, const Chunk& chunk, int64_t inde
             {chunk.columns.begin + j, std::min(tile_n_, chunk.columns.size - j)},
             plane_bytes_ ? call.scratch + plane_offset_ + index * tile_bytes : on_stack};
   tile.bias = bias_of(call, tile.columns, bias);
-  const KernelAtWork at_work(kernel_);
   multiply_tile(call, chunk, tile);
 }
 
@@ -454,9 +451,12 @@ void PackedGemm::finish(const Call& call, const Tile& tile, int64_t i, int64_t j
 
 }  // namespace
 
-std::shared_ptr<const Gemm> create_packed_with(const char* name, const GemmProblem& problem,
-                                               const MicroKernel& kernel) {
-  return std::make_shared<PackedGemm>(name, problem, kernel);
+std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem) {
+  return std::make_shared<PackedGemm>("packed", problem, micro_kernel_for(problem));
+}
+
+std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem) {
+  return std::make_shared<PackedGemm>("packed_bf16", problem, micro_kernel_bf16());
 }
 
 }  // namespace genesis::cpu

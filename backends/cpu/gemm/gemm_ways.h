@@ -30,12 +30,9 @@ std::shared_ptr<const Gemm> create_packed(const GemmProblem& problem);
 std::string decline_packed_bf16(const GemmProblem& problem);  // by the CPU's own bf16 dot product
 std::shared_ptr<const Gemm> create_packed_bf16(const GemmProblem& problem);
 
+// bf16 products on CPUs with AMX: both operands are packed into panels of tiles, then large tiles of C are computed from them.
 std::string decline_amx(const GemmProblem& problem);
 std::shared_ptr<const Gemm> create_amx(const GemmProblem& problem);
-
-// With any kernel: what the ways above come to, and tests try.
-std::shared_ptr<const Gemm> create_packed_with(const char* name, const GemmProblem& problem,
-                                               const MicroKernel& kernel);
 
 // The matrix product that takes every problem: integers, mixed types, and what the tests compare with.
 std::string decline_reference(const GemmProblem& problem);  // never
