@@ -126,11 +126,30 @@ struct Case {
   double gbps() const { return weight_bytes() / best_seconds * 1e-9; }
 };
 
+// One of the CPU's own ways to make a large bf16 product: `gemm.amx` beside `gemm.onednn`, whichever is taken.
+struct WayCase {
+  Shape shape;
+  const char* name;
+  std::shared_ptr<const Gemm> gemm;
+  double best_seconds = 1e30;
+};
+
+std::vector<WayCase> ways_of(std::span<const Shape> shapes) {
+  std::vector<WayCase> ways;
+  for (const Shape& shape : shapes) {
+    const GemmProblem p = problem_of(shape, DType::bf16);
+    for (const cpu::GemmImplementation& way : cpu::gemm_implementations())
+      if (std::strcmp(way.name, "reference") != 0 && way.decline(p).empty())
+        ways.push_back({shape, way.name, way.create(p)});
+  }
+  return ways;
+}
+
 struct Buffers {
   Memory a, b, c, scratch;
 };
 
-Buffers buffers_for(const std::vector<Case>& cases) {
+Buffers buffers_for(const std::vector<Case>& cases, const std::vector<WayCase>& ways) {
   int64_t a = 0, b = 0, c = 0, scratch = 0;
   for (const Case& one : cases) {
     const auto element = static_cast<int64_t>(size_of(one.type));
@@ -139,6 +158,7 @@ Buffers buffers_for(const std::vector<Case>& cases) {
     c = std::max(c, one.shape.batch * one.shape.m * one.shape.n * element);
     scratch = std::max(scratch, one.gemm->scratch_bytes());
   }
+  for (const WayCase& one : ways) scratch = std::max(scratch, one.gemm->scratch_bytes());
   return {Memory(a), Memory(b), Memory(c), Memory(scratch)};
 }
 
@@ -168,6 +188,12 @@ void run_for(Case& one, const Buffers& memory, double seconds, Clock clock) {
   });
 }
 
+void run_way_for(WayCase& one, const Buffers& memory, double seconds, Clock clock) {
+  one.best_seconds = best_of(one.best_seconds, seconds, clock, [&] {
+    one.gemm->run(memory.a.data(), memory.b.data(), memory.c.data(), nullptr, memory.scratch.data());
+  });
+}
+
 void run_peer_for(Case& one, const Buffers& memory, double seconds, Clock clock) {
   if (!one.peer) return;
   one.peer_seconds = best_of(one.peer_seconds, seconds, clock,
@@ -185,8 +211,9 @@ std::vector<Case> cases_of(std::span<const Shape> shapes, const KernelNames& dis
 }
 
 // Limits and products take turns, so that what else runs on the machine meets both.
-cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large, std::vector<Case>& few_rows) {
-  const Buffers for_large = buffers_for(large), for_few = buffers_for(few_rows);
+cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large, std::vector<WayCase>& ways,
+                      std::vector<Case>& few_rows) {
+  const Buffers for_large = buffers_for(large, ways), for_few = buffers_for(few_rows, {});
   cpu::Peaks best = cpu::measure_peaks();
   for (int round = 0; round < rounds; ++round) {
     for (Case& one : large) {
@@ -197,6 +224,7 @@ cpu::Peaks run_rounds(int rounds, Clock clock, std::vector<Case>& large, std::ve
       else
         best.fma_bf16_gflops = std::max(best.fma_bf16_gflops, cpu::measure_fma_bf16());
     }
+    for (WayCase& one : ways) run_way_for(one, for_large, 0.04, clock);
     for (Case& one : few_rows) run_for(one, for_few, 0.04, clock);
     const cpu::Peaks again = cpu::measure_peaks();
     best.read_gbps = std::max(best.read_gbps, again.read_gbps);
@@ -274,6 +302,30 @@ std::vector<Report> print_peers(const std::vector<Case>& cases) {
   return rows;
 }
 
+// Every way in the same run as the limit, so that their order in the list can be judged.
+std::vector<Report> print_ways(const std::vector<WayCase>& ways, const cpu::Peaks& peaks) {
+  const double peak = peaks.fma_bf16_gflops > 0 ? peaks.fma_bf16_gflops : peaks.fma_f32_gflops;
+  fmt::print("\n{:<14} {:<16} {:<16} {:<12} {:>8} {:>13}\n", "bf16 by way", "form", "m x n x k", "way",
+             "TFLOP/s", "of registers");
+  std::vector<Report> rows;
+  for (const WayCase& one : ways) {
+    const Shape& s = one.shape;
+    const double gflops =
+        2e-9 * static_cast<double>(s.batch * s.m * s.n) * static_cast<double>(s.k) / one.best_seconds;
+    fmt::print("{:<14} {:<16} {:<16} {:<12} {:>8.2f} {:>12.1f}%\n", s.what, form_of(s),
+               fmt::format("{}x{}x{}", s.m, s.n, s.k), one.name, gflops * 1e-3, 100 * gflops / peak);
+    rows.push_back({{"product", s.what},
+                    {"form", form_of(s)},
+                    {"m", s.m},
+                    {"n", s.n},
+                    {"k", s.k},
+                    {"way", one.name},
+                    {"gflops", gflops},
+                    {"share_of_peak", gflops / peak}});
+  }
+  return rows;
+}
+
 std::vector<Report> print_few_rows(const std::vector<Case>& cases, const cpu::Peaks& peaks) {
   fmt::print("\n{:<14} {:<16} {:<16} {:<6} {:>8} {:>13}\n", "few rows", "form", "m x n x k", "type", "GB/s",
              "of read peak");
@@ -309,7 +361,9 @@ void run(int rounds, int threads, const KernelNames& disabled, const std::string
   }
   std::vector<Case> large = cases_of(kLarge, disabled), few_rows = cases_of(kFewRows, disabled);
   for (Case& one : large) one.peer = OneDnnProduct::create(one.problem);
-  const cpu::Peaks peaks = run_rounds(rounds, threads == 1 ? processor_clock : wall_clock, large, few_rows);
+  std::vector<WayCase> ways = ways_of(kLarge);
+  const cpu::Peaks peaks =
+      run_rounds(rounds, threads == 1 ? processor_clock : wall_clock, large, ways, few_rows);
   fmt::print("limits, all cores: f32 {:.0f} GF/s, bf16 {:.0f} GF/s, read {:.1f} GB/s, copy {:.1f} GB/s\n",
              peaks.fma_f32_gflops, peaks.fma_bf16_gflops, peaks.read_gbps, peaks.copy_gbps);
   const Report limits = {{"fma_f32_gflops", peaks.fma_f32_gflops},
@@ -318,6 +372,7 @@ void run(int rounds, int threads, const KernelNames& disabled, const std::string
                          {"copy_gbps", peaks.copy_gbps}};
   write_report(json_file, {{"peaks", limits},
                            {"products", print_large(large, peaks)},
+                           {"bf16_by_way", print_ways(ways, peaks)},
                            {"against_onednn", print_peers(large)},
                            {"few_rows", print_few_rows(few_rows, peaks)}});
 }
