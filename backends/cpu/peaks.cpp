@@ -5,10 +5,12 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <random>
 
 #include <hwy/aligned_allocator.h>
 
@@ -110,19 +112,32 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) double 
 }
 bool has_bf16() { return __builtin_cpu_supports("avx512bf16"); }
 
+// Two tiles of operands: any signs and mantissas, between 1/2 and 2. Of zeros a core multiplies faster than of numbers, which take
+// more power: a limit that no product of numbers reaches.
+struct AmxOperands {
+  alignas(64) std::array<uint16_t, 2 * 16 * 32> values{};
+
+  AmxOperands() {
+    std::minstd_rand random(1);
+    for (uint16_t& x : values) x = static_cast<uint16_t>((random() >> 8 & 0x80ff) | 0x3f00);
+  }
+};
+
 // Four tiles of 16 x 16 sums, each the end of a chain of products of 16 x 32 by 32 x 16, all in registers.
 __attribute__((target("amx-tile,amx-bf16"))) double amx_chains(int64_t steps, float* sink) {
+  constexpr int kRowBytes = 64, kTileElements = 16 * 32;
+  static const AmxOperands operands;
   AmxShapes shapes;
-  for (int tile = 0; tile < 8; ++tile) shapes.set(tile, 16, 64);
+  for (int tile = 0; tile < 8; ++tile) shapes.set(tile, 16, kRowBytes);
   _tile_loadconfig(&shapes);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  _tile_zero(4);
-  _tile_zero(5);
-  _tile_zero(6);
-  _tile_zero(7);
+  _tile_loadd(4, operands.values.data(), kRowBytes);
+  _tile_loadd(5, operands.values.data() + kTileElements, kRowBytes);
+  _tile_loadd(6, operands.values.data(), kRowBytes);
+  _tile_loadd(7, operands.values.data() + kTileElements, kRowBytes);
   for (int64_t s = 0; s < steps; ++s) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
