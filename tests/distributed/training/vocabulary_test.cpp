@@ -16,9 +16,9 @@
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
-#include "tests/distributed/debug_text.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/debug_text.h"
+#include "tests/distributed/training/small_training.h"
 #include "tests/op_harness.h"
 
 namespace genesis {
