@@ -9,7 +9,7 @@
 #include "schema/core/error.h"
 #include "schema/graph/model.h"
 #include "schema/ops/collective/point_to_point.h"
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/reshape.h"
 

@@ -9,6 +9,7 @@
 #include "passes/core/seconds.h"
 #include "passes/memory/make_plan.h"
 #include "schema/ops/elementwise/cast.h"
+#include "schema/ops/tensor/cast_group.h"
 #include "schema/ops/tensor/slice.h"
 
 namespace genesis::passes {

@@ -14,12 +14,12 @@
 #include "schema/ops/nn/optimizer.h"
 #include "schema/ops/nn/softmax.h"
 #include "schema/ops/nn/swiglu.h"
+#include "schema/ops/tensor/dynamic_slice.h"
 #include "schema/ops/tensor/index.h"
 #include "schema/ops/tensor/layout.h"
 #include "schema/ops/tensor/random.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
-#include "schema/ops/tensor/slice.h"
 
 namespace genesis::tools {
 namespace {

@@ -11,8 +11,8 @@
 #include "executor/training/trainer.h"
 #include "schema/file/reader.h"
 #include "schema/file/writer.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 

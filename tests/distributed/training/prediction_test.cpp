@@ -5,7 +5,7 @@
 
 #include "executor/distributed/traffic.h"
 #include "executor/session.h"
-#include "tests/distributed/small_training.h"
+#include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
 
 namespace genesis {

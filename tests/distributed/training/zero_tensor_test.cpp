@@ -11,8 +11,8 @@
 #include "passes/distribution/tensor_shards.h"
 #include "schema/file/reader.h"
 #include "schema/graph/state_cuts.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
 #include "tests/schema/file_models.h"
 

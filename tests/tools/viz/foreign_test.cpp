@@ -1,14 +1,14 @@
 // Files of other programs as pages: an .onnx file against what ONNX's own library wrote into it, and damaged ones.
 #include "schema/core/error.h"
 #include "tests/tools/tool_test.h"
-#include "tests/tools/viz_page.h"
+#include "tests/tools/viz/page.h"
 #include "tools/viz/foreign/onnx_file.h"
 
 namespace genesis::testing {
 namespace {
 
-// Written by tests/tools/onnx_fixture.py.
-#include "tests/tools/onnx_fixture.inc"
+// Written by tests/tools/viz/onnx_fixture.py.
+#include "tests/tools/viz/onnx_fixture.inc"
 
 std::span<const std::byte> fixture() { return std::as_bytes(std::span(kOnnxFixture)); }
 

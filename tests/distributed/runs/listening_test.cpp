@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/distributed/rank_runs.h"
+#include "tests/distributed/runs/rank_runs.h"
 
 namespace genesis::testing {
 namespace {

@@ -1,4 +1,4 @@
-"""Writes tests/tools/onnx_fixture.inc: a small ONNX model, made by ONNX's own library (pip install onnx)."""
+"""Writes tests/tools/viz/onnx_fixture.inc: a small ONNX model, made by ONNX's own library (pip install onnx)."""
 import pathlib
 
 import numpy
@@ -18,6 +18,6 @@ graph = helper.make_graph(
     [numpy_helper.from_array(numpy.arange(6, dtype=numpy.float32).reshape(2, 3), "fc.weight"), numpy_helper.from_array(numpy.zeros(2, numpy.float32), "fc.bias")],
 )
 data = helper.make_model(graph, producer_name="fixture", opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]).SerializeToString()
-lines = ["// Made by tests/tools/onnx_fixture.py.", "constexpr unsigned char kOnnxFixture[] = {"]
+lines = ["// Made by tests/tools/viz/onnx_fixture.py.", "constexpr unsigned char kOnnxFixture[] = {"]
 lines += ["    " + ", ".join(f"0x{b:02x}" for b in data[i : i + 16]) + "," for i in range(0, len(data), 16)]
 pathlib.Path(__file__).with_suffix(".inc").write_text("\n".join(lines + ["};"]) + "\n")

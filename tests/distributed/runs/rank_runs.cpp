@@ -1,4 +1,4 @@
-#include "tests/distributed/rank_runs.h"
+#include "tests/distributed/runs/rank_runs.h"
 
 #include <fmt/format.h>
 

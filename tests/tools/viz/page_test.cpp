@@ -1,5 +1,5 @@
 // The visualizer's page: its data is what the model and the plan are, small, and whatever names hold.
-#include "tests/tools/viz_page.h"
+#include "tests/tools/viz/page.h"
 
 #include <chrono>
 #include <map>

@@ -1,4 +1,4 @@
-#include "tests/distributed/small_training.h"
+#include "tests/distributed/training/small_training.h"
 
 #include <gtest/gtest.h>
 

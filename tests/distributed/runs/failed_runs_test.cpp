@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tests/distributed/rank_runs.h"
+#include "tests/distributed/runs/rank_runs.h"
 
 namespace genesis::testing {
 namespace {

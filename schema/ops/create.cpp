@@ -1,4 +1,4 @@
-#include "schema/ops/tensor/create.h"
+#include "schema/ops/create.h"
 
 namespace genesis {
 namespace ops {

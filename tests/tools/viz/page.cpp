@@ -1,4 +1,4 @@
-#include "tests/tools/viz_page.h"
+#include "tests/tools/viz/page.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

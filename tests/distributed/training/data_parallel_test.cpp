@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "executor/training/rank_share.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
 
 namespace genesis {

@@ -8,8 +8,8 @@
 #include "executor/training/rank_share.h"
 #include "passes/training/evaluation.h"
 #include "schema/graph/text.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/small_training.h"
 
 namespace genesis {
 namespace {

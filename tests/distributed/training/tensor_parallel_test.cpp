@@ -7,8 +7,8 @@
 #include "passes/distribution/tensor_shards.h"
 #include "passes/lora/lora.h"
 #include "passes/training/train_step.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/small_training.h"
 #include "tests/error_of.h"
 
 namespace genesis {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "tests/distributed/rank_runs.h"
+#include "tests/distributed/runs/rank_runs.h"
 
 namespace genesis::testing {
 namespace {

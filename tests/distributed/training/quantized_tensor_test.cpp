@@ -12,9 +12,9 @@
 #include "passes/training/train_step.h"
 #include "schema/file/reader.h"
 #include "schema/graph/state_cuts.h"
-#include "tests/distributed/debug_text.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/debug_text.h"
+#include "tests/distributed/training/small_training.h"
 #include "tests/schema/file_models.h"
 
 namespace genesis {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "passes/training/train_step.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/small_training.h"
 
 namespace genesis {
 namespace {

@@ -10,8 +10,8 @@
 #include "models/zoo.h"
 #include "passes/training/train_step.h"
 #include "schema/ops/collective/collective.h"
-#include "tests/distributed/small_training.h"
 #include "tests/distributed/thread_ranks.h"
+#include "tests/distributed/training/small_training.h"
 
 namespace genesis {
 namespace {

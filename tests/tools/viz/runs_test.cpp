@@ -8,7 +8,7 @@
 #include "schema/core/error.h"
 #include "schema/file/reader.h"
 #include "tests/tools/tool_test.h"
-#include "tests/tools/viz_page.h"
+#include "tests/tools/viz/page.h"
 
 namespace genesis::testing {
 namespace {
