@@ -113,10 +113,11 @@ StateStorage storage_of_all(const Model& model, const Target& target, const Sess
   const auto runs = [&](const char* pass) { return options.optimise && !switches.passes.contains(pass); };
   StateStorage storage;
   if (runs("partition") && (runs("decode_slices") || encoded_states(model).groups.empty()))
-    storage = passes::find_tensor_shards(model, options.mesh, options.rank);
+    storage = passes::find_tensor_shards(model, options.mesh, options.rank, target);
   append(storage, encoded_slices(model, storage), model);
   if (runs("split_stages"))
-    append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero), model);
+    append(storage, passes::find_stage_states(model, options.mesh, options.rank, options.zero, target),
+           model);
   if (!shares_states(options, switches)) return storage;
   const StateStorage halves = find_halves(model, target, options, switches);
   const int stage = runs("gather_weights") ? options.zero : std::min(options.zero, 2);  // 3 shares weights

@@ -22,6 +22,7 @@ PartUpdates::PartUpdates(const Graph& graph, const PassContext& context, Rewrite
     : graph_(graph),
       ranks_(context.mesh.size("data")),
       place_(context.mesh.place(context.rank, "data")),
+      bucket_bytes_(context.target_or_default().bucket_bytes),
       uses_(graph),
       rewriter_(rewriter) {
   if (!context.storage) return;
@@ -74,7 +75,7 @@ void PartUpdates::emit(const Node& node, Value gradient) {
     if (!SharedByUpdates(node).op.has_scale) emit_ready();
   }
   rewriter_.replace(node, std::vector<Value>(node.outputs.size()));
-  if (bytes_ >= kBucketBytes) finish();
+  if (bytes_ >= bucket_bytes_) finish();
 }
 
 void PartUpdates::emit_plain(const Node& node, Value gradient) {

@@ -61,7 +61,7 @@ class PartUpdates {
   void put(const Whole& whole, const std::vector<Value>& values);
 
   const Graph& graph_;
-  const int64_t ranks_, place_;
+  const int64_t ranks_, place_, bucket_bytes_;
   const Uses uses_;
   Rewriter& rewriter_;
   std::map<int32_t, int32_t> shards_;     // by state: the one that has this rank's part of it, plain
