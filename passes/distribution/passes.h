@@ -18,7 +18,7 @@ Graph distribute(const Graph& graph, const PassContext& context);
 
 // Weights of which this rank has a part alone (ZeRO stage 3, passes/distribution/optimizer_shards.h): who reads one
 // reads what an all_gather makes of the parts. Where a cast reads it the parts are cast and then gathered, so that
-// they travel in the dtype of the computation; of halves the upper ones are what a cast to bf16 gives. Every weight has one
+// they travel in the dtype of the computation; of weights kept in parts the rounded one is what a cast gives. Every weight has one
 // gather in each dtype; place_gathers() says when.
 Graph gather_weights(const Graph& graph, const PassContext& context);
 
