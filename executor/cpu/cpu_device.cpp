@@ -82,7 +82,7 @@ class CpuDevice final : public Device {
     tasks_.execute(edges.around(body));
   }
   std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) override {
-    return make_cpu_runner(plan, options);
+    return make_cpu_runner(plan, options, target_);
   }
 
  private:

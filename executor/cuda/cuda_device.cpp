@@ -69,7 +69,7 @@ class CudaDevice final : public Device {
     body();
   }
   std::unique_ptr<Runner> make_runner(const Plan& plan, const RunnerOptions& options) override {
-    return make_cuda_runner(plan, options, index_, stream_.get());
+    return make_cuda_runner(plan, options, target_.streams, index_, stream_.get());
   }
 
  private:

@@ -7,7 +7,6 @@
 #include "passes/core/match.h"
 #include "passes/core/native.h"
 #include "passes/core/rewriter.h"
-#include "passes/precision/weights_as_halves.h"
 #include "schema/graph/quantized_formats.h"
 #include "schema/graph/state_cuts.h"
 #include "schema/ops/elementwise/cast.h"

@@ -70,6 +70,12 @@ State part_of(const Model& model, const StoredGroup& group, size_t index) {
 
 }  // namespace
 
+std::optional<size_t> StateFormat::rounded_part() const {
+  const auto at = std::ranges::find_if(parts, &FormatPart::is_rounded);
+  if (at == parts.end()) return std::nullopt;
+  return static_cast<size_t>(at - parts.begin());
+}
+
 int64_t StateFormat::part_bytes(size_t part, int64_t values) const {
   return values / parts[part].values_each * static_cast<int64_t>(size_of(parts[part].dtype));
 }
@@ -93,11 +99,13 @@ std::optional<std::string> StateFormat::why_not(const TensorType& type) const {
 }
 
 const StateFormat& bf16_halves_format() {
-  static const StateFormat format{.name = "bf16_halves",
-                                  .meant = DType::f32,
-                                  .parts = {{".upper", DType::bf16}, {".lower", DType::i16}},
-                                  .encode = encode_halves,
-                                  .decode = decode_halves};
+  static const StateFormat format{
+      .name = "bf16_halves",
+      .meant = DType::f32,
+      .parts = {{.suffix = ".upper", .dtype = DType::bf16, .is_rounded = true}, {".lower", DType::i16}},
+      .values_apart = 8,
+      .encode = encode_halves,
+      .decode = decode_halves};
   return format;
 }
 

@@ -24,6 +24,7 @@ struct FormatPart {
   std::string_view suffix;  // of the part's name: ".upper"
   DType dtype;
   int64_t values_each = 1;
+  bool is_rounded = false;  // it is the values rounded to its dtype, for who wants no more
 };
 
 struct StateFormat {
@@ -35,11 +36,14 @@ struct StateFormat {
   DType meant;                    // of the values
   std::vector<FormatPart> parts;  // at most kMaxParts
   int64_t block = 1;              // values that are encoded together: `count` below is a multiple
+  int64_t values_apart = 1;       // each member of a group begins at a multiple: 16 bytes of every part
   void (*encode)(const std::byte* values, int64_t count, const Parts& parts);
   void (*decode)(const ConstParts& parts, int64_t count, std::byte* values);
   // The first of the values that the format cannot hold, -1: none; null: it holds all.
   int64_t (*first_refused)(const std::byte* values, int64_t count) = nullptr;
 
+  // The part that products read in training while updates write all parts; empty for formats that are not trained in.
+  std::optional<size_t> rounded_part() const;
   // Bytes that `values` values take in a part.
   int64_t part_bytes(size_t part, int64_t values) const;
   // Of every part that there is, the address `values` values further on.
@@ -55,7 +59,8 @@ struct StateFormat {
   std::optional<std::string> why_not(const TensorType& type) const;
 };
 
-// f32 as bf16 and the bits that bf16 drops, bit for bit (schema/core/halves.h). Parts: upper, lower.
+// f32 as bf16 and the bits that bf16 drops, bit for bit (schema/core/halves.h). Parts: upper, lower. Who only wants to know
+// how a state is kept asks its format; docs/architecture.md lists the files that know halves by name.
 const StateFormat& bf16_halves_format();
 
 // As what they mean: for states of which this process keeps a shard. Null for dtypes that no such state has.

@@ -86,7 +86,7 @@ double largest_update(const Step& step, std::span<const TensorView> inputs) {
   return 0;
 }
 
-// Parameters, or their upper halves, come first; their states stand behind them.
+// Parameters, or what holds them, come first; their states stand behind them.
 size_t count_of_parameters(const Step& step) {
   if (!is<ops::AdamUpdate>(*step.op)) return 1;
   return static_cast<size_t>(from_attributes<ops::AdamUpdate>(step.attributes).num_holders());

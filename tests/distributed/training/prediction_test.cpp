@@ -11,7 +11,7 @@
 namespace genesis {
 namespace {
 
-Prediction predicted(const std::string& mesh_text, const Links& links = {}, const char* chip = "h100") {
+Prediction predicted(const std::string& mesh_text, const RankLinks& links = {}, const char* chip = "h100") {
   const auto model = testing::training("qwen2", "adamw,lr=1e-3,clip=1.0", 4096);
   const Mesh mesh = Mesh::parse(mesh_text);
   Session session(model, {.mesh = mesh});
@@ -28,7 +28,7 @@ TEST(Prediction, OneRankOnlyComputes) {
 }
 
 TEST(Prediction, ExchangesTakeTheirLatencyAndTheirBytes) {
-  Links links;
+  RankLinks links;
   links.same_host_us = 0;
   const Prediction fast = predicted("data=2", links);
   links.same_host /= 2;

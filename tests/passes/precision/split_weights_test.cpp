@@ -2,7 +2,8 @@
 #include "passes/precision/passes.h"
 
 #include "passes/memory/make_plan.h"
-#include "passes/precision/weights_as_halves.h"
+#include "schema/core/float16.h"
+#include "schema/graph/quantized_formats.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {
@@ -42,7 +43,7 @@ const std::string kTraining = model_text(kCasts + kUpdates + kResults);
 std::string found(const std::string& text) {
   const auto model = parse_text(text);
   std::string names;
-  for (const StoredGroup& group : find_halves(*model).groups) {
+  for (const StoredGroup& group : find_stored_weights(*model).groups) {
     names += names.empty() ? "" : " | ";
     for (int32_t member : group.members)
       names += (member == group.members[0] ? "" : " ") + model->state(member).name;
@@ -58,7 +59,7 @@ struct Rewritten {
 
 Rewritten rewritten(const std::string& text, const std::string& entry, bool together = false) {
   Rewritten result{parse_text(text), {}, {}};
-  const StateStorage storage = find_halves(*result.model);
+  const StateStorage storage = find_stored_weights(*result.model);
   add_parts(*result.model, storage);
   const Target target = together ? large_gpu() : Target{};
   const Graph graph =
@@ -141,7 +142,7 @@ TEST(SplitWeights, JoinsForWhoReadsF32) {
 TEST(SplitWeights, LeavesOthersAlone) {
   const std::string more = "entry other(x: f32[4,8]) {\n%n = neg(x)\nreturn n = %n\n}\n";
   const auto model = parse_text(kTraining + more);
-  const StateStorage storage = find_halves(*model);
+  const StateStorage storage = find_stored_weights(*model);
   EXPECT_FALSE(updates_stored(model->entry("other"), storage));
   EXPECT_TRUE(updates_stored(model->entry("train"), storage));
   EXPECT_EQ(to_text(split_weights(model->entry("train"), {})), to_text(std::as_const(*model).entry("train")));
@@ -157,6 +158,22 @@ TEST(SplitWeights, UpdatesInPlace) {
     EXPECT_TRUE(plan.state_copies.empty());
     EXPECT_LE(plan.arena_bytes, 64 + 128) << "p and q";
   }
+}
+
+// What passes ask of a format instead of its name.
+TEST(SplitWeights, AFormatSaysWhichPartIsTheValuesRounded) {
+  const StateFormat& format = bf16_halves_format();
+  ASSERT_EQ(format.rounded_part(), 0u);
+  const std::vector<float> values = {1, -3.14159f, 1e-20f, 6e4f, 0, 0.1f, 7, -2};
+  const EncodedValues encoded = encode_tensor(format, Tensor::of<float>({8}, values));
+  const std::vector<double> rounded = encoded.parts[0].to_doubles();
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(rounded[i], static_cast<double>(static_cast<float>(bf16(values[i])))) << values[i];
+  for (size_t part = 0; part < format.parts.size(); ++part)
+    EXPECT_EQ(format.part_bytes(part, format.values_apart) % 16, 0);
+  EXPECT_EQ(plain_format(DType::f32)->rounded_part(), std::nullopt);
+  for (const StateFormat* quantized : quantized_formats())
+    EXPECT_EQ(quantized->rounded_part(), std::nullopt) << quantized->name;
 }
 
 }  // namespace
