@@ -8,7 +8,7 @@
 #include "passes/core/native.h"
 #include "passes/core/rewriter.h"
 #include "passes/precision/weights_as_halves.h"
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
 #include "schema/graph/state_cuts.h"
 #include "schema/ops/elementwise/cast.h"
 #include "schema/ops/nn/dequantize.h"

@@ -6,6 +6,7 @@
 #include "executor/runtime/cost.h"
 #include "passes/core/match.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/elementwise/fused.h"
 #include "schema/ops/elementwise/fused_program.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
