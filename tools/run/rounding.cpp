@@ -21,6 +21,7 @@
 #include "schema/ops/tensor/random.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::tools {
 namespace {
