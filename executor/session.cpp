@@ -19,7 +19,7 @@
 #include "executor/states/state_memory.h"
 #include "executor/states/state_snapshot.h"
 #include "executor/switches.h"
-#include "schema/graph/near_names.h"
+#include "schema/graph/model.h"
 
 namespace genesis {
 namespace {

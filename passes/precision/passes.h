@@ -5,7 +5,7 @@
 
 namespace genesis::passes {
 
-// How an entry point reads states that are kept as q8 or q4 (schema/graph/quantized_formats.h). First everything that reads one
+// How an entry point reads states that are kept as q8 or q4 (schema/encoding/quantized_formats.h). First everything that reads one
 // gets numbers from dequantize nodes, so that every pattern sees the layers as they were written. At the end of a pipeline
 // products that a kernel of the target does with quantised weights read these, and the nodes between are gone.
 

@@ -5,6 +5,7 @@
 #include "backends/cuda/attention/cudnn_attention.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels.h"
+#include "backends/kernel_table.h"
 
 namespace genesis::cuda {
 namespace {

@@ -12,7 +12,7 @@
 #include "executor/distributed/launch.h"
 #include "executor/distributed/local_launch.h"
 #include "executor/runtime/device.h"
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 #include "tools/common/open_model.h"
 
 namespace genesis::tools {

@@ -6,6 +6,7 @@
 #include "executor/runtime/cost.h"
 #include "passes/core/match.h"
 #include "schema/ops/elementwise/elementwise.h"
+#include "schema/ops/elementwise/fused.h"
 #include "schema/ops/elementwise/fused_program.h"
 #include "schema/ops/nn/attention.h"
 #include "schema/ops/nn/cached_attention.h"
@@ -20,6 +21,7 @@
 #include "schema/ops/tensor/random.h"
 #include "schema/ops/tensor/reduce.h"
 #include "schema/ops/tensor/reshape.h"
+#include "schema/ops/tensor/slice.h"
 
 namespace genesis::tools {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "backends/cpu/fused/tile_scalar.h"
 #include "backends/cpu/simd/scalar_math.h"
 
 namespace genesis::cpu {

@@ -50,8 +50,11 @@ void stream_copy(const void* from, void* to, size_t bytes);
 // Before another thread reads what this one has streamed.
 void finish_streams();
 
-// Parts of the tables above, by file.
+// Parts of the tables above, by file: of f32 tile_f32_*.cpp, of the other lanes tile_scalar.cpp.
 Formula find_f32_unary(std::string_view name);
 Formula find_f32_binary(std::string_view name);
+Formula find_f64(std::string_view name);
+Formula find_i64(std::string_view name);
+Formula find_bool(std::string_view name);
 
 }  // namespace genesis::cpu

@@ -1,5 +1,5 @@
 // Tile functions on f64, i64 and bool: plain loops over the formulas. Used by tile_functions.cpp.
-#include "backends/cpu/fused/tile_scalar.h"
+#include "backends/cpu/fused/tile_functions.h"
 
 #include "backends/cpu/simd/scalar_math.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_dots.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
 #include "backends/cpu/gemm/gemm_rows.h"

@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
+#include "backends/cpu/gemm/gemm_problem.h"
 
 namespace genesis::cpu {
+
+class Gemm;
 
 // Products with few rows (decoding, small batches): each weight is read once, from where it lies, and nothing
 // is packed. Used by gemm.cpp ahead of the packed product.

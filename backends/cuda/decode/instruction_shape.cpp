@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "backends/cuda/decode/megakernel.h"
+#include "backends/cuda/decode/megakernel_program.h"
 #include "schema/ops/nn/cached_attention.h"
 #include "schema/ops/nn/matmul.h"
 #include "schema/ops/nn/norm.h"

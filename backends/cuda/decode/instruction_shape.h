@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "schema/encoding/weight_format.h"
 #include "schema/graph/target.h"
-#include "schema/graph/weight_format.h"
 
 namespace genesis::cuda {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/gemm/gemm_problem.h"
 
 namespace genesis::cuda {
 

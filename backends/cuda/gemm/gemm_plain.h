@@ -1,7 +1,9 @@
 // Products without a library, and what goes around those with one. Used by gemm.cpp and autotune.cpp.
 #pragma once
 
-#include "backends/cuda/gemm/gemm.h"
+#include <vector>
+
+#include "backends/cuda/gemm/gemm_problem.h"
 
 namespace genesis::cuda {
 

@@ -1,6 +1,6 @@
 // linear of q8 and q4 weights against sums in double precision, in every form, by the kernels that read such weights and by
 // those that dequantize them first. x is of values that blocks of bytes hold exactly, where nothing is said.
-#include "schema/graph/weight_format.h"
+#include "schema/encoding/weight_format.h"
 
 #include <cmath>
 

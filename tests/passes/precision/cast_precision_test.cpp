@@ -1,6 +1,6 @@
 #include "passes/precision/cast_precision.h"
 
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
 #include "tests/error_of.h"
 #include "tests/passes/passes_test_util.h"
 

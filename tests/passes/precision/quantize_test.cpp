@@ -2,8 +2,9 @@
 #include "passes/precision/quantize.h"
 
 #include "passes/precision/passes.h"
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
 #include "tests/passes/passes_test_util.h"
+#include "schema/graph/state_storage.h"
 
 namespace genesis::passes {
 namespace {

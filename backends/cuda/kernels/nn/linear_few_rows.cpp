@@ -4,6 +4,7 @@
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/gemm/few_rows.h"
+#include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 
 namespace genesis::cuda {

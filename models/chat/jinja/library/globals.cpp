@@ -3,7 +3,7 @@
 #include <array>
 
 #include "models/chat/jinja/values/write_value.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::jinja {
 namespace {

@@ -1,9 +1,12 @@
-// The state formats q8 and q4 (schema/graph/weight_format.h says what they are): parts ".quants" and ".scales". There is a
+// The state formats q8 and q4 (schema/encoding/weight_format.h says what they are): parts ".quants" and ".scales". There is a
 // row of each for every dtype that a weight may mean: f32, bf16 and f16.
 #pragma once
 
-#include "schema/graph/state_storage.h"
-#include "schema/graph/weight_format.h"
+#include <span>
+#include <string_view>
+
+#include "schema/encoding/state_format.h"
+#include "schema/encoding/weight_format.h"
 
 namespace genesis {
 
@@ -11,6 +14,8 @@ namespace genesis {
 const StateFormat& quantized_format(WeightFormat format, DType meant);
 // kPlain for formats that are none of these.
 WeightFormat weight_format_of(const StateFormat& format);
+// A format that a file may name; null: there is none of this name for this dtype.
+const StateFormat* find_file_format(std::string_view name, DType meant);
 // All rows.
 std::span<const StateFormat* const> quantized_formats();
 

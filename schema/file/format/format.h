@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 
 namespace genesis::file {
 

@@ -1,9 +1,9 @@
-#include "schema/file/names.h"
+#include "schema/file/format/names.h"
 
 #include <cstdint>
 
 #include "schema/core/error.h"
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 namespace genesis::file {
 namespace {

@@ -4,7 +4,7 @@
 //   q4  a quant is in [-8, 7] and kept as quant + 8 in four bits: byte i of a block's 16 holds value i in its lower
 //       bits and value i + 16 in the upper. Of ten scales the one with the least squared error is taken.
 //
-// The order of the four bits is that of GGUF's Q4_0. Read by the state formats (schema/graph/quantized_formats.h) and by
+// The order of the four bits is that of GGUF's Q4_0. Read by the state formats (schema/encoding/quantized_formats.h) and by
 // kernels of every device.
 #pragma once
 

@@ -1,12 +1,11 @@
-#include "executor/runtime/downloads.h"
+#include "executor/runtime/host_downloads.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/parallel/parallel.h"
-#include "executor/runtime/aligned_memory.h"
-#include "executor/runtime/host_memory.h"
 #include "executor/runtime/device.h"
+#include "executor/runtime/host_memory.h"
 
 namespace genesis {
 namespace {
@@ -50,16 +49,6 @@ class HostDownloads final : public Downloads {
 
 std::unique_ptr<Downloads> make_host_downloads(Device& device) {
   return std::make_unique<HostDownloads>(device);
-}
-
-std::shared_ptr<std::byte> try_allocate_touched(int64_t bytes, int64_t more) {
-  const int64_t needed = bytes + more;
-  const auto free = free_host_bytes();
-  if (free && needed + needed / 4 > *free) return nullptr;  // what others will take meanwhile stays free
-  AlignedMemory memory = allocate_memory(bytes);
-  std::memset(memory.get(), 0, static_cast<size_t>(bytes));
-  const UnmapMemory unmap = memory.get_deleter();
-  return {memory.release(), unmap};
 }
 
 }  // namespace genesis

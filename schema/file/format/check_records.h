@@ -3,7 +3,7 @@
 // write is one we read.
 #pragma once
 
-#include "schema/file/records.h"
+#include "schema/file/format/records.h"
 
 namespace genesis::file {
 

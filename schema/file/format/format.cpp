@@ -1,4 +1,4 @@
-#include "schema/file/format.h"
+#include "schema/file/format/format.h"
 
 #include <bit>
 #include <cstring>

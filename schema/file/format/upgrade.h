@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "schema/file/records.h"
+#include "schema/file/format/records.h"
 
 namespace genesis::file {
 

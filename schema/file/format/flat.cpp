@@ -1,11 +1,11 @@
-#include "schema/file/flat.h"
+#include "schema/file/format/flat.h"
 
 #include <flatbuffers/flatbuffers.h>
 
 #include <cstring>
 
-#include "schema/file/format.h"
-#include "schema/file/genesis_generated.h"
+#include "schema/file/format/format.h"
+#include "schema/file/format/genesis_generated.h"
 
 namespace genesis::file {
 namespace {

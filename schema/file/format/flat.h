@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "schema/file/records.h"
+#include "schema/file/format/records.h"
 
 namespace genesis::file {
 

@@ -1,11 +1,12 @@
-#include "schema/file/check_records.h"
+#include "schema/file/format/check_records.h"
 
 #include <algorithm>
 #include <set>
 
 #include "schema/core/type_limits.h"
-#include "schema/file/format.h"
-#include "schema/file/names.h"
+#include "schema/encoding/quantized_formats.h"
+#include "schema/file/format/format.h"
+#include "schema/file/format/names.h"
 #include "schema/graph/state_storage.h"
 
 namespace genesis::file {

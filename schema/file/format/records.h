@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 #include "schema/graph/model.h"
 
 namespace genesis::file {

@@ -1,4 +1,4 @@
-#include "schema/file/hash.h"
+#include "schema/file/format/hash.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

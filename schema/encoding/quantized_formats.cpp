@@ -1,4 +1,4 @@
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
 
 #include <algorithm>
 #include <array>
@@ -192,6 +192,12 @@ WeightFormat weight_format_of(const StateFormat& format) {
   for (const WeightFormat kind : {WeightFormat::kQ8, WeightFormat::kQ4})
     if (format.name == EnumNames<WeightFormat>::names[static_cast<size_t>(kind)]) return kind;
   return WeightFormat::kPlain;
+}
+
+const StateFormat* find_file_format(std::string_view name, DType meant) {
+  for (const StateFormat* format : quantized_formats())
+    if (format->name == name && format->meant == meant) return format;
+  return nullptr;
 }
 
 const StateFormat& quantized_format(WeightFormat format, DType meant) {

@@ -1,4 +1,4 @@
-#include "schema/file/upgrade.h"
+#include "schema/file/format/upgrade.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "schema/file/utf8.h"
+#include "schema/file/format/utf8.h"
 
 #include <algorithm>
 
