@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "backends/common/product_parts.h"
-#include "backends/cuda/gemm/few_rows.h"
-#include "backends/cuda/gemm/quantized_gemv.h"
+#include "backends/cuda/gemm/few_rows/few_rows.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"

@@ -2,7 +2,7 @@
 // scratch. Needs no GPU.
 #include <gtest/gtest.h>
 
-#include "backends/cuda/attention/cudnn_attention.h"
+#include "backends/cuda/attention/cudnn/cudnn_attention.h"
 #include "backends/cuda/hopper/ways.h"
 #include "backends/cuda/kernels.h"
 

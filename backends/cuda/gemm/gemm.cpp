@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "backends/cuda/gemm/autotune.h"
+#include "backends/cuda/gemm/lt/autotune.h"
 #include "backends/cuda/gemm/gemm_plain.h"
 #include "backends/cuda/runtime/libraries.h"
 #include "backends/cuda/runtime/runtime.h"

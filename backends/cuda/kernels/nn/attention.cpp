@@ -1,6 +1,6 @@
 // attention and attention_grad on CUDA: which of the ways to compute them (attention.h) takes a node.
 #include "backends/cuda/attention/attention.h"
-#include "backends/cuda/attention/cudnn_attention.h"
+#include "backends/cuda/attention/cudnn/cudnn_attention.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/hopper/ways.h"
 

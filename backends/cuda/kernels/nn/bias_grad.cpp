@@ -3,7 +3,7 @@
 // sum one after the other; those two anywhere else.
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
-#include "backends/cuda/gemm/autotune.h"
+#include "backends/cuda/gemm/lt/autotune.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 #include "backends/cuda/runtime/launch.h"
 #include "backends/cuda/runtime/libraries.h"

@@ -1,7 +1,7 @@
 // linear of q8 and q4 weights, read as they are by a few rows of x: all layers of a node, with the norm ahead of them and
 // swiglu behind, are one start. More rows are multiplied with dequantized weights, by the way `dequantized`.
 #include "backends/common/matmul_problem.h"
-#include "backends/cuda/gemm/quantized_gemv.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 
 namespace genesis::cuda {

@@ -4,12 +4,12 @@
 // with weights, and what does not fit is asked into the second-level cache, so that memory does not wait for x. A block
 // reads all of x out of that cache: half as many bytes as weights where it has four tiles and 32 rows. At the end sums
 // meet in shared memory, those of warps first, then those of blocks, always in one order.
-#include "backends/cuda/gemm/few_rows.h"
+#include "backends/cuda/gemm/few_rows/few_rows.h"
 
 #include <algorithm>
 
-#include "backends/cuda/gemm/few_rows_feed.h"
-#include "backends/cuda/gemm/few_rows_sums.h"
+#include "backends/cuda/gemm/few_rows/few_rows_feed.h"
+#include "backends/cuda/gemm/few_rows/few_rows_sums.h"
 
 namespace genesis::cuda {
 namespace few_rows {

@@ -3,7 +3,7 @@
 // round is asked for while the kernels ahead still run, and warps never wait for each other. A block takes less than half
 // of the shared memory, so that the next kernel's blocks can begin to fill theirs before these have ended.
 #include "backends/cuda/device/bulk_copy.h"
-#include "backends/cuda/gemm/quantized_gemv_kit.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv_kit.h"
 
 namespace genesis::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // A few rows of x against weights [n, k]: what decoding does. Weights are read once and by far the most
 // bytes, so each warp keeps several 16-byte loads of them in flight, while x comes out of the cache. How k is
 // split among warps depends on k alone, and partial sums are added in one order.
-#include "backends/cuda/gemm/gemv.h"
+#include "backends/cuda/gemm/gemv/gemv.h"
 
 #include <array>
 

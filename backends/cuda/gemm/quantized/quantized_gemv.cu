@@ -1,6 +1,6 @@
-#include "backends/cuda/gemm/quantized_gemv.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv.h"
 
-#include "backends/cuda/gemm/quantized_gemv_kit.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv_kit.h"
 
 namespace genesis::cuda {
 namespace {

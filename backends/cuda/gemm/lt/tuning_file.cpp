@@ -1,4 +1,4 @@
-#include "backends/cuda/gemm/tuning_file.h"
+#include "backends/cuda/gemm/lt/tuning_file.h"
 
 #include <fstream>
 #include <span>

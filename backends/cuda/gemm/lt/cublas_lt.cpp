@@ -1,4 +1,4 @@
-#include "backends/cuda/gemm/cublas_lt.h"
+#include "backends/cuda/gemm/lt/cublas_lt.h"
 
 #include <array>
 #include <mutex>

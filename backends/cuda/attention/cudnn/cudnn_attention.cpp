@@ -1,4 +1,4 @@
-#include "backends/cuda/attention/cudnn_attention.h"
+#include "backends/cuda/attention/cudnn/cudnn_attention.h"
 
 #include <fmt/format.h>
 

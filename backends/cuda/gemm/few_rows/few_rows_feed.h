@@ -7,7 +7,7 @@
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/tensor_core.h"
 #include "backends/cuda/device/words.h"
-#include "backends/cuda/gemm/few_rows.h"
+#include "backends/cuda/gemm/few_rows/few_rows.h"
 
 namespace genesis::cuda::few_rows {
 

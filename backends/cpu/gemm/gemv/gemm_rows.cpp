@@ -1,6 +1,6 @@
 // Inner loops of products with few rows. Bound by memory for one row, by multiply-adds for many: a group of
 // rows of x meets a group of rows of the weights in registers. Used by gemm_dots.cpp and gemm_small.cpp.
-#include "backends/cpu/gemm/gemm_rows.h"
+#include "backends/cpu/gemm/gemv/gemm_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "backends/cpu/simd/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_rows.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemv/gemm_rows.cpp"
 #include <hwy/foreach_target.h>  // must precede highway.h
 #include <hwy/highway.h>
 //

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "backends/cuda/gemm/cublas_lt.h"
+#include "backends/cuda/gemm/lt/cublas_lt.h"
 
 namespace genesis::cuda {
 

@@ -5,7 +5,7 @@
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/cluster.h"
 #include "backends/cuda/device/swiglu_formula.h"
-#include "backends/cuda/gemm/few_rows_feed.h"
+#include "backends/cuda/gemm/few_rows/few_rows_feed.h"
 
 namespace genesis::cuda::few_rows {
 

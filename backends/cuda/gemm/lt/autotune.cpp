@@ -1,4 +1,4 @@
-#include "backends/cuda/gemm/autotune.h"
+#include "backends/cuda/gemm/lt/autotune.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "backends/cuda/gemm/gemm_plain.h"
-#include "backends/cuda/gemm/tuning_file.h"
+#include "backends/cuda/gemm/lt/tuning_file.h"
 #include "backends/cuda/runtime/cache_folder.h"
 #include "backends/cuda/runtime/runtime.h"
 

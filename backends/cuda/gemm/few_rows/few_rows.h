@@ -4,7 +4,7 @@
 // waits for anybody until the sums are there.
 #pragma once
 
-#include "backends/cuda/gemm/gemv.h"
+#include "backends/cuda/gemm/gemv/gemv.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {

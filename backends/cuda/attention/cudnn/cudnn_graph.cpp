@@ -1,4 +1,4 @@
-#include "backends/cuda/attention/cudnn_graph.h"
+#include "backends/cuda/attention/cudnn/cudnn_graph.h"
 
 #include <fmt/ranges.h>
 

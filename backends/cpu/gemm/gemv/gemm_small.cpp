@@ -6,7 +6,7 @@
 
 #include "backends/cpu/gemm/gemm_dots.h"
 #include "backends/cpu/gemm/gemm_kernels.h"
-#include "backends/cpu/gemm/gemm_rows.h"
+#include "backends/cpu/gemm/gemv/gemm_rows.h"
 #include "backends/cpu/gemm/gemm_util.h"
 #include "backends/cpu/parallel/parallel.h"
 

@@ -8,7 +8,7 @@
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "backends/cuda/device/words.h"
-#include "backends/cuda/gemm/gemv.h"
+#include "backends/cuda/gemm/gemv/gemv.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {

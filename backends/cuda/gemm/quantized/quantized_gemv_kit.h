@@ -5,7 +5,7 @@
 #include "backends/cuda/device/byte_product.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/swiglu_formula.h"
-#include "backends/cuda/gemm/quantized_gemv.h"
+#include "backends/cuda/gemm/quantized/quantized_gemv.h"
 
 namespace genesis::cuda {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "backends/cuda/attention/attention.h"
-#include "backends/cuda/attention/cudnn_graph.h"
+#include "backends/cuda/attention/cudnn/cudnn_graph.h"
 
 namespace genesis::cuda {
 
