@@ -14,7 +14,7 @@
 #include "backends/cuda/device/words.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/kernels/nn/cached_call.h"
-#include "backends/cuda/kernels/nn/grouped_feed.h"
+#include "backends/cuda/kernels/nn/grouped/grouped_feed.h"
 
 namespace genesis::cuda {
 namespace {
