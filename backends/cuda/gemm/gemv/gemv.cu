@@ -3,13 +3,12 @@
 // split among warps depends on k alone, and partial sums are added in one order.
 #include "backends/cuda/gemm/gemv/gemv.h"
 
-#include <array>
-
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/number.h"
 #include "backends/cuda/device/packs.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/swiglu_formula.h"
+#include "backends/cuda/gemm/gemm_plain.h"
 
 namespace genesis::cuda {
 namespace {
@@ -159,71 +158,69 @@ void start_type(const Gemv& gemv, const void* x, cudaStream_t stream) {
   start_rows<T, 8, kSwiglu>(gemv, x, stream);
 }
 
-int splits_of(DType dtype, int64_t k) {
+// A few rows against a weight, when the buffers allow it.
+class GemvGemm final : public Gemm {
+ public:
+  GemvGemm(const GemmProblem& problem, StartGemv start) : problem_(problem), start_(start) {}
+
+  void run(const GemmData& d) const override {
+    if (!starts_at(16, d)) return run_plain_gemm(problem_, d);
+    const GemmProblem& p = problem_;
+    Gemv gemv{.m = p.m, .k = p.k, .lda = p.lda, .splits = gemv_splits(p.in, p.k), .settled = d.settled};
+    gemv.activation = p.activation;
+    gemv.layer[0] = {d.b, p.has_bias ? d.bias : nullptr, addend_of(p, d), d.c, p.n, p.ldc, 0};
+    const GemvStart start{d.stream, d.can_use_pdl, d.early};
+    if (!start_(p.in, false, gemv, d.a, start)) start_gemv(p.in, false, gemv, d.a, start);
+  }
+
+ private:
+  GemmProblem problem_;
+  StartGemv start_;
+};
+
+}  // namespace
+
+int gemv_splits(DType dtype, int64_t k) {
   const int64_t packs = k * static_cast<int64_t>(size_of(dtype)) / 16;
   int splits = 1;
   while (splits < kMaxSplits && packs >= 4 * kLanes * splits) splits *= 2;
   return splits;
 }
 
-template <bool kSwiglu>
-void start_all(DType dtype, Gemv gemv, const void* x, const GemvStart& start) {
-  gemv.splits = splits_of(dtype, gemv.k);
-  if (try_prefetched_gemv(dtype, kSwiglu, gemv, x, start)) return;
-  const cudaStream_t stream = start.stream;
-  if (dtype == DType::bf16) return start_type<__nv_bfloat16, kSwiglu>(gemv, x, stream);
-  if (dtype == DType::f16) return start_type<__half, kSwiglu>(gemv, x, stream);
-  start_type<float, kSwiglu>(gemv, x, stream);
+bool start_gemv(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const GemvStart& start) {
+  if (gemv.norm) return false;
+  const auto start_either = [&](auto tag) {
+    using T = decltype(tag);
+    swiglu ? start_type<T, true>(gemv, x, start.stream) : start_type<T, false>(gemv, x, start.stream);
+  };
+  if (dtype == DType::bf16)
+    start_either(__nv_bfloat16{});
+  else if (dtype == DType::f16)
+    start_either(__half{});
+  else
+    start_either(float{});
+  return true;
 }
 
-Gemv gemv_of(const GemmProblem& p, const GemvWeight* layers, int count) {
-  Gemv gemv{.m = p.m, .k = p.k, .lda = p.lda, .layers = count};
-  gemv.activation = p.activation;
-  for (int i = 0; i < count; ++i)
-    gemv.layer[i] = {layers[i].weight, layers[i].bias, nullptr, layers[i].y, layers[i].n, layers[i].n, 0};
-  return gemv;
-}
-
-}  // namespace
-
-bool gemv_takes(const GemmProblem& p) {
-  if (p.in != p.out || p.batch != 1 || p.m < 1 || p.m > kMaxGemvRows || p.n < 1 || p.k < 1) return false;
-  if (p.transpose_a || !p.transpose_b || p.ldb != p.k) return false;
-  if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32) return false;
+std::string gemv_declines(const GemmProblem& p) {
+  if (p.in != p.out) return "the result has another dtype";
+  if (p.batch != 1) return "a batch of products";
+  if (p.m < 1 || p.n < 1 || p.k < 1) return "nothing to compute";
+  if (p.m > kMaxGemvRows) return "more than " + std::to_string(kMaxGemvRows) + " rows";
+  if (p.transpose_a || !p.transpose_b || p.ldb != p.k) return "B is not stored as weights [n, k]";
+  if (p.in != DType::bf16 && p.in != DType::f16 && p.in != DType::f32)
+    return "the operands are " + std::string(name_of(p.in));
   const int64_t pack = 16 / static_cast<int64_t>(size_of(p.in));
-  return p.k % pack == 0 && p.lda % pack == 0 && p.k < int64_t{1} << 30;
+  if (p.k % pack != 0 || p.lda % pack != 0) return "rows that are no multiple of 16 bytes";
+  return p.k < int64_t{1} << 30 ? "" : "it counts in 32 bits";
 }
 
-void run_gemv(const GemmProblem& p, const GemmData& d) {
-  const GemvWeight layer{d.b, p.has_bias ? d.bias : nullptr, d.c, p.n};
-  Gemv gemv = gemv_of(p, &layer, 1);
-  gemv.layer[0].ldc = p.ldc;
-  gemv.layer[0].addend = addend_of(p, d);
-  start_all<false>(p.in, gemv, d.a, {d.stream, d.can_use_pdl, d.early, d.settled});
+std::shared_ptr<const Gemm> create_gemv(const GemmProblem& problem) {
+  return create_gemv_with(problem, start_gemv);
 }
 
-void run_gemv(const GemmProblem& common, const void* x, const std::vector<GemvWeight>& layers,
-              const GemvStart& start) {
-  for (size_t first = 0; first < layers.size(); first += kMaxLayers) {
-    const auto count = static_cast<int>(std::min<size_t>(kMaxLayers, layers.size() - first));
-    start_all<false>(common.in, gemv_of(common, layers.data() + first, count), x, start);
-  }
-}
-
-void run_gemv_swiglu(const GemmProblem& common, const void* x, const GemvWeight& gate, const GemvWeight& up,
-                     const GemvStart& start) {
-  const std::array layers{gate, up};
-  start_all<true>(common.in, gemv_of(common, layers.data(), 2), x, start);
-}
-
-bool try_gemv_after_norm(const GemmProblem& common, const void* x, const GemvNorm& norm,
-                         const std::vector<GemvWeight>& layers, bool swiglu, const GemvStart& start) {
-  if (layers.size() > kMaxLayers) return false;
-  Gemv gemv = gemv_of(common, layers.data(), static_cast<int>(layers.size()));
-  gemv.splits = splits_of(common.in, common.k);
-  gemv.norm = norm.weight;
-  gemv.eps = static_cast<float>(norm.eps);
-  return try_prefetched_gemv(common.in, swiglu, gemv, x, start);
+std::shared_ptr<const Gemm> create_gemv_with(const GemmProblem& problem, StartGemv start) {
+  return std::make_shared<GemvGemm>(problem, start);
 }
 
 }  // namespace genesis::cuda

@@ -3,12 +3,14 @@
 // chip's own engine brings each warp's share into shared memory; it is asked for while the kernels ahead
 // still run. Then x comes out of the second-level cache and the product takes about as long as starting a
 // kernel did.
+#include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
+
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/bulk_copy.h"
 #include "backends/cuda/device/reduce.h"
 #include "backends/cuda/device/swiglu_formula.h"
 #include "backends/cuda/device/words.h"
-#include "backends/cuda/gemm/gemv/gemv.h"
+#include "backends/cuda/runtime/chips.h"
 #include "backends/cuda/runtime/launch.h"
 
 namespace genesis::cuda {
@@ -215,10 +217,14 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
   if (result.there) finish<T, M, R, kSwiglu, kNorm>(gemv, layer, up, result, shares);
 }
 
-// Of a block.
+// Of a block whose groups of warps have `rows` of weights each.
+size_t weight_bytes(size_t element, int splits, int rows, int64_t k) {
+  return static_cast<size_t>(kWarps / splits * rows * k) * element;
+}
+
 template <class T, int R>
 size_t weight_bytes(const Gemv& gemv) {
-  return static_cast<size_t>(kWarps / gemv.splits * R * gemv.k) * sizeof(T);
+  return weight_bytes(sizeof(T), gemv.splits, R, gemv.k);
 }
 
 template <class T, int M, int R, bool kSwiglu, bool kNorm>
@@ -270,12 +276,28 @@ bool start_either(bool swiglu, const Gemv& gemv, const void* x, const GemvStart&
 
 }  // namespace
 
-bool try_prefetched_gemv(DType dtype, bool swiglu, Gemv gemv, const void* x, const GemvStart& start) {
+std::string prefetch_declines(DType dtype, bool swiglu, int64_t m, int64_t k) {
+  const int fewest_rows = m == 1 && !swiglu ? 1 : 2;  // of weights, as start_type() has them
+  if (weight_bytes(size_of(dtype), gemv_splits(dtype, k), fewest_rows, k) <= size_t{kMaxBytes}) return "";
+  return "rows of weights that are longer than shared memory holds";
+}
+
+bool start_prefetched_gemv(DType dtype, bool swiglu, const Gemv& gemv, const void* x,
+                           const GemvStart& start) {
   if (!start.can_use_pdl) return false;  // older chips
-  gemv.settled = start.settled;
   if (dtype == DType::bf16) return start_either<__nv_bfloat16>(swiglu, gemv, x, start);
   if (dtype == DType::f16) return start_either<__half>(swiglu, gemv, x, start);
   return start_either<float>(swiglu, gemv, x, start);
+}
+
+std::string prefetched_gemv_declines(const GemmProblem& p) {
+  if (std::string why = gemv_declines(p); !why.empty()) return why;
+  if (std::string why = prefetch_declines(p.in, false, p.m, p.k); !why.empty()) return why;
+  return why_no_early_starts_here().value_or("");
+}
+
+std::shared_ptr<const Gemm> create_prefetched_gemv(const GemmProblem& problem) {
+  return create_gemv_with(problem, start_prefetched_gemv);
 }
 
 }  // namespace genesis::cuda

@@ -1,5 +1,6 @@
 #include "backends/cuda/gemm/lt/cublas_lt.h"
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 
@@ -120,10 +121,14 @@ bool lt_applies(Activation activation, DType dtype) {
   return activation == Activation::kGeluTanh && (dtype == DType::bf16 || dtype == DType::f16);
 }
 
-bool lt_takes(const GemmProblem& p) {
+std::string lt_declines(const GemmProblem& p) {
   constexpr int64_t kMaxSize = (int64_t{1} << 31) - 1;  // beyond, the library's own kernels may not reach
-  return is_float(p.in) && p.k > 0 && p.batch <= kMaxSize && p.m <= kMaxSize && p.n <= kMaxSize &&
-         p.k <= kMaxSize && !(p.batch > 1 && p.has_bias && p.stride_c == 0);
+  if (p.batch * p.m * p.n == 0) return "the result is empty";
+  if (p.k <= 0) return "nothing to sum";
+  if (!is_float(p.in)) return "the operands are " + std::string(name_of(p.in));
+  if (std::max({p.batch, p.m, p.n, p.k}) > kMaxSize) return "a size that takes more than 31 bits";
+  if (p.batch > 1 && p.has_bias && p.stride_c == 0) return "a batch with a bias, all in one place";
+  return "";
 }
 
 LtProduct::LtProduct(const GemmProblem& p, bool sums_a)

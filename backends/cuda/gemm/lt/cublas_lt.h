@@ -22,8 +22,8 @@ struct LtAlgorithm {
 
 // Which activations the library applies by itself, to the accuracy that the dtype asks for.
 bool lt_applies(Activation activation, DType dtype);
-// f64, f32, f16 and bf16.
-bool lt_takes(const GemmProblem& problem);
+// Why not, or an empty text. It takes f64, f32, f16 and bf16.
+std::string lt_declines(const GemmProblem& problem);
 
 // One problem as the library knows it. Its activation must be one that the library applies.
 class LtProduct {

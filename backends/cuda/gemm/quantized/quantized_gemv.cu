@@ -103,12 +103,12 @@ void start_type(const QuantizedGemv& gemv, int64_t blocks, const void* x, const 
   start_format<T, WeightFormat::kQ4>(gemv, blocks, x, launch);
 }
 
-bool can_read_eights(DType dtype, const QuantizedGemv& gemv, const void* x) {
+}  // namespace
+
+bool begins_at_eights(DType dtype, const QuantizedGemv& gemv, const void* x) {
   const uintptr_t eight = 8 * size_of(dtype);
   return reinterpret_cast<uintptr_t>(x) % eight == 0 && reinterpret_cast<uintptr_t>(gemv.norm) % eight == 0;
 }
-
-}  // namespace
 
 const char* why_no_quantized_gemv(int64_t m, int64_t k) {
   if (m < 1 || m > QuantizedGemv::kMaxRows) return "more rows of x than the kernel's registers hold, or none";
@@ -125,15 +125,10 @@ void run_plain_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, co
     blocks += blocks_for(gemv.layer[i].n, per_block);
   }
   if (blocks == 0) return;
-  gemv.aligned = can_read_eights(dtype, gemv, x);
+  gemv.aligned = begins_at_eights(dtype, gemv, x);
   if (dtype == DType::bf16) return start_type<__nv_bfloat16>(gemv, blocks, x, launch);
   if (dtype == DType::f16) return start_type<__half>(gemv, blocks, x, launch);
   start_type<float>(gemv, blocks, x, launch);
-}
-
-void run_quantized_gemv(DType dtype, const QuantizedGemv& gemv, const void* x, const Launch& launch) {
-  if (!can_read_eights(dtype, gemv, x) || !try_streamed_quantized_gemv(dtype, gemv, x, launch))
-    run_plain_quantized_gemv(dtype, gemv, x, launch);
 }
 
 }  // namespace genesis::cuda

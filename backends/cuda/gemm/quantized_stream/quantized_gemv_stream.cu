@@ -2,6 +2,8 @@
 // weights. Each warp streams its own rows through its own ring in shared memory, which the chip's copies fill: the first
 // round is asked for while the kernels ahead still run, and warps never wait for each other. A block takes less than half
 // of the shared memory, so that the next kernel's blocks can begin to fill theirs before these have ended.
+#include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
+
 #include "backends/cuda/device/bulk_copy.h"
 #include "backends/cuda/gemm/quantized/quantized_gemv_kit.h"
 
@@ -19,7 +21,9 @@ struct StreamPlan {
   int slots = 0;        // of a warp's ring
   int row_bytes = 0;    // of a part's quants
   int scale_bytes = 0;  // and scales
+  int slot_bytes = 0;   // of all rows that a warp has at once
   int ring_at = 0;      // in shared memory
+  int shared_bytes = 0;
 };
 
 // A group of rows: kRows of a layer, or of a swiglu half as many results, first gate's rows, then up's.
@@ -238,27 +242,37 @@ int64_t count_groups(QuantizedGemv& gemv, int results) {
   return groups;
 }
 
-template <class T, WeightFormat kFormat, int M, int kRows>
-bool start_kernel(QuantizedGemv gemv, const void* x, const Launch& launch, const WeightStream& stream) {
-  constexpr bool kIsQ4 = kFormat == WeightFormat::kQ4;
-  const int results = gemv.swiglu ? kRows / 2 : kRows;
-  StreamPlan plan;
+constexpr int kOwnShared = 2 << 10;  // what the kernel has besides
+
+// Why not; empty: `plan` says how, and gemv's layers their first groups.
+std::string plan_stream(QuantizedGemv& gemv, int rows, const WeightStream& stream, int shared_limit,
+                        StreamPlan& plan) {
+  const bool is_q4 = gemv.format == WeightFormat::kQ4;
+  const int results = gemv.swiglu ? rows / 2 : rows;
   plan.groups = count_groups(gemv, results);
-  if (plan.groups == 0) return true;
-  const int64_t most = int64_t{stream.part_bytes} * (kIsQ4 ? 2 : 1) / kWholeScales * kWholeScales;
+  const int64_t most = int64_t{stream.part_bytes} * (is_q4 ? 2 : 1) / kWholeScales * kWholeScales;
   const bool cut = gemv.k > most && gemv.k % kWholeScales == 0;
   plan.part_values = static_cast<int>(cut ? most : gemv.k);
   plan.parts = static_cast<int>(blocks_for(gemv.k, plan.part_values));
-  if (!can_copy(gemv, plan, results)) return false;
-  plan.row_bytes = plan.part_values / (kIsQ4 ? 2 : 1);
+  if (!can_copy(gemv, plan, results)) return "scales that do not begin and end at multiples of 16 bytes";
+  plan.row_bytes = plan.part_values / (is_q4 ? 2 : 1);
   plan.scale_bytes = plan.part_values / 16;
-  const int slot = kRows * (plan.row_bytes + plan.scale_bytes);
-  plan.slots = std::min(kMaxSlots, stream.ring_bytes / (stream.warps * slot));
-  if (plan.slots < 2) return false;
+  plan.slot_bytes = rows * (plan.row_bytes + plan.scale_bytes);
+  plan.slots = std::min(kMaxSlots, stream.ring_bytes / (stream.warps * plan.slot_bytes));
+  if (plan.slots < 2) return "rows of weights of which shared memory does not hold two ahead";
   plan.ring_at = static_cast<int>(blocks_for(byte_rows_bytes(gemv.m, gemv.k), 128) * 128);
-  const int shared = plan.ring_at + plan.slots * stream.warps * slot;
-  constexpr int kOwn = 2 << 10;  // what the kernel has besides
-  if (shared + kOwn > shared_bytes_limit()) return false;
+  plan.shared_bytes = plan.ring_at + plan.slots * stream.warps * plan.slot_bytes;
+  if (plan.shared_bytes + kOwnShared > shared_limit)
+    return "rows of x that leave weights no room in shared memory";
+  return "";
+}
+
+template <class T, WeightFormat kFormat, int M, int kRows>
+bool start_kernel(QuantizedGemv gemv, const void* x, const Launch& launch, const WeightStream& stream) {
+  StreamPlan plan;
+  if (!plan_stream(gemv, kRows, stream, shared_bytes_limit(), plan).empty()) return false;
+  if (plan.groups == 0) return true;
+  const int shared = plan.shared_bytes;
   const auto kernel = streamed_gemv<T, kFormat, M, kRows>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   Launch sharing = launch;
@@ -287,9 +301,16 @@ bool start_format(const QuantizedGemv& gemv, const void* x, const Launch& launch
 
 }  // namespace
 
+std::string quantized_stream_declines(const QuantizedGemv& gemv) {
+  constexpr int kSharedOfHopper = 227 << 10;
+  QuantizedGemv planned = gemv;
+  StreamPlan plan;
+  return plan_stream(planned, WeightStream{}.rows, {}, kSharedOfHopper, plan);
+}
+
 bool try_streamed_quantized_gemv(DType dtype, QuantizedGemv gemv, const void* x, const Launch& launch,
                                  const WeightStream& stream) {
-  if (!launch.can_use_pdl) return false;  // older chips
+  if (!launch.can_use_pdl || !begins_at_eights(dtype, gemv, x)) return false;  // older chips
   gemv.aligned = true;
   if (dtype == DType::bf16)
     return stream.rows == 2 ? start_format<__nv_bfloat16, 2>(gemv, x, launch, stream)
