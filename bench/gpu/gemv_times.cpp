@@ -18,8 +18,9 @@
 #include <vector>
 
 #include "backends/common/product_parts.h"
-#include "backends/cuda/gemm/few_rows.h"
-#include "backends/cuda/gemm/quantized_gemv.h"
+#include "backends/cuda/gemm/few_rows/few_rows.h"
+#include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
+#include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -151,9 +152,10 @@ class Product {
     return gemv;
   }
   // All of it in one start, of bf16 weights.
-  void run_few_rows(int m, int64_t copy, const cuda::Launch& launch, cuda::FewRowsCut cut) const {
+  cuda::Gemv bf16_gemv(int m, int64_t copy) const {
     cuda::Gemv gemv;
     gemv.m = m, gemv.k = gemv.lda = shape_.k;
+    gemv.splits = cuda::gemv_splits(DType::bf16, shape_.k);
     gemv.layers = static_cast<int>(shape_.n.size());
     gemv.settled = true;
     int64_t row = 0;
@@ -162,7 +164,10 @@ class Product {
       gemv.layer[i] = {quants_at(copy, row), bias_at(row), addend(), y_at(row), n, n, 0};
       row += n;
     }
-    cuda::run_few_rows(DType::bf16, shape_.swiglu, gemv, x_.get(), launch, cut);
+    return gemv;
+  }
+  void run_few_rows(int m, int64_t copy, const cuda::Launch& launch, cuda::FewRowsCut cut) const {
+    cuda::run_few_rows(DType::bf16, shape_.swiglu, bf16_gemv(m, copy), x_.get(), launch, cut);
   }
   // Its first weight by a product of matrices, without norm and swiglu.
   void run_library(int m, int64_t copy, const cuda::Launch& launch) const {
@@ -176,7 +181,7 @@ class Product {
                               .ldc = shape_.rows(),
                               .transpose_b = true,
                               .accumulate = shape_.has_addend};
-    static const KernelNames kNoGemv = {"gemm.gemv"};
+    static const KernelNames kNoGemv = {"gemm.gemv", "gemm.gemv_prefetch"};
     auto& made = libraries_[m];
     if (!made) made = cuda::Gemm::create(problem, &kNoGemv);
     workspace_for(cuda::gemm_workspace_bytes(problem, &kNoGemv));
@@ -211,42 +216,12 @@ class Product {
     made->run({.inputs = inputs, .outputs = outputs, .scratch = workspace_.get(), .launch = &launch});
     return true;
   }
-  // The same of bf16 weights.
-  void run_bf16(int m, int64_t copy, const cuda::Launch& launch) const {
-    const cuda::GemvStart start{launch.stream, launch.can_use_pdl, launch.early, true};
-    cuda::GemmProblem problem{.in = DType::bf16,
-                              .out = DType::bf16,
-                              .m = m,
-                              .n = shape_.n[0],
-                              .k = shape_.k,
-                              .lda = shape_.k,
-                              .ldb = shape_.k,
-                              .ldc = shape_.n[0],
-                              .transpose_b = true};
-    std::vector<cuda::GemvWeight> weights;
-    int64_t row = 0;
-    for (const int64_t n : shape_.n) {
-      weights.push_back({quants_at(copy, row), bias_at(row), y_at(row), n});
-      row += n;
-    }
-    if (normalises(m)) {
-      if (!cuda::try_gemv_after_norm(problem, x_.get(), {gains_.get(), kEps}, weights, shape_.swiglu, start))
-        fail("no kernel for {}", shape_.name);
-    } else if (shape_.swiglu) {
-      cuda::run_gemv_swiglu(problem, x_.get(), weights[0], weights[1], start);
-    } else if (shape_.has_addend) {
-      problem.accumulate = true;
-      cuda::run_gemv(problem, {.a = x_.get(),
-                               .b = weights[0].weight,
-                               .c = y_.get(),
-                               .addend = addend(),
-                               .stream = start.stream,
-                               .can_use_pdl = start.can_use_pdl,
-                               .early = start.early,
-                               .settled = true});
-    } else {
-      cuda::run_gemv(problem, x_.get(), weights, start);
-    }
+  // By a GEMV, with the norm where that has one.
+  void run_bf16(int m, int64_t copy, const cuda::Launch& launch, cuda::StartGemv kernel) const {
+    cuda::Gemv gemv = bf16_gemv(m, copy);
+    if (normalises(m)) gemv.norm = gains_.get(), gemv.eps = kEps;
+    const cuda::GemvStart start{launch.stream, launch.can_use_pdl, launch.early};
+    if (!kernel(DType::bf16, shape_.swiglu, gemv, x_.get(), start)) fail("no kernel for {}", shape_.name);
   }
   const void* x() const { return x_.get(); }
 
@@ -451,7 +426,7 @@ std::vector<Variant> bf16_variants() {
       {"prefetched",
        [](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
          if (m > cuda::kMaxGemvRows) return false;
-         product.run_bf16(m, copy, launch);
+         product.run_bf16(m, copy, launch, cuda::start_prefetched_gemv);
          return true;
        }},
       {"library, one weight",

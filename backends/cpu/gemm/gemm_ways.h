@@ -38,6 +38,7 @@ std::shared_ptr<const Gemm> create_amx(const GemmProblem& problem);
 // With any kernel: what the ways above come to, and tests try.
 std::shared_ptr<const Gemm> create_packed_with(const char* name, const GemmProblem& problem,
                                                const MicroKernel& kernel);
+std::string decline_kernel(const GemmProblem& problem, const MicroKernel& kernel);
 
 // The matrix product that takes every problem: integers, mixed types, and what the tests compare with.
 std::string decline_reference(const GemmProblem& problem);  // never

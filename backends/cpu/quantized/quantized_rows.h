@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "backends/cpu/gemm/gemm_rows.h"
+#include "backends/cpu/gemm/gemv/gemm_rows.h"
 #include "schema/encoding/weight_format.h"
 
 namespace genesis::cpu {

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "backends/cuda/gemm/gemm_problem.h"
 #include "schema/graph/target.h"
@@ -16,8 +18,8 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
 
-  // The device must be current. May time several ways (autotune.h). `disabled`: of the query of the node that
-  // the product is for; "gemm.gemv" and "gemm.cublas_lt" can be switched off.
+  // By the first row of the list that takes the problem here and is not switched off; the last takes everything. The
+  // device must be current. May time several ways (autotune.h). `disabled`: of the query of the node that the product is for.
   static std::shared_ptr<const Gemm> create(const GemmProblem& problem,
                                             const KernelNames* disabled = nullptr);
   // Without a library, and ready at once: for what hardly ever runs.
@@ -27,7 +29,22 @@ class Gemm {
   virtual void run(const GemmData& data) const = 0;
 };
 
-// Asks no GPU.
+// One row of the list, best first. `decline` returns why it cannot run the problem, or an empty text; it knows this
+// machine's chips, if there are any, and needs none.
+struct GemmImplementation {
+  const char* name;
+  std::string (*decline)(const GemmProblem&);
+  std::shared_ptr<const Gemm> (*create)(const GemmProblem&);
+  int64_t workspace_bytes = 0;
+  // Whether what it needs is here, which is asked where a product is made ready and not before; `settled_there` says so in a plan.
+  std::string (*why_not_here)() = nullptr;
+  const char* settled_there = "";
+};
+
+// Neither asks a GPU.
+std::span<const GemmImplementation> gemm_implementations();
 int64_t gemm_workspace_bytes(const GemmProblem& problem, const KernelNames* disabled = nullptr);
+// What create() would take: "gemm.cublas_lt".
+KernelChoice choose_gemm(const GemmProblem& problem, const KernelNames* disabled);
 
 }  // namespace genesis::cuda

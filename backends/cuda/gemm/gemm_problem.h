@@ -42,4 +42,12 @@ inline const void* addend_of(const GemmProblem& problem, const GemmData& data) {
   return !problem.accumulate ? nullptr : data.addend ? data.addend : data.c;
 }
 
+// Whether all of it starts at multiples of so many bytes.
+inline bool starts_at(uintptr_t alignment, const GemmData& d) {
+  return ((reinterpret_cast<uintptr_t>(d.a) | reinterpret_cast<uintptr_t>(d.b) |
+           reinterpret_cast<uintptr_t>(d.c) | reinterpret_cast<uintptr_t>(d.bias) |
+           reinterpret_cast<uintptr_t>(d.addend)) %
+          alignment) == 0;
+}
+
 }  // namespace genesis::cuda

@@ -3,7 +3,7 @@
 
 #include "passes/memory/make_plan.h"
 #include "schema/core/float16.h"
-#include "schema/graph/quantized_formats.h"
+#include "schema/encoding/quantized_formats.h"
 #include "tests/passes/passes_test_util.h"
 
 namespace genesis::passes {

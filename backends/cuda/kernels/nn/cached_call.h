@@ -1,5 +1,5 @@
-// One cached_attention on the device, and how every way of it is told what to do. Used by cached_attention.cu and
-// grouped_attention.cu.
+// One cached_attention on the device, and how every way of it is told what to do. Used by cached_attention.cu, which lists
+// them, and by the ways.
 #pragma once
 
 #include "backends/cuda/runtime/launch.h"
@@ -52,7 +52,7 @@ CachedCall with_data(CachedCall call, const KernelContext& c);
 // Of every way: the dtypes and sizes that kernels take, head sizes apart.
 std::optional<std::string> decline_cached(const KernelQuery& query);
 
-// grouped_attention.cu
-KernelImpl grouped_attention_way();
+KernelImpl grouped_attention_way();  // grouped/grouped_attention.cu
+KernelImpl one_start_way();          // one_start/one_start.cu
 
 }  // namespace genesis::cuda

@@ -3,7 +3,7 @@
 // faster as a step of its own: inside, every block would repeat it.
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
-#include "backends/cuda/gemm/few_rows.h"
+#include "backends/cuda/gemm/few_rows/few_rows.h"
 #include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 

@@ -51,6 +51,12 @@ int64_t scratch_bytes(const KernelQuery& query) {
   return described.offsets.empty() ? 0 : gemm_workspace_bytes(described.problem, query.disabled);
 }
 
+template <class Op>
+KernelChoice choose(const KernelQuery& query) {
+  const Described described = describe<Op>(query);
+  return described.offsets.empty() ? KernelChoice{} : choose_gemm(described.problem, query.disabled);
+}
+
 void run(const KernelContext& c) {
   const auto& products = c.prepared<Products>();
   const auto* addend = products.has_addend ? c.inputs.back().as<const std::byte>() : nullptr;
@@ -73,7 +79,8 @@ KernelImpl gemm_way() {
           .run = run,
           .can_run = decline_all_but_plain<Op>,
           .scratch_bytes = scratch_bytes<Op>,
-          .prepare = prepare<Op>};
+          .prepare = prepare<Op>,
+          .choose_inner = choose<Op>};
 }
 
 template <class Op, class Parts>
@@ -98,7 +105,9 @@ std::span<const OpKernel> matmul_kernels() {
                                  {"matmul", in_parts<ops::Matmul, MatmulParts>()},
                                  {"linear", linear_few_rows_way()},
                                  {"linear", gemm_way<ops::Linear>()},
+                                 {"linear", linear_gemv_prefetch_way()},
                                  {"linear", linear_gemv_way()},
+                                 {"linear", linear_quantized_gemv_stream_way()},
                                  {"linear", linear_quantized_gemv_way()},
                                  {"linear", linear_swiglu_epilogue_way()},
                                  {"linear", in_parts<ops::Linear, LinearParts>()},

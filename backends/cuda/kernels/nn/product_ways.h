@@ -6,12 +6,14 @@
 
 namespace genesis::cuda {
 
-KernelImpl linear_gemv_way();             // linear_gemv.cpp
-KernelImpl linear_few_rows_way();         // linear_few_rows.cpp
-KernelImpl linear_quantized_gemv_way();   // quantized_linear.cpp
-KernelImpl linear_swiglu_epilogue_way();  // swiglu_epilogue.cu
-KernelImpl matmul_swiglu_epilogue_way();  // swiglu_epilogue.cu
-KernelImpl matmul_bias_grad_way();        // bias_grad.cpp
+KernelImpl linear_gemv_prefetch_way();          // linear_gemv.cpp
+KernelImpl linear_gemv_way();                   // linear_gemv.cpp
+KernelImpl linear_few_rows_way();               // linear_few_rows.cpp
+KernelImpl linear_quantized_gemv_stream_way();  // quantized_linear.cpp
+KernelImpl linear_quantized_gemv_way();         // quantized_linear.cpp
+KernelImpl linear_swiglu_epilogue_way();        // swiglu_epilogue.cu
+KernelImpl matmul_swiglu_epilogue_way();        // swiglu_epilogue.cu
+KernelImpl matmul_bias_grad_way();              // bias_grad.cpp
 
 // What a launch says of single inputs of the step does not hold for the parts' own.
 template <class Parts>
