@@ -24,7 +24,7 @@ inline constexpr int kGraceSeconds = 10;
 
 // The command that starts `program` on so many ranks of this host, and what it needs in its environment: more ranks than
 // cores are allowed, threads run where they like, and ranks exchange data in shared memory and by the loopback, where mpirun
-// listens while the run lasts. Throws Error without mpirun.
+// listens while the run lasts. Throws Error without mpirun, and without the module that keeps mpirun to the loopback.
 std::vector<std::string> mpirun_command(int64_t ranks, const std::vector<std::string>& program);
 void set_mpirun_environment();
 
