@@ -172,6 +172,14 @@ TEST_F(Scripts, TidySaysWhatToInstall) {
   EXPECT_NE(process.err.find("apt-get install clang-tidy-16"), std::string::npos) << process.err;
 }
 
+TEST_F(Scripts, TestInstallsWhatTestsNeed) {
+  stand_in("dpkg-query", "case $* in *cmake) exit 1 ;; esac; echo 'install ok installed'");
+  const Process process = shell("../tree/dev test lint");
+  EXPECT_TRUE(called("apt-get update")) << calls();
+  EXPECT_NE(process.err.find("packages: cmake\n"), std::string::npos) << process.err;
+  EXPECT_FALSE(called("meson test")) << calls();
+}
+
 TEST_F(Scripts, AFailedBuildIsTold) {
   stand_in("ninja", "echo '[1/2 0.1s] one'; echo 'FAILED: two.o'; echo 'two.cpp:1: error'; exit 1");
   const Process process = shell("../tree/dev build");
