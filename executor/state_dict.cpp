@@ -21,7 +21,7 @@ std::string text_of(const Model& model, const StateDictReport& report) {
   Lines missing, misfits;
   for (const std::string& name : report.missing)
     missing.push_back(fmt::format("{} ({})", name, model.state(model.find_state(name)).type.to_string()));
-  for (const auto& [name, problem] : report.misfits) misfits.push_back(name + " " + problem);
+  for (const auto& [name, problem] : report.misfits) misfits.push_back(fmt::format("{} {}", name, problem));
   return part("missing", missing) + part("that the model does not have", report.unexpected) +
          part("of another type", misfits);
 }

@@ -40,7 +40,7 @@ std::string find_program(const char* name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path ? path : "/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (const std::string file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0) return file;
+    if (std::string file = folder + "/" + name; ::access(file.c_str(), X_OK) == 0) return file;
   return "";
 }
 
