@@ -79,6 +79,20 @@ TEST_F(Install, ToolsFindTheirLibraryAndAllIsSmall) {
   RecordProperty("installed_bytes", std::to_string(bytes));
 }
 
+// A static build itself takes as long as the shared one: meson must take it, and what it links must work.
+TEST_F(Install, AToolStandsAloneInAStaticBuild) {
+  const std::string alone = GENESIS_BUILD_ROOT "/tests/genesis-run-alone";
+  EXPECT_EQ(expect_ok(run_process({alone, "--version"})), GENESIS_VERSION "\n");
+  EXPECT_EQ(expect_ok(shell("ldd " + alone)).find("libgenesis"), std::string::npos);
+  expect_ok(run_process({alone, "infer", tiny("mlp.genesis"), "--size", "batch=1"}));
+  if (shell("command -v meson").code != 0) GTEST_SKIP() << missing("meson");
+  expect_ok(shell("meson setup " + path("static") + " " GENESIS_SOURCE_ROOT
+                  " -Ddefault_library=static -Dcuda=disabled -Dtests=false -Dbench=false"));
+  const std::string rules = read_text(path("static/build.ninja"));
+  EXPECT_EQ(rules.find("libgenesis.so"), std::string::npos);
+  EXPECT_NE(rules.find("libgenesis.a"), std::string::npos);
+}
+
 TEST_F(Install, CMakeFindsIt) {
   for (const char* program : {"meson", "cmake", "c++"})
     if (shell(std::string("command -v ") + program).code != 0) GTEST_SKIP() << missing(program);
