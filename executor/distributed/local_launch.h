@@ -22,7 +22,7 @@ int launch_ranks(const Mesh& mesh, std::string_view device_kind);
 
 // The command that starts `program` on so many ranks of this host, and what it needs in its environment: more ranks than
 // cores are allowed, threads run where they like, and ranks exchange data in shared memory and by the loopback, where mpirun
-// listens while the run lasts. Throws Error without mpirun.
+// listens while the run lasts. Throws Error without mpirun, and without the module that keeps mpirun to the loopback.
 std::vector<std::string> mpirun_command(int64_t ranks, const std::vector<std::string>& program);
 void set_mpirun_environment();
 

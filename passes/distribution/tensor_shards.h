@@ -1,4 +1,4 @@
-// Which states the ranks along the axis "tensor" each keep a part of, so that layers are computed by all of them together.
+// Which states the ranks along the mesh axis "tensor" each keep a part of, so that layers are computed by all of them together.
 #pragma once
 
 #include "passes/core/pass.h"

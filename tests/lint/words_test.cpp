@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -50,6 +52,33 @@ TEST(Words, RetiredOnesStayAway) {
       }
     }
   EXPECT_GT(files, 1000);
+}
+
+struct Entry {
+  std::string word, meaning;
+};
+
+std::vector<Entry> glossary() {
+  std::vector<Entry> entries;
+  std::ifstream in(kRoot / "docs/glossary.md");
+  const std::regex row(R"(^\| (.+?) \| (.+) \|$)");
+  std::smatch parts;
+  for (std::string line; std::getline(in, line);)
+    if (std::regex_match(line, parts, row) && parts[2] != "meaning") entries.push_back({parts[1], parts[2]});
+  return entries;
+}
+
+// "link (of a file)" and "link (of a rank)" are one word; an "also", or a sentence of something else, is a second meaning.
+TEST(Words, EachHasOneMeaning) {
+  const std::regex qualifier(R"( \(.*\)$)"), another(R"(\balso\b|[.;] Of )");
+  std::set<std::string> words;
+  for (const Entry& entry : glossary()) {
+    EXPECT_TRUE(words.insert(std::regex_replace(entry.word, qualifier, "")).second)
+        << "'" << entry.word << "' stands there twice: give one of its meanings another word";
+    EXPECT_FALSE(std::regex_search(entry.meaning, another))
+        << "'" << entry.word << "' has two meanings: give one of them another word, or one before it";
+  }
+  EXPECT_GT(words.size(), 60u);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "passes/distribution/rank_sizes.h"
 #include "tools/common/numbers.h"
 #include "tools/common/printable.h"
+#include "tools/common/ranks.h"
 
 namespace genesis::tools {
 namespace {
@@ -178,6 +179,7 @@ void check_entries(const Model& model, const std::vector<std::string>& entries, 
   const std::string device = resolve_device(flags.device);
   const Target target = target_of(device);
   const Mesh mesh = flags.mesh.empty() ? Mesh() : Mesh::parse(flags.mesh);
+  warn_of_useless_zero(flags.mesh, flags.zero);
   check_sizes_exist(model, parse_sizes(flags.sizes));
   std::string text;
   const Bindings sizes = with_usual_sizes(model, entries, mesh, parse_sizes(flags.sizes), text);

@@ -24,7 +24,7 @@ const Graph& training_entry(const Model& model) {
           state.role == StateRole::kParameter && state.trainable)
         return *entry;
   fail(
-      "the axis 'pipeline' is for training, and no entry point of this model trains: add one with "
+      "the mesh axis 'pipeline' is for training, and no entry point of this model trains: add one with "
       "genesis-opt --train");
 }
 

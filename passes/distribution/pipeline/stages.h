@@ -1,4 +1,4 @@
-// A model's layers as the stages of a pipeline: ranks along the axis "pipeline" each have some neighbouring layers, with their
+// A model's layers as the stages of a pipeline: ranks along the mesh axis "pipeline" each have some neighbouring layers, with their
 // weights and moments, and hand each micro-batch on to the next (GPipe: Huang et al. 2019, arXiv:1811.06965).
 #pragma once
 
