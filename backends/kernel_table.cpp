@@ -86,7 +86,7 @@ KernelChoice choose_kernel(std::span<const KernelImpl> implementations, const Ke
   if (!found->choose_inner) return choice;
   const KernelChoice inner = found->choose_inner(query);
   if (!inner.name.empty()) choice.name = inner.name;
-  choice.settled_there = inner.settled_there;
+  choice.decided_later = inner.decided_later;
   choice.declined.insert(choice.declined.end(), inner.declined.begin(), inner.declined.end());
   return choice;
 }

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "backends/common/product_parts.h"
-#include "backends/cuda/gemm/few_rows/few_rows.h"
 #include "backends/cuda/gemm/gemv_prefetch/gemv_prefetch.h"
 #include "backends/cuda/gemm/quantized_stream/quantized_gemv_stream.h"
+#include "backends/cuda/gemm/skinny/skinny_gemm.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/peaks.h"
 #include "backends/cuda/runtime/runtime.h"
@@ -140,7 +140,7 @@ class Product {
                        .layers = static_cast<int>(shape_.n.size()),
                        .k = shape_.k,
                        .swiglu = shape_.swiglu,
-                       .settled = true,
+                       .independent = true,
                        .norm = normalises(m) ? gains_.get() : nullptr,
                        .eps = kEps};
     int64_t row = 0;
@@ -157,7 +157,7 @@ class Product {
     gemv.m = m, gemv.k = gemv.lda = shape_.k;
     gemv.splits = cuda::gemv_splits(DType::bf16, shape_.k);
     gemv.layers = static_cast<int>(shape_.n.size());
-    gemv.settled = true;
+    gemv.independent = true;
     int64_t row = 0;
     for (int i = 0; i < gemv.layers; ++i) {
       const int64_t n = shape_.n[static_cast<size_t>(i)];
@@ -166,8 +166,8 @@ class Product {
     }
     return gemv;
   }
-  void run_few_rows(int m, int64_t copy, const cuda::Launch& launch, cuda::FewRowsCut cut) const {
-    cuda::run_few_rows(DType::bf16, shape_.swiglu, bf16_gemv(m, copy), x_.get(), launch, cut);
+  void run_skinny_gemm(int m, int64_t copy, const cuda::Launch& launch, cuda::SkinnyGemmCut cut) const {
+    cuda::run_skinny_gemm(DType::bf16, shape_.swiglu, bf16_gemv(m, copy), x_.get(), launch, cut);
   }
   // Its first weight by a product of matrices, without norm and swiglu.
   void run_library(int m, int64_t copy, const cuda::Launch& launch) const {
@@ -192,7 +192,7 @@ class Product {
                .workspace = workspace_.get(),
                .stream = launch.stream});
   }
-  // What a model does without few_rows: a library's product a weight, then swiglu. False: it is one weight.
+  // What a model does without skinny_gemm: a library's product a weight, then swiglu. False: it is one weight.
   bool run_parts(int m, const cuda::Launch& launch, int64_t copy) const {
     if (shape_.n.size() == 1) return false;
     auto& made = parts_[m];
@@ -274,7 +274,7 @@ class Product {
     return forms;
   }
   static std::unique_ptr<LinearParts> parts_of(const Forms& forms) {
-    static const KernelNames kWithout = {"few_rows"};
+    static const KernelNames kWithout = {"skinny_gemm"};
     return std::make_unique<LinearParts>(
         cuda::kernels_for, true,
         KernelQuery{*find_op("linear"), to_attributes(forms.op), forms.inputs, forms.outputs, &kWithout});
@@ -403,20 +403,20 @@ Variant streamed(int warps, int blocks, int rows, int ring_kib, int part_bytes) 
           }};
 }
 
-Variant few_rows(int tiles, int parts) {
+Variant skinny_gemm(int tiles, int parts) {
   return {fmt::format("few rows, {} tiles, {} blocks", tiles, parts),
           [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
             if (m <= cuda::kMaxGemvRows) return false;
-            product.run_few_rows(m, copy, launch, {tiles, parts});
+            product.run_skinny_gemm(m, copy, launch, {tiles, parts});
             return true;
           }};
 }
-Variant chosen_few_rows(const std::string& name, bool asks_ahead) {
+Variant chosen_skinny_gemm(const std::string& name, bool asks_ahead) {
   return {name, [=](const Product& product, int m, int64_t copy, const cuda::Launch& launch) {
             if (m <= cuda::kMaxGemvRows) return false;
-            cuda::FewRowsCut cut = cuda::few_rows_cut(product.shape().rows(), product.shape().k);
+            cuda::SkinnyGemmCut cut = cuda::skinny_gemm_cut(product.shape().rows(), product.shape().k);
             cut.asks_ahead = asks_ahead;
-            product.run_few_rows(m, copy, launch, cut);
+            product.run_skinny_gemm(m, copy, launch, cut);
             return true;
           }};
 }
@@ -442,10 +442,10 @@ std::vector<Variant> bf16_variants() {
          if (!product.run_parts(m, launch, copy)) product.run_library(m, copy, launch);
          return true;
        }},
-      chosen_few_rows("few rows, as chosen", true),
-      chosen_few_rows("few rows, chosen, not ahead", false)};
+      chosen_skinny_gemm("few rows, as chosen", true),
+      chosen_skinny_gemm("few rows, chosen, not ahead", false)};
   for (const int tiles : {2, 4})
-    for (const int parts : {1, 2, 4, 8}) variants.push_back(few_rows(tiles, parts));
+    for (const int parts : {1, 2, 4, 8}) variants.push_back(skinny_gemm(tiles, parts));
   return variants;
 }
 

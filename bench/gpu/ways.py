@@ -30,7 +30,7 @@ CASES = {
     "megakernel": [("decode 1 64", "qwen", ())],
     "gemv": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
     "gemv_prefetch": [("decode 1 64", "qwen", (MEGAKERNEL,)), ("decode 4 64", "qwen x4", ())],
-    "few_rows": [("decode 32 1000", "qwen x32", ())],
+    "skinny_gemm": [("decode 32 1000", "qwen x32", ())],
     "grouped": [("decode 32 1000", "qwen x32", ())],
     "quantized_gemv": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],
     "quantized_gemv_stream": [("decode 1 64", "q8", (MEGAKERNEL,)), ("decode 1 64", "q4", (MEGAKERNEL,))],

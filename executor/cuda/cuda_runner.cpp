@@ -15,8 +15,8 @@
 #include "executor/cuda/cuda_megakernel.h"
 #include "executor/cuda/cuda_progress.h"
 #include "executor/cuda/cuda_transfers.h"
+#include "executor/cuda/independent_inputs.h"
 #include "executor/cuda/planned_exchanges.h"
-#include "executor/cuda/settled_inputs.h"
 #include "executor/cuda/step_streams.h"
 #include "executor/runtime/step_call.h"
 #include "schema/core/error.h"
@@ -47,14 +47,14 @@ class CudaRunner final : public Runner {
                                         : std::vector<CudaMegakernel>()),
         progress_(plan, speeds) {
     *device_fault() = {};
-    const std::vector<uint64_t> settled = settled_inputs(plan);
+    const std::vector<uint64_t> independent = independent_inputs(plan);
     const bool can_use_pdl = cuda::code_has_pdl();
     for (size_t i = 0; i < calls_.size(); ++i) {
       launches_[i] = {.stream = stream_,
                       .fault = {device_fault(), static_cast<int32_t>(i)},
                       .multiprocessors = cuda::current_chip().multiprocessors,
                       .can_use_pdl = can_use_pdl,
-                      .settled = settled[i]};
+                      .independent = independent[i]};
       calls_[i].context.launch = &launches_[i];
       calls_[i].context.fault = &host_fault_;
       calls_[i].context.collectives = options_.collectives.get();

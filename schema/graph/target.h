@@ -38,7 +38,7 @@ struct KernelChoice {
   };
   std::string name;  // "attention.blocks"; empty: there is none
   std::vector<Declined> declined;
-  std::string settled_there;  // what of it is settled only where it runs, in words; empty: nothing
+  std::string decided_later;  // what of it is decided only where it runs, in words; empty: nothing
   bool operator==(const KernelChoice&) const = default;
 };
 

@@ -34,10 +34,10 @@ TEST(CudaProducts, FewRowsAreReadByAGemv) {
 }
 
 // A machine that makes a plan need not have the library: what it cannot know it says.
-TEST(CudaProducts, TheLibrarySaysWhatIsSettledLater) {
+TEST(CudaProducts, TheLibrarySaysWhatIsDecidedLater) {
   const KernelChoice choice = choose_gemm(product(DType::bf16, 512, 896, 896), nullptr);
   EXPECT_EQ(choice.name, "gemm.cublas_lt");
-  EXPECT_NE(choice.settled_there.find("opened where it runs"), std::string::npos);
+  EXPECT_NE(choice.decided_later.find("opened where it runs"), std::string::npos);
   EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 8 rows");
   EXPECT_EQ(gemm_workspace_bytes(product(DType::bf16, 512, 896, 896)), int64_t{32} << 20);
 }
@@ -45,7 +45,7 @@ TEST(CudaProducts, TheLibrarySaysWhatIsSettledLater) {
 TEST(CudaProducts, WhatNoWayTakesIsPlain) {
   const KernelChoice choice = choose_gemm(product(DType::i32, 512, 64, 64), nullptr);
   EXPECT_EQ(choice.name, "gemm.plain");
-  EXPECT_EQ(choice.settled_there, "");
+  EXPECT_EQ(choice.decided_later, "");
   EXPECT_EQ(reason_against(choice, "gemm.cublas_lt"), "the operands are i32");
   EXPECT_EQ(gemm_workspace_bytes(product(DType::i32, 512, 64, 64)), 0);
 }
@@ -89,8 +89,8 @@ Node linear(int64_t weights, int64_t m, int64_t k, bool norm = false) {
 TEST(CudaProducts, ANodeNamesTheWayOfItsProduct) {
   const KernelChoice choice = linear(1, 512, 64).choice();
   EXPECT_EQ(choice.name, "gemm.cublas_lt");
-  EXPECT_FALSE(choice.settled_there.empty());
-  EXPECT_NE(reason_against(choice, "linear.few_rows"), "it does not decline");
+  EXPECT_FALSE(choice.decided_later.empty());
+  EXPECT_NE(reason_against(choice, "linear.skinny_gemm"), "it does not decline");
   EXPECT_EQ(reason_against(choice, "gemm.gemv"), "more than 8 rows");
 }
 

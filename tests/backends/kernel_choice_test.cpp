@@ -100,10 +100,10 @@ TEST(KernelChoice, ARowTellsWhatItsInnerWayLeavesOpen) {
   const Asked node;
   KernelImpl product = row("product");
   product.choose_inner = [](const KernelQuery&) {
-    return KernelChoice{.name = "sum.all", .declined = {}, .settled_there = "timed where it runs"};
+    return KernelChoice{.name = "sum.all", .declined = {}, .decided_later = "timed where it runs"};
   };
   const KernelImpl rows[] = {product};
-  EXPECT_EQ(choose_kernel(rows, node.query()).settled_there, "timed where it runs");
+  EXPECT_EQ(choose_kernel(rows, node.query()).decided_later, "timed where it runs");
 }
 
 }  // namespace

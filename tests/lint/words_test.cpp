@@ -22,8 +22,10 @@ constexpr Retired kRetired[] = {
     {R"(\bfill_ring\b)", "producer"},
     {R"(\b(take|give)_registers\b)", "setmaxnreg"},
     {R"(\blet_successors_start\b|\bearly_start\b)", "pdl"},
+    {R"(\bis_settled\b|\bsettled_inputs\b)", "independent"},
     {R"(\bstep_chain\b|\bchain_(product|attention|step)\b)", "megakernel, instruction"},
-    {R"(\bgemm_slabs\b|\bgemm_few_rows\b)", "gemv"},
+    {R"(\bgemm_slabs\b)", "gemv"},
+    {R"(\blinear.few_rows\b|\bfew_rows\.(h|cu)\b)", "skinny GEMM"},
     {R"(\bturn_angle\b|\bturn_pairs\b)", "rotate"}};
 
 bool is_read(const fs::path& path) {
@@ -70,7 +72,7 @@ std::vector<Entry> glossary() {
 
 // "link (of a file)" and "link (of a rank)" are one word; an "also", or a sentence of something else, is a second meaning.
 TEST(Words, EachHasOneMeaning) {
-  const std::regex qualifier(R"( \(.*\)$)"), another(R"(\balso\b|[.;] Of )");
+  const std::regex qualifier(R"( \(.*\)$)"), another(R"(\balso\b|[.;] ([Oo]f|[Ii]n an?) )");
   std::set<std::string> words;
   for (const Entry& entry : glossary()) {
     EXPECT_TRUE(words.insert(std::regex_replace(entry.word, qualifier, "")).second)

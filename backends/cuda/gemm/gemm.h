@@ -36,9 +36,9 @@ struct GemmImplementation {
   std::string (*decline)(const GemmProblem&);
   std::shared_ptr<const Gemm> (*create)(const GemmProblem&);
   int64_t workspace_bytes = 0;
-  // Whether what it needs is here, which is asked where a product is made ready and not before; `settled_there` says so in a plan.
+  // Whether what it needs is here, which is asked where a product is made ready and not before; `decided_later` says so in a plan.
   std::string (*why_not_here)() = nullptr;
-  const char* settled_there = "";
+  const char* decided_later = "";
 };
 
 // Neither asks a GPU.

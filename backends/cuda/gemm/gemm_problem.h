@@ -34,7 +34,7 @@ struct GemmData {
   const void* addend = nullptr;  // what `accumulate` adds; null: the old C
   std::byte* workspace = nullptr;
   cudaStream_t stream = nullptr;
-  bool can_use_pdl = false, early = false, settled = false;  // as launch.h has it; settled: b
+  bool can_use_pdl = false, early = false, independent = false;  // as launch.h has it; independent: b
 };
 
 // What a product with this data adds; null: nothing.

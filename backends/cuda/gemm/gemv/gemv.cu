@@ -166,7 +166,8 @@ class GemvGemm final : public Gemm {
   void run(const GemmData& d) const override {
     if (!starts_at(16, d)) return run_plain_gemm(problem_, d);
     const GemmProblem& p = problem_;
-    Gemv gemv{.m = p.m, .k = p.k, .lda = p.lda, .splits = gemv_splits(p.in, p.k), .settled = d.settled};
+    Gemv gemv{
+        .m = p.m, .k = p.k, .lda = p.lda, .splits = gemv_splits(p.in, p.k), .independent = d.independent};
     gemv.activation = p.activation;
     gemv.layer[0] = {d.b, p.has_bias ? d.bias : nullptr, addend_of(p, d), d.c, p.n, p.ldc, 0};
     const GemvStart start{d.stream, d.can_use_pdl, d.early};

@@ -26,7 +26,7 @@ struct Gemv {
   int64_t m = 0, k = 0, lda = 0;
   int splits = 1;              // warps that share a group of weight rows: gemv_splits()
   int layers = 1;              // of a swiglu: gate and up
-  bool settled = false;        // all weights are there before the kernels ahead have ended
+  bool independent = false;    // all weights are there before the kernels ahead have ended
   const void* norm = nullptr;  // x is normalised first (rms_norm) with this weight [k]; null: as it is
   float eps = 0;
   Activation activation = Activation::kNone;

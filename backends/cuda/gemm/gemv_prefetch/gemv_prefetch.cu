@@ -201,11 +201,11 @@ __global__ void __launch_bounds__(kWarps* kLanes, blocks_of(M))
     let_copies_see_barriers();
   }
   __syncwarp();
-  if (static_cast<int>(threadIdx.x) < groups && gemv.settled) to_ask_for.ask(gemv, layer, up);
-  if (kNorm && gemv.settled) ask_for_gains<T>(gemv);
+  if (static_cast<int>(threadIdx.x) < groups && gemv.independent) to_ask_for.ask(gemv, layer, up);
+  if (kNorm && gemv.independent) ask_for_gains<T>(gemv);
   pdl_launch_dependents();
   pdl_wait();
-  if (static_cast<int>(threadIdx.x) < groups && !gemv.settled) to_ask_for.ask(gemv, layer, up);
+  if (static_cast<int>(threadIdx.x) < groups && !gemv.independent) to_ask_for.ask(gemv, layer, up);
   __syncthreads();  // barriers are there
 
   const Result<T> result = result_of<T, M, kResults>(gemv, layer, up, first_of_block, groups);

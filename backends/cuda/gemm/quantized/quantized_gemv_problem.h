@@ -23,7 +23,7 @@ struct QuantizedGemv {
   int64_t k = 0;               // a multiple of 32
   bool swiglu = false;         // one result, of the two layers
   bool aligned = false;        // x and the norm are read eight elements at once; filled in when they start
-  bool settled = false;        // all weights are there before the kernels ahead have ended
+  bool independent = false;    // all weights are there before the kernels ahead have ended
   const void* norm = nullptr;  // x is normalised first (rms_norm) with this weight [k]; null: as it is
   float eps = 0;
   Activation activation = Activation::kNone;

@@ -214,10 +214,10 @@ __global__ void __launch_bounds__(kMaxGemvWarps* kLanes, 1)
   const auto fill = [&] {
     for (int i = 0; i < plan.slots; ++i) ring.ask();
   };
-  if (gemv.settled) fill();
+  if (gemv.independent) fill();
   pdl_launch_dependents();
   pdl_wait();
-  if (!gemv.settled) fill();
+  if (!gemv.independent) fill();
   const SharedX bytes(shared, gemv.m, gemv.k);
   bring_x<T, M>(gemv, x, bytes, squares);
   __syncthreads();

@@ -34,7 +34,7 @@ __global__ void write_lengths(const int64_t* start, int64_t count, int64_t posit
 
 void run_parts(const KernelContext& k) {
   Launch launch = launch_of(k);
-  launch.settled = 0;  // the parts have inputs of their own
+  launch.independent = 0;  // the parts have inputs of their own
   KernelContext parts = k;
   parts.launch = &launch;
   k.prepared<CachedParts>().run(parts, [](const KernelContext& c, int64_t* to) {
@@ -79,8 +79,8 @@ CachedCall with_data(CachedCall c, const KernelContext& k) {
   c.v_cache = k.output(2).data;
   c.partials = reinterpret_cast<float*>(k.scratch);
   c.fault = launch_of(k).fault;
-  c.settled = in_place && is_settled(k, 3) && is_settled(k, 4) && is_settled(k, 5) &&
-              (k.inputs.size() < 7 || is_settled(k, 6));
+  c.independent = in_place && is_independent(k, 3) && is_independent(k, 4) && is_independent(k, 5) &&
+                  (k.inputs.size() < 7 || is_independent(k, 6));
   c.packed = aligned_to_packs(k.output(1), k.output(2));
   return c;
 }

@@ -32,8 +32,8 @@ struct CachedCall {
   int64_t positions = 0;
   int window = 0;  // 0: all positions up to start
   float scale = 1;
-  bool settled = false;  // start, frequencies and the caches
-  bool packed = true;    // the caches are aligned to 16 bytes
+  bool independent = false;  // start, frequencies and the caches
+  bool packed = true;        // the caches are aligned to 16 bytes
   bool rotate_half = true;
   int pairs = 0;  // that rotate
   static constexpr int kMaxPairs = 128;

@@ -80,13 +80,13 @@ Gemv gemv_of(const KernelContext& c, const Prepared& p, size_t first, size_t cou
             .lda = problem.lda,
             .splits = gemv_splits(problem.in, problem.k),
             .layers = static_cast<int>(count),
-            .settled = true,
+            .independent = true,
             .norm = p.op.has_norm() ? c.input(1).data : nullptr,
             .eps = static_cast<float>(p.op.eps),
             .activation = problem.activation,
             .layer = {}};
   for (size_t i = 0; i < p.n.size(); ++i)
-    gemv.settled = gemv.settled && is_settled(c, static_cast<int>(p.op.first_weight() + i));
+    gemv.independent = gemv.independent && is_independent(c, static_cast<int>(p.op.first_weight() + i));
   for (size_t i = first; i < first + count; ++i)
     gemv.layer[i - first] = {c.inputs[p.op.first_weight() + i].data,
                              p.has_bias ? c.inputs[p.op.first_bias() + i].data : nullptr,

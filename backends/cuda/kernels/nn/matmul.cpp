@@ -70,7 +70,7 @@ void run(const KernelContext& c) {
                         .stream = launch_of(c).stream,
                         .can_use_pdl = launch_of(c).can_use_pdl,
                         .early = launch_of(c).early,
-                        .settled = is_settled(c, 1)});
+                        .independent = is_independent(c, 1)});
 }
 
 template <class Op>
@@ -103,7 +103,7 @@ std::span<const OpKernel> matmul_kernels() {
                                  {"matmul", matmul_swiglu_epilogue_way()},
                                  {"matmul", matmul_bias_grad_way()},
                                  {"matmul", in_parts<ops::Matmul, MatmulParts>()},
-                                 {"linear", linear_few_rows_way()},
+                                 {"linear", linear_skinny_gemm_way()},
                                  {"linear", gemm_way<ops::Linear>()},
                                  {"linear", linear_gemv_prefetch_way()},
                                  {"linear", linear_gemv_way()},

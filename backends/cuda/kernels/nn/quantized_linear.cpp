@@ -61,9 +61,9 @@ QuantizedGemv gemv_of(const KernelContext& c) {
                      c.inputs[op.first_weight() + i].dim(0),
                      0};
   const auto end = static_cast<int>(op.first_bias());
-  gemv.settled = true;
+  gemv.independent = true;
   for (auto i = static_cast<int>(op.first_weight()); i < end; ++i)
-    gemv.settled = gemv.settled && is_settled(c, i);
+    gemv.independent = gemv.independent && is_independent(c, i);
   return gemv;
 }
 

@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ __align__(16) Token<T, kSize> token;
   pdl_launch_dependents();
-  if (!c.settled) pdl_wait();
+  if (!c.independent) pdl_wait();
   const int64_t given = c.start[batch_of_block(c) * c.start_step];
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
   const BlockTask task(c, start);
@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kAll, kSize == 64 ? 3 : 2)
     end_batch();
   }
   token.find_angles(c, task.batch, start);
-  if (c.settled) pdl_wait();
+  if (c.independent) pdl_wait();
   if (given != start && task.split == 0 && task.key_head == 0 && threadIdx.x == 0)
     c.fault(given, c.positions);
   __syncthreads();

@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   constexpr int N = kKeyPack<T>, kSize = kSet * N;
   __shared__ float rows[2][kSize], cosines[kSize / 2], sines[kSize / 2];
   pdl_launch_dependents();
-  if (!c.settled) pdl_wait();
+  if (!c.independent) pdl_wait();
   const BlockTask task(c);
   const int64_t given = c.start[task.batch * c.start_step];
   const int start = static_cast<int>(given < 0 ? 0 : given >= c.positions ? c.positions - 1 : given);
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(kAll) attend_cached(const __grid_constant__ Ca
   if (range.begin < range.end) round.load(k_cache, v_cache, step, range.begin, set, range.end, c.packed);
   for (int i = threadIdx.x; i < c.pairs; i += kAll)
     sine_and_cosine(static_cast<double>(start) * c.frequency(task.batch, i), sines[i], cosines[i]);
-  if (c.settled) pdl_wait();
+  if (c.independent) pdl_wait();
   if (given != start && task.is_first_of_row(c) && threadIdx.x == 0) c.fault(given, c.positions);
   const T* at_v = static_cast<const T*>(c.v) + (int64_t{task.batch} * c.key_heads + task.key_head) * kSize;
   T new_v[N];  // asked for with the rows that are rotated

@@ -77,7 +77,7 @@ void check_rows(const std::string& name, const Setting& s) {
   for (int64_t n : s.out)
     if (s.has_bias) inputs.push_back(constant_real({n}));
   if (s.has_addend) inputs.push_back(constant_real(s.result(s.out[0])));
-  check({.name = "few_rows_" + name,
+  check({.name = "skinny_gemm_" + name,
          .inputs = inputs,
          .build =
              [=](const Inputs& x) {
@@ -92,44 +92,44 @@ void check_rows(const std::string& name, const Setting& s) {
          .gradient = false});
 }
 
-TEST(FewRowsLinear, AnyRows) {
+TEST(SkinnyGemm, AnyRows) {
   for (int64_t rows : {1, 2, 8, 9, 10, 15, 16, 17, 24, 31, 32, 33, 40})
     check_rows("rows_" + std::to_string(rows), {.x = {rows, 64}, .out = {33}, .has_bias = true});
   check_rows("texts", {.x = {20, 1, 64}, .out = {16}});
 }
 
-TEST(FewRowsLinear, AnyWidth) {
+TEST(SkinnyGemm, AnyWidth) {
   for (int64_t k : {8, 24, 32, 40, 256, 264, 896, 1000})
     check_rows("width_" + std::to_string(k), {.x = {19, k}, .out = {17}});
   check_rows("no_packs", {.x = {19, 13}, .out = {5}});
 }
 
-TEST(FewRowsLinear, AnyLength) {
+TEST(SkinnyGemm, AnyLength) {
   for (int64_t n : {1, 7, 8, 15, 16, 17, 130})
     check_rows("length_" + std::to_string(n), {.x = {32, 64}, .out = {n}, .has_addend = true});
 }
 
-TEST(FewRowsLinear, ManyTiles) {
+TEST(SkinnyGemm, ManyTiles) {
   for (int64_t rows : {12, 29})
     for (int64_t n : {4096, 4111, 8192, 8265})
       check_rows("tiles_" + std::to_string(n), {.x = {rows, 40}, .out = {n}, .has_bias = true});
 }
 
-TEST(FewRowsLinear, SharedWidth) {
+TEST(SkinnyGemm, SharedWidth) {
   for (int64_t k : {1024, 2048, 4096, 4864, 8200})
     check_rows("shared_" + std::to_string(k),
                {.x = {k == 4864 ? 11 : 27, k}, .out = {37}, .has_bias = true, .has_addend = true});
   check_rows("shared_norm", {.x = {27, 4104}, .out = {37, 9}, .has_bias = true, .has_norm = true});
 }
 
-TEST(FewRowsLinear, Merged) {
+TEST(SkinnyGemm, Merged) {
   check_rows("three", {.x = {32, 128}, .out = {33, 5, 16}});
   check_rows("three_biases", {.x = {18, 128}, .out = {33, 5, 16}, .has_bias = true});
   check_rows("three_after_norm", {.x = {32, 1, 128}, .out = {33, 5, 16}, .has_bias = true, .has_norm = true});
   check_rows("merged_relu", {.x = {18, 128}, .out = {33, 5}, .activation = Activation::kRelu});
 }
 
-TEST(FewRowsLinear, Swiglu) {
+TEST(SkinnyGemm, Swiglu) {
   check_rows("swiglu", {.x = {32, 96}, .out = {37, 37}, .swiglu = true});
   check_rows("swiglu_biases", {.x = {9, 96}, .out = {8, 8}, .has_bias = true, .swiglu = true});
   check_rows("swiglu_after_norm", {.x = {21, 96}, .out = {40, 40}, .has_norm = true, .swiglu = true});
@@ -140,7 +140,7 @@ TEST(FewRowsLinear, Swiglu) {
   check_rows("swiglu_shared", {.x = {30, 2048}, .out = {19, 19}, .has_norm = true, .swiglu = true});
 }
 
-TEST(FewRowsLinear, AfterNorm) {
+TEST(SkinnyGemm, AfterNorm) {
   for (int64_t rows : {9, 16, 25, 32, 33})
     check_rows("norm_" + std::to_string(rows), {.x = {rows, 104}, .out = {50}, .has_norm = true});
   check_rows("norm_896", {.x = {32, 896}, .out = {50}, .has_bias = true, .has_norm = true});

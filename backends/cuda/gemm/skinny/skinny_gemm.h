@@ -9,25 +9,25 @@
 
 namespace genesis::cuda {
 
-constexpr int64_t kMaxFewRows = 32;
+constexpr int64_t kMaxSkinnyRows = 32;
 
 // How a product is laid over the chip.
-struct FewRowsCut {
+struct SkinnyGemmCut {
   int tiles = 2;  // of 16 rows of weights, for each warp: 2 or 4
   int parts = 1;  // blocks of a cluster, which share k: 1, 2, 4 or 8; 1 on chips without clusters
-  // Settled weights are asked into the second-level cache before the kernels ahead have ended (compute capability 9.0).
+  // Independent weights are asked into the second-level cache before the kernels ahead have ended (compute capability 9.0).
   bool asks_ahead = true;
 };
 
 // By the sizes alone: `n` of all layers together.
-FewRowsCut few_rows_cut(int64_t n, int64_t k);
+SkinnyGemmCut skinny_gemm_cut(int64_t n, int64_t k);
 
 // bf16 or f16; empty: the product runs.
-std::optional<std::string> few_rows_decline(DType dtype, int64_t m, int64_t k);
+std::optional<std::string> skinny_gemm_decline(DType dtype, int64_t m, int64_t k);
 
 // `gemv` says what is computed; its `splits` is not looked at, it has no norm, and `activation` goes with no swiglu.
 // Everything starts at a multiple of 16 bytes.
-void run_few_rows(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch,
-                  FewRowsCut cut);
+void run_skinny_gemm(DType dtype, bool swiglu, const Gemv& gemv, const void* x, const Launch& launch,
+                     SkinnyGemmCut cut);
 
 }  // namespace genesis::cuda

@@ -3,8 +3,8 @@
 // faster as a step of its own: inside, every block would repeat it.
 #include "backends/common/product_parts.h"
 #include "backends/cuda/device/packs.h"
-#include "backends/cuda/gemm/few_rows/few_rows.h"
 #include "backends/cuda/gemm/gemm.h"
+#include "backends/cuda/gemm/skinny/skinny_gemm.h"
 #include "backends/cuda/kernels/nn/product_ways.h"
 
 namespace genesis::cuda {
@@ -14,7 +14,7 @@ namespace {
 struct Prepared {
   ops::Linear op;
   Gemv gemv;
-  FewRowsCut cut;
+  SkinnyGemmCut cut;
   GemmProblem problem;  // of the first weight
   std::shared_ptr<const Gemm> one;
   std::unique_ptr<LinearParts> parts;
@@ -54,7 +54,7 @@ std::optional<std::string> decline(const KernelQuery& query) {
   const GemmProblem problem = problem_of(query, op, 0);
   if (query.outputs[0].numel() == 0) return "nothing to compute";
   if (problem.m <= kMaxGemvRows) return "so few rows that a GEMV reads them";
-  if (const auto why = few_rows_decline(problem.in, problem.m, problem.k)) return why;
+  if (const auto why = skinny_gemm_decline(problem.in, problem.m, problem.k)) return why;
   if (is_large(query, op)) return "weights so large that products of matrices read them at memory's speed";
   return std::nullopt;
 }
@@ -69,7 +69,7 @@ std::shared_ptr<const void> prepare(const KernelQuery& query) {
   made->gemv.lda = p.lda;
   made->gemv.layers = static_cast<int>(made->op.weights);
   made->gemv.activation = made->op.activation;
-  made->cut = few_rows_cut(all_rows(query, made->op), p.k);
+  made->cut = skinny_gemm_cut(all_rows(query, made->op), p.k);
   if (made->op.is_plain())
     made->one = Gemm::create_plain(p);
   else
@@ -85,12 +85,12 @@ int64_t scratch_bytes(const KernelQuery& query) {
 // Where the weights, biases and results of a run are.
 Gemv gemv_of(const KernelContext& c, const Prepared& p) {
   Gemv gemv = p.gemv;
-  gemv.settled = true;
+  gemv.independent = true;
   const bool has_bias = p.op.has_bias(c.inputs.size());
   for (size_t i = 0; i < static_cast<size_t>(p.op.weights); ++i) {
     const size_t weight = p.op.first_weight() + i;
     const int64_t n = c.inputs[weight].dim(0);
-    gemv.settled = gemv.settled && is_settled(c, static_cast<int>(weight));
+    gemv.independent = gemv.independent && is_independent(c, static_cast<int>(weight));
     gemv.layer[i] = {c.inputs[weight].data,
                      has_bias ? c.inputs[p.op.first_bias() + i].data : nullptr,
                      p.op.has_addend ? c.inputs.back().data : nullptr,
@@ -115,15 +115,18 @@ void run_otherwise(const KernelContext& c, const Prepared& p) {
 void run(const KernelContext& c) {
   const auto& p = c.prepared<Prepared>();
   if (!aligned_to_packs(c)) return run_otherwise(c, p);
-  run_few_rows(c.input(0).dtype, p.op.epilogue == ops::LinearEpilogue::kSwiglu, gemv_of(c, p),
-               c.input(0).data, launch_of(c), p.cut);
+  run_skinny_gemm(c.input(0).dtype, p.op.epilogue == ops::LinearEpilogue::kSwiglu, gemv_of(c, p),
+                  c.input(0).data, launch_of(c), p.cut);
 }
 
 }  // namespace
 
-KernelImpl linear_few_rows_way() {
-  return {
-      .name = "few_rows", .run = run, .can_run = decline, .scratch_bytes = scratch_bytes, .prepare = prepare};
+KernelImpl linear_skinny_gemm_way() {
+  return {.name = "skinny_gemm",
+          .run = run,
+          .can_run = decline,
+          .scratch_bytes = scratch_bytes,
+          .prepare = prepare};
 }
 
 }  // namespace genesis::cuda

@@ -1,4 +1,4 @@
-// How the operands of few_rows.cu come: which rows a block has, what each lane copies of them and of x into a ring of its own, and
+// How the operands of skinny_gemm.cu come: which rows a block has, what each lane copies of them and of x into a ring of its own, and
 // what tensor cores make of that. Device code, of that file alone.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "backends/cuda/device/words.h"
 #include "backends/cuda/gemm/gemv/gemv.h"
 
-namespace genesis::cuda::few_rows {
+namespace genesis::cuda::skinny_gemm {
 
 constexpr int kTile = 16, kStep = 32;
 constexpr int kPackBytes = kLanes * 16;  // what a warp copies at once
@@ -154,12 +154,12 @@ __device__ __forceinline__ void ask_into_cache(const Gemv& gemv, const BlockRows
 
 // The share of k of one warp: steps from `step` on, every `stride`th.
 template <class T, class Feed, int kTiles, int kColumns>
-__device__ __forceinline__ void multiply_all(const Feed& feed, bool settled, int step, int stride,
+__device__ __forceinline__ void multiply_all(const Feed& feed, bool independent, int step, int stride,
                                              float (&sums)[kTiles][kColumns][4]) {
   constexpr int kDepth = Feed::S::kDepth;
 #pragma unroll
   for (int d = 0; d < kDepth; ++d) {
-    if (!settled) feed.ask_weights(d, step + d * stride);
+    if (!independent) feed.ask_weights(d, step + d * stride);
     feed.ask_x(d, step + d * stride);
     end_batch();
   }
@@ -176,4 +176,4 @@ __device__ __forceinline__ void multiply_all(const Feed& feed, bool settled, int
   __syncwarp();  // sums go where other lanes' rings were
 }
 
-}  // namespace genesis::cuda::few_rows
+}  // namespace genesis::cuda::skinny_gemm

@@ -1,13 +1,13 @@
-// What becomes of the sums of few_rows.cu: those of warps meet in shared memory, then those of blocks, always in one order; then
+// What becomes of the sums of skinny_gemm.cu: those of warps meet in shared memory, then those of blocks, always in one order; then
 // bias, activation or SwiGLU, and what is added. Device code, of that file alone.
 #pragma once
 
 #include "backends/cuda/device/activate.h"
 #include "backends/cuda/device/cluster.h"
 #include "backends/cuda/device/swiglu_formula.h"
-#include "backends/cuda/gemm/few_rows/few_rows_feed.h"
+#include "backends/cuda/gemm/skinny/skinny_gemm_feed.h"
 
-namespace genesis::cuda::few_rows {
+namespace genesis::cuda::skinny_gemm {
 
 // One lane's four numbers of a tile: rows g and g + 8 of weights, or gate and up, times two rows of x.
 template <class T, int kColumns, bool kSwiglu>
@@ -118,4 +118,4 @@ struct Finish {
   }
 };
 
-}  // namespace genesis::cuda::few_rows
+}  // namespace genesis::cuda::skinny_gemm
